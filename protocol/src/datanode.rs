@@ -1,0 +1,179 @@
+//! DataNodes to the NameNode: `POST /rpc/datanode` with a [`Request`], answered by `Result<Reply, RemoteError>`.
+//!
+//! A DataNode registers, then keeps one heartbeat open at a time: the NameNode answers it when it has commands or when
+//! `wait` is over, so commands arrive at once and an idle cluster sends one small message per interval. Any answer with
+//! [`crate::ErrorKind::Fenced`] means: register again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::namenode::DatanodeInfo;
+use crate::token::BlockToken;
+use crate::{BlockId, ClusterId, DatanodeId, Epoch, GenerationStamp, RemoteError};
+
+/// Version of this conversation; both sides must agree.
+pub const VERSION: u16 = 1;
+/// Most replicas in one part of a full block report; bounds the NameNode's hold per message.
+pub const REPORT_REPLICAS_MAX: usize = 50_000;
+
+/// The answer to a [`Request`].
+pub type Answer = Result<Reply, RemoteError>;
+
+/// What a DataNode says. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// First contact, and again after [`crate::ErrorKind::Fenced`]. -> [`Reply::Registered`]
+    Register(Register),
+    /// Life sign that waits for commands. -> [`Reply::Commands`]
+    Heartbeat(Heartbeat),
+    /// All replicas, in parts, ascending by block id over all parts. -> [`Reply::Done`]
+    FullReport(FullReport),
+    /// What changed since. -> [`Reply::Done`]
+    Changes(Changes),
+    /// A block recovery that this DataNode led is finished. -> [`Reply::Done`]
+    CommitRecovery(CommitRecovery),
+}
+
+/// First contact.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Register {
+    /// [`VERSION`].
+    pub version: u16,
+    /// The cluster its data belongs to; `None` for empty directories.
+    pub cluster: Option<ClusterId>,
+    /// Identity and addresses.
+    pub info: DatanodeInfo,
+}
+
+/// Life sign.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// Sender.
+    pub datanode: DatanodeId,
+    /// Epoch it registered under.
+    pub epoch: Epoch,
+    /// Bytes on its volumes.
+    pub capacity: u64,
+    /// Bytes that blocks use.
+    pub used: u64,
+    /// Bytes free for blocks.
+    pub remaining: u64,
+    /// Transfers running.
+    pub transfer_count: u32,
+}
+
+/// A part of a full block report.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FullReport {
+    /// Sender.
+    pub datanode: DatanodeId,
+    /// Epoch it registered under.
+    pub epoch: Epoch,
+    /// Part number, from 0.
+    pub part: u32,
+    /// True for the last part.
+    pub last: bool,
+    /// Finalized replicas.
+    pub finalized: Vec<Replica>,
+    /// Replicas being written or left by a writer that is gone.
+    pub unfinished: Vec<Replica>,
+}
+
+/// One replica.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Replica {
+    /// The block.
+    pub block: BlockId,
+    /// Generation stamp of this replica.
+    pub stamp: GenerationStamp,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// What changed on a DataNode.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Changes {
+    /// Sender.
+    pub datanode: DatanodeId,
+    /// Epoch it registered under.
+    pub epoch: Epoch,
+    /// Finalized since.
+    pub received: Vec<Replica>,
+    /// Deleted since.
+    pub deleted: Vec<BlockId>,
+    /// Found corrupt, missing or unreadable by the DataNode itself.
+    pub bad: Vec<Replica>,
+}
+
+/// End of a block recovery.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CommitRecovery {
+    /// Sender.
+    pub datanode: DatanodeId,
+    /// Epoch it registered under.
+    pub epoch: Epoch,
+    /// The block.
+    pub block: BlockId,
+    /// The stamp the recovery was ordered with, now the replicas' stamp.
+    pub stamp: GenerationStamp,
+    /// Length all remaining replicas agree on; 0 with no replicas: the block has no data and is dropped.
+    pub length: u64,
+    /// Who holds it now, finalized and fsynced.
+    pub replicas: Vec<DatanodeId>,
+}
+
+/// Answers. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done.
+    Done,
+    /// Welcome.
+    Registered {
+        /// The cluster; a new DataNode writes it down.
+        cluster: ClusterId,
+        /// This start of the NameNode. A full report must follow.
+        epoch: Epoch,
+        /// How long the NameNode may hold a heartbeat, milliseconds.
+        heartbeat_ms: u64,
+    },
+    /// What to do.
+    Commands {
+        /// This start of the NameNode; commands of a lower one are refused.
+        epoch: Epoch,
+        /// In order.
+        commands: Vec<Command>,
+    },
+}
+
+/// Orders to a DataNode. Each is idempotent. Append only.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Command {
+    /// Delete these replicas if their stamp is not newer.
+    Delete(Vec<(BlockId, GenerationStamp)>),
+    /// Copy a finalized replica to others.
+    Replicate {
+        /// The block.
+        block: BlockId,
+        /// Its generation stamp.
+        stamp: GenerationStamp,
+        /// Where to.
+        targets: Vec<DatanodeInfo>,
+        /// Write permission for the targets.
+        token: BlockToken,
+    },
+    /// Lead the recovery of a block whose writer is gone: agree on a length, adopt `stamp`, finalize, then
+    /// [`Request::CommitRecovery`].
+    Recover {
+        /// The block.
+        block: BlockId,
+        /// Stamp of the replicas so far (a replica may be older: it is left out).
+        old_stamp: GenerationStamp,
+        /// The new stamp.
+        stamp: GenerationStamp,
+        /// Everyone who may have a replica, the receiver included.
+        replicas: Vec<DatanodeInfo>,
+        /// Write permission under the new stamp.
+        token: BlockToken,
+    },
+    /// Send a full report now.
+    ReportAll,
+}

@@ -1,0 +1,77 @@
+//! The answer of a daemon that refuses a call: a stable kind and a sentence for people.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a daemon refused. The order is the wire format: append only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ErrorKind {
+    /// The path does not exist.
+    NotFound,
+    /// The path exists already.
+    AlreadyExists,
+    /// A directory where a file is needed.
+    IsDirectory,
+    /// A file where a directory is needed.
+    NotDirectory,
+    /// A non-empty directory and no `recursive`.
+    NotEmpty,
+    /// The caller lacks the right.
+    PermissionDenied,
+    /// The NameNode is in safe mode.
+    SafeMode,
+    /// The file is open for writing by another client.
+    AlreadyBeingCreated,
+    /// The writer no longer holds the file's lease.
+    LeaseExpired,
+    /// A lease recovery is under way; try again.
+    RecoveryInProgress,
+    /// Not enough DataNodes, or none with room.
+    NoDatanodes,
+    /// The replicas written so far are not enough; try again.
+    NotReplicatedYet,
+    /// No replica of a block can be read.
+    MissingBlock,
+    /// The message breaks a rule.
+    InvalidArgument,
+    /// A quota or limit is exceeded.
+    LimitExceeded,
+    /// The daemon is overloaded, starting or stopping; try again.
+    Unavailable,
+    /// The request's signature is wrong, missing or expired.
+    Unauthenticated,
+    /// The sender acts for an older epoch or is unknown: register again.
+    Fenced,
+    /// The job, task or attempt is unknown.
+    UnknownJob,
+    /// The disk is full or failed.
+    Storage,
+    /// A defect in the daemon; its log has more.
+    Internal,
+}
+
+impl ErrorKind {
+    /// True if the same call may succeed a little later.
+    pub fn is_transient(self) -> bool {
+        matches!(
+            self,
+            ErrorKind::Unavailable | ErrorKind::NotReplicatedYet | ErrorKind::RecoveryInProgress
+        )
+    }
+}
+
+/// An error as it travels.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct RemoteError {
+    /// For programs.
+    pub kind: ErrorKind,
+    /// For people: one line in Hadoop's words where Hadoop has them.
+    pub message: String,
+}
+
+impl RemoteError {
+    /// Puts the two together.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        RemoteError { kind, message: message.into() }
+    }
+}

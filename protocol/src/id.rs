@@ -1,0 +1,346 @@
+//! Identifiers as newtypes, so that one kind cannot be passed for another.
+//!
+//! ```compile_fail
+//! let block = protocol::BlockId(7);
+//! let inode: protocol::InodeId = block; // does not compile: different kinds of id
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! number_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number_id!(
+    /// A block of a file. The upper 16 bits name the namespace shard (0 today). Never reused.
+    BlockId
+);
+number_id!(
+    /// Version of a block's replicas. Raised at each pipeline or lease recovery; a replica with an older stamp is stale.
+    GenerationStamp
+);
+number_id!(
+    /// A file or directory. Never reused; the root is [`InodeId::ROOT`].
+    InodeId
+);
+number_id!(
+    /// Counts the starts of a NameNode or JobTracker on its metadata. Receivers obey only the highest they have seen.
+    Epoch
+);
+
+impl InodeId {
+    /// The root directory. HDFS numbers its root 16385; so do we.
+    pub const ROOT: InodeId = InodeId(16385);
+}
+
+impl BlockId {
+    /// First block id HDFS hands out; clients and tools recognise the range.
+    pub const FIRST: BlockId = BlockId(1_073_741_825);
+}
+
+macro_rules! byte_id {
+    ($(#[$doc:meta])* $name:ident, $len:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+        pub struct $name(pub [u8; $len]);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_hex(&self.0, f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(concat!(stringify!($name), "("))?;
+                write_hex(&self.0, f)?;
+                f.write_str(")")
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                let mut bytes = [0; $len];
+                read_hex(text, &mut bytes)?;
+                Ok($name(bytes))
+            }
+        }
+    };
+}
+
+byte_id!(
+    /// A cluster, drawn at its first start. Daemons refuse peers of another cluster.
+    ClusterId,
+    16
+);
+byte_id!(
+    /// A DataNode's identity, kept in its data directory; survives a change of address.
+    DatanodeId,
+    16
+);
+byte_id!(
+    /// One running client process. Holder of leases and first half of a [`CallId`].
+    ClientId,
+    16
+);
+byte_id!(
+    /// One running worker process, drawn at its start.
+    WorkerId,
+    16
+);
+
+/// SHA-256 of a job's executable.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BinaryHash(pub [u8; 32]);
+
+impl fmt::Display for BinaryHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_hex(&self.0, f)
+    }
+}
+
+impl fmt::Debug for BinaryHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BinaryHash({self})")
+    }
+}
+
+/// Names one logical call of a client, however often it is sent. The server answers a repeated call with its first answer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct CallId {
+    /// The client process.
+    pub client: ClientId,
+    /// Counts that client's calls from 1.
+    pub number: u64,
+}
+
+/// A job: start of the JobTracker's cluster (UTC `yyyyMMddHHmm` as a number) and a counter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct JobId {
+    /// `yyyyMMddHHmm` of the first start of the JobTracker's state, e.g. `202611201830`.
+    pub cluster_start: u64,
+    /// Counts from 1.
+    pub number: u32,
+}
+
+/// What a task does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum TaskKind {
+    /// Reads one split.
+    Map,
+    /// Reads one partition of all map outputs.
+    Reduce,
+}
+
+impl TaskKind {
+    /// The letter in a task id.
+    pub fn letter(self) -> char {
+        match self {
+            TaskKind::Map => 'm',
+            TaskKind::Reduce => 'r',
+        }
+    }
+}
+
+/// One task of a job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct TaskId {
+    /// The job.
+    pub job: JobId,
+    /// Map or reduce.
+    pub kind: TaskKind,
+    /// Split or partition number, from 0.
+    pub index: u32,
+}
+
+/// One try at a task.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct AttemptId {
+    /// The task.
+    pub task: TaskId,
+    /// From 0; after each JobTracker restart the next thousand begins, so that numbers never repeat.
+    pub number: u32,
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "job_{:012}_{:04}", self.cluster_start, self.number)
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let job = &self.job;
+        write!(
+            f,
+            "task_{:012}_{:04}_{}_{:06}",
+            job.cluster_start,
+            job.number,
+            self.kind.letter(),
+            self.index
+        )
+    }
+}
+
+impl fmt::Display for AttemptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TaskId { job, kind, index } = &self.task;
+        let letter = kind.letter();
+        write!(
+            f,
+            "attempt_{:012}_{:04}_{letter}_{index:06}_{}",
+            job.cluster_start, job.number, self.number
+        )
+    }
+}
+
+impl FromStr for JobId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let mut parts = IdParts::new(text, "job", 3)?;
+        Ok(JobId { cluster_start: parts.number()?, number: parts.number()? })
+    }
+}
+
+impl FromStr for TaskId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        IdParts::new(text, "task", 5)?.task()
+    }
+}
+
+impl FromStr for AttemptId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let mut parts = IdParts::new(text, "attempt", 6)?;
+        Ok(AttemptId { task: parts.task()?, number: parts.number()? })
+    }
+}
+
+/// A text that is not an id of the expected kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {expected}")]
+pub struct IdError {
+    text: String,
+    expected: &'static str,
+}
+
+struct IdParts<'a> {
+    text: &'a str,
+    parts: std::str::Split<'a, char>,
+}
+
+impl<'a> IdParts<'a> {
+    fn new(text: &'a str, prefix: &str, count: usize) -> Result<Self, IdError> {
+        let mut parts = text.split('_');
+        let all = IdParts { text, parts: parts.clone() };
+        if parts.next() != Some(prefix) || text.split('_').count() != count {
+            return Err(all.error());
+        }
+        Ok(IdParts { text, parts })
+    }
+
+    fn error(&self) -> IdError {
+        IdError {
+            text: self.text.chars().take(64).collect(),
+            expected: "an id like job_202611201830_0001",
+        }
+    }
+
+    fn number<N: FromStr>(&mut self) -> Result<N, IdError> {
+        let part = self.parts.next().filter(|part| part.bytes().all(|b| b.is_ascii_digit()));
+        part.and_then(|part| part.parse().ok()).ok_or_else(|| self.error())
+    }
+
+    fn task(&mut self) -> Result<TaskId, IdError> {
+        let job = JobId { cluster_start: self.number()?, number: self.number()? };
+        let kind = match self.parts.next() {
+            Some("m") => TaskKind::Map,
+            Some("r") => TaskKind::Reduce,
+            _ => return Err(self.error()),
+        };
+        Ok(TaskId { job, kind, index: self.number()? })
+    }
+}
+
+fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+fn read_hex(text: &str, bytes: &mut [u8]) -> Result<(), IdError> {
+    let error = || IdError {
+        text: text.chars().take(80).collect(),
+        expected: "a hexadecimal id of the right length",
+    };
+    if text.len() != bytes.len() * 2 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(error());
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).map_err(|_| error())?;
+    }
+    Ok(())
+}
+
+impl FromStr for BinaryHash {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let mut bytes = [0; 32];
+        read_hex(text, &mut bytes)?;
+        Ok(BinaryHash(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_print_as_hadoop_does_and_parse_back() {
+        let job = JobId { cluster_start: 200707121733, number: 3 };
+        let task = TaskId { job, kind: TaskKind::Map, index: 5 };
+        let attempt = AttemptId { task, number: 1000 };
+        assert_eq!(job.to_string(), "job_200707121733_0003");
+        assert_eq!(task.to_string(), "task_200707121733_0003_m_000005");
+        assert_eq!(attempt.to_string(), "attempt_200707121733_0003_m_000005_1000");
+        assert_eq!(job.to_string().parse(), Ok(job));
+        assert_eq!(task.to_string().parse(), Ok(task));
+        assert_eq!(attempt.to_string().parse(), Ok(attempt));
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for text in [
+            "",
+            "job",
+            "job_1",
+            "job_1_x",
+            "job_1_2_3",
+            "job_1_-2",
+            "task_1_2_m_3",
+            "job_1_99999999999",
+        ] {
+            assert!(text.parse::<JobId>().is_err(), "{text}");
+        }
+        assert!("zz".parse::<ClusterId>().is_err());
+        assert!("task_1_2_x_3".parse::<TaskId>().is_err());
+    }
+}

@@ -1,0 +1,258 @@
+//! Clients to the JobTracker: `POST /rpc` with a [`Request`], answered by `Result<Reply, RemoteError>`. Progress of a job is
+//! pushed on `GET /api/v1/jobs/{id}/events` as server-sent events, each a [`JobReport`] in JSON.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BinaryHash, CallId, DfsPath, JobId, RemoteError, TaskId};
+
+/// Version of this conversation; both sides must agree.
+pub const VERSION: u16 = 1;
+/// Where job executables are kept in the file system, by hash.
+pub const BINARY_DIR: &str = "/system/hanno/bin";
+
+/// A call and who makes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// [`VERSION`].
+    pub version: u16,
+    /// A repeated submission gets the first answer.
+    pub call: CallId,
+    /// Acting user.
+    pub user: String,
+    /// What is asked.
+    pub body: Call,
+}
+
+/// The answer to a [`Request`].
+pub type Answer = Result<Reply, RemoteError>;
+
+/// What can be asked. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Call {
+    /// Start a job. -> [`Reply::Submitted`]
+    Submit(Box<JobSpec>),
+    /// All jobs known, newest first. -> [`Reply::Jobs`]
+    List,
+    /// One job. -> [`Reply::Job`]
+    Status(JobId),
+    /// Ask a job to end. -> [`Reply::Done`]
+    Kill(JobId),
+    /// Tasks with their attempts. -> [`Reply::Tasks`]
+    Tasks(JobId),
+    /// Workers and slots. -> [`Reply::Tracker`]
+    TrackerStatus,
+}
+
+/// Answers. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done.
+    Done,
+    /// The new job.
+    Submitted(JobId),
+    /// All jobs.
+    Jobs(Vec<JobReport>),
+    /// One job.
+    Job(Box<JobReport>),
+    /// Tasks of one job.
+    Tasks(Vec<TaskReport>),
+    /// State of the JobTracker.
+    Tracker(TrackerStatus),
+}
+
+/// Everything the cluster needs to run a job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// For people.
+    pub name: String,
+    /// The executable, uploaded to [`BINARY_DIR`].
+    pub binary: BinaryHash,
+    /// Arguments of the driver, which the task runner is started with too.
+    pub args: Vec<String>,
+    /// Which job of the program, from 0, for programs that run several.
+    pub stage: u32,
+    /// Hash over types, encodings and options of the job; the task runner must compute the same.
+    pub fingerprint: u64,
+    /// One map task each.
+    pub splits: Vec<Split>,
+    /// Number of reduce tasks; 0 for a map-only job.
+    pub reduce_count: u32,
+    /// Output directory; appears when the job succeeds.
+    pub output: DfsPath,
+    /// Attempts per task before the job fails.
+    pub attempts_max: u32,
+    /// Share of maps that must be done before reduces start, in per mille.
+    pub slow_start_permille: u16,
+    /// Everything given with `-D`.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// Input of one map task.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Split {
+    /// File.
+    pub path: DfsPath,
+    /// Start, bytes.
+    pub offset: u64,
+    /// Length, bytes.
+    pub length: u64,
+    /// Machines with a replica of the first block.
+    pub hosts: Vec<String>,
+    /// Their racks.
+    pub racks: Vec<String>,
+}
+
+/// Life of a job.
+///
+/// ```text
+/// Running -> Committing -> Succeeded
+///    |           |
+///    +-----------+--> Failed | Killed
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum JobState {
+    /// Tasks run or wait.
+    Running,
+    /// All tasks are done; the output is being published.
+    Committing,
+    /// The output is there.
+    Succeeded,
+    /// A task failed too often, or the commit failed; no output.
+    Failed,
+    /// Ended by a user; no output.
+    Killed,
+}
+
+impl JobState {
+    /// True if nothing more will happen.
+    pub fn is_final(self) -> bool {
+        matches!(self, JobState::Succeeded | JobState::Failed | JobState::Killed)
+    }
+}
+
+/// Named sums, by group and name.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Counters(pub BTreeMap<String, BTreeMap<String, u64>>);
+
+impl Counters {
+    /// Adds `amount`.
+    pub fn add(&mut self, group: &str, name: &str, amount: u64) {
+        if !self.0.contains_key(group) {
+            self.0.insert(group.to_owned(), BTreeMap::new());
+        }
+        let names = self.0.get_mut(group).expect("just inserted");
+        match names.get_mut(name) {
+            Some(value) => *value = value.saturating_add(amount),
+            None => {
+                names.insert(name.to_owned(), amount);
+            }
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Counters) {
+        for (group, names) in &other.0 {
+            for (name, amount) in names {
+                self.add(group, name, *amount);
+            }
+        }
+    }
+
+    /// One value; 0 if it was never counted.
+    pub fn value(&self, group: &str, name: &str) -> u64 {
+        self.0.get(group).and_then(|names| names.get(name)).copied().unwrap_or(0)
+    }
+}
+
+/// A job as people see it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobReport {
+    /// The job, as `job_…`.
+    pub id: String,
+    /// Name given by the driver.
+    pub name: String,
+    /// Who submitted it.
+    pub user: String,
+    /// Where it stands.
+    pub state: JobState,
+    /// Map tasks.
+    pub maps: TaskCounts,
+    /// Reduce tasks.
+    pub reduces: TaskCounts,
+    /// Mean progress of maps, 0 to 1.
+    pub map_progress: f32,
+    /// Mean progress of reduces, 0 to 1.
+    pub reduce_progress: f32,
+    /// Submission, milliseconds since the epoch.
+    pub submitted_ms: u64,
+    /// End, milliseconds since the epoch; 0 while it runs.
+    pub finished_ms: u64,
+    /// Sums over the winning attempts so far.
+    pub counters: Counters,
+    /// Why it failed; empty otherwise.
+    pub diagnostics: String,
+    /// Output directory.
+    pub output: DfsPath,
+}
+
+/// Tasks by state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TaskCounts {
+    /// All.
+    pub total: u32,
+    /// Waiting for a slot.
+    pub pending: u32,
+    /// With a running attempt.
+    pub running: u32,
+    /// Done.
+    pub completed: u32,
+    /// Attempts that failed.
+    pub failed_attempts: u32,
+    /// Attempts that were killed.
+    pub killed_attempts: u32,
+}
+
+/// A task and its attempts.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TaskReport {
+    /// The task.
+    pub id: TaskId,
+    /// Progress of the best attempt, 0 to 1.
+    pub progress: f32,
+    /// All attempts, oldest first.
+    pub attempts: Vec<AttemptReport>,
+}
+
+/// One attempt.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AttemptReport {
+    /// As `attempt_…`.
+    pub id: String,
+    /// `RUNNING`, `SUCCEEDED`, `FAILED`, `KILLED`.
+    pub state: String,
+    /// Machine of its worker.
+    pub host: String,
+    /// `http://host:port/logs/{attempt}` of its worker.
+    pub log_url: String,
+    /// Start, milliseconds since the epoch.
+    pub started_ms: u64,
+    /// End, milliseconds since the epoch; 0 while it runs.
+    pub finished_ms: u64,
+    /// Why it failed; empty otherwise.
+    pub diagnostics: String,
+}
+
+/// State of the JobTracker.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TrackerStatus {
+    /// Live workers.
+    pub worker_count: u32,
+    /// Slots of all live workers.
+    pub slot_count: u32,
+    /// Slots in use.
+    pub busy_slot_count: u32,
+    /// Jobs not yet final.
+    pub running_job_count: u32,
+}

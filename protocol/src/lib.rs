@@ -1,0 +1,35 @@
+//! The vocabulary that all parts of Hanno share: ids, paths, messages, frames, checksums, tokens.
+//!
+//! Everything here is pure: no socket, no file, no clock, no randomness. A message is a plain serde type, encoded with
+//! postcard; enum order is the wire format, so variants are only ever appended.
+//!
+//! | module | conversation |
+//! |---|---|
+//! | [`namenode`] | clients and tools to the NameNode |
+//! | [`datanode`] | DataNodes to the NameNode |
+//! | [`transfer`] | block bytes: client to DataNode, DataNode to DataNode |
+//! | [`jobs`] | clients to the JobTracker |
+//! | [`tracker`] | workers to the JobTracker |
+//! | [`runner`] | a worker to the job process it started |
+
+pub mod auth;
+pub mod checksum;
+pub mod datanode;
+pub mod error;
+pub mod frame;
+pub mod id;
+pub mod jobs;
+pub mod namenode;
+pub mod path;
+pub mod runner;
+pub mod token;
+pub mod tracker;
+pub mod transfer;
+pub mod wire;
+
+pub use error::{ErrorKind, RemoteError};
+pub use id::{
+    AttemptId, BinaryHash, BlockId, CallId, ClientId, ClusterId, DatanodeId, Epoch,
+    GenerationStamp, InodeId, JobId, TaskId, TaskKind, WorkerId,
+};
+pub use path::{DfsPath, PathError};

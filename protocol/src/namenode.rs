@@ -1,0 +1,523 @@
+//! Clients and tools to the NameNode: `POST /rpc` with a [`Request`], answered by `Result<Reply, RemoteError>`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::token::BlockToken;
+use crate::{
+    BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId,
+    RemoteError,
+};
+
+/// Version of this conversation; both sides must agree.
+pub const VERSION: u16 = 1;
+/// Most entries in one page of a listing, as `dfs.ls.limit`.
+pub const LIST_ENTRIES_MAX: u32 = 1000;
+/// Most calls in one batch; bounds how long the NameNode's loop is held.
+pub const BATCH_CALLS_MAX: usize = 1000;
+
+/// A call and who makes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// [`VERSION`].
+    pub version: u16,
+    /// The calling process and the number of the call. A repeated mutating call gets the first answer.
+    pub call: CallId,
+    /// Acting user.
+    pub user: String,
+    /// Network name of the client's machine, to place the first replica there; may be empty.
+    pub host: String,
+    /// What is asked.
+    pub body: Call,
+}
+
+/// The answer to a [`Request`].
+pub type Answer = Result<Reply, RemoteError>;
+
+/// What can be asked. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Call {
+    // reads
+    /// One file or directory. -> [`Reply::Status`]
+    Status(DfsPath),
+    /// A page of a directory in byte order of names; of a file, the file itself. -> [`Reply::Listing`]
+    List {
+        /// Directory.
+        path: DfsPath,
+        /// Name after which the page begins; empty for the first.
+        start_after: String,
+        /// Entries wanted, at most [`LIST_ENTRIES_MAX`].
+        limit: u32,
+    },
+    /// Totals of a subtree. -> [`Reply::Summary`]
+    ContentSummary(DfsPath),
+    /// Blocks of a file that overlap a range, replicas nearest first. -> [`Reply::Located`]
+    Locations {
+        /// File.
+        path: DfsPath,
+        /// Start, bytes.
+        offset: u64,
+        /// Length, bytes; `u64::MAX` for the rest.
+        length: u64,
+    },
+    /// State of the NameNode. -> [`Reply::Cluster`]
+    ClusterStatus,
+    /// All DataNodes. -> [`Reply::Datanodes`]
+    Datanodes,
+    /// A page of files with the health of each block. -> [`Reply::Fsck`]
+    Fsck {
+        /// File or directory.
+        path: DfsPath,
+        /// Continue after this path (from the page before).
+        after: Option<DfsPath>,
+    },
+
+    // changes
+    /// Makes a directory. -> [`Reply::Done`]
+    Mkdirs {
+        /// Directory.
+        path: DfsPath,
+        /// Permission bits, after the client's umask.
+        mode: u16,
+        /// Make missing parents, and accept an existing directory.
+        parents: bool,
+    },
+    /// Makes a file and opens it for writing by this client. -> [`Reply::Created`]
+    Create(Create),
+    /// Commits the block before and allocates the next. -> [`Reply::Block`]
+    AddBlock {
+        /// The open file.
+        file: InodeId,
+        /// The block that was just written, if any.
+        previous: Option<WrittenBlock>,
+        /// DataNodes that failed this client.
+        exclude: Vec<DatanodeId>,
+    },
+    /// Gives back a block that was never written to. -> [`Reply::Done`]
+    AbandonBlock {
+        /// The open file.
+        file: InodeId,
+        /// The block.
+        block: BlockId,
+    },
+    /// After a failure in the pipeline: a new generation stamp, and a replacement where there is one. -> [`Reply::Block`]
+    /// with the survivors first, in their old order, then the replacement.
+    RecoverPipeline {
+        /// The open file.
+        file: InodeId,
+        /// The block as the client knows it; `length` is what every survivor has acknowledged.
+        block: WrittenBlock,
+        /// DataNodes that failed.
+        failed: Vec<DatanodeId>,
+    },
+    /// Commits the last block and closes the file. -> [`Reply::Done`]; [`crate::ErrorKind::NotReplicatedYet`] asks to try again.
+    Complete {
+        /// The open file.
+        file: InodeId,
+        /// Its last block, if it has any.
+        last: Option<WrittenBlock>,
+        /// Rename it to this path in the same step (`put` publishes its temporary file so).
+        publish: Option<Publish>,
+    },
+    /// Keeps this client's leases. -> [`Reply::Done`]
+    RenewLease,
+    /// Takes a file away from a writer that is gone. -> [`Reply::Flag`]: true if the file is closed now.
+    RecoverLease(DfsPath),
+    /// Renames. -> [`Reply::Flag`] as HDFS's rename without options, [`Reply::Done`] with.
+    Rename {
+        /// From.
+        from: DfsPath,
+        /// To; an existing directory takes the source into it (without options).
+        to: DfsPath,
+        /// `None`: rename without options (false instead of most errors). `Some(overwrite)`: with options.
+        overwrite: Option<bool>,
+    },
+    /// Deletes. -> [`Reply::Flag`]: false if there was nothing.
+    Delete {
+        /// File or directory.
+        path: DfsPath,
+        /// Also if the directory is not empty.
+        recursive: bool,
+    },
+    /// Sets the wanted number of replicas. -> [`Reply::Flag`]: false for a directory or a missing path.
+    SetReplication {
+        /// File.
+        path: DfsPath,
+        /// Wanted replicas, at least 1.
+        replication: u16,
+    },
+    /// Sets permission bits. -> [`Reply::Done`]
+    SetMode {
+        /// File or directory.
+        path: DfsPath,
+        /// Permission bits, 0 to 0o1777.
+        mode: u16,
+    },
+    /// Sets owner or group; an empty one stays. -> [`Reply::Done`]
+    SetOwner {
+        /// File or directory.
+        path: DfsPath,
+        /// New owner or empty.
+        owner: String,
+        /// New group or empty.
+        group: String,
+    },
+    /// Sets times in milliseconds since the epoch; `None` stays. -> [`Reply::Done`]
+    SetTimes {
+        /// File or directory.
+        path: DfsPath,
+        /// Modification time.
+        mtime_ms: Option<u64>,
+        /// Access time.
+        atime_ms: Option<u64>,
+    },
+    /// A reader found replicas whose data does not match its checksums. -> [`Reply::Done`]
+    ReportBadReplicas(Vec<BadReplica>),
+    /// Safe mode. -> [`Reply::Flag`]: true if it is on afterwards.
+    SafeMode(SafeModeAction),
+    /// Several calls in one, each with its own outcome, in order; not nested. -> [`Reply::Batch`]
+    Batch(Vec<Call>),
+}
+
+impl Call {
+    /// True if the call changes nothing.
+    pub fn is_read(&self) -> bool {
+        match self {
+            Call::Status(_)
+            | Call::List { .. }
+            | Call::ContentSummary(_)
+            | Call::Locations { .. }
+            | Call::ClusterStatus
+            | Call::Datanodes
+            | Call::Fsck { .. }
+            | Call::SafeMode(SafeModeAction::Get) => true,
+            Call::Batch(calls) => calls.iter().all(Call::is_read),
+            _ => false,
+        }
+    }
+}
+
+/// Arguments of [`Call::Create`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Create {
+    /// File.
+    pub path: DfsPath,
+    /// Permission bits, after the client's umask.
+    pub mode: u16,
+    /// Replace an existing file.
+    pub overwrite: bool,
+    /// Make missing parents.
+    pub parents: bool,
+    /// Wanted replicas; `None` for the NameNode's default.
+    pub replication: Option<u16>,
+    /// Bytes per block; `None` for the NameNode's default.
+    pub block_size: Option<u64>,
+    /// Also allocate the first block, which saves a call.
+    pub first_block: bool,
+}
+
+/// Where and how [`Call::Complete`] publishes a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Publish {
+    /// Final path.
+    pub path: DfsPath,
+    /// Replace an existing file there.
+    pub overwrite: bool,
+}
+
+/// A block as its writer knows it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WrittenBlock {
+    /// The block.
+    pub id: BlockId,
+    /// Its generation stamp.
+    pub stamp: GenerationStamp,
+    /// Bytes written.
+    pub length: u64,
+    /// DataNodes that acknowledged the whole of it, in pipeline order.
+    pub replicas: Vec<DatanodeId>,
+    /// How many of them, from the front, have it on disk (fsynced).
+    pub durable_count: u16,
+}
+
+/// A replica that fails its checksums.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BadReplica {
+    /// The block.
+    pub block: BlockId,
+    /// Its generation stamp.
+    pub stamp: GenerationStamp,
+    /// Who holds it.
+    pub datanode: DatanodeId,
+}
+
+/// What to do about safe mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum SafeModeAction {
+    /// Only ask.
+    Get,
+    /// Turn it on by hand.
+    Enter,
+    /// Turn it off by hand.
+    Leave,
+}
+
+/// Answers. Append only.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done; nothing to say.
+    Done,
+    /// A yes or no.
+    Flag(bool),
+    /// One file or directory.
+    Status(FileStatus),
+    /// A page of a directory.
+    Listing {
+        /// Entries in byte order of names.
+        entries: Vec<FileStatus>,
+        /// How many follow.
+        remaining: u64,
+    },
+    /// Totals of a subtree.
+    Summary(ContentSummary),
+    /// Where a file's blocks are.
+    Located(LocatedBlocks),
+    /// State of the NameNode.
+    Cluster(Box<ClusterStatus>),
+    /// All DataNodes.
+    Datanodes(Vec<DatanodeReport>),
+    /// A page of fsck.
+    Fsck(FsckPage),
+    /// A new open file.
+    Created(Created),
+    /// A block to write.
+    Block(LocatedBlock),
+    /// Outcomes of a batch, in order.
+    Batch(Vec<Answer>),
+}
+
+/// What a file or directory is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FileStatus {
+    /// Its last path element; empty when a single path was asked for.
+    pub name: String,
+    /// Id, never reused.
+    pub inode: InodeId,
+    /// True for a directory.
+    pub directory: bool,
+    /// Bytes; 0 for a directory. Of an open file: the blocks that are complete.
+    pub length: u64,
+    /// Wanted replicas; 0 for a directory.
+    pub replication: u16,
+    /// Bytes per block; 0 for a directory.
+    pub block_size: u64,
+    /// Owner.
+    pub owner: String,
+    /// Group.
+    pub group: String,
+    /// Permission bits.
+    pub mode: u16,
+    /// Modification time, milliseconds since the epoch.
+    pub mtime_ms: u64,
+    /// Access time, milliseconds since the epoch; 0 for a directory.
+    pub atime_ms: u64,
+    /// Entries of a directory; 0 for a file.
+    pub children_count: u64,
+    /// True while a client writes it.
+    pub open: bool,
+}
+
+/// Totals of a subtree, the top included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ContentSummary {
+    /// Bytes of all files.
+    pub length: u64,
+    /// Files.
+    pub file_count: u64,
+    /// Directories.
+    pub directory_count: u64,
+    /// Bytes times replicas.
+    pub space_consumed: u64,
+}
+
+/// Blocks of a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LocatedBlocks {
+    /// The file.
+    pub status: FileStatus,
+    /// Blocks that overlap the range, in order.
+    pub blocks: Vec<LocatedBlock>,
+}
+
+/// One block and where its replicas are.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LocatedBlock {
+    /// The block.
+    pub id: BlockId,
+    /// Its generation stamp.
+    pub stamp: GenerationStamp,
+    /// Where it begins in the file, bytes.
+    pub offset: u64,
+    /// Bytes; of a block being written, what is committed so far.
+    pub length: u64,
+    /// For readers: replicas, nearest first. For writers: the pipeline.
+    pub replicas: Vec<DatanodeInfo>,
+    /// Replicas that must be on disk before the block is acknowledged (writers).
+    pub durable_min: u16,
+    /// True if every known replica is corrupt.
+    pub corrupt: bool,
+    /// Permission to read, or to write if it was asked for.
+    pub token: BlockToken,
+}
+
+/// How to reach a DataNode.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DatanodeInfo {
+    /// Its identity.
+    pub id: DatanodeId,
+    /// Name of its machine, compared with workers' and clients' for locality.
+    pub host: String,
+    /// `host:port` of the block transfer service.
+    pub transfer_address: String,
+    /// `host:port` of its HTTP service.
+    pub http_address: String,
+    /// `/rack`.
+    pub rack: String,
+    /// Boot id of its kernel: equal to the client's if both run on one machine.
+    pub boot_id: String,
+    /// Name of its abstract Unix socket for clients on the same machine; empty if it has none.
+    pub local_socket: String,
+}
+
+/// A new open file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Created {
+    /// Its id; writers use it from here on, so a rename does not disturb them.
+    pub file: InodeId,
+    /// Bytes per block.
+    pub block_size: u64,
+    /// Wanted replicas.
+    pub replication: u16,
+    /// The first block if it was asked for.
+    pub first_block: Option<LocatedBlock>,
+}
+
+/// State of the NameNode.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ClusterStatus {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// This start of the NameNode.
+    pub epoch: Epoch,
+    /// Why writes are refused; `None` outside safe mode.
+    pub safe_mode: Option<String>,
+    /// Files and directories.
+    pub inode_count: u64,
+    /// Blocks.
+    pub block_count: u64,
+    /// Blocks with too few replicas.
+    pub low_redundancy_count: u64,
+    /// Blocks with a corrupt replica.
+    pub corrupt_count: u64,
+    /// Blocks without any good replica.
+    pub missing_count: u64,
+    /// Replicas being copied.
+    pub pending_replication_count: u64,
+    /// Replicas to delete.
+    pub pending_deletion_count: u64,
+    /// Default replication.
+    pub replication: u16,
+    /// Default block size, bytes.
+    pub block_size: u64,
+    /// Live DataNodes.
+    pub live_count: u32,
+    /// Dead DataNodes.
+    pub dead_count: u32,
+    /// Last durable transaction.
+    pub txid: u64,
+}
+
+/// A DataNode as the NameNode sees it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DatanodeReport {
+    /// How to reach it.
+    pub info: DatanodeInfo,
+    /// Liveness.
+    pub state: DatanodeState,
+    /// Bytes on its volumes.
+    pub capacity: u64,
+    /// Bytes that blocks use.
+    pub used: u64,
+    /// Bytes free for blocks.
+    pub remaining: u64,
+    /// Replicas.
+    pub block_count: u64,
+    /// Transfers running.
+    pub transfer_count: u32,
+    /// Milliseconds since its last heartbeat.
+    pub last_contact_ms: u64,
+}
+
+/// Liveness of a DataNode.
+///
+/// ```text
+/// register -> Live -> (no heartbeat) Stale -> Dead -> register -> Live
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DatanodeState {
+    /// Heartbeats arrive.
+    Live,
+    /// Late: used last for reads, not at all for writes.
+    Stale,
+    /// Given up; its replicas are copied elsewhere.
+    Dead,
+}
+
+/// A page of fsck.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FsckPage {
+    /// Files in path order.
+    pub files: Vec<FsckFile>,
+    /// Directories passed on this page.
+    pub directory_count: u64,
+    /// Where the next page continues; `None` at the end.
+    pub next: Option<DfsPath>,
+}
+
+/// Health of a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FsckFile {
+    /// Full path.
+    pub path: DfsPath,
+    /// The file.
+    pub status: FileStatus,
+    /// Its blocks in order.
+    pub blocks: Vec<FsckBlock>,
+}
+
+/// Health of a block.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FsckBlock {
+    /// The block.
+    pub id: BlockId,
+    /// Its generation stamp.
+    pub stamp: GenerationStamp,
+    /// Bytes.
+    pub length: u64,
+    /// Good replicas on live nodes.
+    pub live: Vec<DatanodeInfo>,
+    /// How many replicas are known to be corrupt.
+    pub corrupt_count: u16,
+}
+
+impl Request {
+    /// Builds a request.
+    pub fn new(client: ClientId, number: u64, user: &str, host: &str, body: Call) -> Self {
+        Request {
+            version: VERSION,
+            call: CallId { client, number },
+            user: user.to_owned(),
+            host: host.to_owned(),
+            body,
+        }
+    }
+}

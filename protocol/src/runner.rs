@@ -1,0 +1,103 @@
+//! A worker and the job process it started, over the process's Unix socket (descriptor 0 to 2 stay the task's own), in
+//! frames ([`crate::frame`]).
+//!
+//! The worker starts the job's executable with the job's arguments, `HANNO_TASK_SOCKET` naming an abstract Unix socket
+//! that the process connects to and `HANNO_TASK_COOKIE` holding the hexadecimal secret it must send first. One runner runs one
+//! attempt at a time and is used again for further attempts of its job.
+//!
+//! ```text
+//! runner -> Hello -> (worker) Setup -> runner Ready | Refused
+//! worker Launch -> runner Progress* -> Done | Failed    (again and again)
+//! worker MapOutputs* while a reduce runs; FetchFailed* from it
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use crate::AttemptId;
+use crate::auth::Key;
+use crate::jobs::Counters;
+use crate::tracker::{AttemptState, FetchFailure, MapOutput, Program, Work};
+
+/// Environment variable: the abstract socket's name.
+pub const SOCKET_VARIABLE: &str = "HANNO_TASK_SOCKET";
+/// Environment variable: what the runner sends in [`FromRunner::Hello`].
+pub const COOKIE_VARIABLE: &str = "HANNO_TASK_COOKIE";
+
+/// From the worker. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToRunner {
+    /// First message.
+    Setup(Box<Setup>),
+    /// Run this attempt.
+    Launch {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Its work.
+        work: Work,
+        /// Directory for its spills and map output; exists, private to the attempt.
+        directory: String,
+    },
+    /// More map outputs for the running reduce.
+    MapOutputs {
+        /// Newly available.
+        available: Vec<MapOutput>,
+        /// Forget these.
+        obsolete: Vec<AttemptId>,
+    },
+    /// Exit.
+    Exit,
+}
+
+/// What is the same for all attempts of a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// Program and options.
+    pub program: Program,
+    /// `http://host:port` of the NameNode.
+    pub namenode: String,
+    /// Cluster secret for the file system and the shuffle.
+    pub secret: Key,
+    /// Name of this machine.
+    pub host: String,
+    /// Boot id of this machine's kernel.
+    pub boot_id: String,
+    /// Memory for sort buffers and shuffle of one attempt, bytes.
+    pub memory_bytes_max: u64,
+}
+
+/// From the runner. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FromRunner {
+    /// First message.
+    Hello {
+        /// Value of [`COOKIE_VARIABLE`].
+        cookie: String,
+    },
+    /// The job was rebuilt and is the same.
+    Ready,
+    /// The job cannot run here (another fingerprint, bad arguments).
+    Refused {
+        /// Why.
+        diagnostics: String,
+    },
+    /// A life sign of the running attempt, at most four a second.
+    Progress {
+        /// The attempt.
+        attempt: AttemptId,
+        /// 0 to 1.
+        progress: f32,
+        /// Counters so far.
+        counters: Counters,
+    },
+    /// A map output could not be fetched.
+    FetchFailed(FetchFailure),
+    /// The attempt ended: `MapDone`, `OutputDone` or `Failed`.
+    Ended {
+        /// The attempt.
+        attempt: AttemptId,
+        /// How.
+        state: AttemptState,
+        /// Final counters.
+        counters: Counters,
+    },
+}

@@ -1,0 +1,213 @@
+//! Workers to the JobTracker: `POST /rpc/worker` with a [`Request`], answered by `Result<Reply, RemoteError>`.
+//!
+//! A worker registers, keeps one [`Request::Poll`] open that is answered the moment there is something to do, and sends
+//! [`Request::Report`] at once when an attempt ends and every second while one runs. [`crate::ErrorKind::Fenced`] means:
+//! register again (naming what still runs and which map outputs are held).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::jobs::{Counters, Split};
+use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RemoteError, WorkerId};
+
+/// Version of this conversation; both sides must agree.
+pub const VERSION: u16 = 1;
+
+/// The answer to a [`Request`].
+pub type Answer = Result<Reply, RemoteError>;
+
+/// What a worker says. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// First contact, and again after being fenced. -> [`Reply::Registered`]
+    Register(Register),
+    /// Waits for work. -> [`Reply::Actions`]
+    Poll {
+        /// Sender.
+        worker: WorkerId,
+        /// Epoch it registered under.
+        epoch: Epoch,
+        /// Number of the last actions received; they are not sent again.
+        received: u64,
+    },
+    /// News of attempts. -> [`Reply::Done`]
+    Report {
+        /// Sender.
+        worker: WorkerId,
+        /// Epoch it registered under.
+        epoch: Epoch,
+        /// Attempts whose state changed or progressed.
+        updates: Vec<AttemptUpdate>,
+        /// Map outputs that reduces on this worker could not fetch.
+        fetch_failures: Vec<FetchFailure>,
+    },
+}
+
+/// First contact.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Register {
+    /// [`VERSION`].
+    pub version: u16,
+    /// Drawn at the start of the worker process.
+    pub worker: WorkerId,
+    /// Name of its machine, compared with the hosts of splits.
+    pub host: String,
+    /// `/rack`.
+    pub rack: String,
+    /// Boot id of its kernel: map outputs of workers on the same machine are opened directly.
+    pub boot_id: String,
+    /// `host:port` of its HTTP service (shuffle, logs).
+    pub http_address: String,
+    /// Tasks it runs at once.
+    pub slot_count: u32,
+    /// Attempts still running here.
+    pub running: Vec<AttemptId>,
+    /// Finished map attempts whose output is held here.
+    pub held_outputs: Vec<MapOutput>,
+}
+
+/// Answers. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done.
+    Done,
+    /// Welcome.
+    Registered {
+        /// This start of the JobTracker.
+        epoch: Epoch,
+        /// How long a poll may be held, milliseconds.
+        poll_ms: u64,
+    },
+    /// What to do.
+    Actions {
+        /// Number of this answer, to be named in the next poll.
+        number: u64,
+        /// In order.
+        actions: Vec<Action>,
+    },
+}
+
+/// Orders to a worker. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Action {
+    /// Run an attempt.
+    Launch(Box<Launch>),
+    /// Stop an attempt.
+    Kill(AttemptId),
+    /// News of map outputs for the reduces of a job that run here.
+    MapOutputs {
+        /// The job.
+        job: JobId,
+        /// Newly available.
+        available: Vec<MapOutput>,
+        /// No longer valid: forget them; another attempt will follow.
+        obsolete: Vec<AttemptId>,
+    },
+    /// The job is over: end its runners, delete its files.
+    ForgetJob(JobId),
+}
+
+/// What a worker needs to run an attempt.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Launch {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Program and options of its job.
+    pub program: Program,
+    /// Its work.
+    pub work: Work,
+}
+
+/// What is the same for all attempts of a job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Program {
+    /// Acting user.
+    pub user: String,
+    /// The executable.
+    pub binary: BinaryHash,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Which job of the program.
+    pub stage: u32,
+    /// What the runner must compute too.
+    pub fingerprint: u64,
+    /// Everything given with `-D`.
+    pub properties: BTreeMap<String, String>,
+    /// Number of reduce tasks.
+    pub reduce_count: u32,
+    /// Number of map tasks.
+    pub map_count: u32,
+    /// Output directory of the job.
+    pub output: DfsPath,
+}
+
+/// The work of an attempt.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Work {
+    /// Map one split.
+    Map(Split),
+    /// Reduce the partition that is the task's index; with the map outputs known so far.
+    Reduce(Vec<MapOutput>),
+}
+
+/// A finished map attempt's output.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MapOutput {
+    /// The attempt that made it.
+    pub attempt: AttemptId,
+    /// `host:port` of the worker that serves it.
+    pub http_address: String,
+    /// Boot id of that worker's kernel.
+    pub boot_id: String,
+    /// Absolute path of the data file on that machine; the index is beside it.
+    pub data_path: String,
+}
+
+/// News of an attempt.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AttemptUpdate {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Where it stands.
+    pub state: AttemptState,
+    /// 0 to 1.
+    pub progress: f32,
+    /// Its counters so far.
+    pub counters: Counters,
+}
+
+/// Where an attempt stands.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum AttemptState {
+    /// It runs.
+    Running,
+    /// A map is done; its output is served by this worker.
+    MapDone {
+        /// Absolute path of the data file.
+        data_path: String,
+    },
+    /// A reduce (or a map of a map-only job) is done: its files lie complete in its attempt directory.
+    OutputDone {
+        /// Directory of the attempt, below `_temporary` of the output.
+        directory: DfsPath,
+    },
+    /// It failed; this counts against the limit of attempts.
+    Failed {
+        /// For people: cause, with file and byte offset of the record where there is one.
+        diagnostics: String,
+    },
+    /// It was stopped.
+    Killed,
+}
+
+/// A map output that could not be fetched.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FetchFailure {
+    /// The reduce attempt that tried.
+    pub reduce: AttemptId,
+    /// The map attempt whose output it is.
+    pub map: AttemptId,
+    /// What happened.
+    pub diagnostics: String,
+}

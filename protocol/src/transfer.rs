@@ -1,0 +1,1 @@
+//! Block bytes between clients and DataNodes; filled in with the DataNode.
