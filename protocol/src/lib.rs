@@ -11,6 +11,7 @@
 //! | [`jobs`] | clients to the JobTracker |
 //! | [`tracker`] | workers to the JobTracker |
 //! | [`runner`] | a worker to the job process it started |
+//! | [`shuffle`] | map outputs from a worker to reduces |
 
 pub mod auth;
 pub mod checksum;
@@ -22,6 +23,7 @@ pub mod jobs;
 pub mod namenode;
 pub mod path;
 pub mod runner;
+pub mod shuffle;
 pub mod token;
 pub mod tracker;
 pub mod transfer;
