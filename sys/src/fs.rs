@@ -1,0 +1,174 @@
+//! Files: atomic replacement, directory syncs, locks, free space.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Makes renames, creations and removals in `directory` durable.
+///
+/// # Errors
+/// What the system says.
+pub fn sync_dir(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Replaces `path` by `bytes` so that after any crash it holds either the old or the new content, whole and durable.
+///
+/// The file gets permission bits `mode`. A temporary file beside it (`.NAME.tmp`) may be left by a crash and is overwritten by
+/// the next call; callers of one path are serialised by the daemon's lock.
+///
+/// # Errors
+/// What the system says; the old content is then still there.
+pub fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let directory = path.parent().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let temporary = directory.join(format!(".{}.tmp", name.to_string_lossy()));
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    sync_dir(directory)
+}
+
+/// Makes `directory` and missing parents, private to the user (0700), durably.
+///
+/// # Errors
+/// What the system says.
+pub fn create_private_dir(directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    if directory.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    match directory.parent() {
+        Some(parent) if parent.is_dir() => sync_dir(parent),
+        _ => Ok(()),
+    }
+}
+
+/// A file that only one process can hold. Released when dropped or when the process ends in any way.
+#[derive(Debug)]
+pub struct LockFile {
+    _file: File,
+}
+
+/// Why a lock was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process holds it.
+    #[error("{} is in use by process {holder}", path.display())]
+    Held {
+        /// The lock file.
+        path: PathBuf,
+        /// What the holder wrote: its process id.
+        holder: String,
+    },
+    /// The file cannot be opened, locked or written.
+    #[error("cannot lock {}", path.display())]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl LockFile {
+    /// Takes the lock and writes this process's id into the file.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] at once if another process holds it.
+    pub fn acquire(path: &Path) -> Result<Self, LockError> {
+        let io_error = |source| LockError::Io { path: path.to_owned(), source };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(io_error)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                file.take(32).read_to_string(&mut holder).map_err(io_error)?;
+                return Err(LockError::Held {
+                    path: path.to_owned(),
+                    holder: holder.trim().to_owned(),
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(io_error(source)),
+        }
+        let mut write = || {
+            file.set_len(0)?;
+            file.rewind()?;
+            writeln!(file, "{}", std::process::id())
+        };
+        write().map_err(io_error)?;
+        Ok(LockFile { _file: file })
+    }
+}
+
+/// Space of the file system that holds a path, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// In all.
+    pub capacity: u64,
+    /// Free for this user.
+    pub available: u64,
+}
+
+/// Space of the file system that holds `path`.
+///
+/// # Errors
+/// What the system says.
+pub fn space(path: &Path) -> io::Result<Space> {
+    let stat = rustix::fs::statvfs(path)?;
+    Ok(Space { capacity: stat.f_blocks * stat.f_frsize, available: stat.f_bavail * stat.f_frsize })
+}
+
+/// Tells the kernel that `file` will be read from front to back.
+pub fn advise_sequential(file: &File) {
+    // Only a hint: without it reads are merely slower.
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Sequential);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn atomic_write_replaces_and_leaves_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x");
+        write_atomic(&path, b"one", 0o600).unwrap();
+        write_atomic(&path, b"two", 0o600).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert!(write_atomic(&directory.path().join("missing/x"), b"", 0o600).is_err());
+    }
+
+    #[test]
+    fn a_second_holder_is_told_who_has_the_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let lock = LockFile::acquire(&path).unwrap();
+        let error = LockFile::acquire(&path).unwrap_err();
+        assert!(
+            error.to_string().ends_with(&format!("in use by process {}", std::process::id())),
+            "{error}"
+        );
+        drop(lock);
+        LockFile::acquire(&path).unwrap();
+    }
+
+    #[test]
+    fn space_is_plausible() {
+        let space = space(Path::new("/")).unwrap();
+        assert!(space.capacity > 0 && space.available <= space.capacity);
+    }
+}

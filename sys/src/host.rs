@@ -1,0 +1,69 @@
+//! Facts about the machine and the user.
+
+use std::fs;
+use std::path::Path;
+
+/// Identifies this boot of this machine's kernel; equal for two processes exactly if they can share files and sockets
+/// (namespaces aside, so what it promises must still be tried). Empty if the system does not tell.
+pub fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|id| id.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// The machine's network name, or `localhost`.
+pub fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if name.is_empty() { "localhost".to_owned() } else { name }
+}
+
+/// Name of the user this process runs as: `HADOOP_USER_NAME` if set (as Hadoop's clients do), else from the password file,
+/// else `$USER`, else the number.
+pub fn user_name() -> String {
+    let uid = rustix::process::geteuid().as_raw();
+    let from_variable = |name| std::env::var(name).ok().filter(|name: &String| !name.is_empty());
+    from_variable("HADOOP_USER_NAME")
+        .or_else(|| user_in_password_file(Path::new("/etc/passwd"), uid))
+        .or_else(|| from_variable("USER"))
+        .unwrap_or_else(|| uid.to_string())
+}
+
+fn user_in_password_file(path: &Path, uid: u32) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    })
+}
+
+/// Numeric id of the user this process runs as.
+pub fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Raises the limit of open files to the hard limit and returns it. Daemons hold many sockets and files.
+pub fn raise_open_files_limit() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum.unwrap_or(u64::MAX),
+        Err(_) => limit.current.unwrap_or(u64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn the_password_file_names_users() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "root:x:0:0:root:/root:/bin/sh\nbroken\nann:x:1000:1000::/:/bin/sh")
+            .unwrap();
+        assert_eq!(user_in_password_file(file.path(), 1000).as_deref(), Some("ann"));
+        assert_eq!(user_in_password_file(file.path(), 7), None);
+    }
+}
