@@ -1,0 +1,289 @@
+//! Map output with a combiner: records are combined in a hash table before anything is sorted.
+//!
+//! ```text
+//!            table full, keys repeat: drain as a sorted run
+//!              ┌──┐
+//!           ┌──▼──┴─┐  fewer than 1.25 records a key: drain, free the table   ┌─────────┐
+//! start ───►│ table ├─────────────────────────────────────────────────────►│ buffer │
+//!           └──▲────┘                                                     └┬─┬──▲──┘
+//!              └──────── a spill combined to half or less: free the buffer ┘ └──┘ full: sort, combine neighbours, spill
+//! ```
+//!
+//! The ratio is looked at whenever the table would grow beyond [`RATIO_CHECK_KEYS`] keys or is full.
+//! Invariants: only one of table and buffer holds records; the one not in use holds no memory.
+
+use crate::buffer::{SortBuffer, Sorter};
+use crate::error::{DecodeError, Result};
+use crate::output::{MapOutput, MapOutputOptions, Spills};
+use crate::partition::Partitioning;
+use crate::pool::BufferPool;
+use crate::run::{RunWriter, SortedSink};
+use crate::table::Table;
+use crate::writer::{check_record, push_after_spill, spill};
+
+/// Algebra of a combiner over typed accumulators.
+///
+/// `merge` must be associative and commutative in effect: the engine may apply it any number of times, in any order,
+/// on either side.
+pub trait Combine: Send + 'static {
+    /// The accumulator: small, often a number. Heap memory it owns is not counted against the budget.
+    type Acc: Clone + Send + 'static;
+
+    /// Appends the value bytes that the reduce side sees.
+    fn encode(&self, acc: &Self::Acc, out: &mut Vec<u8>);
+
+    /// Reads back what [`Combine::encode`] wrote.
+    fn decode(&self, bytes: &[u8]) -> Result<Self::Acc, DecodeError>;
+
+    /// Adds `from` to `into`.
+    fn merge(&self, into: &mut Self::Acc, from: Self::Acc);
+
+    /// About how many bytes an emitted accumulator encodes to; only for the byte counter.
+    #[inline]
+    fn encoded_bytes(&self, _acc: &Self::Acc) -> usize {
+        size_of::<Self::Acc>()
+    }
+}
+
+/// Combines emitted records by key and writes them as a map output.
+#[derive(Debug)]
+pub struct CombiningWriter<C: Combine> {
+    combine: C,
+    table: Table<C::Acc>,
+    in_table: bool,
+    /// Records folded into the table since it was last empty.
+    folded: u64,
+    buffer: SortBuffer,
+    value: Vec<u8>,
+    partitioning: Partitioning,
+    spills: Spills,
+    pool: BufferPool,
+}
+
+impl<C: Combine> CombiningWriter<C> {
+    /// A writer with buffers of its own.
+    pub fn new(options: MapOutputOptions, combine: C, partitioning: Partitioning) -> Result<Self> {
+        Self::with_pool(options, combine, partitioning, &BufferPool::default())
+    }
+
+    /// A writer that takes its buffers from `pool` and gives them back when it is done.
+    pub fn with_pool(
+        options: MapOutputOptions,
+        combine: C,
+        partitioning: Partitioning,
+        pool: &BufferPool,
+    ) -> Result<Self> {
+        let spills = Spills::new(options)?;
+        let budget = spills.options.memory_bytes_max;
+        let table = Table::new(budget, spills.options.partition_seed ^ TABLE_SEED, pool);
+        Ok(Self {
+            combine,
+            in_table: table.is_possible(),
+            table,
+            folded: 0,
+            buffer: SortBuffer::new(budget, &BufferPool::default()),
+            value: Vec::new(),
+            partitioning,
+            spills,
+            pool: pool.clone(),
+        })
+    }
+
+    /// Adds one record.
+    #[inline]
+    pub fn emit(&mut self, key: &[u8], acc: C::Acc) -> Result<()> {
+        self.spills.stats.records += 1;
+        self.spills.stats.bytes += (key.len() + self.combine.encoded_bytes(&acc)) as u64;
+        if !self.in_table {
+            return self.emit_sorted(key, acc);
+        }
+        self.folded += 1;
+        match self.table.fold(key, acc, |into, from| self.combine.merge(into, from)) {
+            Ok(()) => Ok(()),
+            Err(acc) => self.make_room(key, acc),
+        }
+    }
+
+    /// Combines, sorts and merges what was emitted into the final files.
+    pub fn finish(mut self) -> Result<MapOutput> {
+        self.drain_table()?;
+        self.table.give_back(&self.pool);
+        self.spill_buffer()?;
+        self.buffer.give_back(&self.pool);
+        let mut sink = CombineSink::new(&self.combine);
+        let (mut output, _) = self.spills.finish(&mut sink)?;
+        output.stats.combine_input_records += sink.input_records;
+        output.stats.combine_output_records += sink.output_records;
+        Ok(output)
+    }
+
+    /// The table refused a record: grow it, drain it, or give up on it.
+    #[cold]
+    fn make_room(&mut self, key: &[u8], mut acc: C::Acc) -> Result<()> {
+        if !self.table.can_hold(key) {
+            check_record(key, &[])?;
+            return self.write_alone(key, &acc);
+        }
+        loop {
+            let keys = self.table.len() as u64;
+            let poor = keys >= RATIO_CHECK_KEYS && self.folded * 4 < keys * 5;
+            if poor || !self.table.grow() {
+                self.drain_table()?;
+            }
+            if poor {
+                self.table.give_back(&BufferPool::default());
+                self.in_table = false;
+                return self.emit_sorted(key, acc);
+            }
+            match self.table.fold(key, acc, |into, from| self.combine.merge(into, from)) {
+                Ok(()) => return Ok(()),
+                Err(refused) => acc = refused,
+            }
+        }
+    }
+
+    /// Writes the table's content as a run.
+    fn drain_table(&mut self) -> Result<()> {
+        if self.table.len() == 0 {
+            return Ok(());
+        }
+        let (partitions, seed) =
+            (self.spills.options.partitions, self.spills.options.partition_seed);
+        let mut sorter = Sorter::from_pool(&self.pool);
+        self.table.sort(&mut sorter, partitions, |key| {
+            self.partitioning.partition(key, partitions, seed)
+        })?;
+        self.spills.stats.combine_input_records += self.folded;
+        self.spills.stats.combine_output_records += sorter.entries.len() as u64;
+        let mut run = self.spills.begin()?;
+        let mut key = Vec::new();
+        for entry in &sorter.entries {
+            let acc =
+                self.table.take(entry.place, &mut key).expect("entries name used slots, each once");
+            self.value.clear();
+            self.combine.encode(&acc, &mut self.value);
+            check_record(&key, &self.value)?;
+            run.push(entry.partition, &key, &self.value)?;
+        }
+        self.table.reset();
+        self.folded = 0;
+        sorter.give_back(&self.pool);
+        self.spills.end(run)
+    }
+
+    fn emit_sorted(&mut self, key: &[u8], acc: C::Acc) -> Result<()> {
+        let (partitions, seed) =
+            (self.spills.options.partitions, self.spills.options.partition_seed);
+        let partition = self.partitioning.partition(key, partitions, seed)?;
+        self.value.clear();
+        self.combine.encode(&acc, &mut self.value);
+        if self.buffer.push(partition, key, &self.value) {
+            return Ok(());
+        }
+        let combined_well = self.spill_buffer()?;
+        if combined_well && self.table.is_possible() {
+            self.buffer.give_back(&BufferPool::default());
+            self.in_table = true;
+            self.folded = 1;
+            return self.make_room(key, acc);
+        }
+        let mut sink = CombineSink::new(&self.combine);
+        push_after_spill(&mut self.buffer, &mut self.spills, &mut sink, partition, key, &self.value)
+    }
+
+    /// Writes the buffer's content as a run; true when combining at least halved it.
+    fn spill_buffer(&mut self) -> Result<bool> {
+        let mut sink = CombineSink::new(&self.combine);
+        let records = self.buffer.len() as u64;
+        spill(&mut self.buffer, &mut self.spills, &mut sink)?;
+        self.spills.stats.combine_input_records += sink.input_records;
+        self.spills.stats.combine_output_records += sink.output_records;
+        Ok(records >= RATIO_CHECK_KEYS && sink.output_records * 2 <= records)
+    }
+
+    fn write_alone(&mut self, key: &[u8], acc: &C::Acc) -> Result<()> {
+        let (partitions, seed) =
+            (self.spills.options.partitions, self.spills.options.partition_seed);
+        let partition = self.partitioning.partition(key, partitions, seed)?;
+        self.folded -= 1;
+        self.value.clear();
+        self.combine.encode(acc, &mut self.value);
+        check_record(key, &self.value)?;
+        self.spills.write_alone(partition, key, &self.value)
+    }
+}
+
+/// Below this many keys the combine ratio is not judged (32,768: the table still fits the second-level cache).
+const RATIO_CHECK_KEYS: u64 = 1 << 15;
+
+/// Keeps the table's hash apart from the partition's.
+const TABLE_SEED: u64 = 0x4528_21e6_38d0_1377;
+
+/// Joins neighbouring records of one key. A value that meets no other is passed on as it came.
+struct CombineSink<'c, C: Combine> {
+    combine: &'c C,
+    holds: bool,
+    partition: u32,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    acc: Option<C::Acc>,
+    input_records: u64,
+    output_records: u64,
+}
+
+impl<'c, C: Combine> CombineSink<'c, C> {
+    fn new(combine: &'c C) -> Self {
+        Self {
+            combine,
+            holds: false,
+            partition: 0,
+            key: Vec::new(),
+            value: Vec::new(),
+            acc: None,
+            input_records: 0,
+            output_records: 0,
+        }
+    }
+}
+
+impl<C: Combine> SortedSink for CombineSink<'_, C> {
+    fn record(
+        &mut self,
+        out: &mut RunWriter,
+        partition: u32,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        self.input_records += 1;
+        if self.holds && self.partition == partition && self.key == key {
+            let mut acc = match self.acc.take() {
+                Some(acc) => acc,
+                None => self.combine.decode(&self.value)?,
+            };
+            self.combine.merge(&mut acc, self.combine.decode(value)?);
+            self.acc = Some(acc);
+            return Ok(());
+        }
+        self.flush(out)?;
+        self.holds = true;
+        self.partition = partition;
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.value.clear();
+        self.value.extend_from_slice(value);
+        Ok(())
+    }
+
+    fn flush(&mut self, out: &mut RunWriter) -> Result<()> {
+        if !std::mem::take(&mut self.holds) {
+            return Ok(());
+        }
+        if let Some(acc) = self.acc.take() {
+            self.value.clear();
+            self.combine.encode(&acc, &mut self.value);
+            check_record(&self.key, &self.value)?;
+        }
+        self.output_records += 1;
+        out.push(self.partition, &self.key, &self.value)
+    }
+}

@@ -1,0 +1,42 @@
+//! The sort, spill and merge engine of MapReduce, on bytes alone: no network, no clock, no threads of its own.
+//!
+//! ```text
+//! map side     emit ─► CombiningWriter: hash table ─┐
+//!              emit ─► MapOutputWriter: sort buffer ─┴► sorted runs (spills) ─► merge ─► NAME.data + NAME.index
+//! reduce side  segments of one partition, from files or memory ─► merge (through disk if many) ─► ReduceInput: groups
+//! ```
+//!
+//! Keys sort by their bytes. Records with equal keys keep the order of emission, and of the sources on the reduce side, so the same input
+//! gives the same bytes, however little memory there was. Every stored byte is covered by a checksum, and
+//! damage is an [`Error::Corrupt`] that names place and offset, never a panic and never a wrong record.
+//! Files are touched only in the directory that the options name.
+
+mod block;
+mod buffer;
+mod codec;
+mod combine;
+mod error;
+mod index;
+mod key;
+mod merge;
+mod output;
+mod partition;
+mod pool;
+mod reduce;
+mod run;
+mod segment;
+mod table;
+mod writer;
+
+pub use codec::Codec;
+pub use combine::{Combine, CombiningWriter};
+pub use error::{Damage, DecodeError, Error, Origin, RECORD_BYTES_MAX, Result};
+pub use index::{SegmentInfo, read_index};
+pub use output::{
+    MapOutput, MapOutputOptions, MapOutputStats, PARTITIONS_MAX, READER_MEMORY_BYTES,
+};
+pub use partition::{PartitionFn, Partitioning, partition_of};
+pub use pool::BufferPool;
+pub use reduce::{GroupPrefix, ReduceInput, ReduceOptions, ReduceStats};
+pub use segment::{SegmentSource, SegmentTotals, verify_segment};
+pub use writer::MapOutputWriter;

@@ -1,0 +1,84 @@
+//! Large buffers kept between tasks of one process.
+//!
+//! The first touch of a page can cost far more than any use of it, so a process that runs task after task should not
+//! give its sort buffers back in between.
+//!
+//! Invariant: the pool keeps at most its limit of bytes (counted by capacity); what exceeds it is freed.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A shared store of empty, already allocated vectors. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct BufferPool {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    bytes_max: usize,
+    bytes: usize,
+    kept: Vec<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    bytes: usize,
+    buffer: Box<dyn Any + Send>,
+}
+
+impl BufferPool {
+    /// A pool that keeps up to `bytes_max` bytes; `BufferPool::default()` keeps none.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { shared: Arc::new(Mutex::new(Shared { bytes_max, ..Shared::default() })) }
+    }
+
+    /// The largest kept vector of this type, or a new one.
+    pub(crate) fn take<T: Send + 'static>(&self) -> Vec<T> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let fitting = shared.kept.iter().enumerate().filter(|(_, kept)| kept.buffer.is::<Vec<T>>());
+        let Some((position, _)) = fitting.max_by_key(|(_, kept)| kept.bytes) else {
+            return Vec::new();
+        };
+        let kept = shared.kept.swap_remove(position);
+        shared.bytes -= kept.bytes;
+        kept.buffer.downcast().map(|buffer| *buffer).unwrap_or_default()
+    }
+
+    /// Takes back a vector; its length is kept too only when `T` says so by not being cleared by the caller.
+    pub(crate) fn give<T: Send + 'static>(&self, mut buffer: Vec<T>) {
+        buffer.clear();
+        self.give_filled(buffer);
+    }
+
+    /// Takes back a vector with its elements.
+    pub(crate) fn give_filled<T: Send + 'static>(&self, buffer: Vec<T>) {
+        let bytes = buffer.capacity() * size_of::<T>();
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes > 0 && shared.bytes + bytes <= shared.bytes_max {
+            shared.bytes += bytes;
+            shared.kept.push(Kept { bytes, buffer: Box::new(buffer) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_largest_within_its_limit() {
+        let pool = BufferPool::new(1000);
+        pool.give(Vec::<u8>::with_capacity(100));
+        pool.give(Vec::<u8>::with_capacity(600));
+        pool.give(Vec::<u8>::with_capacity(400));
+        pool.give(Vec::<u64>::with_capacity(10));
+        assert_eq!(pool.take::<u8>().capacity(), 600);
+        assert_eq!(pool.take::<u64>().capacity(), 10);
+        assert_eq!(pool.take::<u8>().capacity(), 100, "the third did not fit");
+        assert_eq!(pool.take::<u8>().capacity(), 0);
+        let none = BufferPool::default();
+        none.give(Vec::<u8>::with_capacity(1));
+        assert_eq!(none.take::<u8>().capacity(), 0);
+    }
+}

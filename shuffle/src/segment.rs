@@ -1,0 +1,402 @@
+//! Format of a segment: the records of one partition, in key order, as blocks and an end record.
+//!
+//! ```text
+//! block*  end record            (both described in block.rs)
+//! ```
+//!
+//! Invariants: keys never decrease; every block can be read without the one before it; the end record repeats the number of records
+//! and raw bytes, so a segment cut off between blocks is noticed; an empty segment is an end record alone.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::block::{
+    BLOCK_RAW_BYTES, HEADER_BYTES, Header, VARINT_BYTES_MAX, put_varint, take_varint,
+};
+use crate::codec::Codec;
+use crate::error::{Damage, Error, Origin, RECORD_BYTES_MAX, Result, io_error};
+use crate::key::{common_prefix, prefix};
+
+/// Where one sorted segment is read from.
+#[derive(Debug)]
+pub enum SegmentSource {
+    /// A range of an open file, for instance a descriptor that was handed over. Errors name the position of the source.
+    File {
+        /// The file; read with positioned reads, so it may be shared.
+        file: Arc<File>,
+        /// Where the segment begins.
+        offset: u64,
+        /// Its length as stored.
+        stored: u64,
+    },
+    /// A range of a file that is opened only while it is merged. Errors name the path.
+    Path {
+        /// The file.
+        path: PathBuf,
+        /// Where the segment begins.
+        offset: u64,
+        /// Its length as stored.
+        stored: u64,
+    },
+    /// A fetched segment.
+    Memory(Vec<u8>),
+}
+
+impl SegmentSource {
+    pub(crate) fn stored(&self) -> u64 {
+        match self {
+            Self::File { stored, .. } | Self::Path { stored, .. } => *stored,
+            Self::Memory(bytes) => bytes.len() as u64,
+        }
+    }
+}
+
+/// What a whole segment holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SegmentTotals {
+    /// Records.
+    pub records: u64,
+    /// Bytes of the blocks before compression.
+    pub raw: u64,
+}
+
+/// Reads a fetched segment through, checks everything in it, and says what it holds.
+///
+/// Errors name [`Origin::Source`] 0 and the offset in `bytes`.
+pub fn verify_segment(bytes: &[u8]) -> Result<SegmentTotals> {
+    let mut reader =
+        SegmentReader::over(Input::Borrowed(bytes), Origin::Source(0), 0, bytes.len() as u64);
+    while reader.advance()? {}
+    Ok(reader.totals)
+}
+
+/// Encodes one segment after the other into a byte buffer that its owner empties now and then.
+#[derive(Debug)]
+pub(crate) struct SegmentWriter {
+    codec: Codec,
+    block: Vec<u8>,
+    block_records: u32,
+    key: Vec<u8>,
+    totals: SegmentTotals,
+}
+
+impl SegmentWriter {
+    pub(crate) fn new(codec: Codec) -> Self {
+        Self {
+            codec,
+            block: Vec::new(),
+            block_records: 0,
+            key: Vec::new(),
+            totals: SegmentTotals::default(),
+        }
+    }
+
+    /// Adds a record whose key is not below the last one's.
+    #[inline]
+    pub(crate) fn push(&mut self, out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+        let worst = key.len() + value.len() + 3 * VARINT_BYTES_MAX;
+        if self.block.len() + worst > BLOCK_RAW_BYTES && self.block_records > 0 {
+            self.close_block(out);
+        }
+        let shared = if self.block_records == 0 { 0 } else { common_prefix(&self.key, key) };
+        debug_assert!(self.block_records == 0 || self.key.as_slice() <= key, "keys never decrease");
+        self.key.truncate(shared);
+        self.key.extend_from_slice(&key[shared..]);
+        put_varint(&mut self.block, shared as u32);
+        put_varint(&mut self.block, (key.len() - shared) as u32);
+        put_varint(&mut self.block, value.len() as u32);
+        self.block.extend_from_slice(&key[shared..]);
+        self.block.extend_from_slice(value);
+        self.block_records += 1;
+    }
+
+    /// Ends the segment; the writer is then ready for the next.
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> SegmentTotals {
+        if self.block_records > 0 {
+            self.close_block(out);
+        }
+        let totals = std::mem::take(&mut self.totals);
+        out.extend_from_slice(&Header::End { records: totals.records, raw: totals.raw }.encode());
+        totals
+    }
+
+    fn close_block(&mut self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + HEADER_BYTES, 0);
+        let codec = self.codec.compress(&self.block, out);
+        let payload = &out[start + HEADER_BYTES..];
+        let header = Header::Block {
+            codec,
+            raw: u32::try_from(self.block.len())
+                .expect("a block holds 64 KiB or one record, which is limited"),
+            stored: u32::try_from(payload.len()).expect("stored is never longer than raw"),
+            records: self.block_records,
+            crc: crc32fast::hash(payload),
+        };
+        out[start..start + HEADER_BYTES].copy_from_slice(&header.encode());
+        self.totals.records += u64::from(self.block_records);
+        self.totals.raw += self.block.len() as u64;
+        self.block.clear();
+        self.block.shrink_to(2 * BLOCK_RAW_BYTES);
+        self.block_records = 0;
+    }
+}
+
+/// The bytes of a segment.
+#[derive(Debug)]
+enum Input<'a> {
+    File(Arc<File>),
+    Memory(Vec<u8>),
+    Borrowed(&'a [u8]),
+}
+
+/// Reads a segment record by record, checking all of it.
+///
+/// Memory: one block as stored (files only) and one raw, so about [`READER_BYTES`] unless a record is longer.
+#[derive(Debug)]
+pub(crate) struct SegmentReader<'a> {
+    input: Input<'a>,
+    origin: Origin,
+    /// Offset of the next header, and of the end of the segment, in the file or memory.
+    next: u64,
+    end: u64,
+    /// Offset of the header of the current block, for errors.
+    block: u64,
+    stored: Vec<u8>,
+    raw: Vec<u8>,
+    at: usize,
+    records_left: u32,
+    block_start: bool,
+    done: bool,
+    totals: SegmentTotals,
+    key: Vec<u8>,
+    prefix: u64,
+    value: (usize, usize),
+    same_key: bool,
+}
+
+/// Buffer memory of one open segment with records shorter than a block.
+pub(crate) const READER_BYTES: usize = 2 * BLOCK_RAW_BYTES + (4 << 10);
+
+impl SegmentReader<'static> {
+    /// Opens `source`; `index` is its position in the caller's list.
+    pub(crate) fn open(source: SegmentSource, index: usize) -> Result<Self> {
+        Ok(match source {
+            SegmentSource::File { file, offset, stored } => {
+                Self::over(Input::File(file), Origin::Source(index), offset, stored)
+            }
+            SegmentSource::Path { path, offset, stored } => {
+                let file = File::open(&path).map_err(io_error("open", &path))?;
+                Self::over(Input::File(Arc::new(file)), Origin::File(path), offset, stored)
+            }
+            SegmentSource::Memory(bytes) => {
+                let stored = bytes.len() as u64;
+                Self::over(Input::Memory(bytes), Origin::Source(index), 0, stored)
+            }
+        })
+    }
+
+    /// A segment of a file of our own that is already open.
+    pub(crate) fn in_file(file: Arc<File>, path: PathBuf, offset: u64, stored: u64) -> Self {
+        Self::over(Input::File(file), Origin::File(path), offset, stored)
+    }
+}
+
+impl<'a> SegmentReader<'a> {
+    fn over(input: Input<'a>, origin: Origin, offset: u64, stored: u64) -> Self {
+        Self {
+            input,
+            origin,
+            next: offset,
+            end: offset.saturating_add(stored),
+            block: offset,
+            stored: Vec::new(),
+            raw: Vec::new(),
+            at: 0,
+            records_left: 0,
+            block_start: false,
+            done: false,
+            totals: SegmentTotals::default(),
+            key: Vec::new(),
+            prefix: 0,
+            value: (0, 0),
+            same_key: false,
+        }
+    }
+
+    /// Moves to the next record; false at the end.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        if self.records_left == 0 && !self.next_block()? {
+            return Ok(false);
+        }
+        self.records_left -= 1;
+        if self.decode_record().is_none() {
+            Err(self.corrupt(self.block, Damage::Record))
+        } else {
+            Ok(true)
+        }
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    #[inline]
+    pub(crate) fn prefix(&self) -> u64 {
+        self.prefix
+    }
+
+    #[inline]
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.raw[self.value.0..self.value.1]
+    }
+
+    /// True when the record has the key of the one before it in this segment.
+    #[inline]
+    pub(crate) fn same_key(&self) -> bool {
+        self.same_key
+    }
+
+    #[inline]
+    fn decode_record(&mut self) -> Option<()> {
+        let mut at = self.at;
+        let shared = take_varint(&self.raw, &mut at)? as usize;
+        let suffix_bytes = take_varint(&self.raw, &mut at)? as usize;
+        let value_bytes = take_varint(&self.raw, &mut at)? as usize;
+        let key_end = at.checked_add(suffix_bytes)?;
+        let value_end = key_end.checked_add(value_bytes)?;
+        let suffix = self.raw.get(at..key_end)?;
+        if value_end > self.raw.len() || shared > self.key.len() || (self.block_start && shared > 0)
+        {
+            return None;
+        }
+        if self.block_start {
+            self.block_start = false;
+            self.same_key = self.key == suffix;
+        } else {
+            self.same_key = suffix_bytes == 0 && shared == self.key.len();
+        }
+        if !self.same_key {
+            self.key.truncate(shared);
+            self.key.extend_from_slice(suffix);
+            if shared < 8 {
+                self.prefix = prefix(&self.key);
+            }
+        }
+        self.value = (key_end, value_end);
+        self.at = value_end;
+        Some(())
+    }
+
+    #[cold]
+    fn next_block(&mut self) -> Result<bool> {
+        if self.done {
+            return Ok(false);
+        }
+        if self.at != self.raw.len() {
+            return Err(self.corrupt(self.block, Damage::Record));
+        }
+        self.block = self.next;
+        if self.end - self.next < HEADER_BYTES as u64 {
+            return Err(self.corrupt(self.next, Damage::Truncated));
+        }
+        let header = self.header()?;
+        let body = self.next + HEADER_BYTES as u64;
+        match header {
+            Header::End { records, raw } => {
+                if (SegmentTotals { records, raw }) != self.totals {
+                    return Err(self.corrupt(self.next, Damage::Totals));
+                }
+                if body != self.end {
+                    return Err(self.corrupt(body, Damage::TrailingBytes));
+                }
+                self.done = true;
+                Ok(false)
+            }
+            Header::Block { codec, raw, stored, records, crc } => {
+                let damage = if records == 0 || raw as usize > BLOCK_RAW_BYTES_LIMIT {
+                    Some(Damage::Length)
+                } else if u64::from(stored) + HEADER_BYTES as u64 > self.end - body {
+                    Some(Damage::Truncated)
+                } else if !codec.lengths_possible(stored as usize, raw as usize) {
+                    Some(Damage::Length)
+                } else {
+                    None
+                };
+                if let Some(damage) = damage {
+                    return Err(self.corrupt(self.next, damage));
+                }
+                self.load_block(codec, raw as usize, stored as usize, crc)?;
+                self.totals.records += u64::from(records);
+                self.totals.raw += u64::from(raw);
+                self.records_left = records;
+                self.block_start = true;
+                self.at = 0;
+                self.next = body + u64::from(stored);
+                Ok(true)
+            }
+        }
+    }
+
+    /// The header at `next`. In a file it was read together with the block before it.
+    fn header(&mut self) -> Result<Header> {
+        if let Input::File(_) = self.input
+            && self.stored.is_empty()
+        {
+            self.read_file(self.next, HEADER_BYTES)?;
+        }
+        let bytes: Option<[u8; HEADER_BYTES]> = match &self.input {
+            Input::File(_) => self.stored.last_chunk().copied(),
+            Input::Memory(bytes) => bytes[self.next as usize..].first_chunk().copied(),
+            Input::Borrowed(bytes) => bytes[self.next as usize..].first_chunk().copied(),
+        };
+        let bytes = bytes.ok_or_else(|| self.corrupt(self.next, Damage::Truncated))?;
+        Header::decode(&bytes).map_err(|damage| self.corrupt(self.next, damage))
+    }
+
+    fn load_block(&mut self, codec: Codec, raw: usize, stored: usize, crc: u32) -> Result<()> {
+        let start = self.next + HEADER_BYTES as u64;
+        if let Input::File(_) = self.input {
+            self.read_file(start, stored + HEADER_BYTES)?;
+        }
+        let payload = match &self.input {
+            Input::File(_) => &self.stored[..stored],
+            Input::Memory(bytes) => &bytes[start as usize..start as usize + stored],
+            Input::Borrowed(bytes) => &bytes[start as usize..start as usize + stored],
+        };
+        let checked = if crc32fast::hash(payload) == crc {
+            self.raw.shrink_to(raw.max(2 * BLOCK_RAW_BYTES));
+            codec.decompress(payload, raw, &mut self.raw)
+        } else {
+            Err(Damage::PayloadChecksum)
+        };
+        checked.map_err(|damage| self.corrupt(self.next, damage))
+    }
+
+    fn read_file(&mut self, offset: u64, len: usize) -> Result<()> {
+        let Input::File(file) = &self.input else { return Ok(()) };
+        self.stored.resize(len, 0);
+        self.stored.shrink_to(len.max(2 * BLOCK_RAW_BYTES));
+        match file.read_exact_at(&mut self.stored, offset) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Err(self.corrupt(offset, Damage::Truncated))
+            }
+            Err(source) => Err(match &self.origin {
+                Origin::File(path) => Error::Io { operation: "read", path: path.clone(), source },
+                Origin::Source(index) => Error::SourceIo { index: *index, offset, source },
+            }),
+        }
+    }
+
+    fn corrupt(&self, offset: u64, damage: Damage) -> Error {
+        Error::Corrupt { origin: self.origin.clone(), offset, damage }
+    }
+}
+
+/// Longest raw form of a block that is believed: one record of the greatest size.
+const BLOCK_RAW_BYTES_LIMIT: usize = RECORD_BYTES_MAX + 3 * VARINT_BYTES_MAX;

@@ -1,0 +1,357 @@
+//! The combining hash table: open addressing, one cache line at most per probe, keys up to 16 bytes inside the slot.
+//!
+//! Invariants: at most 5/8 of the slots are used; a slot is 32 bytes for an accumulator of 8 and never straddles a
+//! cache line; the table never looks at more than [`PROBES_MAX`] slots for a key, whatever keys it is fed.
+
+use std::cmp::Ordering;
+use std::num::NonZeroU64;
+
+use crate::buffer::{Entry, SORT_BYTES_PER_RECORD, Sorter};
+use crate::error::Result;
+use crate::key::{SHORT_KEY_BYTES_MAX, hash_long, hash_short, load_short};
+use crate::pool::BufferPool;
+
+/// A used slot.
+#[derive(Debug)]
+#[repr(align(32))]
+struct Slot<A> {
+    /// High half: upper hash bits, whose top bits are the home position. Low half: key length x 2 + 1.
+    meta: NonZeroU64,
+    /// First eight key bytes.
+    k0: u64,
+    /// Next eight, zero-padded; of a longer key its offset in `long_keys`.
+    k1: u64,
+    acc: A,
+}
+
+impl<A> Slot<A> {
+    #[inline(always)]
+    fn key_bytes(&self) -> usize {
+        (self.meta.get() as u32 >> 1) as usize
+    }
+}
+
+/// Distinct keys with their accumulators.
+#[derive(Debug)]
+pub(crate) struct Table<A> {
+    slots: Vec<Option<Slot<A>>>,
+    /// `meta >> shift` is the home slot.
+    shift: u32,
+    count: usize,
+    count_max: usize,
+    long_keys: Vec<u8>,
+    long_keys_max: usize,
+    slots_max: usize,
+    seed: u64,
+}
+
+impl<A: Send + 'static> Table<A> {
+    /// An empty table that will not need more than `bytes_max`, the sorting of its keys included.
+    pub(crate) fn new(bytes_max: usize, seed: u64, pool: &BufferPool) -> Self {
+        let mut slots_max = 0;
+        let mut next = SLOTS_MIN;
+        while next <= SLOTS_MAX && Self::bytes_of(next) <= bytes_max / 4 * 3 {
+            slots_max = next;
+            next *= 2;
+        }
+        Self {
+            slots: pool.take(),
+            shift: u64::BITS - 1,
+            count: 0,
+            count_max: 0,
+            long_keys: pool.take(),
+            long_keys_max: bytes_max - Self::bytes_of(slots_max),
+            slots_max,
+            seed,
+        }
+    }
+
+    fn bytes_of(slots: usize) -> usize {
+        slots * size_of::<Option<Slot<A>>>() + load_max(slots) * SORT_BYTES_PER_RECORD
+    }
+
+    /// False when the budget is too small for any table.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.slots_max > 0
+    }
+
+    /// False for a key so long that the table will never take it.
+    pub(crate) fn can_hold(&self, key: &[u8]) -> bool {
+        key.len() <= SHORT_KEY_BYTES_MAX || key.len() <= self.long_keys_max
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Merges `acc` into the key's accumulator, or inserts it. Gives it back when the table must grow or be drained first.
+    #[inline]
+    pub(crate) fn fold(
+        &mut self,
+        key: &[u8],
+        acc: A,
+        merge: impl FnOnce(&mut A, A),
+    ) -> Result<(), A> {
+        let len = key.len();
+        if len > SHORT_KEY_BYTES_MAX {
+            return self.fold_long(key, acc, merge);
+        }
+        let (k0, k1) = load_short(key);
+        let meta = meta_of(hash_short(k0, k1, len, self.seed), len);
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut at = (meta.get() >> self.shift) as usize;
+        for _ in 0..PROBES_MAX {
+            match self.slots.get_mut(at) {
+                Some(Some(slot)) => {
+                    if (slot.meta.get() ^ meta.get()) | (slot.k0 ^ k0) | (slot.k1 ^ k1) == 0 {
+                        merge(&mut slot.acc, acc);
+                        return Ok(());
+                    }
+                }
+                Some(empty) => {
+                    if self.count == self.count_max {
+                        return Err(acc);
+                    }
+                    *empty = Some(Slot { meta, k0, k1, acc });
+                    self.count += 1;
+                    return Ok(());
+                }
+                None => return Err(acc),
+            }
+            at = (at + 1) & mask;
+        }
+        Err(acc)
+    }
+
+    #[cold]
+    fn fold_long(&mut self, key: &[u8], acc: A, merge: impl FnOnce(&mut A, A)) -> Result<(), A> {
+        let (k0, _) = load_short(&key[..SHORT_KEY_BYTES_MAX]);
+        let meta = meta_of(hash_long(key, self.seed), key.len());
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut at = (meta.get() >> self.shift) as usize;
+        for _ in 0..PROBES_MAX {
+            match self.slots.get_mut(at) {
+                Some(Some(slot)) => {
+                    if slot.meta == meta
+                        && slot.k0 == k0
+                        && self.long_keys[slot.k1 as usize..].starts_with(key)
+                    {
+                        merge(&mut slot.acc, acc);
+                        return Ok(());
+                    }
+                }
+                Some(empty) => {
+                    if self.count == self.count_max
+                        || self.long_keys.len() + key.len() > self.long_keys_max
+                    {
+                        return Err(acc);
+                    }
+                    *empty = Some(Slot { meta, k0, k1: self.long_keys.len() as u64, acc });
+                    self.long_keys.extend_from_slice(key);
+                    self.count += 1;
+                    return Ok(());
+                }
+                None => return Err(acc),
+            }
+            at = (at + 1) & mask;
+        }
+        Err(acc)
+    }
+
+    /// Doubles the table when it is full and the budget allows; false otherwise.
+    #[cold]
+    pub(crate) fn grow(&mut self) -> bool {
+        let slots = (2 * self.slots.len()).max(SLOTS_MIN);
+        if self.count < self.count_max || slots > self.slots_max {
+            return false;
+        }
+        let mut old = Vec::with_capacity(self.count);
+        old.extend(self.slots.drain(..).flatten());
+        // Address space once for the largest size: the table then never moves, and pages are touched only as it grows.
+        self.slots.reserve_exact(self.slots_max);
+        self.slots.resize_with(slots, || None);
+        self.shift = u64::BITS - slots.trailing_zeros();
+        self.count_max = load_max(slots);
+        for slot in old {
+            let mut at = (slot.meta.get() >> self.shift) as usize;
+            while self.slots[at].is_some() {
+                at = (at + 1) & (slots - 1);
+            }
+            self.slots[at] = Some(slot);
+        }
+        true
+    }
+
+    /// Sorts the keys by (partition, key) into `sorter`; entries name slots.
+    pub(crate) fn sort(
+        &self,
+        sorter: &mut Sorter,
+        partitions: u32,
+        partition: impl Fn(&[u8]) -> Result<u32>,
+    ) -> Result<()> {
+        sorter.entries.clear();
+        sorter.entries.reserve_exact(self.count);
+        let mut short = [0; SHORT_KEY_BYTES_MAX];
+        for (place, slot) in self.slots.iter().enumerate() {
+            if let Some(slot) = slot {
+                let partition = partition(self.key_of(slot, &mut short))?;
+                sorter.entries.push(Entry {
+                    prefix: slot.k0.swap_bytes(),
+                    partition,
+                    place: place as u32,
+                });
+            }
+        }
+        sorter.sort(partitions, &|a, b| self.compare(a, b));
+        Ok(())
+    }
+
+    /// The key at `place`, copied to `key`, and its accumulator, which leaves the table.
+    pub(crate) fn take(&mut self, place: u32, key: &mut Vec<u8>) -> Option<A> {
+        let slot = self.slots.get_mut(place as usize)?.take()?;
+        self.count -= 1;
+        key.clear();
+        key.extend_from_slice(self.key_of(&slot, &mut [0; SHORT_KEY_BYTES_MAX]));
+        Some(slot.acc)
+    }
+
+    /// To be called when all entries were taken.
+    pub(crate) fn reset(&mut self) {
+        debug_assert_eq!(self.count, 0);
+        self.long_keys.clear();
+    }
+
+    /// Gives the memory back; the table is as new.
+    pub(crate) fn give_back(&mut self, pool: &BufferPool) {
+        debug_assert_eq!(self.count, 0);
+        pool.give(std::mem::take(&mut self.slots));
+        pool.give(std::mem::take(&mut self.long_keys));
+        self.shift = u64::BITS - 1;
+        self.count_max = 0;
+    }
+
+    fn key_of<'a>(&'a self, slot: &Slot<A>, short: &'a mut [u8; SHORT_KEY_BYTES_MAX]) -> &'a [u8] {
+        let len = slot.key_bytes();
+        if len > SHORT_KEY_BYTES_MAX {
+            return &self.long_keys[slot.k1 as usize..slot.k1 as usize + len];
+        }
+        short[..8].copy_from_slice(&slot.k0.to_le_bytes());
+        short[8..].copy_from_slice(&slot.k1.to_le_bytes());
+        &short[..len]
+    }
+
+    /// Order of two keys with the same first eight bytes.
+    fn compare(&self, a: &Entry, b: &Entry) -> Ordering {
+        let (Some(a), Some(b)) = (&self.slots[a.place as usize], &self.slots[b.place as usize])
+        else {
+            return Ordering::Equal;
+        };
+        let (a_len, b_len) = (a.key_bytes(), b.key_bytes());
+        if a_len.max(b_len) <= SHORT_KEY_BYTES_MAX {
+            return (a.k1.swap_bytes(), a_len).cmp(&(b.k1.swap_bytes(), b_len));
+        }
+        self.key_of(a, &mut [0; SHORT_KEY_BYTES_MAX])
+            .cmp(self.key_of(b, &mut [0; SHORT_KEY_BYTES_MAX]))
+    }
+}
+
+#[inline(always)]
+fn meta_of(hash: u64, len: usize) -> NonZeroU64 {
+    NonZeroU64::MIN | (hash & !u64::from(u32::MAX)) | (len as u64) << 1
+}
+
+const fn load_max(slots: usize) -> usize {
+    slots / 8 * 5
+}
+
+/// Smallest table (1,024 slots, about 53 KiB with an accumulator of eight bytes).
+const SLOTS_MIN: usize = 1 << 10;
+/// Largest table: home positions come from 32 hash bits.
+const SLOTS_MAX: usize = 1 << 31;
+/// Slots looked at before the table calls itself full. Random keys at 5/8 load stay below a few hundred; only keys
+/// chosen to collide reach this, and then cost a drain instead of quadratic time.
+const PROBES_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn drain(table: &mut Table<u64>) -> Vec<(u32, Vec<u8>, u64)> {
+        let mut sorter = Sorter::default();
+        table.sort(&mut sorter, 3, |key| Ok(key.len() as u32 % 3)).unwrap();
+        let mut got = Vec::new();
+        for entry in &sorter.entries {
+            let mut key = Vec::new();
+            let acc = table.take(entry.place, &mut key).unwrap();
+            got.push((entry.partition, key, acc));
+        }
+        table.reset();
+        got
+    }
+
+    #[test]
+    fn slots_are_half_a_cache_line() {
+        assert_eq!(size_of::<Option<Slot<u64>>>(), 32);
+        assert_eq!(align_of::<Option<Slot<u64>>>(), 32);
+    }
+
+    proptest! {
+        #[test]
+        fn counts_as_a_map_does(keys in prop::collection::vec(prop::collection::vec(0u8..3, 0..24), 0..3000)) {
+            let mut table = Table::new(1 << 20, 7, &BufferPool::default());
+            let mut want = BTreeMap::new();
+            for key in &keys {
+                while table.fold(key, 1u64, |into, from| *into += from).is_err() {
+                    prop_assert!(table.grow());
+                }
+                *want.entry((key.len() as u32 % 3, key.clone())).or_insert(0u64) += 1;
+            }
+            prop_assert_eq!(table.len(), want.len());
+            let want: Vec<_> = want.into_iter().map(|((p, k), n)| (p, k, n)).collect();
+            prop_assert_eq!(drain(&mut table), want);
+            prop_assert_eq!(table.len(), 0);
+        }
+    }
+
+    #[test]
+    fn stops_at_its_budget_and_can_be_reused() {
+        let budget = 200 << 10;
+        let mut table = Table::new(budget, 7, &BufferPool::default());
+        for round in 0..3 {
+            let mut inserted = 0u32;
+            loop {
+                let key = format!("{round} {inserted}");
+                if table.fold(key.as_bytes(), 1u64, |into, from| *into += from).is_ok() {
+                    inserted += 1;
+                } else if !table.grow() {
+                    break;
+                }
+            }
+            assert_eq!(inserted as usize, load_max(table.slots.len()));
+            assert!(Table::<u64>::bytes_of(table.slots.len()) + table.long_keys.len() <= budget);
+            assert_eq!(drain(&mut table).len(), inserted as usize);
+        }
+        assert!(!Table::<u64>::new(1, 0, &BufferPool::default()).is_possible());
+    }
+
+    #[test]
+    fn long_keys_stop_at_their_share() {
+        let mut table = Table::new(100 << 10, 7, &BufferPool::default());
+        let mut bytes = 0;
+        loop {
+            let key = format!("{bytes:0>1000}");
+            if table.fold(key.as_bytes(), 1u64, |into, from| *into += from).is_ok() {
+                bytes += key.len();
+            } else if !table.grow() {
+                break;
+            }
+        }
+        assert!(bytes <= table.long_keys_max && bytes + 1000 > table.long_keys_max);
+        assert!(!table.can_hold(&vec![0; table.long_keys_max + 1]));
+        assert_eq!(drain(&mut table).len(), bytes / 1000);
+    }
+}
