@@ -1,0 +1,91 @@
+//! What can go wrong between a client and the cluster.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use protocol::wire::WireError;
+use protocol::{ErrorKind, RemoteError};
+
+/// A call without a usable answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RpcError {
+    /// Not an address of a daemon.
+    #[error("`{address}` is not an address like http://host:port")]
+    Address {
+        /// As given.
+        address: String,
+    },
+    /// No connection, or it broke.
+    #[error("cannot reach {address}")]
+    Unreachable {
+        /// The daemon.
+        address: String,
+        /// Cause.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// Something else listens there.
+    #[error("{address} is not a Hanno daemon")]
+    NotOurs {
+        /// The address.
+        address: String,
+    },
+    /// The daemon answered with an HTTP error.
+    #[error("{address} answered {status}: {text}")]
+    Status {
+        /// The daemon.
+        address: String,
+        /// HTTP status.
+        status: u16,
+        /// First line of the answer.
+        text: String,
+    },
+    /// The cluster secret cannot be used.
+    #[error("cannot use the cluster secret {}: {reason}", path.display())]
+    Secret {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The answer does not decode.
+    #[error(transparent)]
+    Malformed(WireError),
+    /// The daemon refused.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+}
+
+impl RpcError {
+    /// True if the same call may succeed a little later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            RpcError::Unreachable { .. } => true,
+            RpcError::Remote(refusal) => refusal.kind.is_transient(),
+            _ => false,
+        }
+    }
+
+    /// The daemon's reason if it refused.
+    pub fn kind(&self) -> Option<ErrorKind> {
+        match self {
+            RpcError::Remote(refusal) => Some(refusal.kind),
+            _ => None,
+        }
+    }
+}
+
+/// An error and its causes in one line, for people.
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

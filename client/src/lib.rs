@@ -1,0 +1,8 @@
+//! How programs talk to a cluster: signed calls ([`rpc`]), where to find it ([`config`]), files and jobs.
+
+pub mod config;
+pub mod error;
+pub mod rpc;
+
+pub use config::ClientConfig;
+pub use error::RpcError;
