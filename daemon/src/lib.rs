@@ -1,0 +1,23 @@
+//! What every daemon is made of: configuration, secret, log, the HTTP service with its limits, shutdown.
+//!
+//! | module | |
+//! |---|---|
+//! | [`config`] | a typed struct from a TOML file and `HANNO_…` variables; an unknown key names the nearest known one |
+//! | [`secret`] | the cluster secret: made at the first start, mode 0600 |
+//! | [`auth`] | checks who signed a request |
+//! | [`rpc`] | routes that carry signed messages |
+//! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown |
+//! | [`shutdown`] | one token that ends everything |
+//! | [`log`] | structured lines on standard error |
+
+pub mod auth;
+pub mod config;
+pub mod error;
+pub mod log;
+pub mod rpc;
+pub mod secret;
+pub mod serve;
+pub mod shutdown;
+
+pub use error::{ConfigError, ServeError};
+pub use shutdown::Shutdown;

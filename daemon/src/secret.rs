@@ -1,0 +1,62 @@
+//! The cluster secret: 32 random bytes in a file that only its owner can read.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use protocol::auth::Key;
+use rand::TryRng;
+
+use crate::error::ServeError;
+
+/// Reads the secret, or makes it if the file does not exist and `create` is set (the first start of a NameNode).
+///
+/// # Errors
+/// [`ServeError::Secret`] if it is missing, readable by others, no secret, or cannot be written.
+pub fn load(path: &Path, create: bool) -> Result<Key, ServeError> {
+    let fail = |reason: String| ServeError::Secret { path: path.to_owned(), reason };
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.mode() & 0o077 != 0 => {
+            Err(fail("other users can read it; run chmod 600 on it".to_owned()))
+        }
+        Ok(_) => {
+            let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+            Key::from_hex(&text)
+                .ok_or_else(|| fail("it does not hold 64 hexadecimal digits".to_owned()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
+            let mut bytes = [0; protocol::auth::KEY_BYTES];
+            rand::rngs::SysRng
+                .try_fill_bytes(&mut bytes)
+                .map_err(|error| fail(error.to_string()))?;
+            let key = Key::new(bytes);
+            let text = format!("{}\n", key.to_hex());
+            sys::fs::write_atomic(path, text.as_bytes(), 0o600)
+                .map_err(|error| fail(error.to_string()))?;
+            Ok(key)
+        }
+        Err(error) => Err(fail(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn is_made_once_and_kept_private() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("secret");
+        assert!(load(&path, false).is_err());
+        let key = load(&path, true).unwrap();
+        assert!(load(&path, true).unwrap() == key && load(&path, false).unwrap() == key);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(load(&path, false).unwrap_err().to_string().contains("chmod 600"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "short").unwrap();
+        assert!(load(&path, true).is_err());
+    }
+}

@@ -1,0 +1,134 @@
+//! The accept loop of every daemon: HTTP/1.1 with limits, and a clean end.
+//!
+//! - at most `connections_max` at once; more wait in the listen queue;
+//! - a request's head must arrive within `header_timeout` and fit 64 headers and 64 KiB: slow or endless heads cost little;
+//! - on shutdown no connection is accepted, running requests are finished, for at most `drain_max`.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::Shutdown;
+use crate::error::ServeError;
+
+/// Headers per request. Clients send a handful.
+const HEADERS_MAX: usize = 64;
+/// Bytes of a request's head, and the unit in which bodies are read.
+const READ_BUFFER_BYTES_MAX: usize = 64 << 10;
+/// Pause after a failed accept (out of descriptors), so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Limits of a service.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Time for a request's head to arrive; also how long an idle connection is kept.
+    pub header_timeout: Duration,
+    /// Time that running requests get on shutdown.
+    pub drain_max: Duration,
+}
+
+impl Default for Limits {
+    /// 10,000 connections, 75 s, 5 s: many clients, connections kept between commands of a session, a quick stop.
+    fn default() -> Self {
+        Limits {
+            connections_max: 10_000,
+            header_timeout: Duration::from_secs(75),
+            drain_max: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Listens on `address` (`host:port`, port 0 for any). An address that other machines can reach needs
+/// `allow_unencrypted`.
+///
+/// # Errors
+/// [`ServeError::Exposed`] or [`ServeError::Bind`].
+pub async fn bind(address: &str, allow_unencrypted: bool) -> Result<TcpListener, ServeError> {
+    check_exposure(address, allow_unencrypted)?;
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ServeError::Bind { address: address.to_owned(), source })
+}
+
+/// Refuses addresses that other machines can reach, unless the operator allows it.
+///
+/// # Errors
+/// [`ServeError::Exposed`], or [`ServeError::Bind`] if the address does not resolve.
+pub fn check_exposure(address: &str, allow_unencrypted: bool) -> Result<(), ServeError> {
+    let fail = |source| ServeError::Bind { address: address.to_owned(), source };
+    let resolved: Vec<SocketAddr> = address.to_socket_addrs().map_err(fail)?.collect();
+    if !allow_unencrypted && resolved.iter().any(|address| !address.ip().is_loopback()) {
+        return Err(ServeError::Exposed { address: address.to_owned() });
+    }
+    Ok(())
+}
+
+/// Serves `router` until `shutdown`, then lets running requests finish.
+pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdown: Shutdown) {
+    let slots = Arc::new(Semaphore::new(limits.connections_max));
+    let mut connections = JoinSet::new();
+    loop {
+        let slot = tokio::select! {
+            slot = Arc::clone(&slots).acquire_owned() => slot.expect("the semaphore is never closed"),
+            () = shutdown.wait() => break,
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.wait() => break,
+        };
+        while connections.try_join_next().is_some() {}
+        match accepted {
+            Ok((stream, _)) => {
+                let (router, shutdown) = (router.clone(), shutdown.clone());
+                connections.spawn(async move {
+                    connection(stream, router, limits, shutdown).await;
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    let drain = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.drain_max, drain).await.is_err() {
+        tracing::warn!("requests still running at shutdown were cut off");
+    }
+}
+
+async fn connection(stream: TcpStream, router: Router, limits: Limits, shutdown: Shutdown) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot set nodelay");
+    }
+    let service = TowerToHyperService::new(router);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(READ_BUFFER_BYTES_MAX)
+        .pipeline_flush(true)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = shutdown.wait() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "connection ended");
+    }
+}
