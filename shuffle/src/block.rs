@@ -141,8 +141,8 @@ mod tests {
             crc: 0xdead_beef,
         };
         let end = Header::End { records: 1 << 40, raw: 3 };
-        assert_eq!(hex(&block.encode()), "5342010100000100e80300004d000000efbeadde0fbd8b5a");
-        assert_eq!(hex(&end.encode()), "534201ff0000000000010000030000000000000000000000");
+        assert_eq!(hex(&block.encode()), "5342010100000100e80300004d000000efbeadde51d0f8e7");
+        assert_eq!(hex(&end.encode()), "534201ff00000000000100000300000000000000216f17f4");
         for header in [block, end] {
             assert_eq!(Header::decode(&header.encode()), Ok(header));
         }

@@ -14,6 +14,7 @@
 
 use crate::buffer::{SortBuffer, Sorter};
 use crate::error::{DecodeError, Result};
+use crate::key::SHORT_KEY_BYTES_MAX;
 use crate::output::{MapOutput, MapOutputOptions, Spills};
 use crate::partition::Partitioning;
 use crate::pool::BufferPool;
@@ -94,18 +95,24 @@ impl<C: Combine> CombiningWriter<C> {
     pub fn emit(&mut self, key: &[u8], acc: C::Acc) -> Result<()> {
         self.spills.stats.records += 1;
         self.spills.stats.bytes += (key.len() + self.combine.encoded_bytes(&acc)) as u64;
+        self.add(key, acc)
+    }
+
+    #[inline(always)]
+    fn add(&mut self, key: &[u8], acc: C::Acc) -> Result<()> {
         if !self.in_table {
-            return self.emit_sorted(key, acc);
+            return self.add_sorted(key, acc);
+        }
+        if key.len() > SHORT_KEY_BYTES_MAX {
+            return self.add_long(key, acc);
         }
         self.folded += 1;
-        match self.table.fold(key, acc, |into, from| self.combine.merge(into, from)) {
-            Ok(()) => Ok(()),
-            Err(acc) => self.make_room(key, acc),
-        }
+        if self.table.stage(key, acc) { Ok(()) } else { self.settle() }
     }
 
     /// Combines, sorts and merges what was emitted into the final files.
     pub fn finish(mut self) -> Result<MapOutput> {
+        self.settle()?;
         self.drain_table()?;
         self.table.give_back(&self.pool);
         self.spill_buffer()?;
@@ -117,29 +124,54 @@ impl<C: Combine> CombiningWriter<C> {
         Ok(output)
     }
 
-    /// The table refused a record: grow it, drain it, or give up on it.
-    #[cold]
-    fn make_room(&mut self, key: &[u8], mut acc: C::Acc) -> Result<()> {
+    /// Brings the staged records into the table.
+    fn settle(&mut self) -> Result<()> {
+        while !self.table.settle(|into, from| self.combine.merge(into, from)) {
+            if !self.make_room()? {
+                self.folded = 0;
+                let mut key = Vec::new();
+                for record in self.table.unstage() {
+                    let acc = record.into_parts(&mut key);
+                    self.add(&key, acc)?;
+                }
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn add_long(&mut self, key: &[u8], mut acc: C::Acc) -> Result<()> {
         if !self.table.can_hold(key) {
-            check_record(key, &[])?;
             return self.write_alone(key, &acc);
         }
         loop {
-            let keys = self.table.len() as u64;
-            let poor = keys >= RATIO_CHECK_KEYS && self.folded * 4 < keys * 5;
-            if poor || !self.table.grow() {
-                self.drain_table()?;
-            }
-            if poor {
-                self.table.give_back(&BufferPool::default());
-                self.in_table = false;
-                return self.emit_sorted(key, acc);
-            }
-            match self.table.fold(key, acc, |into, from| self.combine.merge(into, from)) {
-                Ok(()) => return Ok(()),
+            match self.table.fold_long(key, acc, |into, from| self.combine.merge(into, from)) {
+                Ok(()) => {
+                    self.folded += 1;
+                    return Ok(());
+                }
                 Err(refused) => acc = refused,
             }
+            if !self.make_room()? {
+                return self.add_sorted(key, acc);
+            }
         }
+    }
+
+    /// The table refused a record: grow it, drain it, or (false) give up on it.
+    #[cold]
+    fn make_room(&mut self) -> Result<bool> {
+        let keys = self.table.len() as u64;
+        let poor = keys >= RATIO_CHECK_KEYS && self.folded * 4 < keys * 5;
+        if !poor && self.table.grow() {
+            return Ok(true);
+        }
+        self.drain_table()?;
+        if poor {
+            self.table.give_back(&BufferPool::default());
+            self.in_table = false;
+        }
+        Ok(!poor)
     }
 
     /// Writes the table's content as a run.
@@ -153,7 +185,8 @@ impl<C: Combine> CombiningWriter<C> {
         self.table.sort(&mut sorter, partitions, |key| {
             self.partitioning.partition(key, partitions, seed)
         })?;
-        self.spills.stats.combine_input_records += self.folded;
+        let staged = self.table.staged() as u64;
+        self.spills.stats.combine_input_records += self.folded - staged;
         self.spills.stats.combine_output_records += sorter.entries.len() as u64;
         let mut run = self.spills.begin()?;
         let mut key = Vec::new();
@@ -166,12 +199,12 @@ impl<C: Combine> CombiningWriter<C> {
             run.push(entry.partition, &key, &self.value)?;
         }
         self.table.reset();
-        self.folded = 0;
+        self.folded = staged;
         sorter.give_back(&self.pool);
         self.spills.end(run)
     }
 
-    fn emit_sorted(&mut self, key: &[u8], acc: C::Acc) -> Result<()> {
+    fn add_sorted(&mut self, key: &[u8], acc: C::Acc) -> Result<()> {
         let (partitions, seed) =
             (self.spills.options.partitions, self.spills.options.partition_seed);
         let partition = self.partitioning.partition(key, partitions, seed)?;
@@ -184,8 +217,8 @@ impl<C: Combine> CombiningWriter<C> {
         if combined_well && self.table.is_possible() {
             self.buffer.give_back(&BufferPool::default());
             self.in_table = true;
-            self.folded = 1;
-            return self.make_room(key, acc);
+            self.folded = 0;
+            return self.add(key, acc);
         }
         let mut sink = CombineSink::new(&self.combine);
         push_after_spill(&mut self.buffer, &mut self.spills, &mut sink, partition, key, &self.value)
@@ -205,7 +238,6 @@ impl<C: Combine> CombiningWriter<C> {
         let (partitions, seed) =
             (self.spills.options.partitions, self.spills.options.partition_seed);
         let partition = self.partitioning.partition(key, partitions, seed)?;
-        self.folded -= 1;
         self.value.clear();
         self.combine.encode(acc, &mut self.value);
         check_record(key, &self.value)?;

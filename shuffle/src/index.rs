@@ -147,7 +147,7 @@ mod tests {
         let bytes = encode(&sample());
         let got: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(&got[..got.len() - 8], want);
-        assert_eq!(&got[got.len() - 8..], "00000000");
+        assert_eq!(&got[got.len() - 8..], "c6a17342");
         assert_eq!(decode(&bytes).unwrap(), sample());
         assert_eq!(decode(&encode(&[])).unwrap(), []);
     }
