@@ -1,0 +1,161 @@
+//! The seam to the file system under log and images: the few operations they need, each with its
+//! contract, and the real one. Tests put a simulated disk in its place that loses what was not synced.
+//!
+//! Invariant of every user of this seam: nothing is believed to be on disk before `sync` of the file
+//! *and* `sync_dir` of the directory that names it have returned without error.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use crate::error::{JournalError, disk};
+
+/// File system operations.
+pub(crate) trait Disk: Send + Sync {
+    /// Makes a directory and its missing parents, and makes their names durable.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in a directory, sorted; none if there is no such directory.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+
+    /// Opens a file for reading from its start.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
+
+    /// Creates a file, or empties an old one, for appending.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Cuts a file to `len` bytes and makes all of it durable.
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()>;
+
+    /// Renames within one directory, replacing `to`. Atomic, durable after `sync_dir`.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file. Durable after `sync_dir`.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+}
+
+/// A file open for appending.
+pub(crate) trait DiskFile: Send {
+    /// Adds all of `bytes` at the end, or fails; after a failure any part of them may be there.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes everything appended so far durable (`fdatasync`). Never called again after an error.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// The operating system's file system.
+pub(crate) struct RealDisk;
+
+impl Disk for RealDisk {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        if path.try_exists()? {
+            return Ok(());
+        }
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        self.create_dir(parent)?;
+        match fs::create_dir(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => self.sync_dir(parent),
+        }
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            // Names that are no text are not ours.
+            names.extend(entry?.file_name().into_string().ok());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(File::open(path)?))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(path)?;
+        if file.metadata()?.len() > len {
+            file.set_len(len)?;
+        }
+        file.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+}
+
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+/// Makes `dir/name` appear with the contents that `write` gives it, all or nothing: temporary file,
+/// sync, rename, sync of the directory. The returned file goes on being appendable.
+pub(crate) fn publish(
+    disk_: &dyn Disk,
+    dir: &Path,
+    name: &str,
+    write: impl FnOnce(&mut dyn DiskFile) -> io::Result<()>,
+) -> Result<Box<dyn DiskFile>, JournalError> {
+    let path = dir.join(name);
+    let temporary = dir.join(format!("{name}{TEMPORARY_SUFFIX}"));
+    let mut file = disk_.create(&temporary).map_err(disk("create", &temporary))?;
+    write(&mut *file).map_err(disk("write", &temporary))?;
+    file.sync().map_err(disk("sync", &temporary))?;
+    disk_.rename(&temporary, &path).map_err(disk("rename a temporary file to", &path))?;
+    disk_.sync_dir(dir).map_err(disk("sync directory", dir))?;
+    Ok(file)
+}
+
+/// All bytes of a file.
+pub(crate) fn read(disk_: &dyn Disk, path: &Path) -> Result<Vec<u8>, JournalError> {
+    let mut bytes = Vec::new();
+    let mut file = disk_.open(path).map_err(disk("open", path))?;
+    file.read_to_end(&mut bytes).map_err(disk("read", path))?;
+    Ok(bytes)
+}
+
+/// Removes the temporary files that an interrupted [`publish`] left in `dir`.
+pub(crate) fn remove_temporaries(disk_: &dyn Disk, dir: &Path) -> Result<(), JournalError> {
+    for name in disk_.list(dir).map_err(disk("list", dir))? {
+        if name.ends_with(TEMPORARY_SUFFIX) {
+            let path = dir.join(name);
+            disk_.remove(&path).map_err(disk("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+const TEMPORARY_SUFFIX: &str = ".tmp";

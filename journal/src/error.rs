@@ -1,0 +1,236 @@
+//! What can go wrong in a journal. Nothing here is retried inside the crate: a caller that sees an
+//! error from a running journal stops (exit code 75, the supervisor starts it again and recovery
+//! decides).
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::id::Txid;
+
+/// Why the journal cannot open or go on.
+#[derive(Debug, Error)]
+pub enum JournalError {
+    /// Another process works on the directory.
+    #[error(
+        "{} is in use by {}; stop it first",
+        .path.display(),
+        .pid.map_or("another process".to_string(), |pid| format!("process {pid}"))
+    )]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// Who holds it, if it could be read.
+        pid: Option<u32>,
+    },
+
+    /// The operating system refused something.
+    #[error("cannot {action} {}", .path.display())]
+    Disk {
+        /// What was tried.
+        action: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// Its answer.
+        #[source]
+        source: io::Error,
+    },
+
+    /// Log records that were once on disk are damaged, and there is no other copy.
+    #[error(
+        "log file {} is damaged at byte {offset} (record {txid}) and no other copy of it is good; \
+         run `hanno admin metadata verify --dir {}`",
+        .path.display(), .dir.display()
+    )]
+    LogDamaged {
+        /// The segment.
+        path: PathBuf,
+        /// First byte that is not good.
+        offset: u64,
+        /// The record that should be there.
+        txid: Txid,
+        /// The journal's directory.
+        dir: PathBuf,
+    },
+
+    /// Log files are missing.
+    #[error(
+        "log records {from} to {to} are missing in {}; \
+         run `hanno admin metadata verify --dir {}`",
+        .log_dir.display(), .dir.display()
+    )]
+    LogGap {
+        /// First missing record.
+        from: Txid,
+        /// Last missing record.
+        to: Txid,
+        /// Where they were looked for (the first log directory).
+        log_dir: PathBuf,
+        /// The journal's directory.
+        dir: PathBuf,
+    },
+
+    /// The directory was used before, but its log has gone.
+    #[error(
+        "{} holds no log although the directory was used before: records may be lost; \
+         put the log back, or run `hanno admin metadata verify --dir {}`",
+        .log_dir.display(), .dir.display()
+    )]
+    LogMissing {
+        /// Where it was looked for (the first log directory).
+        log_dir: PathBuf,
+        /// The journal's directory.
+        dir: PathBuf,
+    },
+
+    /// A file was written by a newer program.
+    #[error("{} has layout version {version}; this program knows only version 1", .path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The version it states.
+        version: u32,
+    },
+
+    /// The checkpoint store failed while running.
+    #[error("the checkpoint store failed")]
+    Store(#[source] StoreError),
+
+    /// An image could not be read back.
+    #[error("image {} is not usable: {what}", .path.display())]
+    ImageDamaged {
+        /// The image.
+        path: PathBuf,
+        /// Which part is wrong.
+        what: &'static str,
+    },
+
+    /// The owner did not accept a checkpoint row.
+    #[error("the checkpoint as of record {applied} was not accepted")]
+    Restore {
+        /// What the checkpoint contains.
+        applied: Txid,
+        /// The owner's reason.
+        #[source]
+        source: RecoverError,
+    },
+
+    /// The owner did not accept a log record.
+    #[error("log record {txid} was not accepted")]
+    Replay {
+        /// The record.
+        txid: Txid,
+        /// The owner's reason.
+        #[source]
+        source: RecoverError,
+    },
+
+    /// A record or a row breaks a limit; a fault of the caller.
+    #[error("{what} of {bytes} bytes is over the limit of {bytes_max} bytes")]
+    TooLarge {
+        /// "log record body", "checkpoint key" or "checkpoint value".
+        what: &'static str,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+
+    /// A changed row uses the key that the journal keeps for itself; a fault of the caller.
+    #[error("a checkpoint row uses the journal's own key")]
+    KeyReserved,
+
+    /// A thread of the journal panicked.
+    #[error("the journal's {thread} thread panicked")]
+    Panicked {
+        /// Its name.
+        thread: &'static str,
+    },
+
+    /// The journal was closed, or stopped after an earlier error.
+    #[error("the journal has stopped")]
+    Stopped,
+}
+
+/// Why the checkpoint store is not usable. At start-up this leads to a rebuild, later to a stop.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// sled said no.
+    #[error("sled in {} failed", .path.display())]
+    Sled {
+        /// Its directory.
+        path: PathBuf,
+        /// Its reason.
+        #[source]
+        source: Box<sled::Error>,
+    },
+
+    /// sled panicked.
+    #[error("sled in {} panicked", .path.display())]
+    Panicked {
+        /// Its directory.
+        path: PathBuf,
+    },
+
+    /// A file operation beside sled failed.
+    #[error("cannot {action} {}", .path.display())]
+    Disk {
+        /// What was tried.
+        action: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+
+    /// The file under sled was replaced while it was open.
+    #[error("{} is no longer the file that was opened", .path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// Rows, but no description of them: a restore that was cut off, or a foreign database.
+    #[error("it holds rows but not the row that describes them")]
+    NotDescribed,
+
+    /// The describing row is damaged.
+    #[error("the row that describes it is damaged")]
+    MetaDamaged,
+
+    /// Rows are missing, stale or too many.
+    #[error("it holds {found} rows where {expected} are due, or their contents differ")]
+    RowsDiffer {
+        /// Rows that the description promises.
+        expected: u64,
+        /// Rows that are there.
+        found: u64,
+    },
+
+    /// The row consumer stopped the walk.
+    #[error("its rows were not accepted")]
+    NotAccepted(#[source] RecoverError),
+}
+
+/// The owner's reason for not accepting a row or record.
+#[derive(Debug, Error)]
+#[error(transparent)]
+pub struct RecoverError(Box<dyn std::error::Error + Send + Sync>);
+
+impl RecoverError {
+    /// Wraps any error or text.
+    pub fn new(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> RecoverError {
+        RecoverError(reason.into())
+    }
+}
+
+/// Adds what was tried, and on what, to an `io::Error`.
+pub(crate) fn disk(
+    action: &'static str,
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(io::Error) -> JournalError {
+    let path = path.into();
+    move |source| JournalError::Disk { action, path, source }
+}

@@ -1,0 +1,256 @@
+//! Durable state for a daemon: a group-committed log that carries the promise, a checkpoint in sled that
+//! makes restarts short, and exported images from which sled can always be rebuilt.
+//!
+//! The owner keeps its state in memory and changes it only by deterministic edits. For each edit it
+//! [appends](Journal::append) a record and answers its client when the record is
+//! [durable](Journal::durable). Now and then it hands over the rows that changed
+//! ([`Journal::checkpoint`]); they reach sled in the background. At the next start
+//! [`Journal::open`] loads the rows and replays the records after them into the owner's [`Recover`].
+//!
+//! Invariants of the crate:
+//! - a record that was reported durable is there after any crash, and so is every record before it;
+//! - no acknowledged record depends on sled: log + image can always rebuild it;
+//! - the first failed write or sync stops the journal for good ([`JournalError`]); it is never retried;
+//! - damage is found (every byte that is read back is under a checksum) and either repaired from another
+//!   copy or refused with a clear message; nothing that was damaged is deleted.
+//!
+//! Files in a journal's directory: `lock`, `epoch`, `log/<first txid>.log`, `image/<txid>.image`,
+//! `sled/`, and what was put aside: `sled.bad-<n>`, `*.bad-<n>`, `sled.snap-aside-<n>`.
+
+pub mod admin;
+mod bytes;
+mod chain;
+mod checkpoint;
+mod disk;
+mod error;
+mod id;
+mod image;
+mod lock;
+mod log;
+mod options;
+mod record;
+mod recover;
+mod segment;
+#[cfg(test)]
+mod sim;
+mod sled_kv;
+mod store;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::Duration;
+
+pub use crate::error::{JournalError, RecoverError, StoreError};
+pub use crate::id::{Epoch, Txid};
+pub use crate::options::Options;
+pub use crate::record::BODY_BYTES_MAX;
+pub use crate::recover::{Recover, Recovered};
+pub use crate::store::{Change, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+
+use crate::lock::DirLock;
+use crate::recover::Started;
+use crate::threads::{Limits, Shared, lock};
+
+/// A running journal; a cheap handle. The last one to go closes it.
+#[derive(Clone)]
+pub struct Journal {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    /// Commit thread first, then the checkpoint thread; taken by the first `close`.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    thread_ids: Vec<ThreadId>,
+    /// Kept until both threads have ended.
+    _lock: Option<DirLock>,
+}
+
+impl Journal {
+    /// Locks the directory, recovers into `state`, and starts the two threads.
+    ///
+    /// `observer` is called on the commit thread after each sync with the txid that is now durable; it
+    /// must be quick. `fatal` is called once, from any thread, when the journal has stopped because of an
+    /// error; the daemon then exits with code 75.
+    pub fn open(
+        options: Options,
+        state: &mut dyn Recover,
+        observer: Box<dyn Fn(Txid) + Send>,
+        fatal: Box<dyn Fn(&JournalError) + Send + Sync>,
+    ) -> Result<(Journal, Recovered), JournalError> {
+        let dir_lock = DirLock::take(&options.dir)?;
+        let started = recover::start(&options.places(), state)?;
+        Journal::run(started, options.limits(), Some(dir_lock), observer, fatal)
+    }
+
+    fn run(
+        started: Started,
+        limits: Limits,
+        dir_lock: Option<DirLock>,
+        observer: Box<dyn Fn(Txid) + Send>,
+        fatal: Box<dyn Fn(&JournalError) + Send + Sync>,
+    ) -> Result<(Journal, Recovered), JournalError> {
+        let Started { log, checkpointer, recovered, image_wanted } = started;
+        let shared = Arc::new(Shared::new(
+            limits,
+            recovered.last,
+            checkpointer.applied(),
+            image_wanted,
+            fatal,
+        ));
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(run)
+                .map_err(error::disk("start thread", name))
+        };
+        let commit = spawn("journal-commit", {
+            let shared = shared.clone();
+            Box::new(move || threads::run_commits(&shared, log, &observer))
+        })?;
+        let checkpoint = spawn("journal-ckpt", {
+            let shared = shared.clone();
+            Box::new(move || threads::run_checkpoints(&shared, checkpointer))
+        });
+        let checkpoint = match checkpoint {
+            Ok(handle) => handle,
+            Err(error) => {
+                shared.close_commits();
+                let _ = commit.join();
+                return Err(error);
+            }
+        };
+        let thread_ids = vec![commit.thread().id(), checkpoint.thread().id()];
+        let threads = Mutex::new(vec![commit, checkpoint]);
+        let inner = Inner { shared, threads, thread_ids, _lock: dir_lock };
+        Ok((Journal { inner: Arc::new(inner) }, recovered))
+    }
+
+    /// Gives the bodies the next txids, in order, and queues them; returns the last txid. Blocks only
+    /// while `queue_bytes_max` is reached. A body over [`BODY_BYTES_MAX`] stops the journal.
+    ///
+    /// REQUIRES: one writer. With several, which txid belongs to whose body is a matter of luck.
+    pub fn append(&self, bodies: Vec<Vec<u8>>) -> Txid {
+        self.inner.shared.append(bodies)
+    }
+
+    /// The last record that is on disk in every log directory.
+    pub fn durable(&self) -> Txid {
+        self.inner.shared.durable()
+    }
+
+    /// Blocks until `txid` is durable; `false` if the journal stopped before.
+    pub fn wait_durable(&self, txid: Txid) -> bool {
+        self.inner.shared.wait_durable(txid)
+    }
+
+    /// Hands over the rows that changed since the last call, as of `at`. They are applied in the
+    /// background, together with `at` in one atomic step, once `at` is durable. A row over the limits
+    /// stops the journal.
+    ///
+    /// REQUIRES: `at` does not decrease; the rows are exactly the state after record `at`.
+    pub fn checkpoint(&self, at: Txid, changes: Vec<Change>) {
+        self.inner.shared.checkpoint(at, changes);
+    }
+
+    /// Bytes handed over by [`checkpoint`](Journal::checkpoint) and not yet applied.
+    pub fn checkpoint_pending(&self) -> u64 {
+        self.inner.shared.checkpoint_bytes()
+    }
+
+    /// The record up to which the checkpoint is durable.
+    pub fn applied(&self) -> Txid {
+        self.inner.shared.applied()
+    }
+
+    /// Writes an image of the checkpoint as of [`applied`](Journal::applied), after what was handed over
+    /// before and is durable; returns its path when it is on disk. Blocks; the checkpoint thread does it.
+    pub fn export_image(&self) -> Result<PathBuf, JournalError> {
+        let (reply, answer) = sync_channel(1);
+        self.inner.shared.request_export(reply);
+        answer.recv().unwrap_or(Err(JournalError::Stopped))
+    }
+
+    /// Figures for metrics.
+    pub fn stats(&self) -> Stats {
+        let shared = &self.inner.shared;
+        let counters = &shared.counters;
+        Stats {
+            records: counters.records.load(Ordering::Relaxed),
+            bytes: counters.bytes.load(Ordering::Relaxed),
+            commits: counters.commits.load(Ordering::Relaxed),
+            commit_time: Duration::from_nanos(counters.commit_nanos.load(Ordering::Relaxed)),
+            commit_time_max: Duration::from_nanos(
+                counters.commit_nanos_max.load(Ordering::Relaxed),
+            ),
+            queue_bytes: shared.queue_bytes(),
+            checkpoints: counters.checkpoints.load(Ordering::Relaxed),
+            checkpoint_rows: counters.rows.load(Ordering::Relaxed),
+            checkpoint_pending_bytes: shared.checkpoint_bytes(),
+            images: counters.images.load(Ordering::Relaxed),
+            image_failures: counters.image_failures.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Writes out everything queued, stops the threads and waits for them. Later appends are dropped
+    /// and never become durable. Closing twice is harmless; from inside `observer` or `fatal` it does
+    /// not wait.
+    pub fn close(&self) {
+        self.inner.close();
+    }
+}
+
+impl Inner {
+    fn close(&self) {
+        if self.thread_ids.contains(&thread::current().id()) {
+            self.shared.close_commits();
+            self.shared.close_checkpoints();
+            return;
+        }
+        let mut threads = lock(&self.threads).drain(..).collect::<Vec<_>>().into_iter();
+        self.shared.close_commits();
+        // Their panics were caught and reported inside.
+        let _ = threads.next().map(JoinHandle::join);
+        self.shared.close_checkpoints();
+        let _ = threads.next().map(JoinHandle::join);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Figures since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Records made durable.
+    pub records: u64,
+    /// Their bytes in one log directory.
+    pub bytes: u64,
+    /// Syncs, one per batch.
+    pub commits: u64,
+    /// Time spent encoding, writing and syncing, all batches together.
+    pub commit_time: Duration,
+    /// The slowest batch.
+    pub commit_time_max: Duration,
+    /// Bytes queued or being written.
+    pub queue_bytes: u64,
+    /// Steps applied to the checkpoint store.
+    pub checkpoints: u64,
+    /// Rows in the checkpoint store, as of the last step (zero before the first).
+    pub checkpoint_rows: u64,
+    /// Bytes handed over for the checkpoint and not yet applied.
+    pub checkpoint_pending_bytes: u64,
+    /// Images exported.
+    pub images: u64,
+    /// Images that could not be exported.
+    pub image_failures: u64,
+}

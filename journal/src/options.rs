@@ -1,0 +1,93 @@
+//! Where a journal lives and the limits it keeps.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::disk::RealDisk;
+use crate::image;
+use crate::recover::Places;
+use crate::sled_kv::SledPlace;
+use crate::threads::Limits;
+
+/// Settings of one journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Its directory; created if missing. One journal per directory.
+    pub dir: PathBuf,
+    /// Where the log is written, in each of them in full. Default: empty, which means `dir/log`. A second
+    /// one on another disk lets the journal survive the loss of a disk; each costs one sync per batch. A
+    /// directory added later is filled at the next start.
+    pub log_dirs: Vec<PathBuf>,
+    /// Size at which a log segment ends, in bytes. Default 64 MiB: some minutes of full load, so that old
+    /// records can go in pieces, and read in a moment at start-up.
+    pub segment_bytes_max: u64,
+    /// Most records in one batch. Default 1024: where the cost of the sync has become negligible.
+    pub batch_records_max: usize,
+    /// Most bytes in one batch. Default 256 KiB: about a millisecond of a slow disk. One larger record
+    /// is a batch of its own.
+    pub batch_bytes_max: usize,
+    /// Records after which an image is exported. Default 1,000,000: rebuilding sled then replays a few
+    /// seconds of log.
+    pub image_edits_max: u64,
+    /// Time after which an image is exported if there is anything new. Default one hour.
+    pub image_interval: Duration,
+    /// Bytes of records that wait for the disk before `append` blocks. Default 64 MiB: a second of
+    /// full load, and bounded memory while the disk is stuck.
+    pub queue_bytes_max: u64,
+    /// sled's cache, in bytes. Default 64 MiB: the checkpoint is written behind the log and read only at
+    /// start-up, so it needs no more.
+    pub cache_bytes: u64,
+}
+
+impl Options {
+    /// The defaults for a journal in `dir`.
+    pub fn new(dir: impl Into<PathBuf>) -> Options {
+        Options {
+            dir: dir.into(),
+            log_dirs: Vec::new(),
+            segment_bytes_max: 64 << 20,
+            batch_records_max: 1024,
+            batch_bytes_max: 256 << 10,
+            image_edits_max: 1_000_000,
+            image_interval: Duration::from_secs(3600),
+            queue_bytes_max: 64 << 20,
+            cache_bytes: 64 << 20,
+        }
+    }
+
+    pub(crate) fn log_dirs(&self) -> Vec<PathBuf> {
+        if self.log_dirs.is_empty() { vec![self.dir.join("log")] } else { self.log_dirs.clone() }
+    }
+
+    pub(crate) fn sled_place(&self) -> SledPlace {
+        SledPlace::new(self.dir.clone(), self.cache_bytes)
+    }
+
+    pub(crate) fn places(&self) -> Places {
+        Places {
+            disk: Arc::new(RealDisk),
+            kv: Arc::new(self.sled_place()),
+            dir: self.dir.clone(),
+            log_dirs: self.log_dirs(),
+            segment_bytes_max: self.segment_bytes_max,
+            section_bytes: image::SECTION_BYTES,
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            batch_records_max: self.batch_records_max.max(1),
+            batch_bytes_max: self.batch_bytes_max,
+            queue_bytes_max: self.queue_bytes_max.max(1),
+            image_edits_max: self.image_edits_max.max(1),
+            image_interval: self.image_interval,
+        }
+    }
+}
+
+impl From<&Path> for Options {
+    fn from(dir: &Path) -> Options {
+        Options::new(dir)
+    }
+}
