@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use shuffle::{
-    Codec, Combine, CombiningWriter, DecodeError, MapOutput, MapOutputOptions, Partitioning, ReduceInput,
-    ReduceOptions, SegmentSource,
+    Codec, Combine, CombiningWriter, DecodeError, MapOutput, MapOutputOptions, Partitioning,
+    ReduceInput, ReduceOptions, SegmentSource,
 };
 
 type AnyError = Box<dyn Error + Send + Sync>;
@@ -48,7 +48,8 @@ fn main() -> Result<(), AnyError> {
 
     let start = Instant::now();
     let middle = text.len() / 2;
-    let middle = middle + text[middle..].iter().position(|b| is_space(*b)).unwrap_or(text.len() - middle);
+    let middle =
+        middle + text[middle..].iter().position(|b| is_space(*b)).unwrap_or(text.len() - middle);
     let (left, right) = text.split_at(middle);
     let outputs = std::thread::scope(|scope| {
         let left = scope.spawn(|| map(left, dir.path(), "map-0", memory_mib << 20));
@@ -65,8 +66,14 @@ fn main() -> Result<(), AnyError> {
     })?;
     let reduced = start.elapsed();
 
-    let (distinct, words) = halves.iter().fold((0, 0), |sum, half| (sum.0 + half.0, sum.1 + half.1));
-    println!("read {:.3} s, map {:.3} s, reduce {:.3} s", read.as_secs_f64(), mapped.as_secs_f64(), reduced.as_secs_f64());
+    let (distinct, words) =
+        halves.iter().fold((0, 0), |sum, half| (sum.0 + half.0, sum.1 + half.1));
+    println!(
+        "read {:.3} s, map {:.3} s, reduce {:.3} s",
+        read.as_secs_f64(),
+        mapped.as_secs_f64(),
+        reduced.as_secs_f64()
+    );
     println!("words: {distinct} distinct, {words} in all");
     for output in &outputs {
         println!("{:?}", output.stats);
@@ -74,7 +81,12 @@ fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-fn map(text: &[u8], dir: &Path, name: &str, memory_bytes_max: usize) -> Result<MapOutput, shuffle::Error> {
+fn map(
+    text: &[u8],
+    dir: &Path,
+    name: &str,
+    memory_bytes_max: usize,
+) -> Result<MapOutput, shuffle::Error> {
     let options = MapOutputOptions {
         partitions: PARTITIONS,
         dir: dir.to_owned(),
@@ -90,12 +102,20 @@ fn map(text: &[u8], dir: &Path, name: &str, memory_bytes_max: usize) -> Result<M
     writer.finish()
 }
 
-fn reduce(outputs: &[MapOutput], partitions: std::ops::Range<u32>, dir: &Path) -> Result<(u64, u64), AnyError> {
+fn reduce(
+    outputs: &[MapOutput],
+    partitions: std::ops::Range<u32>,
+    dir: &Path,
+) -> Result<(u64, u64), AnyError> {
     let (mut distinct, mut words) = (0, 0);
     for partition in partitions {
         let sources = outputs.iter().map(|output| {
             let segment = output.segments[partition as usize];
-            SegmentSource::Path { path: output.data.clone(), offset: segment.offset, stored: segment.stored }
+            SegmentSource::Path {
+                path: output.data.clone(),
+                offset: segment.offset,
+                stored: segment.stored,
+            }
         });
         let options = ReduceOptions {
             dir: dir.to_owned(),

@@ -400,3 +400,162 @@ impl<'a> SegmentReader<'a> {
 
 /// Longest raw form of a block that is believed: one record of the greatest size.
 const BLOCK_RAW_BYTES_LIMIT: usize = RECORD_BYTES_MAX + 3 * VARINT_BYTES_MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(codec: Codec, records: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+        let (mut writer, mut out) = (SegmentWriter::new(codec), Vec::new());
+        for (key, value) in records {
+            writer.push(&mut out, key, value);
+        }
+        writer.finish(&mut out);
+        out
+    }
+
+    fn read(source: SegmentSource) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut reader = SegmentReader::open(source, 3)?;
+        let mut records: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        while reader.advance()? {
+            assert_eq!(reader.prefix(), prefix(reader.key()));
+            if let Some((key, _)) = records.last() {
+                assert_eq!(reader.same_key(), key == reader.key());
+            }
+            records.push((reader.key().to_vec(), reader.value().to_vec()));
+        }
+        Ok(records)
+    }
+
+    fn small() -> Vec<(Vec<u8>, Vec<u8>)> {
+        [("", ""), ("", "x"), ("abc", "1"), ("abd", ""), ("abd", "2")]
+            .map(|(key, value)| (key.into(), value.into()))
+            .to_vec()
+    }
+
+    /// Several blocks, a long record, and keys repeated across blocks.
+    fn large() -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut records: Vec<_> = (0..9000u32)
+            .map(|i| (format!("key {:05}", i / 700).into_bytes(), i.to_be_bytes().to_vec()))
+            .collect();
+        records.push((vec![b'z'; 1 << 20], vec![7; 3 << 16]));
+        records.push((vec![b'z'; (1 << 20) + 1], vec![]));
+        records
+    }
+
+    #[test]
+    fn golden_segment() {
+        let bytes = segment(Codec::None, &small());
+        let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+        let (block, end) = (&hex[..2 * (HEADER_BYTES + 22)], &hex[2 * (HEADER_BYTES + 22)..]);
+        assert_eq!(&block[..32], "53420100160000001600000005000000");
+        assert_eq!(&block[48..], "0000000000017800030161626331020100640300".to_owned() + "0132");
+        assert_eq!(end, "534201ff05000000000000001600000000000000b8529b7b");
+        assert_eq!(segment(Codec::Lz4, &[]).len(), HEADER_BYTES);
+    }
+
+    #[test]
+    fn round_trips_from_memory_and_files() {
+        let dir = tempfile::tempdir().unwrap();
+        for records in [vec![], small(), large()] {
+            for codec in [Codec::None, Codec::Lz4] {
+                let bytes = segment(codec, &records);
+                let totals = verify_segment(&bytes).unwrap();
+                assert_eq!(totals.records, records.len() as u64);
+                let path = dir.path().join("segment");
+                std::fs::write(&path, [b"before".as_slice(), &bytes, b"after"].concat()).unwrap();
+                let (offset, stored) = (6, bytes.len() as u64);
+                let file = Arc::new(File::open(&path).unwrap());
+                assert_eq!(read(SegmentSource::File { file, offset, stored }).unwrap(), records);
+                assert_eq!(read(SegmentSource::Path { path, offset, stored }).unwrap(), records);
+                assert_eq!(read(SegmentSource::Memory(bytes)).unwrap(), records);
+            }
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        for codec in [Codec::None, Codec::Lz4] {
+            let mut records = small();
+            records.push((vec![b'b'; 90], vec![b'b'; 90]));
+            let good = segment(codec, &records);
+            for bit in 0..good.len() * 8 {
+                let mut bad = good.clone();
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert!(matches!(verify_segment(&bad), Err(Error::Corrupt { .. })), "bit {bit}");
+            }
+            for cut in 0..good.len() {
+                assert!(
+                    matches!(verify_segment(&good[..cut]), Err(Error::Corrupt { .. })),
+                    "cut {cut}"
+                );
+            }
+            let longer = [good.as_slice(), &[0]].concat();
+            let error = verify_segment(&longer).unwrap_err();
+            assert!(matches!(error, Error::Corrupt { damage: Damage::TrailingBytes, .. }));
+        }
+    }
+
+    #[test]
+    fn damage_names_file_and_offset() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("map-7.data");
+        let mut bytes = segment(Codec::None, &large());
+        let stored = bytes.len() as u64;
+        let inside = BLOCK_RAW_BYTES + 500; // the second block, as the first is closed below 64 KiB
+        bytes[inside] ^= 4;
+        std::fs::write(&path, [&[0; 100], bytes.as_slice()].concat()).unwrap();
+        let source = || SegmentSource::Path { path: path.clone(), offset: 100, stored };
+        match read(source()).unwrap_err() {
+            Error::Corrupt {
+                origin: Origin::File(named),
+                offset,
+                damage: Damage::PayloadChecksum,
+            } => {
+                assert_eq!(named, path);
+                assert!((100 + HEADER_BYTES as u64..inside as u64).contains(&offset), "{offset}");
+            }
+            other => panic!("{other}"),
+        }
+        // The file itself is shorter than its index says.
+        std::fs::write(&path, [&[0; 100], &bytes[..5000]].concat()).unwrap();
+        assert!(matches!(read(source()), Err(Error::Corrupt { damage: Damage::Truncated, .. })));
+        let memory = read(SegmentSource::Memory(bytes)).unwrap_err();
+        assert!(memory.to_string().starts_with("shuffle source 3 is corrupt at byte "), "{memory}");
+    }
+
+    /// Checksums that match do not make a malformed block harmless.
+    #[test]
+    fn forged_blocks_are_refused() {
+        let check = |raw: &[u8], records: u32, want: Damage| {
+            let header = Header::Block {
+                codec: Codec::None,
+                raw: raw.len() as u32,
+                stored: raw.len() as u32,
+                records,
+                crc: crc32fast::hash(raw),
+            };
+            let end = Header::End { records: records.into(), raw: raw.len() as u64 };
+            let bytes = [&header.encode(), raw, &end.encode()].concat();
+            match verify_segment(&bytes) {
+                Err(Error::Corrupt { damage, .. }) => assert_eq!(damage, want, "{raw:?}"),
+                other => panic!("{raw:?}: {other:?}"),
+            }
+        };
+        check(&[1, 0, 0], 1, Damage::Record); // shares with a key that is not there
+        check(&[0, 5, 0, b'a'], 1, Damage::Record); // key beyond the block
+        check(&[0, 0, 5], 1, Damage::Record); // value beyond the block
+        check(&[0, 1, 0, b'a', 2, 0, 0], 2, Damage::Record); // shares more than there is
+        check(&[0, 0, 0], 2, Damage::Record); // fewer records than announced
+        check(&[0, 0, 0, 0], 1, Damage::Record); // bytes left over
+        check(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff], 1, Damage::Record);
+        check(&[], 0, Damage::Length);
+        let huge =
+            Header::Block { codec: Codec::Lz4, raw: u32::MAX, stored: 1, records: 1, crc: 0 };
+        let bytes = [huge.encode().as_slice(), &[0; 30]].concat();
+        assert!(matches!(
+            verify_segment(&bytes),
+            Err(Error::Corrupt { damage: Damage::Length, .. })
+        ));
+    }
+}

@@ -136,7 +136,9 @@ impl<A: Send + 'static> Table<A> {
         for _ in 0..PROBES_MAX {
             match self.slots.get_mut(at) {
                 Some(Some(slot)) => {
-                    let differs = (slot.meta.get() ^ record.meta.get()) | (slot.k0 ^ record.k0) | (slot.k1 ^ record.k1);
+                    let differs = (slot.meta.get() ^ record.meta.get())
+                        | (slot.k0 ^ record.k0)
+                        | (slot.k1 ^ record.k1);
                     if differs == 0 {
                         merge(&mut slot.acc, record.acc);
                         return Ok(());
@@ -158,7 +160,12 @@ impl<A: Send + 'static> Table<A> {
     }
 
     /// Merges a record with a key too long for a slot. Gives `acc` back when the table must grow or be drained first.
-    pub(crate) fn fold_long(&mut self, key: &[u8], acc: A, merge: impl FnOnce(&mut A, A)) -> Result<(), A> {
+    pub(crate) fn fold_long(
+        &mut self,
+        key: &[u8],
+        acc: A,
+        merge: impl FnOnce(&mut A, A),
+    ) -> Result<(), A> {
         let (k0, _) = load_short(&key[..SHORT_KEY_BYTES_MAX]);
         let meta = meta_of(hash_long(key, self.seed), key.len());
         let mask = self.slots.len().wrapping_sub(1);
