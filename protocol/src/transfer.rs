@@ -1,1 +1,496 @@
-//! Block bytes between clients and DataNodes; filled in with the DataNode.
+//! Block bytes: client to DataNode and DataNode to DataNode, over TCP or an abstract Unix socket.
+//!
+//! A connection carries operations one after the other. Each begins with a [`crate::frame`] of [`Operation`] and is answered by
+//! a frame of [`Answer`]. After `Write` packets follow at once (the sender does not wait for the answer) and [`Ack`]s come
+//! back behind the answer; after the answer to `Read` packets follow. An operation that fails ends the connection if bytes
+//! may be under way, so a reader of a connection is never out of step.
+//!
+//! ```text
+//! packet   data_bytes u32 LE   at most DATA_BYTES_MAX
+//!          sequence   u32 LE   counts from 0 in each operation
+//!          offset     u64 LE   of the data in the block; a multiple of CHUNK_BYTES
+//!          flags      u8       1 last, 2 sync
+//!          zero       [u8; 3]
+//!          crc        u32 LE   CRC-32 of the 20 bytes before
+//!          crcs       one big-endian CRC-32 for each chunk of the data
+//!          data       data_bytes
+//!
+//! ack      sequence   u32 LE
+//!          count      u8       statuses that follow, at most PIPELINE_MEMBERS_MAX
+//!          statuses   [u8; 16] of the pipeline's members from the sender on; zero behind `count`
+//!          zero       [u8; 3]
+//!          crc        u32 LE   CRC-32 of the 24 bytes before
+//! ```
+//!
+//! Invariants: the data of a packet begins at or before the end of what was sent so far, so a packet may replace a partial last
+//! chunk but never leaves a hole; only the last chunk of a packet may be partial.
+
+use serde::{Deserialize, Serialize};
+
+use crate::checksum::{CHUNK_BYTES, CRC_BYTES, chunk_count};
+use crate::namenode::DatanodeInfo;
+use crate::token::BlockToken;
+use crate::{BlockId, ClientId, GenerationStamp, RemoteError};
+
+/// Data in a packet unless something forces a shorter one: large enough that a packet's fixed costs vanish, small enough for
+/// the caches of three hops.
+pub const PACKET_DATA_BYTES: usize = 1 << 20;
+/// Most data a receiver takes in one packet.
+pub const DATA_BYTES_MAX: usize = 4 << 20;
+/// Longest pipeline.
+pub const PIPELINE_MEMBERS_MAX: usize = 16;
+/// Largest [`Operation`] or [`Answer`] frame; a pipeline of [`PIPELINE_MEMBERS_MAX`] members fits many times.
+pub const FRAME_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a packet's header.
+pub const PACKET_HEADER_BYTES: usize = 24;
+/// Bytes of an ack.
+pub const ACK_BYTES: usize = 28;
+
+const FLAG_LAST: u8 = 1;
+const FLAG_SYNC: u8 = 2;
+
+/// The answer to an [`Operation`].
+pub type Answer = Result<Reply, RemoteError>;
+
+/// What a connection is used for next. Append only.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Operation {
+    /// Packets follow. -> [`Reply::Writing`] and acks
+    Write(Write),
+    /// -> [`Reply::Reading`] and packets
+    Read(Read),
+    /// Asks for the open files of a finalized replica (Unix socket only). -> [`Reply::Descriptors`], then two descriptors:
+    /// block, meta
+    Descriptors {
+        /// The block.
+        block: BlockId,
+        /// Its generation stamp.
+        stamp: GenerationStamp,
+        /// Permission to read.
+        token: BlockToken,
+    },
+    /// Begins the recovery of a block under a new stamp: stops its writer and asks what is there. -> [`Reply::State`]
+    ReplicaState {
+        /// The block.
+        block: BlockId,
+        /// The stamp of the recovery.
+        stamp: GenerationStamp,
+        /// Permission to write under that stamp.
+        token: BlockToken,
+    },
+    /// Ends a recovery: cut to `length`, adopt the stamp, finalize, sync. -> [`Reply::Done`]
+    UpdateReplica {
+        /// The block.
+        block: BlockId,
+        /// The stamp of the recovery.
+        stamp: GenerationStamp,
+        /// The length that was agreed on.
+        length: u64,
+        /// Permission to write under that stamp.
+        token: BlockToken,
+    },
+    /// Copies the first bytes of a replica to a new member of a pipeline, where they stay unfinished under the new
+    /// stamp. -> [`Reply::Done`]
+    Transfer {
+        /// The block.
+        block: BlockId,
+        /// The stamp of the replica to copy.
+        prior: GenerationStamp,
+        /// The stamp of the copy.
+        stamp: GenerationStamp,
+        /// Bytes to copy.
+        length: u64,
+        /// The new member.
+        target: DatanodeInfo,
+        /// Permission to write under the new stamp.
+        token: BlockToken,
+    },
+}
+
+/// What to write and where to pass it on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Write {
+    /// The block.
+    pub block: BlockId,
+    /// Generation stamp of the replica to write.
+    pub stamp: GenerationStamp,
+    /// Permission to write under that stamp.
+    pub token: BlockToken,
+    /// Who writes.
+    pub client: ClientId,
+    /// Go on with a replica that is there; `None` for a new one.
+    pub resume: Option<Resume>,
+    /// Leave the replica unfinished after the last packet: it is the prefix for a new member of a pipeline.
+    pub prefix_only: bool,
+    /// Members after the receiver, in order.
+    pub pipeline: Vec<DatanodeInfo>,
+    /// How many members, the receiver first, sync their replica to disk before they acknowledge the last packet.
+    pub durable: u16,
+}
+
+/// Where a broken write goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Resume {
+    /// Stamp of the replica so far. One that already has the new stamp is taken too, so a resume can be tried again.
+    pub prior: GenerationStamp,
+    /// Bytes that every member has; the replica is cut to this length.
+    pub offset: u64,
+}
+
+/// What to read.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Read {
+    /// The block.
+    pub block: BlockId,
+    /// Its generation stamp.
+    pub stamp: GenerationStamp,
+    /// Permission to read.
+    pub token: BlockToken,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes wanted.
+    pub length: u64,
+}
+
+/// Answers. Append only.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done; nothing to say.
+    Done,
+    /// The replica is open for writing; acks follow.
+    Writing,
+    /// Packets follow: whole chunks that cover the wanted range as far as the replica goes, the last one marked.
+    Reading {
+        /// Bytes of the replica.
+        length: u64,
+    },
+    /// Two descriptors follow.
+    Descriptors {
+        /// Bytes of the replica.
+        length: u64,
+    },
+    /// What is there; `None` if there is no replica or only one that is newer than the recovery.
+    State(Option<ReplicaSummary>),
+}
+
+/// A replica as a recovery sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReplicaSummary {
+    /// Its generation stamp.
+    pub stamp: GenerationStamp,
+    /// Bytes that match their checksums.
+    pub length: u64,
+    /// True if its writer finished it.
+    pub finalized: bool,
+}
+
+/// What goes before the data of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PacketHeader {
+    /// Bytes of data.
+    pub data_bytes: u32,
+    /// Counts from 0 in each operation.
+    pub sequence: u32,
+    /// Where the data begins in the block, bytes.
+    pub offset: u64,
+    /// No packet follows; the block ends here.
+    pub last: bool,
+    /// Sync everything so far to disk before acknowledging.
+    pub sync: bool,
+}
+
+/// A packet header or an ack that does not decode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TransferError {
+    /// Damaged on its way, or no such thing at all.
+    #[error("{what} is damaged")]
+    Damaged {
+        /// What it should be.
+        what: &'static str,
+    },
+    /// More data than a receiver takes.
+    #[error("packet of {data_bytes} bytes is over the limit of {DATA_BYTES_MAX}")]
+    TooLong {
+        /// As announced.
+        data_bytes: u32,
+    },
+    /// The data does not begin at a chunk, or ends beyond the range of offsets.
+    #[error("packet at offset {offset} does not fit the block's chunks")]
+    Misplaced {
+        /// As announced.
+        offset: u64,
+    },
+}
+
+impl PacketHeader {
+    /// Bytes of checksums between header and data.
+    pub fn crc_bytes(&self) -> usize {
+        chunk_count(u64::from(self.data_bytes)) as usize * CRC_BYTES
+    }
+
+    /// Where the data ends in the block, bytes.
+    pub fn end(&self) -> u64 {
+        self.offset + u64::from(self.data_bytes)
+    }
+
+    /// The bytes on the wire.
+    pub fn encode(&self) -> [u8; PACKET_HEADER_BYTES] {
+        let mut bytes = [0; PACKET_HEADER_BYTES];
+        bytes[..4].copy_from_slice(&self.data_bytes.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[16] = if self.last { FLAG_LAST } else { 0 } | if self.sync { FLAG_SYNC } else { 0 };
+        seal(&mut bytes);
+        bytes
+    }
+
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// [`TransferError`] if it is damaged or breaks a rule; a length that comes back is safe to allocate.
+    pub fn decode(bytes: [u8; PACKET_HEADER_BYTES]) -> Result<Self, TransferError> {
+        let flags = bytes[16];
+        if !is_sealed(&bytes) || flags & !(FLAG_LAST | FLAG_SYNC) != 0 || bytes[17..20] != [0; 3] {
+            return Err(TransferError::Damaged { what: "packet header" });
+        }
+        let header = PacketHeader {
+            data_bytes: u32_at(&bytes, 0),
+            sequence: u32_at(&bytes, 4),
+            offset: u64::from(u32_at(&bytes, 8)) | u64::from(u32_at(&bytes, 12)) << 32,
+            last: flags & FLAG_LAST != 0,
+            sync: flags & FLAG_SYNC != 0,
+        };
+        if header.data_bytes as usize > DATA_BYTES_MAX {
+            return Err(TransferError::TooLong { data_bytes: header.data_bytes });
+        }
+        let end = header.offset.checked_add(u64::from(header.data_bytes));
+        if !header.offset.is_multiple_of(CHUNK_BYTES as u64) || end.is_none() {
+            return Err(TransferError::Misplaced { offset: header.offset });
+        }
+        Ok(header)
+    }
+}
+
+/// How a member of a pipeline fared with a packet. The number is the wire format: append only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Status {
+    /// Written; on disk if it was asked for.
+    Success = 0,
+    /// It cannot write: disk, or a defect.
+    Failed = 1,
+    /// The data does not match its checksums: the hop before it is to blame.
+    Checksum = 2,
+    /// The member before it lost it or never reached it.
+    Unreachable = 3,
+    /// It has too many transfers.
+    Busy = 4,
+    /// It does not permit this: token, or the state of its replica.
+    Refused = 5,
+    /// Its disks are full.
+    Full = 6,
+}
+
+impl Status {
+    fn from_byte(byte: u8) -> Option<Self> {
+        use Status::{Busy, Checksum, Failed, Full, Refused, Success, Unreachable};
+        [Success, Failed, Checksum, Unreachable, Busy, Refused, Full].get(usize::from(byte)).copied()
+    }
+}
+
+/// A packet's way back: who has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ack {
+    /// Of the packet.
+    pub sequence: u32,
+    count: u8,
+    statuses: [Status; PIPELINE_MEMBERS_MAX],
+}
+
+impl Ack {
+    /// An ack of one member.
+    pub fn new(sequence: u32, status: Status) -> Self {
+        let mut statuses = [Status::Success; PIPELINE_MEMBERS_MAX];
+        statuses[0] = status;
+        Ack { sequence, count: 1, statuses }
+    }
+
+    /// This member's status with those of the members behind it.
+    pub fn followed_by(mut self, behind: &[Status]) -> Self {
+        for status in behind.iter().take(PIPELINE_MEMBERS_MAX - usize::from(self.count)) {
+            self.statuses[usize::from(self.count)] = *status;
+            self.count += 1;
+        }
+        self
+    }
+
+    /// Statuses from the sender of the ack on.
+    pub fn statuses(&self) -> &[Status] {
+        &self.statuses[..usize::from(self.count)]
+    }
+
+    /// Position and status of the first member that failed.
+    pub fn failure(&self) -> Option<(usize, Status)> {
+        self.statuses().iter().copied().enumerate().find(|(_, status)| *status != Status::Success)
+    }
+
+    /// The bytes on the wire.
+    pub fn encode(&self) -> [u8; ACK_BYTES] {
+        let mut bytes = [0; ACK_BYTES];
+        bytes[..4].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[4] = self.count;
+        for (byte, status) in bytes[5..].iter_mut().zip(self.statuses()) {
+            *byte = *status as u8;
+        }
+        seal(&mut bytes);
+        bytes
+    }
+
+    /// Reads an ack.
+    ///
+    /// # Errors
+    /// [`TransferError::Damaged`].
+    pub fn decode(bytes: [u8; ACK_BYTES]) -> Result<Self, TransferError> {
+        let damaged = TransferError::Damaged { what: "ack" };
+        let count = bytes[4];
+        if !is_sealed(&bytes) || count == 0 || usize::from(count) > PIPELINE_MEMBERS_MAX {
+            return Err(damaged);
+        }
+        let mut statuses = [Status::Success; PIPELINE_MEMBERS_MAX];
+        for (status, byte) in statuses.iter_mut().zip(&bytes[5..]) {
+            *status = Status::from_byte(*byte).ok_or(damaged)?;
+        }
+        Ok(Ack { sequence: u32_at(&bytes, 0), count, statuses })
+    }
+}
+
+fn seal(bytes: &mut [u8]) {
+    let (body, crc) = bytes.split_at_mut(bytes.len() - 4);
+    crc.copy_from_slice(&crc32fast::hash(body).to_le_bytes());
+}
+
+fn is_sealed(bytes: &[u8]) -> bool {
+    let (body, crc) = bytes.split_at(bytes.len() - 4);
+    *crc == crc32fast::hash(body).to_le_bytes()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::Key;
+    use crate::frame;
+    use crate::token::{AccessMode, token_key};
+    use proptest::prelude::*;
+
+    const HEADER: PacketHeader = PacketHeader {
+        data_bytes: 1000,
+        sequence: 7,
+        offset: 1 << 33,
+        last: true,
+        sync: false,
+    };
+
+    #[test]
+    fn golden_bytes() {
+        let bytes = HEADER.encode();
+        assert_eq!(
+            bytes[..20],
+            [0xe8, 3, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0]
+        );
+        assert_eq!(bytes[20..], crc32fast::hash(&bytes[..20]).to_le_bytes());
+        assert_eq!((HEADER.crc_bytes(), HEADER.end()), (8, (1 << 33) + 1000));
+
+        let ack = Ack::new(258, Status::Success).followed_by(&[Status::Unreachable]);
+        let bytes = ack.encode();
+        assert_eq!(bytes[..8], [2, 1, 0, 0, 2, 0, 3, 0]);
+        assert_eq!(Ack::decode(bytes), Ok(ack));
+        assert_eq!(ack.failure(), Some((1, Status::Unreachable)));
+    }
+
+    #[test]
+    fn operations_have_a_stable_encoding() {
+        let key = token_key(&Key::new([3; 32]));
+        let token =
+            BlockToken::issue(&key, BlockId(5), GenerationStamp(1001), AccessMode::Read, 1000);
+        let read = Operation::Read(Read {
+            block: BlockId(5),
+            stamp: GenerationStamp(1001),
+            token,
+            offset: 512,
+            length: 100,
+        });
+        let bytes = frame::encode(&read);
+        // variant, block, stamp as varints; then mode, expiry, 32 bytes of mac; then offset and length
+        assert_eq!(bytes[8..15], [1, 5, 0xe9, 7, 0, 0xe8, 7]);
+        assert_eq!(bytes[47..], [0x80, 4, 100]);
+        let back = frame::read::<Operation>(&mut &bytes[..], FRAME_BYTES_MAX, "operation").unwrap();
+        assert_eq!(back, read);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let header = HEADER.encode();
+        for bit in 0..header.len() * 8 {
+            let mut bad = header;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(PacketHeader::decode(bad).is_err(), "bit {bit}");
+        }
+        let ack = Ack::new(3, Status::Full).encode();
+        for bit in 0..ack.len() * 8 {
+            let mut bad = ack;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(Ack::decode(bad).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn rules_are_checked_before_lengths_are_believed() {
+        let check = |header: PacketHeader| PacketHeader::decode(header.encode());
+        assert_eq!(
+            check(PacketHeader { data_bytes: u32::MAX, ..HEADER }),
+            Err(TransferError::TooLong { data_bytes: u32::MAX })
+        );
+        assert_eq!(
+            check(PacketHeader { offset: 100, ..HEADER }),
+            Err(TransferError::Misplaced { offset: 100 })
+        );
+        let offset = u64::MAX - 511;
+        assert_eq!(
+            check(PacketHeader { offset, ..HEADER }),
+            Err(TransferError::Misplaced { offset })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn headers_and_acks_come_back(
+            data_bytes in 0..=DATA_BYTES_MAX as u32,
+            sequence: u32,
+            chunk in 0..1u64 << 40,
+            last: bool,
+            sync: bool,
+            behind in proptest::collection::vec(0..7u8, 0..PIPELINE_MEMBERS_MAX),
+        ) {
+            let header =
+                PacketHeader { data_bytes, sequence, offset: chunk * CHUNK_BYTES as u64, last, sync };
+            prop_assert_eq!(PacketHeader::decode(header.encode()), Ok(header));
+            let behind: Vec<Status> =
+                behind.into_iter().filter_map(Status::from_byte).collect();
+            let ack = Ack::new(sequence, Status::Success).followed_by(&behind);
+            prop_assert_eq!(&ack.statuses()[1..], &behind[..]);
+            prop_assert_eq!(Ack::decode(ack.encode()), Ok(ack));
+        }
+
+        #[test]
+        fn decoding_is_total(header: [u8; PACKET_HEADER_BYTES], ack: [u8; ACK_BYTES], bytes: Vec<u8>) {
+            let _ = PacketHeader::decode(header);
+            let _ = Ack::decode(ack);
+            let _ = crate::wire::decode::<Operation>(&bytes, "operation");
+            let _ = crate::wire::decode::<Answer>(&bytes, "answer");
+        }
+    }
+}

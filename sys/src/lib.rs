@@ -7,6 +7,7 @@ pub mod descriptor;
 pub mod fs;
 pub mod host;
 pub mod map;
+pub mod poll;
 pub mod process;
 pub mod socket;
 
