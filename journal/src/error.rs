@@ -166,6 +166,13 @@ pub enum StoreError {
         source: Box<sled::Error>,
     },
 
+    /// sled's file is locked although we hold the journal's own lock.
+    #[error("sled in {} is in use", .path.display())]
+    InUse {
+        /// Its directory.
+        path: PathBuf,
+    },
+
     /// sled panicked.
     #[error("sled in {} panicked", .path.display())]
     Panicked {

@@ -170,6 +170,7 @@ fn find_base(
         }
         Ok(Some(_)) => notes.push("the checkpoint store is empty although images exist".into()),
         Ok(None) => {}
+        Err(error @ StoreError::InUse { .. }) => return Err(JournalError::Store(error)),
         Err(error) => {
             notes.push(format!("the checkpoint store is not usable: {}", error_chain(&error)));
         }

@@ -5,6 +5,7 @@
 //!   our own, and check that the path still names that file;
 //! - a crash during open leaves `snap.*.generating`, which makes each later open fail: removed first;
 //! - a damaged `snap.*` makes open fail although it is only an accelerator: put aside, then retried;
+//! - its threads keep its file locked for a moment after it was dropped: opening again waits;
 //! - it panics on some damage: every call into it is inside `catch_unwind`.
 //!
 //! Nothing is ever deleted here but provisional builds: bad directories are renamed `sled.bad-<n>`.
@@ -14,6 +15,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::disk::{Disk, RealDisk};
 use crate::error::StoreError;
@@ -55,14 +58,26 @@ impl SledPlace {
 
     fn open_at(&self, dir: &Path) -> Result<SledKv, StoreError> {
         RealDisk.create_dir(dir).map_err(disk("create directory", dir))?;
-        let opened = guarded(dir, || {
-            sled::Config::default()
-                .path(dir)
-                .flush_every_ms(None)
-                .cache_capacity(self.cache_bytes)
-                .use_compression(false)
-                .open()
-        })?;
+        let deadline = Instant::now() + WIND_DOWN_MAX;
+        let opened = loop {
+            let opened = guarded(dir, || {
+                sled::Config::default()
+                    .path(dir)
+                    .flush_every_ms(None)
+                    .cache_capacity(self.cache_bytes)
+                    .use_compression(false)
+                    .open()
+            });
+            match opened {
+                Err(error) if is_locked(&error) => {
+                    if Instant::now() >= deadline {
+                        return Err(StoreError::InUse { path: dir.to_owned() });
+                    }
+                    thread::sleep(WIND_DOWN_POLL);
+                }
+                other => break other?,
+            }
+        };
         let db_path = dir.join("db");
         let db_file = File::open(&db_path).map_err(disk("open", &db_path))?;
         RealDisk.sync_dir(dir).map_err(disk("sync directory", dir))?;
@@ -103,6 +118,7 @@ impl KvPlace for SledPlace {
         }
         let first = match self.open_at(&dir) {
             Ok(kv) => return Ok(Box::new(kv)),
+            Err(error @ StoreError::InUse { .. }) => return Err(error),
             Err(error) => error,
         };
         let Some(aside) = self.put_snapshots_aside()? else { return Err(first) };
@@ -210,6 +226,12 @@ fn guarded<T>(dir: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T, S
     }
 }
 
+/// Whether sled found its file locked. It tells this only in words.
+fn is_locked(error: &StoreError) -> bool {
+    let StoreError::Sled { source, .. } = error else { return false };
+    matches!(&**source, sled::Error::Io(error) if error.to_string().contains("acquire lock"))
+}
+
 fn snapshots(dir: &Path) -> Result<Vec<String>, StoreError> {
     let names = RealDisk.list(dir).map_err(disk("list", dir))?;
     Ok(names.into_iter().filter(|name| name.starts_with("snap.")).collect())
@@ -231,3 +253,10 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     }
     out
 }
+
+/// How long the threads of a sled that was just dropped may hold its file: 10 s. They end when their
+/// last write does.
+const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
+
+/// How often we look.
+const WIND_DOWN_POLL: Duration = Duration::from_millis(2);

@@ -454,3 +454,37 @@ fn threads_acknowledge_nothing_that_a_crash_can_undo() {
         assert_eq!(after.rows, history[last.0 as usize], "seed {seed}");
     }
 }
+
+/// The newest segment cut, or zero from there on, at each byte of its last 4 KiB.
+#[test]
+fn a_torn_tail_is_cut_at_the_last_whole_record() {
+    let mut run = Run::new(8, ONE);
+    run.places.segment_bytes_max = 1 << 20;
+    run.start().unwrap();
+    let mut ends = vec![segment::HEADER_LEN];
+    for number in 0..40u8 {
+        let body = vec![number; 1 + usize::from(number) * 7];
+        ends.push(ends[ends.len() - 1] + record::HEADER_LEN + body.len());
+        run.step(&Op::Commit(vec![body])).unwrap();
+    }
+    run.started = None;
+    let machine = run.world.fork();
+    let file = machine.files("/j/log").pop().unwrap();
+    let len = *ends.last().unwrap();
+    assert!(len > 4096);
+    for at in len - 4096..len {
+        for is_zeroed in [false, true] {
+            run.world = machine.fork();
+            run.places = places(&run.world, ONE);
+            run.world.tamper(&file, |bytes| {
+                assert_eq!(bytes.len(), len);
+                if is_zeroed { bytes[at..].fill(0) } else { bytes.truncate(at) }
+            });
+            let mut map = Map::default();
+            let started = recover::start(&run.places, &mut map).unwrap();
+            let whole = ends.iter().filter(|&&end| end <= at).count() - 1;
+            assert_eq!(started.recovered.last, Txid(whole as u64), "at {at}, {is_zeroed}");
+            assert_eq!(map.rows, run.history[whole], "at {at}, {is_zeroed}");
+        }
+    }
+}
