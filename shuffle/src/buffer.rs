@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 
 use crate::block::{VARINT_BYTES_MAX, put_varint, take_varint};
+use crate::error::RECORD_BYTES_MAX;
 use crate::key::prefix;
 use crate::pool::BufferPool;
 
@@ -161,6 +162,7 @@ impl SortBuffer {
         let worst = 2 * VARINT_BYTES_MAX + key.len() + value.len();
         if self.arena.len() + worst > self.arena.capacity()
             || self.bytes() + worst + SORT_BYTES_PER_RECORD > self.bytes_max
+            || worst > RECORD_BYTES_MAX
         {
             return self.push_slow(partition, key, value, worst);
         }
@@ -181,7 +183,8 @@ impl SortBuffer {
     #[cold]
     fn push_slow(&mut self, partition: u32, key: &[u8], value: &[u8], worst: usize) -> bool {
         let arena_max = self.bytes_max.min(ARENA_BYTES_MAX);
-        if self.bytes() + worst + SORT_BYTES_PER_RECORD > self.bytes_max
+        if worst > RECORD_BYTES_MAX
+            || self.bytes() + worst + SORT_BYTES_PER_RECORD > self.bytes_max
             || self.arena.len() + worst > arena_max
         {
             return false;

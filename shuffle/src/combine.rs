@@ -142,6 +142,7 @@ impl<C: Combine> CombiningWriter<C> {
 
     fn add_long(&mut self, key: &[u8], mut acc: C::Acc) -> Result<()> {
         if !self.table.can_hold(key) {
+            check_record(key, &[])?;
             return self.write_alone(key, &acc);
         }
         loop {

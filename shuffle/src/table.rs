@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::num::NonZeroU64;
 
 use crate::buffer::{Entry, SORT_BYTES_PER_RECORD, Sorter};
-use crate::error::Result;
+use crate::error::{RECORD_BYTES_MAX, Result};
 use crate::key::{SHORT_KEY_BYTES_MAX, hash_long, hash_short, load_short};
 use crate::pool::BufferPool;
 
@@ -92,7 +92,7 @@ impl<A: Send + 'static> Table<A> {
 
     /// False for a key so long that the table will never take it.
     pub(crate) fn can_hold(&self, key: &[u8]) -> bool {
-        key.len() <= SHORT_KEY_BYTES_MAX || key.len() <= self.long_keys_max
+        key.len() <= SHORT_KEY_BYTES_MAX || key.len() <= self.long_keys_max.min(RECORD_BYTES_MAX)
     }
 
     pub(crate) fn len(&self) -> usize {

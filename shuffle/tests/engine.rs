@@ -1,5 +1,7 @@
 //! The engine against sorting a vector in memory, whatever the budgets.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -366,6 +368,13 @@ fn misuse_is_an_error() {
             .unwrap();
     writer.emit(b"a", 1).unwrap();
     assert!(matches!(writer.finish(), Err(Error::PartitionOutOfRange { partition: 9, .. })));
+    // Zeroed address space: never touched, as the length alone is refused.
+    let huge = vec![0; shuffle::RECORD_BYTES_MAX + 1];
+    let big_budget = || options(dir.path(), "m", 1, 2 << 30, 2, Codec::None);
+    let mut writer = MapOutputWriter::new(big_budget()).unwrap();
+    assert!(matches!(writer.emit(0, b"k", &huge), Err(Error::RecordTooLarge { key_bytes: 1, .. })));
+    let mut writer = CombiningWriter::new(big_budget(), Sum, Partitioning::Hash).unwrap();
+    assert!(matches!(writer.emit(&huge, 1), Err(Error::RecordTooLarge { value_bytes: 0, .. })));
     let nowhere = dir.path().join("missing");
     let mut writer = MapOutputWriter::new(options(&nowhere, "m", 1, 1, 2, Codec::None)).unwrap();
     let error = writer.emit(0, b"k", b"v").unwrap_err();

@@ -1,5 +1,7 @@
 //! The memory bound, as the operating system sees it. Alone in its process, so that the peak is the engine's.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 use shuffle::{
     Codec, Combine, CombiningWriter, DecodeError, MapOutputOptions, MapOutputWriter, Partitioning,
     ReduceInput, ReduceOptions, SegmentSource,
