@@ -320,3 +320,66 @@ impl<C: Combine> SortedSink for CombineSink<'_, C> {
         out.push(self.partition, &self.key, &self.value)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Codec;
+
+    struct Sum;
+
+    impl Combine for Sum {
+        type Acc = u64;
+
+        fn encode(&self, acc: &u64, out: &mut Vec<u8>) {
+            out.extend_from_slice(&acc.to_le_bytes());
+        }
+
+        fn decode(&self, bytes: &[u8]) -> Result<u64, DecodeError> {
+            bytes
+                .try_into()
+                .map(u64::from_le_bytes)
+                .map_err(|_| DecodeError::new("a count has eight bytes"))
+        }
+
+        fn merge(&self, into: &mut u64, from: u64) {
+            *into += from;
+        }
+    }
+
+    #[test]
+    fn the_table_is_left_when_keys_do_not_repeat_and_taken_up_again_when_they_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = MapOutputOptions {
+            partitions: 2,
+            dir: dir.path().to_owned(),
+            name: "map".into(),
+            memory_bytes_max: 6 << 20,
+            merge_factor: 10,
+            codec: Codec::None,
+            partition_seed: 3,
+            sync: false,
+        };
+        let mut writer = CombiningWriter::new(options, Sum, Partitioning::Hash).unwrap();
+        let mut emitted = 0u64;
+        let mut emit_until = |in_table: bool, distinct: u64| {
+            for _ in 0..1_000_000 {
+                if writer.in_table == in_table {
+                    assert!(writer.buffer.is_empty() || writer.table.len() == 0);
+                    return emitted;
+                }
+                writer.emit(&(emitted % distinct).to_be_bytes(), 1).unwrap();
+                emitted += 1;
+            }
+            panic!("still the same after {emitted} records");
+        };
+        let distinct_records = emit_until(false, u64::MAX);
+        assert!(
+            (RATIO_CHECK_KEYS..3 * RATIO_CHECK_KEYS).contains(&distinct_records),
+            "{distinct_records}"
+        );
+        emit_until(true, 1000);
+        let output = writer.finish().unwrap();
+        assert_eq!(output.segments.iter().map(|s| s.records).sum::<u64>(), distinct_records);
+    }
+}

@@ -167,6 +167,14 @@ mod tests {
     use crate::codec::Codec;
     use crate::segment::{SegmentSource, SegmentWriter};
 
+    #[test]
+    fn the_first_pass_is_as_narrow_and_cheap_as_possible() {
+        assert_eq!(next_pass(&[1, 1, 1], 3), None);
+        assert_eq!(next_pass(&[5, 9, 1, 2], 3), Some(2..4));
+        assert_eq!(next_pass(&[9, 9, 4, 1, 1, 9, 9], 3), Some(2..5));
+        assert_eq!(next_pass(&[1, 1, 1], 0), Some(0..2));
+    }
+
     proptest! {
         #[test]
         fn merges_stably(runs in prop::collection::vec(prop::collection::vec(prop::collection::vec(0u8..3, 0..11), 0..12), 0..9)) {

@@ -524,6 +524,16 @@ mod tests {
         assert!(memory.to_string().starts_with("shuffle source 3 is corrupt at byte "), "{memory}");
     }
 
+    #[test]
+    fn a_missing_block_is_noticed() {
+        let bytes = segment(Codec::None, &large());
+        let first: &[u8; HEADER_BYTES] = bytes.first_chunk().unwrap();
+        let Ok(Header::Block { stored, .. }) = Header::decode(first) else { panic!("{first:?}") };
+        let without = &bytes[HEADER_BYTES + stored as usize..];
+        let error = verify_segment(without).unwrap_err();
+        assert!(matches!(error, Error::Corrupt { damage: Damage::Totals, .. }), "{error}");
+    }
+
     /// Checksums that match do not make a malformed block harmless.
     #[test]
     fn forged_blocks_are_refused() {
