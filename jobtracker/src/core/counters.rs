@@ -1,0 +1,113 @@
+//! Counters of a job's winners: running sums, and per task just enough to take its share back.
+//!
+//! Invariants: the sums are exactly those of the tallies added and not subtracted (modulo 2^64); a [`Tally`] goes back only to the
+//! [`CounterSums`] that made it.
+
+use std::collections::BTreeMap;
+
+use protocol::jobs::Counters;
+
+/// Most different counters of one job; further ones are not kept. Stops a job that names counters after its records.
+const COUNTERS_MAX: usize = 10_000;
+
+/// Group of the counters that the JobTracker keeps itself.
+pub(crate) const JOB_GROUP: &str = "Job Counters";
+
+/// Names and sums of one job.
+#[derive(Debug, Default)]
+pub(crate) struct CounterSums {
+    ids: BTreeMap<String, BTreeMap<String, u32>>,
+    sums: Vec<u64>,
+}
+
+/// Counters of one task.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Tally(Box<[(u32, u64)]>);
+
+impl CounterSums {
+    /// Adds the counters of a task.
+    pub(crate) fn add(&mut self, counters: &Counters) -> Tally {
+        let mut values = Vec::new();
+        for (group, names) in &counters.0 {
+            for (name, value) in names {
+                if let Some(id) = self.id(group, name) {
+                    let sum = &mut self.sums[id as usize];
+                    *sum = sum.wrapping_add(*value);
+                    values.push((id, *value));
+                }
+            }
+        }
+        Tally(values.into())
+    }
+
+    /// Takes the counters of a task back.
+    pub(crate) fn subtract(&mut self, tally: &Tally) {
+        for (id, value) in &tally.0 {
+            let sum = &mut self.sums[*id as usize];
+            *sum = sum.wrapping_sub(*value);
+        }
+    }
+
+    /// The sums under their names.
+    pub(crate) fn totals(&self) -> Counters {
+        let mut counters = Counters::default();
+        for (group, names) in &self.ids {
+            for (name, id) in names {
+                counters.add(group, name, self.sums[*id as usize]);
+            }
+        }
+        counters
+    }
+
+    fn id(&mut self, group: &str, name: &str) -> Option<u32> {
+        if let Some(id) = self.ids.get(group).and_then(|names| names.get(name)) {
+            return Some(*id);
+        }
+        if self.sums.len() >= COUNTERS_MAX {
+            return None;
+        }
+        let id = u32::try_from(self.sums.len()).expect("COUNTERS_MAX fits");
+        self.sums.push(0);
+        self.ids.entry(group.to_owned()).or_default().insert(name.to_owned(), id);
+        Some(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counters(values: &[(&str, &str, u64)]) -> Counters {
+        let mut counters = Counters::default();
+        values.iter().for_each(|(group, name, value)| counters.add(group, name, *value));
+        counters
+    }
+
+    #[test]
+    fn sums_are_those_of_the_plain_maps() {
+        let parts = [
+            counters(&[("a", "x", 1), ("a", "y", 2), ("b", "x", 3)]),
+            counters(&[("a", "x", 10), ("c", "z", 0)]),
+            counters(&[]),
+        ];
+        let lost = counters(&[("a", "x", 7), ("b", "x", u64::MAX)]);
+        let mut sums = CounterSums::default();
+        let mut plain = Counters::default();
+        let back = sums.add(&lost);
+        for part in &parts {
+            sums.add(part);
+            plain.merge(part);
+        }
+        sums.subtract(&back);
+        assert_eq!(sums.totals(), plain);
+    }
+
+    #[test]
+    fn the_number_of_names_is_bounded() {
+        let mut sums = CounterSums::default();
+        for index in 0..COUNTERS_MAX + 5 {
+            sums.add(&counters(&[("g", &index.to_string(), 1)]));
+        }
+        assert_eq!(sums.sums.len(), COUNTERS_MAX);
+    }
+}

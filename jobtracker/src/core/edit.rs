@@ -1,0 +1,143 @@
+//! What the JobTracker must never forget, as records of its journal.
+//!
+//! Invariants: an [`Edit`] carries everything decided (ids, times, names), so replaying the edits in order rebuilds exactly
+//! the state that made them; the order of variants and fields is the disk format, so both are only appended to. Edits of different
+//! jobs are independent of each other.
+
+use protocol::jobs::{Counters, JobSpec, JobState};
+use protocol::tracker::MapOutput;
+use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, WorkerId};
+use serde::{Deserialize, Serialize};
+
+/// A durable fact. Append only.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) enum Edit {
+    /// The JobTracker's first start on this state.
+    Founded {
+        /// `yyyyMMddHHmm` in UTC as a number: first half of every job id.
+        cluster_start: u64,
+    },
+    /// A job was taken.
+    Submitted(Box<Submitted>),
+    /// Its output directory could not be made: it never was a job.
+    Refused {
+        /// The job.
+        job: JobId,
+    },
+    /// A task is done: for tasks that write files this is their commit.
+    AttemptSucceeded {
+        /// The winner.
+        attempt: AttemptId,
+        /// Where and when it ran.
+        ran: Ran,
+        /// What it made.
+        made: Made,
+        /// Its final counters.
+        counters: Counters,
+    },
+    /// An attempt counts against its task's limit.
+    AttemptFailed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Where and when it ran.
+        ran: Ran,
+        /// Why.
+        diagnostics: String,
+    },
+    /// The output of a finished map is gone; the map runs again.
+    OutputLost {
+        /// The attempt that had made it.
+        attempt: AttemptId,
+        /// Why, if that counts as a failure of the attempt.
+        failed: Option<String>,
+    },
+    /// All tasks are done and the winners are fixed; the output is being published.
+    Committing {
+        /// The job.
+        job: JobId,
+    },
+    /// The job will fail or was killed; what it wrote is being removed.
+    Ending {
+        /// The job.
+        job: JobId,
+        /// `Failed` or `Killed`.
+        outcome: JobState,
+        /// Why.
+        diagnostics: String,
+    },
+    /// Nothing more will happen.
+    Ended {
+        /// The job.
+        job: JobId,
+        /// A final state.
+        state: JobState,
+        /// When, milliseconds since the epoch.
+        finished_ms: u64,
+        /// Sums over the winning attempts and over the job.
+        counters: Counters,
+    },
+    /// The job left the history.
+    Retired {
+        /// The job.
+        job: JobId,
+    },
+}
+
+impl Edit {
+    /// The job it is about; `None` for the JobTracker itself.
+    pub(crate) fn job(&self) -> Option<JobId> {
+        match self {
+            Edit::Founded { .. } => None,
+            Edit::Submitted(submitted) => Some(submitted.job),
+            Edit::AttemptSucceeded { attempt, .. }
+            | Edit::AttemptFailed { attempt, .. }
+            | Edit::OutputLost { attempt, .. } => Some(attempt.task.job),
+            Edit::Refused { job }
+            | Edit::Committing { job }
+            | Edit::Ending { job, .. }
+            | Edit::Ended { job, .. }
+            | Edit::Retired { job } => Some(*job),
+        }
+    }
+}
+
+/// A job as it was taken.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Submitted {
+    /// Its id.
+    pub(crate) job: JobId,
+    /// The call that submitted it.
+    pub(crate) call: CallId,
+    /// Acting user.
+    pub(crate) user: String,
+    /// When, milliseconds since the epoch.
+    pub(crate) submitted_ms: u64,
+    /// Start of the JobTracker that took it; later starts raise attempt numbers by a thousand each.
+    pub(crate) epoch: Epoch,
+    /// What to run.
+    pub(crate) spec: JobSpec,
+}
+
+/// Where and when an attempt ran.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Ran {
+    /// The worker process.
+    pub(crate) worker: WorkerId,
+    /// Name of its machine.
+    pub(crate) host: String,
+    /// `host:port` of its HTTP service.
+    pub(crate) http_address: String,
+    /// Start, milliseconds since the epoch.
+    pub(crate) started_ms: u64,
+    /// End, milliseconds since the epoch.
+    pub(crate) finished_ms: u64,
+}
+
+/// What a successful attempt made.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Made {
+    /// A map output, kept by its worker.
+    MapOutput(MapOutput),
+    /// Complete files in this directory below `_temporary`.
+    Files(DfsPath),
+}

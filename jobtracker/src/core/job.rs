@@ -1,0 +1,353 @@
+//! One job: what was asked, where it stands, its tasks.
+//!
+//! Invariants: durable facts change only through [`Job::apply`], the same for a live edit and a replayed one; what is not
+//! journalled (running attempts, progress) may be lost in a restart without harm.
+
+use std::time::Duration;
+
+use protocol::jobs::{Counters, JobSpec, JobState};
+use protocol::tracker::{MapOutput, Program};
+use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind};
+
+use super::counters::{CounterSums, JOB_GROUP};
+use super::edit::{Edit, Made, Ran, Submitted};
+use super::pending::{Level, PendingTasks};
+use super::task::{Attempt, AttemptState, Output, Task, Winner};
+use super::task_set::TaskSet;
+
+/// Attempt numbers of a job grow by this at each start of the JobTracker, so that none is used twice.
+const ATTEMPTS_PER_START: u32 = 1000;
+
+/// Life of a job inside the JobTracker.
+///
+/// ```text
+/// Preparing -> Running -> Committing -> Ended(Succeeded)
+///     |           |            |
+///     |           +------------+--> Ending -> Ended(Failed | Killed)
+///     +-> (refused: forgotten)
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Its output directory is being made; after a restart: made sure of.
+    Preparing,
+    /// Tasks run or wait.
+    Running,
+    /// All tasks are done; the output is being published.
+    Committing,
+    /// It has failed or was killed; attempts are being stopped and files removed.
+    Ending(JobState),
+    /// Final.
+    Ended(JobState),
+}
+
+/// Attempts started, by nearness of their input. Rebuilt approximately after a restart.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Launched {
+    pub(crate) maps: u64,
+    pub(crate) reduces: u64,
+    pub(crate) node_local: u64,
+    pub(crate) rack_local: u64,
+    pub(crate) other_local: u64,
+    pub(crate) map_reruns: u64,
+}
+
+/// A job.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) id: JobId,
+    pub(crate) call: CallId,
+    pub(crate) user: String,
+    pub(crate) submitted_ms: u64,
+    pub(crate) finished_ms: u64,
+    pub(crate) epoch: Epoch,
+    pub(crate) spec: JobSpec,
+    pub(crate) phase: Phase,
+    pub(crate) diagnostics: String,
+    pub(crate) maps: TaskSet,
+    pub(crate) reduces: TaskSet,
+    pub(crate) sums: CounterSums,
+    pub(crate) final_counters: Option<Counters>,
+    pub(crate) launched: Launched,
+    /// Nothing is started before this moment (after a restart, workers first tell what still runs).
+    pub(crate) held_until: Duration,
+    /// While ending: when to stop waiting for attempts to stop. `None` once the clean-up is under way.
+    pub(crate) stop_deadline: Option<Duration>,
+    /// A user asked for its end while it was being prepared.
+    pub(crate) kill_asked: bool,
+}
+
+impl Job {
+    /// A job as submitted, live or from the journal.
+    pub(crate) fn new(submitted: &Submitted) -> Self {
+        let spec = submitted.spec.clone();
+        let map_count = u32::try_from(spec.splits.len()).expect("the number of splits is limited");
+        Job {
+            id: submitted.job,
+            call: submitted.call,
+            user: submitted.user.clone(),
+            submitted_ms: submitted.submitted_ms,
+            finished_ms: 0,
+            epoch: submitted.epoch,
+            phase: Phase::Preparing,
+            diagnostics: String::new(),
+            maps: TaskSet::new(map_count, PendingTasks::of_splits(&spec.splits)),
+            reduces: TaskSet::new(spec.reduce_count, PendingTasks::anywhere(spec.reduce_count)),
+            sums: CounterSums::default(),
+            final_counters: None,
+            launched: Launched::default(),
+            held_until: Duration::ZERO,
+            stop_deadline: None,
+            kill_asked: false,
+            spec,
+        }
+    }
+
+    /// True while attempts may run and win.
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self.phase, Phase::Preparing | Phase::Running)
+    }
+
+    /// The final state, if it has one.
+    pub(crate) fn final_state(&self) -> Option<JobState> {
+        match self.phase {
+            Phase::Ended(state) => Some(state),
+            _ => None,
+        }
+    }
+
+    /// True if finished maps are still needed.
+    pub(crate) fn needs_map_outputs(&self) -> bool {
+        self.is_active() && self.spec.reduce_count > 0 && !self.reduces.is_done()
+    }
+
+    /// True if all work is done.
+    pub(crate) fn is_done(&self) -> bool {
+        if self.spec.reduce_count > 0 { self.reduces.is_done() } else { self.maps.is_done() }
+    }
+
+    /// True if so many maps are done that reduces may start.
+    pub(crate) fn reduces_may_start(&self) -> bool {
+        let done = u64::from(self.maps.completed()) * 1000;
+        done >= u64::from(self.spec.slow_start_permille) * u64::from(self.maps.len())
+    }
+
+    /// The tasks of a kind.
+    pub(crate) fn tasks(&self, kind: TaskKind) -> &TaskSet {
+        match kind {
+            TaskKind::Map => &self.maps,
+            TaskKind::Reduce => &self.reduces,
+        }
+    }
+
+    /// The tasks of a kind.
+    pub(crate) fn tasks_mut(&mut self, kind: TaskKind) -> &mut TaskSet {
+        match kind {
+            TaskKind::Map => &mut self.maps,
+            TaskKind::Reduce => &mut self.reduces,
+        }
+    }
+
+    /// A task.
+    pub(crate) fn task(&self, task: TaskId) -> Option<&Task> {
+        self.tasks(task.kind).task(task.index)
+    }
+
+    /// An attempt.
+    pub(crate) fn attempt(&self, attempt: AttemptId) -> Option<&Attempt> {
+        self.task(attempt.task)?.attempt(attempt.number)
+    }
+
+    /// Changes an attempt that exists.
+    pub(crate) fn change_attempt(&mut self, id: AttemptId, change: impl FnOnce(&mut Attempt)) {
+        if self.attempt(id).is_none() {
+            return;
+        }
+        self.tasks_mut(id.task.kind).change(id.task.index, |task| {
+            if let Some(attempt) = task.attempt_mut(id.number) {
+                change(attempt);
+            }
+        });
+    }
+
+    /// Id of a task of this job.
+    pub(crate) fn task_id(&self, kind: TaskKind, index: u32) -> TaskId {
+        TaskId { job: self.id, kind, index }
+    }
+
+    /// Attempts that hold a slot.
+    pub(crate) fn live_attempts(&self) -> Vec<AttemptId> {
+        let mut live = Vec::new();
+        for kind in [TaskKind::Map, TaskKind::Reduce] {
+            for (index, task) in self.tasks(kind).iter() {
+                let attempts = task.attempts.iter().filter(|attempt| attempt.state.is_live());
+                live.extend(attempts.map(|attempt| AttemptId {
+                    task: self.task_id(kind, index),
+                    number: attempt.number,
+                }));
+            }
+        }
+        live
+    }
+
+    /// First attempt number of this start of the JobTracker.
+    pub(crate) fn number_base(&self, epoch: Epoch) -> u32 {
+        let starts = epoch.0.saturating_sub(self.epoch.0);
+        u32::try_from(starts).unwrap_or(u32::MAX).saturating_mul(ATTEMPTS_PER_START)
+    }
+
+    /// Outputs of the maps done so far, in task order.
+    pub(crate) fn map_outputs(&self) -> Vec<MapOutput> {
+        let outputs = self.maps.iter().filter_map(|(_, task)| match &task.winner.as_ref()?.output {
+            Output::Map(output) => Some(output.clone()),
+            Output::Files(_) => None,
+        });
+        outputs.collect()
+    }
+
+    /// What a worker needs to start its program.
+    pub(crate) fn program(&self) -> Program {
+        Program {
+            user: self.user.clone(),
+            binary: self.spec.binary,
+            args: self.spec.args.clone(),
+            stage: self.spec.stage,
+            fingerprint: self.spec.fingerprint,
+            properties: self.spec.properties.clone(),
+            reduce_count: self.spec.reduce_count,
+            map_count: self.maps.len(),
+            output: self.spec.output.clone(),
+        }
+    }
+
+    /// Counts an attempt that starts.
+    pub(crate) fn count_launch(&mut self, kind: TaskKind, level: Level) {
+        match kind {
+            TaskKind::Reduce => self.launched.reduces += 1,
+            TaskKind::Map => {
+                self.launched.maps += 1;
+                match level {
+                    Level::Node => self.launched.node_local += 1,
+                    Level::Rack => self.launched.rack_local += 1,
+                    Level::Any | Level::Avoided => self.launched.other_local += 1,
+                }
+            }
+        }
+    }
+
+    /// Sums over the winners and over the job.
+    pub(crate) fn counters(&self) -> Counters {
+        if let Some(counters) = &self.final_counters {
+            return counters.clone();
+        }
+        let mut counters = self.sums.totals();
+        let (maps, reduces) = (self.maps.counts(), self.reduces.counts());
+        for (name, value) in [
+            ("TOTAL_LAUNCHED_MAPS", self.launched.maps),
+            ("TOTAL_LAUNCHED_REDUCES", self.launched.reduces),
+            ("DATA_LOCAL_MAPS", self.launched.node_local),
+            ("RACK_LOCAL_MAPS", self.launched.rack_local),
+            ("OTHER_LOCAL_MAPS", self.launched.other_local),
+            ("MAP_RERUNS", self.launched.map_reruns),
+            ("NUM_FAILED_MAPS", u64::from(maps.failed_attempts)),
+            ("NUM_FAILED_REDUCES", u64::from(reduces.failed_attempts)),
+            ("NUM_KILLED_MAPS", u64::from(maps.killed_attempts)),
+            ("NUM_KILLED_REDUCES", u64::from(reduces.killed_attempts)),
+        ] {
+            if value > 0 {
+                counters.add(JOB_GROUP, name, value);
+            }
+        }
+        counters
+    }
+
+    /// Applies a durable fact about this job, live or replayed. Facts about tasks it does not have are ignored.
+    pub(crate) fn apply(&mut self, edit: &Edit) {
+        match edit {
+            Edit::AttemptSucceeded { attempt, ran, made, counters } => {
+                if self.task(attempt.task).is_some_and(|task| task.winner.is_none()) {
+                    let tally = self.sums.add(counters);
+                    let output = match made {
+                        Made::MapOutput(output) => Output::Map(output.clone()),
+                        Made::Files(directory) => Output::Files(directory.clone()),
+                    };
+                    self.end_attempt(*attempt, ran, AttemptState::Succeeded, "");
+                    let winner = Winner { number: attempt.number, output, tally };
+                    let tasks = self.tasks_mut(attempt.task.kind);
+                    tasks.change(attempt.task.index, |task| task.winner = Some(winner));
+                }
+            }
+            Edit::AttemptFailed { attempt, ran, diagnostics } => {
+                self.end_attempt(*attempt, ran, AttemptState::Failed, diagnostics);
+            }
+            Edit::OutputLost { attempt, failed } => self.lose_output(*attempt, failed.as_deref()),
+            Edit::Committing { .. } => self.phase = Phase::Committing,
+            Edit::Ending { outcome, diagnostics, .. } => {
+                self.phase = Phase::Ending(*outcome);
+                self.diagnostics.clone_from(diagnostics);
+                self.maps.close();
+                self.reduces.close();
+            }
+            Edit::Ended { state, finished_ms, counters, .. } => {
+                self.phase = Phase::Ended(*state);
+                self.finished_ms = *finished_ms;
+                self.final_counters = Some(counters.clone());
+                self.maps.close();
+                self.reduces.close();
+                self.spec.splits = Vec::new();
+                self.sums = CounterSums::default();
+            }
+            Edit::Founded { .. } | Edit::Submitted(_) | Edit::Refused { .. } | Edit::Retired { .. } => {}
+        }
+    }
+
+    fn end_attempt(&mut self, id: AttemptId, ran: &Ran, state: AttemptState, diagnostics: &str) {
+        if self.task(id.task).is_none() {
+            return;
+        }
+        let ended = Attempt {
+            number: id.number,
+            state,
+            worker: ran.worker,
+            host: ran.host.clone(),
+            http_address: ran.http_address.clone(),
+            started_ms: ran.started_ms,
+            finished_ms: ran.finished_ms,
+            diagnostics: diagnostics.to_owned(),
+            progress: 1.0,
+        };
+        self.tasks_mut(id.task.kind).change(id.task.index, |task| {
+            match task.attempt_mut(id.number) {
+                Some(attempt) => *attempt = ended,
+                None => task.attempts.push(ended),
+            }
+        });
+    }
+
+    fn lose_output(&mut self, id: AttemptId, failed: Option<&str>) {
+        let is_winner = |task: &Task| {
+            task.winner.as_ref().is_some_and(|winner| winner.number == id.number)
+        };
+        if !self.task(id.task).is_some_and(is_winner) {
+            return;
+        }
+        self.launched.map_reruns += 1;
+        let winner = self.tasks_mut(id.task.kind).change(id.task.index, |task| {
+            if let Some(attempt) = task.attempt_mut(id.number) {
+                match failed {
+                    Some(diagnostics) => {
+                        attempt.state = AttemptState::Failed;
+                        attempt.diagnostics = diagnostics.to_owned();
+                    }
+                    None => {
+                        attempt.state = AttemptState::Killed;
+                        attempt.diagnostics = "its worker is lost, and its output with it".to_owned();
+                    }
+                }
+            }
+            task.winner.take()
+        });
+        if let Some(winner) = winner {
+            self.sums.subtract(&winner.tally);
+        }
+    }
+}

@@ -1,0 +1,524 @@
+//! The JobTracker as a pure state machine: inputs and the time go in, an [`Output`] comes out.
+//!
+//! | table | file |
+//! |---|---|
+//! | jobs and their tasks | [`job`], [`task_set`], [`task`] |
+//! | tasks that wait, by place | [`pending`] |
+//! | workers, slots, orders on their way | [`workers`] |
+//! | who holds which map output | [`map_outputs`] |
+//! | durable facts | [`edit`] |
+//!
+//! Invariants:
+//! - durable facts change only through [`Core::apply`], live and on replay alike; whoever drives the core makes the edits of an
+//!   [`Output`] durable before anything else in it leaves;
+//! - one edit decides each task ([`edit::Edit::AttemptSucceeded`]); an attempt that reports later loses and its files are deleted;
+//! - no slot is given twice: an attempt holds its slot from its launch until its worker says that it ended or is lost.
+
+pub(crate) mod counters;
+pub(crate) mod edit;
+pub(crate) mod job;
+pub(crate) mod map_outputs;
+pub(crate) mod pending;
+pub(crate) mod report;
+pub(crate) mod scheduler;
+pub(crate) mod submit;
+pub(crate) mod task;
+pub(crate) mod task_set;
+pub(crate) mod tracker;
+pub(crate) mod workers;
+
+#[cfg(test)]
+mod simulation;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use protocol::jobs::JobState;
+use protocol::tracker::Action;
+use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, RemoteError, TaskKind, WorkerId};
+
+use edit::Edit;
+use job::{Job, Phase};
+use map_outputs::MapOutputs;
+use task::AttemptState;
+use workers::Workers;
+
+/// The time, passed in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Now {
+    /// Since some moment of this process; never goes back.
+    pub(crate) at: Duration,
+    /// Wall clock, milliseconds since the epoch.
+    pub(crate) wall_ms: u64,
+}
+
+/// Rules that do not change while the core runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// No sign of life for this long: no new work.
+    pub(crate) suspect_after: Duration,
+    /// No sign of life for this long: lost.
+    pub(crate) dead_after: Duration,
+    /// After a restart, running jobs start nothing for so long: workers first tell what they still run.
+    pub(crate) settle: Duration,
+    /// How long a job that ends waits for its attempts to stop before it removes their files.
+    pub(crate) stop_wait: Duration,
+    /// Finished jobs kept.
+    pub(crate) history_job_count_max: usize,
+    /// Tasks of finished jobs kept.
+    pub(crate) history_task_count_max: u64,
+}
+
+/// Work on the file system that the core wants done. Effects of one job are done one after the other.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Effect {
+    /// Make the output directory and `_temporary` in it.
+    Setup {
+        /// It may have been made before a restart.
+        resumed: bool,
+    },
+    /// Publish the files of the winners.
+    Commit {
+        /// Directories of the winners.
+        winners: Vec<DfsPath>,
+        /// It may have been begun before a restart.
+        resumed: bool,
+    },
+    /// Remove what the job wrote.
+    Cleanup,
+    /// Remove the files of an attempt that lost.
+    DeleteAttempt(DfsPath),
+}
+
+/// For whom an effect is done.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct EffectOrder {
+    /// The job.
+    pub(crate) job: JobId,
+    /// Acting user.
+    pub(crate) user: String,
+    /// Its output directory.
+    pub(crate) output: DfsPath,
+    /// What to do.
+    pub(crate) effect: Effect,
+}
+
+/// How an effect went; transient failures are retried before it comes to this.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum EffectDone {
+    /// Setup.
+    Setup(Result<(), RemoteError>),
+    /// Commit.
+    Commit(Result<(), RemoteError>),
+    /// Clean-up, as far as it could be done.
+    Cleanup,
+}
+
+/// What an input leads to. Edits first; everything else only after they are durable.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    /// To persist, in order.
+    pub(crate) edits: Vec<Edit>,
+    /// To do on the file system.
+    pub(crate) effects: Vec<EffectOrder>,
+    /// Jobs that look different now.
+    pub(crate) changed: BTreeSet<JobId>,
+    /// Workers with orders waiting.
+    pub(crate) wake: BTreeSet<WorkerId>,
+    /// Submissions decided.
+    pub(crate) submitted: Vec<(JobId, Result<(), RemoteError>)>,
+}
+
+/// The JobTracker's state.
+#[derive(Debug)]
+pub(crate) struct Core {
+    rules: Rules,
+    epoch: Epoch,
+    cluster_start: u64,
+    next_number: u32,
+    jobs: BTreeMap<JobId, Job>,
+    calls: BTreeMap<CallId, JobId>,
+    /// Jobs not final, by output directory.
+    outputs_claimed: BTreeMap<DfsPath, JobId>,
+    history: VecDeque<JobId>,
+    history_task_count: u64,
+    /// Jobs with tasks that may start, oldest first.
+    runnable: BTreeSet<JobId>,
+    /// Jobs to look at again at a tick: held or waiting for attempts to stop.
+    waiting: BTreeSet<JobId>,
+    workers: Workers,
+    map_outputs: MapOutputs,
+}
+
+impl Core {
+    /// An empty state; the journal is replayed into it by [`Core::apply`], then [`Core::recovered`] begins work.
+    pub(crate) fn new(rules: Rules) -> Self {
+        Core {
+            rules,
+            epoch: Epoch(0),
+            cluster_start: 0,
+            next_number: 1,
+            jobs: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            outputs_claimed: BTreeMap::new(),
+            history: VecDeque::new(),
+            history_task_count: 0,
+            runnable: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            workers: Workers::default(),
+            map_outputs: MapOutputs::default(),
+        }
+    }
+
+    /// This start of the JobTracker.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// A job that is known.
+    pub(crate) fn job(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(&id)
+    }
+
+    /// The workers.
+    pub(crate) fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    /// Applies a durable fact, live or replayed.
+    pub(crate) fn apply(&mut self, edit: &Edit) {
+        match edit {
+            Edit::Founded { cluster_start } => self.cluster_start = *cluster_start,
+            Edit::Submitted(submitted) => {
+                self.next_number = self.next_number.max(submitted.job.number.saturating_add(1));
+                self.calls.insert(submitted.call, submitted.job);
+                self.outputs_claimed.insert(submitted.spec.output.clone(), submitted.job);
+                self.jobs.insert(submitted.job, Job::new(submitted));
+            }
+            Edit::Refused { job } | Edit::Retired { job } => self.forget(*job),
+            Edit::AttemptSucceeded { .. }
+            | Edit::AttemptFailed { .. }
+            | Edit::OutputLost { .. }
+            | Edit::Committing { .. }
+            | Edit::Ending { .. } => {
+                if let Some(job) = edit.job().and_then(|id| self.jobs.get_mut(&id)) {
+                    job.apply(edit);
+                }
+            }
+            Edit::Ended { job: id, .. } => {
+                if let Some(job) = self.jobs.get_mut(id) {
+                    job.apply(edit);
+                    self.history.push_back(*id);
+                    self.history_task_count += task_count(job);
+                    let output = job.spec.output.clone();
+                    self.release_output(*id, &output);
+                }
+            }
+        }
+    }
+
+    /// Begins work after replay. `cluster_start` names the cluster if this is its first start.
+    pub(crate) fn recovered(&mut self, epoch: Epoch, cluster_start: u64, now: Now) -> Output {
+        let mut out = Output::default();
+        self.epoch = epoch;
+        if self.cluster_start == 0 {
+            self.commit(Edit::Founded { cluster_start }, &mut out);
+        }
+        let unfinished: Vec<JobId> = self
+            .jobs
+            .values()
+            .filter(|job| job.final_state().is_none())
+            .map(|job| job.id)
+            .collect();
+        for id in unfinished {
+            self.resume(id, now, &mut out);
+        }
+        for worker in self.map_outputs.holders().collect::<Vec<_>>() {
+            self.workers.expect(worker, now.at);
+        }
+        out
+    }
+
+    /// Time passes: late workers, jobs that waited.
+    pub(crate) fn tick(&mut self, now: Now) -> Output {
+        let mut out = Output::default();
+        let gone =
+            self.workers.expire(now.at, self.rules.suspect_after, self.rules.dead_after);
+        for worker in gone {
+            self.lose_worker(worker, now, &mut out);
+        }
+        for id in self.waiting.clone() {
+            let Some(job) = self.jobs.get(&id) else { continue };
+            if job.stop_deadline.is_some_and(|deadline| now.at >= deadline) {
+                self.clean_up(id, &mut out);
+            }
+            self.refresh(id, now);
+        }
+        self.schedule(now, &mut out);
+        out
+    }
+
+    /// An effect is done.
+    pub(crate) fn effect_done(&mut self, id: JobId, done: EffectDone, now: Now) -> Output {
+        let mut out = Output::default();
+        let Some(job) = self.jobs.get_mut(&id) else { return out };
+        match (job.phase, done) {
+            (Phase::Preparing, EffectDone::Setup(Ok(()))) => {
+                job.phase = Phase::Running;
+                let killed = job.kill_asked;
+                out.submitted.push((id, Ok(())));
+                if killed {
+                    self.end(id, JobState::Killed, KILLED_BY_USER, now, &mut out);
+                }
+                self.finish_if_done(id, now, &mut out);
+            }
+            (Phase::Preparing, EffectDone::Setup(Err(error))) if job.epoch != self.epoch => {
+                let diagnostics = format!("The job could not go on after a restart: {error}");
+                out.submitted.push((id, Ok(())));
+                self.end(id, JobState::Failed, &diagnostics, now, &mut out);
+            }
+            (Phase::Preparing, EffectDone::Setup(Err(error))) => {
+                self.runnable.remove(&id);
+                self.waiting.remove(&id);
+                out.submitted.push((id, Err(error)));
+                self.commit(Edit::Refused { job: id }, &mut out);
+            }
+            (Phase::Committing, EffectDone::Commit(Ok(()))) => {
+                self.finish(id, JobState::Succeeded, now, &mut out);
+            }
+            (Phase::Committing, EffectDone::Commit(Err(error))) => {
+                let diagnostics = format!("Job commit failed: {error}");
+                self.end(id, JobState::Failed, &diagnostics, now, &mut out);
+            }
+            (Phase::Ending(outcome), EffectDone::Cleanup) => {
+                self.finish(id, outcome, now, &mut out);
+            }
+            _ => {}
+        }
+        self.refresh(id, now);
+        self.schedule(now, &mut out);
+        out
+    }
+
+    /// A user asks for the end of a job.
+    pub(crate) fn kill(&mut self, id: JobId, now: Now) -> Result<Output, RemoteError> {
+        let mut out = Output::default();
+        let job = self.jobs.get_mut(&id).ok_or_else(|| report::unknown_job(id))?;
+        match job.phase {
+            Phase::Preparing => job.kill_asked = true,
+            Phase::Running => self.end(id, JobState::Killed, KILLED_BY_USER, now, &mut out),
+            Phase::Committing | Phase::Ending(_) | Phase::Ended(_) => {}
+        }
+        self.schedule(now, &mut out);
+        Ok(out)
+    }
+
+    /// Applies an edit and hands it out to be persisted.
+    fn commit(&mut self, edit: Edit, out: &mut Output) {
+        self.apply(&edit);
+        out.changed.extend(edit.job());
+        out.edits.push(edit);
+    }
+
+    /// Goes on with an unfinished job after a restart.
+    fn resume(&mut self, id: JobId, now: Now, out: &mut Output) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        match job.phase {
+            Phase::Preparing | Phase::Running => {
+                job.phase = Phase::Preparing;
+                job.held_until = now.at + self.rules.settle;
+                self.waiting.insert(id);
+                if job.needs_map_outputs() {
+                    for (index, task) in job.maps.iter() {
+                        let Some(winner) = &task.winner else { continue };
+                        let holder = task.attempt(winner.number).map(|attempt| attempt.worker);
+                        let task = job.task_id(TaskKind::Map, index);
+                        let map = AttemptId { task, number: winner.number };
+                        holder.into_iter().for_each(|worker| self.map_outputs.insert(worker, map));
+                    }
+                }
+                order(job, Effect::Setup { resumed: true }, out);
+            }
+            Phase::Committing => {
+                let winners = winners(job);
+                order(job, Effect::Commit { winners, resumed: true }, out);
+            }
+            Phase::Ending(_) => order(job, Effect::Cleanup, out),
+            Phase::Ended(_) => {}
+        }
+    }
+
+    /// Moves a job whose work is done on to its commit.
+    fn finish_if_done(&mut self, id: JobId, now: Now, out: &mut Output) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.phase != Phase::Running || !job.is_done() {
+            return;
+        }
+        self.commit(Edit::Committing { job: id }, out);
+        self.stop_attempts(id, out);
+        self.map_outputs.forget_job(id);
+        self.refresh(id, now);
+        let Some(job) = self.jobs.get(&id) else { return };
+        order(job, Effect::Commit { winners: winners(job), resumed: false }, out);
+    }
+
+    /// Ends a job without output: stops its attempts, then removes what they wrote.
+    fn end(
+        &mut self,
+        id: JobId,
+        outcome: JobState,
+        diagnostics: &str,
+        now: Now,
+        out: &mut Output,
+    ) {
+        let diagnostics = diagnostics.to_owned();
+        self.commit(Edit::Ending { job: id, outcome, diagnostics }, out);
+        self.map_outputs.forget_job(id);
+        self.stop_attempts(id, out);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.stop_deadline = Some(now.at + self.rules.stop_wait);
+            self.waiting.insert(id);
+        }
+        self.clean_up_if_stopped(id, out);
+        self.refresh(id, now);
+    }
+
+    fn clean_up_if_stopped(&mut self, id: JobId, out: &mut Output) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let waits = matches!(job.phase, Phase::Ending(_)) && job.stop_deadline.is_some();
+        if waits && job.maps.running() + job.reduces.running() == 0 && job.live_attempts().is_empty()
+        {
+            self.clean_up(id, out);
+        }
+    }
+
+    fn clean_up(&mut self, id: JobId, out: &mut Output) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.stop_deadline = None;
+            order(job, Effect::Cleanup, out);
+        }
+    }
+
+    /// Makes a job final and retires the oldest of the history.
+    fn finish(&mut self, id: JobId, state: JobState, now: Now, out: &mut Output) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let counters = job.counters();
+        for attempt in job.live_attempts() {
+            self.mark_killed(attempt, "the job is over", now);
+        }
+        self.commit(Edit::Ended { job: id, state, finished_ms: now.wall_ms, counters }, out);
+        self.map_outputs.forget_job(id);
+        self.refresh(id, now);
+        let workers: Vec<WorkerId> = self.workers.iter().map(|worker| worker.id).collect();
+        for worker in workers {
+            self.order_worker(worker, Action::ForgetJob(id), out);
+        }
+        while self.history.len() > self.rules.history_job_count_max
+            || self.history.len() > 1
+                && self.history_task_count > self.rules.history_task_count_max
+        {
+            let Some(oldest) = self.history.front().copied() else { break };
+            self.commit(Edit::Retired { job: oldest }, out);
+        }
+    }
+
+    /// Tells the workers of all live attempts of a job to stop them.
+    fn stop_attempts(&mut self, id: JobId, out: &mut Output) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        for attempt in job.live_attempts() {
+            self.stop_attempt(attempt, out);
+        }
+    }
+
+    /// Tells the worker of a running attempt to stop it.
+    fn stop_attempt(&mut self, attempt: AttemptId, out: &mut Output) {
+        let Some(job) = self.jobs.get_mut(&attempt.task.job) else { return };
+        let Some(worker) = job
+            .attempt(attempt)
+            .filter(|found| found.state == AttemptState::Running)
+            .map(|found| found.worker)
+        else {
+            return;
+        };
+        job.change_attempt(attempt, |found| found.state = AttemptState::Killing);
+        self.order_worker(worker, Action::Kill(attempt), out);
+    }
+
+    /// An attempt stopped, or its worker is lost: it gives back its slot and does not count against the limit.
+    fn mark_killed(&mut self, attempt: AttemptId, why: &str, now: Now) {
+        let Some(job) = self.jobs.get_mut(&attempt.task.job) else { return };
+        let Some(found) = job.attempt(attempt).filter(|found| found.state.is_live()) else { return };
+        self.workers.release(found.worker, attempt);
+        job.change_attempt(attempt, |found| {
+            found.state = AttemptState::Killed;
+            found.finished_ms = now.wall_ms;
+            found.diagnostics = why.to_owned();
+        });
+    }
+
+    fn order_worker(&mut self, worker: WorkerId, action: Action, out: &mut Output) {
+        if self.workers.push(worker, action) {
+            out.wake.insert(worker);
+        }
+    }
+
+    /// Keeps `runnable` and `waiting` true for a job that changed.
+    fn refresh(&mut self, id: JobId, now: Now) {
+        let Some(job) = self.jobs.get(&id) else {
+            self.runnable.remove(&id);
+            self.waiting.remove(&id);
+            return;
+        };
+        let held = job.held_until > now.at;
+        let maps = job.maps.waiting() > 0 && !(job.spec.reduce_count > 0 && job.reduces.is_done());
+        let reduces = job.reduces.waiting() > 0 && job.reduces_may_start();
+        if job.phase == Phase::Running && !held && (maps || reduces) {
+            self.runnable.insert(id);
+        } else {
+            self.runnable.remove(&id);
+        }
+        if !(held && job.is_active()) && job.stop_deadline.is_none() {
+            self.waiting.remove(&id);
+        }
+    }
+
+    fn forget(&mut self, id: JobId) {
+        let Some(job) = self.jobs.remove(&id) else { return };
+        self.calls.remove(&job.call);
+        self.release_output(id, &job.spec.output);
+        if let Some(position) = self.history.iter().position(|other| *other == id) {
+            self.history.remove(position);
+            self.history_task_count -= task_count(&job);
+        }
+    }
+
+    fn release_output(&mut self, id: JobId, output: &DfsPath) {
+        if self.outputs_claimed.get(output) == Some(&id) {
+            self.outputs_claimed.remove(output);
+        }
+    }
+}
+
+/// Directory below a job's output that holds the directories of its attempts.
+pub(crate) const TEMPORARY: &str = "_temporary";
+
+const KILLED_BY_USER: &str = "Job killed by a user";
+
+fn task_count(job: &Job) -> u64 {
+    u64::from(job.maps.len()) + u64::from(job.reduces.len())
+}
+
+fn order(job: &Job, effect: Effect, out: &mut Output) {
+    let (user, output) = (job.user.clone(), job.spec.output.clone());
+    out.effects.push(EffectOrder { job: job.id, user, output, effect });
+}
+
+/// Directories of the attempts whose files are the job's output.
+fn winners(job: &Job) -> Vec<DfsPath> {
+    let kind = if job.spec.reduce_count > 0 { TaskKind::Reduce } else { TaskKind::Map };
+    let directories = job.tasks(kind).iter().filter_map(|(_, task)| match &task.winner.as_ref()?.output {
+        task::Output::Files(directory) => Some(directory.clone()),
+        task::Output::Map(_) => None,
+    });
+    directories.collect()
+}

@@ -1,0 +1,99 @@
+//! The state as people and clients see it.
+
+use protocol::jobs::{AttemptReport, JobReport, JobState, TaskReport, TrackerStatus};
+use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskKind};
+
+use super::job::{Job, Phase};
+use super::task::Task;
+use super::{Core, workers};
+
+impl Core {
+    /// All jobs, newest first.
+    pub(crate) fn job_reports(&self) -> Vec<JobReport> {
+        self.jobs.values().rev().map(job_report).collect()
+    }
+
+    /// One job.
+    pub(crate) fn job_report(&self, id: JobId) -> Result<JobReport, RemoteError> {
+        self.jobs.get(&id).map(job_report).ok_or_else(|| unknown_job(id))
+    }
+
+    /// Tasks of a job, maps first.
+    pub(crate) fn task_reports(&self, id: JobId) -> Result<Vec<TaskReport>, RemoteError> {
+        let job = self.jobs.get(&id).ok_or_else(|| unknown_job(id))?;
+        let mut reports = Vec::new();
+        for kind in [TaskKind::Map, TaskKind::Reduce] {
+            let tasks = job.tasks(kind).iter();
+            reports.extend(tasks.map(|(index, task)| task_report(job, kind, index, task)));
+        }
+        Ok(reports)
+    }
+
+    /// Workers and slots.
+    pub(crate) fn status(&self) -> TrackerStatus {
+        let (worker_count, slot_count, busy) = self.workers.totals();
+        let running = self.jobs.values().filter(|job| job.final_state().is_none()).count();
+        TrackerStatus {
+            worker_count,
+            slot_count: u32::try_from(slot_count).unwrap_or(u32::MAX),
+            busy_slot_count: u32::try_from(busy).unwrap_or(u32::MAX),
+            running_job_count: u32::try_from(running).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Workers for the page: host, address, slots, busy slots, suspect.
+    pub(crate) fn worker_rows(&self) -> Vec<(String, String, u32, usize, bool)> {
+        let known = self.workers.iter().filter(|worker| worker.slot_count > 0);
+        let row = |worker: &workers::Worker| {
+            let suspect = worker.liveness == workers::Liveness::Suspect;
+            let (host, address) = (worker.host.clone(), worker.http_address.clone());
+            (host, address, worker.slot_count, worker.running.len(), suspect)
+        };
+        known.map(row).collect()
+    }
+}
+
+/// No such job.
+pub(crate) fn unknown_job(id: JobId) -> RemoteError {
+    RemoteError::new(ErrorKind::UnknownJob, format!("Could not find job {id}"))
+}
+
+fn job_report(job: &Job) -> JobReport {
+    let state = match job.phase {
+        Phase::Preparing | Phase::Running | Phase::Ending(_) => JobState::Running,
+        Phase::Committing => JobState::Committing,
+        Phase::Ended(state) => state,
+    };
+    JobReport {
+        id: job.id.to_string(),
+        name: job.spec.name.clone(),
+        user: job.user.clone(),
+        state,
+        maps: job.maps.counts(),
+        reduces: job.reduces.counts(),
+        map_progress: job.maps.progress(),
+        reduce_progress: job.reduces.progress(),
+        submitted_ms: job.submitted_ms,
+        finished_ms: job.finished_ms,
+        counters: job.counters(),
+        diagnostics: job.diagnostics.clone(),
+        output: job.spec.output.clone(),
+    }
+}
+
+fn task_report(job: &Job, kind: TaskKind, index: u32, task: &Task) -> TaskReport {
+    let id = job.task_id(kind, index);
+    let attempts = task.attempts.iter().map(|attempt| {
+        let name = AttemptId { task: id, number: attempt.number }.to_string();
+        AttemptReport {
+            log_url: format!("http://{}/logs/{name}", attempt.http_address),
+            id: name,
+            state: attempt.state.name().to_owned(),
+            host: attempt.host.clone(),
+            started_ms: attempt.started_ms,
+            finished_ms: attempt.finished_ms,
+            diagnostics: attempt.diagnostics.clone(),
+        }
+    });
+    TaskReport { id, progress: task.progress(), attempts: attempts.collect() }
+}

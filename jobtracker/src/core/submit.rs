@@ -1,0 +1,94 @@
+//! Taking a job: what is refused, what was asked before, what begins.
+
+use protocol::jobs::JobSpec;
+use protocol::{CallId, ErrorKind, JobId, RemoteError, wire};
+
+use super::edit::{Edit, Submitted};
+use super::job::Phase;
+use super::{Core, Effect, Now, Output, order};
+
+/// Most maps or reduces of a job; a hundred times what the table of a job's page can show.
+const TASKS_MAX: usize = 1_000_000;
+/// Largest encoded specification, below what one journal record holds.
+const SPEC_BYTES_MAX: usize = 15 << 20;
+/// Most attempts of a task that may be asked for.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// The first answer to a submission.
+#[derive(Debug)]
+pub(crate) enum Submission {
+    /// The job runs already (the call is a repeat).
+    Known(JobId),
+    /// [`Output::submitted`] will tell.
+    Waiting(JobId, Output),
+}
+
+impl Core {
+    /// A job is submitted.
+    pub(crate) fn submit(
+        &mut self,
+        call: CallId,
+        user: &str,
+        spec: JobSpec,
+        now: Now,
+    ) -> Result<Submission, RemoteError> {
+        if let Some(id) = self.calls.get(&call) {
+            let preparing = self.jobs.get(id).is_some_and(|job| job.phase == Phase::Preparing);
+            return Ok(if preparing {
+                Submission::Waiting(*id, Output::default())
+            } else {
+                Submission::Known(*id)
+            });
+        }
+        check(&spec)?;
+        if self.outputs_claimed.contains_key(&spec.output) {
+            return Err(output_exists(&spec));
+        }
+        let job = JobId { cluster_start: self.cluster_start, number: self.next_number };
+        let submitted = Submitted {
+            job,
+            call,
+            user: user.to_owned(),
+            submitted_ms: now.wall_ms,
+            epoch: self.epoch,
+            spec,
+        };
+        let mut out = Output::default();
+        self.commit(Edit::Submitted(Box::new(submitted)), &mut out);
+        order(&self.jobs[&job], Effect::Setup { resumed: false }, &mut out);
+        Ok(Submission::Waiting(job, out))
+    }
+}
+
+fn check(spec: &JobSpec) -> Result<(), RemoteError> {
+    let invalid = |reason: &str| Err(RemoteError::new(ErrorKind::InvalidArgument, reason));
+    if spec.splits.len() > TASKS_MAX || spec.reduce_count as usize > TASKS_MAX {
+        return Err(RemoteError::new(
+            ErrorKind::LimitExceeded,
+            format!("A job has at most {TASKS_MAX} map and as many reduce tasks"),
+        ));
+    }
+    if wire::encode(spec).len() > SPEC_BYTES_MAX {
+        return Err(RemoteError::new(
+            ErrorKind::LimitExceeded,
+            format!("The description of the job exceeds {SPEC_BYTES_MAX} bytes; use fewer, larger splits"),
+        ));
+    }
+    if spec.attempts_max == 0 || spec.attempts_max > ATTEMPTS_MAX {
+        return invalid("The number of attempts per task must be between 1 and 100");
+    }
+    if spec.slow_start_permille > 1000 {
+        return invalid("Slow start is at most 1000 per mille");
+    }
+    if spec.output.is_root() {
+        return Err(output_exists(spec));
+    }
+    Ok(())
+}
+
+fn output_exists(spec: &JobSpec) -> RemoteError {
+    RemoteError::new(
+        ErrorKind::AlreadyExists,
+        format!("Output directory {} already exists", spec.output),
+    )
+}

@@ -1,0 +1,153 @@
+//! Tasks and their attempts.
+//!
+//! Invariants: a task has at most one winner; attempt numbers only grow; what [`Standing`] counts is derived from the
+//! attempts, never kept beside them.
+
+use protocol::WorkerId;
+use protocol::tracker::MapOutput;
+use protocol::DfsPath;
+
+use super::counters::Tally;
+
+/// Life of an attempt.
+///
+/// ```text
+/// Running --> Succeeded | Failed | Killed
+///    |   ^                           |
+///    |   +--- its lost worker is back
+///    +-> Killing --> Succeeded | Killed
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AttemptState {
+    /// Its worker has it, or is about to get it.
+    Running,
+    /// Its worker was told to stop it; it holds its slot until the worker confirms.
+    Killing,
+    /// It is the winner, or was until its output got lost.
+    Succeeded,
+    /// It counts against the limit.
+    Failed,
+    /// Stopped, superseded, or its worker is lost.
+    Killed,
+}
+
+impl AttemptState {
+    /// As people see it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            AttemptState::Running | AttemptState::Killing => "RUNNING",
+            AttemptState::Succeeded => "SUCCEEDED",
+            AttemptState::Failed => "FAILED",
+            AttemptState::Killed => "KILLED",
+        }
+    }
+
+    /// True while it holds a slot.
+    pub(crate) fn is_live(self) -> bool {
+        matches!(self, AttemptState::Running | AttemptState::Killing)
+    }
+}
+
+/// One try at a task.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) number: u32,
+    pub(crate) state: AttemptState,
+    pub(crate) worker: WorkerId,
+    pub(crate) host: String,
+    pub(crate) http_address: String,
+    pub(crate) started_ms: u64,
+    pub(crate) finished_ms: u64,
+    pub(crate) diagnostics: String,
+    pub(crate) progress: f32,
+}
+
+/// What the winner of a task made.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Output {
+    /// A map output on a worker.
+    Map(MapOutput),
+    /// Files below `_temporary`.
+    Files(DfsPath),
+}
+
+/// The attempt that decided a task.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Winner {
+    pub(crate) number: u32,
+    pub(crate) output: Output,
+    pub(crate) tally: Tally,
+}
+
+/// Life of a task.
+///
+/// ```text
+/// Pending <-> Running -> Completed
+///    ^                       |
+///    +--- map output lost ---+
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// Waits for a slot.
+    Pending,
+    /// Has an attempt that holds a slot.
+    Running,
+    /// Has a winner.
+    Completed,
+}
+
+/// One map or reduce.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Task {
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) winner: Option<Winner>,
+}
+
+impl Task {
+    /// Where it stands.
+    pub(crate) fn standing(&self) -> Standing {
+        if self.winner.is_some() {
+            Standing::Completed
+        } else if self.attempts.iter().any(|attempt| attempt.state.is_live()) {
+            Standing::Running
+        } else {
+            Standing::Pending
+        }
+    }
+
+    /// Attempts in `state`.
+    pub(crate) fn count(&self, state: AttemptState) -> u32 {
+        let count = self.attempts.iter().filter(|attempt| attempt.state == state).count();
+        u32::try_from(count).expect("attempt numbers are u32")
+    }
+
+    /// Progress of the best attempt.
+    pub(crate) fn progress(&self) -> f32 {
+        if self.winner.is_some() {
+            return 1.0;
+        }
+        let live = self.attempts.iter().filter(|attempt| attempt.state.is_live());
+        live.map(|attempt| attempt.progress).fold(0.0, f32::max)
+    }
+
+    /// The number of its next attempt, at least `base`.
+    pub(crate) fn next_number(&self, base: u32) -> u32 {
+        self.attempts.iter().map(|attempt| attempt.number + 1).max().unwrap_or(0).max(base)
+    }
+
+    pub(crate) fn attempt(&self, number: u32) -> Option<&Attempt> {
+        self.attempts.iter().find(|attempt| attempt.number == number)
+    }
+
+    pub(crate) fn attempt_mut(&mut self, number: u32) -> Option<&mut Attempt> {
+        self.attempts.iter_mut().find(|attempt| attempt.number == number)
+    }
+
+    /// True if an attempt failed on `worker`.
+    pub(crate) fn failed_on(&self, worker: WorkerId) -> bool {
+        let failed = |attempt: &Attempt| {
+            attempt.state == AttemptState::Failed && attempt.worker == worker
+        };
+        self.attempts.iter().any(failed)
+    }
+}

@@ -1,0 +1,450 @@
+//! What workers say: registration, news of attempts, failed fetches; and losing a worker.
+
+use protocol::jobs::{Counters, JobState};
+use protocol::tracker::{
+    Action, AttemptState as Reported, AttemptUpdate, FetchFailure, MapOutput, Register,
+};
+use protocol::{
+    AttemptId, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskKind, WorkerId,
+};
+
+use super::edit::{Edit, Made, Ran};
+use super::task::{Attempt, AttemptState};
+use super::{Core, Effect, Now, Output, order};
+
+/// Slots a worker may have; bounds what a wrong configuration can do.
+const SLOTS_MAX: u32 = 4096;
+/// Longest diagnostics kept, bytes.
+const DIAGNOSTICS_BYTES_MAX: usize = 8 << 10;
+
+impl Core {
+    /// A worker's first contact, or its return.
+    pub(crate) fn register(&mut self, register: &Register, now: Now) -> Result<Output, RemoteError> {
+        check(register)?;
+        let mut out = Output::default();
+        let id = register.worker;
+        if let Some(old) = self.workers.predecessor(&register.http_address, id) {
+            self.lose_worker(old, now, &mut out);
+        }
+        self.workers.register(register, now.at);
+        let believed = self.workers.worker(id).map(|worker| worker.running.clone());
+        for attempt in believed.unwrap_or_default() {
+            if !register.running.contains(&attempt) {
+                self.stopped(attempt, "its worker no longer runs it", now, &mut out);
+            }
+        }
+        for attempt in &register.running {
+            self.attach(id, *attempt, register, now, &mut out);
+        }
+        for output in &register.held_outputs {
+            self.attach_output(id, output, &mut out);
+        }
+        let held: Vec<AttemptId> =
+            register.held_outputs.iter().map(|output| output.attempt).collect();
+        for map in self.map_outputs.held_by(id) {
+            if !held.contains(&map) {
+                self.lose_output(id, map, None, now, &mut out);
+            }
+        }
+        self.schedule(now, &mut out);
+        Ok(out)
+    }
+
+    /// News of attempts. The sender must be registered under this epoch.
+    pub(crate) fn report(
+        &mut self,
+        worker: WorkerId,
+        epoch: Epoch,
+        updates: Vec<AttemptUpdate>,
+        fetch_failures: Vec<FetchFailure>,
+        now: Now,
+    ) -> Result<Output, RemoteError> {
+        self.contact(worker, epoch, now)?;
+        let mut out = Output::default();
+        for update in updates {
+            self.update(worker, update, now, &mut out);
+        }
+        for failure in fetch_failures {
+            self.fetch_failed(&failure, now, &mut out);
+        }
+        self.schedule(now, &mut out);
+        Ok(out)
+    }
+
+    /// A sign of life. True if the worker was suspect.
+    pub(crate) fn contact(
+        &mut self,
+        worker: WorkerId,
+        epoch: Epoch,
+        now: Now,
+    ) -> Result<bool, RemoteError> {
+        let known = self.workers.worker(worker).is_some_and(|worker| {
+            worker.liveness != super::workers::Liveness::Expected
+        });
+        if epoch != self.epoch || !known {
+            return Err(RemoteError::new(ErrorKind::Fenced, "Not registered; register again"));
+        }
+        Ok(self.workers.seen(worker, now.at))
+    }
+
+    /// Orders for a worker that polls.
+    pub(crate) fn take_actions(
+        &mut self,
+        worker: WorkerId,
+        received: u64,
+    ) -> Option<(u64, Vec<Action>)> {
+        self.workers.take_actions(worker, received)
+    }
+
+    /// A worker is gone: its attempts are killed, its map outputs that are still needed are made again.
+    pub(crate) fn lose_worker(&mut self, id: WorkerId, now: Now, out: &mut Output) {
+        let Some(worker) = self.workers.worker(id) else { return };
+        for attempt in worker.running.clone() {
+            self.stopped(attempt, "its worker is lost", now, out);
+        }
+        self.workers.remove(id);
+        for map in self.map_outputs.held_by(id) {
+            self.lose_output(id, map, None, now, out);
+        }
+    }
+
+    fn attach(
+        &mut self,
+        worker: WorkerId,
+        id: AttemptId,
+        register: &Register,
+        now: Now,
+        out: &mut Output,
+    ) {
+        let Some(job) = self.jobs.get_mut(&id.task.job).filter(|job| job.final_state().is_none())
+        else {
+            self.order_worker(worker, Action::Kill(id), out);
+            self.order_worker(worker, Action::ForgetJob(id.task.job), out);
+            return;
+        };
+        let wanted = job.is_active()
+            && job.task(id.task).is_some_and(|task| {
+                let old = task.attempt(id.number).map(|attempt| (attempt.state, attempt.worker));
+                task.winner.is_none()
+                    && old.is_none_or(|(state, at)| {
+                        at == worker
+                            && matches!(state, AttemptState::Running | AttemptState::Killed)
+                    })
+            });
+        if !wanted {
+            self.order_worker(worker, Action::Kill(id), out);
+            return;
+        }
+        let attempt = Attempt {
+            number: id.number,
+            state: AttemptState::Running,
+            worker,
+            host: register.host.clone(),
+            http_address: register.http_address.clone(),
+            started_ms: now.wall_ms,
+            finished_ms: 0,
+            diagnostics: String::new(),
+            progress: 0.0,
+        };
+        job.tasks_mut(id.task.kind).change(id.task.index, |task| match task.attempt_mut(id.number) {
+            Some(old) => {
+                old.state = AttemptState::Running;
+                old.diagnostics.clear();
+                old.finished_ms = 0;
+            }
+            None => task.attempts.push(attempt),
+        });
+        self.workers.occupy(worker, id);
+        if id.task.kind == TaskKind::Reduce {
+            for output in self.jobs[&id.task.job].map_outputs() {
+                self.workers.push_outputs(worker, id.task.job, Some(&output), None);
+            }
+            out.wake.insert(worker);
+        }
+        out.changed.insert(id.task.job);
+        self.refresh(id.task.job, now);
+    }
+
+    fn attach_output(&mut self, worker: WorkerId, output: &MapOutput, out: &mut Output) {
+        let id = output.attempt;
+        match self.jobs.get(&id.task.job) {
+            Some(job) if job.final_state().is_none() => {
+                let is_winner = job.needs_map_outputs()
+                    && job.task(id.task).and_then(|task| task.winner.as_ref()).is_some_and(
+                        |winner| winner.number == id.number,
+                    );
+                if is_winner {
+                    self.map_outputs.insert(worker, id);
+                }
+            }
+            _ => self.order_worker(worker, Action::ForgetJob(id.task.job), out),
+        }
+    }
+
+    fn update(&mut self, worker: WorkerId, update: AttemptUpdate, now: Now, out: &mut Output) {
+        let AttemptUpdate { attempt: id, state, progress, counters } = update;
+        let known = self.jobs.get(&id.task.job).filter(|job| job.final_state().is_none());
+        let Some(job) = known else {
+            self.order_worker(worker, Action::ForgetJob(id.task.job), out);
+            return;
+        };
+        let live = job
+            .attempt(id)
+            .filter(|attempt| attempt.worker == worker && attempt.state.is_live())
+            .map(|attempt| attempt.state);
+        match (live, state) {
+            (Some(_), Reported::Running) => {
+                let progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
+                if let Some(job) = self.jobs.get_mut(&id.task.job) {
+                    job.change_attempt(id, |attempt| attempt.progress = progress);
+                    out.changed.insert(id.task.job);
+                }
+            }
+            (Some(_), Reported::MapDone { data_path }) => {
+                let made = self.map_output(worker, id, data_path);
+                self.attempt_done(worker, id, made, counters, now, out);
+            }
+            (Some(_), Reported::OutputDone { directory }) => {
+                let made = self.files(id, directory);
+                self.attempt_done(worker, id, made, counters, now, out);
+            }
+            (Some(AttemptState::Killing), Reported::Failed { .. }) | (Some(_), Reported::Killed) => {
+                self.stopped(id, "stopped", now, out);
+            }
+            (Some(_), Reported::Failed { diagnostics }) => {
+                self.attempt_failed(worker, id, &diagnostics, now, out);
+            }
+            (None, Reported::Running) => self.order_worker(worker, Action::Kill(id), out),
+            (None, Reported::OutputDone { directory }) => self.discard(id, directory, out),
+            (None, Reported::MapDone { .. } | Reported::Failed { .. } | Reported::Killed) => {}
+        }
+    }
+
+    /// What a finished map made, or why it cannot be right.
+    fn map_output(&self, worker: WorkerId, id: AttemptId, data_path: String) -> Result<Made, String> {
+        let job = &self.jobs[&id.task.job];
+        if id.task.kind != TaskKind::Map || job.spec.reduce_count == 0 {
+            return Err("reported a map output, which this task does not make".to_owned());
+        }
+        let worker = self.workers.worker(worker).ok_or("its worker is unknown")?;
+        Ok(Made::MapOutput(MapOutput {
+            attempt: id,
+            http_address: worker.http_address.clone(),
+            boot_id: worker.boot_id.clone(),
+            data_path,
+        }))
+    }
+
+    /// The files that an attempt wrote, or why they cannot be its own.
+    fn files(&self, id: AttemptId, directory: DfsPath) -> Result<Made, String> {
+        let job = &self.jobs[&id.task.job];
+        if id.task.kind == TaskKind::Map && job.spec.reduce_count > 0 {
+            return Err("reported files, which a map of a job with reduces does not write".to_owned());
+        }
+        if !is_attempt_directory(&job.spec.output, id, &directory) {
+            return Err(format!("reported {directory}, which is not its directory"));
+        }
+        Ok(Made::Files(directory))
+    }
+
+    fn attempt_done(
+        &mut self,
+        worker: WorkerId,
+        id: AttemptId,
+        made: Result<Made, String>,
+        counters: Counters,
+        now: Now,
+        out: &mut Output,
+    ) {
+        let made = match made {
+            Ok(made) => made,
+            Err(reason) => return self.attempt_failed(worker, id, &reason, now, out),
+        };
+        let job = &self.jobs[&id.task.job];
+        let decided = job.task(id.task).is_some_and(|task| task.winner.is_some());
+        if decided || !job.is_active() {
+            if let Made::Files(directory) = made {
+                self.discard(id, directory, out);
+            }
+            return self.stopped(id, "another attempt was faster", now, out);
+        }
+        let Some(ran) = self.ran(id, now) else { return };
+        self.workers.release(worker, id);
+        let output = match &made {
+            Made::MapOutput(output) => Some(output.clone()),
+            Made::Files(_) => None,
+        };
+        self.commit(Edit::AttemptSucceeded { attempt: id, ran, made, counters }, out);
+        let rivals: Vec<AttemptId> = self.jobs[&id.task.job]
+            .task(id.task)
+            .into_iter()
+            .flat_map(|task| &task.attempts)
+            .filter(|attempt| attempt.state == AttemptState::Running)
+            .map(|attempt| AttemptId { task: id.task, number: attempt.number })
+            .collect();
+        rivals.into_iter().for_each(|rival| self.stop_attempt(rival, out));
+        if let Some(output) = output {
+            if self.jobs[&id.task.job].needs_map_outputs() {
+                self.map_outputs.insert(worker, id);
+            }
+            self.announce(id.task.job, Some(&output), None, out);
+        }
+        self.finish_if_done(id.task.job, now, out);
+        self.refresh(id.task.job, now);
+    }
+
+    fn attempt_failed(
+        &mut self,
+        worker: WorkerId,
+        id: AttemptId,
+        diagnostics: &str,
+        now: Now,
+        out: &mut Output,
+    ) {
+        let Some(ran) = self.ran(id, now) else { return };
+        self.workers.release(worker, id);
+        let diagnostics = shortened(diagnostics);
+        self.commit(Edit::AttemptFailed { attempt: id, ran, diagnostics: diagnostics.clone() }, out);
+        self.fail_job_if_exhausted(id, &diagnostics, now, out);
+        self.clean_up_if_stopped(id.task.job, out);
+        self.refresh(id.task.job, now);
+    }
+
+    fn fail_job_if_exhausted(
+        &mut self,
+        id: AttemptId,
+        diagnostics: &str,
+        now: Now,
+        out: &mut Output,
+    ) {
+        let job = &self.jobs[&id.task.job];
+        let Some(task) = job.task(id.task) else { return };
+        let failed = task.count(AttemptState::Failed);
+        if job.is_active() && task.winner.is_none() && failed >= job.spec.attempts_max {
+            let reason = format!("Task {} failed {failed} times; the last attempt, {id}: {diagnostics}", id.task);
+            self.end(id.task.job, JobState::Failed, &reason, now, out);
+        }
+    }
+
+    /// An attempt ended without a result and without fault of its own.
+    fn stopped(&mut self, id: AttemptId, why: &str, now: Now, out: &mut Output) {
+        self.mark_killed(id, why, now);
+        out.changed.insert(id.task.job);
+        self.clean_up_if_stopped(id.task.job, out);
+        self.refresh(id.task.job, now);
+    }
+
+    /// Removes the files of an attempt that is not the winner of its task.
+    fn discard(&mut self, id: AttemptId, directory: DfsPath, out: &mut Output) {
+        let Some(job) = self.jobs.get(&id.task.job) else { return };
+        let won = |task: &super::task::Task| {
+            task.winner.as_ref().is_some_and(|winner| winner.number == id.number)
+        };
+        let is_winner = job.task(id.task).is_some_and(won);
+        if !is_winner && is_attempt_directory(&job.spec.output, id, &directory) {
+            order(job, Effect::DeleteAttempt(directory), out);
+        }
+    }
+
+    fn fetch_failed(&mut self, failure: &FetchFailure, now: Now, out: &mut Output) {
+        let FetchFailure { reduce, map, diagnostics } = failure;
+        let Some(job) = self.jobs.get(&map.task.job).filter(|job| job.needs_map_outputs()) else {
+            return;
+        };
+        let reporter_runs = reduce.task.job == map.task.job
+            && job.attempt(*reduce).is_some_and(|attempt| attempt.state.is_live());
+        let holder = job.task(map.task).and_then(|task| {
+            let winner = task.winner.as_ref().filter(|winner| winner.number == map.number)?;
+            task.attempt(winner.number).map(|attempt| attempt.worker)
+        });
+        let running = job.reduces.running();
+        if let (true, TaskKind::Map, Some(worker)) = (reporter_runs, map.task.kind, holder)
+            && self.map_outputs.report_failure(*map, *reduce, running)
+        {
+            let reason = format!("Too many fetch failures; the last, of {reduce}: {diagnostics}");
+            self.lose_output(worker, *map, Some(shortened(&reason)), now, out);
+        }
+    }
+
+    /// The output of a finished map is gone; the map runs again.
+    fn lose_output(
+        &mut self,
+        worker: WorkerId,
+        map: AttemptId,
+        failed: Option<String>,
+        now: Now,
+        out: &mut Output,
+    ) {
+        self.map_outputs.remove(worker, map);
+        let id = map.task.job;
+        if !self.jobs.get(&id).is_some_and(super::job::Job::needs_map_outputs) {
+            return;
+        }
+        self.commit(Edit::OutputLost { attempt: map, failed: failed.clone() }, out);
+        self.announce(id, None, Some(map), out);
+        if let Some(diagnostics) = failed {
+            self.fail_job_if_exhausted(map, &diagnostics, now, out);
+        }
+        self.refresh(id, now);
+    }
+
+    /// Tells the workers that run reduces of a job about its map outputs.
+    fn announce(
+        &mut self,
+        id: JobId,
+        new: Option<&MapOutput>,
+        gone: Option<AttemptId>,
+        out: &mut Output,
+    ) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.reduces.running() > 0) else { return };
+        let live = job.reduces.iter().flat_map(|(_, task)| &task.attempts);
+        let live = live.filter(|attempt| attempt.state == AttemptState::Running);
+        let workers: std::collections::BTreeSet<WorkerId> =
+            live.map(|attempt| attempt.worker).collect();
+        for worker in workers {
+            self.workers.push_outputs(worker, id, new, gone);
+            out.wake.insert(worker);
+        }
+    }
+
+    fn ran(&self, id: AttemptId, now: Now) -> Option<Ran> {
+        let attempt = self.jobs.get(&id.task.job)?.attempt(id)?;
+        Some(Ran {
+            worker: attempt.worker,
+            host: attempt.host.clone(),
+            http_address: attempt.http_address.clone(),
+            started_ms: attempt.started_ms,
+            finished_ms: now.wall_ms,
+        })
+    }
+}
+
+fn check(register: &Register) -> Result<(), RemoteError> {
+    let refuse = |reason: String| Err(RemoteError::new(ErrorKind::InvalidArgument, reason));
+    if register.version != protocol::tracker::VERSION {
+        return refuse(format!(
+            "The worker speaks version {} of the protocol, the JobTracker {}",
+            register.version,
+            protocol::tracker::VERSION
+        ));
+    }
+    if register.slot_count == 0 || register.slot_count > SLOTS_MAX {
+        return refuse(format!("A worker has between 1 and {SLOTS_MAX} slots"));
+    }
+    Ok(())
+}
+
+/// True for `<output>/_temporary/<attempt>`.
+fn is_attempt_directory(output: &DfsPath, id: AttemptId, directory: &DfsPath) -> bool {
+    output
+        .join(&format!("{}/{id}", super::TEMPORARY))
+        .is_ok_and(|expected| expected == *directory)
+}
+
+fn shortened(text: &str) -> String {
+    let mut end = text.len().min(DIAGNOSTICS_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}

@@ -1,0 +1,398 @@
+//! What jobs need done on the file system: their output directory made, the winners' files published, leftovers removed.
+//!
+//! Every effect may be done again after a crash in its middle and then comes to the same end:
+//!
+//! ```text
+//! commit: list the winners' directories -> rename what still lies there, create _temporary/_SUCCESS
+//!         -> publish it as _SUCCESS and delete _temporary
+//! ```
+//!
+//! A NameNode that is away, starting or in safe mode is waited for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use client::RpcError;
+use client::error::chain;
+use client::rpc::{CallOptions, RpcClient};
+use protocol::namenode::{
+    Answer, BATCH_CALLS_MAX, Call, Create, FileStatus, LIST_ENTRIES_MAX, Publish, Reply, Request,
+};
+use protocol::{ClientId, DfsPath, ErrorKind, RemoteError};
+use tokio::sync::Semaphore;
+
+use crate::core::{Effect, EffectDone, EffectOrder, TEMPORARY};
+
+/// Marks a complete output.
+const SUCCESS: &str = "_SUCCESS";
+/// Permission bits of directories and files made here, as with umask 022.
+const DIRECTORY_MODE: u16 = 0o755;
+const FILE_MODE: u16 = 0o644;
+/// Effects of different jobs done at once; each is a few calls.
+const CONCURRENT_MAX: usize = 16;
+/// Directories listed in one call; each may bring a page of entries.
+const LISTS_PER_BATCH: usize = 64;
+/// Pause before a NameNode that is away is asked again (after the client's own tries).
+const PAUSE: Duration = Duration::from_millis(500);
+/// One round of the client's own tries.
+const ROUND: CallOptions =
+    CallOptions { attempt_timeout: Duration::from_secs(60), retry_for: Duration::from_secs(30) };
+
+/// Does effects.
+#[derive(Clone)]
+pub(crate) struct Effects {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    namenode: RpcClient,
+    client: ClientId,
+    call_count: AtomicU64,
+    patience: Duration,
+    slots: Semaphore,
+}
+
+impl Effects {
+    /// `client` names this process; `patience` is how long the NameNode may be away.
+    pub(crate) fn new(namenode: RpcClient, client: ClientId, patience: Duration) -> Self {
+        let slots = Semaphore::new(CONCURRENT_MAX);
+        let call_count = AtomicU64::new(0);
+        Effects { inner: Arc::new(Inner { namenode, client, call_count, patience, slots }) }
+    }
+
+    /// Does one effect to its end. `None` if nobody waits for its outcome.
+    pub(crate) async fn run(&self, order: &EffectOrder) -> Option<EffectDone> {
+        let _slot = self.inner.slots.acquire().await;
+        let files = Files { inner: &self.inner, user: &order.user, output: &order.output };
+        match &order.effect {
+            Effect::Setup { resumed } => Some(EffectDone::Setup(files.set_up(*resumed).await)),
+            Effect::Commit { winners, resumed } => {
+                Some(EffectDone::Commit(files.publish(winners, *resumed).await))
+            }
+            Effect::Cleanup => {
+                files.clean_up().await;
+                Some(EffectDone::Cleanup)
+            }
+            Effect::DeleteAttempt(directory) => {
+                if let Err(error) = files.delete(directory, true).await {
+                    tracing::warn!(%directory, %error, "cannot delete the files of a losing attempt");
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The output directory of one job.
+struct Files<'a> {
+    inner: &'a Inner,
+    user: &'a str,
+    output: &'a DfsPath,
+}
+
+/// A file to publish.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Move {
+    from: DfsPath,
+    to: DfsPath,
+}
+
+impl Files<'_> {
+    async fn set_up(&self, resumed: bool) -> Result<(), RemoteError> {
+        let temporary = self.below(TEMPORARY)?;
+        if resumed {
+            let foreign = match self.list(self.output).await {
+                Ok(entries) => entries.iter().any(|entry| entry.name != TEMPORARY),
+                Err(error) if error.kind == ErrorKind::NotFound => false,
+                Err(error) => return Err(error),
+            };
+            if foreign {
+                return Err(self.exists());
+            }
+            return self.call(mkdirs(&temporary, true)).await.map(drop);
+        }
+        match self.call(Call::Status(self.output.clone())).await {
+            Ok(_) => return Err(self.exists()),
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let parent = self.output.parent().unwrap_or_else(DfsPath::root);
+        let made = self
+            .batch(vec![
+                mkdirs(&parent, true),
+                mkdirs(self.output, false),
+                mkdirs(&temporary, false),
+            ])
+            .await?;
+        let mut made = made.into_iter();
+        let (parent, output, inner) = (made.next(), made.next(), made.next());
+        outcome(parent)?;
+        if let Err(error) = outcome(output) {
+            if outcome(inner).is_ok() {
+                self.delete(&temporary, true).await?;
+            }
+            let exists = error.kind == ErrorKind::AlreadyExists;
+            return Err(if exists { self.exists() } else { error });
+        }
+        outcome(inner).map(drop)
+    }
+
+    async fn publish(&self, winners: &[DfsPath], resumed: bool) -> Result<(), RemoteError> {
+        let temporary = self.below(TEMPORARY)?;
+        match self.call(Call::Status(temporary.clone())).await {
+            Ok(_) => {}
+            Err(error) if error.kind == ErrorKind::NotFound && resumed => {
+                return self.mark_success(&self.below(SUCCESS)?, None).await;
+            }
+            Err(error) => return Err(error),
+        }
+        let plan = self.plan(winners).await?;
+        let directories = plan.directories.iter().map(|directory| mkdirs(directory, true));
+        for made in self.batch(directories.collect()).await? {
+            made?;
+        }
+        self.rename_all(&plan.moves).await?;
+        self.mark_success(&self.below(&format!("{TEMPORARY}/{SUCCESS}"))?, Some(temporary)).await
+    }
+
+    /// Everything in the winners' directories and where it goes. A winner without a directory wrote nothing.
+    async fn plan(&self, winners: &[DfsPath]) -> Result<Plan, RemoteError> {
+        let mut plan = Plan::default();
+        let mut sources: BTreeMap<DfsPath, DfsPath> = BTreeMap::new();
+        let mut queue: Vec<(DfsPath, DfsPath)> =
+            winners.iter().rev().map(|winner| (winner.clone(), self.output.clone())).collect();
+        while !queue.is_empty() {
+            let directories = queue.split_off(queue.len().saturating_sub(LISTS_PER_BATCH));
+            let listings = self.list_many(&directories).await?;
+            for ((from, to), entries) in directories.iter().zip(listings) {
+                for entry in entries {
+                    let (source, target) = (join(from, &entry.name)?, join(to, &entry.name)?);
+                    if entry.directory {
+                        plan.directories.insert(target.clone());
+                        queue.push((source, target));
+                    } else if let Some(other) = sources.insert(target.clone(), source.clone()) {
+                        let both = format!("{other} and {source} both want to become {target}");
+                        return Err(RemoteError::new(ErrorKind::AlreadyExists, both));
+                    } else {
+                        plan.moves.push(Move { from: source, to: target });
+                    }
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Renames; if one cannot be done, those done here are taken away again.
+    async fn rename_all(&self, moves: &[Move]) -> Result<(), RemoteError> {
+        for (position, chunk) in moves.chunks(BATCH_CALLS_MAX).enumerate() {
+            let calls = chunk.iter().map(|file| Call::Rename {
+                from: file.from.clone(),
+                to: file.to.clone(),
+                overwrite: Some(false),
+            });
+            let answers = self.batch(calls.collect()).await?;
+            let mut failed = None;
+            for (file, answer) in chunk.iter().zip(&answers) {
+                match answer {
+                    Ok(_) => {}
+                    // An earlier try did it, and its answer got lost.
+                    Err(error)
+                        if error.kind == ErrorKind::NotFound
+                            && self.call(Call::Status(file.to.clone())).await.is_ok() => {}
+                    Err(error) => failed = Some(error.clone()),
+                }
+            }
+            if let Some(error) = failed {
+                let before = &moves[..position * BATCH_CALLS_MAX];
+                let renamed = chunk.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
+                let done = before.iter().chain(renamed.map(|(file, _)| file));
+                let calls =
+                    done.map(|file| Call::Delete { path: file.to.clone(), recursive: false });
+                self.batch(calls.collect()).await?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the empty file at `at`, then in one call lets it appear as `_SUCCESS` and deletes `leftovers`.
+    async fn mark_success(
+        &self,
+        at: &DfsPath,
+        leftovers: Option<DfsPath>,
+    ) -> Result<(), RemoteError> {
+        let success = self.below(SUCCESS)?;
+        if leftovers.is_none() && self.call(Call::Status(success.clone())).await.is_ok() {
+            return Ok(());
+        }
+        let create = Call::Create(Create {
+            path: at.clone(),
+            mode: FILE_MODE,
+            overwrite: true,
+            parents: false,
+            replication: None,
+            block_size: None,
+            first_block: false,
+        });
+        let file = match self.call(create).await? {
+            Reply::Created(created) => created.file,
+            _ => return Err(surprise("create")),
+        };
+        let publish = leftovers.is_some().then_some(Publish { path: success, overwrite: true });
+        let mut calls = vec![Call::Complete { file, last: None, publish }];
+        calls.extend(leftovers.map(|path| Call::Delete { path, recursive: true }));
+        for answer in self.batch(calls).await? {
+            answer?;
+        }
+        Ok(())
+    }
+
+    /// Removes `_temporary`, and the output directory if nothing else is in it.
+    async fn clean_up(&self) {
+        let delete = async {
+            self.delete(&self.below(TEMPORARY)?, true).await?;
+            match self.delete(self.output, false).await {
+                Err(error) if error.kind == ErrorKind::NotEmpty => Ok(()),
+                result => result,
+            }
+        };
+        if let Err(error) = delete.await {
+            tracing::warn!(output = %self.output, %error, "cannot remove what a job left behind");
+        }
+    }
+
+    async fn delete(&self, path: &DfsPath, recursive: bool) -> Result<(), RemoteError> {
+        match self.call(Call::Delete { path: path.clone(), recursive }).await {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+            result => result.map(drop),
+        }
+    }
+
+    /// First page of a directory: enough to tell whether anything is in it.
+    async fn list(&self, path: &DfsPath) -> Result<Vec<FileStatus>, RemoteError> {
+        match self.call(list_call(path, "")).await? {
+            Reply::Listing { entries, .. } => Ok(entries),
+            _ => Err(surprise("list")),
+        }
+    }
+
+    /// Whole listings of directories; one that does not exist is empty.
+    async fn list_many(
+        &self,
+        directories: &[(DfsPath, DfsPath)],
+    ) -> Result<Vec<Vec<FileStatus>>, RemoteError> {
+        let mut listings = vec![Vec::new(); directories.len()];
+        let mut open: Vec<(usize, String)> =
+            (0..directories.len()).map(|index| (index, String::new())).collect();
+        while !open.is_empty() {
+            let calls = open.iter().map(|(index, after)| list_call(&directories[*index].0, after));
+            let answers = self.batch(calls.collect()).await?;
+            let mut next = Vec::new();
+            for ((index, _), answer) in open.into_iter().zip(answers) {
+                let (entries, remaining) = match answer {
+                    Ok(Reply::Listing { entries, remaining }) => (entries, remaining),
+                    Ok(_) => return Err(surprise("list")),
+                    Err(error) if error.kind == ErrorKind::NotFound => continue,
+                    Err(error) => return Err(error),
+                };
+                if let (Some(last), true) = (entries.last(), remaining > 0) {
+                    next.push((index, last.name.clone()));
+                }
+                listings[index].extend(entries);
+            }
+            open = next;
+        }
+        Ok(listings)
+    }
+
+    /// Several calls; their answers in order.
+    async fn batch(&self, calls: Vec<Call>) -> Result<Vec<Answer>, RemoteError> {
+        let mut answers = Vec::with_capacity(calls.len());
+        let mut calls = calls.into_iter().peekable();
+        while calls.peek().is_some() {
+            let chunk: Vec<Call> = calls.by_ref().take(BATCH_CALLS_MAX).collect();
+            let count = chunk.len();
+            let part = match self.call(Call::Batch(chunk.clone())).await? {
+                Reply::Batch(part) if part.len() == count => part,
+                _ => return Err(surprise("batch")),
+            };
+            for (call, answer) in chunk.into_iter().zip(part) {
+                answers.push(match answer {
+                    Err(error) if is_passing(error.kind) => self.call(call).await,
+                    decided => decided,
+                });
+            }
+        }
+        Ok(answers)
+    }
+
+    /// One call, tried until the NameNode answers or patience ends.
+    async fn call(&self, call: Call) -> Result<Reply, RemoteError> {
+        let number = self.inner.call_count.fetch_add(1, Ordering::Relaxed) + 1;
+        let request = Request::new(self.inner.client, number, self.user, "", call);
+        let begin = Instant::now();
+        loop {
+            let error = match self.inner.namenode.call("/rpc", &request, ROUND).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let waits = error.is_transient() || error.kind().is_some_and(is_passing);
+            if !waits || begin.elapsed() >= self.inner.patience {
+                return Err(match error {
+                    RpcError::Remote(refusal) => refusal,
+                    other => RemoteError::new(ErrorKind::Unavailable, chain(&other)),
+                });
+            }
+            tracing::warn!(error = %chain(&error), "the NameNode is away, trying again");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn below(&self, name: &str) -> Result<DfsPath, RemoteError> {
+        join(self.output, name)
+    }
+
+    fn exists(&self) -> RemoteError {
+        RemoteError::new(
+            ErrorKind::AlreadyExists,
+            format!("Output directory {} already exists", self.output),
+        )
+    }
+}
+
+/// What a commit moves.
+#[derive(Default)]
+struct Plan {
+    directories: BTreeSet<DfsPath>,
+    moves: Vec<Move>,
+}
+
+/// True if the NameNode will answer otherwise after a while.
+fn is_passing(kind: ErrorKind) -> bool {
+    kind.is_transient() || kind == ErrorKind::SafeMode
+}
+
+fn outcome(answer: Option<Answer>) -> Answer {
+    answer.unwrap_or_else(|| Err(surprise("batch")))
+}
+
+fn mkdirs(path: &DfsPath, parents: bool) -> Call {
+    Call::Mkdirs { path: path.clone(), mode: DIRECTORY_MODE, parents }
+}
+
+fn list_call(path: &DfsPath, after: &str) -> Call {
+    Call::List { path: path.clone(), start_after: after.to_owned(), limit: LIST_ENTRIES_MAX }
+}
+
+fn join(directory: &DfsPath, name: &str) -> Result<DfsPath, RemoteError> {
+    let long = |error: protocol::PathError| {
+        RemoteError::new(ErrorKind::InvalidArgument, error.to_string())
+    };
+    directory.join(name).map_err(long)
+}
+
+fn surprise(call: &str) -> RemoteError {
+    RemoteError::new(ErrorKind::Internal, format!("the NameNode gave another answer to `{call}`"))
+}

@@ -1,0 +1,204 @@
+//! The HTTP face: calls of clients and workers, progress as server-sent events, health, pages.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::sse::{Event as Sent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use client::rpc::Health;
+use daemon::auth::Authenticator;
+use daemon::rpc;
+use futures_util::stream;
+use protocol::auth::Role;
+use protocol::jobs::{self, Call, JobReport, Reply};
+use protocol::{CallId, ClientId, ErrorKind, JobId, RemoteError, tracker};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::server::{Event, Overview, stopping};
+use crate::web;
+
+/// Largest call of a client: the description of a job with a million splits fits the journal's record, and so this.
+const CLIENT_BODY_BYTES_MAX: usize = 16 << 20;
+/// Largest message of a worker: reports of some thousand attempts with their counters.
+const WORKER_BODY_BYTES_MAX: usize = 64 << 20;
+
+/// What the routes share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) secret_file: PathBuf,
+    pub(crate) page_hosts: Arc<Vec<String>>,
+    pub(crate) address: SocketAddr,
+}
+
+impl Shared {
+    async fn ask<T>(
+        &self,
+        event: impl FnOnce(oneshot::Sender<T>) -> Event,
+    ) -> Result<T, RemoteError> {
+        let (reply, answer) = oneshot::channel();
+        self.events.send(event(reply)).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())
+    }
+
+    /// Browsers reach the pages only under names that are this machine's, so that a foreign name that resolves here shows nothing.
+    fn is_own_host(&self, headers: &HeaderMap) -> bool {
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
+        let name = match host.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or(""),
+            None => host.split(':').next().unwrap_or(""),
+        };
+        let is_loopback = matches!(name, "localhost" | "127.0.0.1" | "::1");
+        is_loopback
+            || name == self.address.ip().to_string()
+            || self.page_hosts.iter().any(|own| own == name)
+    }
+}
+
+/// All routes.
+pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
+    let (for_clients, for_workers, for_watchers) = (shared.clone(), shared.clone(), shared.clone());
+    let client_calls = rpc::message(
+        auth.clone(),
+        &[Role::Client],
+        CLIENT_BODY_BYTES_MAX,
+        move |request: jobs::Request| {
+            let shared = for_clients.clone();
+            async move { shared.ask(|reply| Event::Client(request, reply)).await? }
+        },
+    );
+    let worker_calls = rpc::message(
+        auth.clone(),
+        &[Role::Worker],
+        WORKER_BODY_BYTES_MAX,
+        move |request: tracker::Request| {
+            let shared = for_workers.clone();
+            async move { shared.ask(|reply| Event::Worker(request, reply)).await? }
+        },
+    );
+    let watching = rpc::signed_get(auth, &[Role::Client], move |request: Request| {
+        let shared = for_watchers.clone();
+        async move { events(&shared, request.uri().path()).await }
+    });
+    let calls = Router::new()
+        .route("/rpc", client_calls)
+        .route("/rpc/worker", worker_calls)
+        .route("/api/v1/jobs/{id}/events", watching);
+    let pages = Router::new()
+        .route("/healthz", get(health))
+        .route("/", get(jobs_page))
+        .route("/jobs/{id}", get(job_page))
+        .route(web::STYLE_PATH, get(style))
+        .with_state(shared);
+    calls.merge(pages)
+}
+
+async fn health(State(shared): State<Shared>) -> Response {
+    let Ok(overview) = shared.ask(Event::Overview).await else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    let Overview { epoch, status, .. } = overview;
+    let more = [
+        ("epoch", epoch),
+        ("worker_count", u64::from(status.worker_count)),
+        ("slot_count", u64::from(status.slot_count)),
+        ("busy_slot_count", u64::from(status.busy_slot_count)),
+        ("running_job_count", u64::from(status.running_job_count)),
+    ];
+    let health = Health {
+        service: "jobtracker".to_owned(),
+        secret_file: Some(shared.secret_file.clone()),
+        ready: status.worker_count > 0,
+        more: more.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect(),
+    };
+    axum::Json(health).into_response()
+}
+
+/// Pictures of a job until it is final. `path` is `/api/v1/jobs/{id}/events`.
+async fn events(shared: &Shared, path: &str) -> Response {
+    let id = path.split('/').nth(4).and_then(|id| id.parse::<JobId>().ok());
+    let Some(id) = id else { return StatusCode::NOT_FOUND.into_response() };
+    let receiver = match shared.ask(|reply| Event::Watch(id, reply)).await.and_then(|inner| inner) {
+        Ok(receiver) => receiver,
+        Err(error) => return refused(&error),
+    };
+    let pictures = stream::unfold(Some(receiver), |receiver| async move {
+        let mut receiver: watch::Receiver<Arc<JobReport>> = receiver?;
+        receiver.changed().await.ok()?;
+        let report = Arc::clone(&receiver.borrow_and_update());
+        let json = serde_json::to_string(&*report).ok()?;
+        let next = (!report.state.is_final()).then_some(receiver);
+        Some((Ok::<_, Infallible>(Sent::default().data(json)), next))
+    });
+    Sse::new(pictures).keep_alive(KeepAlive::default()).into_response()
+}
+
+async fn jobs_page(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+    if !shared.is_own_host(&headers) {
+        return StatusCode::MISDIRECTED_REQUEST.into_response();
+    }
+    match shared.ask(Event::Overview).await {
+        Ok(overview) => page(web::jobs(&overview)),
+        Err(error) => refused(&error),
+    }
+}
+
+async fn job_page(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    if !shared.is_own_host(&headers) {
+        return StatusCode::MISDIRECTED_REQUEST.into_response();
+    }
+    let Ok(id) = id.parse::<JobId>() else { return StatusCode::NOT_FOUND.into_response() };
+    let call = |body| jobs::Request {
+        version: jobs::VERSION,
+        call: CallId { client: ClientId::default(), number: 0 },
+        user: String::new(),
+        body,
+    };
+    let job = shared.ask(|reply| Event::Client(call(Call::Status(id)), reply)).await;
+    let tasks = shared.ask(|reply| Event::Client(call(Call::Tasks(id)), reply)).await;
+    match (job.and_then(|job| job), tasks.and_then(|tasks| tasks)) {
+        (Ok(Reply::Job(job)), Ok(Reply::Tasks(tasks))) => page(web::job(&job, &tasks)),
+        (Err(error), _) | (_, Err(error)) => refused(&error),
+        _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+async fn style() -> Response {
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], web::STYLE).into_response()
+}
+
+fn page(markup: maud::Markup) -> Response {
+    let mut response = Response::new(Body::from(markup.into_string()));
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'self'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'",
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn refused(error: &RemoteError) -> Response {
+    let status = match error.kind {
+        ErrorKind::UnknownJob => StatusCode::NOT_FOUND,
+        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    (status, error.message.clone()).into_response()
+}

@@ -1,0 +1,126 @@
+//! The JobTracker: takes jobs, hands their tasks to workers next to the data, decides each task once, publishes the output.
+//!
+//! | module | |
+//! |---|---|
+//! | `core` | the state machine: pure, deterministic |
+//! | `server` | the loop: one event, its edits to disk, then everything else |
+//! | `store` | edits as journal records and checkpoint rows |
+//! | `effects` | work on the file system |
+//! | `http`, `web` | calls, events, health, pages |
+//!
+//! Invariants: whatever was told to anyone is durable; a restarted JobTracker goes on with every job where its edits left it, and no committed
+//! task runs again.
+
+mod config;
+mod core;
+mod effects;
+mod error;
+mod http;
+mod server;
+mod store;
+mod web;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::rpc::RpcClient;
+use daemon::Shutdown;
+use daemon::auth::Authenticator;
+use daemon::serve::{self, Limits};
+use journal::{Journal, JournalError, Options};
+use parking_lot::Mutex;
+use protocol::auth::Role;
+use protocol::{ClientId, Epoch};
+use tokio::sync::{mpsc, watch};
+
+pub use config::Config;
+pub use error::Error;
+
+use effects::Effects;
+use server::{EVENTS_MAX, Server};
+use store::Replay;
+
+/// sled's cache: the checkpoint is read once, at start.
+const CACHE_BYTES: u64 = 16 << 20;
+
+/// Runs a JobTracker until `shutdown`.
+///
+/// # Errors
+/// [`Error`] if it cannot start, or if its journal stops.
+pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
+    config.check()?;
+    let secret = daemon::secret::load(&config.secret_file, false)?;
+    let listener = serve::bind(&config.bind, config.allow_unencrypted).await?;
+    let address = listener
+        .local_addr()
+        .map_err(|source| Error::System { action: "tell the address listened on", source })?;
+    let namenode = RpcClient::new(&config.namenode, Role::Client, Some(&secret))?;
+
+    let fatal = Arc::new(Mutex::new(None));
+    let (durable, durable_seen) = watch::channel(0);
+    let (journal, recovered, state) = open_journal(&config, &shutdown, &fatal, durable).await?;
+    for note in &recovered.notes {
+        tracing::warn!(note, "the journal was repaired");
+    }
+    tracing::info!(%address, epoch = recovered.epoch.0, last = recovered.last.0, "jobtracker starts");
+
+    let patience = Duration::from_millis(config.namenode_patience_ms);
+    let effects = Effects::new(namenode, ClientId(rand::random()), patience);
+    let (events, inbox) = mpsc::channel(EVENTS_MAX);
+    let poll_max = Duration::from_millis(config.poll_ms);
+    let mut server =
+        Server::new(state, journal, recovered.last, effects, events.clone(), poll_max);
+    server.start(Epoch(recovered.epoch.0), cluster_start());
+
+    let shared = http::Shared {
+        events,
+        secret_file: std::path::absolute(&config.secret_file)
+            .map_err(|source| Error::System { action: "find the working directory", source })?,
+        page_hosts: Arc::new(config.page_hosts.clone()),
+        address,
+    };
+    let router = http::router(shared, Authenticator::new(&secret));
+    let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
+    tokio::join!(server.run(inbox, durable_seen, shutdown), serving);
+    match fatal.lock().take() {
+        Some(reason) => Err(Error::JournalStopped { reason }),
+        None => Ok(()),
+    }
+}
+
+type Opened = (Journal, journal::Recovered, (core::Core, store::Rows));
+
+async fn open_journal(
+    config: &Config,
+    shutdown: &Shutdown,
+    fatal: &Arc<Mutex<Option<String>>>,
+    durable: watch::Sender<u64>,
+) -> Result<Opened, Error> {
+    let options = Options { cache_bytes: CACHE_BYTES, ..Options::new(config.data.clone()) };
+    let (rules, shutdown, fatal) = (config.rules(), shutdown.clone(), Arc::clone(fatal));
+    let open = move || {
+        let mut replay = Replay::new(rules);
+        let observer = Box::new(move |txid: journal::Txid| {
+            durable.send_replace(txid.0);
+        });
+        let stop = Box::new(move |error: &JournalError| {
+            let reason = client::error::chain(error);
+            tracing::error!(reason, "the journal stopped");
+            fatal.lock().get_or_insert(reason);
+            shutdown.tell();
+        });
+        let (journal, recovered) = Journal::open(options, &mut replay, observer, stop)?;
+        Ok((journal, recovered, replay.finish()))
+    };
+    tokio::task::spawn_blocking(open)
+        .await
+        .map_err(|error| Error::System { action: "open the journal", source: error.into() })?
+        .map_err(Error::Journal)
+}
+
+/// `yyyyMMddHHmm` of now in UTC, as a number.
+fn cluster_start() -> u64 {
+    let now = jiff::Timestamp::now();
+    let text = now.strftime("%Y%m%d%H%M").to_string();
+    text.parse().unwrap_or_else(|_| now.as_second().unsigned_abs())
+}

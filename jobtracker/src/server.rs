@@ -1,0 +1,407 @@
+//! The loop: the only place where the JobTracker's state changes.
+//!
+//! One event is applied to the core; its edits go to the journal; what else came out (answers, effects, news for watchers) waits until those
+//! edits, and all before them, are on disk.
+//!
+//! Invariants: nothing that was decided is told before it is durable; a worker's poll is answered the moment there is an order for it.
+//! An order may reach a worker together with later ones whose edits are still on their way to the disk: orders are harmless without
+//! their edits, because a task is decided by its edit alone.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use journal::{Journal, Txid};
+use protocol::jobs::{Answer, Call, JobReport, Reply, Request, TrackerStatus};
+use protocol::{ErrorKind, JobId, RemoteError, WorkerId, tracker, wire};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::core::submit::Submission;
+use crate::core::{Core, EffectDone, EffectOrder, Now, Output};
+use crate::effects::Effects;
+use crate::store::Rows;
+
+/// Events that wait for the loop; beyond it senders wait, and with them their clients.
+pub(crate) const EVENTS_MAX: usize = 4096;
+/// How often liveness and postponed news are looked at. Nothing on a job's path waits for it.
+const TICK: Duration = Duration::from_millis(250);
+/// Least time between two pictures of a running job for its watchers: ten a second are plenty for the eye.
+const NEWS_PAUSE: Duration = Duration::from_millis(100);
+
+/// Something for the loop.
+pub(crate) enum Event {
+    /// A client calls.
+    Client(Request, oneshot::Sender<Answer>),
+    /// A worker calls.
+    Worker(tracker::Request, oneshot::Sender<tracker::Answer>),
+    /// An effect came to its end.
+    EffectDone(JobId, Option<EffectDone>),
+    /// Someone wants to watch a job.
+    Watch(JobId, oneshot::Sender<Result<watch::Receiver<Arc<JobReport>>, RemoteError>>),
+    /// The page wants to be drawn.
+    Overview(oneshot::Sender<Overview>),
+}
+
+/// What the start page and `/healthz` show.
+pub(crate) struct Overview {
+    pub(crate) epoch: u64,
+    pub(crate) status: TrackerStatus,
+    pub(crate) jobs: Vec<JobReport>,
+    /// Host, address, slots, busy slots, suspect.
+    pub(crate) workers: Vec<(String, String, u32, usize, bool)>,
+}
+
+/// What waits for durability.
+enum Delivery {
+    Client(oneshot::Sender<Answer>, Answer),
+    Worker(oneshot::Sender<tracker::Answer>, tracker::Answer),
+    Effect(EffectOrder),
+    Wake(WorkerId),
+    Submitted(JobId, Result<(), RemoteError>),
+    News(JobId),
+}
+
+struct Poll {
+    received: u64,
+    deadline: Instant,
+    reply: oneshot::Sender<tracker::Answer>,
+}
+
+struct Watched {
+    sender: watch::Sender<Arc<JobReport>>,
+    last: Instant,
+    postponed: bool,
+}
+
+/// State of the loop around the core.
+pub(crate) struct Server {
+    core: Core,
+    rows: Rows,
+    journal: Journal,
+    effects: Effects,
+    events: mpsc::Sender<Event>,
+    poll_max: Duration,
+    begin: Instant,
+    appended: Txid,
+    durable: Txid,
+    deliveries: VecDeque<(Txid, Delivery)>,
+    polls: BTreeMap<WorkerId, Poll>,
+    submitters: HashMap<JobId, Vec<oneshot::Sender<Answer>>>,
+    watched: HashMap<JobId, Watched>,
+    /// Effects of one job are done one after the other; the first of each queue is under way.
+    effect_queues: HashMap<JobId, VecDeque<EffectOrder>>,
+}
+
+impl Server {
+    /// A loop around what was recovered.
+    pub(crate) fn new(
+        (core, rows): (Core, Rows),
+        journal: Journal,
+        last: Txid,
+        effects: Effects,
+        events: mpsc::Sender<Event>,
+        poll_max: Duration,
+    ) -> Self {
+        Server {
+            core,
+            rows,
+            journal,
+            effects,
+            events,
+            poll_max,
+            begin: Instant::now(),
+            appended: last,
+            durable: last,
+            deliveries: VecDeque::new(),
+            polls: BTreeMap::new(),
+            submitters: HashMap::new(),
+            watched: HashMap::new(),
+            effect_queues: HashMap::new(),
+        }
+    }
+
+    /// Begins work after recovery.
+    pub(crate) fn start(&mut self, epoch: protocol::Epoch, cluster_start: u64) {
+        let out = self.core.recovered(epoch, cluster_start, self.now());
+        self.take(out);
+    }
+
+    /// Handles events until `shutdown`, then writes the checkpoint.
+    pub(crate) async fn run(
+        mut self,
+        mut events: mpsc::Receiver<Event>,
+        mut durable: watch::Receiver<u64>,
+        shutdown: daemon::Shutdown,
+    ) {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.wait() => break,
+                changed = durable.changed() => {
+                    if changed.is_err() {
+                        break;
+                    }
+                    self.durable = Txid(*durable.borrow_and_update());
+                }
+                event = events.recv() => match event {
+                    Some(event) => self.handle(event),
+                    None => break,
+                },
+                _ = ticks.tick() => self.tick(),
+            }
+            self.deliver();
+        }
+        for (_, poll) in std::mem::take(&mut self.polls) {
+            let _ = poll.reply.send(Err(stopping()));
+        }
+        if let Some(changes) = self.rows.take_changes(true) {
+            self.journal.checkpoint(self.appended, changes);
+        }
+        let journal = self.journal.clone();
+        let _ = tokio::task::spawn_blocking(move || journal.close()).await;
+    }
+
+    fn now(&self) -> Now {
+        Now { at: self.begin.elapsed(), wall_ms: client::rpc::now_ms() }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Client(request, reply) => self.client(request, reply),
+            Event::Worker(request, reply) => self.worker(request, reply),
+            Event::EffectDone(job, done) => self.effect_done(job, done),
+            Event::Watch(job, reply) => {
+                let watching = self.watch(job);
+                let _ = reply.send(watching);
+            }
+            Event::Overview(reply) => {
+                let overview = Overview {
+                    epoch: self.core.epoch().0,
+                    status: self.core.status(),
+                    jobs: self.core.job_reports(),
+                    workers: self.core.worker_rows(),
+                };
+                let _ = reply.send(overview);
+            }
+        }
+    }
+
+    fn client(&mut self, request: Request, reply: oneshot::Sender<Answer>) {
+        let Request { version, call, user, body } = request;
+        if version != protocol::jobs::VERSION {
+            let text = format!(
+                "The client speaks version {version} of the protocol, the JobTracker {}",
+                protocol::jobs::VERSION
+            );
+            let _ = reply.send(Err(RemoteError::new(ErrorKind::InvalidArgument, text)));
+            return;
+        }
+        let now = self.now();
+        let answer = match body {
+            Call::Submit(spec) => match self.core.submit(call, &user, *spec, now) {
+                Ok(Submission::Waiting(job, out)) => {
+                    self.submitters.entry(job).or_default().push(reply);
+                    return self.take(out);
+                }
+                Ok(Submission::Known(job)) => Ok(Reply::Submitted(job)),
+                Err(error) => Err(error),
+            },
+            Call::List => Ok(Reply::Jobs(self.core.job_reports())),
+            Call::Status(job) => self.core.job_report(job).map(|report| Reply::Job(Box::new(report))),
+            Call::Tasks(job) => self.core.task_reports(job).map(Reply::Tasks),
+            Call::TrackerStatus => Ok(Reply::Tracker(self.core.status())),
+            Call::Kill(job) => self.core.kill(job, now).map(|out| {
+                self.take(out);
+                Reply::Done
+            }),
+        };
+        self.deliveries.push_back((self.appended, Delivery::Client(reply, answer)));
+    }
+
+    fn worker(&mut self, request: tracker::Request, reply: oneshot::Sender<tracker::Answer>) {
+        let now = self.now();
+        let answer = match request {
+            tracker::Request::Register(register) => {
+                tracing::info!(worker = %register.worker, host = register.host, slots = register.slot_count, "worker registers");
+                self.core.register(&register, now).map(|out| {
+                    self.take(out);
+                    let poll_ms = u64::try_from(self.poll_max.as_millis()).unwrap_or(u64::MAX);
+                    tracker::Reply::Registered { epoch: self.core.epoch(), poll_ms }
+                })
+            }
+            tracker::Request::Report { worker, epoch, updates, fetch_failures } => {
+                self.core.report(worker, epoch, updates, fetch_failures, now).map(|out| {
+                    self.take(out);
+                    tracker::Reply::Done
+                })
+            }
+            tracker::Request::Poll { worker, epoch, received } => {
+                match self.core.contact(worker, epoch, now) {
+                    Ok(was_suspect) => {
+                        let deadline = Instant::now() + self.poll_max;
+                        let poll = Poll { received, deadline, reply };
+                        if let Some(old) = self.polls.insert(worker, poll) {
+                            answer_poll(old, None);
+                        }
+                        if was_suspect {
+                            let out = self.core.tick(now);
+                            self.take(out);
+                        }
+                        return self.deliveries.push_back((self.appended, Delivery::Wake(worker)));
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        self.deliveries.push_back((self.appended, Delivery::Worker(reply, answer)));
+    }
+
+    fn effect_done(&mut self, job: JobId, done: Option<EffectDone>) {
+        if let Some(queue) = self.effect_queues.get_mut(&job) {
+            queue.pop_front();
+            match queue.front().cloned() {
+                Some(next) => self.spawn(next),
+                None => {
+                    self.effect_queues.remove(&job);
+                }
+            }
+        }
+        if let Some(done) = done {
+            let out = self.core.effect_done(job, done, self.now());
+            self.take(out);
+        }
+    }
+
+    fn tick(&mut self) {
+        let out = self.core.tick(self.now());
+        self.take(out);
+        let now = Instant::now();
+        let late = |poll: &Poll| poll.deadline <= now || poll.reply.is_closed();
+        let expired: Vec<WorkerId> =
+            self.polls.iter().filter(|(_, poll)| late(poll)).map(|(id, _)| *id).collect();
+        for worker in expired {
+            if let Some(poll) = self.polls.remove(&worker) {
+                answer_poll(poll, None);
+            }
+        }
+        let postponed: Vec<JobId> = self
+            .watched
+            .iter()
+            .filter(|(_, watched)| watched.postponed)
+            .map(|(job, _)| *job)
+            .collect();
+        postponed.into_iter().for_each(|job| self.tell_watchers(job));
+        self.watched.retain(|_, watched| watched.sender.receiver_count() > 0);
+    }
+
+    /// Persists the edits of an output and queues the rest behind them.
+    fn take(&mut self, out: Output) {
+        let Output { edits, effects, changed, wake, submitted } = out;
+        if !edits.is_empty() {
+            let bodies: Vec<Vec<u8>> = edits.iter().map(wire::encode).collect();
+            let mut txid = self.appended;
+            self.appended = self.journal.append(bodies.clone());
+            for (edit, body) in edits.iter().zip(&bodies) {
+                txid = txid.next();
+                self.rows.note(txid, edit, body, &self.core);
+            }
+            if let Some(changes) = self.rows.take_changes(false) {
+                self.journal.checkpoint(self.appended, changes);
+            }
+        }
+        let effects = effects.into_iter().map(Delivery::Effect);
+        let wake = wake.into_iter().map(Delivery::Wake);
+        let submitted = submitted.into_iter().map(|(job, result)| Delivery::Submitted(job, result));
+        let changed = changed.into_iter().map(Delivery::News);
+        let at = self.appended;
+        self.deliveries
+            .extend(effects.chain(wake).chain(submitted).chain(changed).map(|what| (at, what)));
+    }
+
+    /// Lets out everything whose edits are on disk.
+    fn deliver(&mut self) {
+        while self.deliveries.front().is_some_and(|(at, _)| *at <= self.durable) {
+            let Some((_, delivery)) = self.deliveries.pop_front() else { break };
+            match delivery {
+                // A receiver that is gone has hung up: nothing is lost.
+                Delivery::Client(reply, answer) => drop(reply.send(answer)),
+                Delivery::Worker(reply, answer) => drop(reply.send(answer)),
+                Delivery::Effect(order) => self.begin_effect(order),
+                Delivery::Wake(worker) => self.wake(worker),
+                Delivery::Submitted(job, result) => {
+                    for reply in self.submitters.remove(&job).unwrap_or_default() {
+                        let _ = reply.send(result.clone().map(|()| Reply::Submitted(job)));
+                    }
+                }
+                Delivery::News(job) => self.tell_watchers(job),
+            }
+        }
+    }
+
+    fn wake(&mut self, worker: WorkerId) {
+        let Some(poll) = self.polls.get(&worker) else { return };
+        if poll.reply.is_closed() {
+            self.polls.remove(&worker);
+            return;
+        }
+        let Some(actions) = self.core.take_actions(worker, poll.received) else { return };
+        if let Some(poll) = self.polls.remove(&worker) {
+            answer_poll(poll, Some(actions));
+        }
+    }
+
+    fn begin_effect(&mut self, order: EffectOrder) {
+        let queue = self.effect_queues.entry(order.job).or_default();
+        queue.push_back(order.clone());
+        if queue.len() == 1 {
+            self.spawn(order);
+        }
+    }
+
+    fn spawn(&self, order: EffectOrder) {
+        let (effects, events) = (self.effects.clone(), self.events.clone());
+        tokio::spawn(async move {
+            let done = effects.run(&order).await;
+            // The loop has ended at shutdown: the effect is resumed at the next start.
+            let _ = events.send(Event::EffectDone(order.job, done)).await;
+        });
+    }
+
+    fn watch(&mut self, job: JobId) -> Result<watch::Receiver<Arc<JobReport>>, RemoteError> {
+        let report = Arc::new(self.core.job_report(job)?);
+        let fresh = || Watched {
+            sender: watch::Sender::new(Arc::clone(&report)),
+            last: Instant::now(),
+            postponed: false,
+        };
+        let watched = self.watched.entry(job).or_insert_with(fresh);
+        let mut receiver = watched.sender.subscribe();
+        receiver.mark_changed();
+        Ok(receiver)
+    }
+
+    fn tell_watchers(&mut self, job: JobId) {
+        let Some(watched) = self.watched.get_mut(&job) else { return };
+        let Ok(report) = self.core.job_report(job) else { return };
+        let is_final = report.state.is_final();
+        if !is_final && watched.last.elapsed() < NEWS_PAUSE {
+            watched.postponed = true;
+            return;
+        }
+        watched.last = Instant::now();
+        watched.postponed = false;
+        watched.sender.send_replace(Arc::new(report));
+    }
+}
+
+fn answer_poll(poll: Poll, actions: Option<(u64, Vec<tracker::Action>)>) {
+    let (number, actions) = actions.unwrap_or((poll.received, Vec::new()));
+    let _ = poll.reply.send(Ok(tracker::Reply::Actions { number, actions }));
+}
+
+/// The answer of a JobTracker that is about to end.
+pub(crate) fn stopping() -> RemoteError {
+    RemoteError::new(ErrorKind::Unavailable, "The JobTracker is stopping")
+}

@@ -1,0 +1,213 @@
+//! The JobTracker's durable state: edits in the journal, and a checkpoint that is the edits of the jobs still known.
+//!
+//! ```text
+//! row key    1 | job: cluster start u64 BE, number u32 BE (zeros for the JobTracker itself) | txid u64 BE | chunk u16 BE
+//! row value  a piece of the postcard encoding of the edit, at most VALUE_BYTES_MAX bytes
+//! ```
+//!
+//! Invariants: replaying the rows' edits in the order of their txids gives the state of replaying the whole log; the rows of a job go with
+//! the job; once a job is final its input splits are kept by number alone.
+
+use std::collections::BTreeMap;
+
+use journal::{Change, Recover, RecoverError, Txid, VALUE_BYTES_MAX};
+use protocol::jobs::Split;
+use protocol::{DfsPath, JobId, wire};
+
+use crate::core::edit::{Edit, Submitted};
+use crate::core::job::Job;
+use crate::core::{Core, Rules};
+
+/// First byte of every row key; others are free for later kinds.
+const EDIT_ROW: u8 = 1;
+/// Rows changed after which a checkpoint is handed over: a restart replays little, and sled gets batches.
+const CHANGES_MAX: usize = 512;
+const KEY_BYTES: usize = 1 + 8 + 4 + 8 + 2;
+
+/// Which rows exist, and which changed since the last checkpoint.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    by_job: BTreeMap<Option<JobId>, Vec<RowGroup>>,
+    changes: Vec<Change>,
+}
+
+/// The rows of one edit.
+#[derive(Clone, Copy, Debug)]
+struct RowGroup {
+    txid: u64,
+    chunk_count: u16,
+}
+
+impl Rows {
+    /// Notes an edit that was given `txid` and applied to `core`.
+    pub(crate) fn note(&mut self, txid: Txid, edit: &Edit, body: &[u8], core: &Core) {
+        let job = edit.job();
+        match edit {
+            Edit::Refused { .. } | Edit::Retired { .. } => {
+                for group in self.by_job.remove(&job).unwrap_or_default() {
+                    self.delete(job, group, 0);
+                }
+                return;
+            }
+            Edit::Ended { job: id, .. } => {
+                if let Some(ended) = core.job(*id) {
+                    self.slim(ended);
+                }
+            }
+            _ => {}
+        }
+        let group = self.put(job, txid.0, body);
+        self.by_job.entry(job).or_default().push(group);
+    }
+
+    /// The changes since the last checkpoint if there are enough of them (or any, if `all`).
+    pub(crate) fn take_changes(&mut self, all: bool) -> Option<Vec<Change>> {
+        let enough = if all { 1 } else { CHANGES_MAX };
+        (self.changes.len() >= enough).then(|| std::mem::take(&mut self.changes))
+    }
+
+    /// Rewrites the submission of a job that ended without its splits.
+    fn slim(&mut self, job: &Job) {
+        let Some(group) = self.by_job.get(&Some(job.id)).and_then(|groups| groups.first().copied())
+        else {
+            return;
+        };
+        let mut spec = job.spec.clone();
+        let nowhere = Split {
+            path: DfsPath::root(),
+            offset: 0,
+            length: 0,
+            hosts: Vec::new(),
+            racks: Vec::new(),
+        };
+        spec.splits = vec![nowhere; job.maps.len() as usize];
+        let slim = Edit::Submitted(Box::new(Submitted {
+            job: job.id,
+            call: job.call,
+            user: job.user.clone(),
+            submitted_ms: job.submitted_ms,
+            epoch: job.epoch,
+            spec,
+        }));
+        let slimmed = self.put(Some(job.id), group.txid, &wire::encode(&slim));
+        self.delete(Some(job.id), group, slimmed.chunk_count);
+        if let Some(first) = self.by_job.get_mut(&Some(job.id)).and_then(|groups| groups.first_mut())
+        {
+            *first = slimmed;
+        }
+    }
+
+    fn put(&mut self, job: Option<JobId>, txid: u64, body: &[u8]) -> RowGroup {
+        let mut chunk_count = 0;
+        for chunk in body.chunks(VALUE_BYTES_MAX) {
+            let key = row_key(job, txid, chunk_count);
+            self.changes.push(Change { key, value: Some(chunk.to_vec()) });
+            chunk_count += 1;
+        }
+        RowGroup { txid, chunk_count }
+    }
+
+    fn delete(&mut self, job: Option<JobId>, group: RowGroup, from: u16) {
+        for chunk in from..group.chunk_count {
+            self.changes.push(Change { key: row_key(job, group.txid, chunk), value: None });
+        }
+    }
+}
+
+/// A start from the journal.
+pub(crate) struct Replay {
+    rules: Rules,
+    core: Core,
+    rows: Rows,
+    loading: BTreeMap<(u64, u16), (Option<JobId>, Vec<u8>)>,
+}
+
+impl Replay {
+    /// Nothing restored yet.
+    pub(crate) fn new(rules: Rules) -> Self {
+        Replay { rules, core: Core::new(rules), rows: Rows::default(), loading: BTreeMap::new() }
+    }
+
+    /// What was restored.
+    pub(crate) fn finish(self) -> (Core, Rows) {
+        (self.core, self.rows)
+    }
+
+    fn restore(&mut self, txid: u64, body: &[u8]) -> Result<(), RecoverError> {
+        let edit: Edit = wire::decode(body, "edit").map_err(RecoverError::new)?;
+        self.core.apply(&edit);
+        let chunk_count = u16::try_from(body.len().div_ceil(VALUE_BYTES_MAX))
+            .map_err(|_| RecoverError::new("an edit is too long"))?;
+        self.rows.by_job.entry(edit.job()).or_default().push(RowGroup { txid, chunk_count });
+        Ok(())
+    }
+}
+
+impl Recover for Replay {
+    fn load(&mut self, key: &[u8], value: &[u8]) -> Result<(), RecoverError> {
+        let (job, txid, chunk) =
+            parse_key(key).ok_or_else(|| RecoverError::new("a row has an unknown key"))?;
+        self.loading.insert((txid, chunk), (job, value.to_vec()));
+        Ok(())
+    }
+
+    fn loaded(&mut self, _: Txid) -> Result<(), RecoverError> {
+        let mut body = Vec::new();
+        let mut rows = std::mem::take(&mut self.loading).into_iter().peekable();
+        let mut expected_chunk = 0;
+        while let Some(((txid, chunk), (job, piece))) = rows.next() {
+            if chunk != expected_chunk {
+                return Err(RecoverError::new("a piece of an edit is missing"));
+            }
+            body.extend_from_slice(&piece);
+            if rows.peek().is_some_and(|((next, _), _)| *next == txid) {
+                expected_chunk += 1;
+                continue;
+            }
+            self.restore(txid, &body)?;
+            if !self.rows.by_job.contains_key(&job) {
+                return Err(RecoverError::new("a row is filed under another job"));
+            }
+            body.clear();
+            expected_chunk = 0;
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self, txid: Txid, body: &[u8]) -> Result<(), RecoverError> {
+        let edit: Edit = wire::decode(body, "edit").map_err(RecoverError::new)?;
+        self.core.apply(&edit);
+        self.rows.note(txid, &edit, body, &self.core);
+        Ok(())
+    }
+
+    fn reset(&mut self) {
+        *self = Replay::new(self.rules);
+    }
+}
+
+fn row_key(job: Option<JobId>, txid: u64, chunk: u16) -> Vec<u8> {
+    let (cluster_start, number) = job.map_or((0, 0), |job| (job.cluster_start, job.number));
+    let mut key = Vec::with_capacity(KEY_BYTES);
+    key.push(EDIT_ROW);
+    key.extend_from_slice(&cluster_start.to_be_bytes());
+    key.extend_from_slice(&number.to_be_bytes());
+    key.extend_from_slice(&txid.to_be_bytes());
+    key.extend_from_slice(&chunk.to_be_bytes());
+    key
+}
+
+fn parse_key(key: &[u8]) -> Option<(Option<JobId>, u64, u16)> {
+    let key: &[u8; KEY_BYTES] = key.try_into().ok()?;
+    let (kind, rest) = key.split_first()?;
+    let (cluster_start, rest) = rest.split_first_chunk::<8>()?;
+    let (number, rest) = rest.split_first_chunk::<4>()?;
+    let (txid, rest) = rest.split_first_chunk::<8>()?;
+    let (chunk, _) = rest.split_first_chunk::<2>()?;
+    let job = JobId {
+        cluster_start: u64::from_be_bytes(*cluster_start),
+        number: u32::from_be_bytes(*number),
+    };
+    let job = (job.number > 0).then_some(job);
+    (*kind == EDIT_ROW).then(|| (job, u64::from_be_bytes(*txid), u16::from_be_bytes(*chunk)))
+}
