@@ -7,7 +7,6 @@ use crate::chain::Chain;
 use crate::error::{JournalError, RecoverError, StoreError};
 use crate::id::{Epoch, Txid};
 use crate::image;
-use crate::lock::DirLock;
 use crate::options::Options;
 use crate::segment::End;
 use crate::sled_kv::chain as error_chain;
@@ -62,7 +61,7 @@ pub fn verify(dir: &Path) -> Result<Report, JournalError> {
 
 /// Checks every byte of a journal. Nothing is repaired, except what sled itself needs to be opened.
 pub fn verify_with(options: &Options) -> Result<Report, JournalError> {
-    let _lock = DirLock::take(&options.dir)?;
+    let _lock = crate::take_lock(&options.dir)?;
     let places = options.places();
     let disk = &*places.disk;
     let mut report = Report::default();
@@ -123,7 +122,7 @@ pub fn dump_with(
     options: &Options,
     see: &mut dyn FnMut(Entry<'_>) -> Result<(), RecoverError>,
 ) -> Result<(), JournalError> {
-    let _lock = DirLock::take(&options.dir)?;
+    let _lock = crate::take_lock(&options.dir)?;
     let places = options.places();
     let store = open_store(options, &mut Vec::new()).map_err(JournalError::Store)?;
     let mut applied = Txid::ZERO;

@@ -22,6 +22,9 @@ pub(crate) struct Chain {
     pub(crate) holes: Vec<Hole>,
 }
 
+/// What a walk over records calls for each of them.
+pub(crate) type RecordFn<'a> = dyn FnMut(Txid, Epoch, &[u8]) -> Result<(), RecoverError> + 'a;
+
 /// One segment and its copies.
 pub(crate) struct Segment {
     pub(crate) first: Txid,
@@ -159,7 +162,7 @@ impl Chain {
         &self,
         disk: &dyn Disk,
         base: Txid,
-        see: &mut dyn FnMut(Txid, Epoch, &[u8]) -> Result<(), RecoverError>,
+        see: &mut RecordFn<'_>,
     ) -> Result<(), JournalError> {
         for segment in &self.segments {
             if segment.record_count == 0 || segment.last() <= base {

@@ -4,15 +4,16 @@
 //! Invariant of every user of this seam: nothing is believed to be on disk before `sync` of the file
 //! *and* `sync_dir` of the directory that names it have returned without error.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::error::{JournalError, disk};
 
 /// File system operations.
 pub(crate) trait Disk: Send + Sync {
-    /// Makes a directory and its missing parents, and makes their names durable.
+    /// Makes a directory and its missing parents, for this user alone, and makes their names durable.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
 
     /// The names in a directory, sorted; none if there is no such directory.
@@ -24,8 +25,10 @@ pub(crate) trait Disk: Send + Sync {
     /// Creates a file, or empties an old one, for appending.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Cuts a file to `len` bytes and makes all of it durable.
-    fn truncate(&self, path: &Path, len: u64) -> io::Result<()>;
+    /// Makes a file consist of its first `from` bytes and `tail`, durably. Writes `tail` although it may be
+    /// there already: after a failed sync of an earlier process the cached bytes can look right, count as
+    /// clean, and yet not be on the disk, so that a mere sync would do nothing.
+    fn settle(&self, path: &Path, from: u64, tail: &[u8]) -> io::Result<()>;
 
     /// Renames within one directory, replacing `to`. Atomic, durable after `sync_dir`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -59,7 +62,7 @@ impl Disk for RealDisk {
             _ => Path::new("."),
         };
         self.create_dir(parent)?;
-        match fs::create_dir(path) {
+        match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => self.sync_dir(parent),
         }
@@ -84,15 +87,15 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         Ok(Box::new(RealFile(file)))
     }
 
-    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+    fn settle(&self, path: &Path, from: u64, tail: &[u8]) -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(path)?;
-        if file.metadata()?.len() > len {
-            file.set_len(len)?;
-        }
+        file.write_all_at(tail, from)?;
+        file.set_len(from + tail.len() as u64)?;
         file.sync_all()
     }
 
@@ -105,7 +108,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+        sys::fs::sync_dir(dir)
     }
 }
 

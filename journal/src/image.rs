@@ -31,6 +31,9 @@ pub(crate) struct ImageInfo {
     pub(crate) row_count: u64,
 }
 
+/// What a reader calls for each row.
+pub(crate) type SeeRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), RecoverError> + 'a;
+
 /// The file name of the image as of `applied`.
 pub(crate) fn file_name(applied: Txid) -> String {
     format!("{:020}.image", applied.0)
@@ -164,7 +167,7 @@ impl<'a> Writer<'a> {
 pub(crate) fn read(
     disk_: &dyn Disk,
     path: &Path,
-    row: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), RecoverError>,
+    row: &mut SeeRow<'_>,
 ) -> Result<ImageInfo, JournalError> {
     let input = disk_.open(path).map_err(disk("open", path))?;
     let mut reader = Reader { input: io::BufReader::new(input), hash: Sha256::new(), path };
@@ -216,10 +219,7 @@ pub(crate) fn read(
 }
 
 /// Shows each row of one section; `None` if the payload does not divide into rows.
-fn show_rows(
-    payload: &[u8],
-    row: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), RecoverError>,
-) -> Result<Option<u32>, RecoverError> {
+fn show_rows(payload: &[u8], row: &mut SeeRow<'_>) -> Result<Option<u32>, RecoverError> {
     let mut at = 0;
     let mut count = 0;
     while at < payload.len() {
@@ -300,10 +300,10 @@ mod tests {
         (world, path)
     }
 
-    fn rows_in(world: &SimWorld, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>, JournalError> {
-        let mut rows = Vec::new();
+    fn rows_in(world: &SimWorld, path: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, JournalError> {
+        let mut rows = BTreeMap::new();
         let info = read(world, path, &mut |key, value| {
-            rows.push((key.to_vec(), value.to_vec()));
+            rows.insert(key.to_vec(), value.to_vec());
             Ok(())
         })?;
         assert_eq!((info.applied, info.epoch), (Txid(9), Epoch(2)));
@@ -327,7 +327,7 @@ mod tests {
     fn round_trip() {
         for rows in [0, 1, 2, 3, 40] {
             let (world, path) = image_of(rows);
-            let want: Vec<_> = (0..rows).map(|row| (vec![row], vec![row; 5])).collect();
+            let want: BTreeMap<_, _> = (0..rows).map(|row| (vec![row], vec![row; 5])).collect();
             assert_eq!(rows_in(&world, &path).unwrap(), want);
             assert_eq!(list(&world, Path::new("/i")).unwrap(), [(Txid(9), path)]);
         }

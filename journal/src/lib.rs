@@ -25,7 +25,6 @@ mod disk;
 mod error;
 mod id;
 mod image;
-mod lock;
 mod log;
 mod options;
 mod record;
@@ -39,7 +38,7 @@ mod store;
 mod tests;
 mod threads;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
@@ -53,7 +52,9 @@ pub use crate::record::BODY_BYTES_MAX;
 pub use crate::recover::{Recover, Recovered};
 pub use crate::store::{Change, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
-use crate::lock::DirLock;
+use sys::fs::{LockError, LockFile};
+
+use crate::disk::{Disk, RealDisk};
 use crate::recover::Started;
 use crate::threads::{Limits, Shared, lock};
 
@@ -69,7 +70,7 @@ struct Inner {
     threads: Mutex<Vec<JoinHandle<()>>>,
     thread_ids: Vec<ThreadId>,
     /// Kept until both threads have ended.
-    _lock: Option<DirLock>,
+    _lock: Option<LockFile>,
 }
 
 impl Journal {
@@ -84,7 +85,7 @@ impl Journal {
         observer: Box<dyn Fn(Txid) + Send>,
         fatal: Box<dyn Fn(&JournalError) + Send + Sync>,
     ) -> Result<(Journal, Recovered), JournalError> {
-        let dir_lock = DirLock::take(&options.dir)?;
+        let dir_lock = take_lock(&options.dir)?;
         let started = recover::start(&options.places(), state)?;
         Journal::run(started, options.limits(), Some(dir_lock), observer, fatal)
     }
@@ -92,7 +93,7 @@ impl Journal {
     fn run(
         started: Started,
         limits: Limits,
-        dir_lock: Option<DirLock>,
+        dir_lock: Option<LockFile>,
         observer: Box<dyn Fn(Txid) + Send>,
         fatal: Box<dyn Fn(&JournalError) + Send + Sync>,
     ) -> Result<(Journal, Recovered), JournalError> {
@@ -226,6 +227,15 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Creates the directory if need be and takes its lock, or says who has it.
+fn take_lock(dir: &Path) -> Result<LockFile, JournalError> {
+    RealDisk.create_dir(dir).map_err(error::disk("create directory", dir))?;
+    LockFile::acquire(&dir.join("lock")).map_err(|error| match error {
+        LockError::Held { path, holder } => JournalError::Locked { path, pid: holder.parse().ok() },
+        LockError::Io { path, source } => error::disk("lock", path)(source),
+    })
 }
 
 /// Figures since the start.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! offset  size  field
-//!      0     4  length: bytes after the crc field (18 and more)
+//!      0     4  length: bytes after the crc field (17 and more)
 //!      4     4  crc32 (IEEE) of everything after this field
 //!      8     1  version: low 7 bits = 1; high bit set = first record of its batch
 //!      9     8  txid
@@ -49,7 +49,7 @@ pub(crate) enum Bad {
 pub(crate) fn encode(out: &mut Vec<u8>, txid: Txid, epoch: Epoch, starts_batch: bool, body: &[u8]) {
     assert!(body.len() <= BODY_BYTES_MAX, "callers refuse larger bodies");
     let start = out.len();
-    let length = (HEADER_LEN - CRC_END + body.len()) as u32;
+    let length = (LENGTH_MIN + body.len()) as u32;
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
     out.push(VERSION | if starts_batch { STARTS_BATCH } else { 0 });
@@ -64,7 +64,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, txid: Txid, epoch: Epoch, starts_batch: 
 pub(crate) fn decode(bytes: &[u8]) -> Result<Record<'_>, Bad> {
     let length = u32_at(bytes, 0).ok_or(Bad::Damaged)? as usize;
     let crc = u32_at(bytes, 4).ok_or(Bad::Damaged)?;
-    if length < HEADER_LEN - CRC_END || length > HEADER_LEN - CRC_END + BODY_BYTES_MAX {
+    if !(LENGTH_MIN..=LENGTH_MIN + BODY_BYTES_MAX).contains(&length) {
         return Err(Bad::Damaged);
     }
     let rest = bytes.get(CRC_END..CRC_END + length).ok_or(Bad::Damaged)?;
@@ -79,7 +79,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record<'_>, Bad> {
         txid: Txid(u64_at(rest, 1).ok_or(Bad::Damaged)?),
         epoch: Epoch(u64_at(rest, 9).ok_or(Bad::Damaged)?),
         starts_batch: rest[0] & STARTS_BATCH != 0,
-        body: &rest[HEADER_LEN - CRC_END..],
+        body: &rest[LENGTH_MIN..],
     })
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn plausible(bytes: &[u8], from: Txid, to: Txid) -> bool {
     let length = length as usize;
     version & !STARTS_BATCH == VERSION
         && (from.0..=to.0).contains(&txid)
-        && length >= HEADER_LEN - CRC_END
+        && length >= LENGTH_MIN
         && length <= bytes.len() - CRC_END
 }
 
@@ -105,6 +105,10 @@ pub(crate) const HEADER_LEN: usize = 25;
 pub const BODY_BYTES_MAX: usize = 16 << 20;
 
 const CRC_END: usize = 8;
+
+/// The length field of a record with an empty body.
+const LENGTH_MIN: usize = HEADER_LEN - CRC_END;
+
 const VERSION: u8 = 1;
 const STARTS_BATCH: u8 = 0x80;
 

@@ -12,7 +12,7 @@
 //!
 //! Invariants:
 //! - the log is not touched before a state has been found and every record after it was accepted;
-//! - the torn tail is cut and synced in every directory before the new segment appears, so an end that
+//! - the last batch is written and synced once more and the torn tail behind it cut, in every directory before the new segment appears, so an end that
 //!   is torn in an older segment is never the trace of a crash;
 //! - the new epoch is on disk (in the new segment's header) before anybody hears of it.
 
@@ -162,13 +162,12 @@ fn find_base(
         }
     };
     match load_store(places, state, notes) {
-        Ok(Some(store)) if store.applied() > Txid::ZERO || images.is_empty() => {
+        Ok(Some(store)) => {
             if covers(store.applied()) {
                 let (applied, epoch) = (store.applied(), store.epoch());
                 return Ok(Base { applied, epoch, store: Some(store), image: None });
             }
         }
-        Ok(Some(_)) => notes.push("the checkpoint store is empty although images exist".into()),
         Ok(None) => {}
         Err(error @ StoreError::InUse { .. }) => return Err(JournalError::Store(error)),
         Err(error) => {
@@ -287,10 +286,13 @@ fn repair_copies(
             let behind = copy.is_none_or(|copy| copy.record_count < segment.record_count);
             if behind && dir_index != segment.best {
                 replace_copy(disk, chain, segment, dir_index, notes)?;
-            } else if is_last {
-                // Also when nothing is cut: what a killed process wrote may not be on disk yet.
-                let good_len = copy.map_or(0, |copy| copy.good_len);
-                disk.truncate(&path, good_len).map_err(crate::error::disk("cut", &path))?;
+            } else if let (true, Some(copy)) = (is_last, copy) {
+                // Also when nothing is cut: what an earlier process wrote may not be on disk yet.
+                let bytes = disk::read(disk, &path)?;
+                let good = &bytes[..bytes.len().min(copy.good_len as usize)];
+                let from = good.len().min(copy.last_batch_at as usize);
+                disk.settle(&path, from as u64, &good[from..])
+                    .map_err(crate::error::disk("cut", &path))?;
             }
         }
     }

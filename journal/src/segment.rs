@@ -79,6 +79,8 @@ pub(crate) struct Scan {
     pub(crate) record_count: u64,
     /// Bytes of the header and the good records.
     pub(crate) good_len: u64,
+    /// Where the last batch starts: everything before it had been synced before it was written.
+    pub(crate) last_batch_at: u64,
     pub(crate) end: End,
 }
 
@@ -98,7 +100,8 @@ pub(crate) fn first_of(name: &str) -> Option<Txid> {
 
 /// Reads a whole segment and shows each good record to `see`. `first` comes from the file's name.
 pub(crate) fn scan(bytes: &[u8], first: Txid, mut see: impl FnMut(&Record<'_>)) -> Scan {
-    let mut out = Scan { epoch: Epoch(0), record_count: 0, good_len: 0, end: End::Clean };
+    let mut out =
+        Scan { epoch: Epoch(0), record_count: 0, good_len: 0, last_batch_at: 0, end: End::Clean };
     match Header::decode(bytes) {
         Ok(header) if header.first == first => out.epoch = header.epoch,
         // A right header under a wrong name: the file was moved or renamed by hand.
@@ -108,12 +111,16 @@ pub(crate) fn scan(bytes: &[u8], first: Txid, mut see: impl FnMut(&Record<'_>)) 
     }
     let mut at = HEADER_LEN;
     let mut expected = first;
+    out.last_batch_at = HEADER_LEN as u64;
     while at < bytes.len() {
         match record::decode(&bytes[at..]) {
             Ok(record) if record.txid == expected => {
                 see(&record);
                 out.epoch = out.epoch.max(record.epoch);
                 out.record_count += 1;
+                if record.starts_batch {
+                    out.last_batch_at = at as u64;
+                }
                 at += record.encoded_len();
                 expected = expected.next();
             }
@@ -232,6 +239,7 @@ mod tests {
     fn ends() {
         let (good, starts) = segment(&[&[10, 20], &[30, 40, 50], &[60]]);
         check(&good, 6, End::Clean);
+        assert_eq!(scan(&good, Txid(5), |_| ()).last_batch_at, starts[2] as u64);
         check(&good[..good.len() - 1], 5, End::Torn);
         check(&good[..HEADER_LEN - 1], 0, End::Torn);
         check(&[], 0, End::Torn);

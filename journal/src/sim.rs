@@ -4,6 +4,7 @@
 //! What a crash may do here, decided by the seed:
 //! - each 512-byte sector written since the last sync of its file is there or is not (zeros, or the file
 //!   ends before it), independent of the others;
+//! - what a failed sync left behind is never written by a later sync, though it can be read until then;
 //! - of the name changes in a directory since its last sync, a prefix has happened;
 //! - of the batches applied to the engine since its last sync, a prefix has happened; and now and then the
 //!   engine does not open any more, or has silently lost a row.
@@ -53,7 +54,8 @@ struct World {
 struct Inode {
     data: Vec<u8>,
     durable: Vec<u8>,
-    sync_failed: bool,
+    /// A sync failed: the bytes from here on count as clean but are not on the disk.
+    dropped_from: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -105,6 +107,11 @@ impl SimWorld {
         self.world().fired
     }
 
+    /// Whether the machine has stopped and waits for `reboot`.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.world().dead
+    }
+
     /// Makes the engine break now and then in a crash.
     pub(crate) fn make_engine_frail(&self) {
         self.world().is_engine_frail = true;
@@ -131,7 +138,7 @@ impl SimWorld {
         for index in 0..world.inodes.len() {
             let inode = world.inodes[index].clone();
             let torn = world.tear(&inode);
-            world.inodes[index] = Inode { data: torn.clone(), durable: torn, sync_failed: false };
+            world.inodes[index] = Inode { data: torn.clone(), durable: torn, dropped_from: None };
         }
         let names: Vec<_> = world.engines.keys().copied().collect();
         for name in names {
@@ -297,13 +304,20 @@ impl Disk for SimWorld {
         Ok(Box::new(SimFile { world: self.clone(), inode }))
     }
 
-    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+    fn settle(&self, path: &Path, from: u64, tail: &[u8]) -> io::Result<()> {
         let mut world = self.world();
         world.step()?;
         let inode = *world.names.get(path).ok_or(io::ErrorKind::NotFound)?;
         let inode = &mut world.inodes[inode];
-        inode.data.truncate(len as usize);
+        let from = from as usize;
+        assert_eq!(inode.data[from..from + tail.len()], *tail, "a tail is only ever cut");
+        inode.data.truncate(from + tail.len());
         inode.durable = inode.data.clone();
+        if let Some(dropped) = inode.dropped_from.take()
+            && dropped < from
+        {
+            inode.durable[dropped..from].fill(0);
+        }
         Ok(())
     }
 
@@ -359,10 +373,10 @@ impl DiskFile for SimFile {
         let mut world = self.world.world();
         let stepped = world.step();
         let inode = &mut world.inodes[self.inode];
-        assert!(!inode.sync_failed, "a failed sync was retried");
+        assert!(inode.dropped_from.is_none(), "a failed sync was retried");
         match stepped {
             Ok(()) => inode.durable = inode.data.clone(),
-            Err(_) => inode.sync_failed = true,
+            Err(_) => inode.dropped_from = Some(inode.durable.len()),
         }
         stepped
     }
@@ -442,7 +456,9 @@ struct SimKv {
 impl Kv for SimKv {
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<(), StoreError> {
         let world = self.world.world();
-        world.engines[self.name].rows.get(key).map(|value| see(value));
+        if let Some(value) = world.engines[self.name].rows.get(key) {
+            see(value);
+        }
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! Damage to each kind of file of a journal on a real disk with the real sled: what opens is right, or it
 //! is refused with the repair command. Never silently wrong, never a panic.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
