@@ -1,0 +1,96 @@
+//! Counts the words of text files: the first program of every MapReduce.
+//!
+//! ```text
+//! cargo run --release --example wordcount -- --local book.txt counts        # this process, local files
+//! cargo run --release --example wordcount -- --top 10 book.txt counts       # an embedded cluster
+//! HANNO_NAMENODE=… HANNO_JOBTRACKER=… wordcount /books /counts              # a cluster that runs
+//! ```
+//!
+//! What happens: the input is cut into splits. For each split a task runs [`Words::map`] on every line; it emits the pair `(word, 1)`
+//! for each word. [`Sum`] as *combiner* adds the ones of a word up while they are still in memory, so that only one pair per word and
+//! task is written. The pairs are sorted and spread over the reduce tasks by word; there `Sum` as *reducer* adds up what the maps
+//! found, and writes `word<TAB>count`.
+//!
+//! Words are bytes, separated by space, tab, newline, carriage return and form feed; the text need not be UTF-8. Key and value
+//! types ([`Words::Key`], [`Words::Value`]) say how pairs are encoded; emitting copies the word's bytes once and allocates nothing.
+//!
+//! The same executable is the driver, which submits the job, and the task runner, which workers start: [`mr_api::main`] decides.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+
+use mr_api::{
+    Args, Auto, Emit, Finished, Job, Line, Lines, Mapper, Plan, Result, Sink, Sum, text, text_out,
+};
+
+const HELP: &str = "\
+Counts the words of text files.
+
+Usage: wordcount [options] IN... OUT
+
+  IN...                  files or directories
+  OUT                    a new directory for the result: lines `word<TAB>count`
+  --top N                at the end, print the N most frequent words
+
+Examples:
+  wordcount --local book.txt counts              on this machine, without a cluster
+  wordcount --top 10 book.txt counts             on an embedded cluster
+  wordcount --reducers 4 /books /counts          on the cluster of HANNO_NAMENODE and HANNO_JOBTRACKER
+";
+
+fn main() -> ExitCode {
+    mr_api::main(HELP, plan)
+}
+
+/// Describes the job. Depends on the arguments alone, as the workers' runners call it too.
+fn plan(args: &mut Args) -> Result<Plan> {
+    let top: Option<usize> = args.value("--top")?;
+    let (inputs, output) = args.inputs_and_output()?;
+    let job = Job::new("wordcount")
+        .input(text(inputs))
+        .map(Words)
+        .combine(Sum)
+        .reduce(Sum)
+        .reducers(Auto)
+        .output(text_out(output));
+    let plan = Plan::from(job);
+    Ok(match top {
+        Some(count) => plan.after(move |output| print_top(count, output)),
+        None => plan,
+    })
+}
+
+/// Emits each word of a line with the number one.
+#[derive(Clone)]
+struct Words;
+
+impl Mapper for Words {
+    type In = Lines;
+    type Key = Vec<u8>;
+    type Value = u64;
+
+    fn map<S: Sink>(&mut self, line: Line<'_>, out: &mut Emit<Vec<u8>, u64, S>) -> Result<()> {
+        line.words().try_for_each(|word| out.emit(word, 1u64))
+    }
+}
+
+/// Prints the most frequent words, keeping no more than `count` of them in memory.
+fn print_top(count: usize, output: &mut Finished<'_>) -> Result<()> {
+    let mut top = BinaryHeap::new();
+    output.for_each_line(|line| {
+        let tab = line.iter().rposition(|byte| *byte == b'\t').ok_or("a line without a tab")?;
+        let number: u64 = std::str::from_utf8(&line[tab + 1..])?.parse()?;
+        top.push(Reverse((number, Reverse(line[..tab].to_vec()))));
+        if top.len() > count {
+            top.pop();
+        }
+        Ok(())
+    })?;
+    let mut out = stdout().lock();
+    for Reverse((number, Reverse(word))) in top.into_sorted_vec() {
+        writeln!(out, "{number:>12} {}", String::from_utf8_lossy(&word))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! What a task knows about itself, and its counters.
+//!
+//! Invariant: counters and progress may be read by another thread at any time (that is how life signs are sent while user code
+//! runs); they only grow.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use protocol::AttemptId;
+use protocol::jobs::Counters;
+
+/// Group of the engine's counters, by its class-like name.
+pub const TASK_COUNTERS: &str = "org.apache.hadoop.mapreduce.TaskCounter";
+/// Group of bytes read by input formats.
+pub const INPUT_COUNTERS: &str = "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter";
+/// Group of bytes written by output formats.
+pub const OUTPUT_COUNTERS: &str = "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter";
+
+/// A task's surroundings: ids, job properties, counters, status. Clones share them.
+#[derive(Clone)]
+pub struct Context {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    attempt: AttemptId,
+    properties: BTreeMap<String, String>,
+    counters: Mutex<BTreeMap<(String, String), Counter>>,
+    /// 0 to 1, as the bits of an `f32`.
+    progress: AtomicU32,
+}
+
+/// A named sum. Clones share it; adding is cheap enough for every record.
+#[derive(Clone, Debug, Default)]
+pub struct Counter {
+    value: Arc<AtomicU64>,
+}
+
+impl Context {
+    pub(crate) fn new(attempt: AttemptId, properties: BTreeMap<String, String>) -> Self {
+        let counters = Mutex::new(BTreeMap::new());
+        let shared = Shared { attempt, properties, counters, progress: AtomicU32::new(0) };
+        Context { shared: Arc::new(shared) }
+    }
+
+    /// The running attempt; its task and job are in it.
+    pub fn attempt(&self) -> AttemptId {
+        self.shared.attempt
+    }
+
+    /// The value given with `-D name=value`.
+    pub fn property(&self, name: &str) -> Option<&str> {
+        self.shared.properties.get(name).map(String::as_str)
+    }
+
+    /// The counter of this name, to be kept (look it up in `setup`, not per record).
+    pub fn counter(&self, group: &str, name: &str) -> Counter {
+        let mut counters = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.entry((group.to_owned(), name.to_owned())).or_default().clone()
+    }
+
+    /// Says what the task is doing; goes to the task's log.
+    pub fn status(&self, text: &str) {
+        eprintln!("{}: {text}", self.shared.attempt);
+    }
+
+    pub(crate) fn add(&self, name: &str, amount: u64) {
+        if amount > 0 {
+            self.counter(TASK_COUNTERS, name).add(amount);
+        }
+    }
+
+    pub(crate) fn set_progress(&self, progress: f64) {
+        self.shared.progress.store((progress.clamp(0.0, 1.0) as f32).to_bits(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn progress(&self) -> f32 {
+        f32::from_bits(self.shared.progress.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let mut sums = Counters::default();
+        let counters = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((group, name), counter) in &*counters {
+            sums.add(group, name, counter.value());
+        }
+        sums
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("attempt", &self.shared.attempt).finish_non_exhaustive()
+    }
+}
+
+impl Counter {
+    /// Adds `amount`.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        self.value.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Adds one.
+    #[inline]
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// The sum in this task so far.
+    pub fn value(&self) -> u64 {
+        self.value.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,183 @@
+//! What can be a map output key or value, and how it becomes bytes.
+//!
+//! Invariants: for a [`Key`], the order of the encodings as bytes is the order of the values, alone and inside tuples; a
+//! *part* encoding (used for all but the last element of a tuple) is never a prefix of another part encoding, so it tells where it
+//! ends; writing allocates nothing once its buffer has grown; reading never panics, whatever the bytes are.
+//!
+//! | type | encoding when last | encoding as part |
+//! |---|---|---|
+//! | unsigned integers | big endian | same |
+//! | signed integers | sign bit flipped, big endian | same |
+//! | `f32`, `f64` | IEEE bits ordered, NaN and -0.0 made canonical | same |
+//! | `bool` | 0 or 1 | same |
+//! | `String`, `Vec<u8>` | the bytes | `00` as `00 FF`, ended by `00 00` |
+//! | `Option<T>` | 0, or 1 and `T` | 0, or 1 and `T` as part |
+//! | [`Desc<T>`](Desc) | `T` as part, every bit inverted | same |
+//! | tuples to 6 | all but the last as parts | all as parts |
+//! | `()` | nothing | nothing |
+
+mod bytes;
+mod compound;
+mod number;
+
+pub use compound::Desc;
+pub use shuffle::DecodeError;
+
+/// A type that can be a map output value (and a key if it is a [`Key`] too).
+///
+/// User code writes values through [`Put`], without building the datum first, and reads a [`Datum::View`] that borrows from the
+/// engine's buffer.
+pub trait Datum: Sized + Send + Sync + 'static {
+    /// What is read when it is alone or the last element of a tuple: `u64` for `u64`, `&str` for `String`.
+    type View<'a>;
+    /// What is read when it is an element of a tuple with others behind it: `Cow<str>` for `String`, as it may be escaped.
+    type Part<'a>;
+
+    /// Reads an encoding that takes all of `bytes`.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if `bytes` is no encoding of this type.
+    fn read(bytes: &[u8]) -> Result<Self::View<'_>, DecodeError>;
+
+    /// Reads a part encoding from the front of `bytes` and moves `bytes` behind it.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if `bytes` does not begin with a part encoding of this type.
+    fn read_part<'a>(bytes: &mut &'a [u8]) -> Result<Self::Part<'a>, DecodeError>;
+
+    /// The owned value of a view.
+    fn own(view: Self::View<'_>) -> Self;
+
+    /// The owned value of a part.
+    fn own_part(part: Self::Part<'_>) -> Self;
+}
+
+/// A [`Datum`] whose encodings order as its values do, so that sorting and grouping are comparisons of bytes.
+///
+/// Implementing it is a promise; `mr_api::testing::assert_order_preserving` checks it on examples.
+pub trait Key: Datum {}
+
+/// Anything that can be written as a `D` without building a `D` first: `&str` as `String`, a tuple of references as a tuple.
+pub trait Put<D: Datum> {
+    /// Appends the encoding that takes all the rest.
+    fn put(&self, out: &mut Vec<u8>);
+
+    /// Appends the part encoding.
+    fn put_part(&self, out: &mut Vec<u8>);
+
+    /// Hands the encoding to `use_bytes`, through `scratch` unless the bytes lie ready anyway.
+    #[inline]
+    fn with_bytes<T>(&self, scratch: &mut Vec<u8>, use_bytes: impl FnOnce(&[u8]) -> T) -> T {
+        scratch.clear();
+        self.put(scratch);
+        use_bytes(scratch)
+    }
+}
+
+impl<D: Datum, T: Put<D> + ?Sized> Put<D> for &T {
+    #[inline]
+    fn put(&self, out: &mut Vec<u8>) {
+        (**self).put(out);
+    }
+
+    #[inline]
+    fn put_part(&self, out: &mut Vec<u8>) {
+        (**self).put_part(out);
+    }
+
+    #[inline]
+    fn with_bytes<R>(&self, scratch: &mut Vec<u8>, use_bytes: impl FnOnce(&[u8]) -> R) -> R {
+        (**self).with_bytes(scratch, use_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::assert_order_preserving;
+
+    proptest! {
+        #[test]
+        fn numbers(a: (u8, u16, u32, u64, u128), b: (u8, u16, u32, u64, u128)) {
+            assert_order_preserving(&[a, b]);
+        }
+
+        #[test]
+        fn signed_numbers(a: (i8, i16, i32, i64, i128), b: (i8, i16, i32, i64, i128)) {
+            assert_order_preserving(&[a, b]);
+        }
+
+        #[test]
+        fn strings_alone_and_in_tuples(a in "[\0a\u{1}\u{7f}é]{0,4}", b in "[\0a\u{1}\u{7f}é]{0,4}", n: u32, m: u32) {
+            assert_order_preserving(&[a.clone(), b.clone()]);
+            assert_order_preserving(&[(a.clone(), n), (b.clone(), m)]);
+            assert_order_preserving(&[(a.clone(), b.clone(), true), (b.clone(), a.clone(), false)]);
+            assert_order_preserving(&[((n, a.clone()), b.clone()), ((m, b), a)]);
+        }
+
+        #[test]
+        fn bytes_in_tuples(
+            a in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(254), Just(255), any::<u8>()], 0..6),
+            b in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(254), Just(255), any::<u8>()], 0..6),
+            n: i64, m: i64,
+        ) {
+            assert_order_preserving(&[a.clone(), b.clone()]);
+            assert_order_preserving(&[(a.clone(), n), (b.clone(), m)]);
+            assert_order_preserving(&[(a.clone(), b.clone()), (b.clone(), a.clone())]);
+            assert_order_preserving(&[Desc(a.clone()), Desc(b.clone())]);
+            assert_order_preserving(&[(Desc(a.clone()), n, Desc(m)), (Desc(b.clone()), m, Desc(n))]);
+            assert_order_preserving(&[(Some(a.clone()), b.clone()), (None, a), (Some(b.clone()), b)]);
+        }
+
+        #[test]
+        fn options_and_descending(a: Option<i32>, b: Option<i32>, c: (bool, u16), d: (bool, u16)) {
+            assert_order_preserving(&[a, b]);
+            assert_order_preserving(&[Desc(a), Desc(b)]);
+            assert_order_preserving(&[Some(c), Some(d), None]);
+            assert_order_preserving(&[Desc((c, a)), Desc((d, b))]);
+        }
+
+        #[test]
+        fn any_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = <(String, u64)>::read(&bytes);
+            let _ = <(Vec<u8>, Option<i32>, f64)>::read(&bytes);
+            let _ = Desc::<(String, bool)>::read(&bytes);
+            let _ = <(Desc<u64>, Desc<String>, String)>::read(&bytes);
+            let _ = <(bool, char, Option<String>)>::read(&bytes);
+        }
+    }
+
+    #[test]
+    fn floats_order_by_value() {
+        let values =
+            [f64::NEG_INFINITY, -1e300, -1.5, -f64::MIN_POSITIVE, 0.0, 1e-310, 2.0, f64::INFINITY];
+        for pair in values.windows(2) {
+            let encode = |value: f64| {
+                let mut out = Vec::new();
+                Put::<f64>::put(&value, &mut out);
+                out
+            };
+            assert!(encode(pair[0]) < encode(pair[1]), "{pair:?}");
+            assert_eq!(f64::read(&encode(pair[0])), Ok(pair[0]));
+            assert!(encode(f64::INFINITY) < encode(f64::NAN));
+            assert_eq!(encode(f64::NAN), encode(-f64::NAN));
+            assert_eq!(encode(-0.0), encode(0.0));
+        }
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let mut out = Vec::new();
+        Put::<(String, i16, Option<u8>, Desc<u16>, Vec<u8>)>::put(
+            &("a\0", -2i16, Some(7u8), Desc(1u16), b"\0z"),
+            &mut out,
+        );
+        assert_eq!(
+            out,
+            [b'a', 0, 0xff, 0, 0, 0x7f, 0xfe, 1, 7, 0xff, 0xfe, 0, b'z'],
+            "these bytes are what partition numbers are computed from: they never change"
+        );
+    }
+}

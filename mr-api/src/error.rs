@@ -1,0 +1,159 @@
+//! What can go wrong in a job's process, apart from what user code reports itself.
+
+use std::path::PathBuf;
+
+use protocol::DfsPath;
+
+/// What user code returns: any error, so that `?` works on all of them.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Result of user code and of everything it calls.
+pub type Result<T, E = BoxError> = std::result::Result<T, E>;
+
+/// Failures that this crate itself reports.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command line is wrong; the program's usage should be looked at.
+    #[error("{reason}\nTry `--help`.")]
+    Usage {
+        /// What is wrong.
+        reason: String,
+    },
+    /// `--help` was given: not a failure.
+    #[error("help was asked for")]
+    HelpAsked,
+    /// A line without end.
+    #[error("the line at offset {offset} is longer than 1 GiB")]
+    LineTooLong {
+        /// Where it begins.
+        offset: u64,
+    },
+    /// Nothing matches an input path.
+    #[error("Input path does not exist: {path}")]
+    NoInput {
+        /// As given.
+        path: String,
+    },
+    /// The output is there already.
+    #[error("Output directory {path} already exists")]
+    OutputExists {
+        /// As given.
+        path: String,
+    },
+    /// A stage reads the output of the one before it, but there is none.
+    #[error("the first job of a plan cannot read the output of a job before it")]
+    NoPrevious,
+    /// The operating system refused an operation on a local file.
+    #[error("cannot {operation} {}", path.display())]
+    File {
+        /// As a verb.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// An operation on the file system of the cluster failed.
+    #[error("cannot {operation} {path}")]
+    Dfs {
+        /// As a verb.
+        operation: &'static str,
+        /// The file.
+        path: DfsPath,
+        /// Cause.
+        #[source]
+        source: BoxError,
+    },
+    /// User code failed or panicked in a map.
+    #[error("map failed at {path}, byte {offset}: {message}")]
+    Map {
+        /// Input file.
+        path: String,
+        /// Position of the record in it, bytes.
+        offset: u64,
+        /// Error or panic message.
+        message: String,
+    },
+    /// User code failed or panicked in a reduce.
+    #[error("reduce of partition {partition} failed at group {group}: {message}")]
+    Reduce {
+        /// Partition number.
+        partition: u32,
+        /// How many groups were begun.
+        group: u64,
+        /// Error or panic message.
+        message: String,
+    },
+    /// A job ended without success.
+    #[error("Job {name} failed: {diagnostics}")]
+    JobFailed {
+        /// Its name or id.
+        name: String,
+        /// Why.
+        diagnostics: String,
+    },
+    /// A job was killed.
+    #[error("Job {name} was killed")]
+    JobKilled {
+        /// Its id.
+        name: String,
+    },
+    /// No binary `hanno` to start an embedded cluster with.
+    #[error(
+        "no cluster is configured and no `hanno` binary was found to start one: set HANNO_NAMENODE and HANNO_JOBTRACKER, \
+         or HANNO_BIN to the path of `hanno`, or give --local"
+    )]
+    NoClusterBinary,
+    /// The embedded cluster did not come up.
+    #[error("the embedded cluster did not start: {reason}")]
+    ClusterStart {
+        /// Last words of it.
+        reason: String,
+    },
+    /// The job rebuilt from the arguments is another one than was submitted.
+    #[error("this executable builds another job than was submitted: {difference}")]
+    Fingerprint {
+        /// The first line that differs.
+        difference: String,
+    },
+    /// The worker broke the conversation.
+    #[error("unexpected message from the worker: {what}")]
+    Conversation {
+        /// What came.
+        what: String,
+    },
+    /// A map output is not what its index says.
+    #[error("map output of {map} is unusable: {reason}")]
+    MapOutput {
+        /// The attempt that made it.
+        map: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn usage(reason: impl Into<String>) -> Error {
+        Error::Usage { reason: reason.into() }
+    }
+
+    pub(crate) fn file(
+        operation: &'static str,
+        path: &std::path::Path,
+    ) -> impl FnOnce(std::io::Error) -> Error {
+        move |source| Error::File { operation, path: path.to_owned(), source }
+    }
+
+    pub(crate) fn dfs<E: Into<BoxError>>(
+        operation: &'static str,
+        path: &DfsPath,
+    ) -> impl FnOnce(E) -> Error {
+        move |source| Error::Dfs { operation, path: path.clone(), source: source.into() }
+    }
+}
+
+/// An error with its causes in one line.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    client::error::chain(error)
+}

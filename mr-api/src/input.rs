@@ -1,0 +1,72 @@
+//! Where records come from: a [`Source`] of bytes and a [`Format`] that cuts them into records.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::Result;
+
+/// Bytes of one file, read forward.
+pub trait Source {
+    /// Bytes from `offset` on, as many as are at hand; empty only at the end of the file. They live until the next call.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn slice(&mut self, offset: u64) -> io::Result<&[u8]>;
+}
+
+/// The part of a file that one map task reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SplitRange {
+    /// First byte.
+    pub start: u64,
+    /// Behind the last byte.
+    pub end: u64,
+}
+
+/// How the bytes of a split become records.
+///
+/// Reading pushes the records into a closure, so records may borrow from the source and the loop is compiled together with the
+/// mapper.
+pub trait Format: Clone + Send + Sync + 'static {
+    /// A record; borrows from the source.
+    type Record<'a>;
+
+    /// Calls `each` with the position and content of every record that belongs to `split`, in order.
+    ///
+    /// # Errors
+    /// Those of `source` and of `each`.
+    fn read(
+        &self,
+        split: SplitRange,
+        source: &mut dyn Source,
+        each: &mut impl FnMut(u64, Self::Record<'_>) -> Result<()>,
+    ) -> Result<()>;
+}
+
+/// Bytes read from a local file at once: large enough that the call costs nothing, small enough for the second-level cache.
+const LOCAL_READ_BYTES: usize = 256 << 10;
+
+/// A local file, read with positioned reads into one buffer.
+pub(crate) struct LocalSource {
+    file: File,
+    buffer: Vec<u8>,
+}
+
+impl LocalSource {
+    pub(crate) fn new(file: File) -> Self {
+        LocalSource { file, buffer: vec![0; LOCAL_READ_BYTES] }
+    }
+}
+
+impl Source for LocalSource {
+    fn slice(&mut self, offset: u64) -> io::Result<&[u8]> {
+        loop {
+            match self.file.read_at(&mut self.buffer, offset) {
+                Ok(count) => return Ok(&self.buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! The job builder: each step is offered only where it makes sense, and types that do not fit do not compile.
+//!
+//! ```text
+//! Job::new -> input -> map ----------------------------> output           (map-only)
+//!                        |-> combine? -> reduce ----------> output
+//! ```
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::Result;
+use crate::datum::{Datum, Key};
+use crate::fold::Fold;
+use crate::input::Format;
+use crate::mapper::{Emit, MapFn, Mapper, map_fn};
+use crate::partition::{FirstElement, Partition, Partitioner, first_element_bytes};
+use crate::reducer::{LiftReducer, MergeReducer, Reducer};
+use crate::stage::{Combining, Direct, NoReduce, Reducing, Sorting, Stage, TypedStage};
+use crate::text::{Lines, ToText};
+
+/// How many reduce tasks a job has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reducers {
+    /// As many as the input and the slots suggest.
+    Auto,
+    /// Exactly so many.
+    Exactly(u32),
+}
+
+/// The default: see [`Reducers::Auto`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Auto;
+
+impl From<Auto> for Reducers {
+    fn from(_: Auto) -> Self {
+        Reducers::Auto
+    }
+}
+
+impl From<u32> for Reducers {
+    fn from(count: u32) -> Self {
+        Reducers::Exactly(count.max(1))
+    }
+}
+
+/// What a job reads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum InputPaths {
+    /// Files and directories.
+    Paths(Vec<String>),
+    /// The output of the job before it in the plan.
+    Previous,
+}
+
+/// An input: paths and their format. Made by [`text`] or [`previous`].
+#[derive(Clone, Debug)]
+pub struct Input<F> {
+    pub(crate) paths: InputPaths,
+    pub(crate) format: F,
+}
+
+/// The lines of text files. A directory stands for the files in it; names that begin with `_` or `.` are left out.
+pub fn text<P: Into<String>>(paths: impl IntoIterator<Item = P>) -> Input<Lines> {
+    let paths = InputPaths::Paths(paths.into_iter().map(Into::into).collect());
+    Input { paths, format: Lines }
+}
+
+/// The lines of the output of the job before this one in a [`Plan`](crate::Plan).
+pub fn previous() -> Input<Lines> {
+    Input { paths: InputPaths::Previous, format: Lines }
+}
+
+/// Where a job writes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum OutputPath {
+    /// A directory that does not exist yet.
+    Path(String),
+    /// A directory of its own that goes when the plan is done.
+    Intermediate,
+}
+
+/// An output; made by [`text_out`] or [`intermediate`].
+#[derive(Clone, Debug)]
+pub struct OutputTo(pub(crate) OutputPath);
+
+/// Text files `part-r-00000` and so on in a new directory.
+pub fn text_out(path: impl Into<String>) -> OutputTo {
+    OutputTo(OutputPath::Path(path.into()))
+}
+
+/// Output for the next job of the plan alone.
+pub fn intermediate() -> OutputTo {
+    OutputTo(OutputPath::Intermediate)
+}
+
+#[derive(Clone)]
+pub(crate) struct JobSettings {
+    pub(crate) name: String,
+    pub(crate) input: InputPaths,
+    pub(crate) output: OutputPath,
+    pub(crate) reducers: Reducers,
+    pub(crate) partition: Partition,
+    pub(crate) group_prefix: Option<shuffle::GroupPrefix>,
+}
+
+/// A job under construction; `S` says how far it is.
+pub struct Job<S> {
+    settings: JobSettings,
+    state: S,
+}
+
+/// A job has a name and needs an input.
+pub struct NeedsInput;
+
+/// A job has an input and needs a mapper.
+pub struct NeedsMapper<F> {
+    format: F,
+}
+
+/// A job has a mapper: it can combine, reduce, or write its output directly.
+pub struct Mapped<M: Mapper> {
+    format: M::In,
+    mapper: M,
+}
+
+/// A job has a mapper and a combiner and needs a reducer.
+pub struct Combined<M: Mapper, F> {
+    mapped: Mapped<M>,
+    fold: F,
+}
+
+/// A job has everything but an output.
+pub struct Reduced {
+    build: Box<dyn FnOnce(JobSettings) -> Box<dyn Stage>>,
+}
+
+/// A complete job: an element of a [`Plan`](crate::Plan).
+pub struct CompleteJob {
+    pub(crate) stage: Box<dyn Stage>,
+}
+
+impl fmt::Debug for CompleteJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CompleteJob").field(&self.stage.settings().name).finish()
+    }
+}
+
+impl Job<NeedsInput> {
+    /// Begins a job; `name` is for people.
+    #[expect(clippy::new_ret_no_self, reason = "the state of the new job is a type parameter")]
+    pub fn new(name: impl Into<String>) -> Job<NeedsInput> {
+        let settings = JobSettings {
+            name: name.into(),
+            input: InputPaths::Previous,
+            output: OutputPath::Intermediate,
+            reducers: Reducers::Auto,
+            partition: Partition::Hash,
+            group_prefix: None,
+        };
+        Job { settings, state: NeedsInput }
+    }
+
+    /// What to read.
+    pub fn input<F: Format>(mut self, input: Input<F>) -> Job<NeedsMapper<F>> {
+        self.settings.input = input.paths;
+        self.step(NeedsMapper { format: input.format })
+    }
+}
+
+impl<S> Job<S> {
+    fn step<T>(self, state: T) -> Job<T> {
+        Job { settings: self.settings, state }
+    }
+}
+
+impl<F: Format> Job<NeedsMapper<F>> {
+    /// Sets the mapper.
+    pub fn map<M: Mapper<In = F>>(self, mapper: M) -> Job<Mapped<M>> {
+        let Job { settings, state } = self;
+        Job { settings, state: Mapped { format: state.format, mapper } }
+    }
+
+    /// Sets a closure as mapper; the types of key and value must be named: `map_fn::<String, u64, _>(|line, out| …)`.
+    pub fn map_fn<K: Key, V: Datum, C>(self, closure: C) -> Job<Mapped<MapFn<F, K, V, C>>>
+    where
+        C: Fn(F::Record<'_>, &mut Emit<K, V>) -> Result<()> + Clone + Send + Sync + 'static,
+    {
+        self.map(map_fn::<F, K, V, C>(closure))
+    }
+}
+
+impl<M: Mapper> Job<Mapped<M>> {
+    /// Combines the values of a key on the map side, in a hash table where possible. From here on the values are accumulators.
+    pub fn combine<F: Fold<M::Value>>(self, fold: F) -> Job<Combined<M, F>> {
+        let Job { settings, state } = self;
+        Job { settings, state: Combined { mapped: state, fold } }
+    }
+
+    /// Sets the reducer: a [`Reducer`] or a [`Fold`].
+    pub fn reduce<Kind, R: IntoReducer<M::Key, M::Value, Kind>>(self, reducer: R) -> Job<Reduced> {
+        let Job { settings, state } = self;
+        let reducer = reducer.into_reducer();
+        let build = Box::new(move |settings: JobSettings| -> Box<dyn Stage> {
+            let group_prefix = settings.group_prefix;
+            Box::new(TypedStage {
+                format: state.format,
+                mapper: state.mapper,
+                map_side: Sorting,
+                reduce_side: Reducing { reducer, group_prefix },
+                settings,
+            })
+        });
+        Job { settings, state: Reduced { build } }
+    }
+
+    /// Chooses the reduce task of each key.
+    pub fn partition(mut self, partitioner: impl Partitioner<M::Key>) -> Self {
+        self.settings.partition = Partition::custom(partitioner);
+        self
+    }
+
+    /// Secondary sort: keys whose first elements are equal go to one reduce task and form one group, in which the values come in the
+    /// order of the other elements.
+    pub fn group_by_first(mut self) -> Self
+    where
+        M::Key: FirstElement,
+    {
+        self.settings.group_prefix = Some(first_element_bytes::<M::Key>);
+        self.settings.partition = Partition::prefix(first_element_bytes::<M::Key>);
+        self
+    }
+
+    /// Writes the pairs as text, without any reduce.
+    pub fn output(self, output: OutputTo) -> CompleteJob
+    where
+        for<'a> <M::Key as Datum>::View<'a>: ToText,
+        for<'a> <M::Value as Datum>::View<'a>: ToText,
+    {
+        let Job { mut settings, state } = self;
+        settings.output = output.0;
+        let Mapped { format, mapper } = state;
+        let stage = TypedStage { settings, format, mapper, map_side: Direct, reduce_side: NoReduce };
+        CompleteJob { stage: Box::new(stage) }
+    }
+}
+
+impl<M: Mapper, F: Fold<M::Value>> Job<Combined<M, F>> {
+    /// Chooses the reduce task of each key.
+    pub fn partition(mut self, partitioner: impl Partitioner<M::Key>) -> Self {
+        self.settings.partition = Partition::custom(partitioner);
+        self
+    }
+
+    /// Sets the reducer: the same [`Fold`] again, or a [`Reducer`] of its accumulators.
+    pub fn reduce<Kind, R: IntoMerger<M::Key, M::Value, F, Kind>>(self, reducer: R) -> Job<Reduced> {
+        let Job { settings, state } = self;
+        let reducer = reducer.into_merger();
+        let build = Box::new(move |settings: JobSettings| -> Box<dyn Stage> {
+            let group_prefix = settings.group_prefix;
+            Box::new(TypedStage {
+                format: state.mapped.format,
+                mapper: state.mapped.mapper,
+                map_side: Combining(state.fold),
+                reduce_side: Reducing { reducer, group_prefix },
+                settings,
+            })
+        });
+        Job { settings, state: Reduced { build } }
+    }
+}
+
+impl Job<Reduced> {
+    /// How many reduce tasks: [`Auto`] or a number. `--reducers` on the command line wins over it.
+    pub fn reducers(mut self, reducers: impl Into<Reducers>) -> Self {
+        self.settings.reducers = reducers.into();
+        self
+    }
+
+    /// Where to write.
+    pub fn output(self, output: OutputTo) -> CompleteJob {
+        let Job { mut settings, state } = self;
+        settings.output = output.0;
+        CompleteJob { stage: (state.build)(settings) }
+    }
+}
+
+/// Marks that a [`Reducer`] was given.
+pub struct ByReducer;
+/// Marks that a [`Fold`] was given.
+pub struct ByFold;
+
+/// What can reduce values that were not combined.
+pub trait IntoReducer<K: Key, V: Datum, Kind> {
+    /// The reducer that does it.
+    type Reducer: Reducer<Key = K, Value = V>;
+    /// Makes it.
+    fn into_reducer(self) -> Self::Reducer;
+}
+
+impl<K: Key, V: Datum, R: Reducer<Key = K, Value = V>> IntoReducer<K, V, ByReducer> for R {
+    type Reducer = R;
+
+    fn into_reducer(self) -> R {
+        self
+    }
+}
+
+impl<K: Key, V: Datum, F: Fold<V>> IntoReducer<K, V, ByFold> for F
+where
+    for<'a> K::View<'a>: ToText,
+    F::Acc: ToText,
+{
+    type Reducer = LiftReducer<F, K, V>;
+
+    fn into_reducer(self) -> Self::Reducer {
+        LiftReducer { fold: self, types: PhantomData }
+    }
+}
+
+/// What can reduce the accumulators of the combiner `F`.
+pub trait IntoMerger<K: Key, V: Datum, F: Fold<V>, Kind> {
+    /// The reducer that does it.
+    type Reducer: Reducer<Key = K, Value = F::Acc>;
+    /// Makes it.
+    fn into_merger(self) -> Self::Reducer;
+}
+
+impl<K: Key, V: Datum, F: Fold<V>, R: Reducer<Key = K, Value = F::Acc>>
+    IntoMerger<K, V, F, ByReducer> for R
+{
+    type Reducer = R;
+
+    fn into_merger(self) -> R {
+        self
+    }
+}
+
+impl<K: Key, V: Datum, F: Fold<V>> IntoMerger<K, V, F, ByFold> for F
+where
+    for<'a> K::View<'a>: ToText,
+    F::Acc: ToText,
+{
+    type Reducer = MergeReducer<F, K, V>;
+
+    fn into_merger(self) -> Self::Reducer {
+        MergeReducer { fold: self, types: PhantomData }
+    }
+}

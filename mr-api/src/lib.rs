@@ -1,0 +1,85 @@
+//! What a job author links: write a mapper and a reducer, describe the job, call [`main`]. The program is then an ordinary
+//! executable: the driver that submits itself, the task runner that workers start, and with `--local` the whole job in one process.
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! use mr_api::{Args, Auto, Emit, Job, Line, Lines, Mapper, Result, Sink, Sum, text, text_out};
+//!
+//! #[derive(Clone)]
+//! struct Words;
+//!
+//! impl Mapper for Words {
+//!     type In = Lines;
+//!     type Key = Vec<u8>;
+//!     type Value = u64;
+//!
+//!     fn map<S: Sink>(&mut self, line: Line<'_>, out: &mut Emit<Vec<u8>, u64, S>) -> Result<()> {
+//!         line.words().try_for_each(|word| out.emit(word, 1u64))
+//!     }
+//! }
+//!
+//! fn main() -> ExitCode {
+//!     mr_api::main("wordcount IN... OUT", |args: &mut Args| {
+//!         let (inputs, output) = args.inputs_and_output()?;
+//!         let job = Job::new("wordcount")
+//!             .input(text(inputs))
+//!             .map(Words)
+//!             .combine(Sum)
+//!             .reduce(Sum)
+//!             .reducers(Auto)
+//!             .output(text_out(output));
+//!         Ok(job.into())
+//!     })
+//! }
+//! ```
+//!
+//! | to | look at |
+//! |---|---|
+//! | read and emit | [`Mapper`], [`Emit`], [`Line`] |
+//! | choose key and value types | [`Datum`], [`Key`], [`Put`], [`Desc`] |
+//! | combine and reduce | [`Fold`], [`Sum`], [`Reducer`], [`Values`], [`Output`] |
+//! | put it together | [`Job`], [`Plan`], [`Args`], [`main`] |
+//! | count and look around | [`Context`], [`Counter`] |
+//! | test | [`LocalRunner`], [`testing`] |
+
+mod args;
+mod context;
+mod datum;
+mod entry;
+mod error;
+mod fold;
+mod guard;
+mod input;
+mod job;
+mod local;
+mod mapper;
+mod options;
+mod output;
+mod partition;
+mod plan;
+mod progress;
+mod reducer;
+mod splits;
+mod stage;
+pub mod testing;
+mod text;
+
+pub use args::{Args, usage_error};
+pub use context::{Context, Counter};
+pub use datum::{Datum, DecodeError, Desc, Key, Put};
+pub use entry::main;
+pub use error::{BoxError, Error, Result};
+pub use fold::{Count, Fold, Max, Min, Sum};
+pub use input::{Format, Source, SplitRange};
+pub use job::{
+    Auto, ByFold, ByReducer, Combined, CompleteJob, Input, IntoMerger, IntoReducer, Job, Mapped,
+    NeedsInput, NeedsMapper, OutputTo, Reduced, Reducers, intermediate, previous, text, text_out,
+};
+pub use local::LocalRunner;
+pub use mapper::{Emit, MapFn, Mapper, Sink, map_fn};
+pub use output::Output;
+pub use partition::{FirstElement, Partitioner};
+pub use plan::{Finished, Plan};
+pub use reducer::{LiftReducer, MergeReducer, ReduceFn, Reducer, Values, reduce_fn};
+pub use text::{LINE_BYTES_MAX, Line, Lines, ToText, Words};

@@ -1,0 +1,280 @@
+//! Runs a plan in this process, with the same engine as the cluster: for `--local` and for tests.
+//!
+//! Invariants: the output directory appears only if nothing was there; it is removed again if the plan fails; it has
+//! `_SUCCESS` exactly if it is complete. Task order never reaches the output.
+
+mod files;
+mod tasks;
+
+use std::fs;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use protocol::jobs::Counters;
+use protocol::{JobId, TaskKind};
+use shuffle::BufferPool;
+
+use crate::Result;
+use crate::error::Error;
+use crate::job::{InputPaths, OutputPath, Reducers};
+use crate::options::{self, Options};
+use crate::plan::{Finished, Plan};
+use crate::progress::Progress;
+use crate::splits::SplitLimits;
+use crate::stage::Stage;
+use tasks::{JobRun, LocalSplit};
+
+/// Memory of the sort buffer or combiner table of one map: a million distinct words fit.
+const MEMORY_BYTES_DEFAULT: usize = 256 << 20;
+/// Local files have no blocks. A split is at most this long, so that a failed thread of work is bounded and progress is seen.
+const SPLIT_BYTES_MAX: u64 = 512 << 20;
+/// And at least this long, unless `split.maxsize` says so: less is not worth a sort of its own.
+const SPLIT_BYTES_MIN: u64 = 16 << 20;
+
+/// Runs plans in this process.
+///
+/// ```
+/// use mr_api::{Job, LocalRunner, Sum, text, text_out};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// let (input, output) = (scratch.path().join("in"), scratch.path().join("out"));
+/// std::fs::write(&input, "b a b\n")?;
+/// let job = Job::new("count")
+///     .input(text([input.to_string_lossy()]))
+///     .map_fn::<String, u64, _>(|line, out| {
+///         line.to_str_lossy().split_whitespace().try_for_each(|word| out.emit(word, 1u64))
+///     })
+///     .combine(Sum)
+///     .reduce(Sum)
+///     .reducers(1)
+///     .output(text_out(output.to_string_lossy()));
+/// LocalRunner::new().run(job)?;
+/// assert_eq!(std::fs::read_to_string(output.join("part-r-00000"))?, "a\t1\nb\t2\n");
+/// # Ok::<(), mr_api::BoxError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LocalRunner {
+    thread_count: usize,
+    memory_bytes: usize,
+    merge_factor: usize,
+    limits: SplitLimits,
+    options: Options,
+}
+
+impl Default for LocalRunner {
+    fn default() -> Self {
+        LocalRunner::new()
+    }
+}
+
+impl LocalRunner {
+    /// One thread per core, plenty of memory, no progress on the terminal.
+    pub fn new() -> Self {
+        let options = Options { quiet: true, ..Options::default() };
+        LocalRunner {
+            thread_count: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: MEMORY_BYTES_DEFAULT,
+            merge_factor: options::MERGE_FACTOR_DEFAULT,
+            limits: SplitLimits::default(),
+            options,
+        }
+    }
+
+    pub(crate) fn from_options(options: &Options) -> Result<Self, Error> {
+        let default = LocalRunner::new();
+        Ok(LocalRunner {
+            thread_count: options.local.flatten().unwrap_or(default.thread_count).max(1),
+            memory_bytes: options::sort_bytes(&options.properties)?.unwrap_or(MEMORY_BYTES_DEFAULT),
+            merge_factor: options::merge_factor(&options.properties)?,
+            limits: options.split_limits()?,
+            options: options.clone(),
+        })
+    }
+
+    /// How many tasks run at once.
+    pub fn threads(mut self, count: usize) -> Self {
+        self.thread_count = count.max(1);
+        self
+    }
+
+    /// Cuts files into splits of at most this many bytes.
+    pub fn split_bytes(mut self, bytes: u64) -> Self {
+        self.limits.max = bytes.max(1);
+        self
+    }
+
+    /// So little memory that nearly every record spills and merges take several passes: for tests.
+    pub fn tiny_memory(mut self) -> Self {
+        self.memory_bytes = 1;
+        self.merge_factor = 2;
+        self
+    }
+
+    /// Number of reduce tasks of every job, whatever the job says.
+    pub fn reducers(mut self, count: u32) -> Self {
+        self.options.reducers = Some(count.max(1));
+        self
+    }
+
+    /// Sets a job property.
+    pub fn property(mut self, name: &str, value: &str) -> Self {
+        self.options.properties.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Runs all jobs of the plan; the counters of each.
+    ///
+    /// # Errors
+    /// The first failure; the output directories of the plan are removed then.
+    pub fn run(&self, plan: impl Into<Plan>) -> Result<Vec<Counters>> {
+        let plan = plan.into();
+        let outputs = self.outputs(&plan)?;
+        let mut made = Vec::new();
+        let run = self.run_stages(&plan, &outputs, &mut made);
+        let intermediate = |index: &usize| plan.stages[*index].settings().output == OutputPath::Intermediate;
+        for index in (0..made.len()).filter(|index| run.is_err() || intermediate(index)) {
+            remove_dir(&outputs[index])?;
+        }
+        let counters = run?;
+        if let (Some(after), Some(output)) = (plan.after, outputs.last()) {
+            after(&mut finished(output)?)?;
+        }
+        Ok(counters)
+    }
+
+    fn run_stages(
+        &self,
+        plan: &Plan,
+        outputs: &[PathBuf],
+        made: &mut Vec<()>,
+    ) -> Result<Vec<Counters>> {
+        let mut counters = Vec::new();
+        for (index, stage) in plan.stages.iter().enumerate() {
+            let splits = self.splits(&**stage, index.checked_sub(1).map(|index| &outputs[index]))?;
+            let output = &outputs[index];
+            fs::create_dir_all(output).map_err(Error::file("create directory", output))?;
+            made.push(());
+            counters.push(self.run_stage(&**stage, index, output, splits)?);
+        }
+        Ok(counters)
+    }
+
+    /// Output directories of all stages; none exists yet.
+    fn outputs(&self, plan: &Plan) -> Result<Vec<PathBuf>> {
+        let last = plan.stages.last().map(|stage| &stage.settings().output);
+        let Some(OutputPath::Path(last)) = last else {
+            return Err(Error::usage("the last job of a plan needs an output path").into());
+        };
+        let last = PathBuf::from(last);
+        let mut outputs = Vec::new();
+        for (index, stage) in plan.stages.iter().enumerate() {
+            let path = match &stage.settings().output {
+                OutputPath::Path(path) => PathBuf::from(path),
+                OutputPath::Intermediate => {
+                    let name = last.file_name().unwrap_or_default().to_string_lossy();
+                    last.with_file_name(format!(".{name}.stage-{index}-{}", std::process::id()))
+                }
+            };
+            let found = path.try_exists().map_err(Error::file("look for", &path))?;
+            if found {
+                return Err(Error::OutputExists { path: path.display().to_string() }.into());
+            }
+            outputs.push(path);
+        }
+        Ok(outputs)
+    }
+
+    fn splits(&self, stage: &dyn Stage, previous: Option<&PathBuf>) -> Result<Vec<LocalSplit>> {
+        let paths = match &stage.settings().input {
+            InputPaths::Paths(paths) => paths.iter().map(PathBuf::from).collect(),
+            InputPaths::Previous => vec![previous.ok_or(Error::NoPrevious)?.clone()],
+        };
+        let files = files::expand(&paths)?;
+        let total: u64 = files.iter().map(|file| file.length).sum();
+        let share = total.div_ceil(self.thread_count as u64);
+        let block_bytes = share.clamp(SPLIT_BYTES_MIN, SPLIT_BYTES_MAX);
+        Ok(files::splits(&files, block_bytes, self.limits))
+    }
+
+    fn run_stage(
+        &self,
+        stage: &dyn Stage,
+        index: usize,
+        output: &Path,
+        splits: Vec<LocalSplit>,
+    ) -> Result<Counters> {
+        let settings = stage.settings();
+        let reduces = match (stage.is_map_only(), self.options.reducers()?) {
+            (true, _) => 0,
+            (false, Some(count)) => count.max(1),
+            (false, None) => match settings.reducers {
+                Reducers::Auto => self.thread_count as u32,
+                Reducers::Exactly(count) => count,
+            },
+        };
+        let name = self.options.name().unwrap_or_else(|| settings.name.clone());
+        let number = index as u32 + 1;
+        let mut progress = Progress::new(self.options.quiet);
+        progress.start(&format!("local job {number} `{name}`"), splits.len(), reduces);
+        let run = JobRun {
+            stage,
+            job: JobId { cluster_start: 0, number },
+            temporary: output.join(TEMPORARY),
+            splits,
+            reduces,
+            memory_bytes: self.memory_bytes,
+            merge_factor: self.merge_factor,
+            properties: self.options.properties.clone(),
+            pool: BufferPool::new(2 * self.memory_bytes * self.thread_count),
+        };
+        let counters = run.run(self.thread_count, &mut progress)?;
+        commit(output)?;
+        progress.finish(&name, &counters);
+        Ok(counters)
+    }
+}
+
+const TEMPORARY: &str = "_temporary";
+
+/// Name of the file that a task writes.
+pub(crate) fn part_name(kind: TaskKind, index: u32) -> String {
+    format!("part-{}-{index:05}", kind.letter())
+}
+
+/// Moves the files of all attempts up, removes `_temporary` and marks success.
+fn commit(output: &Path) -> Result<(), Error> {
+    let temporary = output.join(TEMPORARY);
+    for attempt in files::read_dir(&temporary)? {
+        for part in files::read_dir(&attempt)? {
+            let name = part.file_name().unwrap_or_default().to_owned();
+            if name.to_string_lossy().starts_with("part-") {
+                fs::rename(&part, output.join(name)).map_err(Error::file("rename", &part))?;
+            }
+        }
+    }
+    remove_dir(&temporary)?;
+    let success = output.join("_SUCCESS");
+    File::create(&success).map_err(Error::file("create", &success))?;
+    Ok(())
+}
+
+fn remove_dir(path: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::file("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn finished(output: &Path) -> Result<Finished<'static>> {
+    let mut parts = Vec::new();
+    for file in files::expand(&[output.to_owned()])? {
+        let open = move || -> Result<Box<dyn Read>> {
+            Ok(Box::new(File::open(&file.path).map_err(Error::file("open", &file.path))?))
+        };
+        parts.push(Box::new(open) as Box<dyn FnOnce() -> Result<Box<dyn Read>>>);
+    }
+    Ok(Finished { parts })
+}

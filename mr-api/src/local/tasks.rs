@@ -1,0 +1,210 @@
+//! The tasks of one job, on threads.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use protocol::jobs::Counters;
+use protocol::{AttemptId, JobId, TaskId, TaskKind};
+use shuffle::{BufferPool, Codec, MapOutput, MapOutputOptions, ReduceOptions, SegmentSource};
+
+use crate::context::{Context, TASK_COUNTERS};
+use crate::error::{Error, Result};
+use crate::input::{LocalSource, SplitRange};
+use crate::local::part_name;
+use crate::output::Output;
+use crate::partition::PARTITION_SEED;
+use crate::progress::Progress;
+use crate::stage::{MapResult, MapTarget, MapTask, ReduceTask, Stage};
+
+/// How often progress is looked at.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
+
+/// Input of one map.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct LocalSplit {
+    pub(super) path: PathBuf,
+    pub(super) range: SplitRange,
+}
+
+pub(super) struct JobRun<'a> {
+    pub(super) stage: &'a dyn Stage,
+    pub(super) job: JobId,
+    /// Directory for attempts.
+    pub(super) temporary: PathBuf,
+    pub(super) splits: Vec<LocalSplit>,
+    pub(super) reduces: u32,
+    pub(super) memory_bytes: usize,
+    pub(super) merge_factor: usize,
+    pub(super) properties: BTreeMap<String, String>,
+    pub(super) pool: BufferPool,
+}
+
+impl JobRun<'_> {
+    /// Runs maps, then reduces; their counters.
+    pub(super) fn run(&self, thread_count: usize, progress: &mut Progress) -> Result<Counters> {
+        fs::create_dir_all(&self.temporary).map_err(Error::file("create", &self.temporary))?;
+        let map_count = self.splits.len();
+        let reduces_share = if self.reduces == 0 { 1.0 } else { 0.0 };
+        let maps = self.contexts(TaskKind::Map, map_count);
+        let outputs = run_all(
+            thread_count,
+            &maps,
+            |index, context| self.map(index, context),
+            |share| progress.update(share, share * reduces_share),
+        )?;
+        let outputs: Vec<MapOutput> = outputs.into_iter().flatten().collect();
+        let reduces = self.contexts(TaskKind::Reduce, self.reduces as usize);
+        run_all(
+            thread_count,
+            &reduces,
+            |index, context| self.reduce(index as u32, context, &outputs),
+            |share| progress.update(1.0, share),
+        )?;
+        progress.update(1.0, 1.0);
+        let mut counters = Counters::default();
+        maps.iter().chain(&reduces).for_each(|context| counters.merge(&context.counters()));
+        Ok(counters)
+    }
+
+    fn contexts(&self, kind: TaskKind, count: usize) -> Vec<Context> {
+        let context = |index: usize| {
+            let task = TaskId { job: self.job, kind, index: index as u32 };
+            Context::new(AttemptId { task, number: 0 }, self.properties.clone())
+        };
+        (0..count).map(context).collect()
+    }
+
+    fn directory(&self, context: &Context) -> Result<PathBuf> {
+        let directory = self.temporary.join(context.attempt().to_string());
+        fs::create_dir_all(&directory).map_err(Error::file("create", &directory))?;
+        Ok(directory)
+    }
+
+    fn output(&self, directory: &Path, context: &Context) -> Result<Output> {
+        let task = context.attempt().task;
+        let path = directory.join(part_name(task.kind, task.index));
+        let file = File::create(&path).map_err(Error::file("create", &path))?;
+        Ok(Output::new(Box::new(file), context.clone()))
+    }
+
+    fn map(&self, index: usize, context: &Context) -> Result<Option<MapOutput>> {
+        let split = &self.splits[index];
+        let directory = self.directory(context)?;
+        let file = File::open(&split.path).map_err(Error::file("open", &split.path))?;
+        let target = if self.reduces == 0 {
+            MapTarget::Output(self.output(&directory, context)?)
+        } else {
+            let options = MapOutputOptions {
+                partitions: self.reduces,
+                dir: directory,
+                name: MAP_OUTPUT_NAME.to_owned(),
+                memory_bytes_max: self.memory_bytes,
+                merge_factor: self.merge_factor,
+                codec: Codec::Lz4,
+                partition_seed: PARTITION_SEED,
+                sync: false,
+            };
+            MapTarget::Shuffle { options, pool: self.pool.clone() }
+        };
+        let result = self.stage.run_map(MapTask {
+            context: context.clone(),
+            path: split.path.display().to_string(),
+            split: split.range,
+            source: &mut LocalSource::new(file),
+            target,
+        })?;
+        match result {
+            MapResult::Shuffle(output) => Ok(Some(output)),
+            MapResult::Output { .. } => Ok(None),
+        }
+    }
+
+    fn reduce(&self, partition: u32, context: &Context, outputs: &[MapOutput]) -> Result<()> {
+        let directory = self.directory(context)?;
+        let segments = outputs.iter().map(|output| (output, output.segments[partition as usize]));
+        let present = segments.filter(|(_, segment)| segment.records > 0);
+        let (mut sources, mut records, mut stored) = (Vec::new(), 0, 0);
+        for (output, segment) in present {
+            records += segment.records;
+            stored += segment.stored;
+            sources.push(SegmentSource::Path {
+                path: output.data.clone(),
+                offset: segment.offset,
+                stored: segment.stored,
+            });
+        }
+        context.counter(TASK_COUNTERS, "REDUCE_SHUFFLE_BYTES").add(stored);
+        context.counter(TASK_COUNTERS, "SHUFFLED_MAPS").add(outputs.len() as u64);
+        let output = self.output(&directory, context)?;
+        let options = ReduceOptions {
+            dir: directory,
+            name: "reduce".to_owned(),
+            memory_bytes_max: self.memory_bytes,
+            merge_factor: self.merge_factor,
+            codec: Codec::Lz4,
+            group_prefix: None,
+        };
+        let context = context.clone();
+        let task = ReduceTask { context, partition, sources, records, options, output };
+        Ok(self.stage.run_reduce(task)?)
+    }
+}
+
+/// Base name of map output files: Hadoop's.
+pub(crate) const MAP_OUTPUT_NAME: &str = "file.out";
+
+/// Runs one task per context on `thread_count` threads; the results in order, or the first failure. `watch` hears the mean progress.
+fn run_all<T: Send>(
+    thread_count: usize,
+    contexts: &[Context],
+    run: impl Fn(usize, &Context) -> Result<T> + Sync,
+    mut watch: impl FnMut(f32),
+) -> Result<Vec<T>> {
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let results: Mutex<Vec<Option<T>>> = Mutex::new(contexts.iter().map(|_| None).collect());
+    let (sender, receiver) = mpsc::channel();
+    let work = |sender: mpsc::Sender<Result<()>>| {
+        while !stop.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(context) = contexts.get(index) else { break };
+            let result = run(index, context).map(|result| {
+                context.set_progress(1.0);
+                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                results[index] = Some(result);
+            });
+            if sender.send(result).is_err() {
+                break;
+            }
+        }
+    };
+    let mut failure = None;
+    std::thread::scope(|scope| {
+        for _ in 0..thread_count.min(contexts.len()) {
+            let sender = sender.clone();
+            let work = &work;
+            scope.spawn(move || work(sender));
+        }
+        drop(sender);
+        loop {
+            match receiver.recv_timeout(PROGRESS_PAUSE) {
+                Ok(Err(error)) => {
+                    stop.store(true, Ordering::Relaxed);
+                    failure.get_or_insert(error);
+                }
+                Ok(Ok(())) | Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+            let sum: f32 = contexts.iter().map(Context::progress).sum();
+            watch(sum / contexts.len().max(1) as f32);
+        }
+    });
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(results.into_iter().map(|result| result.expect("every task without failure has a result")).collect())
+}

@@ -1,0 +1,168 @@
+//! Job options and properties, with Hadoop's names where Hadoop has them.
+
+use std::str::FromStr;
+
+use crate::args::Properties;
+use crate::error::Error;
+use crate::splits::SplitLimits;
+
+/// What the command line says about running the job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// `--local`, perhaps with a number of threads.
+    pub(crate) local: Option<Option<usize>>,
+    pub(crate) reducers: Option<u32>,
+    pub(crate) name: Option<String>,
+    pub(crate) namenode: Option<String>,
+    pub(crate) jobtracker: Option<String>,
+    pub(crate) quiet: bool,
+    pub(crate) json: bool,
+    pub(crate) properties: Properties,
+}
+
+pub(crate) const REDUCES: &str = "mapreduce.job.reduces";
+pub(crate) const SORT_MB: &str = "mapreduce.task.io.sort.mb";
+pub(crate) const SORT_FACTOR: &str = "mapreduce.task.io.sort.factor";
+pub(crate) const SPLIT_MIN: &str = "mapreduce.input.fileinputformat.split.minsize";
+pub(crate) const SPLIT_MAX: &str = "mapreduce.input.fileinputformat.split.maxsize";
+pub(crate) const MAP_ATTEMPTS: &str = "mapreduce.map.maxattempts";
+pub(crate) const REDUCE_ATTEMPTS: &str = "mapreduce.reduce.maxattempts";
+pub(crate) const JOB_NAME: &str = "mapreduce.job.name";
+pub(crate) const SLOW_START: &str = "mapreduce.job.reduce.slowstart.completedmaps";
+
+const KNOWN: [&str; 10] = [
+    REDUCES,
+    SORT_MB,
+    SORT_FACTOR,
+    SPLIT_MIN,
+    SPLIT_MAX,
+    MAP_ATTEMPTS,
+    REDUCE_ATTEMPTS,
+    JOB_NAME,
+    SLOW_START,
+    crate::output::SEPARATOR_PROPERTY,
+];
+
+/// Attempts per task before a job fails, as in Hadoop.
+const ATTEMPTS_DEFAULT: u32 = 4;
+/// Reduces start when this share of maps is done, in per mille, as in Hadoop (0.05).
+const SLOW_START_DEFAULT: f64 = 0.05;
+/// Segments merged at once: each costs 132 KiB, so a hundred fit any sort memory.
+pub(crate) const MERGE_FACTOR_DEFAULT: usize = 100;
+
+impl Options {
+    /// `--reducers`, or the property.
+    pub(crate) fn reducers(&self) -> Result<Option<u32>, Error> {
+        match self.reducers {
+            Some(count) => Ok(Some(count)),
+            None => property(&self.properties, REDUCES),
+        }
+    }
+
+    /// `--name`, or the property.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.name.clone().or_else(|| self.properties.get(JOB_NAME).cloned())
+    }
+
+    pub(crate) fn split_limits(&self) -> Result<SplitLimits, Error> {
+        let default = SplitLimits::default();
+        Ok(SplitLimits {
+            min: property(&self.properties, SPLIT_MIN)?.unwrap_or(default.min),
+            max: property(&self.properties, SPLIT_MAX)?.unwrap_or(default.max).max(1),
+        })
+    }
+
+    pub(crate) fn attempts_max(&self) -> Result<u32, Error> {
+        let attempts = match property(&self.properties, MAP_ATTEMPTS)? {
+            Some(attempts) => Some(attempts),
+            None => property(&self.properties, REDUCE_ATTEMPTS)?,
+        };
+        Ok(attempts.unwrap_or(ATTEMPTS_DEFAULT).max(1))
+    }
+
+    pub(crate) fn slow_start_permille(&self) -> Result<u16, Error> {
+        let share: f64 = property(&self.properties, SLOW_START)?.unwrap_or(SLOW_START_DEFAULT);
+        Ok((share.clamp(0.0, 1.0) * 1000.0) as u16)
+    }
+
+    /// A warning for each property that looks like one of Hadoop's but is not supported.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let unknown = |name: &&String| name.starts_with("mapreduce.") && !KNOWN.contains(&name.as_str());
+        self.properties
+            .keys()
+            .filter(unknown)
+            .map(|name| {
+                let nearest = KNOWN.iter().min_by_key(|known| distance(known, name));
+                format!("property {name} is not used; the nearest that is: {}", nearest.unwrap_or(&""))
+            })
+            .collect()
+    }
+}
+
+/// `mapreduce.task.io.sort.mb` in bytes.
+pub(crate) fn sort_bytes(properties: &Properties) -> Result<Option<usize>, Error> {
+    let megabytes: Option<usize> = property(properties, SORT_MB)?;
+    Ok(megabytes.map(|megabytes| megabytes.saturating_mul(1 << 20)))
+}
+
+/// `mapreduce.task.io.sort.factor`.
+pub(crate) fn merge_factor(properties: &Properties) -> Result<usize, Error> {
+    Ok(property(properties, SORT_FACTOR)?.unwrap_or(MERGE_FACTOR_DEFAULT).max(2))
+}
+
+/// Takes `NAME=VALUE` in.
+pub(crate) fn set_property(properties: &mut Properties, text: &str) -> Result<(), Error> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => {
+            properties.insert(name.to_owned(), value.to_owned());
+            Ok(())
+        }
+        _ => Err(Error::usage(format!("-D takes NAME=VALUE, not `{text}`"))),
+    }
+}
+
+fn property<T: FromStr>(properties: &Properties, name: &str) -> Result<Option<T>, Error> {
+    let Some(text) = properties.get(name) else { return Ok(None) };
+    let value = text.trim().parse();
+    value.map(Some).map_err(|_| Error::usage(format!("property {name}: `{text}` is no value it takes")))
+}
+
+/// Levenshtein's distance.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_properties_are_pointed_out() {
+        let mut options = Options::default();
+        for text in ["mapreduce.job.reducers=1", "my.own=2", "mapreduce.job.name=x"] {
+            set_property(&mut options.properties, text).unwrap();
+        }
+        let warnings = options.warnings();
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].ends_with("mapreduce.job.reduces"), "{warnings:?}");
+    }
+
+    #[test]
+    fn values_are_checked() {
+        let mut options = Options::default();
+        set_property(&mut options.properties, "mapreduce.task.io.sort.mb=64").unwrap();
+        set_property(&mut options.properties, "mapreduce.map.maxattempts=x").unwrap();
+        assert_eq!(sort_bytes(&options.properties).unwrap(), Some(64 << 20));
+        assert!(options.attempts_max().is_err());
+        assert_eq!(options.slow_start_permille().unwrap(), 50);
+    }
+}

@@ -1,0 +1,392 @@
+//! One job, erased: what driver, local runner and task runner call. Inside, everything is generic and compiled for its types.
+//!
+//! Invariant: user code runs only inside [`guard`], so its panics become errors that name the record.
+
+use std::any::type_name;
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use shuffle::{
+    BufferPool, Combine, CombiningWriter, DecodeError, MapOutput, MapOutputOptions,
+    MapOutputWriter, ReduceInput, ReduceOptions, SegmentSource,
+};
+
+use crate::context::{Context, INPUT_COUNTERS};
+use crate::datum::{Datum, Put};
+use crate::error::{Error, Result, chain};
+use crate::fold::Fold;
+use crate::guard::guard;
+use crate::input::{Format, Source, SplitRange};
+use crate::job::JobSettings;
+use crate::mapper::{Emit, Mapper, Sink};
+use crate::output::Output;
+use crate::partition::Partition;
+use crate::reducer::{Reducer, Values};
+use crate::text::ToText;
+
+/// A map attempt's work.
+pub(crate) struct MapTask<'a> {
+    pub(crate) context: Context,
+    /// Input file, for people.
+    pub(crate) path: String,
+    pub(crate) split: SplitRange,
+    pub(crate) source: &'a mut dyn Source,
+    pub(crate) target: MapTarget,
+}
+
+/// Where a map's pairs go.
+pub(crate) enum MapTarget {
+    Shuffle { options: MapOutputOptions, pool: BufferPool },
+    Output(Output),
+}
+
+/// What a map made.
+pub(crate) enum MapResult {
+    Shuffle(MapOutput),
+    Output { records: u64 },
+}
+
+/// A reduce attempt's work.
+pub(crate) struct ReduceTask {
+    pub(crate) context: Context,
+    pub(crate) partition: u32,
+    pub(crate) sources: Vec<SegmentSource>,
+    /// Records in all sources together.
+    pub(crate) records: u64,
+    pub(crate) options: ReduceOptions,
+    pub(crate) output: Output,
+}
+
+/// A job whose types are hidden.
+pub(crate) trait Stage: Send + Sync {
+    fn settings(&self) -> &JobSettings;
+    /// True if there is no reduce.
+    fn is_map_only(&self) -> bool;
+    /// All that must be the same in driver and task runner, one line each.
+    fn description(&self) -> String;
+    fn run_map(&self, task: MapTask<'_>) -> Result<MapResult, Error>;
+    fn run_reduce(&self, task: ReduceTask) -> Result<(), Error>;
+}
+
+/// What stands between mapper and reducer.
+pub(crate) trait MapSide<M: Mapper>: Send + Sync + 'static {
+    type Sink: Sink;
+    const MAP_ONLY: bool = false;
+    fn open(&self, target: MapTarget, partition: &Partition) -> Result<Self::Sink>;
+    fn close(sink: Self::Sink) -> Result<MapResult>;
+}
+
+/// The reduce side; [`NoReduce`] if there is none.
+pub(crate) trait ReduceSide: Send + Sync + 'static {
+    fn run(&self, task: ReduceTask) -> Result<(), Error>;
+}
+
+pub(crate) struct TypedStage<M: Mapper, C, R> {
+    pub(crate) settings: JobSettings,
+    pub(crate) format: M::In,
+    pub(crate) mapper: M,
+    pub(crate) map_side: C,
+    pub(crate) reduce_side: R,
+}
+
+impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
+    fn settings(&self) -> &JobSettings {
+        &self.settings
+    }
+
+    fn is_map_only(&self) -> bool {
+        C::MAP_ONLY
+    }
+
+    fn description(&self) -> String {
+        let settings = &self.settings;
+        format!(
+            "job {}\nformat {}\nmapper {}\nkey {}\nvalue {}\ncombiner {}\nreducer {}\npartitioner {}\nreducers {:?}\n",
+            settings.name,
+            type_name::<M::In>(),
+            type_name::<M>(),
+            type_name::<M::Key>(),
+            type_name::<M::Value>(),
+            type_name::<C>(),
+            type_name::<R>(),
+            settings.partition.describe(),
+            settings.reducers,
+        )
+    }
+
+    fn run_map(&self, task: MapTask<'_>) -> Result<MapResult, Error> {
+        let MapTask { context, path, split, source, target } = task;
+        let position = Cell::new(split.start);
+        let mut source = Measured { source, split, context: context.clone(), bytes: 0 };
+        let mut record_count = 0u64;
+        let work = || -> Result<MapResult> {
+            let sink = self.map_side.open(target, &self.settings.partition)?;
+            let mut mapper = self.mapper.clone();
+            let mut emit = Emit::new(context.clone(), sink);
+            mapper.setup(&context)?;
+            let read = self.format.read(split, &mut source, &mut |at, record| {
+                position.set(at);
+                record_count += 1;
+                mapper.map(record, &mut emit)
+            });
+            let cleaned = mapper.cleanup(&mut emit);
+            read.and(cleaned)?;
+            C::close(emit.into_sink())
+        };
+        let result = guard(work)
+            .map_err(|message| Error::Map { path, offset: position.get(), message })?;
+        context.counter(INPUT_COUNTERS, "BYTES_READ").add(source.bytes);
+        context.add("MAP_INPUT_RECORDS", record_count);
+        count_map_output(&context, &result);
+        Ok(result)
+    }
+
+    fn run_reduce(&self, task: ReduceTask) -> Result<(), Error> {
+        self.reduce_side.run(task)
+    }
+}
+
+fn count_map_output(context: &Context, result: &MapResult) {
+    match result {
+        MapResult::Shuffle(output) => {
+            let stats = &output.stats;
+            context.add("MAP_OUTPUT_RECORDS", stats.records);
+            context.add("MAP_OUTPUT_BYTES", stats.bytes);
+            context.add("MAP_OUTPUT_MATERIALIZED_BYTES", stats.materialized_bytes);
+            context.add("SPILLED_RECORDS", stats.spilled_records);
+            context.add("COMBINE_INPUT_RECORDS", stats.combine_input_records);
+            context.add("COMBINE_OUTPUT_RECORDS", stats.combine_output_records);
+        }
+        MapResult::Output { records } => context.add("MAP_OUTPUT_RECORDS", *records),
+    }
+}
+
+/// Counts what is read and reports progress by it.
+struct Measured<'a> {
+    source: &'a mut dyn Source,
+    split: SplitRange,
+    context: Context,
+    bytes: u64,
+}
+
+impl Source for Measured<'_> {
+    fn slice(&mut self, offset: u64) -> std::io::Result<&[u8]> {
+        let length = self.split.end.saturating_sub(self.split.start).max(1);
+        self.context.set_progress(offset.saturating_sub(self.split.start) as f64 / length as f64);
+        let slice = self.source.slice(offset)?;
+        self.bytes += slice.len() as u64;
+        Ok(slice)
+    }
+}
+
+/// No combiner: every pair is sorted.
+pub struct Sorting;
+
+/// Combines before sorting.
+pub struct Combining<F>(pub(crate) F);
+
+/// No shuffle: pairs are the output.
+pub struct Direct;
+
+pub(crate) struct SortSink {
+    writer: MapOutputWriter,
+    partition: Partition,
+    partitions: u32,
+}
+
+impl Sink for SortSink {
+    #[inline]
+    fn accept(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let partition = self.partition.of(key, self.partitions);
+        Ok(self.writer.emit(partition, key, value)?)
+    }
+}
+
+impl<M: Mapper> MapSide<M> for Sorting {
+    type Sink = SortSink;
+
+    fn open(&self, target: MapTarget, partition: &Partition) -> Result<SortSink> {
+        let (options, pool) = shuffle_target(target)?;
+        let partitions = options.partitions;
+        let writer = MapOutputWriter::with_pool(options, &pool)?;
+        Ok(SortSink { writer, partition: partition.clone(), partitions })
+    }
+
+    fn close(sink: SortSink) -> Result<MapResult> {
+        Ok(MapResult::Shuffle(sink.writer.finish()?))
+    }
+}
+
+/// A [`Fold`] as the engine's combiner.
+pub(crate) struct FoldCombine<F, V> {
+    fold: F,
+    value: PhantomData<fn() -> V>,
+}
+
+impl<F: Fold<V>, V: Datum> Combine for FoldCombine<F, V> {
+    type Acc = F::Acc;
+
+    #[inline]
+    fn encode(&self, acc: &F::Acc, out: &mut Vec<u8>) {
+        acc.put(out);
+    }
+
+    #[inline]
+    fn decode(&self, bytes: &[u8]) -> Result<F::Acc, DecodeError> {
+        F::Acc::read(bytes).map(F::Acc::own)
+    }
+
+    #[inline]
+    fn merge(&self, into: &mut F::Acc, from: F::Acc) {
+        self.fold.merge(into, from);
+    }
+}
+
+pub(crate) struct FoldSink<F: Fold<V>, V: Datum> {
+    writer: CombiningWriter<FoldCombine<F, V>>,
+    fold: F,
+}
+
+impl<F: Fold<V>, V: Datum> Sink for FoldSink<F, V> {
+    #[inline]
+    fn accept(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let acc = self.fold.lift(V::read(value)?);
+        Ok(self.writer.emit(key, acc)?)
+    }
+}
+
+impl<M: Mapper, F: Fold<M::Value>> MapSide<M> for Combining<F> {
+    type Sink = FoldSink<F, M::Value>;
+
+    fn open(&self, target: MapTarget, partition: &Partition) -> Result<Self::Sink> {
+        let (options, pool) = shuffle_target(target)?;
+        let partitioning = partition.to_shuffle(options.partitions);
+        let combine = FoldCombine { fold: self.0.clone(), value: PhantomData };
+        let writer = CombiningWriter::with_pool(options, combine, partitioning, &pool)?;
+        Ok(FoldSink { writer, fold: self.0.clone() })
+    }
+
+    fn close(sink: Self::Sink) -> Result<MapResult> {
+        Ok(MapResult::Shuffle(sink.writer.finish()?))
+    }
+}
+
+pub(crate) struct TextSink<K, V> {
+    output: Output,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K: Datum, V: Datum> Sink for TextSink<K, V>
+where
+    for<'a> K::View<'a>: ToText,
+    for<'a> V::View<'a>: ToText,
+{
+    #[inline]
+    fn accept(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.output.write(K::read(key)?, V::read(value)?)
+    }
+}
+
+impl<M: Mapper> MapSide<M> for Direct
+where
+    for<'a> <M::Key as Datum>::View<'a>: ToText,
+    for<'a> <M::Value as Datum>::View<'a>: ToText,
+{
+    type Sink = TextSink<M::Key, M::Value>;
+    const MAP_ONLY: bool = true;
+
+    fn open(&self, target: MapTarget, _: &Partition) -> Result<Self::Sink> {
+        match target {
+            MapTarget::Output(output) => Ok(TextSink { output, types: PhantomData }),
+            MapTarget::Shuffle { .. } => Err(mismatch("a map-only job was given reduces")),
+        }
+    }
+
+    fn close(sink: Self::Sink) -> Result<MapResult> {
+        Ok(MapResult::Output { records: sink.output.close()? })
+    }
+}
+
+fn shuffle_target(target: MapTarget) -> Result<(MapOutputOptions, BufferPool)> {
+    match target {
+        MapTarget::Shuffle { options, pool } => Ok((options, pool)),
+        MapTarget::Output(_) => Err(mismatch("a job with reduces was run without")),
+    }
+}
+
+fn mismatch(what: &str) -> crate::BoxError {
+    Error::Conversation { what: what.to_owned() }.into()
+}
+
+/// The reduce side of a map-only job.
+pub(crate) struct NoReduce;
+
+impl ReduceSide for NoReduce {
+    fn run(&self, task: ReduceTask) -> Result<(), Error> {
+        Err(Error::Conversation {
+            what: format!("reduce {} of a map-only job", task.partition),
+        })
+    }
+}
+
+/// How often a reduce says how far it is, groups.
+const PROGRESS_GROUPS: u64 = 1024;
+/// Share of a reduce that is done when its input is merged: copying and sorting are a third each.
+pub(crate) const REDUCE_START_PROGRESS: f64 = 2.0 / 3.0;
+
+pub(crate) struct Reducing<R> {
+    pub(crate) reducer: R,
+    pub(crate) group_prefix: Option<shuffle::GroupPrefix>,
+}
+
+impl<R: Reducer> ReduceSide for Reducing<R> {
+    fn run(&self, task: ReduceTask) -> Result<(), Error> {
+        let ReduceTask { context, partition, sources, records, options, output } = task;
+        let group = Cell::new(0u64);
+        let work = || -> Result<()> {
+            let options = ReduceOptions { group_prefix: self.group_prefix, ..options };
+            let mut input = ReduceInput::new(sources, options)?;
+            context.set_progress(REDUCE_START_PROGRESS);
+            let mut output = output;
+            let mut reducer = self.reducer.clone();
+            reducer.setup(&context)?;
+            let reduced = reduce_all(&mut reducer, &mut input, &mut output, &group, records);
+            let cleaned = reducer.cleanup(&mut output);
+            reduced.and(cleaned)?;
+            let stats = input.stats();
+            context.add("REDUCE_INPUT_GROUPS", stats.groups);
+            context.add("REDUCE_INPUT_RECORDS", stats.records);
+            context.add("SPILLED_RECORDS", stats.spilled_records);
+            context.add("REDUCE_OUTPUT_RECORDS", output.close()?);
+            Ok(())
+        };
+        guard(work).map_err(|message| Error::Reduce { partition, group: group.get(), message })
+    }
+}
+
+fn reduce_all<R: Reducer>(
+    reducer: &mut R,
+    input: &mut ReduceInput,
+    output: &mut Output,
+    group: &Cell<u64>,
+    records: u64,
+) -> Result<()> {
+    let mut key = Vec::new();
+    while input.next_group()? {
+        group.set(group.get() + 1);
+        key.clear();
+        key.extend_from_slice(input.key());
+        reducer.reduce(R::Key::read(&key)?, &mut Values::new(input), output)?;
+        if group.get().is_multiple_of(PROGRESS_GROUPS) {
+            let share = input.stats().records as f64 / records.max(1) as f64;
+            let rest = 1.0 - REDUCE_START_PROGRESS;
+            output.context().set_progress(REDUCE_START_PROGRESS + rest * share);
+        }
+    }
+    Ok(())
+}
+
+/// The error as one line; kept here so that guard's messages and others read alike.
+pub(crate) fn describe(error: &crate::BoxError) -> String {
+    chain(&**error)
+}

@@ -1,0 +1,11 @@
+//! Text: lines in ([`Lines`], [`Line`]), `key<TAB>value` lines out ([`Output`](crate::Output) through [`ToText`]).
+//!
+//! Everything is bytes first: a line need not be UTF-8 and arrives byte for byte as it stands in the file.
+
+mod line;
+mod reader;
+mod render;
+
+pub use line::{Line, Words};
+pub use reader::{LINE_BYTES_MAX, Lines};
+pub use render::ToText;

@@ -1,0 +1,228 @@
+//! Cutting the bytes of a split into lines, by Hadoop's rules.
+//!
+//! Invariants: `\n`, `\r\n` and `\r` end a line; a split that does not begin at 0 drops everything through its first line end; it
+//! reads every line that begins at or before its end. So each line of a file belongs to exactly one split, wherever the cuts
+//! are. A line is borrowed from the slice it lies in; only one that straddles slices is copied.
+
+use memchr::memchr2;
+
+use crate::error::Error;
+use crate::input::{Format, SplitRange, Source};
+use crate::text::Line;
+use crate::Result;
+
+/// Longest line that is read (1 GiB): a file without line ends is an error, not all of memory.
+pub const LINE_BYTES_MAX: usize = 1 << 30;
+
+/// The format whose records are lines of text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lines;
+
+impl Format for Lines {
+    type Record<'a> = Line<'a>;
+
+    fn read(
+        &self,
+        split: SplitRange,
+        source: &mut dyn Source,
+        each: &mut impl FnMut(u64, Line<'_>) -> Result<()>,
+    ) -> Result<()> {
+        LineReader { split, start: split.start, carry: Vec::new(), after_cr: false, drop: split.start > 0 }
+            .run(source, each)
+    }
+}
+
+struct LineReader {
+    split: SplitRange,
+    /// Where the current line begins.
+    start: u64,
+    /// Its beginning, if that lies in slices that are gone.
+    carry: Vec<u8>,
+    /// The last line ended with `\r` at the end of a slice: a `\n` at the front of the next belongs to it.
+    after_cr: bool,
+    /// The current line belongs to the split before.
+    drop: bool,
+}
+
+impl LineReader {
+    fn run(
+        mut self,
+        source: &mut dyn Source,
+        each: &mut impl FnMut(u64, Line<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut position = self.start;
+        while self.start <= self.split.end {
+            let slice = source.slice(position)?;
+            if slice.is_empty() {
+                return self.end_of_file(each);
+            }
+            position += slice.len() as u64;
+            self.slice(slice, each)?;
+        }
+        Ok(())
+    }
+
+    fn slice(
+        &mut self,
+        mut rest: &[u8],
+        each: &mut impl FnMut(u64, Line<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if std::mem::take(&mut self.after_cr) && rest[0] == b'\n' {
+            rest = &rest[1..];
+            self.start += 1;
+        }
+        while self.start <= self.split.end {
+            let Some(end) = memchr2(b'\n', b'\r', rest) else {
+                return self.keep(rest);
+            };
+            let end_bytes = match (rest[end], rest.get(end + 1)) {
+                (b'\r', Some(b'\n')) => 2,
+                (b'\r', None) => {
+                    self.after_cr = true;
+                    1
+                }
+                _ => 1,
+            };
+            let length = (self.carry.len() + end + end_bytes) as u64;
+            if std::mem::take(&mut self.drop) {
+                self.carry.clear();
+            } else if self.carry.is_empty() {
+                each(self.start, Line { offset: self.start, bytes: &rest[..end] })?;
+            } else {
+                self.keep(&rest[..end])?;
+                each(self.start, Line { offset: self.start, bytes: &self.carry })?;
+                self.carry.clear();
+            }
+            self.start += length;
+            rest = &rest[end + end_bytes..];
+            if rest.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.carry.len() + bytes.len() > LINE_BYTES_MAX {
+            return Err(Error::LineTooLong { offset: self.start }.into());
+        }
+        self.carry.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn end_of_file(self, each: &mut impl FnMut(u64, Line<'_>) -> Result<()>) -> Result<()> {
+        if self.drop || self.carry.is_empty() {
+            return Ok(());
+        }
+        each(self.start, Line { offset: self.start, bytes: &self.carry })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Hands out slices of at most `slice_bytes`.
+    struct Chopped<'a> {
+        file: &'a [u8],
+        slice_bytes: usize,
+    }
+
+    impl Source for Chopped<'_> {
+        fn slice(&mut self, offset: u64) -> io::Result<&[u8]> {
+            let rest = &self.file[(offset as usize).min(self.file.len())..];
+            Ok(&rest[..rest.len().min(self.slice_bytes)])
+        }
+    }
+
+    fn lines(file: &[u8], start: u64, end: u64, slice_bytes: usize) -> Vec<(u64, Vec<u8>)> {
+        let mut lines = Vec::new();
+        Lines
+            .read(SplitRange { start, end }, &mut Chopped { file, slice_bytes }, &mut |at, line| {
+                assert_eq!(at, line.offset);
+                lines.push((at, line.to_vec()));
+                Ok(())
+            })
+            .unwrap();
+        lines
+    }
+
+    /// One byte at a time, on the whole file.
+    fn slow(file: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        let (mut lines, mut line, mut start, mut at) = (Vec::new(), Vec::new(), 0, 0);
+        while at < file.len() {
+            let end_bytes = match (file[at], file.get(at + 1)) {
+                (b'\r', Some(b'\n')) => 2,
+                (b'\r' | b'\n', _) => 1,
+                _ => 0,
+            };
+            if end_bytes == 0 {
+                line.push(file[at]);
+                at += 1;
+                continue;
+            }
+            lines.push((start as u64, std::mem::take(&mut line)));
+            at += end_bytes;
+            start = at;
+        }
+        if start < file.len() {
+            lines.push((start as u64, line));
+        }
+        lines
+    }
+
+    fn check(file: &[u8]) {
+        let whole = slow(file);
+        for slice_bytes in [1, 2, 3, 5, 1 << 20] {
+            for split_bytes in 1..=file.len().max(1) as u64 {
+                let mut found = Vec::new();
+                let mut start = 0;
+                while start < file.len() as u64 || start == 0 {
+                    let end = (start + split_bytes).min(file.len() as u64);
+                    found.extend(lines(file, start, end, slice_bytes));
+                    start += split_bytes;
+                }
+                assert_eq!(found, whole, "{file:?} splits of {split_bytes}, slices of {slice_bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_split_size_reads_the_same_lines() {
+        for file in [
+            &b""[..],
+            b"\n",
+            b"\r",
+            b"\r\n",
+            b"a",
+            b"a\n",
+            b"\r\r\n\n\r",
+            b"one\ntwo\r\nthree\rfour\n\nsix",
+            b"x\r\n\r\ny\n\r\rz\r\n",
+            b"no end of line at all in this one",
+        ] {
+            check(file);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn every_split_size_reads_the_same_random_lines(
+            file in prop::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), Just(b'a'), any::<u8>()], 0..40),
+        ) {
+            check(&file);
+        }
+    }
+
+    #[test]
+    fn a_line_at_the_end_of_a_split_belongs_to_it() {
+        let file = b"ab\ncd\nef\n";
+        assert_eq!(lines(file, 0, 3, 100), [(0, b"ab".to_vec()), (3, b"cd".to_vec())]);
+        assert_eq!(lines(file, 3, 9, 100), [(6, b"ef".to_vec())]);
+    }
+}
