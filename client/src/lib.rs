@@ -1,6 +1,7 @@
 //! How programs talk to a cluster: signed calls ([`rpc`]), where to find it ([`config`]), files and jobs.
 
 pub mod config;
+pub mod dfs;
 pub mod error;
 pub mod rpc;
 

@@ -20,6 +20,7 @@ pub mod error;
 pub mod frame;
 pub mod id;
 pub mod jobs;
+pub mod meta;
 pub mod namenode;
 pub mod path;
 pub mod runner;

@@ -1,0 +1,3 @@
+//! Files of the distributed file system: names, writing, reading.
+
+pub mod transfer;

@@ -1,0 +1,196 @@
+//! A connection between operations and within one: frames, packets and acks in both directions.
+//!
+//! Reads go through a small buffer, so that a small operation costs one system call; a packet's data is read straight into its
+//! own buffer.
+
+use std::io::{BufReader, IoSlice, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::{fs::File, io};
+
+use protocol::frame;
+use protocol::namenode::DatanodeInfo;
+use protocol::transfer::{
+    ACK_BYTES, Ack, Answer, FRAME_BYTES_MAX, Operation, PACKET_HEADER_BYTES, PacketHeader, Reply,
+};
+
+use super::{Packet, Stream, Timeouts, TransferFailure};
+
+/// Read buffer: an operation with a small file's data fits.
+const BUFFER_BYTES: usize = 16 << 10;
+/// Descriptors that follow [`Reply::Descriptors`]: block and meta.
+const DESCRIPTOR_COUNT: usize = 2;
+
+/// A connection to a peer.
+#[derive(Debug)]
+pub struct Connection {
+    reader: BufReader<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared(Arc<Stream>);
+
+impl Read for Shared {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self.0).read(buffer)
+    }
+}
+
+impl Connection {
+    /// Takes over a connected socket.
+    pub fn new(stream: Stream) -> Self {
+        Connection { reader: BufReader::with_capacity(BUFFER_BYTES, Shared(Arc::new(stream))) }
+    }
+
+    /// Connects to a DataNode; `boot_id` is this machine's.
+    ///
+    /// # Errors
+    /// [`TransferFailure::Connect`].
+    pub fn connect(
+        datanode: &DatanodeInfo,
+        boot_id: &str,
+        timeouts: Timeouts,
+    ) -> Result<Self, TransferFailure> {
+        Stream::connect(datanode, boot_id, timeouts).map(Connection::new)
+    }
+
+    /// The socket.
+    pub fn stream(&self) -> &Arc<Stream> {
+        &self.reader.get_ref().0
+    }
+
+    /// True if bytes were read that nobody has consumed.
+    pub fn is_buffered(&self) -> bool {
+        !self.reader.buffer().is_empty()
+    }
+
+    /// True if a read would not block: there are bytes, or the end.
+    pub fn is_readable(&self) -> bool {
+        self.is_buffered() || self.stream().is_readable()
+    }
+
+    /// Sends an operation.
+    ///
+    /// # Errors
+    /// [`TransferFailure::Io`].
+    pub fn send(&mut self, operation: &Operation) -> Result<(), TransferFailure> {
+        Ok(frame::write(&mut &**self.stream(), operation)?)
+    }
+
+    /// Reads the next operation; `None` if the peer ended the connection between operations.
+    ///
+    /// # Errors
+    /// [`TransferFailure`].
+    pub fn read_operation(&mut self) -> Result<Option<Operation>, TransferFailure> {
+        match frame::read(&mut self.reader, FRAME_BYTES_MAX, "transfer operation") {
+            Ok(operation) => Ok(Some(operation)),
+            Err(error) if error.is_end() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends an answer.
+    ///
+    /// # Errors
+    /// [`TransferFailure::Io`].
+    pub fn send_answer(&mut self, answer: &Answer) -> Result<(), TransferFailure> {
+        Ok(frame::write(&mut &**self.stream(), answer)?)
+    }
+
+    /// Reads the answer to an operation.
+    ///
+    /// # Errors
+    /// [`TransferFailure::Remote`] if the DataNode refused.
+    pub fn read_answer(&mut self) -> Result<Reply, TransferFailure> {
+        let answer: Answer = frame::read(&mut self.reader, FRAME_BYTES_MAX, "transfer answer")?;
+        Ok(answer?)
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// [`TransferFailure`].
+    pub fn ask(&mut self, operation: &Operation) -> Result<Reply, TransferFailure> {
+        self.send(operation)?;
+        self.read_answer()
+    }
+
+    /// Asks for the descriptors of a replica: its length, block file and meta file.
+    ///
+    /// # Errors
+    /// [`TransferFailure`]; [`TransferFailure::Unexpected`] on a connection that cannot carry descriptors.
+    pub fn ask_descriptors(
+        &mut self,
+        operation: &Operation,
+    ) -> Result<(u64, File, File), TransferFailure> {
+        self.send(operation)?;
+        let stream = Arc::clone(self.stream());
+        // Not through the buffer: reading ahead would swallow the descriptors.
+        let answer: Answer = frame::read(&mut &*stream, FRAME_BYTES_MAX, "transfer answer")?;
+        let (Reply::Descriptors { length }, Some(socket)) = (answer?, stream.unix()) else {
+            return Err(TransferFailure::Unexpected);
+        };
+        let mut files = sys::descriptor::receive_files(socket, DESCRIPTOR_COUNT)?;
+        match (files.pop(), files.pop()) {
+            (Some(meta), Some(block)) => Ok((length, block, meta)),
+            _ => Err(TransferFailure::Unexpected),
+        }
+    }
+
+    /// Sends a packet, behind `before` (an operation's frame, or nothing).
+    ///
+    /// # Errors
+    /// [`TransferFailure::Io`].
+    pub fn send_packet(&mut self, before: &[u8], packet: &Packet) -> Result<(), TransferFailure> {
+        let header = packet.header.encode();
+        let mut slices = [before, &header, packet.crcs(), packet.data()].map(IoSlice::new);
+        Ok(self.stream().write_all_vectored(&mut slices)?)
+    }
+
+    /// Reads a packet into `packet`; its data is not yet compared with its checksums.
+    ///
+    /// # Errors
+    /// [`TransferFailure`].
+    pub fn read_packet(&mut self, packet: &mut Packet) -> Result<(), TransferFailure> {
+        let mut header = [0; PACKET_HEADER_BYTES];
+        self.reader.read_exact(&mut header)?;
+        packet.reset(PacketHeader::decode(header)?);
+        self.reader.read_exact(packet.crcs_mut())?;
+        self.reader.read_exact(packet.data_mut())?;
+        Ok(())
+    }
+
+    /// Sends an ack, behind `before` (the answer's frame, or nothing).
+    ///
+    /// # Errors
+    /// [`TransferFailure::Io`].
+    pub fn send_ack(&mut self, before: &[u8], ack: Ack) -> Result<(), TransferFailure> {
+        let bytes = ack.encode();
+        let mut slices = [before, &bytes].map(IoSlice::new);
+        Ok(self.stream().write_all_vectored(&mut slices)?)
+    }
+
+    /// Reads an ack.
+    ///
+    /// # Errors
+    /// [`TransferFailure`].
+    pub fn read_ack(&mut self) -> Result<Ack, TransferFailure> {
+        let mut bytes = [0; ACK_BYTES];
+        self.reader.read_exact(&mut bytes)?;
+        Ok(Ack::decode(bytes)?)
+    }
+
+    /// Sends bytes that were encoded before.
+    ///
+    /// # Errors
+    /// [`TransferFailure::Io`].
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), TransferFailure> {
+        Ok((&mut &**self.stream()).write_all(bytes)?)
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream().as_fd()
+    }
+}

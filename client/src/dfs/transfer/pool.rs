@@ -1,0 +1,75 @@
+//! Idle connections to DataNodes, kept for the next operation.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use protocol::namenode::DatanodeInfo;
+
+use super::{Connection, Timeouts, TransferFailure};
+
+/// Idle connections kept per DataNode.
+const IDLE_MAX: usize = 32;
+
+/// Connections to DataNodes. Cheap to clone; clones share the connections.
+#[derive(Clone, Debug)]
+pub struct ConnectionPool {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    boot_id: String,
+    timeouts: Timeouts,
+    idle: Mutex<HashMap<String, Vec<(Instant, Connection)>>>,
+}
+
+impl ConnectionPool {
+    /// An empty pool.
+    pub fn new(timeouts: Timeouts) -> Self {
+        let boot_id = sys::host::boot_id();
+        ConnectionPool { inner: Arc::new(Inner { boot_id, timeouts, idle: Mutex::default() }) }
+    }
+
+    /// The timeouts of its connections.
+    pub fn timeouts(&self) -> Timeouts {
+        self.inner.timeouts
+    }
+
+    /// True if `datanode` says that it runs on this machine and offers a Unix socket.
+    pub fn is_local(&self, datanode: &DatanodeInfo) -> bool {
+        !self.inner.boot_id.is_empty()
+            && datanode.boot_id == self.inner.boot_id
+            && !datanode.local_socket.is_empty()
+    }
+
+    /// An idle connection that the peer has not ended, or a new one.
+    ///
+    /// # Errors
+    /// [`TransferFailure::Connect`].
+    pub fn take(&self, datanode: &DatanodeInfo) -> Result<Connection, TransferFailure> {
+        while let Some((since, connection)) = self.pop(datanode) {
+            if since.elapsed() < self.inner.timeouts.idle && !connection.is_readable() {
+                return Ok(connection);
+            }
+        }
+        Connection::connect(datanode, &self.inner.boot_id, self.inner.timeouts)
+    }
+
+    /// Gives back a connection on which nothing is under way.
+    pub fn give_back(&self, datanode: &DatanodeInfo, connection: Connection) {
+        let mut idle = self.inner.idle.lock();
+        let idle = match idle.get_mut(&datanode.transfer_address) {
+            Some(idle) => idle,
+            None => idle.entry(datanode.transfer_address.clone()).or_default(),
+        };
+        if idle.len() < IDLE_MAX {
+            idle.push((Instant::now(), connection));
+        }
+    }
+
+    fn pop(&self, datanode: &DatanodeInfo) -> Option<(Instant, Connection)> {
+        self.inner.idle.lock().get_mut(&datanode.transfer_address)?.pop()
+    }
+}

@@ -1,0 +1,6 @@
+//! Decisions of a DataNode without effects: no clock, no file, no socket.
+
+pub mod recovery;
+pub mod replica;
+pub mod report;
+pub mod scrub;

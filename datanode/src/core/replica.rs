@@ -1,0 +1,266 @@
+//! The life of a replica, and which requests it permits in which state.
+
+use protocol::transfer::{ReplicaSummary, Resume};
+use protocol::{BlockId, GenerationStamp};
+
+/// Where a replica is in its life.
+///
+/// ```text
+/// write -> Receiving --last packet, synced--> Finalized --resume (its writer lost the last ack)--> Receiving
+///             |  ^                                |
+///   writer    |  | resume                         | recovery
+///   is gone   v  |                                v
+///          Unfinished --------recovery-------> Recovering --update--> Finalized
+///
+/// any state --delete--> gone
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// A writer holds it.
+    Receiving,
+    /// Its writer is gone; its bytes match their checksums.
+    Unfinished,
+    /// A recovery under this stamp looks at it; older recoveries and all writers are refused.
+    Recovering {
+        /// The recovery's stamp.
+        recovery: GenerationStamp,
+        /// True if it was finalized before.
+        finalized: bool,
+    },
+    /// Complete and immutable.
+    Finalized,
+}
+
+/// What is known of a replica.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Replica {
+    /// The block.
+    pub block: BlockId,
+    /// Its generation stamp.
+    pub stamp: GenerationStamp,
+    /// Bytes that match their checksums.
+    pub length: u64,
+    /// Where it is in its life.
+    pub state: State,
+}
+
+/// How a write may begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begin {
+    /// With new files.
+    New,
+    /// With new files; the replica that is there is stale and goes away first.
+    Replace,
+    /// With the replica that is there, cut to this length unless it was finalized: then what follows repeats its bytes.
+    Resume {
+        /// Length to cut to.
+        offset: u64,
+    },
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The replica is there already.
+    #[error("replica exists already")]
+    Exists,
+    /// The replica that is there has a newer stamp than the request.
+    #[error("replica has generation stamp {has}, newer than the request's")]
+    Newer {
+        /// Stamp of the replica.
+        has: GenerationStamp,
+    },
+    /// There is no replica to go on with.
+    #[error("no replica to go on with")]
+    Missing,
+    /// The replica is shorter than what was acknowledged, so its bytes cannot be the writer's.
+    #[error("replica has {length} bytes, fewer than the {wanted} wanted")]
+    Short {
+        /// Length of the replica.
+        length: u64,
+        /// Bytes wanted.
+        wanted: u64,
+    },
+    /// A recovery has it.
+    #[error("replica is under recovery")]
+    UnderRecovery,
+}
+
+impl Replica {
+    /// True if readers on this machine may map it.
+    pub fn is_finalized(&self) -> bool {
+        self.state == State::Finalized
+    }
+
+    /// True if its file lies among the finalized ones.
+    pub fn is_in_finalized(&self) -> bool {
+        matches!(self.state, State::Finalized | State::Recovering { finalized: true, .. })
+    }
+
+    /// What a recovery is told.
+    pub fn summary(&self) -> ReplicaSummary {
+        ReplicaSummary {
+            stamp: self.stamp,
+            length: self.length,
+            finalized: self.is_in_finalized(),
+        }
+    }
+}
+
+/// How a write under `stamp` begins where `existing` is there. Its writer, if it has one, was stopped before.
+///
+/// # Errors
+/// [`Refusal`].
+pub fn begin_write(
+    existing: Option<&Replica>,
+    stamp: GenerationStamp,
+    resume: Option<Resume>,
+) -> Result<Begin, Refusal> {
+    let Some(replica) = existing else {
+        return match resume {
+            Some(Resume { offset: 1.., .. }) => Err(Refusal::Missing),
+            _ => Ok(Begin::New),
+        };
+    };
+    match replica.state {
+        State::Recovering { recovery, .. } if recovery >= stamp => {
+            return Err(Refusal::UnderRecovery);
+        }
+        _ if replica.stamp > stamp => return Err(Refusal::Newer { has: replica.stamp }),
+        _ => {}
+    }
+    match resume {
+        Some(resume) if replica.stamp == resume.prior || replica.stamp == stamp => {
+            if replica.length < resume.offset {
+                return Err(Refusal::Short { length: replica.length, wanted: resume.offset });
+            }
+            Ok(Begin::Resume { offset: resume.offset })
+        }
+        Some(Resume { offset: 1.., .. }) => Err(Refusal::Missing),
+        _ if replica.stamp == stamp && replica.is_finalized() => Err(Refusal::Exists),
+        _ => Ok(Begin::Replace),
+    }
+}
+
+/// The replica as a recovery under `stamp` finds it.
+///
+/// # Errors
+/// [`Refusal::Newer`] if a newer recovery or write has it.
+pub fn begin_recovery(replica: &Replica, stamp: GenerationStamp) -> Result<Replica, Refusal> {
+    match replica.state {
+        State::Recovering { recovery, .. } if recovery > stamp => {
+            Err(Refusal::Newer { has: recovery })
+        }
+        // The same stamp: this recovery was here before and is being tried again.
+        _ if replica.stamp > stamp => Err(Refusal::Newer { has: replica.stamp }),
+        _ => {
+            let state = State::Recovering { recovery: stamp, finalized: replica.is_in_finalized() };
+            Ok(Replica { state, ..*replica })
+        }
+    }
+}
+
+/// Checks that the end of a recovery fits the replica.
+///
+/// # Errors
+/// [`Refusal`].
+pub fn check_update(replica: &Replica, stamp: GenerationStamp, length: u64) -> Result<(), Refusal> {
+    match replica.state {
+        State::Recovering { recovery, .. } if recovery == stamp => {}
+        State::Finalized if replica.stamp == stamp && replica.length == length => return Ok(()),
+        _ => return Err(Refusal::UnderRecovery),
+    }
+    if replica.length < length {
+        return Err(Refusal::Short { length: replica.length, wanted: length });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replica(stamp: u64, length: u64, state: State) -> Replica {
+        Replica { block: BlockId(1), stamp: GenerationStamp(stamp), length, state }
+    }
+
+    fn resume(prior: u64, offset: u64) -> Option<Resume> {
+        Some(Resume { prior: GenerationStamp(prior), offset })
+    }
+
+    #[test]
+    fn writes_begin_as_the_state_permits() {
+        let recovering = State::Recovering { recovery: GenerationStamp(9), finalized: false };
+        let table = [
+            (None, 5, None, Ok(Begin::New)),
+            (None, 5, resume(4, 0), Ok(Begin::New)),
+            (None, 5, resume(4, 10), Err(Refusal::Missing)),
+            (Some(replica(5, 10, State::Finalized)), 5, None, Err(Refusal::Exists)),
+            (Some(replica(5, 10, State::Unfinished)), 5, None, Ok(Begin::Replace)),
+            (Some(replica(4, 10, State::Finalized)), 5, None, Ok(Begin::Replace)),
+            (
+                Some(replica(6, 10, State::Finalized)),
+                5,
+                None,
+                Err(Refusal::Newer { has: GenerationStamp(6) }),
+            ),
+            (
+                Some(replica(4, 10, State::Unfinished)),
+                5,
+                resume(4, 10),
+                Ok(Begin::Resume { offset: 10 }),
+            ),
+            (
+                Some(replica(5, 10, State::Unfinished)),
+                5,
+                resume(4, 7),
+                Ok(Begin::Resume { offset: 7 }),
+            ),
+            (
+                Some(replica(4, 10, State::Finalized)),
+                5,
+                resume(4, 7),
+                Ok(Begin::Resume { offset: 7 }),
+            ),
+            (
+                Some(replica(4, 6, State::Unfinished)),
+                5,
+                resume(4, 7),
+                Err(Refusal::Short { length: 6, wanted: 7 }),
+            ),
+            (Some(replica(3, 10, State::Unfinished)), 5, resume(4, 7), Err(Refusal::Missing)),
+            (Some(replica(3, 10, State::Unfinished)), 5, resume(4, 0), Ok(Begin::Replace)),
+            (Some(replica(4, 10, recovering)), 5, resume(4, 7), Err(Refusal::UnderRecovery)),
+            (
+                Some(replica(4, 10, recovering)),
+                10,
+                resume(4, 7),
+                Ok(Begin::Resume { offset: 7 }),
+            ),
+        ];
+        for (existing, stamp, resume, expected) in table {
+            let begin = begin_write(existing.as_ref(), GenerationStamp(stamp), resume);
+            assert_eq!(begin, expected, "{existing:?} {stamp} {resume:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_newest_recovery_has_a_replica() {
+        let first =
+            begin_recovery(&replica(4, 10, State::Unfinished), GenerationStamp(5)).unwrap();
+        assert_eq!(check_update(&first, GenerationStamp(5), 8), Ok(()));
+        assert_eq!(
+            check_update(&first, GenerationStamp(5), 11),
+            Err(Refusal::Short { length: 10, wanted: 11 })
+        );
+        let second = begin_recovery(&first, GenerationStamp(6)).unwrap();
+        assert_eq!(check_update(&second, GenerationStamp(5), 8), Err(Refusal::UnderRecovery));
+        assert!(begin_recovery(&second, GenerationStamp(5)).is_err());
+        let done = replica(6, 8, State::Finalized);
+        assert_eq!(check_update(&done, GenerationStamp(6), 8), Ok(()));
+        assert!(check_update(&done, GenerationStamp(6), 7).is_err());
+        let finalized =
+            begin_recovery(&replica(4, 10, State::Finalized), GenerationStamp(5)).unwrap();
+        assert!(finalized.summary().finalized);
+    }
+}

@@ -1,0 +1,147 @@
+//! What to tell the NameNode: changes gathered while a message is under way, and full reports cut into parts.
+
+use std::collections::BTreeMap;
+
+use protocol::datanode::{Changes, FullReport, REPORT_REPLICAS_MAX, Replica as ReportedReplica};
+use protocol::{BlockId, DatanodeId, Epoch};
+
+use super::replica::Replica;
+
+/// Changes that the NameNode has not heard of. Of several changes to one block only the last is told.
+#[derive(Debug, Default)]
+pub struct PendingChanges {
+    changes: BTreeMap<BlockId, Option<ReportedReplica>>,
+    bad: BTreeMap<BlockId, ReportedReplica>,
+}
+
+impl PendingChanges {
+    /// A replica was finalized.
+    pub fn received(&mut self, replica: &Replica) {
+        self.changes.insert(replica.block, Some(reported(replica)));
+    }
+
+    /// A replica is gone.
+    pub fn deleted(&mut self, block: BlockId) {
+        self.changes.insert(block, None);
+        self.bad.remove(&block);
+    }
+
+    /// A replica cannot be read or fails its checksums.
+    pub fn bad(&mut self, replica: &Replica) {
+        self.bad.insert(replica.block, reported(replica));
+    }
+
+    /// True if there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.bad.is_empty()
+    }
+
+    /// Everything, as one message of `datanode` under `epoch`.
+    pub fn take(&mut self, datanode: DatanodeId, epoch: Epoch) -> Changes {
+        let mut message = Changes { datanode, epoch, ..Changes::default() };
+        for (block, change) in std::mem::take(&mut self.changes) {
+            match change {
+                Some(replica) => message.received.push(replica),
+                None => message.deleted.push(block),
+            }
+        }
+        message.bad = std::mem::take(&mut self.bad).into_values().collect();
+        message
+    }
+
+    /// Takes back a message that did not arrive; what happened since stays newer.
+    pub fn give_back(&mut self, message: Changes) {
+        for replica in message.received {
+            self.changes.entry(replica.block).or_insert(Some(replica));
+        }
+        for block in message.deleted {
+            self.changes.entry(block).or_insert(None);
+        }
+        for replica in message.bad {
+            self.bad.entry(replica.block).or_insert(replica);
+        }
+    }
+}
+
+/// A full report in parts, ascending by block id over all of them; at least one part.
+pub fn full_report(
+    datanode: DatanodeId,
+    epoch: Epoch,
+    mut replicas: Vec<Replica>,
+) -> Vec<FullReport> {
+    replicas.sort_unstable_by_key(|replica| replica.block);
+    let part = |(number, replicas): (usize, &[Replica])| {
+        let (finalized, unfinished): (Vec<&Replica>, Vec<&Replica>) =
+            replicas.iter().partition(|replica| replica.is_in_finalized());
+        FullReport {
+            datanode,
+            epoch,
+            part: u32::try_from(number).expect("a report has far fewer parts than 2^32"),
+            last: false,
+            finalized: finalized.into_iter().map(reported).collect(),
+            unfinished: unfinished.into_iter().map(reported).collect(),
+        }
+    };
+    let mut parts: Vec<FullReport> =
+        replicas.chunks(REPORT_REPLICAS_MAX).enumerate().map(part).collect();
+    if parts.is_empty() {
+        parts.push(part((0, &[])));
+    }
+    if let Some(last) = parts.last_mut() {
+        last.last = true;
+    }
+    parts
+}
+
+fn reported(replica: &Replica) -> ReportedReplica {
+    ReportedReplica { block: replica.block, stamp: replica.stamp, length: replica.length }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::replica::State;
+    use protocol::GenerationStamp;
+
+    fn replica(block: u64, stamp: u64, state: State) -> Replica {
+        Replica { block: BlockId(block), stamp: GenerationStamp(stamp), length: 7, state }
+    }
+
+    #[test]
+    fn the_last_change_of_a_block_is_told_even_after_a_lost_message() {
+        let mut pending = PendingChanges::default();
+        pending.received(&replica(1, 1, State::Finalized));
+        pending.received(&replica(2, 1, State::Finalized));
+        pending.bad(&replica(2, 1, State::Finalized));
+        pending.deleted(BlockId(2));
+        let message = pending.take(DatanodeId::default(), Epoch(3));
+        assert!(pending.is_empty());
+        assert_eq!((message.received.len(), &message.deleted[..]), (1, &[BlockId(2)][..]));
+        assert!(message.bad.is_empty());
+        pending.deleted(BlockId(1));
+        pending.give_back(message);
+        let again = pending.take(DatanodeId::default(), Epoch(3));
+        assert_eq!((again.received.len(), again.deleted), (0, vec![BlockId(1), BlockId(2)]));
+    }
+
+    #[test]
+    fn reports_are_cut_in_order_and_end_once() {
+        for count in [0, 1, REPORT_REPLICAS_MAX, REPORT_REPLICAS_MAX + 1] {
+            let state = |n| if n % 3 == 0 { State::Unfinished } else { State::Finalized };
+            let replicas = (0..count as u64).rev().map(|n| replica(n, 1, state(n))).collect();
+            let parts = full_report(DatanodeId::default(), Epoch(1), replicas);
+            assert_eq!(parts.iter().filter(|part| part.last).count(), 1);
+            assert!(parts.last().unwrap().last);
+            let mut all: Vec<BlockId> = Vec::new();
+            for (number, part) in parts.iter().enumerate() {
+                assert_eq!(part.part as usize, number);
+                let mut blocks: Vec<_> = part.finalized.iter().map(|r| r.block).collect();
+                blocks.extend(part.unfinished.iter().map(|r| r.block));
+                assert!(blocks.len() <= REPORT_REPLICAS_MAX);
+                blocks.sort_unstable();
+                all.extend(blocks);
+            }
+            assert!(all.is_sorted() && all.len() == count);
+        }
+    }
+}

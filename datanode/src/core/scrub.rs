@@ -1,0 +1,94 @@
+//! When to verify which replica: each once per period, evenly, never faster than a rate.
+
+use std::ops::Bound;
+use std::time::Duration;
+
+use protocol::BlockId;
+
+/// The scanner's place in its round. Times are durations since the DataNode started.
+#[derive(Clone, Debug)]
+pub struct Scrub {
+    period: Duration,
+    rate: u64,
+    round_start: Duration,
+    cursor: Option<BlockId>,
+    not_before: Duration,
+}
+
+/// What the scanner does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Verify this replica.
+    Scan(BlockId),
+    /// Nothing until then.
+    Wait(Duration),
+}
+
+impl Scrub {
+    /// Verifies every replica once per `period`, reading at most `rate` bytes per second.
+    pub fn new(period: Duration, rate: u64) -> Self {
+        Scrub {
+            period,
+            rate: rate.max(1),
+            round_start: Duration::ZERO,
+            cursor: None,
+            not_before: Duration::ZERO,
+        }
+    }
+
+    /// The next step at `now`; `after` finds the first replica within bounds.
+    pub fn next(
+        &mut self,
+        now: Duration,
+        after: impl FnOnce(Bound<BlockId>) -> Option<BlockId>,
+    ) -> Next {
+        if now < self.not_before {
+            return Next::Wait(self.not_before);
+        }
+        match after(self.cursor.map_or(Bound::Unbounded, Bound::Excluded)) {
+            Some(block) => {
+                self.cursor = Some(block);
+                Next::Scan(block)
+            }
+            None => {
+                // A round is over; the next begins a period after this one did.
+                self.cursor = None;
+                self.round_start = (self.round_start + self.period).max(now);
+                self.not_before = self.round_start;
+                Next::Wait(self.not_before)
+            }
+        }
+    }
+
+    /// Notes that `bytes` were read, ending at `now`.
+    pub fn scanned(&mut self, now: Duration, bytes: u64) {
+        self.not_before = now + Duration::from_secs_f64(bytes as f64 / self.rate as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_replica_is_scanned_once_per_period_within_the_rate() {
+        let blocks: BTreeSet<BlockId> = (1..=5).map(BlockId).collect();
+        let period = Duration::from_secs(100);
+        let mut scrub = Scrub::new(period, 10);
+        let mut now = Duration::ZERO;
+        let mut scanned = Vec::new();
+        while now < Duration::from_secs(250) {
+            match scrub.next(now, |from| blocks.range((from, Bound::Unbounded)).next().copied()) {
+                Next::Scan(block) => {
+                    scanned.push((now.as_secs(), block.0));
+                    scrub.scanned(now, 20);
+                }
+                Next::Wait(until) => now = until,
+            }
+        }
+        let round = |start: u64| (0..5).map(move |n| (start + 2 * n, n + 1));
+        let expected: Vec<_> = round(0).chain(round(100)).chain(round(200)).collect();
+        assert_eq!(scanned, expected);
+    }
+}

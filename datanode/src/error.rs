@@ -1,0 +1,202 @@
+//! What can go wrong in a DataNode.
+
+use std::io;
+use std::path::PathBuf;
+
+use client::RpcError;
+use client::dfs::transfer::TransferFailure;
+use daemon::ServeError;
+use protocol::BlockId;
+use protocol::meta::MetaError;
+use protocol::token::TokenError;
+use protocol::transfer::Status;
+use protocol::{ErrorKind, RemoteError};
+use sys::fs::LockError;
+
+use crate::core::replica::Refusal;
+
+/// Why a DataNode cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration contradicts itself.
+    #[error("configuration: {key} {reason}")]
+    Config {
+        /// The key.
+        key: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The services cannot be started.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// A data directory is in use.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A data directory cannot be used.
+    #[error("data directory {}: {reason}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The disk refused something at start.
+    #[error("cannot use {}", path.display())]
+    Io {
+        /// File or directory.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The NameNode cannot be called at all.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// The NameNode will never take this DataNode.
+    #[error("NameNode refuses this DataNode: {0}")]
+    Refused(RemoteError),
+    /// All data directories have failed.
+    #[error("all data directories have failed")]
+    NoVolumes,
+}
+
+/// Why the store cannot do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No such replica.
+    #[error("block {0} has no replica here under that generation stamp")]
+    NotFound(BlockId),
+    /// The replica's state does not permit it.
+    #[error("block {block}: {refusal}")]
+    Refused {
+        /// The block.
+        block: BlockId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Its present writer does not stop.
+    #[error("block {0} is held by a writer that does not stop")]
+    WriterStuck(BlockId),
+    /// No volume has room.
+    #[error("no data directory has room")]
+    Full,
+    /// The disk failed.
+    #[error("block {block}: disk failed")]
+    Io {
+        /// The block.
+        block: BlockId,
+        /// Cause.
+        #[source]
+        source: io::Error,
+    },
+    /// Block and checksums disagree.
+    #[error("block {block} is corrupt at offset {offset}")]
+    Corrupt {
+        /// The block.
+        block: BlockId,
+        /// First bad byte's chunk.
+        offset: u64,
+    },
+    /// Its meta file cannot be used.
+    #[error("block {block}: {source}")]
+    Meta {
+        /// The block.
+        block: BlockId,
+        /// Cause.
+        #[source]
+        source: MetaError,
+    },
+    /// A packet that does not continue the replica.
+    #[error("block {block}: data for offset {offset} where {length} bytes are there")]
+    Gap {
+        /// The block.
+        block: BlockId,
+        /// Where the packet begins.
+        offset: u64,
+        /// Bytes there.
+        length: u64,
+    },
+}
+
+impl StoreError {
+    /// Puts an error of the disk in context.
+    pub fn io(block: BlockId, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full,
+            _ => StoreError::Io { block, source },
+        }
+    }
+
+    /// As a pipeline member's status.
+    pub fn status(&self) -> Status {
+        match self {
+            StoreError::Full => Status::Full,
+            StoreError::NotFound(_) | StoreError::Refused { .. } | StoreError::WriterStuck(_) => {
+                Status::Refused
+            }
+            StoreError::Io { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::Meta { .. }
+            | StoreError::Gap { .. } => Status::Failed,
+        }
+    }
+
+    /// True if the replica itself is damaged or unreadable.
+    pub fn is_bad_replica(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Io { .. } | StoreError::Corrupt { .. } | StoreError::Meta { .. }
+        )
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            StoreError::NotFound(_) => ErrorKind::NotFound,
+            StoreError::Refused { refusal: Refusal::Exists, .. } => ErrorKind::AlreadyExists,
+            StoreError::Refused { .. } | StoreError::WriterStuck(_) => {
+                ErrorKind::RecoveryInProgress
+            }
+            StoreError::Gap { .. } => ErrorKind::InvalidArgument,
+            StoreError::Full
+            | StoreError::Io { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::Meta { .. } => ErrorKind::Storage,
+        }
+    }
+}
+
+/// Why an operation of a peer is not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    /// Its token.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The connection it came on, or one to another DataNode.
+    #[error(transparent)]
+    Transfer(#[from] TransferFailure),
+    /// Too many transfers run.
+    #[error("too many transfers, at most {max}")]
+    Busy {
+        /// The limit.
+        max: usize,
+    },
+    /// A request that makes no sense.
+    #[error("invalid request: {0}")]
+    Invalid(&'static str),
+}
+
+impl OperationError {
+    /// As it is answered.
+    pub fn to_remote(&self) -> RemoteError {
+        let kind = match self {
+            OperationError::Token(_) => ErrorKind::Unauthenticated,
+            OperationError::Store(error) => error.kind(),
+            OperationError::Transfer(_) | OperationError::Busy { .. } => ErrorKind::Unavailable,
+            OperationError::Invalid(_) => ErrorKind::InvalidArgument,
+        };
+        RemoteError::new(kind, client::error::chain(self))
+    }
+}

@@ -1,0 +1,401 @@
+//! The replicas on this DataNode's disks. Nothing outside this folder knows that a replica is a block file and a meta file.
+//!
+//! Invariants:
+//! - a replica is offered as finalized only after block file, meta file and their directory entries were synced;
+//! - one writer at a time has a replica; a request that takes it over stops the writer first and waits for its end;
+//! - a failed sync is never tried again: the volume is fenced and its replicas are given up.
+
+mod changes;
+mod scan;
+mod verify;
+mod volume;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use client::dfs::transfer::Stream;
+use parking_lot::Mutex;
+use protocol::transfer::{ReplicaSummary, Resume};
+use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
+
+use crate::core::replica::{self, Begin, Refusal, Replica, State};
+use crate::error::{Error, StoreError};
+
+pub use changes::ChangeQueue;
+pub use verify::{check_header as check_meta_header, verify_range};
+pub use volume::{Usage, VolumeConfig};
+pub use writer::{ReplicaWriter, SyncThreads};
+
+use volume::{Place, Volume};
+use writer::WriterHandle;
+
+/// How long a request waits for the writer it replaces. Writers are woken by closing their socket, so only a stuck disk
+/// takes that long.
+const WRITER_STOP_MAX: Duration = Duration::from_secs(20);
+/// Tries at opening a replica's files; each failure means that it was just moved by a finalize.
+const OPEN_TRIES: usize = 3;
+
+/// All replicas of a DataNode.
+#[derive(Debug)]
+pub struct Store {
+    volumes: Vec<Volume>,
+    next_volume: AtomicUsize,
+    replicas: Mutex<BTreeMap<BlockId, Entry>>,
+    changes: ChangeQueue,
+    syncs: SyncThreads,
+    sync_interval_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    replica: Replica,
+    volume: usize,
+    writer: Option<Arc<WriterHandle>>,
+}
+
+/// Open files of a replica.
+#[derive(Debug)]
+pub struct OpenReplica {
+    /// What it is.
+    pub replica: Replica,
+    /// The data.
+    pub block: File,
+    /// The checksums ([`protocol::meta`]).
+    pub meta: File,
+}
+
+impl Store {
+    /// Opens the data directories and finds what is there.
+    ///
+    /// # Errors
+    /// [`Error`] if a directory is in use, belongs to another cluster, or cannot be used.
+    pub fn open(configs: &[VolumeConfig], sync_interval_bytes: u64) -> Result<Self, Error> {
+        let volumes = volume::open_all(configs)?;
+        let mut replicas = BTreeMap::new();
+        for (index, volume) in volumes.iter().enumerate() {
+            scan::scan(volume, index, &volumes, &mut replicas)?;
+        }
+        tracing::info!(replicas = replicas.len(), volumes = volumes.len(), "store opened");
+        Ok(Store {
+            volumes,
+            next_volume: AtomicUsize::new(0),
+            replicas: Mutex::new(replicas),
+            changes: ChangeQueue::default(),
+            syncs: SyncThreads::new(),
+            sync_interval_bytes,
+        })
+    }
+
+    /// This DataNode.
+    pub fn datanode(&self) -> DatanodeId {
+        self.volumes[0].identity().datanode
+    }
+
+    /// The cluster its data belongs to, once it knows.
+    pub fn cluster(&self) -> Option<ClusterId> {
+        self.volumes[0].identity().cluster
+    }
+
+    /// Writes down the cluster at first contact.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn adopt_cluster(&self, cluster: ClusterId) -> Result<(), Error> {
+        self.volumes.iter().try_for_each(|volume| volume.adopt_cluster(cluster))
+    }
+
+    /// What the NameNode has not been told.
+    pub fn changes(&self) -> &ChangeQueue {
+        &self.changes
+    }
+
+    /// All replicas.
+    pub fn replicas(&self) -> Vec<Replica> {
+        self.replicas.lock().values().map(|entry| entry.replica).collect()
+    }
+
+    /// The first finalized replica within the bound.
+    pub fn next_finalized(&self, after: Bound<BlockId>) -> Option<BlockId> {
+        let replicas = self.replicas.lock();
+        let mut range = replicas.range((after, Bound::Unbounded));
+        range.find(|(_, entry)| entry.replica.is_finalized()).map(|(block, _)| *block)
+    }
+
+    /// Space on all volumes that work.
+    pub fn usage(&self) -> Usage {
+        let used_blocks: u64 =
+            self.replicas.lock().values().map(|entry| entry.replica.length).sum();
+        let mut usage = Usage { used: used_blocks, ..Usage::default() };
+        for volume in self.volumes.iter().filter(|volume| !volume.is_fenced()) {
+            let space = volume.usage();
+            usage.capacity += space.capacity;
+            usage.remaining += space.remaining;
+        }
+        usage
+    }
+
+    /// True once no volume works.
+    pub fn is_lost(&self) -> bool {
+        self.volumes.iter().all(Volume::is_fenced)
+    }
+
+    /// Opens a replica with this stamp for reading.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_replica(
+        &self,
+        block: BlockId,
+        stamp: GenerationStamp,
+    ) -> Result<OpenReplica, StoreError> {
+        let mut tries = 0;
+        loop {
+            let (replica, place) = self.find(block, |replica| replica.stamp == stamp)?;
+            tries += 1;
+            match place.open_for_reading() {
+                Ok((file, meta)) => return Ok(OpenReplica { replica, block: file, meta }),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound && tries < OPEN_TRIES => {}
+                Err(error) => return Err(StoreError::io(block, error)),
+            }
+        }
+    }
+
+    /// Opens the replica of a block whatever its stamp.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_any(&self, block: BlockId) -> Result<OpenReplica, StoreError> {
+        let (replica, _) = self.find(block, |_| true)?;
+        self.open_replica(block, replica.stamp)
+    }
+
+    /// Begins a write; `stream` is closed when another request takes the replica over.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn write(
+        self: &Arc<Self>,
+        block: BlockId,
+        stamp: GenerationStamp,
+        resume: Option<Resume>,
+        stream: Option<Arc<Stream>>,
+    ) -> Result<ReplicaWriter, StoreError> {
+        loop {
+            if resume.is_some() {
+                self.stop_writer(block)?;
+            }
+            let handle = Arc::new(WriterHandle::new(stream.clone()));
+            let mut replicas = self.replicas.lock();
+            let existing = replicas.get(&block);
+            if existing.is_some_and(|entry| entry.writer.is_some()) {
+                if resume.is_some() {
+                    continue;
+                }
+                return Err(StoreError::Refused { block, refusal: Refusal::Exists });
+            }
+            let begin =
+                replica::begin_write(existing.map(|entry| &entry.replica), stamp, resume)
+                    .map_err(|refusal| StoreError::Refused { block, refusal })?;
+            let old = existing.map(|entry| (entry.replica, entry.volume));
+            let volume = match (&begin, old) {
+                (Begin::Resume { .. }, Some((_, volume))) => volume,
+                _ => self.choose_volume()?,
+            };
+            let length = match begin {
+                Begin::Resume { .. } => old.map_or(0, |(replica, _)| replica.length),
+                Begin::New | Begin::Replace => 0,
+            };
+            let replica = Replica { block, stamp, length, state: State::Receiving };
+            replicas.insert(block, Entry { replica, volume, writer: Some(Arc::clone(&handle)) });
+            drop(replicas);
+            let writer = ReplicaWriter::begin(self, replica, volume, handle, begin, old);
+            if writer.is_err() {
+                self.forget_failed_write(block, stamp);
+            }
+            return writer;
+        }
+    }
+
+    /// Begins a recovery: stops the writer and tells what is there; `None` if there is nothing that can take part.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn begin_recovery(
+        &self,
+        block: BlockId,
+        stamp: GenerationStamp,
+    ) -> Result<Option<ReplicaSummary>, StoreError> {
+        self.stop_writer(block)?;
+        let mut replicas = self.replicas.lock();
+        let Some(entry) = replicas.get_mut(&block) else { return Ok(None) };
+        if entry.writer.is_some() {
+            return Err(StoreError::WriterStuck(block));
+        }
+        entry.replica = replica::begin_recovery(&entry.replica, stamp)
+            .map_err(|refusal| StoreError::Refused { block, refusal })?;
+        Ok(Some(entry.replica.summary()))
+    }
+
+    /// Opens a replica to copy its first bytes, after its writer was stopped.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_stopped(
+        &self,
+        block: BlockId,
+        stamps: [GenerationStamp; 2],
+    ) -> Result<OpenReplica, StoreError> {
+        self.stop_writer(block)?;
+        let (replica, _) = self.find(block, |replica| stamps.contains(&replica.stamp))?;
+        self.open_replica(block, replica.stamp)
+    }
+
+    /// Ends a recovery: the replica is cut to `length`, gets the new stamp and is finalized on disk.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn update(
+        self: &Arc<Self>,
+        block: BlockId,
+        stamp: GenerationStamp,
+        length: u64,
+    ) -> Result<(), StoreError> {
+        let handle = Arc::new(WriterHandle::new(None));
+        let (old, volume) = {
+            let mut replicas = self.replicas.lock();
+            let entry = replicas.get_mut(&block).ok_or(StoreError::NotFound(block))?;
+            replica::check_update(&entry.replica, stamp, length)
+                .map_err(|refusal| StoreError::Refused { block, refusal })?;
+            if entry.replica.is_finalized() {
+                return Ok(());
+            }
+            if entry.writer.is_some() {
+                return Err(StoreError::WriterStuck(block));
+            }
+            entry.writer = Some(Arc::clone(&handle));
+            (entry.replica, entry.volume)
+        };
+        let replica = Replica { stamp, ..old };
+        let begin = Begin::Resume { offset: length };
+        let writer = ReplicaWriter::begin(self, replica, volume, handle, begin, Some((old, volume)));
+        if writer.is_err()
+            && let Some(entry) = self.replicas.lock().get_mut(&block)
+        {
+            entry.writer = None;
+        }
+        let mut writer = writer?;
+        writer.cut(length)?;
+        writer.finalize()
+    }
+
+    /// Deletes a replica unless its stamp is newer than `stamp`. What is not there counts as deleted.
+    pub fn delete(&self, block: BlockId, stamp: GenerationStamp) {
+        if let Err(error) = self.stop_writer(block) {
+            tracing::warn!(%block, %error, "cannot delete now");
+            return;
+        }
+        let mut replicas = self.replicas.lock();
+        let newer =
+            replicas.get(&block).is_some_and(|e| e.replica.stamp > stamp || e.writer.is_some());
+        if newer {
+            return;
+        }
+        let removed = replicas.remove(&block);
+        drop(replicas);
+        if let Some(entry) = removed {
+            self.volumes[entry.volume].discard(&entry.replica);
+        }
+        self.changes.push(|pending| pending.deleted(block));
+    }
+
+    /// Notes that a replica fails its checksums or cannot be read.
+    pub fn report_bad(&self, replica: &Replica) {
+        tracing::warn!(block = %replica.block, stamp = %replica.stamp, "bad replica");
+        self.changes.push(|pending| pending.bad(replica));
+    }
+
+    /// Removes deleted files whose grace period is over.
+    pub fn empty_trash(&self) {
+        self.volumes.iter().for_each(Volume::empty_trash);
+    }
+
+    fn find(
+        &self,
+        block: BlockId,
+        fits: impl FnOnce(&Replica) -> bool,
+    ) -> Result<(Replica, Place), StoreError> {
+        let replicas = self.replicas.lock();
+        let entry = replicas
+            .get(&block)
+            .filter(|entry| fits(&entry.replica))
+            .ok_or(StoreError::NotFound(block))?;
+        Ok((entry.replica, self.volumes[entry.volume].place(&entry.replica)))
+    }
+
+    fn choose_volume(&self) -> Result<usize, StoreError> {
+        let start = self.next_volume.fetch_add(1, Ordering::Relaxed);
+        let count = self.volumes.len();
+        (0..count)
+            .map(|step| (start + step) % count)
+            .find(|index| self.volumes[*index].has_room())
+            .ok_or(StoreError::Full)
+    }
+
+    /// Wakes the writer of a block and waits until it has let go.
+    fn stop_writer(&self, block: BlockId) -> Result<(), StoreError> {
+        let writer = self.replicas.lock().get(&block).and_then(|entry| entry.writer.clone());
+        match writer {
+            Some(writer) if !writer.stop(WRITER_STOP_MAX) => Err(StoreError::WriterStuck(block)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what a write that could not begin left in the map.
+    fn forget_failed_write(&self, block: BlockId, stamp: GenerationStamp) {
+        let mut replicas = self.replicas.lock();
+        let failed = replicas.get(&block).is_some_and(|entry| {
+            entry.replica.stamp == stamp && entry.replica.state == State::Receiving
+        });
+        if failed {
+            replicas.remove(&block);
+        }
+    }
+
+    /// Sets the length that readers see.
+    fn set_length(&self, block: BlockId, length: u64) {
+        if let Some(entry) = self.replicas.lock().get_mut(&block) {
+            entry.replica.length = length;
+        }
+    }
+
+    /// Lets go of a replica in its new state.
+    fn release(&self, replica: Replica) {
+        if let Some(entry) = self.replicas.lock().get_mut(&replica.block) {
+            entry.replica = replica;
+            entry.writer = None;
+        }
+    }
+
+    /// Takes a volume out of service after a failed sync; its replicas are given up.
+    fn fence(&self, index: usize, cause: &std::io::Error) {
+        if !self.volumes[index].fence(cause) {
+            return;
+        }
+        let mut lost = Vec::new();
+        self.replicas.lock().retain(|block, entry| {
+            if entry.volume == index {
+                lost.push(*block);
+            }
+            entry.volume != index
+        });
+        self.changes.push(|pending| lost.iter().for_each(|block| pending.deleted(*block)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! What is found in a data directory at start.
+//!
+//! - a finalized pair whose lengths fit is a finalized replica (its bytes are verified by readers and the scanner);
+//! - a pair in `rbw/` is an unfinished replica as far as its bytes match their checksums;
+//! - a finalize that was cut between its two renames (meta moved, block not) is completed: both files were synced before;
+//! - of two replicas of a block the one with the newer stamp stays, a finalized one before an unfinished;
+//! - anything else is moved to quarantine and logged.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use protocol::{BlockId, GenerationStamp, meta};
+
+use super::volume::{FINALIZED, META_SUFFIX, Place, QUARANTINE, RBW, TRASH, Volume};
+use super::{Entry, verify};
+use crate::core::replica::{Replica, State};
+use crate::error::Error;
+
+/// Reads a volume into `replicas`.
+pub(super) fn scan(
+    volume: &Volume,
+    index: usize,
+    volumes: &[Volume],
+    replicas: &mut BTreeMap<BlockId, Entry>,
+) -> Result<(), Error> {
+    for path in files_in(&volume.path().join(TRASH))? {
+        volume.found_in_trash(path);
+    }
+    let rbw = volume.path().join(RBW);
+    for path in files_in(&rbw)? {
+        if let Some((block, stamp, false)) = parse_name(&path) {
+            complete_finalize(volume, &Place::new(&rbw, block, stamp), block, stamp)?;
+        }
+    }
+    let mut folders = files_in(&volume.path().join(FINALIZED))?;
+    folders.push(rbw.clone());
+    for folder in folders {
+        if !folder.is_dir() {
+            quarantine(volume, &folder)?;
+            continue;
+        }
+        for path in files_in(&folder)? {
+            let replica = match parse_name(&path) {
+                Some((block, stamp, false)) if folder == rbw => unfinished(&folder, block, stamp)?,
+                Some((block, stamp, false)) if volume.finalized_place(block, stamp).block == path => {
+                    finalized(&folder, block, stamp)?
+                }
+                Some((block, stamp, true)) if Place::new(&folder, block, stamp).block.is_file() => {
+                    continue;
+                }
+                _ => None,
+            };
+            match replica {
+                Some(replica) => add(Entry { replica, volume: index, writer: None }, volumes, replicas),
+                None => quarantine(volume, &path)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn add(entry: Entry, volumes: &[Volume], replicas: &mut BTreeMap<BlockId, Entry>) {
+    let block = entry.replica.block;
+    let rank = |entry: &Entry| (entry.replica.stamp, entry.replica.is_finalized());
+    let loser = match replicas.remove(&block) {
+        Some(other) if rank(&other) >= rank(&entry) => {
+            replicas.insert(block, other);
+            Some(entry)
+        }
+        other => {
+            replicas.insert(block, entry);
+            other
+        }
+    };
+    if let Some(loser) = loser {
+        tracing::warn!(%block, stamp = %loser.replica.stamp, "older replica of a block is deleted");
+        volumes[loser.volume].discard(&loser.replica);
+    }
+}
+
+/// Moves the block file after its meta file if a crash came between.
+fn complete_finalize(
+    volume: &Volume,
+    from: &Place,
+    block: BlockId,
+    stamp: GenerationStamp,
+) -> Result<(), Error> {
+    let to = volume.finalized_place(block, stamp);
+    if from.meta.is_file() || !to.meta.is_file() || to.block.is_file() {
+        return Ok(());
+    }
+    let io_error = |source| Error::Io { path: from.block.clone(), source };
+    fs::rename(&from.block, &to.block).map_err(io_error)?;
+    volume.finalized_folder(block).and_then(|folder| folder.sync_all()).map_err(io_error)
+}
+
+fn finalized(
+    folder: &Path,
+    block: BlockId,
+    stamp: GenerationStamp,
+) -> Result<Option<Replica>, Error> {
+    let place = Place::new(folder, block, stamp);
+    let io_error = |source| Error::Io { path: place.block.clone(), source };
+    let length = fs::metadata(&place.block).map_err(io_error)?.len();
+    match fs::metadata(&place.meta) {
+        Ok(metadata) if metadata.len() == meta::file_bytes(length) => {
+            Ok(Some(Replica { block, stamp, length, state: State::Finalized }))
+        }
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error(error)),
+    }
+}
+
+fn unfinished(
+    folder: &Path,
+    block: BlockId,
+    stamp: GenerationStamp,
+) -> Result<Option<Replica>, Error> {
+    let place = Place::new(folder, block, stamp);
+    let io_error = |source| Error::Io { path: place.block.clone(), source };
+    match place.open_for_reading() {
+        Ok((file, meta_file)) => {
+            let length = verify::good_length(block, &file, &meta_file).map_err(io_error)?;
+            Ok(Some(Replica { block, stamp, length, state: State::Unfinished }))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error(error)),
+    }
+}
+
+fn quarantine(volume: &Volume, path: &Path) -> Result<(), Error> {
+    tracing::warn!(file = %path.display(), "not a replica: moved to quarantine");
+    let name = path.file_name().unwrap_or_default();
+    let to = volume.path().join(QUARANTINE).join(name);
+    match fs::rename(path, to) {
+        // Its companion may have been moved with it.
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::Io { path: path.to_owned(), source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `blk_<block>_<stamp>`, and whether it is the meta file.
+fn parse_name(path: &Path) -> Option<(BlockId, GenerationStamp, bool)> {
+    let name = path.file_name()?.to_str()?;
+    let (name, is_meta) = match name.strip_suffix(META_SUFFIX) {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    let (block, stamp) = name.strip_prefix("blk_")?.split_once('_')?;
+    let number = |text: &str| {
+        let number: u64 = text.parse().ok()?;
+        (number.to_string() == text).then_some(number)
+    };
+    Some((BlockId(number(block)?), GenerationStamp(number(stamp)?), is_meta))
+}
+
+fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let io_error = |source| Error::Io { path: folder.to_owned(), source };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io_error)? {
+        paths.push(entry.map_err(io_error)?.path());
+    }
+    // The order of a directory is the file system's whim; ours is not.
+    paths.sort_unstable();
+    Ok(paths)
+}

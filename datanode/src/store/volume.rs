@@ -1,0 +1,380 @@
+//! One data directory: its layout, identity, lock, space and trash.
+//!
+//! ```text
+//! VERSION                              layout, cluster, DataNode, volume; replaced atomically
+//! lock                                 held while a DataNode uses the directory
+//! rbw/blk_<block>_<stamp>[.meta]       being written, or left by a writer that is gone
+//! finalized/<2 hex>/blk_…              complete; 256 consecutive blocks share a folder
+//! trash/blk_…                          deleted, removed after a grace period
+//! quarantine/…                         found at start and not understood; never touched again
+//! ```
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
+use sys::fs::LockFile;
+
+use crate::core::replica::Replica;
+use crate::error::Error;
+
+/// Version of the layout above.
+const LAYOUT: u32 = 1;
+const VERSION_FILE: &str = "VERSION";
+const LOCK_FILE: &str = "lock";
+pub(super) const RBW: &str = "rbw";
+pub(super) const FINALIZED: &str = "finalized";
+pub(super) const TRASH: &str = "trash";
+pub(super) const QUARANTINE: &str = "quarantine";
+pub(super) const META_SUFFIX: &str = ".meta";
+
+/// A data directory as configured.
+#[derive(Clone, Debug)]
+pub struct VolumeConfig {
+    /// The directory.
+    pub path: PathBuf,
+    /// Bytes to leave free for others.
+    pub reserved_bytes: u64,
+    /// How long deleted replicas are kept.
+    pub trash_grace: Duration,
+}
+
+/// Space, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// In all.
+    pub capacity: u64,
+    /// Used by blocks.
+    pub used: u64,
+    /// Free for blocks.
+    pub remaining: u64,
+}
+
+/// Whose data a directory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// The cluster; `None` before the first contact.
+    pub cluster: Option<ClusterId>,
+    /// The DataNode.
+    pub datanode: DatanodeId,
+}
+
+#[derive(Debug)]
+pub(super) struct Volume {
+    config: VolumeConfig,
+    identity: Mutex<Identity>,
+    fenced: AtomicBool,
+    folders: Mutex<HashMap<u8, Arc<File>>>,
+    trash: Mutex<VecDeque<(Instant, PathBuf)>>,
+    _lock: LockFile,
+}
+
+/// Where the two files of a replica are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub block: PathBuf,
+    pub meta: PathBuf,
+}
+
+impl Place {
+    pub(super) fn new(folder: &Path, block: BlockId, stamp: GenerationStamp) -> Self {
+        Place {
+            block: folder.join(format!("blk_{block}_{stamp}")),
+            meta: folder.join(format!("blk_{block}_{stamp}{META_SUFFIX}")),
+        }
+    }
+
+    /// Opens both files for reading.
+    pub(super) fn open_for_reading(&self) -> io::Result<(File, File)> {
+        Ok((File::open(&self.block)?, File::open(&self.meta)?))
+    }
+
+    /// Opens both files for writing what is there already.
+    pub(super) fn open_for_writing(&self) -> io::Result<(File, File)> {
+        let open = |path| OpenOptions::new().read(true).write(true).open(path);
+        Ok((open(&self.block)?, open(&self.meta)?))
+    }
+
+    /// Makes both files; they must not exist.
+    pub(super) fn create(&self) -> io::Result<(File, File)> {
+        let create = |path| {
+            OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+        };
+        Ok((create(&self.block)?, create(&self.meta)?))
+    }
+
+    /// Moves both files. The meta file goes first: a block file in its new place then always has one.
+    pub(super) fn rename(&self, to: &Place) -> io::Result<()> {
+        fs::rename(&self.meta, &to.meta)?;
+        fs::rename(&self.block, &to.block)
+    }
+}
+
+/// Opens all data directories of a DataNode.
+pub(super) fn open_all(configs: &[VolumeConfig]) -> Result<Vec<Volume>, Error> {
+    let fresh = Identity { cluster: None, datanode: DatanodeId(rand::random()) };
+    let mut identity: Option<Identity> = None;
+    let mut opened = Vec::with_capacity(configs.len());
+    for config in configs {
+        let (lock, found) = prepare(config)?;
+        if let (Some(known), Some(found)) = (identity, found)
+            && known != found
+        {
+            return Err(Error::Directory {
+                path: config.path.clone(),
+                reason: "it belongs to another cluster or DataNode than the directories before it"
+                    .to_owned(),
+            });
+        }
+        identity = identity.or(found);
+        opened.push((config, lock, found));
+    }
+    let identity = identity.unwrap_or(fresh);
+    let mut volumes = Vec::with_capacity(opened.len());
+    for (config, lock, found) in opened {
+        let volume = Volume {
+            config: config.clone(),
+            identity: Mutex::new(identity),
+            fenced: AtomicBool::new(false),
+            folders: Mutex::default(),
+            trash: Mutex::default(),
+            _lock: lock,
+        };
+        if found.is_none() {
+            volume.write_version(identity)?;
+        }
+        volumes.push(volume);
+    }
+    Ok(volumes)
+}
+
+fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error> {
+    let io_error = |source| Error::Io { path: config.path.clone(), source };
+    sys::fs::create_private_dir(&config.path).map_err(io_error)?;
+    let lock = LockFile::acquire(&config.path.join(LOCK_FILE))?;
+    for folder in [RBW, FINALIZED, TRASH, QUARANTINE] {
+        sys::fs::create_private_dir(&config.path.join(folder)).map_err(io_error)?;
+    }
+    let path = config.path.join(VERSION_FILE);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok((lock, Some(parse_version(&text, &path)?))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // Blocks without an identity would be claimed by whoever starts here.
+            let mut entries = fs::read_dir(config.path.join(FINALIZED)).map_err(io_error)?;
+            if entries.next().is_some() {
+                return Err(Error::Directory {
+                    path: config.path.clone(),
+                    reason: "it holds blocks but its VERSION file is missing".to_owned(),
+                });
+            }
+            Ok((lock, None))
+        }
+        Err(source) => Err(Error::Io { path, source }),
+    }
+}
+
+/// `crc <8 hex>` in the last line covers the lines before.
+fn format_version(identity: Identity) -> String {
+    let cluster = identity.cluster.map_or_else(|| "none".to_owned(), |id| id.to_string());
+    let body = format!("layout {LAYOUT}\ncluster {cluster}\ndatanode {}\n", identity.datanode);
+    format!("{body}crc {:08x}\n", crc32fast::hash(body.as_bytes()))
+}
+
+fn parse_version(text: &str, path: &Path) -> Result<Identity, Error> {
+    let fail = |reason: &str| Error::Directory { path: path.to_owned(), reason: reason.to_owned() };
+    let damaged = || fail("the VERSION file is damaged");
+    let (body, crc) = text.split_at(text.find("crc ").ok_or_else(damaged)?);
+    if crc.trim_end() != format!("crc {:08x}", crc32fast::hash(body.as_bytes())) {
+        return Err(damaged());
+    }
+    let field = |name: &str| {
+        body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).ok_or_else(damaged)
+    };
+    if field("layout")? != LAYOUT.to_string() {
+        return Err(fail("it was written by a version of Hanno that this one does not know"));
+    }
+    let cluster = match field("cluster")? {
+        "none" => None,
+        id => Some(id.parse().map_err(|_| damaged())?),
+    };
+    Ok(Identity { cluster, datanode: field("datanode")?.parse().map_err(|_| damaged())? })
+}
+
+impl Volume {
+    pub(super) fn identity(&self) -> Identity {
+        *self.identity.lock()
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.config.path
+    }
+
+    pub(super) fn adopt_cluster(&self, cluster: ClusterId) -> Result<(), Error> {
+        let identity = Identity { cluster: Some(cluster), ..self.identity() };
+        if identity != self.identity() {
+            self.write_version(identity)?;
+            *self.identity.lock() = identity;
+        }
+        Ok(())
+    }
+
+    fn write_version(&self, identity: Identity) -> Result<(), Error> {
+        let path = self.config.path.join(VERSION_FILE);
+        sys::fs::write_atomic(&path, format_version(identity).as_bytes(), 0o600)
+            .map_err(|source| Error::Io { path, source })
+    }
+
+    /// Where the files of a replica in this state are.
+    pub(super) fn place(&self, replica: &Replica) -> Place {
+        if replica.is_in_finalized() {
+            self.finalized_place(replica.block, replica.stamp)
+        } else {
+            self.rbw_place(replica.block, replica.stamp)
+        }
+    }
+
+    pub(super) fn rbw_place(&self, block: BlockId, stamp: GenerationStamp) -> Place {
+        Place::new(&self.config.path.join(RBW), block, stamp)
+    }
+
+    pub(super) fn finalized_place(&self, block: BlockId, stamp: GenerationStamp) -> Place {
+        let folder = format!("{FINALIZED}/{:02x}", folder_of(block));
+        Place::new(&self.config.path.join(folder), block, stamp)
+    }
+
+    /// The folder of finalized replicas that a block belongs to, made durably if it is not there; kept open to sync it.
+    pub(super) fn finalized_folder(&self, block: BlockId) -> io::Result<Arc<File>> {
+        let number = folder_of(block);
+        let mut folders = self.folders.lock();
+        if let Some(folder) = folders.get(&number) {
+            return Ok(Arc::clone(folder));
+        }
+        let path = self.config.path.join(format!("{FINALIZED}/{number:02x}"));
+        sys::fs::create_private_dir(&path)?;
+        let folder = Arc::new(File::open(&path)?);
+        folders.insert(number, Arc::clone(&folder));
+        Ok(folder)
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        match sys::fs::space(&self.config.path) {
+            Ok(space) => Usage {
+                capacity: space.capacity,
+                used: 0,
+                remaining: space.available.saturating_sub(self.config.reserved_bytes),
+            },
+            Err(error) => {
+                tracing::warn!(volume = %self.config.path.display(), %error, "cannot tell free space");
+                Usage::default()
+            }
+        }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        !self.is_fenced() && self.usage().remaining > 0
+    }
+
+    pub(super) fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::Acquire)
+    }
+
+    /// Takes the volume out of service; true the first time.
+    pub(super) fn fence(&self, cause: &io::Error) -> bool {
+        let first = !self.fenced.swap(true, Ordering::AcqRel);
+        if first {
+            let volume = self.config.path.display();
+            tracing::error!(%volume, error = %cause, "sync failed: data directory is out of service");
+        }
+        first
+    }
+
+    /// Moves the files of a replica to the trash. Not synced: after a crash the NameNode orders the deletion again.
+    pub(super) fn discard(&self, replica: &Replica) {
+        let from = self.place(replica);
+        let to = Place::new(&self.config.path.join(TRASH), replica.block, replica.stamp);
+        for (from, to) in [(from.block, to.block), (from.meta, to.meta)] {
+            match fs::rename(&from, &to) {
+                Ok(()) => self.trash.lock().push_back((Instant::now(), to)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => tracing::warn!(file = %from.display(), %error, "cannot delete"),
+            }
+        }
+    }
+
+    /// Notes a file found in the trash at start.
+    pub(super) fn found_in_trash(&self, path: PathBuf) {
+        self.trash.lock().push_back((Instant::now(), path));
+    }
+
+    pub(super) fn empty_trash(&self) {
+        loop {
+            let due = {
+                let mut trash = self.trash.lock();
+                let due = trash.front().is_some_and(|(at, _)| at.elapsed() >= self.config.trash_grace);
+                if due { trash.pop_front() } else { None }
+            };
+            let Some((_, path)) = due else { return };
+            match fs::remove_file(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => tracing::warn!(file = %path.display(), %error, "cannot remove"),
+            }
+        }
+    }
+}
+
+fn folder_of(block: BlockId) -> u8 {
+    block.0.to_le_bytes()[1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_golden_text_and_damage() {
+        let identity = Identity { cluster: Some(ClusterId([1; 16])), datanode: DatanodeId([2; 16]) };
+        let text = format_version(identity);
+        let body = "layout 1\ncluster 01010101010101010101010101010101\n\
+                    datanode 02020202020202020202020202020202\n";
+        assert_eq!(text, format!("{body}crc {:08x}\n", crc32fast::hash(body.as_bytes())));
+        let path = Path::new("VERSION");
+        assert_eq!(parse_version(&text, path).unwrap(), identity);
+        for end in 0..text.len() - 1 {
+            assert!(parse_version(&text[..end], path).is_err(), "cut at {end}");
+        }
+        for at in 0..text.len() - 1 {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            let bad = String::from_utf8(bytes).unwrap();
+            assert!(parse_version(&bad, path).is_err(), "flipped at {at}");
+        }
+        let fresh = Identity { cluster: None, ..identity };
+        assert_eq!(parse_version(&format_version(fresh), path).unwrap(), fresh);
+    }
+
+    #[test]
+    fn directories_of_different_owners_are_refused_and_locked() {
+        let root = tempfile::tempdir().unwrap();
+        let config = |name: &str| VolumeConfig {
+            path: root.path().join(name),
+            reserved_bytes: 0,
+            trash_grace: Duration::ZERO,
+        };
+        let first = open_all(&[config("a")]).unwrap();
+        assert!(matches!(open_all(&[config("a")]), Err(Error::Lock(_))));
+        drop(open_all(&[config("b")]).unwrap());
+        let id = first[0].identity();
+        drop(first);
+        assert!(matches!(open_all(&[config("a"), config("b")]), Err(Error::Directory { .. })));
+        let grown = open_all(&[config("a"), config("c")]).unwrap();
+        assert!(grown.iter().all(|volume| volume.identity() == id));
+    }
+}

@@ -1,0 +1,338 @@
+//! Writing one replica: packets to its files, syncs in the background while it grows, the order of a finalize.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use client::dfs::transfer::{Packet, Stream};
+use parking_lot::{Condvar, Mutex};
+use protocol::checksum::{self, CHUNK_BYTES};
+use protocol::meta;
+
+use super::Store;
+use super::verify;
+use super::volume::Place;
+use crate::core::replica::{Begin, Replica, State};
+use crate::error::StoreError;
+
+/// Threads for syncs that nobody waits for.
+const SYNC_THREADS: usize = 2;
+/// Such syncs that may wait; beyond it the writer syncs itself, which slows it down to what the disk takes.
+const SYNC_QUEUE_MAX: usize = 64;
+
+/// How a request stops the writer that has a replica.
+#[derive(Debug)]
+pub(super) struct WriterHandle {
+    stream: Option<Arc<Stream>>,
+    stopped: AtomicBool,
+    done: Mutex<bool>,
+    signal: Condvar,
+}
+
+impl WriterHandle {
+    pub(super) fn new(stream: Option<Arc<Stream>>) -> Self {
+        WriterHandle {
+            stream,
+            stopped: AtomicBool::new(false),
+            done: Mutex::new(false),
+            signal: Condvar::new(),
+        }
+    }
+
+    /// Wakes the writer and waits for its end; false if it has not ended in time.
+    pub(super) fn stop(&self, timeout: Duration) -> bool {
+        self.stopped.store(true, Ordering::Release);
+        if let Some(stream) = &self.stream {
+            stream.shutdown();
+        }
+        let deadline = Instant::now() + timeout;
+        let mut done = self.done.lock();
+        while !*done {
+            if self.signal.wait_until(&mut done, deadline).timed_out() {
+                return *done;
+            }
+        }
+        true
+    }
+
+    fn finish(&self) {
+        *self.done.lock() = true;
+        self.signal.notify_all();
+    }
+}
+
+/// Threads that sync files while their writer goes on.
+#[derive(Debug)]
+pub struct SyncThreads {
+    queue: SyncSender<Job>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+impl SyncThreads {
+    pub(super) fn new() -> Self {
+        let (queue, jobs) = sync_channel::<Job>(SYNC_QUEUE_MAX);
+        let jobs = Arc::new(Mutex::new(jobs));
+        for number in 0..SYNC_THREADS {
+            let jobs: Arc<Mutex<mpsc::Receiver<Job>>> = Arc::clone(&jobs);
+            let run = move || {
+                loop {
+                    let job = jobs.lock().recv();
+                    match job {
+                        Ok(job) => job(),
+                        Err(mpsc::RecvError) => return,
+                    }
+                }
+            };
+            std::thread::Builder::new()
+                .name(format!("sync-{number}"))
+                .spawn(run)
+                .expect("the system can start a thread at the start of the daemon");
+        }
+        SyncThreads { queue }
+    }
+
+    /// Runs `job` on a thread, or here if too many wait.
+    fn run(&self, job: Job) {
+        match self.queue.try_send(job) {
+            Ok(()) => {}
+            Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => job(),
+        }
+    }
+}
+
+/// The one writer of a replica. Dropped before [`ReplicaWriter::finalize`], it leaves an unfinished replica.
+#[derive(Debug)]
+pub struct ReplicaWriter {
+    store: Arc<Store>,
+    replica: Replica,
+    volume: usize,
+    handle: Arc<WriterHandle>,
+    block: Arc<File>,
+    meta: Arc<File>,
+    place: Place,
+    meta_begun: bool,
+    unsynced_bytes: u64,
+    background: Arc<Background>,
+    sync_ahead: bool,
+}
+
+#[derive(Debug, Default)]
+struct Background {
+    running: AtomicBool,
+    failed: AtomicBool,
+}
+
+impl ReplicaWriter {
+    /// Opens or makes the files. `old` is the replica that was there and its volume.
+    pub(super) fn begin(
+        store: &Arc<Store>,
+        replica: Replica,
+        volume: usize,
+        handle: Arc<WriterHandle>,
+        begin: Begin,
+        old: Option<(Replica, usize)>,
+    ) -> Result<Self, StoreError> {
+        let place = store.volumes[volume].rbw_place(replica.block, replica.stamp);
+        let open = || -> io::Result<(File, File)> {
+            match (begin, old) {
+                (Begin::Resume { .. }, Some((old, _))) => {
+                    let from = store.volumes[volume].place(&old);
+                    if from != place {
+                        from.rename(&place)?;
+                    }
+                    place.open_for_writing()
+                }
+                (_, old) => {
+                    if let Some((old, volume)) = old {
+                        store.volumes[volume].discard(&old);
+                    }
+                    place.create()
+                }
+            }
+        };
+        let opened = open();
+        if opened.is_err() {
+            handle.finish();
+        }
+        let (block, meta) = opened.map_err(|error| StoreError::io(replica.block, error))?;
+        let mut writer = ReplicaWriter {
+            store: Arc::clone(store),
+            replica: Replica { state: State::Receiving, ..replica },
+            volume,
+            handle,
+            block: Arc::new(block),
+            meta: Arc::new(meta),
+            place,
+            meta_begun: matches!(begin, Begin::Resume { .. }),
+            unsynced_bytes: 0,
+            background: Arc::default(),
+            sync_ahead: false,
+        };
+        if let (Begin::Resume { offset }, Some((old, _))) = (begin, old)
+            && !old.is_in_finalized()
+        {
+            writer.cut(offset)?;
+        }
+        Ok(writer)
+    }
+
+    /// Bytes so far.
+    pub fn length(&self) -> u64 {
+        self.replica.length
+    }
+
+    /// Starts syncs in the background while the replica grows, so that the last one is short.
+    pub fn sync_ahead(&mut self) {
+        self.sync_ahead = true;
+    }
+
+    /// Writes a packet whose data was verified.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the replica keeps what it had.
+    pub fn write(&mut self, packet: &Packet) -> Result<(), StoreError> {
+        let block = self.replica.block;
+        let header = packet.header;
+        if header.offset > self.replica.length {
+            let length = self.replica.length;
+            return Err(StoreError::Gap { block, offset: header.offset, length });
+        }
+        self.write_files(packet).map_err(|error| StoreError::io(block, error))?;
+        if header.end() > self.replica.length {
+            self.replica.length = header.end();
+            self.store.set_length(block, header.end());
+        }
+        self.unsynced_bytes += u64::from(header.data_bytes);
+        if self.sync_ahead && self.unsynced_bytes >= self.store.sync_interval_bytes {
+            self.sync_in_background();
+        }
+        Ok(())
+    }
+
+    fn write_files(&mut self, packet: &Packet) -> io::Result<()> {
+        self.block.write_all_at(packet.data(), packet.header.offset)?;
+        if self.meta_begun {
+            return self.meta.write_all_at(packet.crcs(), meta::crc_position(packet.header.offset));
+        }
+        let mut bytes = Vec::with_capacity(meta::HEADER_BYTES + packet.crcs().len());
+        bytes.extend_from_slice(&meta::header());
+        bytes.extend_from_slice(packet.crcs());
+        self.meta.write_all_at(&bytes, 0)?;
+        self.meta_begun = true;
+        Ok(())
+    }
+
+    /// Cuts the replica to `length`; the checksum of a chunk that is cut is made anew after its old one was checked.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub(super) fn cut(&mut self, length: u64) -> Result<(), StoreError> {
+        let id = self.replica.block;
+        let io_error = |error| StoreError::io(id, error);
+        let chunk_start = length - length % CHUNK_BYTES as u64;
+        if length < self.replica.length && chunk_start < length {
+            let chunk_end = self.replica.length.min(chunk_start + CHUNK_BYTES as u64);
+            verify::verify_range(id, &self.block, &self.meta, chunk_start, chunk_end, |_| ())?;
+            let mut chunk = vec![0; (length - chunk_start) as usize];
+            self.block.read_exact_at(&mut chunk, chunk_start).map_err(io_error)?;
+            let mut crc = Vec::new();
+            checksum::append_crcs(&chunk, &mut crc);
+            self.meta.write_all_at(&crc, meta::crc_position(chunk_start)).map_err(io_error)?;
+        }
+        self.block.set_len(length).map_err(io_error)?;
+        self.meta.set_len(meta::file_bytes(length)).map_err(io_error)?;
+        self.replica.length = length;
+        self.store.set_length(id, length);
+        Ok(())
+    }
+
+    /// Syncs everything so far.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]; the volume is then out of service.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        let result = if self.background.failed.load(Ordering::Acquire) {
+            Err(io::Error::other("an earlier sync of this replica failed"))
+        } else {
+            self.block.sync_data().and_then(|()| self.meta.sync_data())
+        };
+        self.unsynced_bytes = 0;
+        result.map_err(|error| self.sync_failed(error))
+    }
+
+    /// Completes the replica: sync both files, move them, sync the folder, tell.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn finalize(mut self) -> Result<(), StoreError> {
+        let id = self.replica.block;
+        if !self.meta_begun {
+            self.meta
+                .write_all_at(&meta::header(), 0)
+                .map_err(|error| StoreError::io(id, error))?;
+            self.meta_begun = true;
+        }
+        self.sync()?;
+        let volume = &self.store.volumes[self.volume];
+        let to = volume.finalized_place(id, self.replica.stamp);
+        let moved =
+            volume.finalized_folder(id).and_then(|folder| self.place.rename(&to).map(|()| folder));
+        let folder = moved.map_err(|error| StoreError::io(id, error))?;
+        self.place = to;
+        if let Err(error) = folder.sync_all() {
+            return Err(self.sync_failed(error));
+        }
+        self.replica.state = State::Finalized;
+        let replica = self.replica;
+        self.store.release(replica);
+        self.store.changes.push(|pending| pending.received(&replica));
+        Ok(())
+    }
+
+    /// Completes the replica on another thread: what was acknowledged before does not wait for this disk.
+    pub fn finalize_behind(self) {
+        let store = Arc::clone(&self.store);
+        store.syncs.run(Box::new(move || {
+            let block = self.replica.block;
+            if let Err(error) = self.finalize() {
+                tracing::warn!(%block, error = %client::error::chain(&error), "cannot finalize a replica");
+            }
+        }));
+    }
+
+    fn sync_in_background(&mut self) {
+        if self.background.running.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.unsynced_bytes = 0;
+        let (file, background) = (Arc::clone(&self.block), Arc::clone(&self.background));
+        self.store.syncs.run(Box::new(move || {
+            if let Err(error) = file.sync_data() {
+                tracing::error!(%error, "sync failed while a replica was written");
+                background.failed.store(true, Ordering::Release);
+            }
+            background.running.store(false, Ordering::Release);
+        }));
+    }
+
+    fn sync_failed(&self, error: io::Error) -> StoreError {
+        self.store.fence(self.volume, &error);
+        StoreError::Io { block: self.replica.block, source: error }
+    }
+}
+
+impl Drop for ReplicaWriter {
+    fn drop(&mut self) {
+        if self.replica.state == State::Receiving {
+            // An empty replica has nothing that anyone could miss.
+            self.replica.state = State::Unfinished;
+            self.store.release(self.replica);
+        }
+        self.handle.finish();
+    }
+}

@@ -1,0 +1,110 @@
+//! Serving replicas: packets with checksums for any reader, descriptors for readers on this machine.
+
+use std::os::unix::fs::FileExt;
+
+use client::dfs::transfer::{Connection, Packet};
+use protocol::checksum::CHUNK_BYTES;
+use protocol::frame;
+use protocol::token::AccessMode;
+use protocol::transfer::{Answer, PACKET_DATA_BYTES, PacketHeader, Read, Reply};
+use protocol::{BlockId, GenerationStamp, meta};
+
+use super::{After, Service};
+use crate::error::{OperationError, StoreError};
+use crate::store::OpenReplica;
+
+impl Service {
+    pub(super) fn read(
+        &self,
+        connection: &mut Connection,
+        read: &Read,
+    ) -> Result<After, OperationError> {
+        self.check(&read.token, read.block, read.stamp, AccessMode::Read)?;
+        let replica = self.store.open_replica(read.block, read.stamp)?;
+        self.check_meta(&replica)?;
+        let length = replica.replica.length;
+        let wanted_end = read.offset.saturating_add(read.length).min(length);
+        let end = wanted_end.next_multiple_of(CHUNK_BYTES as u64).min(length);
+        let mut at = read.offset.min(length) / CHUNK_BYTES as u64 * CHUNK_BYTES as u64;
+        let answer: Answer = Ok(Reply::Reading { length });
+        let mut before = frame::encode(&answer);
+        let mut packet = self.packets.take();
+        let mut sequence = 0;
+        loop {
+            let data_bytes = end.saturating_sub(at).min(PACKET_DATA_BYTES as u64);
+            let last = at + data_bytes >= end;
+            packet.reset(PacketHeader {
+                data_bytes: data_bytes as u32,
+                sequence,
+                offset: at,
+                last,
+                sync: false,
+            });
+            if let Err(error) = fill(&replica, &mut packet) {
+                self.note_bad(&replica, &error);
+                // Within a stream there is no room for an answer: the reader sees it end.
+                return if sequence == 0 { Err(error.into()) } else { Ok(After::Close) };
+            }
+            connection.send_packet(&before, &packet)?;
+            if last {
+                return Ok(After::Keep);
+            }
+            before.clear();
+            at += data_bytes;
+            sequence += 1;
+        }
+    }
+
+    pub(super) fn pass_descriptors(
+        &self,
+        connection: &mut Connection,
+        block: BlockId,
+        stamp: GenerationStamp,
+    ) -> Result<After, OperationError> {
+        let opened = self.store.open_replica(block, stamp).map_err(OperationError::from);
+        let usable = opened.and_then(|replica| {
+            if !replica.replica.is_finalized() {
+                return Err(OperationError::Invalid("only finalized replicas may be mapped"));
+            }
+            self.check_meta(&replica)?;
+            Ok(replica)
+        });
+        let stream = std::sync::Arc::clone(connection.stream());
+        let (replica, socket) = match (usable, stream.unix()) {
+            (Ok(replica), Some(socket)) => (replica, socket),
+            (Err(error), _) => return self.answer(connection, Err(error)),
+            (Ok(_), None) => {
+                let error = OperationError::Invalid("descriptors need a Unix socket");
+                return self.answer(connection, Err(error));
+            }
+        };
+        connection.send_answer(&Ok(Reply::Descriptors { length: replica.replica.length }))?;
+        sys::descriptor::send_files(socket, &[&replica.block, &replica.meta])
+            .map_err(client::dfs::transfer::TransferFailure::from)?;
+        Ok(After::Keep)
+    }
+
+    fn check_meta(&self, replica: &OpenReplica) -> Result<(), OperationError> {
+        let id = replica.replica.block;
+        let checked = crate::store::check_meta_header(id, &replica.meta);
+        checked.inspect_err(|error| self.note_bad(replica, error)).map_err(OperationError::from)
+    }
+
+    /// Reports a replica that its disk does not give back whole.
+    pub(super) fn note_bad(&self, replica: &OpenReplica, error: &StoreError) {
+        if error.is_bad_replica() && replica.replica.is_finalized() {
+            tracing::warn!(error = %client::error::chain(error), "cannot read a replica");
+            self.store.report_bad(&replica.replica);
+        }
+    }
+}
+
+/// Reads what the packet's header announces from the files; nothing is verified.
+pub(super) fn fill(replica: &OpenReplica, packet: &mut Packet) -> Result<(), StoreError> {
+    let offset = packet.header.offset;
+    let read = replica
+        .block
+        .read_exact_at(packet.data_mut(), offset)
+        .and_then(|()| replica.meta.read_exact_at(packet.crcs_mut(), meta::crc_position(offset)));
+    read.map_err(|source| StoreError::Io { block: replica.replica.block, source })
+}

@@ -1,0 +1,171 @@
+//! Sending replicas to other DataNodes: whole ones on the NameNode's orders, prefixes to new members of a pipeline. What is
+//! sent was verified here, so corruption does not spread.
+
+use std::sync::Arc;
+
+use client::dfs::transfer::{Connection, Packet, TransferFailure};
+use protocol::checksum::CHUNK_BYTES;
+use protocol::frame;
+use protocol::namenode::DatanodeInfo;
+use protocol::token::BlockToken;
+use protocol::transfer::{
+    Operation, PACKET_DATA_BYTES, PacketHeader, Reply, Status, Write,
+};
+use protocol::{BlockId, ClientId, ErrorKind, GenerationStamp};
+
+use super::{Service, read};
+use crate::error::{OperationError, StoreError};
+use crate::store::OpenReplica;
+
+/// Packets sent ahead of their acks.
+const WINDOW: u32 = 4;
+
+/// The first bytes of a replica, to be copied under a new stamp.
+pub(super) struct Prefix {
+    pub block: BlockId,
+    pub prior: GenerationStamp,
+    pub stamp: GenerationStamp,
+    pub length: u64,
+}
+
+/// Copies a finalized replica to `targets` through a pipeline; all of them sync it. Blocks.
+///
+/// # Errors
+/// [`OperationError`]; a replica that turns out to be bad has been reported.
+pub fn replicate(
+    service: &Arc<Service>,
+    block: BlockId,
+    stamp: GenerationStamp,
+    targets: &[DatanodeInfo],
+    token: BlockToken,
+) -> Result<(), OperationError> {
+    let replica = service.store.open_replica(block, stamp)?;
+    if !replica.replica.is_finalized() {
+        return Err(OperationError::Invalid("only finalized replicas are copied"));
+    }
+    let [first, rest @ ..] = targets else { return Ok(()) };
+    let write = Write {
+        block,
+        stamp,
+        token,
+        client: ClientId::default(),
+        resume: None,
+        prefix_only: false,
+        pipeline: rest.to_vec(),
+        durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
+    };
+    match service.send(&replica, first, write, replica.replica.length) {
+        Err(OperationError::Transfer(TransferFailure::Remote(refusal)))
+            if refusal.kind == ErrorKind::AlreadyExists =>
+        {
+            Ok(())
+        }
+        sent => sent,
+    }
+}
+
+impl Service {
+    pub(super) fn send_prefix(
+        &self,
+        prefix: &Prefix,
+        target: &DatanodeInfo,
+        token: BlockToken,
+    ) -> Result<(), OperationError> {
+        let &Prefix { block, prior, stamp, length } = prefix;
+        let replica = self.store.open_stopped(block, [prior, stamp])?;
+        if replica.replica.length < length {
+            return Err(OperationError::Invalid("the replica is shorter than the prefix wanted"));
+        }
+        let write = Write {
+            block,
+            stamp,
+            token,
+            client: ClientId::default(),
+            resume: None,
+            prefix_only: true,
+            pipeline: Vec::new(),
+            durable: 0,
+        };
+        self.send(&replica, target, write, length)
+    }
+
+    /// Sends the first `length` bytes and waits until everyone has them.
+    fn send(
+        &self,
+        replica: &OpenReplica,
+        target: &DatanodeInfo,
+        write: Write,
+        length: u64,
+    ) -> Result<(), OperationError> {
+        let mut connection = self.peers.take(target)?;
+        let mut before = frame::encode(&Operation::Write(write));
+        let mut packet = self.packets.take();
+        let (mut sequence, mut acked, mut at) = (0, 0, 0);
+        loop {
+            let data_bytes = (length - at).min(PACKET_DATA_BYTES as u64);
+            let last = at + data_bytes == length;
+            let header = PacketHeader {
+                data_bytes: data_bytes as u32,
+                sequence,
+                offset: at,
+                last,
+                sync: false,
+            };
+            self.fill_verified(replica, &mut packet, header)?;
+            let sent = connection.send_packet(&before, &packet);
+            before.clear();
+            sequence += 1;
+            while sent.is_err() || sequence - acked >= WINDOW || (last && acked < sequence) {
+                read_ack(&mut connection, acked)?;
+                acked += 1;
+            }
+            if last {
+                self.peers.give_back(target, connection);
+                return Ok(());
+            }
+            at += data_bytes;
+        }
+    }
+
+    /// Reads the packet that `header` describes, comparing whole chunks of the replica; a chunk that is cut gets a new checksum.
+    fn fill_verified(
+        &self,
+        replica: &OpenReplica,
+        packet: &mut Packet,
+        header: PacketHeader,
+    ) -> Result<(), StoreError> {
+        let id = replica.replica.block;
+        let whole_end =
+            header.end().next_multiple_of(CHUNK_BYTES as u64).min(replica.replica.length);
+        let whole = PacketHeader { data_bytes: (whole_end - header.offset) as u32, ..header };
+        packet.reset(whole);
+        let filled = read::fill(replica, packet).and_then(|()| {
+            packet.verify().map_err(|error| StoreError::Corrupt {
+                block: id,
+                offset: header.offset + error.offset,
+            })
+        });
+        filled.inspect_err(|error| self.note_bad(replica, error))?;
+        if whole.data_bytes != header.data_bytes {
+            packet.header = header;
+            packet.seal();
+        }
+        Ok(())
+    }
+}
+
+fn read_ack(connection: &mut Connection, expected: u32) -> Result<(), TransferFailure> {
+    if expected == 0 {
+        match connection.read_answer()? {
+            Reply::Writing => {}
+            _ => return Err(TransferFailure::Unexpected),
+        }
+    }
+    let ack = connection.read_ack()?;
+    if ack.sequence == expected && ack.failure().is_none() {
+        return Ok(());
+    }
+    let (at, status) = ack.failure().unwrap_or((0, Status::Failed));
+    let message = format!("member {at} of the pipeline could not write: {status:?}");
+    Err(TransferFailure::Remote(protocol::RemoteError::new(ErrorKind::Storage, message)))
+}
