@@ -148,7 +148,7 @@ impl RunWriter {
     }
 }
 
-/// Bytes gathered before a write call (256 KiB: large calls write twice as fast as small ones).
+/// Bytes gathered before a write call (256 KiB: a call's cost is then lost in that of the copy).
 const WRITE_BYTES: usize = 256 << 10;
 
 /// Decides what is written for a sorted stream of records: all of them, or one per key.
