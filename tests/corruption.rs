@@ -1,0 +1,70 @@
+//! Damaged replicas: readers never get wrong bytes, and the cluster heals.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use crate::support::{Cluster, Options, data};
+
+const LEN: usize = 3_000_000;
+
+fn cluster_with_a_file() -> (Cluster, Vec<u8>) {
+    let cluster = Cluster::start(Options::tight());
+    let local = tempfile::tempdir().unwrap();
+    let source = local.path().join("x");
+    let content = data::bytes(42, LEN);
+    fs::write(&source, &content).unwrap();
+    cluster.dfs(&["-put", source.to_str().unwrap(), "/x"]).ok();
+    cluster.wait_until("three replicas are there", 20, |cluster| cluster.replicas().len() == 3);
+    (cluster, content)
+}
+
+fn flip_a_bit(file: &Path, offset: u64) {
+    let file = OpenOptions::new().read(true).write(true).open(file).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
+}
+
+#[test]
+fn a_flipped_bit_in_one_replica_is_read_around_and_healed() {
+    for offset in [0, LEN as u64 / 2, LEN as u64 - 1] {
+        let (cluster, content) = cluster_with_a_file();
+        // All but one replica in turn would be too slow; damaging two of three makes sure a bad one is met.
+        let damaged = cluster.replicas();
+        for (_, path) in &damaged[..2] {
+            flip_a_bit(path, offset);
+        }
+        for _ in 0..3 {
+            assert!(cluster.dfs(&["-cat", "/x"]).ok().stdout == content);
+        }
+        let inodes: Vec<u64> = damaged[..2].iter().map(|(_, path)| fs::metadata(path).unwrap().ino()).collect();
+        cluster.wait_until("the damaged replicas that were read are replaced", 60, |cluster| {
+            let good = |path: &Path| fs::read(path).is_ok_and(|bytes| bytes == content);
+            let _ = cluster.dfs(&["-cat", "/x"]);
+            cluster.replicas().iter().filter(|(_, path)| good(path)).count() >= 2 && inodes.len() == 2
+        });
+    }
+}
+
+#[test]
+fn when_all_replicas_are_corrupt_the_error_names_the_block_and_no_wrong_byte_comes_out() {
+    let (cluster, content) = cluster_with_a_file();
+    for (_, path) in cluster.replicas() {
+        flip_a_bit(&path, 2_000_000);
+    }
+    let outcome = cluster.dfs(&["-cat", "/x"]);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("blk_") && outcome.stderr.contains("/x"), "{}", outcome.stderr);
+    assert!(outcome.stdout.len() < content.len() && content.starts_with(&outcome.stdout));
+    assert_eq!(cluster.replicas().len(), 3, "nothing may be deleted");
+}
+
+#[test]
+fn replicas_corrupt_in_different_places_still_make_the_whole_file() {
+    let (cluster, content) = cluster_with_a_file();
+    for ((_, path), offset) in cluster.replicas().iter().zip([100_000, 1_500_000, 2_900_000]) {
+        flip_a_bit(path, offset);
+    }
+    assert!(cluster.dfs(&["-cat", "/x"]).ok().stdout == content);
+}

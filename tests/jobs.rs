@@ -1,0 +1,133 @@
+//! Jobs through the cluster: results against independent computations, faults in user code, the job commands.
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::cluster::{example_binary, fresh_directory, hanno_binary};
+use crate::support::{Cluster, Options, Outcome, data};
+
+fn cluster_with_text(len: usize) -> (Cluster, Vec<u8>) {
+    let cluster = Cluster::start(Options::tight());
+    let local = tempfile::tempdir().unwrap();
+    let text = data::text(11, len);
+    let input = local.path().join("text");
+    fs::write(&input, &text).unwrap();
+    cluster.dfs(&["-D", "dfs.blocksize=1048576", "-put", input.to_str().unwrap(), "/text"]).ok();
+    (cluster, text)
+}
+
+fn output_of(cluster: &Cluster, directory: &str) -> Vec<u8> {
+    cluster.dfs(&["-cat", &format!("{directory}/part-*")]).ok().stdout
+}
+
+#[test]
+fn wordcount_equals_an_independent_program() {
+    let (cluster, text) = cluster_with_text(5_000_000);
+    let expected = data::word_count(&text);
+    for reducers in ["1", "3"] {
+        let output = format!("/out-{reducers}");
+        let outcome = cluster.example("wordcount", &["--reducers", reducers, "/text", &output]).ok();
+        assert!(outcome.stderr.contains("completed"), "{}", outcome.stderr);
+        assert!(data::sorted_lines(&output_of(&cluster, &output)) == expected, "{reducers} reducers");
+        cluster.dfs(&["-test", "-z", &format!("{output}/_SUCCESS")]).ok();
+    }
+    let again = cluster.example("wordcount", &["/text", "/out-1"]);
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.contains("Output directory /out-1 already exists"), "{}", again.stderr);
+    let missing = cluster.example("wordcount", &["/nothing", "/out-x"]);
+    assert!(missing.code == 1 && missing.stderr.contains("/nothing"), "{}", missing.stderr);
+    assert_eq!(cluster.dfs(&["-test", "-e", "/out-x"]).code, 1);
+}
+
+#[test]
+fn local_and_cluster_runs_give_the_same_bytes() {
+    let (cluster, text) = cluster_with_text(2_000_000);
+    cluster.example("wordcount", &["--reducers", "2", "/text", "/out"]).ok();
+    let directory = tempfile::tempdir().unwrap();
+    let (input, output) = (directory.path().join("text"), directory.path().join("out"));
+    fs::write(&input, &text).unwrap();
+    let args = ["--local", "--reducers", "2", input.to_str().unwrap(), output.to_str().unwrap()];
+    Outcome::of(plain(&example_binary("wordcount"), &args)).ok();
+    for part in ["part-r-00000", "part-r-00001"] {
+        let cluster_bytes = cluster.dfs(&["-cat", &format!("/out/{part}")]).ok().stdout;
+        assert!(fs::read(output.join(part)).unwrap() == cluster_bytes, "{part}");
+    }
+}
+
+#[test]
+fn grep_counts_matches_and_sorts_by_frequency() {
+    let (cluster, text) = cluster_with_text(2_000_000);
+    cluster.example("grep", &["/text", "/found", "w[0-9a]{1,2}é"]).ok();
+    let pattern = regex::bytes::Regex::new("w[0-9a]{1,2}é").unwrap();
+    let mut counts = std::collections::BTreeMap::new();
+    for line in text.split(|byte| *byte == b'\n') {
+        for found in pattern.find_iter(line) {
+            *counts.entry(found.as_bytes().to_vec()).or_insert(0u64) += 1;
+        }
+    }
+    let output = output_of(&cluster, "/found");
+    let lines: Vec<(u64, &[u8])> = output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(parse_count).collect();
+    assert!(lines.windows(2).all(|pair| pair[0].0 >= pair[1].0), "not sorted by frequency");
+    let found: std::collections::BTreeMap<Vec<u8>, u64> = lines.iter().map(|(count, word)| (word.to_vec(), *count)).collect();
+    assert_eq!(found, counts);
+}
+
+fn parse_count(line: &[u8]) -> (u64, &[u8]) {
+    let tab = line.iter().position(|byte| *byte == b'\t').expect("count<TAB>match");
+    (String::from_utf8_lossy(&line[..tab]).parse().expect("a count"), &line[tab + 1..])
+}
+
+#[test]
+fn a_mapper_that_panics_fails_the_job_after_four_attempts_and_says_where() {
+    let cluster = Cluster::start(Options::tight());
+    let local = tempfile::tempdir().unwrap();
+    let input = local.path().join("in");
+    fs::write(&input, "good\nfine\npoison here\nmore\n").unwrap();
+    cluster.dfs(&["-put", input.to_str().unwrap(), "/in"]).ok();
+    let outcome = cluster.example("poison", &["/in", "/out"]);
+    assert_eq!(outcome.code, 1);
+    for part in ["/in", "10", "this line is poison"] {
+        assert!(outcome.stderr.contains(part), "`{part}` is not in: {}", outcome.stderr);
+    }
+    assert_eq!(cluster.dfs(&["-test", "-e", "/out"]).code, 1, "an output directory is left");
+    let list = cluster.hanno(&["job", "-list", "all"]).ok().stdout_text();
+    let id = list.split_whitespace().find(|word| word.starts_with("job_")).expect("a job").to_owned();
+    assert!(list.contains("FAILED"), "{list}");
+    let status = cluster.hanno(&["job", "-status", &id]).ok().stdout_text();
+    assert!(status.contains("poison"), "{status}");
+    let logs = cluster.hanno(&["job", "-logs", &id]).ok().stdout_text();
+    assert_eq!(logs.matches("about to fail").count(), 4, "{logs}");
+}
+
+#[test]
+fn job_commands_know_a_finished_job() {
+    let (cluster, text) = cluster_with_text(1_000_000);
+    cluster.example("wordcount", &["/text", "/out"]).ok();
+    let list = cluster.hanno(&["job", "-list", "all"]).ok().stdout_text();
+    let id = list.split_whitespace().find(|word| word.starts_with("job_")).expect("a job").to_owned();
+    let lines = text.iter().filter(|byte| **byte == b'\n').count();
+    let counter = ["job", "-counter", &id, "org.apache.hadoop.mapreduce.TaskCounter", "MAP_INPUT_RECORDS"];
+    cluster.hanno(&counter).ok().prints(&format!("{lines}\n"));
+    let unknown = cluster.hanno(&["job", "-status", "job_190001010000_0001"]);
+    assert!(unknown.code != 0 && unknown.stderr.contains("Could not find job job_190001010000_0001"), "{unknown:?}");
+}
+
+#[test]
+fn without_a_cluster_an_embedded_one_runs_the_job() {
+    let directory = fresh_directory();
+    let text = data::text(5, 300_000);
+    let (input, output) = (directory.join("some text.txt"), directory.join("out"));
+    fs::write(&input, &text).unwrap();
+    let args = ["--reducers", "1", input.to_str().unwrap(), output.to_str().unwrap()];
+    let mut command = plain(&example_binary("wordcount"), &args);
+    command.env("HANNO_BIN", hanno_binary()).current_dir(&directory);
+    Outcome::of(command).ok();
+    assert!(data::sorted_lines(&fs::read(output.join("part-r-00000")).unwrap()) == data::word_count(&text));
+    fs::remove_dir_all(directory).unwrap();
+}
+
+fn plain(binary: &std::path::Path, args: &[&str]) -> Command {
+    let mut command = Command::new(binary);
+    command.args(args).env_remove("HANNO_NAMENODE").env_remove("HANNO_JOBTRACKER");
+    command
+}

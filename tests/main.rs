@@ -1,0 +1,10 @@
+//! End-to-end tests: the real `hanno` binary, real processes, real sockets, real kills. One test binary, one module per
+//! subject; [`support`] starts clusters and runs commands.
+
+mod support;
+
+mod corruption;
+mod jobs;
+mod kills;
+mod shell;
+mod tidy;

@@ -1,0 +1,127 @@
+//! Keeps the house as ARCHITECTURE.md draws it. Each rule says why; a rule changes together with the design.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which workspace crates a crate may depend on. Arrows point only downwards, so that a daemon never pulls in another and
+/// the pure crates stay free of I/O.
+const GRAPH: &[(&str, &[&str])] = &[
+    ("protocol", &[]),
+    ("shuffle", &[]),
+    ("sys", &[]),
+    ("journal", &["protocol", "sys"]),
+    ("client", &["protocol", "sys"]),
+    ("daemon", &["protocol", "sys"]),
+    ("mr-api", &["client", "protocol", "shuffle", "sys"]),
+    ("namenode", &["client", "daemon", "journal", "protocol", "sys"]),
+    ("datanode", &["client", "daemon", "protocol", "sys"]),
+    ("jobtracker", &["client", "daemon", "journal", "protocol", "sys"]),
+    ("worker", &["client", "daemon", "protocol", "shuffle", "sys"]),
+];
+
+/// Crates that only one of ours may import: the seams that hide them.
+const SEAMS: &[(&str, &str)] = &[("sled", "journal"), ("memmap2", "sys"), ("rustix", "sys")];
+
+/// Words that have no place in a pure core: time, files, sockets, threads, randomness come in as arguments.
+const EFFECTS: &[&str] =
+    &["Instant::now", "SystemTime", "std::fs", "std::net", "std::thread", "tokio", "rand::rng(", "rand::random", "async fn"];
+
+/// Longest file, lines, tests included: beyond that a newcomer does not find the place for a change.
+const FILE_LINES_MAX: usize = 800;
+
+#[test]
+fn crates_depend_only_downwards() {
+    let names: BTreeSet<&str> = GRAPH.iter().map(|(name, _)| *name).collect();
+    for (name, allowed) in GRAPH {
+        for dependency in dependencies(name, "[dependencies]") {
+            let ours = names.contains(dependency.as_str());
+            assert!(!ours || allowed.contains(&dependency.as_str()), "{name} must not depend on {dependency}");
+        }
+    }
+}
+
+#[test]
+fn risky_crates_stay_behind_their_seam() {
+    for (name, _) in GRAPH {
+        for dependency in dependencies(name, "[dependencies]") {
+            let seam = SEAMS.iter().find(|(hidden, _)| *hidden == dependency);
+            assert!(seam.is_none_or(|(_, owner)| owner == name), "only the seam may import {dependency}, not {name}");
+        }
+    }
+}
+
+#[test]
+fn cores_are_pure() {
+    for file in sources().into_iter().filter(|file| file.components().any(|part| part.as_os_str() == "core")) {
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            let effect = EFFECTS.iter().find(|effect| line.contains(*effect));
+            assert!(effect.is_none(), "{}:{}: `{}` in a pure core", file.display(), number + 1, effect.unwrap());
+        }
+    }
+}
+
+#[test]
+fn files_open_with_their_purpose_and_stay_short() {
+    let mut lines = Vec::new();
+    for file in sources() {
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.starts_with("//!"), "{} does not open with a module doc", file.display());
+        let count = text.lines().count();
+        assert!(count <= FILE_LINES_MAX, "{} has {count} lines", file.display());
+        lines.push(count);
+    }
+    lines.sort_unstable();
+    let median = lines[lines.len() / 2];
+    assert!(median <= 300, "the median file has {median} lines");
+}
+
+#[test]
+fn nothing_is_imported_by_glob_outside_tests() {
+    for file in sources() {
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for line in code.lines().map(str::trim_start).filter(|line| line.starts_with("use ") || line.starts_with("pub use ")) {
+            let in_tests = file.starts_with(root().join("tests")) || file.iter().any(|part| part == "tests.rs" || part == "tests");
+            assert!(in_tests || !line.ends_with("::*;"), "{}: {line}", file.display());
+        }
+    }
+}
+
+#[test]
+fn the_manifest_lists_every_member() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    for (name, _) in GRAPH {
+        assert!(manifest.contains(&format!("\"{name}\"")), "{name} is no workspace member");
+    }
+}
+
+fn dependencies(name: &str, section: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join(name).join("Cargo.toml")).unwrap();
+    let lines = text.lines().skip_while(|line| *line != section).skip(1).take_while(|line| !line.starts_with('['));
+    lines.filter_map(|line| line.split(['.', ' ', '=']).next()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn sources() -> Vec<PathBuf> {
+    let mut folders: BTreeMap<PathBuf, ()> = GRAPH.iter().map(|(name, _)| (root().join(name), ())).collect();
+    folders.extend(["src", "examples", "tests"].map(|name| (root().join(name), ())));
+    let mut files = Vec::new();
+    while let Some((folder, ())) = folders.pop_first() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.insert(path, ());
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    assert!(files.len() > 50, "the walk found the sources");
+    files
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
