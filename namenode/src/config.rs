@@ -1,0 +1,192 @@
+//! Configuration of a NameNode. Every time is in milliseconds, every size in bytes.
+
+use std::path::{Path, PathBuf};
+
+use daemon::ConfigError;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// Fields that have no value by default.
+const OPTIONAL: [&str; 2] = ["advertise", "secret_file"];
+
+/// How safe a block must be before it counts as written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// On two disks, or on all if there are fewer replicas.
+    Disk,
+    /// In the memory of the DataNodes, as HDFS by default.
+    Memory,
+}
+
+/// The configuration.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// `host:port` to listen on. Default `127.0.0.1:9870`, HDFS's port, not reachable from other machines.
+    pub bind: String,
+    /// `host:port` that others are told. Default: as `bind`.
+    pub advertise: Option<String>,
+    /// Allows an address that other machines reach although traffic is not encrypted. Default false.
+    pub allow_unencrypted: bool,
+    /// Where the metadata is kept. Default `hanno-data/namenode`.
+    pub data_dir: PathBuf,
+    /// The cluster secret; made at the first start. Default: `secret` in `data_dir`.
+    pub secret_file: Option<PathBuf>,
+    /// Replicas of a file that does not say. Default 3.
+    pub replication: u16,
+    /// Bytes per block of a file that does not say. Default 128 MiB.
+    pub block_size: u64,
+    /// Smallest block size that a client may ask for. Default 1 MiB: smaller blocks cost more metadata than they are worth.
+    pub block_size_min: u64,
+    /// Whether `close` waits for the disks of two DataNodes. Default `"disk"`.
+    pub durability: Durability,
+    /// How long a DataNode's heartbeat is held when there are no commands. Default 3000.
+    pub heartbeat_ms: u64,
+    /// Silence after which a DataNode gets no new blocks. Default 30,000.
+    pub stale_ms: u64,
+    /// Silence after which a DataNode's replicas are made anew elsewhere. Default 60,000: HDFS waits 630,000, but the last
+    /// copies come first here and the rest is limited, so that a short absence costs little.
+    pub dead_ms: u64,
+    /// Silence of a writer after which others may take its files. Default 60,000.
+    pub lease_soft_ms: u64,
+    /// Silence of a writer after which its files are closed. Default 1,200,000.
+    pub lease_hard_ms: u64,
+    /// Time after which a block recovery is ordered again. Default 10,000.
+    pub recovery_retry_ms: u64,
+    /// Copies that one DataNode sends at once. Default 4: leaves disks and links to users.
+    pub replication_streams: u32,
+    /// Time after which a copy is ordered again. Default 120,000: a block of 128 MiB on a busy link takes less.
+    pub replication_timeout_ms: u64,
+    /// Time after which an unanswered deletion is ordered again. Default 30,000.
+    pub delete_retry_ms: u64,
+    /// How long a replica of an unknown block is kept. Default 60,000.
+    pub unknown_grace_ms: u64,
+    /// Most entries in a page of a listing, at most 1000. Default 1000.
+    pub list_limit: u32,
+    /// Share of the blocks that need a replica before changes are allowed. Default 0.999.
+    pub safe_mode_threshold: f64,
+    /// DataNodes that must be there before changes are allowed. Default 1.
+    pub safe_mode_datanodes: usize,
+    /// How long safe mode lasts beyond the threshold. Default 0 where HDFS waits 30,000: what reports late only costs copies
+    /// that are trimmed again, while the wait would be the longest part of a restart.
+    pub safe_mode_extension_ms: u64,
+    /// Changed rows at which a checkpoint step is written. Default 10,000: some milliseconds of the loop's time.
+    pub checkpoint_rows: usize,
+    /// Time after which a checkpoint step is written if anything changed. Default 2000.
+    pub checkpoint_ms: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            bind: "127.0.0.1:9870".to_owned(),
+            advertise: None,
+            allow_unencrypted: false,
+            data_dir: PathBuf::from("hanno-data/namenode"),
+            secret_file: None,
+            replication: 3,
+            block_size: 128 << 20,
+            block_size_min: 1 << 20,
+            durability: Durability::Disk,
+            heartbeat_ms: 3000,
+            stale_ms: 30_000,
+            dead_ms: 60_000,
+            lease_soft_ms: 60_000,
+            lease_hard_ms: 1_200_000,
+            recovery_retry_ms: 10_000,
+            replication_streams: 4,
+            replication_timeout_ms: 120_000,
+            delete_retry_ms: 30_000,
+            unknown_grace_ms: 60_000,
+            list_limit: protocol::namenode::LIST_ENTRIES_MAX,
+            safe_mode_threshold: 0.999,
+            safe_mode_datanodes: 1,
+            safe_mode_extension_ms: 0,
+            checkpoint_rows: 10_000,
+            checkpoint_ms: 2000,
+        }
+    }
+}
+
+impl Config {
+    /// Reads a TOML file; variables `HANNO_NAMENODE_…` override it.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        daemon::config::load(path, "namenode", &OPTIONAL)
+    }
+
+    /// Where the cluster secret is.
+    pub fn secret_path(&self) -> PathBuf {
+        self.secret_file.clone().unwrap_or_else(|| self.data_dir.join("secret"))
+    }
+
+    /// What others are told.
+    pub fn advertised(&self) -> &str {
+        self.advertise.as_deref().unwrap_or(&self.bind)
+    }
+
+    /// How often the loop looks at the clock: four times per heartbeat, within 20 ms and half a second.
+    pub fn tick_ms(&self) -> u64 {
+        (self.heartbeat_ms / 4).clamp(20, 500)
+    }
+
+    /// Checks what types cannot.
+    ///
+    /// # Errors
+    /// [`Error::Config`] names the first key.
+    pub fn check(&self) -> Result<(), Error> {
+        let rules = [
+            (self.replication > 0 && self.replication <= 512, "replication", "must be 1 to 512"),
+            (self.block_size_min > 0, "block_size_min", "must not be 0"),
+            (self.block_size >= self.block_size_min, "block_size", "is below block_size_min"),
+            (self.heartbeat_ms > 0, "heartbeat_ms", "must not be 0"),
+            (self.stale_ms >= self.heartbeat_ms, "stale_ms", "is below heartbeat_ms"),
+            (self.dead_ms >= self.stale_ms, "dead_ms", "is below stale_ms"),
+            (self.lease_hard_ms >= self.lease_soft_ms, "lease_hard_ms", "is below lease_soft_ms"),
+            (self.replication_streams > 0, "replication_streams", "must not be 0"),
+            (self.list_limit > 0, "list_limit", "must not be 0"),
+            (
+                (0.0..=1.0).contains(&self.safe_mode_threshold),
+                "safe_mode_threshold",
+                "must be 0 to 1",
+            ),
+            (self.checkpoint_rows > 0, "checkpoint_rows", "must not be 0"),
+        ];
+        match rules.into_iter().find(|(holds, ..)| !holds) {
+            None => Ok(()),
+            Some((_, key, problem)) => Err(Error::Config { key, problem }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_hold_and_mistakes_are_named() {
+        Config::default().check().unwrap();
+        let bad = Config { dead_ms: 10, ..Config::default() };
+        assert_eq!(bad.check().unwrap_err().to_string(), "config: dead_ms is below stale_ms");
+    }
+
+    #[test]
+    fn a_file_overrides_single_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("namenode.toml");
+        std::fs::write(&path, "durability = \"memory\"\nsecret_file = \"/s\"\ndead_ms = 99000\n")
+            .unwrap();
+        let config = Config::load(&path).unwrap();
+        assert_eq!(config.durability, Durability::Memory);
+        assert_eq!(config.secret_path(), Path::new("/s"));
+        assert_eq!(config.dead_ms, 99_000);
+        assert_eq!(config.replication, 3);
+        std::fs::write(&path, "replicatoin = 2").unwrap();
+        let error = Config::load(&path).unwrap_err().to_string();
+        assert!(error.contains("did you mean `replication`?"), "{error}");
+    }
+}

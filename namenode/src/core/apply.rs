@@ -1,0 +1,353 @@
+//! Applying edits: deterministic, without a clock or a view of DataNodes, the same live and on replay.
+
+use std::sync::Arc;
+
+use protocol::namenode::ContentSummary;
+use protocol::{BlockId, GenerationStamp, InodeId};
+
+use super::edit::Edit;
+use super::inode::{Body, Directory, File, Inode, NOWHERE, Open};
+use super::lease::Leases;
+use super::namespace::{Block, Effect, Namespace};
+use crate::error::CoreError;
+
+/// Inodes that one edit may collect at once: a single file or a small tree goes with its own edit.
+const COLLECT_WITH_EDIT: usize = 16;
+
+impl Namespace {
+    /// Applies one edit.
+    ///
+    /// # Errors
+    /// [`CoreError`] if it does not fit; then nothing has changed.
+    pub fn apply(&mut self, edit: &Edit) -> Result<(), CoreError> {
+        match edit {
+            Edit::Format { .. } | Edit::MakeDirectory { .. } | Edit::MakeFile { .. } => {
+                self.apply_make(edit)
+            }
+            Edit::AddBlock { .. }
+            | Edit::DropBlock { .. }
+            | Edit::CommitBlock { .. }
+            | Edit::RestampBlock { .. }
+            | Edit::BeginRecovery { .. }
+            | Edit::Close { .. } => self.apply_to_open(edit),
+            Edit::Move { inode, parent, name, at_ms } => self.move_to(*inode, *parent, name, *at_ms),
+            Edit::Delete { inode, at_ms } => {
+                self.detach(*inode, *at_ms)?;
+                self.garbage.push_back(*inode);
+                if self.garbage.len() == 1 {
+                    self.collect(COLLECT_WITH_EDIT);
+                }
+                Ok(())
+            }
+            Edit::SetReplication { file, replication } => {
+                let before = self.total_of(*file)?;
+                self.file_mut(*file)?.replication = *replication;
+                let after = self.total_of(*file)?;
+                self.adjust_above(*file, before, after);
+                self.effects.push(Effect::Replication(*file));
+                Ok(())
+            }
+            Edit::SetMode { inode, mode } => {
+                self.inode_mut(*inode)?.mode = *mode;
+                Ok(())
+            }
+            Edit::SetOwner { inode, owner, group } => {
+                let (owner, group) = (self.names.intern(owner), self.names.intern(group));
+                let inode = self.inode_mut(*inode)?;
+                (inode.owner, inode.group) = (owner, group);
+                Ok(())
+            }
+            Edit::SetTimes { inode, mtime_ms, atime_ms } => {
+                let inode = self.inode_mut(*inode)?;
+                inode.mtime_ms = mtime_ms.unwrap_or(inode.mtime_ms);
+                if let (Body::File(file), Some(atime_ms)) = (&mut inode.body, atime_ms) {
+                    file.atime_ms = *atime_ms;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn apply_make(&mut self, edit: &Edit) -> Result<(), CoreError> {
+        match edit {
+            Edit::Format { cluster, owner, group, at_ms } => {
+                if !self.inodes.is_empty() {
+                    return Err(CoreError::Exists { inode: InodeId::ROOT });
+                }
+                self.counters.cluster = Some(*cluster);
+                self.dirty.counters = true;
+                let root = Inode {
+                    parent: InodeId::ROOT,
+                    name: "".into(),
+                    owner: self.names.intern(owner),
+                    group: self.names.intern(group),
+                    mode: 0o755,
+                    mtime_ms: *at_ms,
+                    body: empty_directory(),
+                };
+                self.inodes.insert(InodeId::ROOT, root);
+                self.dirty.inodes.insert(InodeId::ROOT);
+                Ok(())
+            }
+            Edit::MakeDirectory { id, parent, name, owner, group, mode, at_ms } => {
+                let inode = Inode {
+                    parent: *parent,
+                    name: name.as_str().into(),
+                    owner: self.names.intern(owner),
+                    group: self.names.intern(group),
+                    mode: *mode,
+                    mtime_ms: *at_ms,
+                    body: empty_directory(),
+                };
+                self.attach(*id, inode, *at_ms)
+            }
+            Edit::MakeFile {
+                id,
+                parent,
+                name,
+                owner,
+                group,
+                mode,
+                replication,
+                block_size,
+                holder,
+                at_ms,
+            } => {
+                let open = Open { holder: *holder, targets: Vec::new(), recovery: None };
+                let file = File {
+                    length: 0,
+                    blocks: Vec::new(),
+                    atime_ms: *at_ms,
+                    block_size: *block_size,
+                    replication: *replication,
+                    open: Some(Box::new(open)),
+                };
+                let inode = Inode {
+                    parent: *parent,
+                    name: name.as_str().into(),
+                    owner: self.names.intern(owner),
+                    group: self.names.intern(group),
+                    mode: *mode,
+                    mtime_ms: *at_ms,
+                    body: Body::File(file),
+                };
+                self.attach(*id, inode, *at_ms)?;
+                self.leases.add(*holder, *id);
+                Ok(())
+            }
+            _ => Err(CoreError::BadRecord),
+        }
+    }
+
+    fn apply_to_open(&mut self, edit: &Edit) -> Result<(), CoreError> {
+        match edit {
+            Edit::AddBlock { file, block, stamp, targets } => {
+                if self.blocks.contains_key(block) || self.open_block(*file).is_some() {
+                    return Err(CoreError::NotLastBlock { inode: *file, block: *block });
+                }
+                self.open_mut(*file)?.targets.clone_from(targets);
+                let body = self.file_mut(*file)?;
+                // Most files have one block: the vector's first step would waste three.
+                body.blocks.reserve_exact(usize::from(body.blocks.is_empty()));
+                body.blocks.push(*block);
+                let info = Block { file: *file, stamp: *stamp, length: 0, complete: false };
+                self.blocks.insert(*block, info);
+                self.counters.next_block = self.counters.next_block.max(block.0 + 1);
+                self.raise_stamp(*stamp);
+                Ok(())
+            }
+            Edit::DropBlock { file, block } => {
+                let info = self.check_open_block(*file, *block)?;
+                self.file_mut(*file)?.blocks.pop();
+                self.blocks.remove(block);
+                let open = self.open_mut(*file)?;
+                open.recovery = None;
+                let targets = std::mem::take(&mut open.targets);
+                self.effects.push(Effect::Removed {
+                    block: *block,
+                    stamp: info.stamp,
+                    complete: false,
+                    targets,
+                });
+                Ok(())
+            }
+            Edit::CommitBlock { file, block, length } => self.commit(*file, *block, *length),
+            Edit::RestampBlock { file, block, stamp, targets } => {
+                self.check_open_block(*file, *block)?;
+                self.open_mut(*file)?.targets.clone_from(targets);
+                self.dirty.inodes.insert(*file);
+                if let Some(info) = self.blocks.get_mut(block) {
+                    info.stamp = *stamp;
+                }
+                self.raise_stamp(*stamp);
+                self.effects.push(Effect::Restamped(*block));
+                Ok(())
+            }
+            Edit::BeginRecovery { file, stamp } => {
+                let open = self.open_mut(*file)?;
+                open.recovery = Some(*stamp);
+                let holder = std::mem::replace(&mut open.holder, Leases::RECOVERER);
+                self.leases.remove(holder, *file);
+                self.leases.add(Leases::RECOVERER, *file);
+                self.raise_stamp(*stamp);
+                Ok(())
+            }
+            Edit::Close { file, at_ms } => {
+                if let Some(block) = self.open_block(*file) {
+                    return Err(CoreError::NotLastBlock { inode: *file, block });
+                }
+                let holder = self.open_mut(*file)?.holder;
+                self.leases.remove(holder, *file);
+                self.file_mut(*file)?.open = None;
+                self.inode_mut(*file)?.mtime_ms = *at_ms;
+                Ok(())
+            }
+            _ => Err(CoreError::BadRecord),
+        }
+    }
+
+    fn commit(&mut self, file: InodeId, block: BlockId, length: u64) -> Result<(), CoreError> {
+        self.check_open_block(file, block)?;
+        let before = self.total_of(file)?;
+        if let Some(info) = self.blocks.get_mut(&block) {
+            info.length = length;
+            info.complete = true;
+        }
+        self.complete_block_count += 1;
+        let open = self.open_mut(file)?;
+        open.targets = Vec::new();
+        open.recovery = None;
+        self.file_mut(file)?.length += length;
+        let after = self.total_of(file)?;
+        self.adjust_above(file, before, after);
+        self.effects.push(Effect::Completed(block));
+        Ok(())
+    }
+
+    fn move_to(
+        &mut self,
+        id: InodeId,
+        parent: InodeId,
+        name: &str,
+        at_ms: u64,
+    ) -> Result<(), CoreError> {
+        let target = self.inodes.get(&parent).and_then(Inode::directory);
+        let target =
+            target.ok_or(CoreError::NoInode { inode: parent, expected: "a directory" })?;
+        if target.children.contains_key(name) || self.is_within(parent, id) {
+            return Err(CoreError::Exists { inode: id });
+        }
+        self.detach(id, at_ms)?;
+        let mut inode = self
+            .inodes
+            .remove(&id)
+            .ok_or(CoreError::NoInode { inode: id, expected: "there" })?;
+        inode.parent = parent;
+        inode.name = name.into();
+        self.attach(id, inode, at_ms)
+    }
+
+    /// Hangs an inode into its parent.
+    fn attach(&mut self, id: InodeId, inode: Inode, at_ms: u64) -> Result<(), CoreError> {
+        let (total, parent, name) = (inode.total(), inode.parent, Arc::clone(&inode.name));
+        let directory = self.inodes.get(&parent).and_then(Inode::directory);
+        let directory =
+            directory.ok_or(CoreError::NoInode { inode: parent, expected: "a directory" })?;
+        if directory.children.contains_key(&name) || self.inodes.contains_key(&id) {
+            return Err(CoreError::Exists { inode: id });
+        }
+        self.inodes.insert(id, inode);
+        self.dirty.inodes.insert(id);
+        if let Inode { body: Body::Directory(directory), mtime_ms, .. } = self.inode_mut(parent)? {
+            directory.children.insert(name, id);
+            *mtime_ms = at_ms;
+        }
+        self.adjust_above(id, ContentSummary::default(), total);
+        self.counters.next_inode = self.counters.next_inode.max(id.0 + 1);
+        self.dirty.counters = true;
+        Ok(())
+    }
+
+    /// Takes an inode out of its parent; it stays in the table with the parent [`NOWHERE`].
+    fn detach(&mut self, id: InodeId, at_ms: u64) -> Result<(), CoreError> {
+        let inode = self.inodes.get(&id).filter(|_| id != InodeId::ROOT);
+        let inode = inode.ok_or(CoreError::NoInode { inode: id, expected: "below the root" })?;
+        let (total, parent, name) = (inode.total(), inode.parent, Arc::clone(&inode.name));
+        if parent == NOWHERE {
+            return Err(CoreError::NoInode { inode: id, expected: "in a directory" });
+        }
+        self.adjust_above(id, total, ContentSummary::default());
+        if let Inode { body: Body::Directory(directory), mtime_ms, .. } = self.inode_mut(parent)? {
+            directory.children.remove(&name);
+            *mtime_ms = at_ms;
+        }
+        self.inode_mut(id)?.parent = NOWHERE;
+        Ok(())
+    }
+
+    /// Replaces `before` by `after` in the totals of all directories above `id`.
+    fn adjust_above(&mut self, id: InodeId, before: ContentSummary, after: ContentSummary) {
+        let mut at = self.inodes.get(&id).map_or(NOWHERE, |inode| inode.parent);
+        while let Some(Inode { body: Body::Directory(directory), parent, .. }) =
+            self.inodes.get_mut(&at)
+        {
+            let total = &mut directory.total;
+            total.length = total.length + after.length - before.length;
+            total.file_count = total.file_count + after.file_count - before.file_count;
+            total.directory_count =
+                total.directory_count + after.directory_count - before.directory_count;
+            total.space_consumed =
+                total.space_consumed + after.space_consumed - before.space_consumed;
+            if at == InodeId::ROOT {
+                break;
+            }
+            at = *parent;
+        }
+    }
+
+    /// The last block of a file, if it is not complete.
+    pub fn open_block(&self, file: InodeId) -> Option<BlockId> {
+        let last = self.file(file)?.blocks.last()?;
+        self.blocks.get(last).filter(|info| !info.complete).map(|_| *last)
+    }
+
+    fn check_open_block(&self, file: InodeId, block: BlockId) -> Result<Block, CoreError> {
+        match self.blocks.get(&block) {
+            Some(info) if self.open_block(file) == Some(block) => Ok(*info),
+            _ => Err(CoreError::NotLastBlock { inode: file, block }),
+        }
+    }
+
+    fn total_of(&self, id: InodeId) -> Result<ContentSummary, CoreError> {
+        let inode = self.inodes.get(&id).ok_or(CoreError::NoInode { inode: id, expected: "there" });
+        inode.map(Inode::total)
+    }
+
+    /// An inode to change; its row becomes dirty.
+    fn inode_mut(&mut self, id: InodeId) -> Result<&mut Inode, CoreError> {
+        self.dirty.inodes.insert(id);
+        self.inodes.get_mut(&id).ok_or(CoreError::NoInode { inode: id, expected: "there" })
+    }
+
+    fn file_mut(&mut self, id: InodeId) -> Result<&mut File, CoreError> {
+        match &mut self.inode_mut(id)?.body {
+            Body::File(file) => Ok(file),
+            Body::Directory(_) => Err(CoreError::NoInode { inode: id, expected: "a file" }),
+        }
+    }
+
+    fn open_mut(&mut self, id: InodeId) -> Result<&mut Open, CoreError> {
+        let open = self.file_mut(id)?.open.as_deref_mut();
+        open.ok_or(CoreError::NoInode { inode: id, expected: "an open file" })
+    }
+
+    fn raise_stamp(&mut self, stamp: GenerationStamp) {
+        self.counters.next_stamp = self.counters.next_stamp.max(stamp.0 + 1);
+        self.dirty.counters = true;
+    }
+}
+
+fn empty_directory() -> Body {
+    let total = ContentSummary { directory_count: 1, ..ContentSummary::default() };
+    Body::Directory(Box::new(Directory { total, ..Directory::default() }))
+}

@@ -1,0 +1,395 @@
+//! The block manager: which DataNode holds which replica, and what follows from that.
+//!
+//! Invariants:
+//! - `replicas` holds good replicas (right stamp, right length as far as known) of known blocks; `corrupt` the bad ones; a node is in
+//!   at most one of the two for a block, and in `held` exactly if it is in one of them;
+//! - `present` counts the complete blocks with a good replica;
+//! - after every change of a block [`Blocks::evaluate`] has put it into the right queues: that is the one place that decides;
+//! - the last good replica is never doomed, and no corrupt one while it is the only kind left.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use hashbrown::HashMap;
+use protocol::namenode::DatanodeState;
+use protocol::{BlockId, DatanodeId, GenerationStamp};
+
+use super::datanodes::{Datanodes, NodeIndex};
+use super::namespace::{Effect, Namespace};
+use super::placement;
+use super::redundancy::{Doomed, Low, Pending};
+use super::replica_set::ReplicaSet;
+use super::report::{Reports, Sighting};
+
+/// Replicas of a dead node that leave the map in one step; bounds the hold of the lock to a few milliseconds.
+const BURY_PER_STEP: usize = 10_000;
+
+/// The block manager.
+#[derive(Default)]
+pub struct Blocks {
+    replicas: HashMap<BlockId, ReplicaSet>,
+    corrupt: BTreeMap<BlockId, BTreeSet<NodeIndex>>,
+    held: Vec<BTreeSet<BlockId>>,
+    present: u64,
+    dying: VecDeque<NodeIndex>,
+    /// Too few replicas.
+    pub(super) low: Low,
+    /// Copies under way.
+    pub(super) pending: Pending,
+    /// Replicas to delete.
+    pub(super) doomed: Doomed,
+    /// What reports said that is not settled.
+    pub(super) reports: Reports,
+}
+
+impl Blocks {
+    /// Good replicas of a block.
+    pub fn holders(&self, block: BlockId) -> &[NodeIndex] {
+        self.replicas.get(&block).map_or(&[], ReplicaSet::as_slice)
+    }
+
+    /// Nodes with a corrupt replica of a block.
+    pub fn corrupt_holders(&self, block: BlockId) -> impl Iterator<Item = NodeIndex> {
+        self.corrupt.get(&block).into_iter().flatten().copied()
+    }
+
+    /// How many replicas of a block are known to be corrupt.
+    pub fn corrupt_replica_count(&self, block: BlockId) -> usize {
+        self.corrupt.get(&block).map_or(0, BTreeSet::len)
+    }
+
+    /// Complete blocks with a good replica.
+    pub fn present_count(&self) -> u64 {
+        self.present
+    }
+
+    /// Blocks with too few replicas.
+    pub fn low_count(&self) -> u64 {
+        self.low.count() as u64
+    }
+
+    /// Blocks with a corrupt replica.
+    pub fn corrupt_count(&self) -> u64 {
+        self.corrupt.len() as u64
+    }
+
+    /// Copies under way.
+    pub fn pending_count(&self) -> u64 {
+        self.pending.count() as u64
+    }
+
+    /// Replicas to delete.
+    pub fn doomed_count(&self) -> u64 {
+        self.doomed.count() as u64
+    }
+
+    /// Replicas a node is believed to hold, in order.
+    pub fn held(&self, node: NodeIndex) -> Option<&BTreeSet<BlockId>> {
+        self.held.get(node.0 as usize)
+    }
+
+    fn held_mut(&mut self, node: NodeIndex) -> &mut BTreeSet<BlockId> {
+        let place = node.0 as usize;
+        if self.held.len() <= place {
+            self.held.resize_with(place + 1, BTreeSet::new);
+        }
+        &mut self.held[place]
+    }
+
+    /// Notes a good replica.
+    pub fn add_good(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        block: BlockId,
+        node: NodeIndex,
+    ) {
+        self.drop_corrupt(block, node);
+        let set = self.replicas.entry(block).or_default();
+        let was_empty = set.as_slice().is_empty();
+        if set.insert(node) {
+            self.held_mut(node).insert(block);
+            let complete = ns.block(block).is_some_and(|info| info.complete);
+            self.present += u64::from(was_empty && complete);
+        }
+        self.pending.remove(nodes, block, node);
+        self.evaluate(ns, nodes, block);
+    }
+
+    /// Forgets a replica, good or corrupt.
+    pub fn forget(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        block: BlockId,
+        node: NodeIndex,
+    ) {
+        self.drop_good(ns, block, node);
+        self.drop_corrupt(block, node);
+        self.held_mut(node).remove(&block);
+        self.evaluate(ns, nodes, block);
+    }
+
+    /// Notes that a replica is bad; it stays where it is until the block is safe without it.
+    pub fn mark_corrupt(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        block: BlockId,
+        node: NodeIndex,
+    ) {
+        let was_held = self.held_mut(node).contains(&block);
+        if !was_held && !self.pending.targets(block).any(|target| target == node) {
+            return;
+        }
+        self.drop_good(ns, block, node);
+        self.held_mut(node).insert(block);
+        self.corrupt.entry(block).or_default().insert(node);
+        self.pending.remove(nodes, block, node);
+        self.evaluate(ns, nodes, block);
+    }
+
+    fn drop_good(&mut self, ns: &Namespace, block: BlockId, node: NodeIndex) {
+        let Some(set) = self.replicas.get_mut(&block) else { return };
+        if set.remove(node) && set.as_slice().is_empty() {
+            self.replicas.remove(&block);
+            let complete = ns.block(block).is_some_and(|info| info.complete);
+            self.present -= u64::from(complete);
+        }
+    }
+
+    fn drop_corrupt(&mut self, block: BlockId, node: NodeIndex) {
+        if let Some(set) = self.corrupt.get_mut(&block) {
+            set.remove(&node);
+            if set.is_empty() {
+                self.corrupt.remove(&block);
+            }
+        }
+    }
+
+    /// Takes a replica off the map and orders its deletion.
+    fn doom(&mut self, ns: &Namespace, block: BlockId, node: NodeIndex, stamp: GenerationStamp) {
+        self.drop_good(ns, block, node);
+        self.drop_corrupt(block, node);
+        self.held_mut(node).remove(&block);
+        self.doomed.insert(node, block, stamp);
+    }
+
+    /// Puts a block into the queues where it belongs.
+    pub fn evaluate(&mut self, ns: &Namespace, nodes: &mut Datanodes, block: BlockId) {
+        let Some(info) = ns.block(block).copied().filter(|info| info.complete) else {
+            self.low.remove(block);
+            self.pending.remove_block(nodes, block);
+            return;
+        };
+        let expected = usize::from(ns.replication_of(&info));
+        let live = self.holders(block).len();
+        let coming = self.pending.targets(block).count();
+        if live > expected {
+            let excess = placement::choose_excess(nodes, self.holders(block), live - expected);
+            for node in excess {
+                self.doom(ns, block, node, info.stamp);
+            }
+        }
+        if live >= expected && expected > 0 {
+            for node in self.corrupt_holders(block).collect::<Vec<_>>() {
+                self.doom(ns, block, node, info.stamp);
+            }
+        }
+        if live + coming >= expected {
+            self.low.remove(block);
+        } else {
+            self.low.insert(block, Low::level(live, expected));
+        }
+    }
+
+    /// Gives up the corrupt replicas of a block that has a good one on a live node, because nobody but their holders could
+    /// take a new copy. True if there were any.
+    pub fn make_room(&mut self, ns: &Namespace, nodes: &Datanodes, block: BlockId) -> bool {
+        let is_live = |node: &NodeIndex| nodes.node(*node).state == DatanodeState::Live;
+        let Some(info) = ns.block(block) else { return false };
+        if !self.holders(block).iter().any(is_live) {
+            return false;
+        }
+        let bad: Vec<NodeIndex> = self.corrupt_holders(block).collect();
+        for &node in &bad {
+            self.doom(ns, block, node, info.stamp);
+        }
+        !bad.is_empty()
+    }
+
+    /// Follows what edits did. `written` are the nodes that acknowledged a block that was completed.
+    pub fn follow(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        effects: Vec<Effect>,
+        written: &HashMap<BlockId, Vec<DatanodeId>>,
+    ) {
+        for effect in effects {
+            match effect {
+                Effect::Completed(block) => {
+                    // Early replicas were not counted as present: take them out and judge them anew.
+                    self.clear(block);
+                    for id in written.get(&block).into_iter().flatten() {
+                        let node = nodes.index(*id);
+                        let alive = |n: &NodeIndex| nodes.node(*n).state != DatanodeState::Dead;
+                        if let Some(node) = node.filter(alive) {
+                            self.reports.note_recent(node, block);
+                            self.add_good(ns, nodes, block, node);
+                        }
+                    }
+                    for sighting in self.reports.take_open(block) {
+                        if sighting.finalized && !self.holders(block).contains(&sighting.node) {
+                            self.take_replica(ns, nodes, sighting);
+                        }
+                    }
+                    self.evaluate(ns, nodes, block);
+                }
+                Effect::Restamped(block) => self.clear(block),
+                Effect::Removed { block, stamp, complete, targets } => {
+                    let targets = targets.iter().filter_map(|id| nodes.index(*id)).collect();
+                    self.remove_block(nodes, block, (stamp, complete), targets);
+                }
+                Effect::Replication(file) => {
+                    let blocks = ns.file(file).map(|file| file.blocks.clone()).unwrap_or_default();
+                    blocks.into_iter().for_each(|block| self.evaluate(ns, nodes, block));
+                }
+            }
+        }
+    }
+
+    /// Forgets the replicas of a block that was not complete.
+    fn clear(&mut self, block: BlockId) {
+        for node in self.replicas.remove(&block).unwrap_or_default().as_slice().to_vec() {
+            self.held_mut(node).remove(&block);
+        }
+    }
+
+    fn remove_block(
+        &mut self,
+        nodes: &mut Datanodes,
+        block: BlockId,
+        (stamp, complete): (GenerationStamp, bool),
+        targets: Vec<NodeIndex>,
+    ) {
+        let good = self.replicas.remove(&block).unwrap_or_default();
+        self.present -= u64::from(complete && !good.as_slice().is_empty());
+        let mut all: BTreeSet<NodeIndex> = good.as_slice().iter().copied().collect();
+        all.extend(self.corrupt.remove(&block).unwrap_or_default());
+        all.extend(self.pending.targets(block));
+        all.extend(self.reports.take_open(block).iter().map(|sighting| sighting.node));
+        all.extend(targets);
+        self.low.remove(block);
+        self.pending.remove_block(nodes, block);
+        for node in all {
+            self.held_mut(node).remove(&block);
+            if nodes.node(node).state != DatanodeState::Dead {
+                self.doomed.insert(node, block, stamp);
+            }
+        }
+    }
+
+    /// Settles a replica that a DataNode says it has finalized.
+    pub(super) fn take_replica(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        sighting: Sighting,
+    ) {
+        let Sighting { node, replica, .. } = sighting;
+        let block = replica.block;
+        let Some(info) = ns.block(block).copied() else {
+            self.reports.note_unknown(sighting);
+            return;
+        };
+        if self.doomed.contains(node, block, replica.stamp) {
+            return;
+        }
+        if !info.complete {
+            self.reports.note_open(sighting);
+            return;
+        }
+        if replica.stamp < info.stamp {
+            self.pending.remove(nodes, block, node);
+            self.doom(ns, block, node, replica.stamp);
+            self.evaluate(ns, nodes, block);
+        } else if replica.stamp > info.stamp {
+            self.reports.note_future(sighting);
+        } else if replica.length != info.length {
+            self.held_mut(node).insert(block);
+            self.mark_corrupt(ns, nodes, block, node);
+        } else if !self.corrupt.get(&block).is_some_and(|bad| bad.contains(&node)) {
+            self.add_good(ns, nodes, block, node);
+        }
+    }
+
+    /// A DataNode deleted a replica.
+    pub fn note_deleted(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        block: BlockId,
+        node: NodeIndex,
+    ) {
+        self.doomed.remove(node, block);
+        self.reports.forget(node, block);
+        self.forget(ns, nodes, block, node);
+    }
+
+    /// A DataNode is dead: its replicas leave the map step by step.
+    pub fn bury(&mut self, ns: &Namespace, nodes: &mut Datanodes, node: NodeIndex) {
+        self.doomed.remove_node(node);
+        self.reports.forget_node(node);
+        for block in self.pending.remove_node(nodes, node) {
+            self.evaluate(ns, nodes, block);
+        }
+        self.dying.push_back(node);
+    }
+
+    /// A dead DataNode is back: what is left of its replicas stands until its report.
+    pub fn revive(&mut self, node: NodeIndex) {
+        self.dying.retain(|dying| *dying != node);
+        self.reports.begin(node);
+        // What it held as doomed it will report again.
+        self.doomed.remove_node(node);
+    }
+
+    /// One step of burying. True if something is left.
+    pub fn bury_step(&mut self, ns: &Namespace, nodes: &mut Datanodes) -> bool {
+        let Some(&node) = self.dying.front() else { return false };
+        for _ in 0..BURY_PER_STEP {
+            let Some(block) = self.held_mut(node).pop_first() else {
+                self.dying.pop_front();
+                break;
+            };
+            self.drop_good(ns, block, node);
+            self.drop_corrupt(block, node);
+            self.evaluate(ns, nodes, block);
+        }
+        !self.dying.is_empty()
+    }
+
+    /// Compares all tables with one another; for tests.
+    #[cfg(test)]
+    pub(crate) fn check(&self, ns: &Namespace) {
+        let mut pairs = BTreeSet::new();
+        let mut present = 0;
+        for (block, set) in &self.replicas {
+            assert!(!set.as_slice().is_empty());
+            present += u64::from(ns.block(*block).expect("known block").complete);
+            pairs.extend(set.as_slice().iter().map(|node| (*node, *block)));
+        }
+        for (block, bad) in &self.corrupt {
+            assert!(!bad.is_empty());
+            for node in bad {
+                assert!(pairs.insert((*node, *block)), "good and corrupt at once");
+            }
+        }
+        let held: BTreeSet<(NodeIndex, BlockId)> = (0..)
+            .zip(&self.held)
+            .flat_map(|(node, blocks)| blocks.iter().map(move |block| (NodeIndex(node), *block)))
+            .collect();
+        assert_eq!(held, pairs);
+        assert_eq!(self.present, present);
+    }
+}

@@ -1,0 +1,474 @@
+//! Changing calls: a call is judged against the state as it is, becomes edits and an outcome, and only then anything changes.
+
+use hashbrown::HashMap;
+use protocol::namenode::{
+    Answer, BATCH_CALLS_MAX, Call, Reply, Request, SafeModeAction, VERSION,
+};
+use protocol::{
+    BlockId, DatanodeId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError,
+};
+
+use super::datanodes::{Datanodes, NodeIndex};
+use super::edit::{CallKey, Edit, Outcome, Record};
+use super::inode::{Directory, Inode};
+use super::namespace::{Resolved, Unresolved};
+use super::random::Generator;
+use super::safe_mode::SafeMode;
+use super::state::{Now, Output, State};
+use crate::error::CoreError;
+
+/// Most replicas a file may want, as `dfs.replication.max`.
+const REPLICATION_MAX: u16 = 512;
+
+/// What a call will do.
+pub(super) struct Plan {
+    pub(super) edits: Vec<Edit>,
+    pub(super) outcome: Outcome,
+    /// Blocks that it completes, and who acknowledged them.
+    pub(super) written: HashMap<BlockId, Vec<DatanodeId>>,
+    /// DataNodes that it gives blocks to, and how large these may become.
+    pub(super) chosen: Vec<(NodeIndex, u64)>,
+    /// A file whose recovery begins as well.
+    pub(super) recover: Option<InodeId>,
+}
+
+pub(super) type Planned = Result<Outcome, RemoteError>;
+
+/// A call being judged: reads the state, collects what will change.
+pub(super) struct Planner<'a> {
+    pub(super) state: &'a State,
+    pub(super) nodes: &'a Datanodes,
+    pub(super) random: &'a mut Generator,
+    pub(super) request: &'a Request,
+    pub(super) now: Now,
+    pub(super) edits: Vec<Edit>,
+    pub(super) written: HashMap<BlockId, Vec<DatanodeId>>,
+    pub(super) chosen: Vec<(NodeIndex, u64)>,
+    pub(super) recover: Option<InodeId>,
+    next_inode: u64,
+    next_block: u64,
+    next_stamp: u64,
+}
+
+/// A refusal.
+pub(super) fn refuse(kind: ErrorKind, message: impl Into<String>) -> RemoteError {
+    RemoteError::new(kind, message)
+}
+
+impl State {
+    /// Carries a changing call out.
+    ///
+    /// # Errors
+    /// The outer one is a defect: the process must stop. The answer's is a refusal.
+    pub fn call(
+        &mut self,
+        nodes: &mut Datanodes,
+        request: &Request,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<Answer, CoreError> {
+        if request.version != VERSION {
+            let text = format!("version {} of the protocol is not {VERSION}", request.version);
+            return Ok(Err(refuse(ErrorKind::InvalidArgument, text)));
+        }
+        self.ns.leases.renew(request.call.client, now.mono_ms);
+        let Call::Batch(calls) = &request.body else {
+            return self.one_call(nodes, request, (&request.body, 0), now, out);
+        };
+        if calls.len() > BATCH_CALLS_MAX {
+            let text = format!("{} calls in a batch of at most {BATCH_CALLS_MAX}", calls.len());
+            return Ok(Err(refuse(ErrorKind::LimitExceeded, text)));
+        }
+        let mut answers = Vec::with_capacity(calls.len());
+        for (index, call) in (0..).zip(calls) {
+            answers.push(match call {
+                Call::Batch(_) => Err(refuse(ErrorKind::InvalidArgument, "batches are not nested")),
+                call if call.is_read() => {
+                    let reader = super::query::Reader { host: &request.host, now, txid: 0 };
+                    self.query(nodes, call, reader)
+                }
+                call => self.one_call(nodes, request, (call, index), now, out)?,
+            });
+        }
+        Ok(Ok(Reply::Batch(answers)))
+    }
+
+    fn one_call(
+        &mut self,
+        nodes: &mut Datanodes,
+        request: &Request,
+        (call, index): (&Call, u16),
+        now: Now,
+        out: &mut Output,
+    ) -> Result<Answer, CoreError> {
+        if let Some(answer) = self.soft_call(nodes, call, now) {
+            return Ok(answer);
+        }
+        let key = CallKey { call: request.call, index };
+        if let Some(first) = self.retry.answer(&key) {
+            return Ok(self.answer(nodes, first, now));
+        }
+        if let Some(refusal) = self.safe_mode_refusal(nodes, call, now) {
+            return Ok(Err(refusal));
+        }
+        let mut random = self.random.clone();
+        let planned = Planner::new(self, nodes, &mut random, request, now).plan(call);
+        self.random = random;
+        match planned {
+            Err(refusal) => {
+                if !refusal.kind.is_transient() {
+                    self.remember(key, Outcome::Refused(refusal.clone()), now);
+                }
+                Ok(Err(refusal))
+            }
+            Ok(plan) => self.carry_out(nodes, key, plan, now, out),
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        nodes: &mut Datanodes,
+        key: CallKey,
+        plan: Plan,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<Answer, CoreError> {
+        let Plan { edits, mut outcome, written, chosen, recover } = plan;
+        for (node, bytes) in chosen {
+            nodes.note_chosen(node, bytes);
+        }
+        if let Some(file) = recover {
+            let closed = self.recover(nodes, file, now, out)?;
+            if let Outcome::Flag(flag) = &mut outcome {
+                *flag = closed;
+                return Ok(Ok(Reply::Flag(closed)));
+            }
+        }
+        if edits.is_empty() {
+            if !matches!(&outcome, Outcome::Refused(error) if error.kind.is_transient()) {
+                self.remember(key, outcome.clone(), now);
+            }
+            return Ok(self.answer(nodes, &outcome, now));
+        }
+        let record = Record { call: Some(key), at_ms: now.wall_ms, edits, outcome };
+        self.commit(nodes, &record, &written, out)?;
+        Ok(self.answer(nodes, &record.outcome, now))
+    }
+
+    /// Calls that change nothing durable: repeated, they do the same again.
+    fn soft_call(&mut self, nodes: &mut Datanodes, call: &Call, now: Now) -> Option<Answer> {
+        match call {
+            Call::RenewLease => Some(Ok(Reply::Done)),
+            Call::ReportBadReplicas(replicas) => {
+                for bad in replicas {
+                    let known = self.ns.block(bad.block);
+                    let node = nodes.index(bad.datanode);
+                    if let Some(node) = node
+                        && known.is_some_and(|info| info.stamp == bad.stamp)
+                    {
+                        self.blocks.mark_corrupt(&self.ns, nodes, bad.block, node);
+                    }
+                }
+                Some(Ok(Reply::Done))
+            }
+            Call::SafeMode(action) => {
+                match action {
+                    SafeModeAction::Get => {}
+                    SafeModeAction::Enter => self.safe_mode = SafeMode::Manual,
+                    SafeModeAction::Leave => self.safe_mode = SafeMode::Off,
+                }
+                Some(Ok(Reply::Flag(self.safe_mode.is_on())))
+            }
+            call if call.is_read() => {
+                let reader = super::query::Reader { host: "", now, txid: 0 };
+                Some(self.query(nodes, call, reader))
+            }
+            _ => None,
+        }
+    }
+
+    fn safe_mode_refusal(&self, nodes: &Datanodes, call: &Call, now: Now) -> Option<RemoteError> {
+        let reason = self.safe_mode_reason(nodes, now)?;
+        let of = |file: &InodeId| {
+            self.ns.path_of(*file).unwrap_or_else(|| format!("file with inode {file}"))
+        };
+        let what = match call {
+            Call::Mkdirs { path, .. } => format!("create directory {path}"),
+            Call::Create(create) => format!("create file{}", create.path),
+            Call::AddBlock { file, .. } => format!("get additional block for {}", of(file)),
+            Call::AbandonBlock { file, block } => format!("abandon block {block} of {}", of(file)),
+            Call::RecoverPipeline { file, .. } => {
+                format!("get a new generation stamp for {}", of(file))
+            }
+            Call::Complete { file, .. } => format!("complete file {}", of(file)),
+            Call::RecoverLease(path) => format!("recover the lease of {path}"),
+            Call::Rename { from, .. } => format!("rename {from}"),
+            Call::Delete { path, .. } => format!("delete {path}"),
+            Call::SetReplication { path, .. } => format!("set replication for {path}"),
+            Call::SetMode { path, .. } => format!("set permission for {path}"),
+            Call::SetOwner { path, .. } => format!("set owner for {path}"),
+            Call::SetTimes { path, .. } => format!("set times {path}"),
+            _ => return None,
+        };
+        let text = format!("Cannot {what}. Name node is in safe mode.\n{reason}");
+        Some(refuse(ErrorKind::SafeMode, text))
+    }
+}
+
+impl<'a> Planner<'a> {
+    fn new(
+        state: &'a State,
+        nodes: &'a Datanodes,
+        random: &'a mut Generator,
+        request: &'a Request,
+        now: Now,
+    ) -> Self {
+        let counters = state.ns.counters();
+        Planner {
+            state,
+            nodes,
+            random,
+            request,
+            now,
+            edits: Vec::new(),
+            written: HashMap::new(),
+            chosen: Vec::new(),
+            recover: None,
+            next_inode: counters.next_inode,
+            next_block: counters.next_block,
+            next_stamp: counters.next_stamp,
+        }
+    }
+
+    fn plan(mut self, call: &Call) -> Result<Plan, RemoteError> {
+        let outcome = match call {
+            Call::Mkdirs { path, mode, parents } => self.mkdirs(path, *mode, *parents),
+            Call::Create(create) => self.create(create),
+            Call::AddBlock { file, previous, exclude } => {
+                self.add_block(*file, previous.as_ref(), exclude)
+            }
+            Call::AbandonBlock { file, block } => self.abandon_block(*file, *block),
+            Call::RecoverPipeline { file, block, failed } => {
+                self.recover_pipeline(*file, block, failed)
+            }
+            Call::Complete { file, last, publish } => {
+                self.complete(*file, last.as_ref(), publish.as_ref())
+            }
+            Call::RecoverLease(path) => self.recover_lease(path),
+            Call::Rename { from, to, overwrite: None } => self.rename(from, to),
+            Call::Rename { from, to, overwrite: Some(overwrite) } => {
+                self.rename_with_options(from, to, *overwrite)
+            }
+            Call::Delete { path, recursive } => self.delete(path, *recursive),
+            Call::SetReplication { path, replication } => self.set_replication(path, *replication),
+            Call::SetMode { path, mode } => self.set_mode(path, *mode),
+            Call::SetOwner { path, owner, group } => self.set_owner(path, owner, group),
+            Call::SetTimes { path, mtime_ms, atime_ms } => {
+                self.set_times(path, *mtime_ms, *atime_ms)
+            }
+            _ => Err(refuse(ErrorKind::InvalidArgument, "not a change")),
+        }?;
+        let Planner { edits, written, chosen, recover, .. } = self;
+        Ok(Plan { edits, outcome, written, chosen, recover })
+    }
+
+    pub(super) fn new_inode(&mut self) -> InodeId {
+        self.next_inode += 1;
+        InodeId(self.next_inode - 1)
+    }
+
+    pub(super) fn new_block(&mut self) -> BlockId {
+        self.next_block += 1;
+        BlockId(self.next_block - 1)
+    }
+
+    pub(super) fn new_stamp(&mut self) -> GenerationStamp {
+        self.next_stamp += 1;
+        GenerationStamp(self.next_stamp - 1)
+    }
+
+    /// What is at a path, if anything.
+    pub(super) fn find(&self, path: &DfsPath) -> Result<Option<Resolved<'a>>, RemoteError> {
+        match self.state.ns.resolve(path) {
+            Ok(found) => Ok(Some(found)),
+            Err(Unresolved::Missing) => Ok(None),
+            Err(Unresolved::FileInTheWay(file)) => {
+                Err(refuse(ErrorKind::NotDirectory, format!("{file} (is not a directory)")))
+            }
+        }
+    }
+
+    pub(super) fn expect(
+        &self,
+        path: &DfsPath,
+        missing: impl FnOnce() -> String,
+    ) -> Result<Resolved<'a>, RemoteError> {
+        self.find(path)?.ok_or_else(|| refuse(ErrorKind::NotFound, missing()))
+    }
+
+    fn mkdirs(&mut self, path: &DfsPath, mode: u16, parents: bool) -> Planned {
+        check_mode(mode)?;
+        match self.state.ns.resolve(path) {
+            Ok(Resolved { inode, .. }) if inode.directory().is_none() => {
+                let text = format!("Path is not a directory: {path}");
+                return Err(refuse(ErrorKind::AlreadyExists, text));
+            }
+            Ok(_) if parents => return Ok(Outcome::Done),
+            Ok(_) => {
+                let text = format!("{path} already exists as a directory");
+                return Err(refuse(ErrorKind::AlreadyExists, text));
+            }
+            Err(Unresolved::FileInTheWay(file)) => {
+                let name = file.rsplit('/').next().unwrap_or_default();
+                let text = format!("Parent path is not a directory: {file} {name}");
+                return Err(refuse(ErrorKind::AlreadyExists, text));
+            }
+            Err(Unresolved::Missing) => {}
+        }
+        let (parent, group) = self.make_parents(path, parents, |_| mode | 0o300)?;
+        let name = path.name().unwrap_or_default().to_owned();
+        self.make_directory(parent, name, &group, mode);
+        Ok(Outcome::Done)
+    }
+
+    /// Makes what is missing above `path`; returns the directory that will hold it, and that directory's group. `mode_of`
+    /// gives a new directory's mode from its parent's.
+    pub(super) fn make_parents(
+        &mut self,
+        path: &DfsPath,
+        make: bool,
+        mode_of: impl Fn(u16) -> u16,
+    ) -> Result<(InodeId, String), RemoteError> {
+        let ns = &self.state.ns;
+        let (mut id, mut inode) = (InodeId::ROOT, ns.inode(InodeId::ROOT));
+        let group = |inode: Option<&Inode>| {
+            inode.map_or(String::new(), |inode| ns.names.text(inode.group).to_owned())
+        };
+        let mut mode = inode.map_or(0o755, |inode| inode.mode);
+        let depth = path.elements().count().saturating_sub(1);
+        let mut names = path.elements().take(depth);
+        let mut missing = None;
+        for name in names.by_ref() {
+            match inode.and_then(Inode::directory).and_then(|d| d.children.get(name)) {
+                Some(child) => {
+                    id = *child;
+                    inode = ns.inode(id);
+                    mode = inode.map_or(mode, |inode| inode.mode);
+                }
+                None => {
+                    missing = Some(name);
+                    break;
+                }
+            }
+        }
+        let group = group(inode);
+        if missing.is_some() && !make {
+            let parent = path.parent().unwrap_or_else(DfsPath::root);
+            let text = format!("Parent directory doesn't exist: {parent}");
+            return Err(refuse(ErrorKind::NotFound, text));
+        }
+        for name in missing.into_iter().chain(names) {
+            mode = mode_of(mode);
+            id = self.make_directory(id, name.to_owned(), &group, mode);
+        }
+        Ok((id, group))
+    }
+
+    fn make_directory(
+        &mut self,
+        parent: InodeId,
+        name: String,
+        group: &str,
+        mode: u16,
+    ) -> InodeId {
+        let id = self.new_inode();
+        self.edits.push(Edit::MakeDirectory {
+            id,
+            parent,
+            name,
+            owner: self.request.user.clone(),
+            group: group.to_owned(),
+            mode,
+            at_ms: self.now.wall_ms,
+        });
+        id
+    }
+
+    fn delete(&mut self, path: &DfsPath, recursive: bool) -> Planned {
+        let Some(Resolved { id, inode }) = self.find(path)? else {
+            return Ok(Outcome::Flag(false));
+        };
+        if path.is_root() {
+            return Ok(Outcome::Flag(false));
+        }
+        if !recursive && inode.directory().is_some_and(|d: &Directory| !d.children.is_empty()) {
+            let text = format!("`{path} is non empty': Directory is not empty");
+            return Err(refuse(ErrorKind::NotEmpty, text));
+        }
+        self.edits.push(Edit::Delete { inode: id, at_ms: self.now.wall_ms });
+        Ok(Outcome::Flag(true))
+    }
+
+    fn set_replication(&mut self, path: &DfsPath, replication: u16) -> Planned {
+        check_replication(path, replication)?;
+        match self.find(path)? {
+            Some(Resolved { id, inode }) if inode.file().is_some() => {
+                self.edits.push(Edit::SetReplication { file: id, replication });
+                Ok(Outcome::Flag(true))
+            }
+            _ => Ok(Outcome::Flag(false)),
+        }
+    }
+
+    fn set_mode(&mut self, path: &DfsPath, mode: u16) -> Planned {
+        check_mode(mode)?;
+        let found = self.expect(path, || format!("File does not exist: {path}"))?;
+        self.edits.push(Edit::SetMode { inode: found.id, mode });
+        Ok(Outcome::Done)
+    }
+
+    fn set_owner(&mut self, path: &DfsPath, owner: &str, group: &str) -> Planned {
+        if owner.is_empty() && group.is_empty() {
+            return Err(refuse(ErrorKind::InvalidArgument, "Both owner and group are empty."));
+        }
+        let found = self.expect(path, || format!("File does not exist: {path}"))?;
+        let names = &self.state.ns.names;
+        let or = |new: &str, old| if new.is_empty() { names.text(old) } else { new }.to_owned();
+        let (owner, group) = (or(owner, found.inode.owner), or(group, found.inode.group));
+        self.edits.push(Edit::SetOwner { inode: found.id, owner, group });
+        Ok(Outcome::Done)
+    }
+
+    fn set_times(
+        &mut self,
+        path: &DfsPath,
+        mtime_ms: Option<u64>,
+        atime_ms: Option<u64>,
+    ) -> Planned {
+        let found = self.expect(path, || format!("File/Directory {path} does not exist."))?;
+        self.edits.push(Edit::SetTimes { inode: found.id, mtime_ms, atime_ms });
+        Ok(Outcome::Done)
+    }
+}
+
+fn check_mode(mode: u16) -> Result<(), RemoteError> {
+    if mode > 0o1777 {
+        let text = format!("Invalid permission bits: {mode:o}");
+        return Err(refuse(ErrorKind::InvalidArgument, text));
+    }
+    Ok(())
+}
+
+/// Checks the wanted number of replicas of a file.
+pub(super) fn check_replication(path: &DfsPath, replication: u16) -> Result<(), RemoteError> {
+    let text = match replication {
+        0 => format!(
+            "Requested replication factor of 0 is less than the required minimum of 1 for {path}"
+        ),
+        1..=REPLICATION_MAX => return Ok(()),
+        _ => format!(
+            "Requested replication factor of {replication} exceeds maximum of {REPLICATION_MAX} for {path}"
+        ),
+    };
+    Err(refuse(ErrorKind::InvalidArgument, text))
+}

@@ -1,0 +1,284 @@
+//! The DataNodes: who is registered, alive, how full and how busy, and the commands that wait for them.
+//!
+//! This table has its own lock in the rim: heartbeats touch nothing else. Only monotonic time passed in decides about life.
+//!
+//! Invariants: a [`NodeIndex`] is given once per DataNode id and stays; a dead node has no commands; `outgoing` is the number of
+//! copies in `Pending` with this source.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use protocol::DatanodeId;
+use protocol::datanode::{Command, Heartbeat};
+use protocol::namenode::{DatanodeInfo, DatanodeState};
+
+/// A tick this late means that this process was stopped, not the DataNodes: everybody gets a new term.
+const TICK_GAP_FACTOR: u64 = 10;
+/// Gaps below this are ordinary scheduling delays, milliseconds.
+const TICK_GAP_MIN_MS: u64 = 3000;
+
+/// A DataNode's place in the table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct NodeIndex(pub u32);
+
+/// One DataNode.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// How to reach it.
+    pub info: DatanodeInfo,
+    /// Liveness.
+    pub state: DatanodeState,
+    /// Monotonic time of the last heartbeat, milliseconds.
+    pub last_contact_ms: u64,
+    /// Bytes on its volumes.
+    pub capacity: u64,
+    /// Bytes that blocks use.
+    pub used: u64,
+    /// Bytes free for blocks.
+    pub remaining: u64,
+    /// Transfers it reports as running.
+    pub transfer_count: u32,
+    /// Blocks it was chosen for since the last heartbeat.
+    pub chosen_count: u32,
+    /// Bytes of these.
+    pub chosen_bytes: u64,
+    /// Copies it was ordered to send and that have not arrived.
+    pub outgoing: u32,
+    /// True once its first full report after registration is complete.
+    pub reported: bool,
+    commands: VecDeque<Command>,
+}
+
+impl Node {
+    /// Bytes that may still be promised.
+    pub fn free(&self) -> u64 {
+        self.remaining.saturating_sub(self.chosen_bytes)
+    }
+
+    /// How busy it is.
+    pub fn load(&self) -> u32 {
+        self.transfer_count.saturating_add(self.chosen_count).saturating_add(self.outgoing)
+    }
+}
+
+/// The table.
+#[derive(Debug)]
+pub struct Datanodes {
+    nodes: Vec<Node>,
+    indexes: HashMap<DatanodeId, NodeIndex>,
+    stale_ms: u64,
+    dead_ms: u64,
+    ticked_ms: Option<u64>,
+    tick_ms: u64,
+}
+
+impl Datanodes {
+    /// An empty table. A node is stale after `stale_ms` without a heartbeat, dead after `dead_ms`; `tick_ms` is how often
+    /// [`Datanodes::tick`] is called.
+    pub fn new(stale_ms: u64, dead_ms: u64, tick_ms: u64) -> Self {
+        Datanodes {
+            nodes: Vec::new(),
+            indexes: HashMap::new(),
+            stale_ms,
+            dead_ms,
+            ticked_ms: None,
+            tick_ms,
+        }
+    }
+
+    /// Where a DataNode is in the table.
+    pub fn index(&self, id: DatanodeId) -> Option<NodeIndex> {
+        self.indexes.get(&id).copied()
+    }
+
+    /// A DataNode.
+    pub fn node(&self, index: NodeIndex) -> &Node {
+        &self.nodes[index.0 as usize]
+    }
+
+    /// A DataNode to change.
+    pub fn node_mut(&mut self, index: NodeIndex) -> &mut Node {
+        &mut self.nodes[index.0 as usize]
+    }
+
+    /// All, in order of first registration.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeIndex, &Node)> {
+        (0..).map(NodeIndex).zip(self.nodes.iter())
+    }
+
+    /// How many are in a state.
+    pub fn count(&self, state: DatanodeState) -> usize {
+        self.nodes.iter().filter(|node| node.state == state).count()
+    }
+
+    /// How many are not dead.
+    pub fn registered_count(&self) -> usize {
+        self.nodes.len() - self.count(DatanodeState::Dead)
+    }
+
+    /// Takes a DataNode in, or in again.
+    pub fn register(&mut self, info: DatanodeInfo, now_ms: u64) -> NodeIndex {
+        let next = NodeIndex(u32::try_from(self.nodes.len()).expect("fewer than 2^32 DataNodes"));
+        let index = *self.indexes.entry(info.id).or_insert(next);
+        let outgoing = self.nodes.get(index.0 as usize).map_or(0, |node| node.outgoing);
+        let node = Node {
+            info,
+            state: DatanodeState::Live,
+            last_contact_ms: now_ms,
+            capacity: 0,
+            used: 0,
+            remaining: 0,
+            transfer_count: 0,
+            chosen_count: 0,
+            chosen_bytes: 0,
+            outgoing,
+            reported: false,
+            commands: VecDeque::new(),
+        };
+        match self.nodes.get_mut(index.0 as usize) {
+            Some(slot) => {
+                let (capacity, used, remaining) = (slot.capacity, slot.used, slot.remaining);
+                *slot = Node { capacity, used, remaining, ..node };
+            }
+            None => self.nodes.push(node),
+        }
+        index
+    }
+
+    /// Takes a heartbeat; `None` if the node must register (again).
+    pub fn heartbeat(&mut self, beat: &Heartbeat, now_ms: u64) -> Option<NodeIndex> {
+        let index = self.index(beat.datanode)?;
+        let node = self.node_mut(index);
+        if node.state == DatanodeState::Dead {
+            return None;
+        }
+        node.state = DatanodeState::Live;
+        node.last_contact_ms = now_ms;
+        node.capacity = beat.capacity;
+        node.used = beat.used;
+        node.remaining = beat.remaining;
+        node.transfer_count = beat.transfer_count;
+        node.chosen_count = 0;
+        node.chosen_bytes = 0;
+        Some(index)
+    }
+
+    /// Notes that a node is alive although it sent something else than a heartbeat.
+    pub fn touch(&mut self, index: NodeIndex, now_ms: u64) {
+        let node = self.node_mut(index);
+        node.last_contact_ms = now_ms;
+        if node.state == DatanodeState::Stale {
+            node.state = DatanodeState::Live;
+        }
+    }
+
+    /// Ages everybody; returns who died now.
+    pub fn tick(&mut self, now_ms: u64) -> Vec<NodeIndex> {
+        let gap_ms = self.ticked_ms.map_or(0, |ticked| now_ms.saturating_sub(ticked));
+        self.ticked_ms = Some(now_ms);
+        let gap = gap_ms > (self.tick_ms * TICK_GAP_FACTOR).max(TICK_GAP_MIN_MS);
+        let (stale_ms, dead_ms) = (self.stale_ms, self.dead_ms);
+        let mut dead = Vec::new();
+        for (index, node) in (0..).map(NodeIndex).zip(self.nodes.iter_mut()) {
+            if node.state == DatanodeState::Dead {
+                continue;
+            }
+            if gap {
+                node.last_contact_ms = now_ms;
+            }
+            let silent_ms = now_ms.saturating_sub(node.last_contact_ms);
+            if silent_ms >= dead_ms {
+                node.state = DatanodeState::Dead;
+                node.commands.clear();
+                dead.push(index);
+            } else if silent_ms >= stale_ms {
+                node.state = DatanodeState::Stale;
+            }
+        }
+        dead
+    }
+
+    /// Queues a command; a dead node gets none.
+    pub fn push_command(&mut self, index: NodeIndex, command: Command) {
+        let node = self.node_mut(index);
+        if node.state != DatanodeState::Dead {
+            node.commands.push_back(command);
+        }
+    }
+
+    /// Takes what is queued.
+    pub fn take_commands(&mut self, index: NodeIndex) -> Vec<Command> {
+        self.node_mut(index).commands.drain(..).collect()
+    }
+
+    /// Notes that a node was chosen for a block of up to `bytes`.
+    pub fn note_chosen(&mut self, index: NodeIndex, bytes: u64) {
+        let node = self.node_mut(index);
+        node.chosen_count = node.chosen_count.saturating_add(1);
+        node.chosen_bytes = node.chosen_bytes.saturating_add(bytes);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use protocol::Epoch;
+
+    use super::*;
+
+    pub(crate) fn info(number: u8, host: &str, rack: &str) -> DatanodeInfo {
+        DatanodeInfo {
+            id: DatanodeId([number; 16]),
+            host: host.to_owned(),
+            transfer_address: format!("127.0.0.1:{}", 9000 + u16::from(number)),
+            http_address: format!("127.0.0.1:{}", 8000 + u16::from(number)),
+            rack: rack.to_owned(),
+            boot_id: String::new(),
+            local_socket: String::new(),
+        }
+    }
+
+    pub(crate) fn beat(number: u8, remaining: u64) -> Heartbeat {
+        Heartbeat {
+            datanode: DatanodeId([number; 16]),
+            epoch: Epoch(1),
+            capacity: remaining,
+            used: 0,
+            remaining,
+            transfer_count: 0,
+        }
+    }
+
+    #[test]
+    fn nodes_age_die_and_come_back() {
+        let mut nodes = Datanodes::new(200, 2000, 100);
+        let index = nodes.register(info(1, "a", "/r"), 0);
+        let state = |nodes: &Datanodes| nodes.node(index).state;
+        assert!(nodes.tick(100).is_empty());
+        assert_eq!(state(&nodes), DatanodeState::Live);
+        assert!(nodes.tick(200).is_empty());
+        assert_eq!(state(&nodes), DatanodeState::Stale);
+        assert_eq!(nodes.heartbeat(&beat(1, 10), 1900), Some(index));
+        assert_eq!(state(&nodes), DatanodeState::Live);
+        for now in (2000..3900).step_by(100) {
+            assert!(nodes.tick(now).is_empty(), "{now}");
+        }
+        assert_eq!(nodes.tick(3900), [index]);
+        assert_eq!(nodes.heartbeat(&beat(1, 10), 3950), None);
+        assert!(nodes.tick(4000).is_empty(), "a node dies once");
+        assert_eq!(nodes.register(info(1, "a", "/r"), 4000), index);
+        assert_eq!(state(&nodes), DatanodeState::Live);
+    }
+
+    #[test]
+    fn a_gap_in_our_own_time_kills_nobody() {
+        let mut nodes = Datanodes::new(200, 2000, 100);
+        nodes.register(info(1, "a", "/r"), 0);
+        nodes.tick(100);
+        assert!(nodes.tick(600_000).is_empty());
+        assert_eq!(nodes.count(DatanodeState::Live), 1);
+        for now in (600_100..602_000).step_by(100) {
+            assert!(nodes.tick(now).is_empty());
+        }
+        assert_eq!(nodes.tick(602_000).len(), 1);
+    }
+}

@@ -1,0 +1,334 @@
+//! Writing files: create, blocks, pipeline repair, complete, lease recovery.
+
+use protocol::namenode::{Create, DatanodeState, Publish, WrittenBlock};
+use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
+
+use super::command::{Planned, Planner, check_replication, refuse};
+use super::datanodes::NodeIndex;
+use super::edit::{Allotted, Edit, Outcome};
+use super::inode::{File, Open};
+use super::lease::Leases;
+use super::namespace::{Block, Resolved};
+use super::placement::{self, Problem};
+
+impl Planner<'_> {
+    pub(super) fn create(&mut self, create: &Create) -> Planned {
+        let settings = &self.state.settings;
+        let path = &create.path;
+        let replication = create.replication.unwrap_or(settings.replication);
+        let block_size = create.block_size.unwrap_or(settings.block_size);
+        check_replication(path, replication)?;
+        if block_size < settings.block_size_min {
+            let text = format!(
+                "Specified block size is less than configured minimum value (dfs.namenode.fs-limits.min-block-size): {block_size} < {}",
+                settings.block_size_min
+            );
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        if create.mode > 0o1777 {
+            let text = format!("Invalid permission bits: {:o}", create.mode);
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        if let Some(existing) = self.find(path)? {
+            self.replace(create, &existing)?;
+        }
+        let (parent, group) = self.make_parents(path, create.parents, |mode| mode | 0o300)?;
+        let file = self.new_inode();
+        self.edits.push(Edit::MakeFile {
+            id: file,
+            parent,
+            name: path.name().unwrap_or_default().to_owned(),
+            owner: self.request.user.clone(),
+            group,
+            mode: create.mode,
+            replication,
+            block_size,
+            holder: self.request.call.client,
+            at_ms: self.now.wall_ms,
+        });
+        let first_block = match create.first_block {
+            true => Some(self.allot(path.as_str(), file, (replication, block_size, 0), &[])?),
+            false => None,
+        };
+        Ok(Outcome::Created { file, block_size, replication, first_block })
+    }
+
+    /// Makes way for a new file, or refuses.
+    fn replace(&mut self, create: &Create, existing: &Resolved<'_>) -> Result<(), RemoteError> {
+        let path = &create.path;
+        let Some(file) = existing.inode.file() else {
+            let text = format!("{path} already exists as a directory");
+            return Err(refuse(ErrorKind::AlreadyExists, text));
+        };
+        if create.overwrite {
+            self.edits.push(Edit::Delete { inode: existing.id, at_ms: self.now.wall_ms });
+            return Ok(());
+        }
+        if let Some(open) = file.open.as_deref() {
+            return Err(self.refuse_open("CREATE_FILE", path, open));
+        }
+        let client = self.request.host.as_str();
+        let text = format!("{path} for client {client} already exists");
+        Err(refuse(ErrorKind::AlreadyExists, text))
+    }
+
+    fn refuse_open(&self, verb: &str, path: &DfsPath, open: &Open) -> RemoteError {
+        let (holder, host) = (self.request.call.client, self.request.host.as_str());
+        if open.holder == Leases::RECOVERER {
+            let text = format!(
+                "Failed to {verb} {path} for {holder} on {host} because lease recovery is in progress. Try again later."
+            );
+            return refuse(ErrorKind::RecoveryInProgress, text);
+        }
+        let text = format!(
+            "Failed to {verb} {path} for {holder} on {host} because this file lease is currently owned by {}",
+            open.holder
+        );
+        refuse(ErrorKind::AlreadyBeingCreated, text)
+    }
+
+    /// Allocates the next block of a file.
+    fn allot(
+        &mut self,
+        path: &str,
+        file: InodeId,
+        (replication, block_size, offset): (u16, u64, u64),
+        exclude: &[DatanodeId],
+    ) -> Result<Allotted, RemoteError> {
+        let targets = self.choose(path, (replication, block_size), &[], exclude)?;
+        let (block, stamp) = (self.new_block(), self.new_stamp());
+        let targets: Vec<DatanodeId> =
+            targets.iter().map(|target| self.nodes.node(*target).info.id).collect();
+        self.edits.push(Edit::AddBlock { file, block, stamp, targets: targets.clone() });
+        Ok(Allotted { id: block, stamp, offset, length: 0, targets, replication })
+    }
+
+    /// Chooses DataNodes for a block so that it has `replication`, `existing` included.
+    fn choose(
+        &mut self,
+        path: &str,
+        (replication, block_size): (u16, u64),
+        existing: &[NodeIndex],
+        exclude: &[DatanodeId],
+    ) -> Result<Vec<NodeIndex>, RemoteError> {
+        let excluded: Vec<NodeIndex> =
+            exclude.iter().filter_map(|id| self.nodes.index(*id)).collect();
+        let problem = Problem {
+            nodes: self.nodes,
+            count: usize::from(replication).saturating_sub(existing.len()),
+            existing,
+            excluded: &excluded,
+            writer_host: &self.request.host,
+            bytes: block_size,
+        };
+        let targets = placement::choose_targets(problem, self.random);
+        if targets.is_empty() && existing.is_empty() {
+            let text = format!(
+                "File {path} could only be written to 0 of the 1 minReplication nodes. There are {} datanode(s) running and {} node(s) are excluded in this operation.",
+                self.nodes.count(DatanodeState::Live),
+                excluded.len()
+            );
+            return Err(refuse(ErrorKind::NoDatanodes, text));
+        }
+        self.chosen.extend(targets.iter().map(|target| (*target, block_size)));
+        Ok(targets)
+    }
+
+    /// A file that this client writes, and its path.
+    fn held(&self, id: InodeId) -> Result<(&File, &Open, String), RemoteError> {
+        let lost = |text: String| Err(refuse(ErrorKind::LeaseExpired, text));
+        let Some(path) = self.state.ns.path_of(id) else {
+            return lost(format!("File does not exist: (inode {id}) Holder {} does not have any open files.", self.request.call.client));
+        };
+        let Some(file) = self.state.ns.file(id) else {
+            return lost(format!("File is not open for writing: {path} (inode {id})"));
+        };
+        match file.open.as_deref() {
+            Some(open) if open.holder == self.request.call.client => Ok((file, open, path)),
+            Some(open) => lost(format!(
+                "Client (={}) is not the lease owner (={}): {path} (inode {id})",
+                self.request.call.client, open.holder
+            )),
+            None => lost(format!("File is not open for writing: {path} (inode {id})")),
+        }
+    }
+
+    pub(super) fn add_block(
+        &mut self,
+        id: InodeId,
+        previous: Option<&WrittenBlock>,
+        exclude: &[DatanodeId],
+    ) -> Planned {
+        let (file, _, path) = self.held(id)?;
+        let (replication, block_size) = (file.replication, file.block_size);
+        let mut offset = file.length;
+        match (previous, self.state.ns.open_block(id)) {
+            (Some(written), _) => offset += self.commit_block(id, &path, written)?,
+            (None, Some(block)) => {
+                let text = format!("block {block} of {path} is not committed");
+                return Err(refuse(ErrorKind::InvalidArgument, text));
+            }
+            (None, None) => {}
+        }
+        let terms = (replication, block_size, offset);
+        self.allot(&path, id, terms, exclude).map(Outcome::Block)
+    }
+
+    /// Commits a block that was written; returns by how much the file grows. A block that is committed already, in the same
+    /// way, is fine.
+    fn commit_block(
+        &mut self,
+        id: InodeId,
+        path: &str,
+        written: &WrittenBlock,
+    ) -> Result<u64, RemoteError> {
+        let WrittenBlock { id: block, stamp, length, .. } = *written;
+        let info = self.own_block(id, path, block)?;
+        if info.stamp != stamp || (info.complete && info.length != length) {
+            let text = format!(
+                "block {block} of {path} has stamp {} and length {}, not {stamp} and {length}",
+                info.stamp, info.length
+            );
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        if info.complete {
+            return Ok(0);
+        }
+        let (replication, block_size) = self
+            .state
+            .ns
+            .file(id)
+            .map(|file| (file.replication, file.block_size))
+            .unwrap_or_default();
+        if length > block_size {
+            let text = format!("block {block} of {path} has {length} bytes where {block_size} fit");
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        if length == 0 {
+            self.edits.push(Edit::DropBlock { file: id, block });
+            return Ok(0);
+        }
+        let durable_min = self.state.durable_min(self.nodes, replication);
+        let known = written.replicas.iter().any(|id| self.nodes.index(*id).is_some());
+        if !known || written.durable_count < durable_min {
+            let text = format!(
+                "Not replicated yet: block {block} of {path} is on disk on {} of {durable_min} DataNodes",
+                written.durable_count
+            );
+            return Err(refuse(ErrorKind::NotReplicatedYet, text));
+        }
+        self.edits.push(Edit::CommitBlock { file: id, block, length });
+        self.written.insert(block, written.replicas.clone());
+        Ok(length)
+    }
+
+    /// The last block of a file, which must be `block`.
+    fn own_block(&self, id: InodeId, path: &str, block: BlockId) -> Result<Block, RemoteError> {
+        let last = self.state.ns.file(id).and_then(|file| file.blocks.last());
+        match self.state.ns.block(block) {
+            Some(info) if last == Some(&block) => Ok(*info),
+            _ => {
+                let text = format!("block {block} is not the last of {path}");
+                Err(refuse(ErrorKind::InvalidArgument, text))
+            }
+        }
+    }
+
+    pub(super) fn abandon_block(&mut self, id: InodeId, block: BlockId) -> Planned {
+        let (_, _, path) = self.held(id)?;
+        if self.state.ns.block(block).is_none() {
+            return Ok(Outcome::Done);
+        }
+        if self.own_block(id, &path, block)?.complete {
+            let text = format!("block {block} of {path} is complete");
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        self.edits.push(Edit::DropBlock { file: id, block });
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn recover_pipeline(
+        &mut self,
+        id: InodeId,
+        written: &WrittenBlock,
+        failed: &[DatanodeId],
+    ) -> Planned {
+        let (file, open, path) = self.held(id)?;
+        let (replication, block_size) = (file.replication, file.block_size);
+        let offset = file.length;
+        let mut targets: Vec<DatanodeId> =
+            open.targets.iter().filter(|target| !failed.contains(target)).copied().collect();
+        let info = self.own_block(id, &path, written.id)?;
+        if info.complete || info.stamp != written.stamp {
+            let text = format!(
+                "block {} of {path} has stamp {}, not {}",
+                written.id, info.stamp, written.stamp
+            );
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        let survivors: Vec<NodeIndex> =
+            targets.iter().filter_map(|target| self.nodes.index(*target)).collect();
+        if survivors.is_empty() {
+            let text = format!("all DataNodes of block {} of {path} failed", written.id);
+            return Err(refuse(ErrorKind::NoDatanodes, text));
+        }
+        let added = self.choose(&path, (replication, block_size), &survivors, failed)?;
+        targets.extend(added.iter().map(|target| self.nodes.node(*target).info.id));
+        let stamp = self.new_stamp();
+        let block = written.id;
+        self.edits.push(Edit::RestampBlock { file: id, block, stamp, targets: targets.clone() });
+        let length = written.length;
+        Ok(Outcome::Block(Allotted { id: block, stamp, offset, length, targets, replication }))
+    }
+
+    pub(super) fn complete(
+        &mut self,
+        id: InodeId,
+        last: Option<&WrittenBlock>,
+        publish: Option<&Publish>,
+    ) -> Planned {
+        let (file, _, path) = self.held(id)?;
+        let block_count = file.blocks.len();
+        match (last, self.state.ns.open_block(id)) {
+            (Some(written), _) => {
+                self.commit_block(id, &path, written)?;
+            }
+            // An empty file whose first block was never written to.
+            (None, Some(block)) if block_count == 1 => {
+                self.edits.push(Edit::DropBlock { file: id, block });
+            }
+            (None, Some(block)) => {
+                let text = format!("block {block} of {path} is not committed");
+                return Err(refuse(ErrorKind::InvalidArgument, text));
+            }
+            (None, None) => {}
+        }
+        self.edits.push(Edit::Close { file: id, at_ms: self.now.wall_ms });
+        if let Some(publish) = publish
+            && publish.path.as_str() != path
+        {
+            let from = DfsPath::parse(&path).map_err(|error| {
+                refuse(ErrorKind::InvalidArgument, error.to_string())
+            })?;
+            if publish.path.is_root() || publish.path.starts_with(&from) {
+                let text = format!("Rename destination {} is a directory or file under source {from}", publish.path);
+                return Err(refuse(ErrorKind::InvalidArgument, text));
+            }
+            self.move_onto((&from, id), &publish.path, publish.overwrite)?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn recover_lease(&mut self, path: &DfsPath) -> Planned {
+        let found = self.expect(path, || format!("File does not exist: {path}"))?;
+        let Some(file) = found.inode.file() else {
+            let text = format!("Path is not a file: {path}");
+            return Err(refuse(ErrorKind::IsDirectory, text));
+        };
+        let Some(open) = file.open.as_deref() else { return Ok(Outcome::Flag(true)) };
+        if open.holder != Leases::RECOVERER {
+            self.recover = Some(found.id);
+        }
+        Ok(Outcome::Flag(false))
+    }
+}

@@ -1,0 +1,122 @@
+//! fsck: a walk over the tree in pages, each with a bounded amount of work. The position is a path, so a page stays right when
+//! the tree changes between pages.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use protocol::namenode::{Answer, FsckBlock, FsckFile, FsckPage, Reply};
+use protocol::{DfsPath, InodeId};
+
+use super::datanodes::Datanodes;
+use super::inode::Inode;
+use super::namespace::Resolved;
+use super::state::State;
+
+/// Files on a page.
+const FILES_MAX: usize = 200;
+/// Inodes passed for a page.
+const INODES_MAX: usize = 2_000;
+/// Blocks on a page; a file with more is still given whole.
+const BLOCKS_MAX: usize = 5_000;
+
+/// A directory on the way, and the entry that was passed last.
+struct Step {
+    directory: InodeId,
+    passed: Option<Arc<str>>,
+}
+
+impl State {
+    pub(super) fn fsck(&self, nodes: &Datanodes, path: &DfsPath, after: Option<&DfsPath>) -> Answer {
+        let Resolved { id, inode } =
+            self.lookup(path, || format!("File does not exist: {path}"))?;
+        let mut page = FsckPage { files: Vec::new(), directory_count: 0, next: None };
+        if inode.file().is_some() {
+            page.files.extend(self.fsck_file(nodes, id, path.clone()));
+            return Ok(Reply::Fsck(page));
+        }
+        let mut steps = self.steps_to(id, path, after);
+        page.directory_count += u64::from(after.is_none());
+        let mut block_count = 0;
+        for passed_count in 0.. {
+            let Some(entry) = self.next_entry(&mut steps) else { break };
+            let at = steps.iter().try_fold(path.clone(), |at, step| match &step.passed {
+                Some(name) => at.join(name),
+                None => Ok(at),
+            });
+            // Only a path that a rename made too long does not fit; its parts were checked.
+            let Ok(at) = at else { continue };
+            if self.ns.inode(entry).is_some_and(|inode| inode.directory().is_some()) {
+                page.directory_count += 1;
+                steps.push(Step { directory: entry, passed: None });
+            } else if let Some(file) = self.fsck_file(nodes, entry, at.clone()) {
+                block_count += file.blocks.len();
+                page.files.push(file);
+            }
+            let full = page.files.len() >= FILES_MAX || block_count >= BLOCKS_MAX;
+            if full || passed_count >= INODES_MAX {
+                page.next = Some(at);
+                break;
+            }
+        }
+        Ok(Reply::Fsck(page))
+    }
+
+    /// The way from `top` to `after`, as far as it still exists.
+    fn steps_to(&self, top: InodeId, path: &DfsPath, after: Option<&DfsPath>) -> Vec<Step> {
+        let mut steps = vec![Step { directory: top, passed: None }];
+        let Some(after) = after.filter(|after| after.starts_with(path)) else { return steps };
+        let mut directory = Some(top);
+        for name in after.elements().skip(path.elements().count()) {
+            let Some(at) = directory else { break };
+            if let Some(step) = steps.last_mut() {
+                step.passed = Some(name.into());
+            }
+            let children = self.ns.inode(at).and_then(Inode::directory);
+            let child = children.and_then(|directory| directory.children.get(name)).copied();
+            directory = child.filter(|child| {
+                self.ns.inode(*child).is_some_and(|inode| inode.directory().is_some())
+            });
+            if let Some(directory) = directory {
+                steps.push(Step { directory, passed: None });
+            }
+        }
+        steps
+    }
+
+    /// The next entry in path order; leaves directories that are done.
+    fn next_entry(&self, steps: &mut Vec<Step>) -> Option<InodeId> {
+        while let Some(step) = steps.last_mut() {
+            let directory = self.ns.inode(step.directory).and_then(Inode::directory);
+            let from = step.passed.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let next = directory
+                .and_then(|directory| directory.children.range::<str, _>((from, Bound::Unbounded)).next());
+            if let Some((name, id)) = next {
+                step.passed = Some(Arc::clone(name));
+                return Some(*id);
+            }
+            steps.pop();
+        }
+        None
+    }
+
+    fn fsck_file(&self, nodes: &Datanodes, id: InodeId, path: DfsPath) -> Option<FsckFile> {
+        let (inode, file) = self.status_of(id)?;
+        let blocks = file
+            .blocks
+            .iter()
+            .filter_map(|block| {
+                let info = self.ns.block(*block)?;
+                let live = self.blocks.holders(*block).iter().map(|index| nodes.node(*index));
+                let corrupt_count = self.blocks.corrupt_replica_count(*block);
+                Some(FsckBlock {
+                    id: *block,
+                    stamp: info.stamp,
+                    length: info.length,
+                    live: live.map(|node| node.info.clone()).collect(),
+                    corrupt_count: u16::try_from(corrupt_count).unwrap_or(u16::MAX),
+                })
+            })
+            .collect();
+        Some(FsckFile { path, status: self.ns.status(id, inode, &inode.name), blocks })
+    }
+}

@@ -1,0 +1,147 @@
+//! Files and directories as they are held in memory.
+//!
+//! Invariants: names of owners and groups are interned ([`Names`]), a name is shared by the inode and its parent's table,
+//! and `File::blocks` is in file order with at most one block that is not complete, the last.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use protocol::namenode::ContentSummary;
+use protocol::{BlockId, ClientId, DatanodeId, GenerationStamp, InodeId};
+
+/// The parent of an inode that was deleted and is not collected yet. Never an id of an inode.
+pub const NOWHERE: InodeId = InodeId(0);
+
+/// A file or directory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Inode {
+    /// Directory that holds it; [`NOWHERE`] for the top of a deleted tree.
+    pub parent: InodeId,
+    /// Last path element; empty for the root.
+    pub name: Arc<str>,
+    /// Owner.
+    pub owner: NameId,
+    /// Group.
+    pub group: NameId,
+    /// Permission bits.
+    pub mode: u16,
+    /// Modification time, milliseconds since the epoch.
+    pub mtime_ms: u64,
+    /// What it is.
+    pub body: Body,
+}
+
+/// What an inode is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Body {
+    /// A directory.
+    Directory(Box<Directory>),
+    /// A file.
+    File(File),
+}
+
+/// A directory.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Directory {
+    /// Entries in byte order of names.
+    pub children: BTreeMap<Arc<str>, InodeId>,
+    /// Totals of the subtree, this directory included; kept up to date by every edit.
+    pub total: ContentSummary,
+}
+
+/// A file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct File {
+    /// Sum of the lengths of its complete blocks, bytes.
+    pub length: u64,
+    /// Blocks in file order.
+    pub blocks: Vec<BlockId>,
+    /// Access time, milliseconds since the epoch.
+    pub atime_ms: u64,
+    /// Bytes per block.
+    pub block_size: u64,
+    /// Wanted replicas.
+    pub replication: u16,
+    /// Set while it is open for writing.
+    pub open: Option<Box<Open>>,
+}
+
+/// The state of a file that is open for writing.
+///
+/// ```text
+/// Create -> held by a client -> Complete -> closed
+///              | lease over
+///              v
+///           recovery set, held by Leases::RECOVERER -> CommitRecovery or no replica left -> closed
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Open {
+    /// Who writes it.
+    pub holder: ClientId,
+    /// Who may have a replica of the last block, while that is not complete.
+    pub targets: Vec<DatanodeId>,
+    /// Stamp of the block recovery under way.
+    pub recovery: Option<GenerationStamp>,
+}
+
+impl Inode {
+    /// The directory, if it is one.
+    pub fn directory(&self) -> Option<&Directory> {
+        match &self.body {
+            Body::Directory(directory) => Some(directory),
+            Body::File(_) => None,
+        }
+    }
+
+    /// The file, if it is one.
+    pub fn file(&self) -> Option<&File> {
+        match &self.body {
+            Body::File(file) => Some(file),
+            Body::Directory(_) => None,
+        }
+    }
+
+    /// What it adds to the totals of every directory above it.
+    pub fn total(&self) -> ContentSummary {
+        match &self.body {
+            Body::Directory(directory) => directory.total,
+            Body::File(file) => ContentSummary {
+                length: file.length,
+                file_count: 1,
+                directory_count: 0,
+                space_consumed: file.length.saturating_mul(u64::from(file.replication)),
+            },
+        }
+    }
+}
+
+/// An interned owner or group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NameId(u32);
+
+/// The table of interned names. It only grows: a cluster has few users.
+#[derive(Default)]
+pub struct Names {
+    texts: Vec<Arc<str>>,
+    ids: HashMap<Arc<str>, u32>,
+}
+
+impl Names {
+    /// The id of `text`, now and later.
+    pub fn intern(&mut self, text: &str) -> NameId {
+        if let Some(&id) = self.ids.get(text) {
+            return NameId(id);
+        }
+        let text: Arc<str> = text.into();
+        let id = u32::try_from(self.texts.len()).expect("fewer than 2^32 users and groups");
+        self.texts.push(Arc::clone(&text));
+        self.ids.insert(text, id);
+        NameId(id)
+    }
+
+    /// The text of an interned name.
+    pub fn text(&self, id: NameId) -> &str {
+        &self.texts[id.0 as usize]
+    }
+}

@@ -1,0 +1,127 @@
+//! Leases: which client writes which files, and when it was last heard of.
+//!
+//! Invariants: every open file is in exactly the lease of its holder; a lease has at least one file; `order` has one entry per lease.
+//! Renewal times are not durable: after a restart every lease counts as renewed at the start.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{ClientId, InodeId};
+
+/// The table of leases.
+#[derive(Default)]
+pub struct Leases {
+    now_ms: u64,
+    leases: BTreeMap<ClientId, Lease>,
+    order: BTreeSet<(u64, ClientId)>,
+}
+
+#[derive(Default)]
+struct Lease {
+    renewed_ms: u64,
+    files: BTreeSet<InodeId>,
+}
+
+impl Leases {
+    /// Holder of files that the NameNode recovers.
+    pub const RECOVERER: ClientId = ClientId([0; 16]);
+
+    /// Sets the monotonic time that new leases begin at.
+    pub fn set_now(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    /// Lets every lease begin now; for the end of a replay.
+    pub fn renew_all(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+        let holders: Vec<ClientId> = self.leases.keys().copied().collect();
+        holders.into_iter().for_each(|holder| self.renew(holder, now_ms));
+    }
+
+    /// Notes that a client is alive.
+    pub fn renew(&mut self, holder: ClientId, now_ms: u64) {
+        if let Some(lease) = self.leases.get_mut(&holder)
+            && lease.renewed_ms != now_ms
+        {
+            self.order.remove(&(lease.renewed_ms, holder));
+            lease.renewed_ms = now_ms;
+            self.order.insert((now_ms, holder));
+        }
+    }
+
+    /// Notes that `holder` writes `file`.
+    pub fn add(&mut self, holder: ClientId, file: InodeId) {
+        let now_ms = self.now_ms;
+        let lease = self
+            .leases
+            .entry(holder)
+            .or_insert_with(|| Lease { renewed_ms: now_ms, files: BTreeSet::new() });
+        self.order.insert((lease.renewed_ms, holder));
+        lease.files.insert(file);
+    }
+
+    /// Notes that `holder` no longer writes `file`.
+    pub fn remove(&mut self, holder: ClientId, file: InodeId) {
+        if let Some(lease) = self.leases.get_mut(&holder) {
+            lease.files.remove(&file);
+            if lease.files.is_empty() {
+                self.order.remove(&(lease.renewed_ms, holder));
+                self.leases.remove(&holder);
+            }
+        }
+    }
+
+    /// True if `holder` was silent for `limit_ms`, or has no lease.
+    pub fn is_expired(&self, holder: ClientId, now_ms: u64, limit_ms: u64) -> bool {
+        self.leases
+            .get(&holder)
+            .is_none_or(|lease| now_ms.saturating_sub(lease.renewed_ms) >= limit_ms)
+    }
+
+    /// Up to `count_max` files whose writers were silent for `limit_ms`, the longest silent first.
+    pub fn expired(&self, now_ms: u64, limit_ms: u64, count_max: usize) -> Vec<InodeId> {
+        self.order
+            .iter()
+            .take_while(|(renewed_ms, _)| now_ms.saturating_sub(*renewed_ms) >= limit_ms)
+            .filter(|(_, holder)| *holder != Leases::RECOVERER)
+            .flat_map(|(_, holder)| self.files(*holder))
+            .take(count_max)
+            .collect()
+    }
+
+    /// Files of a holder.
+    pub fn files(&self, holder: ClientId) -> impl Iterator<Item = InodeId> {
+        self.leases.get(&holder).into_iter().flat_map(|lease| lease.files.iter().copied())
+    }
+
+    /// Open files.
+    pub fn file_count(&self) -> usize {
+        self.leases.values().map(|lease| lease.files.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ClientId = ClientId([1; 16]);
+    const B: ClientId = ClientId([2; 16]);
+
+    #[test]
+    fn only_silent_holders_expire_and_renewal_counts() {
+        let mut leases = Leases::default();
+        leases.set_now(100);
+        leases.add(A, InodeId(1));
+        leases.add(A, InodeId(2));
+        leases.add(B, InodeId(3));
+        leases.renew(B, 150);
+        assert!(leases.expired(159, 60, 10).is_empty());
+        assert_eq!(leases.expired(160, 60, 10), [InodeId(1), InodeId(2)]);
+        assert_eq!(leases.expired(160, 60, 1), [InodeId(1)]);
+        assert_eq!(leases.expired(210, 60, 10).len(), 3);
+        leases.remove(A, InodeId(1));
+        leases.remove(A, InodeId(2));
+        assert!(leases.is_expired(A, 100, 60) && !leases.is_expired(B, 209, 60));
+        assert_eq!(leases.expired(210, 60, 10), [InodeId(3)]);
+        assert_eq!(leases.file_count(), 1);
+    }
+}

@@ -1,0 +1,26 @@
+//! The NameNode without a machine: synchronous and deterministic. Inputs and the time go in; records, answers and commands come
+//! out. No clock, no I/O, no async; random choices come from a generator that is passed in.
+
+pub mod apply;
+pub mod blocks;
+pub mod command;
+pub mod datanodes;
+pub mod edit;
+pub mod files;
+pub mod fsck;
+pub mod inode;
+pub mod lease;
+pub mod namespace;
+pub mod placement;
+pub mod query;
+pub mod random;
+pub mod recovery;
+pub mod redundancy;
+pub mod rename;
+pub mod replica_set;
+pub mod report;
+pub mod retry_cache;
+pub mod rows;
+pub mod safe_mode;
+pub mod schedule;
+pub mod state;

@@ -1,0 +1,416 @@
+//! The namespace: inodes, the durable half of the block map, leases and counters.
+//!
+//! Invariants, checked by [`Namespace::check`] after each load:
+//! - every inode but the root and the tops of deleted trees is in its parent's table under its own name;
+//! - `Directory::total` is the sum over its subtree; `File::length` the sum over its complete blocks;
+//! - every block of `blocks` is in exactly one file, and the files know no other;
+//! - counters are above every id that was ever handed out.
+//!
+//! A deleted tree is cut off in one edit and taken apart later in small steps ([`Namespace::collect`]), so that deleting a
+//! million files holds nobody up.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use hashbrown::{HashMap, HashSet};
+use protocol::namenode::{ContentSummary, FileStatus};
+use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId};
+
+use super::inode::{Body, Directory, File, Inode, NOWHERE, Names};
+use super::lease::Leases;
+use crate::error::CoreError;
+
+/// First stamp HDFS hands out.
+const STAMP_FIRST: u64 = 1001;
+
+/// All of the file system's metadata that is durable.
+pub struct Namespace {
+    pub(super) inodes: HashMap<InodeId, Inode>,
+    pub(super) blocks: HashMap<BlockId, Block>,
+    /// Owners and groups.
+    pub names: Names,
+    /// Who writes what.
+    pub leases: Leases,
+    pub(super) counters: Counters,
+    pub(super) garbage: VecDeque<InodeId>,
+    pub(super) dirty: Dirty,
+    pub(super) effects: Vec<Effect>,
+    pub(super) complete_block_count: u64,
+}
+
+/// What the namespace knows of a block. Its replicas are in `Blocks`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// File it belongs to.
+    pub file: InodeId,
+    /// Its generation stamp.
+    pub stamp: GenerationStamp,
+    /// Bytes; 0 until it is complete.
+    pub length: u64,
+    /// True once its writer is done.
+    pub complete: bool,
+}
+
+/// The next ids, and the cluster's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counters {
+    /// The cluster; `None` before the first edit.
+    pub cluster: Option<ClusterId>,
+    /// Next inode.
+    pub next_inode: u64,
+    /// Next block.
+    pub next_block: u64,
+    /// Next generation stamp.
+    pub next_stamp: u64,
+}
+
+/// What an edit means for replicas.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// A block is complete.
+    Completed(BlockId),
+    /// A block has a new stamp: what is known of its replicas is void.
+    Restamped(BlockId),
+    /// A block is gone.
+    Removed {
+        /// The block.
+        block: BlockId,
+        /// Its last stamp.
+        stamp: GenerationStamp,
+        /// Whether it was complete.
+        complete: bool,
+        /// Who else may have a replica.
+        targets: Vec<DatanodeId>,
+    },
+    /// A file wants another number of replicas.
+    Replication(InodeId),
+}
+
+/// Which rows of the checkpoint are behind.
+#[derive(Default)]
+pub(super) struct Dirty {
+    pub(super) inodes: HashSet<InodeId>,
+    /// Erased files that had overflow chunks, and how many blocks.
+    pub(super) erased: Vec<(InodeId, usize)>,
+    pub(super) counters: bool,
+}
+
+/// A path that does not resolve.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unresolved {
+    /// An element is missing.
+    Missing,
+    /// A file where a directory is needed: its path.
+    FileInTheWay(String),
+}
+
+/// Where a path leads.
+#[derive(Clone, Debug)]
+pub struct Resolved<'a> {
+    /// The inode.
+    pub id: InodeId,
+    /// The inode.
+    pub inode: &'a Inode,
+}
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Namespace {
+            inodes: HashMap::new(),
+            blocks: HashMap::new(),
+            names: Names::default(),
+            leases: Leases::default(),
+            counters: Counters {
+                cluster: None,
+                next_inode: InodeId::ROOT.0 + 1,
+                next_block: BlockId::FIRST.0,
+                next_stamp: STAMP_FIRST,
+            },
+            garbage: VecDeque::new(),
+            dirty: Dirty::default(),
+            effects: Vec::new(),
+            complete_block_count: 0,
+        }
+    }
+}
+
+impl Namespace {
+    /// Next ids and the cluster.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// An inode by its id, deleted ones that are not collected included.
+    pub fn inode(&self, id: InodeId) -> Option<&Inode> {
+        self.inodes.get(&id)
+    }
+
+    /// A file by its id.
+    pub fn file(&self, id: InodeId) -> Option<&File> {
+        self.inodes.get(&id).and_then(Inode::file)
+    }
+
+    /// A block by its id.
+    pub fn block(&self, id: BlockId) -> Option<&Block> {
+        self.blocks.get(&id)
+    }
+
+    /// Wanted replicas of a block.
+    pub fn replication_of(&self, block: &Block) -> u16 {
+        self.file(block.file).map_or(0, |file| file.replication)
+    }
+
+    /// Blocks.
+    pub fn block_count(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    /// Complete blocks.
+    pub fn complete_block_count(&self) -> u64 {
+        self.complete_block_count
+    }
+
+    /// Files and directories.
+    pub fn inode_count(&self) -> u64 {
+        let total = self.root_total();
+        total.file_count + total.directory_count
+    }
+
+    fn root_total(&self) -> ContentSummary {
+        self.inodes.get(&InodeId::ROOT).map(Inode::total).unwrap_or_default()
+    }
+
+    /// What the edits since the last call mean for replicas.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Follows a path. The one place where paths become inodes, and so where rights to pass directories will be checked.
+    ///
+    /// # Errors
+    /// [`Unresolved`].
+    pub fn resolve(&self, path: &DfsPath) -> Result<Resolved<'_>, Unresolved> {
+        let (mut id, mut inode) =
+            (InodeId::ROOT, self.inodes.get(&InodeId::ROOT).ok_or(Unresolved::Missing)?);
+        for (depth, name) in path.elements().enumerate() {
+            let Some(directory) = inode.directory() else {
+                return Err(Unresolved::FileInTheWay(prefix(path, depth)));
+            };
+            id = *directory.children.get(name).ok_or(Unresolved::Missing)?;
+            inode = self.inodes.get(&id).ok_or(Unresolved::Missing)?;
+        }
+        Ok(Resolved { id, inode })
+    }
+
+    /// The path of an inode; `None` if it was deleted.
+    pub fn path_of(&self, id: InodeId) -> Option<String> {
+        let mut names = Vec::new();
+        let mut at = id;
+        while at != InodeId::ROOT {
+            let inode = self.inodes.get(&at)?;
+            if inode.parent == NOWHERE {
+                return None;
+            }
+            names.push(&*inode.name);
+            at = inode.parent;
+        }
+        if names.is_empty() {
+            return Some("/".to_owned());
+        }
+        let mut path = String::new();
+        for name in names.iter().rev() {
+            let _ = write!(path, "/{name}");
+        }
+        Some(path)
+    }
+
+    /// True if `id` is `ancestor` or lies below it.
+    pub fn is_within(&self, mut id: InodeId, ancestor: InodeId) -> bool {
+        loop {
+            if id == ancestor {
+                return true;
+            }
+            match self.inodes.get(&id) {
+                Some(inode) if id != InodeId::ROOT => id = inode.parent,
+                _ => return false,
+            }
+        }
+    }
+
+    /// Status of an inode under the name `name`.
+    pub fn status(&self, id: InodeId, inode: &Inode, name: &str) -> FileStatus {
+        let (file, directory) = (inode.file(), inode.directory());
+        FileStatus {
+            name: name.to_owned(),
+            inode: id,
+            directory: directory.is_some(),
+            length: file.map_or(0, |file| file.length),
+            replication: file.map_or(0, |file| file.replication),
+            block_size: file.map_or(0, |file| file.block_size),
+            owner: self.names.text(inode.owner).to_owned(),
+            group: self.names.text(inode.group).to_owned(),
+            mode: inode.mode,
+            mtime_ms: inode.mtime_ms,
+            atime_ms: file.map_or(0, |file| file.atime_ms),
+            children_count: directory.map_or(0, |directory| directory.children.len() as u64),
+            open: file.is_some_and(|file| file.open.is_some()),
+        }
+    }
+
+    /// Takes deleted trees apart, at most `count_max` inodes per call. True if something is left.
+    pub fn collect(&mut self, count_max: usize) -> bool {
+        let mut left = count_max;
+        while left > 0
+            && let Some(&top) = self.garbage.front()
+        {
+            left -= 1;
+            let child = self.inodes.get(&top).and_then(Inode::directory).and_then(|directory| {
+                directory.children.first_key_value().map(|(name, id)| (name.clone(), *id))
+            });
+            let Some((name, child)) = child else {
+                self.garbage.pop_front();
+                self.erase(top);
+                continue;
+            };
+            if let Some(Inode { body: Body::Directory(directory), .. }) = self.inodes.get_mut(&top) {
+                directory.children.remove(&name);
+            }
+            if let Some(inode) = self.inodes.get_mut(&child) {
+                inode.parent = NOWHERE;
+                self.dirty.inodes.insert(child);
+            }
+            let is_directory = self.inodes.get(&child).is_some_and(|i| i.directory().is_some());
+            if is_directory {
+                self.garbage.push_back(child);
+            } else {
+                self.erase(child);
+            }
+        }
+        !self.garbage.is_empty()
+    }
+
+    /// Removes an inode that is in no directory any more, and its blocks.
+    pub(super) fn erase(&mut self, id: InodeId) {
+        let Some(inode) = self.inodes.remove(&id) else { return };
+        self.dirty.inodes.insert(id);
+        let Body::File(file) = inode.body else { return };
+        let open = file.open.as_deref();
+        if let Some(open) = open {
+            self.leases.remove(open.holder, id);
+        }
+        self.dirty.erased.push((id, file.blocks.len()));
+        for block in file.blocks {
+            if let Some(info) = self.blocks.remove(&block) {
+                self.complete_block_count -= u64::from(info.complete);
+                let targets = match open {
+                    Some(open) if !info.complete => open.targets.clone(),
+                    _ => Vec::new(),
+                };
+                self.effects.push(Effect::Removed {
+                    block,
+                    stamp: info.stamp,
+                    complete: info.complete,
+                    targets,
+                });
+            }
+        }
+    }
+
+    /// Checks all invariants of the tree; walks everything once.
+    ///
+    /// # Errors
+    /// The first violation.
+    pub fn check(&self) -> Result<(), CoreError> {
+        if self.inodes.is_empty() && self.counters.cluster.is_none() {
+            return Ok(());
+        }
+        if self.counters.cluster.is_none() || !self.inodes.contains_key(&InodeId::ROOT) {
+            return Err(CoreError::NoRoot);
+        }
+        let mut block_count = 0;
+        for (&id, inode) in &self.inodes {
+            if id.0 >= self.counters.next_inode {
+                return Err(CoreError::Counter("inodes"));
+            }
+            if id != InodeId::ROOT && inode.parent != NOWHERE {
+                let parent = self.inodes.get(&inode.parent).and_then(Inode::directory);
+                if parent.and_then(|parent| parent.children.get(&inode.name)) != Some(&id) {
+                    return Err(CoreError::Detached { inode: id, parent: inode.parent });
+                }
+            }
+            if let Some(file) = inode.file() {
+                block_count += file.blocks.len();
+                self.check_file(id, file)?;
+            }
+        }
+        if block_count != self.blocks.len() {
+            return Err(CoreError::Counter("blocks"));
+        }
+        self.check_totals()
+    }
+
+    fn check_file(&self, id: InodeId, file: &File) -> Result<(), CoreError> {
+        let mut length = 0;
+        for (index, &block) in file.blocks.iter().enumerate() {
+            let info = self.blocks.get(&block).filter(|info| {
+                let open_last = file.open.is_some() && index + 1 == file.blocks.len();
+                info.file == id && (info.complete || open_last)
+            });
+            let info = info.ok_or(CoreError::BadBlock { inode: id, block })?;
+            if block.0 >= self.counters.next_block || info.stamp.0 >= self.counters.next_stamp {
+                return Err(CoreError::Counter("blocks or stamps"));
+            }
+            length += if info.complete { info.length } else { 0 };
+        }
+        if length == file.length {
+            return Ok(());
+        }
+        let block = file.blocks.last().copied().unwrap_or_default();
+        Err(CoreError::BadBlock { inode: id, block })
+    }
+
+    /// Sums up every directory from the bottom and compares; finds rings, too.
+    fn check_totals(&self) -> Result<(), CoreError> {
+        let mut reached = 0_u64;
+        let tops = self.garbage.iter().copied().chain([InodeId::ROOT]);
+        for top in tops {
+            let mut stack = vec![top];
+            while let Some(id) = stack.pop() {
+                reached += 1;
+                let Some(inode) = self.inodes.get(&id) else { continue };
+                let Some(directory) = inode.directory() else { continue };
+                stack.extend(directory.children.values());
+                let expected = self.sum_children(directory);
+                if inode.parent != NOWHERE && expected != directory.total {
+                    return Err(CoreError::Detached { inode: id, parent: inode.parent });
+                }
+            }
+        }
+        match (self.inodes.len() as u64).checked_sub(reached) {
+            Some(0) => Ok(()),
+            difference => Err(CoreError::Unreachable { count: difference.unwrap_or(0) }),
+        }
+    }
+
+    pub(super) fn sum_children(&self, directory: &Directory) -> ContentSummary {
+        let own = ContentSummary { directory_count: 1, ..ContentSummary::default() };
+        directory.children.values().filter_map(|id| self.inodes.get(id)).fold(own, |sum, child| {
+            let total = child.total();
+            ContentSummary {
+                length: sum.length + total.length,
+                file_count: sum.file_count + total.file_count,
+                directory_count: sum.directory_count + total.directory_count,
+                space_consumed: sum.space_consumed + total.space_consumed,
+            }
+        })
+    }
+}
+
+/// The first `count` elements of a path.
+fn prefix(path: &DfsPath, count: usize) -> String {
+    path.elements().take(count).fold(String::new(), |mut text, element| {
+        text.push('/');
+        text.push_str(element);
+        text
+    })
+}

@@ -1,0 +1,270 @@
+//! Reads. They take the state and the table of DataNodes as they are and change nothing.
+
+use std::ops::Bound;
+
+use protocol::namenode::{
+    Answer, Call, ClusterStatus, DatanodeInfo, DatanodeReport, DatanodeState, LIST_ENTRIES_MAX,
+    LocatedBlock, LocatedBlocks, Reply,
+};
+use protocol::token::AccessMode;
+use protocol::{BlockId, DfsPath, ErrorKind, InodeId, RemoteError};
+
+use super::command::refuse;
+use super::datanodes::{Datanodes, NodeIndex};
+use super::inode::{File, Inode};
+use super::namespace::{Block, Resolved, Unresolved};
+use super::state::{Now, State};
+
+/// Who reads, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    /// Machine of the client; may be empty.
+    pub host: &'a str,
+    /// The time.
+    pub now: Now,
+    /// Last transaction of the state that is read.
+    pub txid: u64,
+}
+
+impl State {
+    /// Answers a read that needs no DataNodes; `None` for the others.
+    pub fn query_namespace(&self, call: &Call) -> Option<Answer> {
+        match call {
+            Call::Status(path) => Some(self.stat(path)),
+            Call::List { path, start_after, limit } => Some(self.list(path, start_after, *limit)),
+            Call::ContentSummary(path) => Some(self.summary(path)),
+            _ => None,
+        }
+    }
+
+    fn stat(&self, path: &DfsPath) -> Answer {
+        let Resolved { id, inode } =
+            self.lookup(path, || format!("File does not exist: {path}"))?;
+        Ok(Reply::Status(self.ns.status(id, inode, "")))
+    }
+
+    fn summary(&self, path: &DfsPath) -> Answer {
+        let found = self.lookup(path, || format!("File does not exist: {path}"))?;
+        Ok(Reply::Summary(found.inode.total()))
+    }
+
+    /// Answers a read.
+    pub fn query(&self, nodes: &Datanodes, call: &Call, reader: Reader<'_>) -> Answer {
+        match call {
+            Call::Status(path) => self.stat(path),
+            Call::List { path, start_after, limit } => self.list(path, start_after, *limit),
+            Call::ContentSummary(path) => self.summary(path),
+            Call::Locations { path, offset, length } => {
+                self.locations(nodes, path, (*offset, *length), reader)
+            }
+            Call::ClusterStatus => Ok(Reply::Cluster(Box::new(self.cluster_status(nodes, reader)))),
+            Call::Datanodes => Ok(Reply::Datanodes(self.datanode_reports(nodes, reader.now))),
+            Call::Fsck { path, after } => self.fsck(nodes, path, after.as_ref()),
+            Call::SafeMode(_) => Ok(Reply::Flag(self.safe_mode.is_on())),
+            Call::Batch(calls) => Ok(Reply::Batch(
+                calls
+                    .iter()
+                    .map(|call| match call {
+                        Call::Batch(_) => {
+                            Err(refuse(ErrorKind::InvalidArgument, "batches are not nested"))
+                        }
+                        call => self.query(nodes, call, reader),
+                    })
+                    .collect(),
+            )),
+            _ => Err(refuse(ErrorKind::InvalidArgument, "not a read")),
+        }
+    }
+
+    /// Resolves a path that must exist.
+    pub(super) fn lookup(
+        &self,
+        path: &DfsPath,
+        missing: impl FnOnce() -> String,
+    ) -> Result<Resolved<'_>, RemoteError> {
+        self.ns.resolve(path).map_err(|unresolved| match unresolved {
+            Unresolved::Missing => refuse(ErrorKind::NotFound, missing()),
+            Unresolved::FileInTheWay(file) => {
+                refuse(ErrorKind::NotDirectory, format!("{file} (is not a directory)"))
+            }
+        })
+    }
+
+    fn list(&self, path: &DfsPath, start_after: &str, limit: u32) -> Answer {
+        let Resolved { id, inode } = self.lookup(path, || format!("File {path} does not exist."))?;
+        let Some(directory) = inode.directory() else {
+            return Ok(Reply::Listing { entries: vec![self.ns.status(id, inode, "")], remaining: 0 });
+        };
+        let limit = limit.clamp(1, self.settings.list_limit.min(LIST_ENTRIES_MAX)) as usize;
+        let range = (Bound::Excluded(start_after), Bound::Unbounded);
+        let mut rest = directory.children.range::<str, _>(range);
+        let entries: Vec<_> = rest
+            .by_ref()
+            .take(limit)
+            .filter_map(|(name, id)| Some(self.ns.status(*id, self.ns.inode(*id)?, name)))
+            .collect();
+        let remaining = match start_after {
+            "" => directory.children.len() - entries.len(),
+            _ => rest.count(),
+        };
+        Ok(Reply::Listing { entries, remaining: remaining as u64 })
+    }
+
+    fn locations(
+        &self,
+        nodes: &Datanodes,
+        path: &DfsPath,
+        (start, length): (u64, u64),
+        reader: Reader<'_>,
+    ) -> Answer {
+        let Resolved { id, inode } = self.lookup(path, || format!("File does not exist: {path}"))?;
+        let Some(file) = inode.file() else {
+            return Err(refuse(ErrorKind::IsDirectory, format!("Path is not a file: {path}")));
+        };
+        let end = start.saturating_add(length);
+        let mut blocks = Vec::new();
+        // All blocks but the last usually have the file's block size: jump close to the start.
+        let (mut index, mut offset) = self.skip_to(file, start);
+        while let Some(&block) = file.blocks.get(index) {
+            let Some(info) = self.ns.block(block) else { break };
+            let beyond = offset >= end;
+            if beyond && info.complete {
+                break;
+            }
+            let overlaps = offset.saturating_add(info.length) > start && !beyond;
+            if overlaps || (!info.complete && end > offset) {
+                blocks.push(self.for_reader(nodes, (block, info, file, offset), reader));
+            }
+            offset += info.length;
+            index += 1;
+        }
+        let status = self.ns.status(id, inode, "");
+        Ok(Reply::Located(LocatedBlocks { status, blocks }))
+    }
+
+    /// A block at or before the one that contains byte `start`, and its offset.
+    fn skip_to(&self, file: &File, start: u64) -> (usize, u64) {
+        let full = |index: usize| {
+            let last = file.blocks.len().saturating_sub(1);
+            let whole = file.blocks.get(last).and_then(|block| self.ns.block(*block));
+            let tail = whole.map_or(0, |info| info.length);
+            // Only if every block before the last is full.
+            (file.length.saturating_sub(tail) == last as u64 * file.block_size && index <= last)
+                .then_some(index)
+        };
+        let wanted = usize::try_from(start / file.block_size.max(1)).unwrap_or(usize::MAX);
+        let index = wanted.min(file.blocks.len().saturating_sub(1));
+        match full(index) {
+            Some(index) => (index, index as u64 * file.block_size),
+            None => (0, 0),
+        }
+    }
+
+    fn for_reader(
+        &self,
+        nodes: &Datanodes,
+        (block, info, file, offset): (BlockId, &Block, &File, u64),
+        reader: Reader<'_>,
+    ) -> LocatedBlock {
+        let corrupt = self.is_corrupt(block);
+        let holders: Vec<NodeIndex> = match file.open.as_deref() {
+            Some(open) if !info.complete => {
+                open.targets.iter().filter_map(|id| nodes.index(*id)).collect()
+            }
+            _ if corrupt => self.blocks.corrupt_holders(block).collect(),
+            _ => self.blocks.holders(block).to_vec(),
+        };
+        LocatedBlock {
+            id: block,
+            stamp: info.stamp,
+            offset,
+            length: info.length,
+            replicas: nearest_first(nodes, &holders, reader.host, block),
+            durable_min: 0,
+            corrupt,
+            token: self.token(block, info.stamp, AccessMode::Read, reader.now),
+        }
+    }
+
+    /// True if all known replicas are corrupt.
+    pub(super) fn is_corrupt(&self, block: BlockId) -> bool {
+        self.blocks.holders(block).is_empty() && self.blocks.corrupt_replica_count(block) > 0
+    }
+
+    fn cluster_status(&self, nodes: &Datanodes, reader: Reader<'_>) -> ClusterStatus {
+        let complete_count = self.ns.complete_block_count();
+        let dead_count = nodes.count(DatanodeState::Dead);
+        ClusterStatus {
+            cluster: self.cluster(),
+            epoch: self.settings.epoch,
+            safe_mode: self.safe_mode_reason(nodes, reader.now),
+            inode_count: self.ns.inode_count(),
+            block_count: self.ns.block_count(),
+            low_redundancy_count: self.blocks.low_count(),
+            corrupt_count: self.blocks.corrupt_count(),
+            missing_count: complete_count.saturating_sub(self.blocks.present_count()),
+            pending_replication_count: self.blocks.pending_count(),
+            pending_deletion_count: self.blocks.doomed_count(),
+            replication: self.settings.replication,
+            block_size: self.settings.block_size,
+            live_count: u32::try_from(nodes.count(DatanodeState::Live)).unwrap_or(u32::MAX),
+            dead_count: u32::try_from(dead_count).unwrap_or(u32::MAX),
+            txid: reader.txid,
+        }
+    }
+
+    fn datanode_reports(&self, nodes: &Datanodes, now: Now) -> Vec<DatanodeReport> {
+        nodes
+            .iter()
+            .map(|(index, node)| DatanodeReport {
+                info: node.info.clone(),
+                state: node.state,
+                capacity: node.capacity,
+                used: node.used,
+                remaining: node.remaining,
+                block_count: self.blocks.held(index).map_or(0, |held| held.len() as u64),
+                transfer_count: node.transfer_count,
+                last_contact_ms: now.mono_ms.saturating_sub(node.last_contact_ms),
+            })
+            .collect()
+    }
+
+    /// Status of an inode, by id; for fsck.
+    pub(super) fn status_of(&self, id: InodeId) -> Option<(&Inode, &File)> {
+        let inode = self.ns.inode(id)?;
+        Some((inode, inode.file()?))
+    }
+}
+
+/// Nodes in the order a reader on `host` should try them: same machine, same rack, others; late ones last. Equals are
+/// rotated by the block's id, so that readers spread.
+fn nearest_first(
+    nodes: &Datanodes,
+    holders: &[NodeIndex],
+    host: &str,
+    block: BlockId,
+) -> Vec<DatanodeInfo> {
+    let rack = nodes
+        .iter()
+        .find(|(_, node)| !host.is_empty() && node.info.host == host)
+        .map(|(_, node)| node.info.rack.as_str());
+    let mut order: Vec<NodeIndex> = holders
+        .iter()
+        .copied()
+        .filter(|index| nodes.node(*index).state != DatanodeState::Dead)
+        .collect();
+    if !order.is_empty() {
+        let shift = usize::try_from(block.0 % order.len() as u64).unwrap_or(0);
+        order.rotate_left(shift);
+    }
+    order.sort_by_key(|index| {
+        let node = nodes.node(*index);
+        let distance = match () {
+            () if !host.is_empty() && node.info.host == host => 0,
+            () if Some(node.info.rack.as_str()) == rack => 1,
+            () => 2,
+        };
+        (node.state != DatanodeState::Live, distance)
+    });
+    order.into_iter().map(|index| nodes.node(index).info.clone()).collect()
+}

@@ -1,0 +1,201 @@
+//! Recovery of files whose writers are gone.
+//!
+//! ```text
+//! lease over -> no open block -> close
+//!            -> open block -> new stamp, order a DataNode to lead -> CommitRecovery -> close
+//!                  ^               | not committed in time, or that DataNode died
+//!                  +---------------+
+//!            -> no DataNode of its pipeline for the hard limit -> close without the block
+//! ```
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use protocol::datanode::{Command, CommitRecovery};
+use protocol::namenode::DatanodeState;
+use protocol::token::AccessMode;
+use protocol::{BlockId, ErrorKind, GenerationStamp, InodeId, RemoteError};
+
+use super::datanodes::{Datanodes, NodeIndex};
+use super::edit::{Edit, Outcome, Record};
+use super::lease::Leases;
+use super::state::{Now, Output, State};
+use crate::error::CoreError;
+
+/// Files whose recovery is begun or repeated per tick.
+const FILES_PER_TICK: usize = 200;
+
+/// Recoveries under way.
+#[derive(Default, Debug)]
+pub struct Recoveries {
+    attempts: BTreeMap<InodeId, Attempt>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    first_ms: u64,
+    last_ms: u64,
+    count: usize,
+}
+
+impl State {
+    /// Closes files of silent writers and repeats late recoveries.
+    pub(super) fn check_leases(
+        &mut self,
+        nodes: &mut Datanodes,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<(), CoreError> {
+        let hard_ms = self.settings.lease_hard_ms;
+        for file in self.ns.leases.expired(now.mono_ms, hard_ms, FILES_PER_TICK) {
+            self.recover(nodes, file, now, out)?;
+        }
+        let ns = &self.ns;
+        self.recoveries.attempts.retain(|file, _| {
+            ns.file(*file).and_then(|file| file.open.as_deref()).is_some()
+        });
+        let retry_ms = self.settings.recovery_retry_ms;
+        let due: Vec<InodeId> = self
+            .ns
+            .leases
+            .files(Leases::RECOVERER)
+            .filter(|file| {
+                let attempt = self.recoveries.attempts.get(file);
+                attempt.is_none_or(|a| now.mono_ms.saturating_sub(a.last_ms) >= retry_ms)
+            })
+            .take(FILES_PER_TICK)
+            .collect();
+        for file in due {
+            self.recover(nodes, file, now, out)?;
+        }
+        Ok(())
+    }
+
+    /// Begins or repeats the recovery of an open file. True if it is closed now.
+    pub(super) fn recover(
+        &mut self,
+        nodes: &mut Datanodes,
+        file: InodeId,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<bool, CoreError> {
+        let Some(block) = self.ns.open_block(file) else {
+            let edits = vec![Edit::Close { file, at_ms: now.wall_ms }];
+            self.commit_own(nodes, edits, now, out)?;
+            return Ok(true);
+        };
+        let candidates = self.candidates(nodes, file, block);
+        let attempt = self.recoveries.attempts.entry(file).or_insert(Attempt {
+            first_ms: now.mono_ms,
+            last_ms: now.mono_ms,
+            count: 0,
+        });
+        attempt.last_ms = now.mono_ms;
+        attempt.count += 1;
+        let Attempt { first_ms, count, .. } = *attempt;
+        if candidates.is_empty() {
+            let waited_ms = now.mono_ms.saturating_sub(first_ms);
+            if waited_ms < self.settings.lease_hard_ms {
+                return self.take_over(nodes, file, now, out).map(|_| false);
+            }
+            let edits =
+                vec![Edit::DropBlock { file, block }, Edit::Close { file, at_ms: now.wall_ms }];
+            self.commit_own(nodes, edits, now, out)?;
+            return Ok(true);
+        }
+        let old_stamp = self.ns.block(block).map(|info| info.stamp).unwrap_or_default();
+        let stamp = self.take_over(nodes, file, now, out)?;
+        let command = Command::Recover {
+            block,
+            old_stamp,
+            stamp,
+            replicas: candidates.iter().map(|node| nodes.node(*node).info.clone()).collect(),
+            token: self.token(block, stamp, AccessMode::Write, now),
+        };
+        out.commands.push((candidates[(count - 1) % candidates.len()], command));
+        Ok(false)
+    }
+
+    /// Takes the file from its writer under a new stamp.
+    fn take_over(
+        &mut self,
+        nodes: &mut Datanodes,
+        file: InodeId,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<GenerationStamp, CoreError> {
+        let stamp = GenerationStamp(self.ns.counters().next_stamp);
+        self.commit_own(nodes, vec![Edit::BeginRecovery { file, stamp }], now, out)?;
+        Ok(stamp)
+    }
+
+    /// Live DataNodes that may have a replica of an open block.
+    fn candidates(&self, nodes: &Datanodes, file: InodeId, block: BlockId) -> Vec<NodeIndex> {
+        let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        let targets = open.map(|open| open.targets.as_slice()).unwrap_or_default();
+        let mut all: Vec<NodeIndex> = targets.iter().filter_map(|id| nodes.index(*id)).collect();
+        for sighting in self.blocks.reports.open_holders(block) {
+            if !all.contains(&sighting.node) {
+                all.push(sighting.node);
+            }
+        }
+        all.retain(|node| nodes.node(*node).state != DatanodeState::Dead);
+        all
+    }
+
+    /// A DataNode finished the recovery of a block.
+    ///
+    /// # Errors
+    /// The outer one is a defect. A refusal if the recovery was replaced by another.
+    pub fn commit_recovery(
+        &mut self,
+        nodes: &mut Datanodes,
+        commit: &CommitRecovery,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<Result<(), RemoteError>, CoreError> {
+        let CommitRecovery { block, stamp, length, ref replicas, .. } = *commit;
+        let refuse = |text: String| Ok(Err(RemoteError::new(ErrorKind::InvalidArgument, text)));
+        let Some(info) = self.ns.block(block).copied() else {
+            return refuse(format!("block {block} is gone"));
+        };
+        if info.complete && info.stamp == stamp {
+            return Ok(Ok(()));
+        }
+        let open = self.ns.file(info.file).and_then(|file| file.open.as_deref());
+        let block_size = self.ns.file(info.file).map_or(0, |file| file.block_size);
+        if info.complete || open.is_none_or(|open| open.recovery != Some(stamp)) {
+            return refuse(format!("the recovery of block {block} under stamp {stamp} is over"));
+        }
+        if length > block_size {
+            return refuse(format!("block {block} has {length} bytes where {block_size} fit"));
+        }
+        let file = info.file;
+        let close = Edit::Close { file, at_ms: now.wall_ms };
+        let edits = if replicas.is_empty() || length == 0 {
+            vec![Edit::DropBlock { file, block }, close]
+        } else {
+            let targets = replicas.clone();
+            let restamp = Edit::RestampBlock { file, block, stamp, targets };
+            vec![restamp, Edit::CommitBlock { file, block, length }, close]
+        };
+        let record =
+            Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
+        let written = HashMap::from_iter([(block, replicas.clone())]);
+        self.commit(nodes, &record, &written, out)?;
+        self.recoveries.attempts.remove(&file);
+        Ok(Ok(()))
+    }
+
+    /// Journals what the NameNode decided by itself.
+    fn commit_own(
+        &mut self,
+        nodes: &mut Datanodes,
+        edits: Vec<Edit>,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<(), CoreError> {
+        let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
+        self.commit(nodes, &record, &HashMap::new(), out)
+    }
+}

@@ -1,0 +1,145 @@
+//! The two renames of HDFS: without options (false instead of most errors, moves into directories) and with.
+
+use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
+
+use super::command::{Planned, Planner, refuse};
+use super::edit::{Edit, Outcome};
+use super::namespace::{Resolved, Unresolved};
+
+impl Planner<'_> {
+    /// Rename without options.
+    pub(super) fn rename(&mut self, from: &DfsPath, to: &DfsPath) -> Planned {
+        let ns = &self.state.ns;
+        let no = Ok(Outcome::Flag(false));
+        let Ok(source) = ns.resolve(from) else { return no };
+        if from.is_root() {
+            return no;
+        }
+        if from == to {
+            return Ok(Outcome::Flag(source.inode.file().is_some()));
+        }
+        let mut target = to.clone();
+        match ns.resolve(to) {
+            Ok(Resolved { inode, .. }) if inode.directory().is_some() => {
+                match from.name().map(|name| to.join(name)) {
+                    Some(Ok(into)) => target = into,
+                    _ => return no,
+                }
+                if target == *from {
+                    // Into the directory where it is: nothing to do for a file, as HDFS.
+                    return Ok(Outcome::Flag(source.inode.file().is_some()));
+                }
+                if ns.resolve(&target).is_ok() {
+                    return no;
+                }
+            }
+            Ok(_) => return no,
+            Err(_) => {}
+        }
+        if target.starts_with(from) {
+            return no;
+        }
+        let parent = target.parent().map(|parent| ns.resolve(&parent));
+        match parent {
+            Some(Ok(parent)) if parent.inode.directory().is_some() => {
+                self.push_move(source.id, parent.id, &target);
+                Ok(Outcome::Flag(true))
+            }
+            _ => no,
+        }
+    }
+
+    /// Rename with options.
+    pub(super) fn rename_with_options(
+        &mut self,
+        from: &DfsPath,
+        to: &DfsPath,
+        overwrite: bool,
+    ) -> Planned {
+        let source = self.expect(from, || format!("rename source {from} not found."))?;
+        if from == to {
+            let text = format!("The source {from} and destination {to} are the same");
+            return Err(refuse(ErrorKind::AlreadyExists, text));
+        }
+        if from.is_root() {
+            return Err(refuse(ErrorKind::InvalidArgument, "rename source cannot be the root"));
+        }
+        if to.starts_with(from) {
+            let text =
+                format!("Rename destination {to} is a directory or file under source {from}");
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        if to.is_root() {
+            let text = "rename destination cannot be the root";
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        self.move_onto((from, source.id), to, overwrite)?;
+        Ok(Outcome::Done)
+    }
+
+    /// Moves an inode to a path that may exist, by the rules of rename with options.
+    pub(super) fn move_onto(
+        &mut self,
+        (from, source): (&DfsPath, InodeId),
+        to: &DfsPath,
+        overwrite: bool,
+    ) -> Result<(), RemoteError> {
+        let ns = &self.state.ns;
+        let source_is_directory = ns.inode(source).is_some_and(|i| i.directory().is_some());
+        match ns.resolve(to) {
+            Ok(existing) => {
+                self.check_replaceable((from, source_is_directory), to, &existing, overwrite)?;
+                self.edits.push(Edit::Delete { inode: existing.id, at_ms: self.now.wall_ms });
+            }
+            Err(Unresolved::Missing | Unresolved::FileInTheWay(_)) => {}
+        }
+        let parent_path = to.parent().unwrap_or_else(DfsPath::root);
+        let parent = match ns.resolve(&parent_path) {
+            Ok(parent) => parent,
+            Err(Unresolved::Missing) => {
+                let text = format!("rename destination parent {parent_path} not found.");
+                return Err(refuse(ErrorKind::NotFound, text));
+            }
+            Err(Unresolved::FileInTheWay(file)) => {
+                return Err(refuse(
+                    ErrorKind::NotDirectory,
+                    format!("{file} (is not a directory)"),
+                ));
+            }
+        };
+        if parent.inode.directory().is_none() {
+            let text = format!("rename destination parent {parent_path} is a file.");
+            return Err(refuse(ErrorKind::NotDirectory, text));
+        }
+        self.push_move(source, parent.id, to);
+        Ok(())
+    }
+
+    fn check_replaceable(
+        &self,
+        (from, source_is_directory): (&DfsPath, bool),
+        to: &DfsPath,
+        existing: &Resolved<'_>,
+        overwrite: bool,
+    ) -> Result<(), RemoteError> {
+        let children = existing.inode.directory().map(|directory| directory.children.len());
+        if source_is_directory != children.is_some() {
+            let text = format!("Source {from} and destination {to} must both be directories");
+            return Err(refuse(ErrorKind::AlreadyExists, text));
+        }
+        if !overwrite {
+            let text = format!("rename destination {to} already exists");
+            return Err(refuse(ErrorKind::AlreadyExists, text));
+        }
+        if children.is_some_and(|count| count > 0) {
+            let text = format!("rename destination directory is not empty: {to}");
+            return Err(refuse(ErrorKind::NotEmpty, text));
+        }
+        Ok(())
+    }
+
+    fn push_move(&mut self, inode: InodeId, parent: InodeId, to: &DfsPath) {
+        let name = to.name().unwrap_or_default().to_owned();
+        self.edits.push(Edit::Move { inode, parent, name, at_ms: self.now.wall_ms });
+    }
+}

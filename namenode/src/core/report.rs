@@ -1,0 +1,337 @@
+//! Block reports: full ones in parts, incremental ones, and what they say that cannot be settled yet.
+//!
+//! - A part of a full report is merged against the node's replicas in the same range of ids: both are ascending.
+//! - A replica that was recorded within [`RECENT_MS`] is not taken off because a report lacks it: the report may be older.
+//! - Replicas of open blocks wait until the block is complete or recovered.
+//! - Unknown blocks are deleted only after a grace period and outside safe mode. If a full report has more than 100 of them and
+//!   more than a fifth, or blocks with ids that were never handed out, the metadata is probably older than the data: then they
+//!   are kept, and one line says so.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use hashbrown::HashMap;
+use protocol::BlockId;
+use protocol::datanode::{Changes, FullReport, Replica};
+
+use super::blocks::Blocks;
+use super::datanodes::{Datanodes, NodeIndex};
+use super::namespace::Namespace;
+
+/// How long a recorded replica is believed although a full report lacks it: longer than a report takes to make and send.
+const RECENT_MS: u64 = 60_000;
+/// Unknown blocks in a report from which on their share counts.
+const UNKNOWN_MAX: usize = 100;
+/// One in this many unknown blocks is too much.
+const UNKNOWN_SHARE: usize = 5;
+/// Unknown replicas judged in one step.
+const UNKNOWN_PER_STEP: usize = 5_000;
+
+/// A replica on a DataNode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sighting {
+    /// Where.
+    pub node: NodeIndex,
+    /// What.
+    pub replica: Replica,
+    /// Whether it is finalized.
+    pub finalized: bool,
+}
+
+/// What reports said that is not settled.
+#[derive(Default, Debug)]
+pub struct Reports {
+    now_ms: u64,
+    open: BTreeMap<BlockId, Vec<Sighting>>,
+    unknown: BTreeMap<(NodeIndex, BlockId), (Replica, u64)>,
+    unknown_order: VecDeque<(u64, NodeIndex, BlockId)>,
+    kept: BTreeMap<NodeIndex, usize>,
+    recent: BTreeMap<NodeIndex, Recent>,
+    progress: HashMap<NodeIndex, Progress>,
+}
+
+#[derive(Default, Debug)]
+struct Recent {
+    blocks: BTreeSet<BlockId>,
+    order: VecDeque<(u64, BlockId)>,
+}
+
+#[derive(Default, Debug)]
+struct Progress {
+    next_part: u32,
+    cursor: BlockId,
+    total: usize,
+    unknown: Vec<Replica>,
+    future: bool,
+}
+
+/// Why a part of a report is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReportError {
+    /// A part is missing or comes twice: begin again.
+    Part,
+    /// The replicas are not ascending.
+    Order,
+}
+
+/// What became of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReportOutcome {
+    /// It is complete.
+    pub finished: bool,
+    /// So many unknown replicas are kept for good because there are too many.
+    pub kept_unknown: usize,
+}
+
+impl Reports {
+    /// Sets the monotonic time.
+    pub fn set_now(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    /// A node registered: its first report is the truth about its past.
+    pub fn begin(&mut self, node: NodeIndex) {
+        self.forget_node(node);
+    }
+
+    /// Notes that a replica was recorded now.
+    pub fn note_recent(&mut self, node: NodeIndex, block: BlockId) {
+        let now_ms = self.now_ms;
+        let recent = self.recent.entry(node).or_default();
+        while let Some(&(at_ms, old)) = recent.order.front()
+            && at_ms.saturating_add(RECENT_MS) < now_ms
+        {
+            recent.order.pop_front();
+            recent.blocks.remove(&old);
+        }
+        if recent.blocks.insert(block) {
+            recent.order.push_back((now_ms, block));
+        }
+    }
+
+    fn is_recent(&self, node: NodeIndex, block: BlockId) -> bool {
+        self.recent.get(&node).is_some_and(|recent| recent.blocks.contains(&block))
+    }
+
+    /// Notes a replica of an open block.
+    pub fn note_open(&mut self, sighting: Sighting) {
+        let sightings = self.open.entry(sighting.replica.block).or_default();
+        sightings.retain(|other| other.node != sighting.node);
+        sightings.push(sighting);
+    }
+
+    /// Who was seen with a replica of an open block.
+    pub fn open_holders(&self, block: BlockId) -> impl Iterator<Item = Sighting> {
+        self.open.get(&block).into_iter().flatten().copied()
+    }
+
+    /// Takes the sightings of a block out.
+    pub fn take_open(&mut self, block: BlockId) -> Vec<Sighting> {
+        self.open.remove(&block).unwrap_or_default()
+    }
+
+    /// Notes a replica of an unknown block.
+    pub fn note_unknown(&mut self, sighting: Sighting) {
+        let (node, replica) = (sighting.node, sighting.replica);
+        let now_ms = self.now_ms;
+        if self.unknown.insert((node, replica.block), (replica, now_ms)).is_none() {
+            self.unknown_order.push_back((now_ms, node, replica.block));
+        }
+    }
+
+    /// Notes a replica that is newer than the block: kept, not counted.
+    pub fn note_future(&mut self, sighting: Sighting) {
+        *self.kept.entry(sighting.node).or_default() += 1;
+    }
+
+    /// Forgets what is known of one replica.
+    pub fn forget(&mut self, node: NodeIndex, block: BlockId) {
+        self.unknown.remove(&(node, block));
+        if let Some(recent) = self.recent.get_mut(&node) {
+            recent.blocks.remove(&block);
+        }
+        if let Some(sightings) = self.open.get_mut(&block) {
+            sightings.retain(|sighting| sighting.node != node);
+        }
+    }
+
+    /// Forgets a node.
+    pub fn forget_node(&mut self, node: NodeIndex) {
+        self.recent.remove(&node);
+        self.progress.remove(&node);
+        self.kept.remove(&node);
+        let first = (node, BlockId(0));
+        let last = (node, BlockId(u64::MAX));
+        let old: Vec<_> = self.unknown.range(first..=last).map(|(key, _)| *key).collect();
+        for key in old {
+            self.unknown.remove(&key);
+        }
+        self.open.retain(|_, sightings| {
+            sightings.retain(|sighting| sighting.node != node);
+            !sightings.is_empty()
+        });
+    }
+}
+
+impl Blocks {
+    /// Takes one part of a full report.
+    ///
+    /// # Errors
+    /// [`ReportError`]; the node begins again with part 0.
+    pub fn take_report(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        node: NodeIndex,
+        report: &FullReport,
+    ) -> Result<ReportOutcome, ReportError> {
+        let mut progress = match report.part {
+            0 => Progress::default(),
+            _ => self.reports.progress.remove(&node).ok_or(ReportError::Part)?,
+        };
+        if progress.next_part != report.part {
+            return Err(ReportError::Part);
+        }
+        let mut previous = (report.part > 0).then_some(progress.cursor);
+        for replica in &report.finalized {
+            if previous.is_some_and(|previous| previous >= replica.block) {
+                return Err(ReportError::Order);
+            }
+            previous = Some(replica.block);
+        }
+        self.drop_absent(ns, nodes, (node, progress.cursor), report);
+        for &replica in &report.finalized {
+            self.take_reported(ns, nodes, node, replica, &mut progress);
+        }
+        for &replica in &report.unfinished {
+            self.take_unfinished(ns, node, replica);
+        }
+        progress.total += report.finalized.len();
+        progress.cursor = previous.unwrap_or_default();
+        progress.next_part += 1;
+        if !report.last {
+            self.reports.progress.insert(node, progress);
+            return Ok(ReportOutcome::default());
+        }
+        nodes.node_mut(node).reported = true;
+        Ok(self.judge_unknown(node, progress))
+    }
+
+    /// Takes off replicas in the part's range of ids that the report lacks.
+    fn drop_absent(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        (node, cursor): (NodeIndex, BlockId),
+        report: &FullReport,
+    ) {
+        let last = match report.finalized.last() {
+            _ if report.last => BlockId(u64::MAX),
+            Some(replica) => replica.block,
+            None => return,
+        };
+        let first = if report.part == 0 { BlockId(0) } else { BlockId(cursor.0.saturating_add(1)) };
+        if first > last {
+            return;
+        }
+        let mut reported = report.finalized.iter().peekable();
+        let held = self.held(node).into_iter().flat_map(|held| held.range(first..=last).copied());
+        let absent: Vec<BlockId> = held
+            .filter(|block| {
+                while reported.next_if(|replica| replica.block < *block).is_some() {}
+                reported.peek().is_none_or(|replica| replica.block != *block)
+            })
+            .filter(|block| !self.reports.is_recent(node, *block))
+            .collect();
+        for block in absent {
+            self.forget(ns, nodes, block, node);
+        }
+    }
+
+    fn take_reported(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        node: NodeIndex,
+        replica: Replica,
+        progress: &mut Progress,
+    ) {
+        if ns.block(replica.block).is_some() {
+            self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
+        } else if !self.doomed.is_doomed(node, replica.block) {
+            progress.future |= replica.block.0 >= ns.counters().next_block;
+            progress.unknown.push(replica);
+        }
+    }
+
+    fn take_unfinished(&mut self, ns: &Namespace, node: NodeIndex, replica: Replica) {
+        let sighting = Sighting { node, replica, finalized: false };
+        match ns.block(replica.block) {
+            Some(info) if !info.complete => self.reports.note_open(sighting),
+            Some(info) if replica.stamp < info.stamp => {
+                self.doomed.insert(node, replica.block, replica.stamp);
+            }
+            // A writer or a copy is about to finish it.
+            Some(_) => {}
+            None => self.reports.note_unknown(sighting),
+        }
+    }
+
+    fn judge_unknown(&mut self, node: NodeIndex, progress: Progress) -> ReportOutcome {
+        let count = progress.unknown.len();
+        let too_many = count > UNKNOWN_MAX && count * UNKNOWN_SHARE > progress.total;
+        let kept_unknown = if too_many || progress.future { count } else { 0 };
+        self.reports.kept.insert(node, kept_unknown);
+        if kept_unknown == 0 {
+            for replica in progress.unknown {
+                self.reports.note_unknown(Sighting { node, replica, finalized: true });
+            }
+        }
+        ReportOutcome { finished: true, kept_unknown }
+    }
+
+    /// Takes what changed on a DataNode.
+    pub fn take_changes(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        node: NodeIndex,
+        changes: &Changes,
+    ) {
+        for &replica in &changes.received {
+            self.reports.note_recent(node, replica.block);
+            self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
+        }
+        for &block in &changes.deleted {
+            self.note_deleted(ns, nodes, block, node);
+        }
+        for replica in &changes.bad {
+            let known = ns.block(replica.block);
+            if known.is_some_and(|info| info.stamp == replica.stamp) {
+                self.mark_corrupt(ns, nodes, replica.block, node);
+            }
+        }
+    }
+
+    /// Dooms unknown replicas whose grace is over.
+    pub fn expire_unknown(&mut self, ns: &Namespace, nodes: &mut Datanodes, grace_ms: u64) {
+        for _ in 0..UNKNOWN_PER_STEP {
+            let now_ms = self.reports.now_ms;
+            let Some(&(at_ms, node, block)) = self.reports.unknown_order.front() else { return };
+            if at_ms.saturating_add(grace_ms) > now_ms {
+                return;
+            }
+            self.reports.unknown_order.pop_front();
+            let Some((replica, seen_ms)) = self.reports.unknown.remove(&(node, block)) else {
+                continue;
+            };
+            if seen_ms > at_ms {
+                self.reports.unknown.insert((node, block), (replica, seen_ms));
+                self.reports.unknown_order.push_back((seen_ms, node, block));
+            } else if ns.block(block).is_some() {
+                self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
+            } else if block.0 < ns.counters().next_block {
+                self.doomed.insert(node, block, replica.stamp);
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Checkpoint rows of the namespace: what is in sled behind the log.
+//!
+//! | key | value (postcard) |
+//! |---|---|
+//! | `c` | version u8 and the counters |
+//! | `i` + inode id, big endian | an inode with its first [`ROW_BLOCKS`] blocks |
+//! | `o` + inode id + chunk number u32, big endian | the next [`ROW_BLOCKS`] blocks |
+//! | `r` + chunk number | answers of recent calls, see `retry_cache` |
+//!
+//! Every value is under 16 KB. A directory's entries are not stored: they are the inodes that name it as their parent.
+
+use std::sync::Arc;
+
+use protocol::{BlockId, ClientId, ClusterId, DatanodeId, GenerationStamp, InodeId};
+use serde::{Deserialize, Serialize};
+
+use super::inode::{Body, Directory, File, Inode, NOWHERE, Open};
+use super::namespace::{Block, Counters, Namespace};
+use crate::error::CoreError;
+
+/// Blocks in one row: 64 take under 2 KB.
+const ROW_BLOCKS: usize = 64;
+/// Version of all rows.
+const ROWS_VERSION: u8 = 1;
+
+/// A changed row; `None` deletes it.
+pub type Row = (Vec<u8>, Option<Vec<u8>>);
+
+#[derive(Serialize, Deserialize)]
+struct InodeRow<'a> {
+    parent: InodeId,
+    name: &'a str,
+    owner: &'a str,
+    group: &'a str,
+    mode: u16,
+    mtime_ms: u64,
+    file: Option<FileRow>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FileRow {
+    atime_ms: u64,
+    block_size: u64,
+    replication: u16,
+    open: Option<OpenRow>,
+    blocks: Vec<BlockRow>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct OpenRow {
+    holder: ClientId,
+    targets: Vec<DatanodeId>,
+    recovery: Option<GenerationStamp>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct BlockRow {
+    id: BlockId,
+    stamp: GenerationStamp,
+    length: u64,
+    complete: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CountersRow {
+    cluster: Option<ClusterId>,
+    next_inode: u64,
+    next_block: u64,
+    next_stamp: u64,
+}
+
+impl Namespace {
+    /// How many inode rows are behind.
+    pub fn dirty_count(&self) -> usize {
+        self.dirty.inodes.len()
+    }
+
+    /// The rows that changed since the last call, as of now.
+    pub fn take_rows(&mut self) -> Vec<Row> {
+        let dirty = std::mem::take(&mut self.dirty);
+        let mut rows = Vec::with_capacity(dirty.inodes.len() + 1);
+        if dirty.counters {
+            let Counters { cluster, next_inode, next_block, next_stamp } = self.counters;
+            let row = CountersRow { cluster, next_inode, next_block, next_stamp };
+            rows.push((vec![b'c'], Some(encode(&(ROWS_VERSION, row)))));
+        }
+        for (id, block_count) in dirty.erased {
+            let chunks = 1..=block_count / ROW_BLOCKS;
+            rows.extend(chunks.map(|chunk| (overflow_key(id, chunk), None)));
+        }
+        for id in dirty.inodes {
+            match self.inodes.get(&id) {
+                Some(inode) => self.push_inode_rows(id, inode, &mut rows),
+                None => rows.push((inode_key(id), None)),
+            }
+        }
+        rows
+    }
+
+    fn push_inode_rows(&self, id: InodeId, inode: &Inode, rows: &mut Vec<Row>) {
+        let file = inode.file().map(|file| FileRow {
+            atime_ms: file.atime_ms,
+            block_size: file.block_size,
+            replication: file.replication,
+            open: file.open.as_deref().map(|open| OpenRow {
+                holder: open.holder,
+                targets: open.targets.clone(),
+                recovery: open.recovery,
+            }),
+            blocks: self.block_rows(&file.blocks[..file.blocks.len().min(ROW_BLOCKS)]),
+        });
+        let row = InodeRow {
+            parent: inode.parent,
+            name: &inode.name,
+            owner: self.names.text(inode.owner),
+            group: self.names.text(inode.group),
+            mode: inode.mode,
+            mtime_ms: inode.mtime_ms,
+            file,
+        };
+        rows.push((inode_key(id), Some(encode(&row))));
+        let Some(file) = inode.file() else { return };
+        for (chunk, blocks) in file.blocks.chunks(ROW_BLOCKS).enumerate().skip(1) {
+            rows.push((overflow_key(id, chunk), Some(encode(&self.block_rows(blocks)))));
+        }
+        // A chunk that lost its only block stays behind empty: blocks are only ever dropped one at a time at the end.
+        if !file.blocks.is_empty() && file.blocks.len().is_multiple_of(ROW_BLOCKS) {
+            rows.push((overflow_key(id, file.blocks.len() / ROW_BLOCKS), None));
+        }
+    }
+
+    fn block_rows(&self, blocks: &[BlockId]) -> Vec<BlockRow> {
+        let known = blocks.iter().filter_map(|id| Some((id, self.blocks.get(id)?)));
+        known
+            .map(|(&id, info)| BlockRow {
+                id,
+                stamp: info.stamp,
+                length: info.length,
+                complete: info.complete,
+            })
+            .collect()
+    }
+
+    /// Takes one row. Rows come in ascending order of keys, so a file's inode comes before its overflow chunks.
+    ///
+    /// # Errors
+    /// [`CoreError`] if it is malformed or does not fit.
+    pub fn load_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), CoreError> {
+        match key {
+            b"c" => {
+                let (version, row): (u8, CountersRow) = decode(value, "counters")?;
+                if version != ROWS_VERSION {
+                    return Err(CoreError::BadRow("another version"));
+                }
+                let CountersRow { cluster, next_inode, next_block, next_stamp } = row;
+                self.counters = Counters { cluster, next_inode, next_block, next_stamp };
+                Ok(())
+            }
+            [b'i', id @ ..] => self.load_inode(read_id(id)?, value),
+            [b'o', id @ .., _, _, _, _] => {
+                let id = read_id(id)?;
+                let rows: Vec<BlockRow> = decode(value, "blocks")?;
+                self.load_blocks(id, rows)
+            }
+            _ => Err(CoreError::BadRow("an unknown kind")),
+        }
+    }
+
+    fn load_inode(&mut self, id: InodeId, value: &[u8]) -> Result<(), CoreError> {
+        let (row, rest): (InodeRow<'_>, &[u8]) =
+            postcard::take_from_bytes(value).map_err(|_| CoreError::BadRow("an inode"))?;
+        if !rest.is_empty() {
+            return Err(CoreError::BadRow("an inode"));
+        }
+        let mut blocks = Vec::new();
+        let body = match row.file {
+            None => Body::Directory(Box::default()),
+            Some(file) => {
+                blocks = file.blocks;
+                let open = file.open.map(|open| {
+                    self.leases.add(open.holder, id);
+                    let OpenRow { holder, targets, recovery } = open;
+                    Box::new(Open { holder, targets, recovery })
+                });
+                Body::File(File {
+                    length: 0,
+                    blocks: Vec::with_capacity(blocks.len()),
+                    atime_ms: file.atime_ms,
+                    block_size: file.block_size,
+                    replication: file.replication,
+                    open,
+                })
+            }
+        };
+        let inode = Inode {
+            parent: row.parent,
+            name: row.name.into(),
+            owner: self.names.intern(row.owner),
+            group: self.names.intern(row.group),
+            mode: row.mode,
+            mtime_ms: row.mtime_ms,
+            body,
+        };
+        if self.inodes.insert(id, inode).is_some() {
+            return Err(CoreError::Exists { inode: id });
+        }
+        self.load_blocks(id, blocks)
+    }
+
+    fn load_blocks(&mut self, id: InodeId, rows: Vec<BlockRow>) -> Result<(), CoreError> {
+        let Some(Inode { body: Body::File(file), .. }) = self.inodes.get_mut(&id) else {
+            return Err(CoreError::NoInode { inode: id, expected: "a file" });
+        };
+        for BlockRow { id: block, stamp, length, complete } in rows {
+            file.blocks.push(block);
+            file.length += if complete { length } else { 0 };
+            self.complete_block_count += u64::from(complete);
+            let info = Block { file: id, stamp, length, complete };
+            if self.blocks.insert(block, info).is_some() {
+                return Err(CoreError::BadBlock { inode: id, block });
+            }
+        }
+        Ok(())
+    }
+
+    /// Ties loaded rows together and checks the tree.
+    ///
+    /// # Errors
+    /// [`CoreError`] if they are not one sound tree.
+    pub fn finish_load(&mut self) -> Result<(), CoreError> {
+        let mut links: Vec<(InodeId, InodeId, Arc<str>)> = Vec::with_capacity(self.inodes.len());
+        for (&id, inode) in &self.inodes {
+            if inode.parent == NOWHERE {
+                self.garbage.push_back(id);
+            } else if id != InodeId::ROOT {
+                links.push((id, inode.parent, Arc::clone(&inode.name)));
+            }
+        }
+        links.sort_unstable_by_key(|(id, ..)| *id);
+        self.garbage.make_contiguous().sort_unstable();
+        for (id, parent, name) in links {
+            let Some(Inode { body: Body::Directory(directory), .. }) = self.inodes.get_mut(&parent)
+            else {
+                return Err(CoreError::Detached { inode: id, parent });
+            };
+            if directory.children.insert(name, id).is_some() {
+                return Err(CoreError::Exists { inode: id });
+            }
+        }
+        self.sum_up();
+        self.check()
+    }
+
+    /// Fills in the totals, children before parents.
+    fn sum_up(&mut self) {
+        let mut order = Vec::new();
+        let mut stack: Vec<InodeId> = self.garbage.iter().copied().chain([InodeId::ROOT]).collect();
+        while let Some(id) = stack.pop() {
+            if let Some(directory) = self.inodes.get(&id).and_then(Inode::directory) {
+                order.push(id);
+                stack.extend(directory.children.values());
+            }
+        }
+        for id in order.into_iter().rev() {
+            let total = self.inodes.get(&id).and_then(Inode::directory).map(|d| self.sum_children(d));
+            if let (Some(total), Some(Inode { body: Body::Directory(directory), .. })) =
+                (total, self.inodes.get_mut(&id))
+            {
+                let Directory { total: slot, .. } = &mut **directory;
+                *slot = total;
+            }
+        }
+    }
+}
+
+fn inode_key(id: InodeId) -> Vec<u8> {
+    let mut key = vec![b'i'];
+    key.extend(id.0.to_be_bytes());
+    key
+}
+
+fn overflow_key(id: InodeId, chunk: usize) -> Vec<u8> {
+    let mut key = vec![b'o'];
+    key.extend(id.0.to_be_bytes());
+    key.extend(u32::try_from(chunk).unwrap_or(u32::MAX).to_be_bytes());
+    key
+}
+
+fn read_id(bytes: &[u8]) -> Result<InodeId, CoreError> {
+    let bytes = bytes.try_into().map_err(|_| CoreError::BadRow("an unknown kind"))?;
+    Ok(InodeId(u64::from_be_bytes(bytes)))
+}
+
+fn encode<T: Serialize>(row: &T) -> Vec<u8> {
+    postcard::to_allocvec(row).expect("rows are plain data: encoding into memory cannot fail")
+}
+
+fn decode<'a, T: Deserialize<'a>>(value: &'a [u8], what: &'static str) -> Result<T, CoreError> {
+    match postcard::take_from_bytes(value) {
+        Ok((row, [])) => Ok(row),
+        _ => Err(CoreError::BadRow(what)),
+    }
+}

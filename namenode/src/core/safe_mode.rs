@@ -1,0 +1,144 @@
+//! Safe mode: no changes until enough blocks are there, because a NameNode that knows few replicas would make wrong decisions.
+//!
+//! ```text
+//! start -> Startup -> threshold and DataNodes reached -> (extension over) -> Off
+//! Off -> Manual -> Off        by hand; safe mode never comes back by itself
+//! ```
+//!
+//! The extension is 0 by default where HDFS waits 30 s: replicas that report after the threshold only cause copies, and those are
+//! ordered by urgency and trimmed exactly; 30 s would be the longest part of a restart.
+
+/// The state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SafeMode {
+    /// Waiting for blocks since the start.
+    Startup {
+        /// When the threshold was reached, monotonic milliseconds.
+        reached_ms: Option<u64>,
+    },
+    /// By hand.
+    Manual,
+    /// Off.
+    Off,
+}
+
+/// What decides.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Rule {
+    /// Share of complete blocks that need a replica.
+    pub threshold: f64,
+    /// DataNodes that must be registered.
+    pub datanodes_min: usize,
+    /// How long the condition must hold, milliseconds.
+    pub extension_ms: u64,
+}
+
+/// What is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Situation {
+    /// Complete blocks.
+    pub block_count: u64,
+    /// Complete blocks with a replica.
+    pub present_count: u64,
+    /// DataNodes that are not dead.
+    pub datanode_count: usize,
+}
+
+impl SafeMode {
+    /// True while changes are refused.
+    pub fn is_on(self) -> bool {
+        self != SafeMode::Off
+    }
+
+    /// Leaves by itself if it may. True if it left now.
+    pub fn update(&mut self, rule: &Rule, situation: Situation, now_ms: u64) -> bool {
+        let SafeMode::Startup { reached_ms } = self else { return false };
+        if missing(rule, situation) > 0 || situation.datanode_count < rule.datanodes_min {
+            *reached_ms = None;
+            return false;
+        }
+        let since = *reached_ms.get_or_insert(now_ms);
+        let left = now_ms.saturating_sub(since) >= rule.extension_ms;
+        if left {
+            *self = SafeMode::Off;
+        }
+        left
+    }
+
+    /// Why changes are refused, in HDFS's words; `None` if they are not.
+    pub fn reason(self, rule: &Rule, situation: Situation, now_ms: u64) -> Option<String> {
+        match self {
+            SafeMode::Off => None,
+            SafeMode::Manual => Some("It was turned on manually. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off.".to_owned()),
+            SafeMode::Startup { reached_ms: Some(since) } => {
+                let left_ms = rule.extension_ms.saturating_sub(now_ms.saturating_sub(since));
+                Some(format!("The reported blocks {} has reached the threshold {:.4} of total blocks {}. Safe mode will be turned off automatically in {} seconds.",
+                    situation.present_count, rule.threshold, situation.block_count, left_ms.div_ceil(1000)))
+            }
+            SafeMode::Startup { reached_ms: None } => {
+                let mut text = match missing(rule, situation) {
+                    0 => format!("The reported blocks {} has reached the threshold {:.4} of total blocks {}.",
+                        situation.present_count, rule.threshold, situation.block_count),
+                    count => format!("The reported blocks {} needs additional {count} blocks to reach the threshold {:.4} of total blocks {}.",
+                        situation.present_count, rule.threshold, situation.block_count),
+                };
+                if situation.datanode_count < rule.datanodes_min {
+                    text.push_str(&format!(" The number of live datanodes {} needs an additional {} live datanodes to reach the minimum number {}.",
+                        situation.datanode_count, rule.datanodes_min - situation.datanode_count, rule.datanodes_min));
+                }
+                Some(text)
+            }
+        }
+    }
+}
+
+/// How many blocks are missing to the threshold.
+fn missing(rule: &Rule, situation: Situation) -> u64 {
+    // Parts per million in whole numbers: exact for any count of blocks that fits in memory.
+    let ppm = (rule.threshold.clamp(0.0, 1.0) * 1e6).round() as u128;
+    let needed = (u128::from(situation.block_count) * ppm).div_ceil(1_000_000);
+    u64::try_from(needed).unwrap_or(u64::MAX).saturating_sub(situation.present_count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_exactly_at_the_threshold() {
+        let rule = Rule { threshold: 0.999, datanodes_min: 1, extension_ms: 0 };
+        for (present, total, nodes, leaves) in [
+            (0, 0, 0, false),
+            (0, 0, 1, true),
+            (0, 1000, 3, false),
+            (500, 1000, 3, false),
+            (998, 1000, 3, false),
+            (999, 1000, 3, true),
+            (1000, 1000, 0, false),
+            (1000, 1000, 3, true),
+            (1, 1, 1, true),
+            (0, 1, 1, false),
+        ] {
+            let situation =
+                Situation { block_count: total, present_count: present, datanode_count: nodes };
+            let mut mode = SafeMode::Startup { reached_ms: None };
+            assert_eq!(mode.update(&rule, situation, 0), leaves, "{present}/{total} on {nodes}");
+            assert_eq!(mode.is_on(), !leaves);
+            assert_eq!(mode.reason(&rule, situation, 0).is_some(), !leaves);
+        }
+    }
+
+    #[test]
+    fn the_extension_counts_from_the_last_time_the_threshold_was_reached() {
+        let rule = Rule { threshold: 1.0, datanodes_min: 1, extension_ms: 100 };
+        let all = Situation { block_count: 10, present_count: 10, datanode_count: 1 };
+        let few = Situation { present_count: 9, ..all };
+        let mut mode = SafeMode::Startup { reached_ms: None };
+        assert!(!mode.update(&rule, all, 0) && !mode.update(&rule, all, 99));
+        assert!(!mode.update(&rule, few, 99));
+        assert!(!mode.update(&rule, all, 100) && !mode.update(&rule, all, 199));
+        assert!(mode.update(&rule, all, 200) && !mode.is_on());
+        let mut manual = SafeMode::Manual;
+        assert!(!manual.update(&rule, all, 1000) && manual.is_on());
+    }
+}

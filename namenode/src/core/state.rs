@@ -1,0 +1,366 @@
+//! The whole NameNode as one synchronous state machine: namespace, block manager, answers given, safe mode.
+//!
+//! The rim calls it with events and the time; it changes itself and hands back journal records, answers and commands. The records
+//! must be durable before any answer or command of the same step leaves.
+
+use hashbrown::HashMap;
+use protocol::auth::Key;
+use protocol::datanode::Command;
+use protocol::namenode::{DatanodeState, LocatedBlock, Reply};
+use protocol::token::{AccessMode, BlockToken, TOKEN_LIFETIME};
+use protocol::{
+    BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError,
+};
+
+use super::blocks::Blocks;
+use super::datanodes::{Datanodes, NodeIndex};
+use super::edit::{Allotted, CallKey, Edit, Outcome, Record};
+use super::namespace::Namespace;
+use super::random::Generator;
+use super::recovery::Recoveries;
+use super::retry_cache::RetryCache;
+use super::safe_mode::{Rule, SafeMode, Situation};
+use crate::error::CoreError;
+
+/// Inodes of deleted trees that are taken apart in one step; a few milliseconds.
+const COLLECT_PER_STEP: usize = 10_000;
+
+/// What the core needs of the configuration. Times in milliseconds.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This start of the NameNode.
+    pub epoch: Epoch,
+    /// Key of block tokens.
+    pub token_key: Key,
+    /// Replicas of a file that does not say.
+    pub replication: u16,
+    /// Bytes per block of a file that does not say.
+    pub block_size: u64,
+    /// Smallest block size a client may ask for.
+    pub block_size_min: u64,
+    /// Replicas that must be on disk before a block counts as written.
+    pub durable_min: u16,
+    /// After this silence another client may take a file over.
+    pub lease_soft_ms: u64,
+    /// After this silence the NameNode closes a file.
+    pub lease_hard_ms: u64,
+    /// After this time a block recovery is ordered again.
+    pub recovery_retry_ms: u64,
+    /// Copies that one DataNode sends at once.
+    pub replication_streams: u32,
+    /// After this time a copy is ordered again.
+    pub pending_timeout_ms: u64,
+    /// After this time an unanswered deletion is ordered again.
+    pub delete_retry_ms: u64,
+    /// How long unknown blocks are kept.
+    pub unknown_grace_ms: u64,
+    /// Most entries of a listing.
+    pub list_limit: u32,
+    /// When safe mode ends.
+    pub safe_mode: Rule,
+}
+
+/// The time as the rim sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Now {
+    /// Monotonic, milliseconds: decides.
+    pub mono_ms: u64,
+    /// Since the epoch, milliseconds: is written down.
+    pub wall_ms: u64,
+}
+
+/// What a step puts out. Nothing of it may leave before `records` are durable.
+#[derive(Default, Debug)]
+pub struct Output {
+    /// Journal records in order.
+    pub records: Vec<Vec<u8>>,
+    /// Commands to DataNodes in order.
+    pub commands: Vec<(NodeIndex, Command)>,
+}
+
+/// The state machine.
+pub struct State {
+    /// Durable metadata.
+    pub ns: Namespace,
+    /// Replicas.
+    pub blocks: Blocks,
+    /// Answers given.
+    pub(super) retry: RetryCache,
+    /// Whether changes are refused.
+    pub(super) safe_mode: SafeMode,
+    /// Configuration.
+    pub settings: Settings,
+    pub(super) random: Generator,
+    pub(super) recoveries: Recoveries,
+}
+
+impl State {
+    /// A state in start-up safe mode, over a namespace that was loaded or replayed.
+    pub fn new(loaded: Loaded, settings: Settings, random: Generator, now: Now) -> Self {
+        let Loaded { mut ns, retry } = loaded;
+        ns.leases.renew_all(now.mono_ms);
+        ns.take_effects();
+        State {
+            ns,
+            blocks: Blocks::default(),
+            retry,
+            safe_mode: SafeMode::Startup { reached_ms: None },
+            settings,
+            random,
+            recoveries: Recoveries::default(),
+        }
+    }
+
+    /// Makes the first record of an empty namespace.
+    ///
+    /// # Errors
+    /// [`CoreError`] if it is not empty.
+    pub fn format(
+        &mut self,
+        cluster: ClusterId,
+        owner: &str,
+        now: Now,
+    ) -> Result<Vec<u8>, CoreError> {
+        let edit = Edit::Format {
+            cluster,
+            owner: owner.to_owned(),
+            group: "supergroup".to_owned(),
+            at_ms: now.wall_ms,
+        };
+        self.ns.apply(&edit)?;
+        let record =
+            Record { call: None, at_ms: now.wall_ms, edits: vec![edit], outcome: Outcome::Done };
+        Ok(record.encode())
+    }
+
+    /// The cluster; the default id before [`State::format`].
+    pub fn cluster(&self) -> ClusterId {
+        self.ns.counters().cluster.unwrap_or_default()
+    }
+
+    /// Sets the time that follows from no event.
+    pub fn set_now(&mut self, now: Now) {
+        self.ns.leases.set_now(now.mono_ms);
+        self.blocks.reports.set_now(now.mono_ms);
+    }
+
+    /// Applies planned edits, journals them and lets the block manager follow.
+    ///
+    /// # Errors
+    /// [`CoreError`]: a defect; the process must stop, since memory and journal may differ.
+    pub(super) fn commit(
+        &mut self,
+        nodes: &mut Datanodes,
+        record: &Record,
+        written: &HashMap<BlockId, Vec<DatanodeId>>,
+        out: &mut Output,
+    ) -> Result<(), CoreError> {
+        for edit in &record.edits {
+            self.ns.apply(edit)?;
+        }
+        out.records.push(record.encode());
+        let effects = self.ns.take_effects();
+        self.blocks.follow(&self.ns, nodes, effects, written);
+        if let Some(key) = record.call {
+            self.retry.insert(key, record.at_ms, record.outcome.clone(), true);
+        }
+        Ok(())
+    }
+
+    /// Remembers an answer that changed nothing.
+    pub(super) fn remember(&mut self, key: CallKey, outcome: Outcome, now: Now) {
+        self.retry.insert(key, now.wall_ms, outcome, false);
+    }
+
+    /// Housekeeping that does not wait for a tick: collects deleted trees and dead nodes' replicas, in bounded steps, and
+    /// orders copies and deletions. True if there is more to do at once.
+    pub fn work(&mut self, nodes: &mut Datanodes, now: Now, out: &mut Output) -> bool {
+        let mut more = self.ns.collect(COLLECT_PER_STEP);
+        let effects = self.ns.take_effects();
+        self.blocks.follow(&self.ns, nodes, effects, &HashMap::new());
+        more |= self.blocks.bury_step(&self.ns, nodes);
+        if self.safe_mode.update(&self.settings.safe_mode, self.situation(nodes), now.mono_ms) {
+            more = true;
+        }
+        if !self.safe_mode.is_on() {
+            more |= self.schedule(nodes, now, out);
+        }
+        more
+    }
+
+    /// What happens with time: dead DataNodes, lost copies, silent writers, unknown blocks.
+    ///
+    /// # Errors
+    /// [`CoreError`]: a defect.
+    pub fn tick(
+        &mut self,
+        nodes: &mut Datanodes,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<Vec<DatanodeId>, CoreError> {
+        let mut dead = Vec::new();
+        for node in nodes.tick(now.mono_ms) {
+            dead.push(nodes.node(node).info.id);
+            self.blocks.bury(&self.ns, nodes, node);
+        }
+        self.retry_late(nodes, now);
+        if !self.safe_mode.is_on() {
+            self.blocks.expire_unknown(&self.ns, nodes, self.settings.unknown_grace_ms);
+            self.check_leases(nodes, now, out)?;
+        }
+        Ok(dead)
+    }
+
+    /// True while changes are refused.
+    pub fn is_safe_mode_on(&self) -> bool {
+        self.safe_mode.is_on()
+    }
+
+    /// What safe mode looks at.
+    pub fn situation(&self, nodes: &Datanodes) -> Situation {
+        Situation {
+            block_count: self.ns.complete_block_count(),
+            present_count: self.blocks.present_count(),
+            datanode_count: nodes.registered_count(),
+        }
+    }
+
+    /// Why changes are refused now.
+    pub fn safe_mode_reason(&self, nodes: &Datanodes, now: Now) -> Option<String> {
+        self.safe_mode.reason(&self.settings.safe_mode, self.situation(nodes), now.mono_ms)
+    }
+
+    /// Replicas that must be on disk before a block of this replication counts as written.
+    pub fn durable_min(&self, nodes: &Datanodes, replication: u16) -> u16 {
+        let registered = u16::try_from(nodes.registered_count()).unwrap_or(u16::MAX);
+        self.settings.durable_min.min(replication).min(registered)
+    }
+
+    /// A token for a block.
+    pub fn token(
+        &self,
+        block: BlockId,
+        stamp: GenerationStamp,
+        mode: AccessMode,
+        now: Now,
+    ) -> BlockToken {
+        let lifetime_ms = u64::try_from(TOKEN_LIFETIME.as_millis()).unwrap_or(u64::MAX);
+        let expires_ms = now.wall_ms.saturating_add(lifetime_ms);
+        BlockToken::issue(&self.settings.token_key, block, stamp, mode, expires_ms)
+    }
+
+    /// Turns an outcome into the answer: fills in addresses and tokens.
+    ///
+    /// # Errors
+    /// The refusal the outcome is, or `Unavailable` if the DataNodes of a block are not known yet after a restart.
+    pub fn answer(
+        &self,
+        nodes: &Datanodes,
+        outcome: &Outcome,
+        now: Now,
+    ) -> Result<Reply, RemoteError> {
+        match outcome {
+            Outcome::Done => Ok(Reply::Done),
+            Outcome::Flag(flag) => Ok(Reply::Flag(*flag)),
+            Outcome::Refused(error) => Err(error.clone()),
+            Outcome::Block(block) => Ok(Reply::Block(self.for_writer(nodes, block, now)?)),
+            Outcome::Created { file, block_size, replication, first_block } => {
+                let first_block = match first_block {
+                    Some(block) => Some(self.for_writer(nodes, block, now)?),
+                    None => None,
+                };
+                Ok(Reply::Created(protocol::namenode::Created {
+                    file: *file,
+                    block_size: *block_size,
+                    replication: *replication,
+                    first_block,
+                }))
+            }
+        }
+    }
+
+    fn for_writer(
+        &self,
+        nodes: &Datanodes,
+        block: &Allotted,
+        now: Now,
+    ) -> Result<LocatedBlock, RemoteError> {
+        let replicas: Vec<_> = block
+            .targets
+            .iter()
+            .filter_map(|id| nodes.index(*id))
+            .map(|index| nodes.node(index).info.clone())
+            .collect();
+        if replicas.is_empty() {
+            let text = format!("the DataNodes of block {} have not registered yet", block.id);
+            return Err(RemoteError::new(ErrorKind::Unavailable, text));
+        }
+        Ok(LocatedBlock {
+            id: block.id,
+            stamp: block.stamp,
+            offset: block.offset,
+            length: block.length,
+            replicas,
+            durable_min: self.durable_min(nodes, block.replication),
+            corrupt: false,
+            token: self.token(block.id, block.stamp, AccessMode::Write, now),
+        })
+    }
+
+    /// A DataNode registered.
+    pub fn note_registered(&mut self, nodes: &Datanodes, node: NodeIndex) {
+        debug_assert!(nodes.node(node).state == DatanodeState::Live);
+        self.blocks.revive(node);
+        self.retry_stuck();
+    }
+
+    /// Number of answers remembered and checkpoint rows that are behind, for deciding when to write a checkpoint.
+    pub fn dirty_count(&self) -> usize {
+        self.ns.dirty_count()
+    }
+
+    /// Rows of the checkpoint that changed.
+    pub fn take_rows(&mut self, now: Now) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        let mut rows = self.ns.take_rows();
+        rows.extend(self.retry.take_rows(now.wall_ms));
+        rows
+    }
+}
+
+/// What recovery builds before a [`State`] exists: checkpoint rows, then journal records.
+#[derive(Default)]
+pub struct Loaded {
+    /// The namespace.
+    pub ns: Namespace,
+    /// Answers given.
+    pub retry: RetryCache,
+}
+
+impl Loaded {
+    /// Takes a checkpoint row.
+    ///
+    /// # Errors
+    /// [`CoreError`].
+    pub fn load_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), CoreError> {
+        match key.first() {
+            Some(&super::retry_cache::ROW_PREFIX) => self.retry.load_row(key, value),
+            _ => self.ns.load_row(key, value),
+        }
+    }
+
+    /// Takes a journal record.
+    ///
+    /// # Errors
+    /// [`CoreError`].
+    pub fn replay(&mut self, body: &[u8]) -> Result<(), CoreError> {
+        let record = Record::decode(body)?;
+        for edit in &record.edits {
+            self.ns.apply(edit)?;
+        }
+        self.ns.take_effects();
+        if let Some(key) = record.call {
+            self.retry.insert(key, record.at_ms, record.outcome, true);
+        }
+        Ok(())
+    }
+}

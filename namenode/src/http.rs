@@ -1,0 +1,141 @@
+//! The routes: signed messages of clients and DataNodes, and `/healthz`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::routing::get;
+use axum::{Json, Router};
+use daemon::Shutdown;
+use daemon::auth::Authenticator;
+use daemon::rpc;
+use protocol::auth::Role;
+use protocol::datanode::{
+    self, Heartbeat, REPORT_REPLICAS_MAX, Reply as NodeReply, Request as NodeRequest,
+};
+use protocol::namenode::{Answer, Request, VERSION};
+use protocol::{ErrorKind, RemoteError};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::config::Config;
+use crate::server::{Event, Shared, stopping};
+
+/// Bytes of a client's request: a batch of a thousand calls with the longest paths.
+const CLIENT_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a DataNode's request: a part of a report with some room.
+const DATANODE_BYTES_MAX: usize = 16 << 20;
+
+/// What the handlers need.
+#[derive(Clone)]
+pub(crate) struct Service {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) shutdown: Shutdown,
+}
+
+pub(crate) fn router(service: Service, auth: Authenticator, config: &Config) -> Router {
+    let (clients, nodes, health) = (service.clone(), service.clone(), service);
+    let secret_file = config.secret_path();
+    let secret_file = secret_file.canonicalize().unwrap_or(secret_file);
+    let advertised = config.advertised().to_owned();
+    Router::new()
+        .route(
+            "/rpc",
+            rpc::message(
+                auth.clone(),
+                &[Role::Client, Role::Worker, Role::Jobtracker, Role::Datanode],
+                CLIENT_BYTES_MAX,
+                move |request: Request| {
+                    let service = clients.clone();
+                    async move { service.client(request).await }
+                },
+            ),
+        )
+        .route(
+            "/rpc/datanode",
+            rpc::message(auth, &[Role::Datanode], DATANODE_BYTES_MAX, move |request| {
+                let service = nodes.clone();
+                async move { service.datanode(request).await }
+            }),
+        )
+        .route(
+            "/healthz",
+            get(move || {
+                let body = health.health(&secret_file, &advertised);
+                async move { Json(body) }
+            }),
+        )
+}
+
+impl Service {
+    async fn client(&self, request: Request) -> Answer {
+        if request.version != VERSION {
+            let text = format!("version {} of the protocol is not {VERSION}", request.version);
+            return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+        }
+        if request.body.is_read() {
+            return self.shared.read(&request).await;
+        }
+        let (sender, receiver) = oneshot::channel();
+        let event = Event::Call(Box::new(request), sender);
+        self.events.send(event).await.map_err(|_| stopping())?;
+        receiver.await.map_err(|_| stopping())?
+    }
+
+    async fn datanode(&self, request: NodeRequest) -> datanode::Answer {
+        match &request {
+            NodeRequest::Heartbeat(beat) => return self.heartbeat(beat).await,
+            NodeRequest::FullReport(report)
+                if report.finalized.len() + report.unfinished.len() > REPORT_REPLICAS_MAX =>
+            {
+                let text = format!("more than {REPORT_REPLICAS_MAX} replicas in one part");
+                return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+            }
+            _ => {}
+        }
+        let (sender, receiver) = oneshot::channel();
+        let event = Event::Datanode(Box::new(request), sender);
+        self.events.send(event).await.map_err(|_| stopping())?;
+        receiver.await.map_err(|_| stopping())?
+    }
+
+    async fn heartbeat(&self, beat: &Heartbeat) -> datanode::Answer {
+        let shared = &self.shared;
+        let fenced = |text: &str| Err(RemoteError::new(ErrorKind::Fenced, text));
+        if beat.epoch != shared.epoch {
+            return fenced("the NameNode was restarted: register again");
+        }
+        let now_ms = shared.clock.now().mono_ms;
+        let Some(beat) = shared.nodes.heartbeat(beat, now_ms) else {
+            return fenced("this DataNode is not registered or was given up: register again");
+        };
+        let mut commands = beat.commands;
+        if commands.is_empty() {
+            let held = tokio::time::timeout(
+                Duration::from_millis(shared.heartbeat_ms),
+                beat.wake.notified(),
+            );
+            tokio::select! {
+                _ = held => {}
+                () = self.shutdown.wait() => {}
+            }
+            commands = shared.nodes.take_commands(beat.index);
+        }
+        Ok(NodeReply::Commands { epoch: shared.epoch, commands })
+    }
+
+    fn health(&self, secret_file: &std::path::Path, advertised: &str) -> serde_json::Value {
+        let shared = &self.shared;
+        let state = shared.state.read();
+        let reason = state.safe_mode_reason(&shared.nodes.lock().nodes, shared.clock.now());
+        serde_json::json!({
+            "service": "namenode",
+            "cluster": state.cluster().to_string(),
+            "epoch": shared.epoch.0,
+            "ready": reason.is_none(),
+            "safe_mode": reason,
+            "secret_file": secret_file,
+            "address": advertised,
+            "durable_txid": shared.waiters.durable(),
+        })
+    }
+}

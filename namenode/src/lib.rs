@@ -1,0 +1,240 @@
+//! The NameNode: the file system's names, and which DataNode holds which block.
+//!
+//! | table | key | lock | durable | invariant |
+//! |---|---|---|---|---|
+//! | inodes | inode id | state | yes | a tree; totals of every directory are exact |
+//! | blocks of the namespace | block id | state | yes | every block in exactly one file; only the last of an open file is incomplete |
+//! | leases | client id | state | holders | every open file in the lease of its holder |
+//! | answers | call id | state | of changes | a repeated call gets its first answer for ten minutes |
+//! | replicas | block id | state | no: from reports | good ones have the block's stamp and length |
+//! | low, pending, doomed, corrupt | block id | state | no | the last good replica is never given up |
+//! | DataNodes | DataNode id | nodes | no: they register | only monotonic time decides about life |
+//! | waiters | transaction | waiters | no | no answer, read or command leaves before its transaction is durable |
+//!
+//! - `core` is synchronous and pure; it changes only by edits, which replay in the same way.
+//! - `server` is the one thread that changes it; `http` are the handlers; `journal` makes edits durable.
+//! - Ids of inodes and blocks, and generation stamps, never repeat.
+//!
+//! Enter with [`run`].
+
+pub mod config;
+pub mod core;
+pub mod error;
+mod http;
+mod nodes;
+mod recover;
+mod server;
+mod waiters;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use daemon::Shutdown;
+use daemon::auth::Authenticator;
+use daemon::serve::{self, Limits};
+use journal::{Journal, JournalError, Options, Txid};
+use parking_lot::{Mutex, RwLock};
+use protocol::auth::Key;
+use protocol::token::token_key;
+use protocol::{ClusterId, Epoch};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+
+pub use crate::config::Config;
+use crate::config::Durability;
+use crate::core::random::Generator;
+use crate::core::safe_mode::Rule;
+use crate::core::state::{Settings, State};
+pub use crate::error::Error;
+use crate::http::Service;
+use crate::nodes::NodeTable;
+use crate::recover::Recovering;
+use crate::server::{Clock, Event, Loop, QUEUE_MAX, Shared};
+use crate::waiters::Waiters;
+
+/// Replicas that `close` waits for with `durability = "disk"`, as the promise says.
+const DURABLE_MIN: u16 = 2;
+
+/// Runs a NameNode until `shutdown` is told.
+///
+/// # Errors
+/// [`Error`] if it cannot start, or had to stop: after [`Error::JournalStopped`] the process should end with code 75.
+pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
+    config.check()?;
+    let listener =
+        serve::bind(&config.bind, config.allow_unencrypted).await.map_err(Error::Service)?;
+    run_on(listener, config, shutdown).await
+}
+
+/// As [`run`], on a socket that listens already.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_on(
+    listener: TcpListener,
+    config: Config,
+    shutdown: Shutdown,
+) -> Result<(), Error> {
+    config.check()?;
+    sys::fs::create_private_dir(&config.data_dir).map_err(|source| Error::Directory {
+        action: "create",
+        path: config.data_dir.clone(),
+        source,
+    })?;
+    let secret = daemon::secret::load(&config.secret_path(), true).map_err(Error::Service)?;
+    let failure = Arc::new(Mutex::new(None));
+    let (opening, told, failed) = (config.clone(), shutdown.clone(), Arc::clone(&failure));
+    let key = token_key(&secret);
+    let opened = tokio::task::spawn_blocking(move || open(&opening, key, &told, &failed));
+    let (shared, journal) = opened.await.map_err(|_| Error::LoopPanicked)??;
+    tracing::info!(address = %config.advertised(), epoch = %shared.epoch, "namenode is up");
+
+    let (sender, events) = mpsc::channel(QUEUE_MAX);
+    let main_loop = Loop {
+        shared: Arc::clone(&shared),
+        events,
+        journal: journal.clone(),
+        checkpoint_rows: config.checkpoint_rows,
+        checkpoint_ms: config.checkpoint_ms,
+        checkpointed_ms: 0,
+    };
+    let guard = TellWhenDone(shutdown.clone());
+    let thread = std::thread::Builder::new()
+        .name("namenode-loop".to_owned())
+        .spawn(move || {
+            let _guard = guard;
+            main_loop.run()
+        })
+        .map_err(|source| Error::Host { action: "start the loop's thread", source })?;
+    let ticker = tokio::spawn(tick(sender.clone(), config.tick_ms(), shutdown.clone()));
+
+    let service =
+        Service { shared: Arc::clone(&shared), events: sender.clone(), shutdown: shutdown.clone() };
+    let router = http::router(service, Authenticator::new(&secret), &config);
+    serve::serve(listener, router, Limits::default(), shutdown).await;
+
+    ticker.abort();
+    // The loop may have ended already; then nobody listens.
+    let _ = sender.send(Event::Stop).await;
+    let ended = tokio::task::spawn_blocking(move || {
+        let ended = thread.join();
+        journal.close();
+        ended
+    });
+    let ended = ended.await.map_err(|_| Error::LoopPanicked)?;
+    shared.waiters.abandon();
+    if let Some(reason) = failure.lock().take() {
+        return Err(Error::JournalStopped { reason });
+    }
+    ended.map_err(|_| Error::LoopPanicked)?.map_err(Error::Namespace)
+}
+
+/// Ends everything when the loop ends, however it does.
+struct TellWhenDone(Shutdown);
+
+impl Drop for TellWhenDone {
+    fn drop(&mut self) {
+        self.0.tell();
+    }
+}
+
+/// Opens the journal and rebuilds the state.
+fn open(
+    config: &Config,
+    token_key: Key,
+    shutdown: &Shutdown,
+    failure: &Arc<Mutex<Option<String>>>,
+) -> Result<(Arc<Shared>, Journal), Error> {
+    let nodes = Arc::new(NodeTable::new(config.stale_ms, config.dead_ms, config.tick_ms()));
+    let waiters = Arc::new(Waiters::default());
+    let observer = {
+        let (nodes, waiters) = (Arc::clone(&nodes), Arc::clone(&waiters));
+        Box::new(move |txid: Txid| waiters.advance(txid.0, &nodes))
+    };
+    let fatal = {
+        let (failure, waiters, shutdown) =
+            (Arc::clone(failure), Arc::clone(&waiters), shutdown.clone());
+        Box::new(move |error: &JournalError| {
+            tracing::error!(error = error as &dyn std::error::Error, "the journal has stopped");
+            failure.lock().get_or_insert_with(|| error.to_string());
+            waiters.abandon();
+            shutdown.tell();
+        })
+    };
+    let mut recovering = Recovering::default();
+    let options = Options::new(config.data_dir.join("journal"));
+    let (journal, recovered) =
+        Journal::open(options, &mut recovering, observer, fatal).map_err(Error::Journal)?;
+    recovered.notes.iter().for_each(|note| tracing::warn!(note, "found at start"));
+    let clock = Clock::start();
+    let settings = settings(config, Epoch(recovered.epoch.0), token_key);
+    let random = Generator::new(rand::random());
+    let mut state = State::new(recovering.loaded, settings, random, clock.now());
+    let mut last = recovered.last;
+    if state.ns.counters().cluster.is_none() {
+        let cluster = ClusterId(rand::random());
+        let record = state
+            .format(cluster, &sys::host::user_name(), clock.now())
+            .map_err(Error::Namespace)?;
+        last = journal.append(vec![record]);
+        tracing::info!(%cluster, "new namespace");
+    }
+    if !journal.wait_durable(last) {
+        return Err(Error::Journal(JournalError::Stopped));
+    }
+    waiters.advance(last.0, &nodes);
+    let shared = Shared {
+        state: RwLock::new(state),
+        nodes,
+        waiters,
+        txid: AtomicU64::new(last.0),
+        clock,
+        epoch: Epoch(recovered.epoch.0),
+        heartbeat_ms: config.heartbeat_ms,
+    };
+    Ok((Arc::new(shared), journal))
+}
+
+fn settings(config: &Config, epoch: Epoch, token_key: Key) -> Settings {
+    Settings {
+        epoch,
+        token_key,
+        replication: config.replication,
+        block_size: config.block_size,
+        block_size_min: config.block_size_min,
+        durable_min: match config.durability {
+            Durability::Disk => DURABLE_MIN,
+            Durability::Memory => 0,
+        },
+        lease_soft_ms: config.lease_soft_ms,
+        lease_hard_ms: config.lease_hard_ms,
+        recovery_retry_ms: config.recovery_retry_ms,
+        replication_streams: config.replication_streams,
+        pending_timeout_ms: config.replication_timeout_ms,
+        delete_retry_ms: config.delete_retry_ms,
+        unknown_grace_ms: config.unknown_grace_ms,
+        list_limit: config.list_limit,
+        safe_mode: Rule {
+            threshold: config.safe_mode_threshold,
+            datanodes_min: config.safe_mode_datanodes,
+            extension_ms: config.safe_mode_extension_ms,
+        },
+    }
+}
+
+/// Tells the loop that time passes.
+async fn tick(events: mpsc::Sender<Event>, tick_ms: u64, shutdown: Shutdown) {
+    let mut interval = tokio::time::interval(Duration::from_millis(tick_ms));
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = interval.tick() => {}
+            () = shutdown.wait() => return,
+        }
+        if events.send(Event::Tick).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The table of DataNodes behind its own lock, so that heartbeats never wait for the namespace.
+
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+use protocol::datanode::{Command, Heartbeat};
+use tokio::sync::Notify;
+
+use crate::core::datanodes::{Datanodes, NodeIndex};
+
+/// The table and what wakes held heartbeats.
+pub(crate) struct NodeTable {
+    inner: Mutex<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) nodes: Datanodes,
+    wakes: Vec<Arc<Notify>>,
+}
+
+/// A heartbeat that was taken.
+pub(crate) struct Beat {
+    pub(crate) index: NodeIndex,
+    pub(crate) commands: Vec<Command>,
+    pub(crate) wake: Arc<Notify>,
+}
+
+impl NodeTable {
+    pub(crate) fn new(stale_ms: u64, dead_ms: u64, tick_ms: u64) -> Self {
+        let nodes = Datanodes::new(stale_ms, dead_ms, tick_ms);
+        NodeTable { inner: Mutex::new(Inner { nodes, wakes: Vec::new() }) }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// Takes a heartbeat; `None` if the node must register.
+    pub(crate) fn heartbeat(&self, beat: &Heartbeat, now_ms: u64) -> Option<Beat> {
+        let mut inner = self.inner.lock();
+        let index = inner.nodes.heartbeat(beat, now_ms)?;
+        let commands = inner.nodes.take_commands(index);
+        let wake = inner.wake(index);
+        Some(Beat { index, commands, wake })
+    }
+
+    pub(crate) fn take_commands(&self, index: NodeIndex) -> Vec<Command> {
+        self.inner.lock().nodes.take_commands(index)
+    }
+
+    /// Queues commands and wakes the heartbeats that wait for them.
+    pub(crate) fn push_commands(&self, commands: Vec<(NodeIndex, Command)>) {
+        let mut inner = self.inner.lock();
+        for (index, command) in commands {
+            inner.nodes.push_command(index, command);
+            inner.wake(index).notify_one();
+        }
+    }
+}
+
+impl Inner {
+    fn wake(&mut self, index: NodeIndex) -> Arc<Notify> {
+        let place = index.0 as usize;
+        if self.wakes.len() <= place {
+            self.wakes.resize_with(place + 1, Arc::default);
+        }
+        Arc::clone(&self.wakes[place])
+    }
+}

@@ -1,0 +1,354 @@
+//! The loop: one thread, the only one that changes the state.
+//!
+//! It waits for events, applies a batch of them under the write lock, hands the records to the journal as one batch, and leaves
+//! answers and commands with [`Waiters`] until the records are durable. Reads do not pass through here: they take the read lock
+//! and wait, if need be, for the last transaction they have seen.
+//!
+//! Order of locks: state, then nodes, then waiters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use journal::{Change, Journal, Txid};
+use parking_lot::RwLock;
+use protocol::datanode::{self, Reply as NodeReply, Request as NodeRequest};
+use protocol::namenode::{Answer, Request};
+use protocol::{DatanodeId, Epoch, ErrorKind, RemoteError};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::core::datanodes::{Datanodes, NodeIndex};
+use crate::core::query::Reader;
+use crate::core::report::ReportError;
+use crate::core::state::{Now, Output, State};
+use crate::error::CoreError;
+use crate::nodes::NodeTable;
+use crate::waiters::{Waiter, Waiters};
+
+/// Events that wait for the loop; beyond that callers wait.
+pub(crate) const QUEUE_MAX: usize = 4096;
+/// Events in one batch: bounds how long the lock is held.
+const BATCH_MAX: usize = 512;
+/// Bytes of checkpoint rows that may wait for the disk; beyond that rows stay dirty and merge.
+const CHECKPOINT_BACKLOG_BYTES_MAX: u64 = 64 << 20;
+
+/// What the loop is told.
+pub(crate) enum Event {
+    /// A client wants a change.
+    Call(Box<Request>, oneshot::Sender<Answer>),
+    /// A DataNode says something else than a heartbeat.
+    Datanode(Box<NodeRequest>, oneshot::Sender<datanode::Answer>),
+    /// Time has passed.
+    Tick,
+    /// The end.
+    Stop,
+}
+
+/// What the loop and the handlers share.
+pub(crate) struct Shared {
+    pub(crate) state: RwLock<State>,
+    pub(crate) nodes: Arc<NodeTable>,
+    pub(crate) waiters: Arc<Waiters>,
+    /// Last transaction of `state`; changes only under its write lock.
+    pub(crate) txid: AtomicU64,
+    pub(crate) clock: Clock,
+    pub(crate) epoch: Epoch,
+    pub(crate) heartbeat_ms: u64,
+}
+
+/// The rim's clock.
+#[derive(Clone, Copy)]
+pub(crate) struct Clock {
+    started: Instant,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Clock { started: Instant::now() }
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let ms = |duration: std::time::Duration| {
+            u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+        };
+        Now { mono_ms: ms(self.started.elapsed()), wall_ms: ms(wall) }
+    }
+}
+
+impl Shared {
+    /// Answers a read once what it saw is durable.
+    pub(crate) async fn read(&self, request: &Request) -> Answer {
+        let now = self.clock.now();
+        let (answer, txid) = {
+            let state = self.state.read();
+            let txid = self.txid.load(Ordering::Acquire);
+            let reader = Reader { host: &request.host, now, txid };
+            let answer = match state.query_namespace(&request.body) {
+                Some(answer) => answer,
+                None => state.query(&self.nodes.lock().nodes, &request.body, reader),
+            };
+            (answer, txid)
+        };
+        if !self.waiters.is_durable(txid) {
+            let (sender, receiver) = oneshot::channel();
+            self.waiters.push(txid, vec![Waiter::Reader(sender)], &self.nodes);
+            receiver.await.map_err(|_| stopping())?;
+        }
+        answer
+    }
+}
+
+/// The answer while the NameNode ends.
+pub(crate) fn stopping() -> RemoteError {
+    RemoteError::new(ErrorKind::Unavailable, "the NameNode is stopping")
+}
+
+/// The loop's own side.
+pub(crate) struct Loop {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) events: mpsc::Receiver<Event>,
+    pub(crate) journal: Journal,
+    pub(crate) checkpoint_rows: usize,
+    pub(crate) checkpoint_ms: u64,
+    pub(crate) checkpointed_ms: u64,
+}
+
+/// What one batch leaves behind.
+#[derive(Default)]
+struct Turn {
+    out: Output,
+    waiters: Vec<Waiter>,
+}
+
+impl Loop {
+    /// Runs until it is told to stop.
+    ///
+    /// # Errors
+    /// [`CoreError`]: a defect; memory and journal may differ, so the process must end.
+    pub(crate) fn run(mut self) -> Result<(), CoreError> {
+        let mut more = false;
+        loop {
+            let first = match more {
+                true => self.events.try_recv().ok(),
+                false => match self.events.blocking_recv() {
+                    Some(event) => Some(event),
+                    None => return Ok(()),
+                },
+            };
+            let mut batch: Vec<Event> = first.into_iter().collect();
+            while batch.len() < BATCH_MAX
+                && !batch.last().is_some_and(is_heavy)
+                && let Ok(event) = self.events.try_recv()
+            {
+                batch.push(event);
+            }
+            let stop = batch.iter().any(|event| matches!(event, Event::Stop));
+            more = self.turn(batch)?;
+            self.checkpoint(stop);
+            if stop {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Applies a batch. True if there is more to do at once.
+    fn turn(&mut self, batch: Vec<Event>) -> Result<bool, CoreError> {
+        let shared = Arc::clone(&self.shared);
+        let now = shared.clock.now();
+        let mut turn = Turn::default();
+        let (more, last) = {
+            let mut state = shared.state.write();
+            let state = &mut *state;
+            let mut table = shared.nodes.lock();
+            let nodes = &mut table.nodes;
+            state.set_now(now);
+            for event in batch {
+                apply(state, nodes, event, (&shared, now), &mut turn)?;
+            }
+            let was_safe = state.is_safe_mode_on();
+            let more = state.work(nodes, now, &mut turn.out);
+            if was_safe && !state.is_safe_mode_on() {
+                tracing::info!("safe mode is off");
+            }
+            let last = shared.txid.load(Ordering::Relaxed) + turn.out.records.len() as u64;
+            shared.txid.store(last, Ordering::Release);
+            (more, last)
+        };
+        let Turn { out: Output { records, commands }, mut waiters } = turn;
+        if !records.is_empty() {
+            let appended = self.journal.append(records);
+            assert!(appended == Txid(last), "the loop is the journal's only writer");
+        }
+        if !commands.is_empty() {
+            waiters.push(Waiter::Commands(commands));
+        }
+        shared.waiters.push(last, waiters, &shared.nodes);
+        Ok(more)
+    }
+
+    /// Hands changed rows to the journal when there are enough, or it is time.
+    fn checkpoint(&mut self, stop: bool) {
+        let shared = Arc::clone(&self.shared);
+        let now = shared.clock.now();
+        let due = now.mono_ms.saturating_sub(self.checkpointed_ms) >= self.checkpoint_ms;
+        let dirty_count = match due || stop {
+            true => shared.state.read().dirty_count(),
+            false => match shared.state.try_read() {
+                Some(state) => state.dirty_count(),
+                None => return,
+            },
+        };
+        let enough = dirty_count >= self.checkpoint_rows;
+        let backlog = self.journal.checkpoint_pending() > CHECKPOINT_BACKLOG_BYTES_MAX;
+        if dirty_count == 0 || !(enough || due || stop) || (backlog && !stop) {
+            return;
+        }
+        let (rows, at) = {
+            let mut state = shared.state.write();
+            (state.take_rows(now), Txid(shared.txid.load(Ordering::Relaxed)))
+        };
+        let changes = rows.into_iter().map(|(key, value)| Change { key, value }).collect();
+        self.journal.checkpoint(at, changes);
+        self.checkpointed_ms = now.mono_ms;
+    }
+}
+
+/// Events after which a batch ends.
+fn is_heavy(event: &Event) -> bool {
+    match event {
+        Event::Datanode(request, _) => !matches!(**request, NodeRequest::Changes(_)),
+        Event::Call(request, _) => {
+            matches!(request.body, protocol::namenode::Call::Batch(_))
+        }
+        Event::Tick | Event::Stop => true,
+    }
+}
+
+fn apply(
+    state: &mut State,
+    nodes: &mut Datanodes,
+    event: Event,
+    (shared, now): (&Shared, Now),
+    turn: &mut Turn,
+) -> Result<(), CoreError> {
+    match event {
+        Event::Call(request, sender) => {
+            let answer = state.call(nodes, &request, now, &mut turn.out)?;
+            turn.waiters.push(Waiter::Client(sender, answer));
+        }
+        Event::Datanode(request, sender) => {
+            let answer = datanode_request(state, nodes, *request, (shared, now), &mut turn.out)?;
+            turn.waiters.push(Waiter::Datanode(sender, answer));
+        }
+        Event::Tick => {
+            for dead in state.tick(nodes, now, &mut turn.out)? {
+                tracing::warn!(datanode = %dead, "datanode is dead, its blocks are copied elsewhere");
+            }
+        }
+        Event::Stop => {}
+    }
+    Ok(())
+}
+
+fn fenced(what: &str) -> RemoteError {
+    RemoteError::new(ErrorKind::Fenced, format!("{what}: register again"))
+}
+
+fn datanode_request(
+    state: &mut State,
+    nodes: &mut Datanodes,
+    request: NodeRequest,
+    (shared, now): (&Shared, Now),
+    out: &mut Output,
+) -> Result<datanode::Answer, CoreError> {
+    if let NodeRequest::Register(register) = request {
+        return Ok(take_registration(state, nodes, register, (shared, now)));
+    }
+    let (id, epoch) = sender_of(&request);
+    let node = match sender_index(nodes, (id, epoch), shared.epoch) {
+        Ok(node) => node,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    nodes.touch(node, now.mono_ms);
+    match request {
+        NodeRequest::Changes(changes) => {
+            state.blocks.take_changes(&state.ns, nodes, node, &changes);
+        }
+        NodeRequest::FullReport(report) => {
+            match state.blocks.take_report(&state.ns, nodes, node, &report) {
+                Ok(outcome) if outcome.kept_unknown > 0 => {
+                    tracing::error!(
+                        datanode = %id, count = outcome.kept_unknown,
+                        "datanode holds replicas that this namenode does not know; they are kept: is this metadata older than the data?"
+                    );
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let text = match error {
+                        ReportError::Part => "a part of the report is missing or repeated: begin again",
+                        ReportError::Order => "the replicas of a report must ascend by block id",
+                    };
+                    return Ok(Err(RemoteError::new(ErrorKind::InvalidArgument, text)));
+                }
+            }
+        }
+        NodeRequest::CommitRecovery(commit) => {
+            if let Err(refusal) = state.commit_recovery(nodes, &commit, now, out)? {
+                return Ok(Err(refusal));
+            }
+        }
+        NodeRequest::Register(_) | NodeRequest::Heartbeat(_) => {}
+    }
+    Ok(Ok(NodeReply::Done))
+}
+
+fn sender_of(request: &NodeRequest) -> (DatanodeId, Epoch) {
+    match request {
+        NodeRequest::Register(register) => (register.info.id, Epoch::default()),
+        NodeRequest::Heartbeat(beat) => (beat.datanode, beat.epoch),
+        NodeRequest::FullReport(report) => (report.datanode, report.epoch),
+        NodeRequest::Changes(changes) => (changes.datanode, changes.epoch),
+        NodeRequest::CommitRecovery(commit) => (commit.datanode, commit.epoch),
+    }
+}
+
+fn sender_index(
+    nodes: &Datanodes,
+    (id, epoch): (DatanodeId, Epoch),
+    own_epoch: Epoch,
+) -> Result<NodeIndex, RemoteError> {
+    if epoch != own_epoch {
+        return Err(fenced(&format!("epoch {epoch} is not {own_epoch}")));
+    }
+    let node = nodes.index(id).ok_or_else(|| fenced("this DataNode is not registered"))?;
+    match nodes.node(node).state {
+        protocol::namenode::DatanodeState::Dead => Err(fenced("this DataNode was given up")),
+        _ => Ok(node),
+    }
+}
+
+fn take_registration(
+    state: &mut State,
+    nodes: &mut Datanodes,
+    register: datanode::Register,
+    (shared, now): (&Shared, Now),
+) -> datanode::Answer {
+    let refuse = |text: String| Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+    if register.version != datanode::VERSION {
+        let version = register.version;
+        return refuse(format!("version {version} of the protocol is not {}", datanode::VERSION));
+    }
+    let cluster = state.cluster();
+    if let Some(other) = register.cluster.filter(|other| *other != cluster) {
+        let id = register.info.id;
+        tracing::warn!(datanode = %id, cluster = %other, "datanode of another cluster refused");
+        return refuse(format!("this DataNode's data belongs to cluster {other}, not {cluster}"));
+    }
+    tracing::info!(
+        datanode = %register.info.id, address = %register.info.transfer_address, "datanode registered"
+    );
+    let node = nodes.register(register.info, now.mono_ms);
+    state.note_registered(nodes, node);
+    Ok(NodeReply::Registered { cluster, epoch: shared.epoch, heartbeat_ms: shared.heartbeat_ms })
+}

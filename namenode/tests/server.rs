@@ -1,0 +1,363 @@
+//! The real server on a socket, two simulated DataNodes and a client, all over signed requests.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use client::rpc::{CallOptions, RpcClient};
+use daemon::Shutdown;
+use namenode::Config;
+use parking_lot::Mutex;
+use protocol::auth::{Key, Role};
+use protocol::datanode::{
+    Changes, Command, FullReport, Heartbeat, Register, Replica, Reply as NodeReply,
+    Request as NodeRequest,
+};
+use protocol::namenode::{
+    Call, Create, DatanodeInfo, DatanodeState, FileStatus, LocatedBlock, Publish, Reply, Request,
+    WrittenBlock,
+};
+use protocol::{ClientId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind};
+use tokio::task::JoinHandle;
+
+const ONCE: CallOptions =
+    CallOptions { attempt_timeout: Duration::from_secs(20), retry_for: Duration::ZERO };
+/// How long a condition may take to come true.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Server {
+    base: String,
+    secret: Key,
+    shutdown: Shutdown,
+    task: JoinHandle<Result<(), namenode::Error>>,
+}
+
+impl Server {
+    async fn start(directory: &Path) -> Server {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let config = Config {
+            data_dir: directory.join("namenode"),
+            block_size: 1000,
+            block_size_min: 10,
+            replication: 2,
+            heartbeat_ms: 200,
+            stale_ms: 2000,
+            dead_ms: 4000,
+            checkpoint_ms: 50,
+            unknown_grace_ms: 100,
+            ..Config::default()
+        };
+        let secret_path = config.secret_path();
+        std::fs::create_dir_all(&config.data_dir).unwrap();
+        let secret = daemon::secret::load(&secret_path, true).unwrap();
+        let shutdown = Shutdown::new();
+        let task = tokio::spawn(namenode::run_on(listener, config, shutdown.clone()));
+        Server { base, secret, shutdown, task }
+    }
+
+    async fn stop(self) {
+        self.shutdown.tell();
+        self.task.await.unwrap().unwrap();
+    }
+
+    fn rpc(&self, role: Role) -> RpcClient {
+        RpcClient::new(&self.base, role, Some(&self.secret)).unwrap()
+    }
+}
+
+struct Client {
+    rpc: RpcClient,
+    id: ClientId,
+    number: u64,
+}
+
+impl Client {
+    fn new(server: &Server, id: u8) -> Client {
+        Client { rpc: server.rpc(Role::Client), id: ClientId([id; 16]), number: 0 }
+    }
+
+    async fn call(&mut self, body: Call) -> Result<Reply, client::error::RpcError> {
+        self.number += 1;
+        self.send(self.number, body).await
+    }
+
+    async fn send(&self, number: u64, body: Call) -> Result<Reply, client::error::RpcError> {
+        let request = Request::new(self.id, number, "ann", "host1", body);
+        self.rpc.call("/rpc", &request, ONCE).await
+    }
+
+    async fn until(&mut self, body: Call, condition: impl Fn(&Reply) -> bool) -> Reply {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Ok(reply) = self.call(body.clone()).await
+                && condition(&reply)
+            {
+                return reply;
+            }
+            assert!(Instant::now() < deadline, "not in time: {body:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn out_of_safe_mode(&mut self) {
+        self.until(
+            Call::ClusterStatus,
+            |reply| matches!(reply, Reply::Cluster(status) if status.safe_mode.is_none()),
+        )
+        .await;
+    }
+
+    async fn status(&mut self, path: &str) -> FileStatus {
+        match self.call(Call::Status(dfs(path))).await.unwrap() {
+            Reply::Status(status) => status,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A DataNode that obeys at once.
+struct SimNode {
+    stop: Shutdown,
+    replicas: Arc<Mutex<Vec<Replica>>>,
+    task: JoinHandle<()>,
+}
+
+impl SimNode {
+    fn start(server: &Server, number: u8, replicas: Vec<Replica>) -> SimNode {
+        let replicas = Arc::new(Mutex::new(replicas));
+        let stop = Shutdown::new();
+        let rpc = server.rpc(Role::Datanode);
+        let task = tokio::spawn(serve(rpc, number, Arc::clone(&replicas), stop.clone()));
+        SimNode { stop, replicas, task }
+    }
+
+    async fn stop(self) -> Vec<Replica> {
+        self.stop.tell();
+        self.task.await.unwrap();
+        self.replicas.lock().clone()
+    }
+}
+
+async fn serve(rpc: RpcClient, number: u8, replicas: Arc<Mutex<Vec<Replica>>>, stop: Shutdown) {
+    let datanode = DatanodeId([number; 16]);
+    let info = DatanodeInfo {
+        id: datanode,
+        host: format!("host{number}"),
+        transfer_address: format!("127.0.0.1:{}", 5000 + u16::from(number)),
+        http_address: String::new(),
+        rack: "/default".to_owned(),
+        boot_id: String::new(),
+        local_socket: String::new(),
+    };
+    let say = async |request: NodeRequest| {
+        rpc.call::<_, NodeReply>("/rpc/datanode", &request, ONCE).await.unwrap()
+    };
+    let register =
+        Register { version: protocol::datanode::VERSION, cluster: None, info };
+    let NodeReply::Registered { epoch, .. } = say(NodeRequest::Register(register)).await else {
+        panic!("not registered")
+    };
+    let mut finalized = replicas.lock().clone();
+    finalized.sort_by_key(|replica| replica.block);
+    say(NodeRequest::FullReport(FullReport {
+        datanode,
+        epoch,
+        part: 0,
+        last: true,
+        finalized,
+        unfinished: Vec::new(),
+    }))
+    .await;
+    while !stop.is_told() {
+        let beat = Heartbeat {
+            datanode,
+            epoch,
+            capacity: 1 << 30,
+            used: 0,
+            remaining: 1 << 30,
+            transfer_count: 0,
+        };
+        let NodeReply::Commands { commands, .. } = say(NodeRequest::Heartbeat(beat)).await else {
+            panic!("no commands")
+        };
+        for command in commands {
+            obey(&say, command, (datanode, epoch), &replicas).await;
+        }
+    }
+}
+
+async fn obey(
+    say: &impl AsyncFn(NodeRequest) -> NodeReply,
+    command: Command,
+    (datanode, epoch): (DatanodeId, Epoch),
+    replicas: &Mutex<Vec<Replica>>,
+) {
+    match command {
+        Command::Delete(doomed) => {
+            let deleted: Vec<_> = doomed.iter().map(|(block, _)| *block).collect();
+            replicas.lock().retain(|replica| !deleted.contains(&replica.block));
+            say(NodeRequest::Changes(Changes { datanode, epoch, deleted, ..Changes::default() }))
+                .await;
+        }
+        Command::Replicate { block, targets, .. } => {
+            let replica = *replicas.lock().iter().find(|r| r.block == block).unwrap();
+            for target in targets {
+                let received = vec![replica];
+                let changes =
+                    Changes { datanode: target.id, epoch, received, ..Changes::default() };
+                say(NodeRequest::Changes(changes)).await;
+            }
+        }
+        Command::Recover { .. } | Command::ReportAll => {}
+    }
+}
+
+fn dfs(path: &str) -> DfsPath {
+    DfsPath::parse(path).unwrap()
+}
+
+fn create(path: &str, overwrite: bool) -> Call {
+    Call::Create(Create {
+        path: dfs(path),
+        mode: 0o644,
+        overwrite,
+        parents: true,
+        replication: None,
+        block_size: None,
+        first_block: true,
+    })
+}
+
+fn written(block: &LocatedBlock, length: u64) -> WrittenBlock {
+    WrittenBlock {
+        id: block.id,
+        stamp: block.stamp,
+        length,
+        replicas: block.replicas.iter().map(|info| info.id).collect(),
+        durable_count: u16::try_from(block.replicas.len()).unwrap(),
+    }
+}
+
+fn replica(block: &LocatedBlock, length: u64) -> Replica {
+    Replica { block: block.id, stamp: block.stamp, length }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_is_written_survives_a_restart_and_loses_a_datanode() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let mut ann = Client::new(&server, 1);
+    let refusal = ann.call(Call::Mkdirs { path: dfs("/d"), mode: 0o755, parents: true }).await;
+    let text = refusal.unwrap_err().to_string();
+    assert!(text.starts_with("Cannot create directory /d. Name node is in safe mode."), "{text}");
+
+    let (one, two) = (SimNode::start(&server, 1, vec![]), SimNode::start(&server, 2, vec![]));
+    ann.out_of_safe_mode().await;
+    ann.until(
+        Call::Datanodes,
+        |reply| matches!(reply, Reply::Datanodes(nodes) if nodes.len() == 2 && nodes.iter().all(|node| node.remaining > 0)),
+    )
+    .await;
+    let created = ann.call(create("/d/_tmp", false)).await.unwrap();
+    let Reply::Created(created) = created else { panic!("{created:?}") };
+    let block = created.first_block.unwrap();
+    assert_eq!(block.replicas.len(), 2);
+    assert_eq!(block.replicas[0].host, "host1", "the writer's machine comes first");
+    assert_eq!(block.durable_min, 2);
+
+    let mut early = written(&block, 600);
+    early.durable_count = 1;
+    let complete = |last| Call::Complete {
+        file: created.file,
+        last: Some(last),
+        publish: Some(Publish { path: dfs("/d/file"), overwrite: false }),
+    };
+    let refusal = ann.call(complete(early)).await.unwrap_err();
+    assert!(refusal.is_transient(), "{refusal}");
+    one.replicas.lock().push(replica(&block, 600));
+    two.replicas.lock().push(replica(&block, 600));
+    let completed = ann.call(complete(written(&block, 600))).await.unwrap();
+    assert_eq!(completed, Reply::Done);
+    let repeated = ann.send(ann.number, complete(written(&block, 600))).await.unwrap();
+    assert_eq!(repeated, Reply::Done);
+    assert_eq!(ann.status("/d/file").await.length, 600);
+    let number = ann.number;
+
+    let (on_one, on_two) = (one.stop().await, two.stop().await);
+    server.stop().await;
+
+    let server = Server::start(directory.path()).await;
+    let mut again = Client { rpc: server.rpc(Role::Client), number, ..ann };
+    let repeated = again.send(number, complete(written(&block, 600))).await.unwrap();
+    assert_eq!(repeated, Reply::Done, "the answer outlives the restart");
+    let (one, two) = (SimNode::start(&server, 1, on_one), SimNode::start(&server, 2, on_two));
+    again.out_of_safe_mode().await;
+    let three = SimNode::start(&server, 3, vec![]);
+    let all = Call::Locations { path: dfs("/d/file"), offset: 0, length: u64::MAX };
+    let hosts = |reply: &Reply| match reply {
+        Reply::Located(located) => {
+            let hosts = located.blocks[0].replicas.iter().map(|info| info.host.clone());
+            hosts.collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    again.until(all.clone(), |reply| hosts(reply) == ["host1", "host2"]).await;
+    drop(two.stop().await);
+    again
+        .until(
+            Call::Datanodes,
+            |reply| matches!(reply, Reply::Datanodes(nodes) if nodes.iter().any(|node| node.state == DatanodeState::Dead)),
+        )
+        .await;
+    again.until(all, |reply| hosts(reply) == ["host1", "host3"]).await;
+    one.stop().await;
+    three.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let request =
+        Request::new(ClientId([1; 16]), 1, "ann", "", Call::Status(DfsPath::root()));
+    let wrong = RpcClient::new(&server.base, Role::Client, Some(&Key::new([1; 32]))).unwrap();
+    assert!(wrong.call::<_, Reply>("/rpc", &request, ONCE).await.is_err());
+    let info = DatanodeInfo {
+        id: DatanodeId([9; 16]),
+        host: "h".to_owned(),
+        transfer_address: String::new(),
+        http_address: String::new(),
+        rack: String::new(),
+        boot_id: String::new(),
+        local_socket: String::new(),
+    };
+    let register = |cluster| {
+        NodeRequest::Register(Register {
+            version: protocol::datanode::VERSION,
+            cluster,
+            info: info.clone(),
+        })
+    };
+    let client = server.rpc(Role::Client);
+    assert!(client.call::<_, NodeReply>("/rpc/datanode", &register(None), ONCE).await.is_err());
+    let node = server.rpc(Role::Datanode);
+    let foreign = register(Some(ClusterId([5; 16])));
+    let error = node.call::<_, NodeReply>("/rpc/datanode", &foreign, ONCE).await.unwrap_err();
+    assert!(error.to_string().contains("belongs to cluster"), "{error}");
+    let beat = NodeRequest::Heartbeat(Heartbeat {
+        datanode: info.id,
+        epoch: Epoch(1),
+        capacity: 0,
+        used: 0,
+        remaining: 0,
+        transfer_count: 0,
+    });
+    let error = node.call::<_, NodeReply>("/rpc/datanode", &beat, ONCE).await.unwrap_err();
+    assert!(
+        matches!(&error, client::error::RpcError::Remote(refusal) if refusal.kind == ErrorKind::Fenced),
+        "{error}"
+    );
+    server.stop().await;
+}
