@@ -1,0 +1,561 @@
+//! The worker's loop: the only place where it keeps and changes what it knows of jobs, attempts and runners.
+//!
+//! ```text
+//! an attempt here:  waits for its executable -> has a runner -> ended -> reported (kept until the JobTracker has confirmed)
+//! a runner here:    starting or busy with one attempt <-> idle -> gone
+//! ```
+//!
+//! Invariants: the end of an attempt is reported until it is confirmed, across restarts of the JobTracker; files of a job are deleted only when no
+//! process of it is left; after the loop every runner's processes are dead.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use client::error::chain;
+use client::rpc::{CallOptions, RpcClient};
+use protocol::jobs::Counters;
+use protocol::runner::Setup;
+use protocol::tracker::{
+    Action, AttemptState, AttemptUpdate, FetchFailure, Launch, MapOutput, Register, Reply, Request,
+    Work,
+};
+use protocol::{AttemptId, BinaryHash, Epoch, JobId, TaskKind};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::binaries::{Binaries, BinarySource};
+use crate::outputs::Outputs;
+use crate::runner::{self, Lobby, News, Options, Order, merge_outputs};
+use crate::session::TARGET;
+use crate::{logs, scratch};
+
+/// Events that wait for the loop; beyond it runners wait.
+pub(crate) const EVENTS_MAX: usize = 4096;
+/// How often progress is reported and idle runners are looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// Time for one report.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time that an idle runner gets to exit before it is killed.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A job of which nothing runs or is held is forgotten after this time, should the JobTracker's word have been lost.
+const JOB_IDLE_MAX: Duration = Duration::from_secs(120);
+/// Fetch failures that wait to be reported; beyond it they are dropped, since runners repeat them.
+const FETCH_FAILURES_MAX: usize = 1000;
+/// How often old logs are looked for.
+const PRUNE_PERIOD: Duration = Duration::from_secs(600);
+/// Time for runners to end when the worker stops.
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Something for the loop.
+pub(crate) enum Event {
+    /// Orders of the JobTracker.
+    Actions(Vec<Action>),
+    /// The session wants to register.
+    Snapshot(oneshot::Sender<Register>),
+    /// It has registered.
+    Registered(Epoch),
+    /// An executable is there, or cannot be had.
+    Binary(BinaryHash, Result<PathBuf, String>),
+    /// A runner tells something.
+    Runner(u64, News),
+    /// A report was confirmed (how many ends and fetch failures it held), or was not.
+    Reported(Option<(usize, usize)>),
+}
+
+/// What the loop needs and never changes.
+pub(crate) struct Surroundings {
+    /// As it registers; without attempts and outputs.
+    pub(crate) register: Register,
+    /// Absolute directories.
+    pub(crate) jobs: PathBuf,
+    pub(crate) logs: PathBuf,
+    pub(crate) log_retention: Duration,
+    /// Without program.
+    pub(crate) setup: SetupBase,
+    pub(crate) start_timeout: Duration,
+    pub(crate) silence_max: Duration,
+    pub(crate) idle_max: Duration,
+    pub(crate) log_bytes_max: u64,
+    pub(crate) binaries: Binaries,
+    pub(crate) source: Arc<dyn BinarySource>,
+    pub(crate) lobby: Arc<Lobby>,
+    pub(crate) outputs: Outputs,
+    pub(crate) jobtracker: RpcClient,
+    pub(crate) events: mpsc::Sender<Event>,
+}
+
+/// What every runner is told besides its program.
+#[derive(Clone)]
+pub(crate) struct SetupBase {
+    pub(crate) namenode: String,
+    pub(crate) secret: protocol::auth::Key,
+    pub(crate) memory_bytes_max: u64,
+}
+
+/// An attempt that runs here.
+struct Running {
+    launch: Box<Launch>,
+    runner: Option<u64>,
+    killing: bool,
+    progress: f32,
+}
+
+struct Runner {
+    job: JobId,
+    current: Option<AttemptId>,
+    orders: mpsc::UnboundedSender<Order>,
+    idle_since: Instant,
+    leaving: bool,
+}
+
+/// The loop's state.
+pub(crate) struct Agent {
+    around: Surroundings,
+    epoch: Option<Epoch>,
+    attempts: BTreeMap<AttemptId, Running>,
+    fetching: BTreeMap<BinaryHash, Vec<AttemptId>>,
+    runners: BTreeMap<u64, Runner>,
+    runner_count: u64,
+    /// Jobs with a directory here, and when something last happened to them.
+    jobs: BTreeMap<JobId, Instant>,
+    forgotten: BTreeSet<JobId>,
+    ends: Vec<AttemptUpdate>,
+    fetch_failures: Vec<FetchFailure>,
+    reporting: bool,
+    pruned: Instant,
+}
+
+impl Agent {
+    pub(crate) fn new(around: Surroundings) -> Self {
+        Agent {
+            around,
+            epoch: None,
+            attempts: BTreeMap::new(),
+            fetching: BTreeMap::new(),
+            runners: BTreeMap::new(),
+            runner_count: 0,
+            jobs: BTreeMap::new(),
+            forgotten: BTreeSet::new(),
+            ends: Vec::new(),
+            fetch_failures: Vec::new(),
+            reporting: false,
+            pruned: Instant::now(),
+        }
+    }
+
+    /// Handles events until `shutdown`, then ends all runners.
+    pub(crate) async fn run(
+        mut self,
+        mut events: mpsc::Receiver<Event>,
+        shutdown: daemon::Shutdown,
+    ) {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = shutdown.wait() => break,
+                event = events.recv() => match event {
+                    Some(event) => self.handle(event),
+                    None => break,
+                },
+                _ = ticks.tick() => self.tick(),
+            }
+        }
+        for runner in self.runners.values() {
+            let _ = runner.orders.send(Order::Kill);
+        }
+        let all_gone = async {
+            while !self.runners.is_empty() {
+                match events.recv().await {
+                    Some(Event::Runner(id, News::Gone { .. })) => drop(self.runners.remove(&id)),
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+        };
+        if tokio::time::timeout(STOP_TIMEOUT, all_gone).await.is_err() {
+            tracing::warn!("some task processes did not end in time");
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Actions(actions) => actions.into_iter().for_each(|action| self.obey(action)),
+            Event::Snapshot(reply) => {
+                self.epoch = None;
+                // The session is gone only when the worker stops.
+                let _ = reply.send(self.snapshot());
+            }
+            Event::Registered(epoch) => {
+                self.epoch = Some(epoch);
+                self.report(false);
+            }
+            Event::Binary(hash, result) => self.binary(hash, &result),
+            Event::Runner(id, news) => self.runner_news(id, news),
+            Event::Reported(outcome) => {
+                self.reporting = false;
+                if let Some((ends, failures)) = outcome {
+                    self.ends.drain(..ends);
+                    self.fetch_failures.drain(..failures);
+                    self.report(false);
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, action: Action) {
+        match action {
+            Action::Launch(launch) => self.launch(launch),
+            Action::Kill(attempt) => self.kill(attempt),
+            Action::MapOutputs { job, available, obsolete } => {
+                self.map_outputs(job, &available, &obsolete);
+            }
+            Action::ForgetJob(job) => self.forget(job),
+        }
+    }
+
+    fn launch(&mut self, launch: Box<Launch>) {
+        let (id, hash) = (launch.attempt, launch.program.binary);
+        if self.attempts.contains_key(&id) {
+            return;
+        }
+        self.forgotten.remove(&id.task.job);
+        self.jobs.insert(id.task.job, Instant::now());
+        if let Err(error) = scratch::create(&self.attempt_directory(id)) {
+            let diagnostics = format!("cannot make a directory for the task: {error}");
+            return self.end(id, AttemptState::Failed { diagnostics }, Counters::default());
+        }
+        self.attempts.insert(id, Running { launch, runner: None, killing: false, progress: 0.0 });
+        if let Some(binary) = self.around.binaries.cached(hash) {
+            return self.give_runner(id, &binary);
+        }
+        let waiting = self.fetching.entry(hash).or_default();
+        waiting.push(id);
+        if waiting.len() == 1 {
+            let (binaries, source) =
+                (self.around.binaries.clone(), Arc::clone(&self.around.source));
+            let events = self.around.events.clone();
+            tokio::task::spawn_blocking(move || {
+                let result =
+                    binaries.fetch(hash, source.as_ref()).map_err(|error| chain(&error));
+                // The loop has ended: nobody needs it any more.
+                let _ = events.blocking_send(Event::Binary(hash, result));
+            });
+        }
+    }
+
+    fn binary(&mut self, hash: BinaryHash, result: &Result<PathBuf, String>) {
+        for id in self.fetching.remove(&hash).unwrap_or_default() {
+            if !self.attempts.contains_key(&id) {
+                continue;
+            }
+            match result {
+                Ok(binary) => self.give_runner(id, binary),
+                Err(reason) => {
+                    self.attempts.remove(&id);
+                    let diagnostics = reason.clone();
+                    self.end(id, AttemptState::Failed { diagnostics }, Counters::default());
+                }
+            }
+        }
+    }
+
+    /// Gives an attempt an idle runner of its job, or a new one.
+    fn give_runner(&mut self, id: AttemptId, binary: &Path) {
+        let directory = self.attempt_directory(id).to_string_lossy().into_owned();
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let work = attempt.launch.work.clone();
+        let mut order = Order::Launch { attempt: id, work, directory };
+        let idle = self.runners.iter_mut().filter(|(_, runner)| {
+            runner.job == id.task.job && runner.current.is_none() && !runner.leaving
+        });
+        for (runner_id, runner) in idle {
+            match runner.orders.send(order) {
+                Ok(()) => {
+                    runner.current = Some(id);
+                    attempt.runner = Some(*runner_id);
+                    return;
+                }
+                Err(mpsc::error::SendError(back)) => order = back,
+            }
+        }
+        self.runner_count += 1;
+        let runner_id = self.runner_count;
+        attempt.runner = Some(runner_id);
+        let setup = self.around.setup(&attempt.launch);
+        let (orders, inbox) = mpsc::unbounded_channel();
+        orders.send(order).expect("its receiver is here");
+        let options = Options {
+            binary: binary.to_owned(),
+            job_directory: self.job_directory(id.task.job),
+            logs: self.around.logs.clone(),
+            setup,
+            start_timeout: self.around.start_timeout,
+            silence_max: self.around.silence_max,
+            log_bytes_max: self.around.log_bytes_max,
+        };
+        let (lobby, events) = (Arc::clone(&self.around.lobby), self.around.events.clone());
+        tokio::spawn(runner::run(options, lobby, inbox, runner_id, events));
+        let idle_since = Instant::now();
+        let runner =
+            Runner { job: id.task.job, current: Some(id), orders, idle_since, leaving: false };
+        self.runners.insert(runner_id, runner);
+    }
+
+    fn kill(&mut self, id: AttemptId) {
+        let Some(attempt) = self.attempts.get_mut(&id) else {
+            // Its end is on the way to the JobTracker, or it never was here.
+            if !self.ends.iter().any(|update| update.attempt == id) {
+                self.end(id, AttemptState::Killed, Counters::default());
+            }
+            return;
+        };
+        attempt.killing = true;
+        match attempt.runner.and_then(|runner| self.runners.get_mut(&runner)) {
+            Some(runner) => {
+                runner.leaving = true;
+                // A runner that no longer listens is about to tell that it is gone.
+                let _ = runner.orders.send(Order::Kill);
+            }
+            None => {
+                self.attempts.remove(&id);
+                self.end(id, AttemptState::Killed, Counters::default());
+            }
+        }
+    }
+
+    fn map_outputs(&mut self, job: JobId, available: &[MapOutput], obsolete: &[AttemptId]) {
+        let reduces = self.attempts.iter_mut().filter(|(id, _)| {
+            id.task.job == job && id.task.kind == TaskKind::Reduce
+        });
+        for (_, attempt) in reduces {
+            match attempt.runner.and_then(|runner| self.runners.get(&runner)) {
+                Some(runner) => {
+                    let (available, obsolete) = (available.to_vec(), obsolete.to_vec());
+                    let _ = runner.orders.send(Order::MapOutputs { available, obsolete });
+                }
+                None => {
+                    if let Work::Reduce(outputs) = &mut attempt.launch.work {
+                        merge_outputs(outputs, available.to_vec(), obsolete);
+                    }
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, job: JobId) {
+        self.around.outputs.forget_job(job);
+        self.attempts.retain(|id, attempt| id.task.job != job || attempt.runner.is_some());
+        for attempt in self.attempts.iter_mut().filter(|(id, _)| id.task.job == job) {
+            attempt.1.killing = true;
+        }
+        for runner in self.runners.values_mut().filter(|runner| runner.job == job) {
+            runner.leaving = true;
+            let order = if runner.current.is_some() { Order::Kill } else { Order::Exit };
+            let _ = runner.orders.send(order);
+            runner.idle_since = Instant::now();
+        }
+        self.forgotten.insert(job);
+        self.delete_if_unused(job);
+    }
+
+    /// Deletes the files of a forgotten job once no process of it is left.
+    fn delete_if_unused(&mut self, job: JobId) {
+        let used = self.runners.values().any(|runner| runner.job == job);
+        if used || !self.forgotten.remove(&job) {
+            return;
+        }
+        if self.jobs.remove(&job).is_some() {
+            self.delete_later(self.job_directory(job));
+        }
+    }
+
+    fn delete_later(&self, directory: PathBuf) {
+        tokio::task::spawn_blocking(move || match fs::remove_dir_all(&directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(directory = %directory.display(), %error, "cannot delete files of a job");
+            }
+            _ => {}
+        });
+    }
+
+    fn runner_news(&mut self, id: u64, news: News) {
+        match news {
+            News::Progress { attempt, progress } => {
+                if let Some(attempt) = self.attempts.get_mut(&attempt) {
+                    attempt.progress = progress;
+                }
+            }
+            News::FetchFailed(failure) => {
+                if self.fetch_failures.len() < FETCH_FAILURES_MAX {
+                    self.fetch_failures.push(failure);
+                    self.report(false);
+                }
+            }
+            News::Ended { attempt, state, counters } => {
+                if let Some(runner) = self.runners.get_mut(&id) {
+                    runner.current = None;
+                    runner.idle_since = Instant::now();
+                }
+                if self.attempts.remove(&attempt).is_some() {
+                    let state = self.checked(attempt, state);
+                    self.end(attempt, state, counters);
+                }
+            }
+            News::Gone { diagnostics } => {
+                let Some(runner) = self.runners.remove(&id) else { return };
+                let current = runner.current.and_then(|id| Some((id, self.attempts.remove(&id)?)));
+                if let Some((attempt, running)) = current {
+                    let state = if running.killing {
+                        AttemptState::Killed
+                    } else {
+                        AttemptState::Failed { diagnostics }
+                    };
+                    self.end(attempt, state, Counters::default());
+                }
+                self.delete_if_unused(runner.job);
+            }
+        }
+    }
+
+    /// What a runner reports, after a look at what it says it made.
+    fn checked(&self, id: AttemptId, state: AttemptState) -> AttemptState {
+        let AttemptState::MapDone { data_path } = &state else {
+            return match state {
+                AttemptState::Running => AttemptState::Failed {
+                    diagnostics: "the task process ended the attempt without a result".to_owned(),
+                },
+                state => state,
+            };
+        };
+        match self.around.outputs.insert(id, &self.attempt_directory(id), data_path) {
+            Ok(()) => state,
+            Err(diagnostics) => AttemptState::Failed { diagnostics },
+        }
+    }
+
+    /// An attempt is over: reported at once, its files deleted unless they are its result.
+    fn end(&mut self, attempt: AttemptId, state: AttemptState, counters: Counters) {
+        if !matches!(state, AttemptState::MapDone { .. }) {
+            self.delete_later(self.attempt_directory(attempt));
+        }
+        if let Some(last) = self.jobs.get_mut(&attempt.task.job) {
+            *last = Instant::now();
+        }
+        self.ends.push(AttemptUpdate { attempt, state, progress: 1.0, counters });
+        self.report(false);
+    }
+
+    /// Sends what is new, if the session stands and no report is under way; `all`: also the progress of what runs.
+    fn report(&mut self, all: bool) {
+        let Some(epoch) = self.epoch.filter(|_| !self.reporting) else { return };
+        let mut updates = self.ends.clone();
+        let (ends, failures) = (self.ends.len(), self.fetch_failures.len());
+        if all {
+            updates.extend(self.attempts.iter().map(|(id, running)| AttemptUpdate {
+                attempt: *id,
+                state: AttemptState::Running,
+                progress: running.progress,
+                counters: Counters::default(),
+            }));
+        }
+        if updates.is_empty() && failures == 0 {
+            return;
+        }
+        self.reporting = true;
+        let worker = self.around.register.worker;
+        let fetch_failures = self.fetch_failures.clone();
+        let request = Request::Report { worker, epoch, updates, fetch_failures };
+        let (jobtracker, events) = (self.around.jobtracker.clone(), self.around.events.clone());
+        tokio::spawn(async move {
+            let options = CallOptions::once(REPORT_TIMEOUT);
+            let outcome = match jobtracker.call(TARGET, &request, options).await {
+                Ok(Reply::Done) => Some((ends, failures)),
+                Ok(_) => None,
+                Err(error) => {
+                    tracing::debug!(error = %chain(&error), "a report was not taken, it is kept");
+                    None
+                }
+            };
+            let _ = events.send(Event::Reported(outcome)).await;
+        });
+    }
+
+    fn tick(&mut self) {
+        self.report(true);
+        let (idle_max, now) = (self.around.idle_max, Instant::now());
+        for runner in self.runners.values_mut().filter(|runner| runner.current.is_none()) {
+            let idle = now.saturating_duration_since(runner.idle_since);
+            if runner.leaving && idle >= EXIT_TIMEOUT {
+                let _ = runner.orders.send(Order::Kill);
+            } else if !runner.leaving && idle >= idle_max {
+                runner.leaving = true;
+                runner.idle_since = now;
+                let _ = runner.orders.send(Order::Exit);
+            }
+        }
+        self.forget_idle_jobs(now);
+        if now.saturating_duration_since(self.pruned) >= PRUNE_PERIOD {
+            self.pruned = now;
+            let (root, retention) = (self.around.logs.clone(), self.around.log_retention);
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = logs::prune(&root, retention) {
+                    tracing::warn!(%error, "cannot delete old logs");
+                }
+            });
+        }
+    }
+
+    fn forget_idle_jobs(&mut self, now: Instant) {
+        let is_used = |job: &JobId| {
+            self.attempts.keys().any(|attempt| attempt.task.job == *job)
+                || self.runners.values().any(|runner| runner.job == *job)
+                || self.around.outputs.holds_job(*job)
+        };
+        let idle: Vec<JobId> = self
+            .jobs
+            .iter()
+            .filter(|(job, last)| {
+                now.saturating_duration_since(**last) >= JOB_IDLE_MAX && !is_used(job)
+            })
+            .map(|(job, _)| *job)
+            .collect();
+        idle.into_iter().for_each(|job| self.forget(job));
+    }
+
+    fn snapshot(&self) -> Register {
+        let ended = self.ends.iter().map(|update| update.attempt);
+        let running = self.attempts.keys().copied().chain(ended).collect();
+        let base = &self.around.register;
+        let held_outputs = self.around.outputs.all().into_iter().map(|(attempt, data_path)| MapOutput {
+            attempt,
+            http_address: base.http_address.clone(),
+            boot_id: base.boot_id.clone(),
+            data_path,
+        });
+        Register { running, held_outputs: held_outputs.collect(), ..base.clone() }
+    }
+
+    fn job_directory(&self, job: JobId) -> PathBuf {
+        self.around.jobs.join(job.to_string())
+    }
+
+    fn attempt_directory(&self, attempt: AttemptId) -> PathBuf {
+        self.job_directory(attempt.task.job).join(attempt.to_string())
+    }
+}
+
+impl Surroundings {
+    fn setup(&self, launch: &Launch) -> Setup {
+        Setup {
+            program: launch.program.clone(),
+            namenode: self.setup.namenode.clone(),
+            secret: self.setup.secret.clone(),
+            host: self.register.host.clone(),
+            boot_id: self.register.boot_id.clone(),
+            memory_bytes_max: self.setup.memory_bytes_max,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Configuration of a worker.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// Settings of a worker. Every key has a default.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Directory for job files, logs and cached executables; made if missing. Default `worker`.
+    pub data: PathBuf,
+    /// `host:port` to listen on for reduces and log readers. Default `127.0.0.1:0`: this machine only, any port.
+    pub bind: String,
+    /// `host:port` under which others reach `bind`. Default empty: the address listened on.
+    pub advertise: String,
+    /// Name of this machine, compared with the machines that hold input. Default empty: the network name.
+    pub host: String,
+    /// Rack of this machine. Default `/default-rack`.
+    pub rack: String,
+    /// `http://host:port` of the JobTracker. Default `http://127.0.0.1:9001`.
+    pub jobtracker: String,
+    /// `http://host:port` of the NameNode. Default `http://127.0.0.1:9870`.
+    pub namenode: String,
+    /// File that holds the cluster secret; must exist. Default `secret`.
+    pub secret_file: PathBuf,
+    /// Listen on an address that other machines reach although traffic is not encrypted. Default false.
+    pub allow_unencrypted: bool,
+    /// Tasks run at once. Default 0: as many as cores.
+    pub slot_count: u32,
+    /// Bytes of memory for sort buffers and shuffle of one task. Default 256 MiB: a block's worth of map output is sorted in one go.
+    pub task_memory_bytes_max: u64,
+    /// Milliseconds without any sign of life after which a task is ended. Default 600,000, as in Hadoop; 0 is never.
+    pub task_timeout_ms: u64,
+    /// Milliseconds a task process has to start and to rebuild its job. Default 60,000: a loaded machine, a large program.
+    pub runner_start_timeout_ms: u64,
+    /// Milliseconds after which a task process without work is ended. Default 30,000: long enough for the next wave of a job.
+    pub runner_idle_ms: u64,
+    /// Bytes of each of standard output and error kept per attempt. Default 10 MiB: a task that floods its log fills no disk.
+    pub log_bytes_max: u64,
+    /// Milliseconds for which logs of attempts are kept. Default 86,400,000: a day.
+    pub log_retention_ms: u64,
+    /// Bytes of cached executables; the least recently used go first. Default 2 GiB.
+    pub binary_cache_bytes_max: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            data: PathBuf::from("worker"),
+            bind: "127.0.0.1:0".to_owned(),
+            advertise: String::new(),
+            host: String::new(),
+            rack: "/default-rack".to_owned(),
+            jobtracker: "http://127.0.0.1:9001".to_owned(),
+            namenode: "http://127.0.0.1:9870".to_owned(),
+            secret_file: PathBuf::from("secret"),
+            allow_unencrypted: false,
+            slot_count: 0,
+            task_memory_bytes_max: 256 << 20,
+            task_timeout_ms: 600_000,
+            runner_start_timeout_ms: 60_000,
+            runner_idle_ms: 30_000,
+            log_bytes_max: 10 << 20,
+            log_retention_ms: 86_400_000,
+            binary_cache_bytes_max: 2 << 30,
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if !self.rack.starts_with('/') {
+            return Err(Error::Setting { key: "rack", reason: "it must start with a slash" });
+        }
+        if self.task_memory_bytes_max < (1 << 20) {
+            return Err(Error::Setting {
+                key: "task_memory_bytes_max",
+                reason: "a task needs at least 1 MiB (1048576)",
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn slots(&self) -> u32 {
+        if self.slot_count > 0 {
+            return self.slot_count;
+        }
+        std::thread::available_parallelism()
+            .ok()
+            .and_then(|cores| u32::try_from(cores.get()).ok())
+            .unwrap_or(1)
+    }
+}

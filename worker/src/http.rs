@@ -1,0 +1,188 @@
+//! What a worker serves: segments of map outputs to reduces, logs of attempts to people, its health.
+//!
+//! Segments are read from the data file in pieces by positioned reads on a blocking thread and streamed; the index was checked when the
+//! output was taken. The answer's form is in [`protocol::shuffle`].
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use bytes::Bytes;
+use client::rpc::Health;
+use daemon::auth::Authenticator;
+use daemon::rpc;
+use futures_util::stream;
+use protocol::auth::Role;
+use protocol::frame;
+use protocol::shuffle::{FetchRequest, ROUTE, SegmentAnswer, SegmentHeader};
+use protocol::AttemptId;
+use tokio::sync::mpsc;
+
+use crate::logs::{self, StreamKind};
+use crate::outputs::{Held, Outputs};
+
+/// Bytes read and sent in one piece: large enough that calls do not count, small enough to keep memory per request low.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Pieces read ahead of the network, per request.
+const CHUNKS_AHEAD: usize = 3;
+/// Longest diagnostics of a lost output; fits well inside what a fetcher believes.
+const DIAGNOSTICS_CHARS_MAX: usize = 500;
+
+/// What the routes share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) outputs: Outputs,
+    pub(crate) logs: PathBuf,
+    pub(crate) secret_file: PathBuf,
+    pub(crate) slot_count: u32,
+}
+
+/// All routes.
+pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
+    let (for_fetches, for_logs, for_health) = (shared.outputs, shared.logs, shared.secret_file);
+    let fetches = rpc::signed_get(auth.clone(), &[Role::Client, Role::Worker], move |request| {
+        let outputs = for_fetches.clone();
+        async move { map_output(&outputs, &request) }
+    });
+    let log_reads = rpc::signed_get(auth, &[Role::Client], move |request: Request| {
+        let logs = for_logs.clone();
+        async move { attempt_logs(logs, request.uri().clone()).await }
+    });
+    let slot_count = shared.slot_count;
+    let health = get(move || {
+        let secret_file = for_health.clone();
+        async move {
+            axum::Json(Health {
+                service: "worker".to_owned(),
+                secret_file: Some(secret_file),
+                ready: true,
+                more: [("slot_count".to_owned(), slot_count.into())].into(),
+            })
+        }
+    });
+    Router::new()
+        .route(ROUTE, fetches)
+        .route("/logs/{attempt}", log_reads)
+        .route("/healthz", health)
+}
+
+fn map_output(outputs: &Outputs, request: &Request) -> Response {
+    let query = request.uri().query().unwrap_or("");
+    let fetch = match FetchRequest::parse_query(query) {
+        Ok(fetch) => fetch,
+        Err(reason) => return (StatusCode::BAD_REQUEST, reason).into_response(),
+    };
+    let found: Vec<_> = fetch.maps.iter().map(|map| (*map, outputs.held(*map))).collect();
+    let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+    let reduce = fetch.reduce;
+    tokio::task::spawn_blocking(move || {
+        for (map, held) in found {
+            // An error has been sent, or the fetcher hung up: either way the stream ends here.
+            if send_segment(map, reduce, held, &sender).is_none() {
+                return;
+            }
+        }
+    });
+    let pieces = stream::unfold(receiver, |mut receiver| async move {
+        let piece: io::Result<Bytes> = receiver.recv().await?;
+        Some((piece, receiver))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let kind = header::HeaderValue::from_static("application/octet-stream");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// Sends header and bytes of one segment; `None` if the stream cannot go on.
+fn send_segment(
+    attempt: AttemptId,
+    reduce: u32,
+    held: Option<Arc<Held>>,
+    sender: &mpsc::Sender<io::Result<Bytes>>,
+) -> Option<()> {
+    let opened = held.ok_or_else(|| "it is not held here".to_owned()).and_then(|held| {
+        let segment = *held
+            .segments
+            .get(reduce as usize)
+            .ok_or_else(|| format!("it has only {} partitions", held.segments.len()))?;
+        let file = File::open(&held.data).map_err(|error| format!("cannot open it: {error}"))?;
+        let length = file.metadata().map_err(|error| format!("cannot stat it: {error}"))?.len();
+        if length < segment.offset + segment.stored {
+            return Err(format!("it was cut off at byte {length}"));
+        }
+        Ok((segment, file))
+    });
+    let (segment, file) = match opened {
+        Ok(opened) => opened,
+        Err(reason) => {
+            let diagnostics = format!("map output {attempt} is lost: {reason}");
+            let diagnostics = diagnostics.chars().take(DIAGNOSTICS_CHARS_MAX).collect();
+            return send(sender, &SegmentAnswer::Lost { attempt, diagnostics });
+        }
+    };
+    let shuffle::SegmentInfo { offset, stored, raw, records } = segment;
+    send(sender, &SegmentAnswer::Segment(SegmentHeader { attempt, reduce, stored, raw, records }))?;
+    let mut at = 0;
+    while at < stored {
+        let length = usize::try_from(stored - at).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+        let mut piece = vec![0; length];
+        let read = file.read_exact_at(&mut piece, offset + at);
+        let failed = read.is_err();
+        sender.blocking_send(read.map(|()| Bytes::from(piece))).ok()?;
+        if failed {
+            return None;
+        }
+        at += length as u64;
+    }
+    Some(())
+}
+
+fn send(sender: &mpsc::Sender<io::Result<Bytes>>, answer: &SegmentAnswer) -> Option<()> {
+    sender.blocking_send(Ok(Bytes::from(frame::encode(answer)))).ok()
+}
+
+/// Both logs of an attempt as text. `?stream=stdout` or `stderr` gives one of them.
+async fn attempt_logs(root: PathBuf, uri: Uri) -> Response {
+    let name = uri.path().rsplit('/').next().unwrap_or("");
+    let Ok(attempt) = name.parse::<AttemptId>() else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let wanted = match uri.query() {
+        None => vec![StreamKind::Stdout, StreamKind::Stderr],
+        Some("stream=stdout") => vec![StreamKind::Stdout],
+        Some("stream=stderr") => vec![StreamKind::Stderr],
+        Some(_) => return StatusCode::BAD_REQUEST.into_response(),
+    };
+    let alone = wanted.len() == 1;
+    let directory = logs::directory(&root, attempt);
+    let read = tokio::task::spawn_blocking(move || {
+        let mut text = Vec::new();
+        for kind in wanted {
+            if !alone {
+                text.extend_from_slice(format!("==> {} <==\n", kind.file_name()).as_bytes());
+            }
+            text.extend(std::fs::read(directory.join(kind.file_name()))?);
+            if !alone && text.last() != Some(&b'\n') {
+                text.push(b'\n');
+            }
+        }
+        Ok::<_, io::Error>(text)
+    });
+    match read.await {
+        Ok(Ok(text)) => {
+            ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+        }
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+            (StatusCode::NOT_FOUND, "no logs of this attempt are kept here").into_response()
+        }
+        _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}

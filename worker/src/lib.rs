@@ -1,0 +1,168 @@
+//! The worker: runs attempts in processes of the job's own program, serves their map outputs and logs.
+//!
+//! | module | |
+//! |---|---|
+//! | `agent` | the loop that knows attempts, runners and jobs |
+//! | `session` | registration and polls at the JobTracker |
+//! | `runner`, `frames` | one task process and its socket |
+//! | `binaries` | executables by hash |
+//! | `outputs`, `http` | map outputs and logs for others |
+//! | `logs`, `scratch` | files here |
+//!
+//! Invariants: no process of a job outlives the worker (a runner exits when its socket closes; its group is killed at its end); files below
+//! the data directory belong to one worker process, and those of an earlier one are deleted at start.
+
+mod agent;
+mod binaries;
+mod config;
+mod error;
+mod frames;
+mod http;
+mod logs;
+mod outputs;
+mod runner;
+mod scratch;
+mod session;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::rpc::RpcClient;
+use daemon::Shutdown;
+use daemon::auth::Authenticator;
+use daemon::serve::{self, Limits};
+use protocol::WorkerId;
+use protocol::auth::Role;
+use protocol::tracker::{self, Register};
+use tokio::sync::mpsc;
+
+pub use binaries::BinarySource;
+pub use config::Config;
+pub use error::Error;
+
+use agent::{Agent, EVENTS_MAX, SetupBase, Surroundings};
+use binaries::Binaries;
+use error::disk;
+use outputs::Outputs;
+use runner::Lobby;
+
+/// Runs a worker until `shutdown`; `source` gives the executables of jobs.
+///
+/// # Errors
+/// [`Error`] if it cannot start.
+pub async fn run_with(
+    config: Config,
+    source: Arc<dyn BinarySource>,
+    shutdown: Shutdown,
+) -> Result<(), Error> {
+    config.check()?;
+    let secret = daemon::secret::load(&config.secret_file, false)?;
+    let listener = serve::bind(&config.bind, config.allow_unencrypted).await?;
+    let http_address = match config.advertise.as_str() {
+        "" => listener
+            .local_addr()
+            .map_err(|source| Error::System { action: "tell the address listened on", source })?
+            .to_string(),
+        advertise => advertise.to_owned(),
+    };
+    let data = absolute(&config.data)?;
+    let directories = Directories::prepare(&data)?;
+    let worker = WorkerId(rand::random());
+    let lobby = Lobby::open(worker)
+        .map_err(|source| Error::System { action: "open the socket for task processes", source })?;
+    let jobtracker = RpcClient::new(&config.jobtracker, Role::Worker, Some(&secret))?;
+    tracing::info!(%worker, http_address, slots = config.slots(), "worker starts");
+
+    let (events, inbox) = mpsc::channel(EVENTS_MAX);
+    let outputs = Outputs::default();
+    let shared = http::Shared {
+        outputs: outputs.clone(),
+        logs: directories.logs.clone(),
+        secret_file: absolute(&config.secret_file)?,
+        slot_count: config.slots(),
+    };
+    let cache = directories.binaries.clone();
+    let around = Surroundings {
+        register: register(&config, worker, http_address),
+        jobs: directories.jobs.clone(),
+        logs: directories.logs.clone(),
+        log_retention: Duration::from_millis(config.log_retention_ms),
+        setup: SetupBase {
+            namenode: config.namenode.clone(),
+            secret: secret.clone(),
+            memory_bytes_max: config.task_memory_bytes_max,
+        },
+        start_timeout: Duration::from_millis(config.runner_start_timeout_ms),
+        silence_max: Duration::from_millis(config.task_timeout_ms),
+        idle_max: Duration::from_millis(config.runner_idle_ms),
+        log_bytes_max: config.log_bytes_max,
+        binaries: Binaries::new(cache.clone(), config.binary_cache_bytes_max)
+            .map_err(disk("read", cache))?,
+        source,
+        lobby,
+        outputs,
+        jobtracker: jobtracker.clone(),
+        events: events.clone(),
+    };
+    let agent = Agent::new(around).run(inbox, shutdown.clone());
+    let router = http::router(shared, Authenticator::new(&secret));
+    let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
+    let talking = tokio::spawn(session::run(jobtracker, worker, events));
+    tokio::join!(agent, serving);
+    talking.abort();
+    Ok(())
+}
+
+fn register(config: &Config, worker: WorkerId, http_address: String) -> Register {
+    let host = match config.host.as_str() {
+        "" => sys::host::host_name(),
+        host => host.to_owned(),
+    };
+    Register {
+        version: tracker::VERSION,
+        worker,
+        host,
+        rack: config.rack.clone(),
+        boot_id: sys::host::boot_id(),
+        http_address,
+        slot_count: config.slots(),
+        running: Vec::new(),
+        held_outputs: Vec::new(),
+    }
+}
+
+/// Where things are kept.
+struct Directories {
+    jobs: PathBuf,
+    logs: PathBuf,
+    binaries: PathBuf,
+    /// Held until the worker ends.
+    _lock: sys::fs::LockFile,
+}
+
+impl Directories {
+    /// Makes what is missing, locks, and deletes what an earlier worker left of its jobs.
+    fn prepare(data: &Path) -> Result<Self, Error> {
+        let make = |directory: &Path| {
+            scratch::create(directory).map_err(disk("make directory", directory))
+        };
+        make(data)?;
+        let lock = sys::fs::LockFile::acquire(&data.join("lock"))?;
+        let [jobs, logs, binaries] = ["jobs", "logs", "binaries"].map(|name| data.join(name));
+        match fs::remove_dir_all(&jobs) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(disk("delete", jobs)(error));
+            }
+            _ => {}
+        }
+        [&jobs, &logs, &binaries].into_iter().try_for_each(|directory| make(directory))?;
+        Ok(Directories { jobs, logs, binaries, _lock: lock })
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(disk("find", path))
+}

@@ -1,0 +1,160 @@
+//! Standard output and error of attempts, in `logs/<attempt>/{stdout,stderr}`.
+//!
+//! Invariants: a log never exceeds its limit by more than one closing line; what comes after is dropped, but the last bytes are kept in memory
+//! for the diagnostics of a failure.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use protocol::AttemptId;
+
+/// Bytes of standard error quoted when a task process dies.
+const TAIL_BYTES_MAX: usize = 2 << 10;
+
+/// The two streams of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StreamKind {
+    Stdout,
+    Stderr,
+}
+
+impl StreamKind {
+    /// Name of its file.
+    pub(crate) fn file_name(self) -> &'static str {
+        match self {
+            StreamKind::Stdout => "stdout",
+            StreamKind::Stderr => "stderr",
+        }
+    }
+}
+
+/// The logs of one attempt, being written.
+#[derive(Debug)]
+pub(crate) struct AttemptLogs {
+    stdout: Log,
+    stderr: Log,
+    tail: VecDeque<u8>,
+}
+
+#[derive(Debug)]
+struct Log {
+    file: File,
+    left: u64,
+    limit: u64,
+}
+
+impl AttemptLogs {
+    /// Begins the logs of an attempt below `root`.
+    pub(crate) fn create(root: &Path, attempt: AttemptId, bytes_max: u64) -> io::Result<Self> {
+        let directory = directory(root, attempt);
+        crate::scratch::create(&directory)?;
+        let open = |kind: StreamKind| {
+            let path = directory.join(kind.file_name());
+            let file = OpenOptions::new().create(true).append(true).open(path)?;
+            Ok::<_, io::Error>(Log { file, left: bytes_max, limit: bytes_max })
+        };
+        let (stdout, stderr) = (open(StreamKind::Stdout)?, open(StreamKind::Stderr)?);
+        Ok(AttemptLogs { stdout, stderr, tail: VecDeque::new() })
+    }
+
+    /// Appends what came.
+    pub(crate) fn append(&mut self, kind: StreamKind, bytes: &[u8]) -> io::Result<()> {
+        let log = match kind {
+            StreamKind::Stdout => &mut self.stdout,
+            StreamKind::Stderr => {
+                let fresh = &bytes[bytes.len().saturating_sub(TAIL_BYTES_MAX)..];
+                let surplus = (self.tail.len() + fresh.len()).saturating_sub(TAIL_BYTES_MAX);
+                self.tail.drain(..surplus);
+                self.tail.extend(fresh);
+                &mut self.stderr
+            }
+        };
+        log.append(bytes)
+    }
+
+    /// The last lines of standard error.
+    pub(crate) fn stderr_tail(&self) -> String {
+        let bytes: Vec<u8> = self.tail.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).trim().to_owned()
+    }
+}
+
+impl Log {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.left == 0 {
+            return Ok(());
+        }
+        let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+        self.file.write_all(&bytes[..taken])?;
+        self.left -= taken as u64;
+        if self.left == 0 {
+            writeln!(self.file, "\n[the log was cut off here, at {} bytes]", self.limit)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the logs of an attempt are.
+pub(crate) fn directory(root: &Path, attempt: AttemptId) -> PathBuf {
+    root.join(attempt.to_string())
+}
+
+/// Removes logs that nobody wrote to for `retention`.
+pub(crate) fn prune(root: &Path, retention: Duration) -> io::Result<()> {
+    let Some(limit) = SystemTime::now().checked_sub(retention) else { return Ok(()) };
+    for entry in fs::read_dir(root)? {
+        let path = entry?.path();
+        let touched = [StreamKind::Stdout, StreamKind::Stderr]
+            .into_iter()
+            .filter_map(|kind| fs::metadata(path.join(kind.file_name())).ok()?.modified().ok())
+            .max();
+        if touched.is_none_or(|touched| touched < limit) {
+            fs::remove_dir_all(path)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_cut_and_its_end_remembered() {
+        let root = tempfile::tempdir().unwrap();
+        let attempt: AttemptId = "attempt_1_0001_m_000000_0".parse().unwrap();
+        let mut logs = AttemptLogs::create(root.path(), attempt, 100).unwrap();
+        for index in 0..1000 {
+            logs.append(StreamKind::Stderr, format!("line {index}\n").as_bytes()).unwrap();
+        }
+        logs.append(StreamKind::Stdout, b"short").unwrap();
+        let directory = directory(root.path(), attempt);
+        let text = fs::read_to_string(directory.join("stderr")).unwrap();
+        assert!(text.starts_with("line 0\nline 1\n") && text.len() < 200, "{text}");
+        assert!(text.ends_with("[the log was cut off here, at 100 bytes]\n"), "{text}");
+        assert_eq!(fs::read_to_string(directory.join("stdout")).unwrap(), "short");
+        assert!(logs.stderr_tail().ends_with("line 998\nline 999"));
+        assert!(logs.stderr_tail().len() <= TAIL_BYTES_MAX);
+    }
+
+    #[test]
+    fn old_logs_go() {
+        let root = tempfile::tempdir().unwrap();
+        let attempt: AttemptId = "attempt_1_0001_m_000000_0".parse().unwrap();
+        drop(AttemptLogs::create(root.path(), attempt, 100).unwrap());
+        prune(root.path(), Duration::from_secs(3600)).unwrap();
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+        for kind in [StreamKind::Stdout, StreamKind::Stderr] {
+            let file = File::options()
+                .append(true)
+                .open(directory(root.path(), attempt).join(kind.file_name()))
+                .unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        }
+        prune(root.path(), Duration::from_secs(3600)).unwrap();
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+    }
+}
