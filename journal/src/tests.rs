@@ -394,6 +394,27 @@ fn losing_the_whole_log_is_refused_not_taken_for_a_new_journal() {
     assert!(matches!(run.start(), Err(JournalError::LogMissing { .. })));
 }
 
+/// The epoch is in two places: either of them is enough for a new one (`start` checks that it is new).
+#[test]
+fn an_epoch_is_never_used_twice_though_one_place_of_it_is_lost() {
+    let mut run = Run::new(9, ONE);
+    for _ in 0..3 {
+        run.start().unwrap();
+    }
+    run.started = None;
+    run.world.lose(Path::new("/j/epoch"));
+    run.start().unwrap();
+    run.started = None;
+    run.world.tamper(Path::new("/j/epoch"), |bytes| bytes[12] ^= 1);
+    run.start().unwrap();
+    assert!(run.started.as_ref().unwrap().recovered.notes[0].contains("damaged"));
+    run.started = None;
+    let newest = run.world.files("/j/log").pop().unwrap();
+    run.world.tamper(&newest, |bytes| bytes.truncate(segment::HEADER_LEN - 1));
+    run.start().unwrap();
+    assert_eq!(run.epoch, Epoch(6));
+}
+
 #[test]
 fn a_missing_segment_is_named() {
     let mut run = Run::new(6, ONE);
