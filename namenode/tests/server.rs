@@ -150,17 +150,14 @@ async fn serve(rpc: RpcClient, number: u8, replicas: Arc<Mutex<Vec<Replica>>>, s
         boot_id: String::new(),
         local_socket: String::new(),
     };
-    let say = async |request: NodeRequest| {
-        rpc.call::<_, NodeReply>("/rpc/datanode", &request, ONCE).await.unwrap()
-    };
     let register =
         Register { version: protocol::datanode::VERSION, cluster: None, info };
-    let NodeReply::Registered { epoch, .. } = say(NodeRequest::Register(register)).await else {
+    let NodeReply::Registered { epoch, .. } = say(&rpc, NodeRequest::Register(register)).await else {
         panic!("not registered")
     };
     let mut finalized = replicas.lock().clone();
     finalized.sort_by_key(|replica| replica.block);
-    say(NodeRequest::FullReport(FullReport {
+    say(&rpc, NodeRequest::FullReport(FullReport {
         datanode,
         epoch,
         part: 0,
@@ -178,17 +175,21 @@ async fn serve(rpc: RpcClient, number: u8, replicas: Arc<Mutex<Vec<Replica>>>, s
             remaining: 1 << 30,
             transfer_count: 0,
         };
-        let NodeReply::Commands { commands, .. } = say(NodeRequest::Heartbeat(beat)).await else {
+        let NodeReply::Commands { commands, .. } = say(&rpc, NodeRequest::Heartbeat(beat)).await else {
             panic!("no commands")
         };
         for command in commands {
-            obey(&say, command, (datanode, epoch), &replicas).await;
+            obey(&rpc, command, (datanode, epoch), &replicas).await;
         }
     }
 }
 
+async fn say(rpc: &RpcClient, request: NodeRequest) -> NodeReply {
+    rpc.call("/rpc/datanode", &request, ONCE).await.unwrap()
+}
+
 async fn obey(
-    say: &impl AsyncFn(NodeRequest) -> NodeReply,
+    rpc: &RpcClient,
     command: Command,
     (datanode, epoch): (DatanodeId, Epoch),
     replicas: &Mutex<Vec<Replica>>,
@@ -197,7 +198,7 @@ async fn obey(
         Command::Delete(doomed) => {
             let deleted: Vec<_> = doomed.iter().map(|(block, _)| *block).collect();
             replicas.lock().retain(|replica| !deleted.contains(&replica.block));
-            say(NodeRequest::Changes(Changes { datanode, epoch, deleted, ..Changes::default() }))
+            say(rpc, NodeRequest::Changes(Changes { datanode, epoch, deleted, ..Changes::default() }))
                 .await;
         }
         Command::Replicate { block, targets, .. } => {
@@ -206,7 +207,7 @@ async fn obey(
                 let received = vec![replica];
                 let changes =
                     Changes { datanode: target.id, epoch, received, ..Changes::default() };
-                say(NodeRequest::Changes(changes)).await;
+                say(rpc, NodeRequest::Changes(changes)).await;
             }
         }
         Command::Recover { .. } | Command::ReportAll => {}
@@ -281,8 +282,8 @@ async fn a_file_is_written_survives_a_restart_and_loses_a_datanode() {
     assert_eq!(completed, Reply::Done);
     let repeated = ann.send(ann.number, complete(written(&block, 600))).await.unwrap();
     assert_eq!(repeated, Reply::Done);
-    assert_eq!(ann.status("/d/file").await.length, 600);
     let number = ann.number;
+    assert_eq!(ann.status("/d/file").await.length, 600);
 
     let (on_one, on_two) = (one.stop().await, two.stop().await);
     server.stop().await;
