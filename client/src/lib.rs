@@ -3,6 +3,7 @@
 pub mod config;
 pub mod dfs;
 pub mod error;
+pub mod job;
 pub mod rpc;
 
 pub use config::ClientConfig;

@@ -1,0 +1,61 @@
+//! What can go wrong between a driver and the JobTracker.
+
+use std::path::PathBuf;
+
+use protocol::{DfsPath, ErrorKind};
+
+use crate::error::RpcError;
+
+/// A call about jobs without a usable answer.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// Nobody said where the JobTracker is.
+    #[error("no JobTracker is configured: set HANNO_JOBTRACKER")]
+    NoJobtracker,
+    /// The JobTracker refused or was not reached.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// Not an address of a log.
+    #[error("`{address}` is no address of a log")]
+    LogAddress {
+        /// As reported.
+        address: String,
+    },
+    /// A log broke off.
+    #[error("cannot read the log {address}")]
+    Log {
+        /// Its address.
+        address: String,
+        /// Cause.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// The executable cannot be read.
+    #[error("cannot read the executable {}", path.display())]
+    Executable {
+        /// Its path.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The executable cannot be stored in the file system.
+    #[error("cannot upload the executable to {path}")]
+    Upload {
+        /// Where to.
+        path: DfsPath,
+        /// Cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl JobError {
+    /// The JobTracker's reason if it refused.
+    pub fn kind(&self) -> Option<ErrorKind> {
+        match self {
+            JobError::Rpc(error) => error.kind(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Jobs, seen from a client: submit, watch, ask, kill. Blocking; for drivers and commands.
+//!
+//! | part | |
+//! |---|---|
+//! | [`JobClient`] | calls to the JobTracker |
+//! | `events` | cutting server-sent events out of a stream of bytes |
+//! | `binary` | the job's executable in the file system |
+
+mod error;
+mod events;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use protocol::auth::{Key, Role};
+use protocol::jobs::{
+    Call, Counters, JobReport, JobSpec, Reply, Request, TaskReport, TrackerStatus, VERSION,
+};
+use protocol::{CallId, ClientId, JobId, RemoteError};
+
+pub use error::JobError;
+
+use crate::config::ClientConfig;
+use crate::rpc::{CallOptions, RpcClient, runtime};
+use events::EventReader;
+
+/// First pause before a broken event stream is opened again; the job goes on meanwhile.
+const WATCH_PAUSE_MIN: Duration = Duration::from_millis(50);
+/// Longest pause.
+const WATCH_PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Time without any byte after which an event stream counts as broken; the JobTracker sends a sign of life every 15 s.
+const WATCH_SILENCE_MAX: Duration = Duration::from_secs(45);
+/// How long a watcher tries to reach a JobTracker that is away.
+const WATCH_RETRY_FOR: Duration = Duration::from_secs(300);
+
+/// A JobTracker to talk to. Cheap to clone; clones share connections.
+#[derive(Clone, Debug)]
+pub struct JobClient {
+    rpc: RpcClient,
+    secret: Option<Key>,
+    user: String,
+    client: ClientId,
+    calls: Arc<AtomicU64>,
+}
+
+impl JobClient {
+    /// Takes the JobTracker from the configuration. Does not connect yet.
+    ///
+    /// # Errors
+    /// [`JobError::NoJobtracker`] if none is configured; others if address or secret cannot be used.
+    pub fn connect(config: &ClientConfig) -> Result<Self, JobError> {
+        let address = config.jobtracker.as_deref().ok_or(JobError::NoJobtracker)?;
+        let secret = config.secret()?;
+        let rpc = RpcClient::new(address, Role::Client, secret.as_ref())?;
+        let client = ClientId(rand::random());
+        Ok(JobClient { rpc, secret, user: config.user(), client, calls: Arc::default() })
+    }
+
+    /// Address of the JobTracker.
+    pub fn address(&self) -> &str {
+        self.rpc.base()
+    }
+
+    /// Starts a job. Sent again on lost answers; the JobTracker starts it once.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub fn submit(&self, spec: JobSpec) -> Result<JobId, JobError> {
+        match self.call(Call::Submit(Box::new(spec)))? {
+            Reply::Submitted(id) => Ok(id),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// All jobs known, newest first.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub fn list(&self) -> Result<Vec<JobReport>, JobError> {
+        match self.call(Call::List)? {
+            Reply::Jobs(jobs) => Ok(jobs),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// [`JobError`]; the kind is `UnknownJob` if there is none of this id.
+    pub fn status(&self, id: JobId) -> Result<JobReport, JobError> {
+        match self.call(Call::Status(id))? {
+            Reply::Job(report) => Ok(*report),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Counters of a job so far.
+    ///
+    /// # Errors
+    /// As [`JobClient::status`].
+    pub fn counters(&self, id: JobId) -> Result<Counters, JobError> {
+        Ok(self.status(id)?.counters)
+    }
+
+    /// Asks a job to end.
+    ///
+    /// # Errors
+    /// As [`JobClient::status`].
+    pub fn kill(&self, id: JobId) -> Result<(), JobError> {
+        match self.call(Call::Kill(id))? {
+            Reply::Done => Ok(()),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Tasks of a job with their attempts.
+    ///
+    /// # Errors
+    /// As [`JobClient::status`].
+    pub fn tasks(&self, id: JobId) -> Result<Vec<TaskReport>, JobError> {
+        match self.call(Call::Tasks(id))? {
+            Reply::Tasks(tasks) => Ok(tasks),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Workers and slots.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub fn tracker(&self) -> Result<TrackerStatus, JobError> {
+        match self.call(Call::TrackerStatus)? {
+            Reply::Tracker(status) => Ok(status),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Hands every picture of a job to `each` until it is over; the last picture. A lost connection is opened again.
+    ///
+    /// # Errors
+    /// [`JobError`] if the job is unknown or the JobTracker stays away.
+    pub fn watch(
+        &self,
+        id: JobId,
+        mut each: impl FnMut(&JobReport),
+    ) -> Result<JobReport, JobError> {
+        let mut pause = WATCH_PAUSE_MIN;
+        loop {
+            let mut seen = false;
+            let watched = runtime().block_on(self.watch_once(id, &mut |report| {
+                seen = true;
+                each(report);
+            }));
+            if let Some(report) = watched {
+                return Ok(report);
+            }
+            pause = if seen { WATCH_PAUSE_MIN } else { pause };
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(WATCH_PAUSE_MAX);
+            let report = self.status_patiently(id)?;
+            each(&report);
+            if report.state.is_final() {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// Text of an attempt's log, from the worker that ran it ([`protocol::jobs::AttemptReport::log_url`]).
+    ///
+    /// # Errors
+    /// [`JobError`] if the worker is gone or has no log of it.
+    pub fn log(&self, log_url: &str) -> Result<Vec<u8>, JobError> {
+        let malformed = || JobError::LogAddress { address: log_url.to_owned() };
+        let rest = log_url.strip_prefix("http://").ok_or_else(malformed)?;
+        let (host, path) = rest.split_once('/').ok_or_else(malformed)?;
+        let worker =
+            RpcClient::new(&format!("http://{host}"), Role::Client, self.secret.as_ref())?;
+        runtime().block_on(async {
+            let response = worker.get(&format!("/{path}")).await?;
+            let bytes = response.bytes().await;
+            bytes
+                .map(|bytes| bytes.to_vec())
+                .map_err(|source| JobError::Log { address: log_url.to_owned(), source })
+        })
+    }
+
+    /// The last report if the stream brought it; none if it broke before.
+    async fn watch_once(
+        &self,
+        id: JobId,
+        each: &mut impl FnMut(&JobReport),
+    ) -> Option<JobReport> {
+        let target = format!("/api/v1/jobs/{id}/events");
+        let mut response = match self.rpc.get(&target).await {
+            Ok(response) => response,
+            Err(error) => {
+                tracing::debug!(%error, "cannot watch the job, asking instead");
+                return None;
+            }
+        };
+        let mut reader = EventReader::default();
+        loop {
+            let chunk = tokio::time::timeout(WATCH_SILENCE_MAX, response.chunk()).await;
+            let chunk = chunk.ok()?.ok()??;
+            reader.push(&chunk);
+            while let Some(data) = reader.next_event() {
+                let report: JobReport = serde_json::from_slice(&data).ok()?;
+                each(&report);
+                if report.state.is_final() {
+                    return Some(report);
+                }
+            }
+        }
+    }
+
+    fn status_patiently(&self, id: JobId) -> Result<JobReport, JobError> {
+        let options = CallOptions { retry_for: WATCH_RETRY_FOR, ..CallOptions::default() };
+        match self.call_with(Call::Status(id), options)? {
+            Reply::Job(report) => Ok(*report),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn call(&self, body: Call) -> Result<Reply, JobError> {
+        self.call_with(body, CallOptions::default())
+    }
+
+    fn call_with(&self, body: Call, options: CallOptions) -> Result<Reply, JobError> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let call = CallId { client: self.client, number };
+        let request = Request { version: VERSION, call, user: self.user.clone(), body };
+        Ok(self.rpc.call_blocking::<_, Reply>("/rpc", &request, options)?)
+    }
+
+    fn unexpected(&self) -> JobError {
+        let kind = protocol::ErrorKind::Internal;
+        let message = "the JobTracker's answer does not fit the question";
+        JobError::Rpc(RemoteError::new(kind, message).into())
+    }
+}
+
