@@ -90,6 +90,13 @@ impl Service {
                 let text = format!("more than {REPORT_REPLICAS_MAX} replicas in one part");
                 return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
             }
+            NodeRequest::Changes(changes)
+                if changes.received.len() + changes.deleted.len() + changes.bad.len()
+                    > REPORT_REPLICAS_MAX =>
+            {
+                let text = format!("more than {REPORT_REPLICAS_MAX} changes in one message");
+                return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+            }
             _ => {}
         }
         let (sender, receiver) = oneshot::channel();
@@ -108,6 +115,10 @@ impl Service {
         let Some(beat) = shared.nodes.heartbeat(beat, now_ms) else {
             return fenced("this DataNode is not registered or was given up: register again");
         };
+        if beat.first {
+            // Now it has room: safe mode may end and copies may begin. If the queue is full, the next tick sees to it.
+            let _ = self.events.try_send(Event::Tick);
+        }
         let mut commands = beat.commands;
         if commands.is_empty() {
             let held = tokio::time::timeout(

@@ -23,6 +23,8 @@ pub(crate) struct Beat {
     pub(crate) index: NodeIndex,
     pub(crate) commands: Vec<Command>,
     pub(crate) wake: Arc<Notify>,
+    /// The first since the node registered.
+    pub(crate) first: bool,
 }
 
 impl NodeTable {
@@ -38,10 +40,12 @@ impl NodeTable {
     /// Takes a heartbeat; `None` if the node must register.
     pub(crate) fn heartbeat(&self, beat: &Heartbeat, now_ms: u64) -> Option<Beat> {
         let mut inner = self.inner.lock();
+        let known = inner.nodes.index(beat.datanode);
+        let first = known.is_some_and(|index| !inner.nodes.node(index).beaten);
         let index = inner.nodes.heartbeat(beat, now_ms)?;
         let commands = inner.nodes.take_commands(index);
         let wake = inner.wake(index);
-        Some(Beat { index, commands, wake })
+        Some(Beat { index, commands, wake, first })
     }
 
     pub(crate) fn take_commands(&self, index: NodeIndex) -> Vec<Command> {

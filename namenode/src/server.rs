@@ -178,7 +178,10 @@ impl Loop {
         let Turn { out: Output { records, commands }, mut waiters } = turn;
         if !records.is_empty() {
             let appended = self.journal.append(records);
-            assert!(appended == Txid(last), "the loop is the journal's only writer");
+            if appended != Txid(last) {
+                // The journal stopped, or somebody else writes: either way nothing of this may be answered.
+                return Err(CoreError::JournalOrder { expected: last, found: appended.0 });
+            }
         }
         if !commands.is_empty() {
             waiters.push(Waiter::Commands(commands));

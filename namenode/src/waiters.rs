@@ -3,6 +3,7 @@
 //! Invariant: nothing registered under a transaction is released before the journal reported it, or a later one, durable.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use protocol::{datanode, namenode};
@@ -26,6 +27,7 @@ pub(crate) enum Waiter {
 /// All that waits.
 #[derive(Default)]
 pub(crate) struct Waiters {
+    durable: AtomicU64,
     queue: Mutex<Queue>,
 }
 
@@ -52,18 +54,19 @@ impl Waiters {
 
     /// True if a transaction is durable.
     pub(crate) fn is_durable(&self, txid: u64) -> bool {
-        self.queue.lock().durable >= txid
+        self.durable.load(Ordering::Acquire) >= txid
     }
 
     /// The last durable transaction.
     pub(crate) fn durable(&self) -> u64 {
-        self.queue.lock().durable
+        self.durable.load(Ordering::Acquire)
     }
 
     /// Releases everything up to `txid`.
     pub(crate) fn advance(&self, txid: u64, nodes: &NodeTable) {
         let mut queue = self.queue.lock();
         queue.durable = queue.durable.max(txid);
+        self.durable.store(queue.durable, Ordering::Release);
         let later = queue.waiting.split_off(&(txid + 1));
         let due = std::mem::replace(&mut queue.waiting, later);
         drop(queue);

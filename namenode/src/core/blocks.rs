@@ -112,6 +112,7 @@ impl Blocks {
             self.present += u64::from(was_empty && complete);
         }
         self.pending.remove(nodes, block, node);
+        self.low.changed = true;
         self.evaluate(ns, nodes, block);
     }
 
@@ -346,12 +347,11 @@ impl Blocks {
         self.dying.push_back(node);
     }
 
-    /// A dead DataNode is back: what is left of its replicas stands until its report.
+    /// A DataNode registered, perhaps again: what is left of its replicas stands until its report.
     pub fn revive(&mut self, node: NodeIndex) {
         self.dying.retain(|dying| *dying != node);
         self.reports.begin(node);
-        // What it held as doomed it will report again.
-        self.doomed.remove_node(node);
+        self.doomed.send_again(node);
     }
 
     /// One step of burying. True if something is left.

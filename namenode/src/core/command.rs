@@ -20,6 +20,9 @@ use crate::error::CoreError;
 /// Most replicas a file may want, as `dfs.replication.max`.
 const REPLICATION_MAX: u16 = 512;
 
+/// Longest name of a user, group or host, bytes; every record that carries one stays small.
+const NAME_BYTES_MAX: usize = 255;
+
 /// What a call will do.
 pub(super) struct Plan {
     pub(super) edits: Vec<Edit>,
@@ -71,6 +74,9 @@ impl State {
             let text = format!("version {} of the protocol is not {VERSION}", request.version);
             return Ok(Err(refuse(ErrorKind::InvalidArgument, text)));
         }
+        if let Err(refusal) = check_name("user", &request.user) {
+            return Ok(Err(refusal));
+        }
         self.ns.leases.renew(request.call.client, now.mono_ms);
         let Call::Batch(calls) = &request.body else {
             return self.one_call(nodes, request, (&request.body, 0), now, out);
@@ -116,7 +122,8 @@ impl State {
         self.random = random;
         match planned {
             Err(refusal) => {
-                if !refusal.kind.is_transient() {
+                // What depends on the DataNodes of the moment is judged anew.
+                if !refusal.kind.is_transient() && refusal.kind != ErrorKind::NoDatanodes {
                     self.remember(key, Outcome::Refused(refusal.clone()), now);
                 }
                 Ok(Err(refusal))
@@ -428,6 +435,8 @@ impl<'a> Planner<'a> {
     }
 
     fn set_owner(&mut self, path: &DfsPath, owner: &str, group: &str) -> Planned {
+        check_name("owner", owner)?;
+        check_name("group", group)?;
         if owner.is_empty() && group.is_empty() {
             return Err(refuse(ErrorKind::InvalidArgument, "Both owner and group are empty."));
         }
@@ -449,6 +458,14 @@ impl<'a> Planner<'a> {
         self.edits.push(Edit::SetTimes { inode: found.id, mtime_ms, atime_ms });
         Ok(Outcome::Done)
     }
+}
+
+fn check_name(what: &str, name: &str) -> Result<(), RemoteError> {
+    if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        let text = format!("the name of the {what} is longer than {NAME_BYTES_MAX} bytes or has control characters");
+        return Err(refuse(ErrorKind::InvalidArgument, text));
+    }
+    Ok(())
 }
 
 fn check_mode(mode: u16) -> Result<(), RemoteError> {

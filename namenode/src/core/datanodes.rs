@@ -46,6 +46,10 @@ pub struct Node {
     pub outgoing: u32,
     /// True once its first full report after registration is complete.
     pub reported: bool,
+    /// True once a full report of it was taken in this run of the NameNode.
+    pub ever_reported: bool,
+    /// True once a heartbeat told how much room it has.
+    pub beaten: bool,
     commands: VecDeque<Command>,
 }
 
@@ -116,6 +120,17 @@ impl Datanodes {
         self.nodes.len() - self.count(DatanodeState::Dead)
     }
 
+    /// How many are not dead and have told how much room they have.
+    pub fn usable_count(&self) -> usize {
+        let usable = |node: &&Node| node.state != DatanodeState::Dead && node.beaten;
+        self.nodes.iter().filter(usable).count()
+    }
+
+    /// True if every DataNode that is not dead has told all its replicas.
+    pub fn all_reported(&self) -> bool {
+        self.nodes.iter().all(|node| node.state == DatanodeState::Dead || node.reported)
+    }
+
     /// Takes a DataNode in, or in again.
     pub fn register(&mut self, info: DatanodeInfo, now_ms: u64) -> NodeIndex {
         let next = NodeIndex(u32::try_from(self.nodes.len()).expect("fewer than 2^32 DataNodes"));
@@ -133,12 +148,15 @@ impl Datanodes {
             chosen_bytes: 0,
             outgoing,
             reported: false,
+            ever_reported: false,
+            beaten: false,
             commands: VecDeque::new(),
         };
         match self.nodes.get_mut(index.0 as usize) {
             Some(slot) => {
                 let (capacity, used, remaining) = (slot.capacity, slot.used, slot.remaining);
-                *slot = Node { capacity, used, remaining, ..node };
+                let ever_reported = slot.ever_reported;
+                *slot = Node { capacity, used, remaining, ever_reported, ..node };
             }
             None => self.nodes.push(node),
         }
@@ -160,6 +178,7 @@ impl Datanodes {
         node.transfer_count = beat.transfer_count;
         node.chosen_count = 0;
         node.chosen_bytes = 0;
+        node.beaten = true;
         Some(index)
     }
 

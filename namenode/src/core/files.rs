@@ -29,8 +29,10 @@ impl Planner<'_> {
             let text = format!("Invalid permission bits: {:o}", create.mode);
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }
-        if let Some(existing) = self.find(path)? {
-            self.replace(create, &existing)?;
+        if let Some(existing) = self.find(path)?
+            && let Some(refusal) = self.replace(create, &existing)?
+        {
+            return Ok(refusal);
         }
         let (parent, group) = self.make_parents(path, create.parents, |mode| mode | 0o300)?;
         let file = self.new_inode();
@@ -53,8 +55,13 @@ impl Planner<'_> {
         Ok(Outcome::Created { file, block_size, replication, first_block })
     }
 
-    /// Makes way for a new file, or refuses.
-    fn replace(&mut self, create: &Create, existing: &Resolved<'_>) -> Result<(), RemoteError> {
+    /// Makes way for a new file, or refuses; the refusal is an outcome if it begins a recovery. As in HDFS, `overwrite`
+    /// also takes the place of a file that is being written: its writer learns that its lease is gone.
+    fn replace(
+        &mut self,
+        create: &Create,
+        existing: &Resolved<'_>,
+    ) -> Result<Option<Outcome>, RemoteError> {
         let path = &create.path;
         let Some(file) = existing.inode.file() else {
             let text = format!("{path} already exists as a directory");
@@ -62,9 +69,19 @@ impl Planner<'_> {
         };
         if create.overwrite {
             self.edits.push(Edit::Delete { inode: existing.id, at_ms: self.now.wall_ms });
-            return Ok(());
+            return Ok(None);
         }
         if let Some(open) = file.open.as_deref() {
+            let soft_ms = self.state.settings.lease_soft_ms;
+            let leases = &self.state.ns.leases;
+            if open.holder != Leases::RECOVERER
+                && leases.is_expired(open.holder, self.now.mono_ms, soft_ms)
+            {
+                self.recover = Some(existing.id);
+                let open = Open { holder: Leases::RECOVERER, ..open.clone() };
+                let refusal = self.refuse_open("CREATE_FILE", path, &open);
+                return Ok(Some(Outcome::Refused(refusal)));
+            }
             return Err(self.refuse_open("CREATE_FILE", path, open));
         }
         let client = self.request.host.as_str();

@@ -24,3 +24,12 @@ pub mod rows;
 pub mod safe_mode;
 pub mod schedule;
 pub mod state;
+
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod simulation_tests;
+#[cfg(test)]
+mod writing_tests;

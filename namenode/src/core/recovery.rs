@@ -167,6 +167,10 @@ impl State {
         if info.complete || open.is_none_or(|open| open.recovery != Some(stamp)) {
             return refuse(format!("the recovery of block {block} under stamp {stamp} is over"));
         }
+        let known = replicas.iter().all(|id| nodes.index(*id).is_some());
+        if !known || replicas.len() > nodes.iter().count() {
+            return refuse(format!("block {block} was recovered on DataNodes that are not known"));
+        }
         if length > block_size {
             return refuse(format!("block {block} has {length} bytes where {block_size} fit"));
         }

@@ -23,6 +23,8 @@ pub struct Low {
     levels: HashMap<BlockId, u8>,
     ready: BTreeSet<(u8, BlockId)>,
     stuck: BTreeSet<BlockId>,
+    /// Set when it is worth to look for copies to order: something became ready, or a source free.
+    pub(super) changed: bool,
 }
 
 impl Low {
@@ -44,6 +46,7 @@ impl Low {
         self.remove(block);
         self.levels.insert(block, level);
         self.ready.insert((level, block));
+        self.changed = true;
     }
 
     /// Takes a block out.
@@ -68,6 +71,7 @@ impl Low {
             let Some(block) = self.stuck.pop_first() else { break };
             if let Some(level) = self.levels.get(&block) {
                 self.ready.insert((*level, block));
+                self.changed = true;
             }
         }
     }
@@ -75,11 +79,6 @@ impl Low {
     /// Up to `count_max` blocks to work on, the most endangered first.
     pub fn ready(&self, count_max: usize) -> Vec<BlockId> {
         self.ready.iter().take(count_max).map(|(_, block)| *block).collect()
-    }
-
-    /// True if something can be worked on.
-    pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
     }
 
     /// Blocks with too few replicas.
@@ -236,6 +235,14 @@ impl Doomed {
             if blocks.is_empty() {
                 self.nodes.remove(&node);
             }
+        }
+    }
+
+    /// Orders all deletions of a node again: it was restarted and may have lost them.
+    pub fn send_again(&mut self, node: NodeIndex) {
+        for (block, doom) in self.nodes.get_mut(&node).into_iter().flatten() {
+            doom.sent_ms = None;
+            self.unsent.insert((node, *block));
         }
     }
 

@@ -3,9 +3,9 @@
 //! - A part of a full report is merged against the node's replicas in the same range of ids: both are ascending.
 //! - A replica that was recorded within [`RECENT_MS`] is not taken off because a report lacks it: the report may be older.
 //! - Replicas of open blocks wait until the block is complete or recovered.
-//! - Unknown blocks are deleted only after a grace period and outside safe mode. If a full report has more than 100 of them and
-//!   more than a fifth, or blocks with ids that were never handed out, the metadata is probably older than the data: then they
-//!   are kept, and one line says so.
+//! - Unknown blocks are deleted only after a grace period and outside safe mode. If a node's first full report has more than 100
+//!   of them and more than a fifth, or any report has blocks with ids that were never handed out, the metadata is probably older
+//!   than the data: then they are kept, and one line says so.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -212,8 +212,10 @@ impl Blocks {
             self.reports.progress.insert(node, progress);
             return Ok(ReportOutcome::default());
         }
-        nodes.node_mut(node).reported = true;
-        Ok(self.judge_unknown(node, progress))
+        let sender = nodes.node_mut(node);
+        sender.reported = true;
+        let first = !std::mem::replace(&mut sender.ever_reported, true);
+        Ok(self.judge_unknown(node, progress, first))
     }
 
     /// Takes off replicas in the part's range of ids that the report lacks.
@@ -276,9 +278,15 @@ impl Blocks {
         }
     }
 
-    fn judge_unknown(&mut self, node: NodeIndex, progress: Progress) -> ReportOutcome {
+    fn judge_unknown(
+        &mut self,
+        node: NodeIndex,
+        progress: Progress,
+        first: bool,
+    ) -> ReportOutcome {
         let count = progress.unknown.len();
-        let too_many = count > UNKNOWN_MAX && count * UNKNOWN_SHARE > progress.total;
+        // Later reports meet metadata that this run has changed itself: many deletions explain many unknown blocks.
+        let too_many = first && count > UNKNOWN_MAX && count * UNKNOWN_SHARE > progress.total;
         let kept_unknown = if too_many || progress.future { count } else { 0 };
         self.reports.kept.insert(node, kept_unknown);
         if kept_unknown == 0 {

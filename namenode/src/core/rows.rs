@@ -204,7 +204,10 @@ impl Namespace {
         if self.inodes.insert(id, inode).is_some() {
             return Err(CoreError::Exists { inode: id });
         }
-        self.load_blocks(id, blocks)
+        match blocks.is_empty() {
+            true => Ok(()),
+            false => self.load_blocks(id, blocks),
+        }
     }
 
     fn load_blocks(&mut self, id: InodeId, rows: Vec<BlockRow>) -> Result<(), CoreError> {

@@ -40,8 +40,10 @@ pub struct Situation {
     pub block_count: u64,
     /// Complete blocks with a replica.
     pub present_count: u64,
-    /// DataNodes that are not dead.
+    /// DataNodes that can take blocks.
     pub datanode_count: usize,
+    /// Every DataNode that is there has told all its replicas: waiting for these brings nothing.
+    pub all_reported: bool,
 }
 
 impl SafeMode {
@@ -96,7 +98,12 @@ impl SafeMode {
 fn missing(rule: &Rule, situation: Situation) -> u64 {
     // Parts per million in whole numbers: exact for any count of blocks that fits in memory.
     let ppm = (rule.threshold.clamp(0.0, 1.0) * 1e6).round() as u128;
-    let needed = (u128::from(situation.block_count) * ppm).div_ceil(1_000_000);
+    let exact = u128::from(situation.block_count) * ppm;
+    // While reports are under way the share is rounded up, so that few blocks do not count as none; then down, as HDFS.
+    let needed = match situation.all_reported {
+        false => exact.div_ceil(1_000_000),
+        true => exact / 1_000_000,
+    };
     u64::try_from(needed).unwrap_or(u64::MAX).saturating_sub(situation.present_count)
 }
 
@@ -107,20 +114,23 @@ mod tests {
     #[test]
     fn leaves_exactly_at_the_threshold() {
         let rule = Rule { threshold: 0.999, datanodes_min: 1, extension_ms: 0 };
-        for (present, total, nodes, leaves) in [
-            (0, 0, 0, false),
-            (0, 0, 1, true),
-            (0, 1000, 3, false),
-            (500, 1000, 3, false),
-            (998, 1000, 3, false),
-            (999, 1000, 3, true),
-            (1000, 1000, 0, false),
-            (1000, 1000, 3, true),
-            (1, 1, 1, true),
-            (0, 1, 1, false),
+        for (present, total, nodes, all_reported, leaves) in [
+            (0, 0, 0, true, false),
+            (0, 0, 1, false, true),
+            (0, 1000, 3, true, false),
+            (500, 1000, 3, true, false),
+            (998, 1000, 3, true, false),
+            (999, 1000, 3, false, true),
+            (1000, 1000, 0, true, false),
+            (1000, 1000, 3, true, true),
+            (1, 1, 1, false, true),
+            (0, 1, 1, false, false),
+            (9, 10, 1, false, false),
+            (9, 10, 1, true, true),
+            (8, 10, 1, true, false),
         ] {
             let situation =
-                Situation { block_count: total, present_count: present, datanode_count: nodes };
+                Situation { block_count: total, present_count: present, datanode_count: nodes, all_reported };
             let mut mode = SafeMode::Startup { reached_ms: None };
             assert_eq!(mode.update(&rule, situation, 0), leaves, "{present}/{total} on {nodes}");
             assert_eq!(mode.is_on(), !leaves);
@@ -131,7 +141,7 @@ mod tests {
     #[test]
     fn the_extension_counts_from_the_last_time_the_threshold_was_reached() {
         let rule = Rule { threshold: 1.0, datanodes_min: 1, extension_ms: 100 };
-        let all = Situation { block_count: 10, present_count: 10, datanode_count: 1 };
+        let all = Situation { block_count: 10, present_count: 10, datanode_count: 1, all_reported: false };
         let few = Situation { present_count: 9, ..all };
         let mut mode = SafeMode::Startup { reached_ms: None };
         assert!(!mode.update(&rule, all, 0) && !mode.update(&rule, all, 99));

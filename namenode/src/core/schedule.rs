@@ -9,7 +9,9 @@ use super::datanodes::{Datanodes, NodeIndex};
 use super::placement::{self, Problem};
 use super::state::{Now, Output, State};
 
-/// Blocks looked at for copies in one step.
+/// Blocks looked at for copies in one step; more than are ordered, because holders of the first may be busy.
+const BLOCKS_PER_STEP: usize = 2_000;
+/// Copies ordered in one step.
 const COPIES_PER_STEP: usize = 500;
 /// Deletions ordered in one step, and most in one command.
 const DELETIONS_PER_STEP: usize = 10_000;
@@ -34,8 +36,12 @@ impl State {
         out: &mut Output,
     ) -> bool {
         let mut ordered = 0;
-        if self.blocks.low.has_ready() {
-            for block in self.blocks.low.ready(COPIES_PER_STEP) {
+        if std::mem::take(&mut self.blocks.low.changed) {
+            for block in self.blocks.low.ready(BLOCKS_PER_STEP) {
+                if ordered >= COPIES_PER_STEP {
+                    self.blocks.low.changed = true;
+                    break;
+                }
                 match self.order_copy(nodes, block, now, out) {
                     Ordered::Yes => ordered += 1,
                     Ordered::NoSource if self.blocks.holders(block).is_empty() => {

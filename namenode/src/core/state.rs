@@ -204,6 +204,7 @@ impl State {
             self.blocks.bury(&self.ns, nodes, node);
         }
         self.retry_late(nodes, now);
+        self.blocks.low.changed = true;
         if !self.safe_mode.is_on() {
             self.blocks.expire_unknown(&self.ns, nodes, self.settings.unknown_grace_ms);
             self.check_leases(nodes, now, out)?;
@@ -221,7 +222,8 @@ impl State {
         Situation {
             block_count: self.ns.complete_block_count(),
             present_count: self.blocks.present_count(),
-            datanode_count: nodes.registered_count(),
+            datanode_count: nodes.usable_count(),
+            all_reported: nodes.all_reported(),
         }
     }
 

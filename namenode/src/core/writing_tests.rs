@@ -1,0 +1,1 @@
+//! Writing, leases, recovery, safe mode, reports: one scenario each.
