@@ -23,6 +23,9 @@ pub enum Error {
     /// An address of a daemon is none.
     #[error(transparent)]
     Address(#[from] client::RpcError),
+    /// The file system's client cannot be set up.
+    #[error(transparent)]
+    Dfs(#[from] client::dfs::DfsError),
     /// Another worker runs on the directory.
     #[error(transparent)]
     Locked(#[from] sys::fs::LockError),

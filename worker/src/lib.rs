@@ -5,7 +5,7 @@
 //! | `agent` | the loop that knows attempts, runners and jobs |
 //! | `session` | registration and polls at the JobTracker |
 //! | `runner`, `frames` | one task process and its socket |
-//! | `binaries` | executables by hash |
+//! | `binaries`, `dfs_source` | executables by hash |
 //! | `outputs`, `http` | map outputs and logs for others |
 //! | `logs`, `scratch` | files here |
 //!
@@ -15,6 +15,7 @@
 mod agent;
 mod binaries;
 mod config;
+mod dfs_source;
 mod error;
 mod frames;
 mod http;
@@ -45,11 +46,22 @@ pub use error::Error;
 
 use agent::{Agent, EVENTS_MAX, SetupBase, Surroundings};
 use binaries::Binaries;
+use dfs_source::DfsSource;
 use error::disk;
 use outputs::Outputs;
 use runner::Lobby;
 
-/// Runs a worker until `shutdown`; `source` gives the executables of jobs.
+/// Runs a worker until `shutdown`.
+///
+/// # Errors
+/// [`Error`] if it cannot start.
+pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
+    let secret = daemon::secret::load(&config.secret_file, false)?;
+    let source = DfsSource::new(&config.namenode, &host(&config), &secret)?;
+    run_with(config, Arc::new(source), shutdown).await
+}
+
+/// As [`run`], with another `source` of the executables of jobs.
 ///
 /// # Errors
 /// [`Error`] if it cannot start.
@@ -117,20 +129,23 @@ pub async fn run_with(
 }
 
 fn register(config: &Config, worker: WorkerId, http_address: String) -> Register {
-    let host = match config.host.as_str() {
-        "" => sys::host::host_name(),
-        host => host.to_owned(),
-    };
     Register {
         version: tracker::VERSION,
         worker,
-        host,
+        host: host(config),
         rack: config.rack.clone(),
         boot_id: sys::host::boot_id(),
         http_address,
         slot_count: config.slots(),
         running: Vec::new(),
         held_outputs: Vec::new(),
+    }
+}
+
+fn host(config: &Config) -> String {
+    match config.host.as_str() {
+        "" => sys::host::host_name(),
+        host => host.to_owned(),
     }
 }
 

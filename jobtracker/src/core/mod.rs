@@ -180,11 +180,6 @@ impl Core {
         self.jobs.get(&id)
     }
 
-    /// The workers.
-    pub(crate) fn workers(&self) -> &Workers {
-        &self.workers
-    }
-
     /// Applies a durable fact, live or replayed.
     pub(crate) fn apply(&mut self, edit: &Edit) {
         match edit {

@@ -27,7 +27,7 @@ const RETRIES_SEEN_MAX: usize = 32;
 /// Waiting tasks of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct PendingTasks {
-    waiting: Vec<bool>,
+    waiting: Vec<Waiting>,
     count: u32,
     places: Vec<Place>,
     hosts: HashMap<String, usize>,
@@ -36,6 +36,14 @@ pub(crate) struct PendingTasks {
     by_rack: Vec<VecDeque<u32>>,
     any: VecDeque<u32>,
     retries: VecDeque<u32>,
+}
+
+/// Where a task's valid entries are. Entries elsewhere are left from before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Waiting {
+    No,
+    ByPlace,
+    AsRetry,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +56,7 @@ impl PendingTasks {
     /// No task of these splits waits yet.
     pub(crate) fn of_splits(splits: &[Split]) -> Self {
         let mut pending =
-            PendingTasks { waiting: vec![false; splits.len()], ..PendingTasks::default() };
+            PendingTasks { waiting: vec![Waiting::No; splits.len()], ..PendingTasks::default() };
         for split in splits {
             let hosts = split
                 .hosts
@@ -69,7 +77,7 @@ impl PendingTasks {
     pub(crate) fn anywhere(count: u32) -> Self {
         let count = count as usize;
         let places = std::iter::repeat_with(Place::default).take(count).collect();
-        PendingTasks { waiting: vec![false; count], places, ..PendingTasks::default() }
+        PendingTasks { waiting: vec![Waiting::No; count], places, ..PendingTasks::default() }
     }
 
     /// Waiting tasks.
@@ -79,9 +87,11 @@ impl PendingTasks {
 
     /// Lets a task wait. `retry`: an attempt of it has failed somewhere.
     pub(crate) fn push(&mut self, task: u32, retry: bool) {
-        if std::mem::replace(&mut self.waiting[task as usize], true) {
+        let waiting = &mut self.waiting[task as usize];
+        if *waiting != Waiting::No {
             return;
         }
+        *waiting = if retry { Waiting::AsRetry } else { Waiting::ByPlace };
         self.count += 1;
         if retry {
             self.retries.push_back(task);
@@ -95,7 +105,7 @@ impl PendingTasks {
 
     /// No longer waits, if it did.
     pub(crate) fn remove(&mut self, task: u32) {
-        if std::mem::replace(&mut self.waiting[task as usize], false) {
+        if std::mem::replace(&mut self.waiting[task as usize], Waiting::No) != Waiting::No {
             self.count -= 1;
         }
     }
@@ -144,7 +154,7 @@ impl PendingTasks {
         let mut position = 0;
         while position < self.retries.len().min(RETRIES_SEEN_MAX) {
             let task = self.retries[position];
-            if !self.waiting[task as usize] {
+            if self.waiting[task as usize] != Waiting::AsRetry {
                 self.retries.remove(position);
             } else if level == Level::Avoided || !avoids(task) {
                 self.retries.remove(position);
@@ -171,10 +181,10 @@ fn number(
     number
 }
 
-fn pop(queue: &mut VecDeque<u32>, waiting: &[bool]) -> Option<u32> {
+fn pop(queue: &mut VecDeque<u32>, waiting: &[Waiting]) -> Option<u32> {
     loop {
         let task = queue.pop_front()?;
-        if waiting[task as usize] {
+        if waiting[task as usize] == Waiting::ByPlace {
             return Some(task);
         }
     }

@@ -196,11 +196,6 @@ impl Workers {
         self.by_free.iter().map(|(_, id)| *id).collect()
     }
 
-    /// Free slots of a worker.
-    pub(crate) fn free_slots(&self, id: WorkerId) -> u32 {
-        self.all.get(&id).map_or(0, Worker::free)
-    }
-
     /// Queues an order. False if the worker is unknown.
     pub(crate) fn push(&mut self, id: WorkerId, action: Action) -> bool {
         let Some(worker) = self.all.get_mut(&id) else { return false };

@@ -1,0 +1,8 @@
+//! The core joined to simulated workers and a simulated file system, with a hand-driven clock and seeded faults.
+//!
+//! Laws checked on every step: replaying the journal gives the live state; no worker gets more attempts than it has slots; a job is published
+//! once, with one winner per task, whose files were complete. At the end: every job is final, and failed only with a reason.
+
+mod random;
+mod rules;
+mod world;

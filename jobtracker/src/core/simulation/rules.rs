@@ -1,0 +1,219 @@
+//! Single rules, each in a small history.
+
+use std::time::Duration;
+
+use protocol::jobs::JobState;
+use protocol::{AttemptId, ErrorKind, JobId, TaskKind, WorkerId};
+
+use super::world::{World, spec};
+
+fn running(world: &World, worker: WorkerId) -> Vec<AttemptId> {
+    world.workers[&worker].running.keys().copied().collect()
+}
+
+fn kinds(world: &World, worker: WorkerId) -> String {
+    running(world, worker).iter().map(|attempt| attempt.task.kind.letter()).collect()
+}
+
+fn start(world: &mut World, number: u64, hosts: &[&str], reduces: u32) -> JobId {
+    let job = world.submit(number, spec(number, hosts, reduces)).unwrap();
+    world.do_all_effects();
+    job
+}
+
+fn succeed_all(world: &mut World, worker: WorkerId) {
+    running(world, worker).into_iter().for_each(|attempt| world.succeed(worker, attempt));
+    world.contact(worker, true);
+}
+
+#[test]
+fn tasks_go_to_their_data() {
+    let mut world = World::new();
+    let workers = ["a", "bb", "c"].map(|host| (host, world.add_worker(host, 2)));
+    for (_, worker) in workers {
+        world.contact(worker, true);
+    }
+    let job = start(&mut world, 1, &["c", "bb", "a", "a", "bb", "c"], 0);
+    for (host, worker) in workers {
+        world.contact(worker, true);
+        let splits = &world.core.job(job).unwrap().spec.splits;
+        for attempt in running(&world, worker) {
+            assert_eq!(splits[attempt.task.index as usize].hosts, [host]);
+        }
+        assert_eq!(running(&world, worker).len(), 2);
+    }
+    assert_eq!(world.core.job(job).unwrap().launched.node_local, 6);
+}
+
+#[test]
+fn reduces_do_not_keep_maps_from_running() {
+    let mut world = World::new();
+    let worker = world.add_worker("a", 2);
+    world.contact(worker, true);
+    start(&mut world, 1, &["a"; 8], 4);
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        world.contact(worker, true);
+        seen.push(kinds(&world, worker));
+        if let Some(first) = running(&world, worker).first() {
+            world.succeed(worker, *first);
+        }
+    }
+    assert_eq!(
+        seen[..13],
+        ["mm", "mm", "mm", "mm", "mm", "mm", "mm", "mr", "rr", "rr", "rr", "r", ""],
+    );
+}
+
+#[test]
+fn a_reduce_gives_way_to_a_map_that_must_run_again() {
+    let mut world = World::new();
+    let (first, second) = (world.add_worker("a", 1), world.add_worker("bb", 1));
+    world.contact(first, true);
+    world.contact(second, true);
+    let job = start(&mut world, 1, &["a", "bb"], 1);
+    world.contact(first, true);
+    world.contact(second, true);
+    world.succeed(second, running(&world, second)[0]);
+    world.contact(second, true);
+    assert_eq!((kinds(&world, first), kinds(&world, second)), ("m".to_owned(), "r".to_owned()));
+    succeed_all(&mut world, first);
+    world.workers.remove(&first);
+    for _ in 0..40 {
+        world.advance(Duration::from_secs(1));
+        world.contact(second, true);
+    }
+    assert_eq!(kinds(&world, second), "m", "the lost map runs, the reduce was stopped");
+    for _ in 0..4 {
+        succeed_all(&mut world, second);
+    }
+    world.do_all_effects();
+    assert_eq!(world.state(job), Some(JobState::Succeeded));
+    let counts = world.core.job_report(job).unwrap().reduces;
+    assert_eq!((counts.failed_attempts, counts.killed_attempts), (0, 1));
+}
+
+#[test]
+fn failures_count_and_go_elsewhere() {
+    let mut world = World::new();
+    let (first, second) = (world.add_worker("a", 1), world.add_worker("bb", 1));
+    world.contact(first, true);
+    world.contact(second, true);
+    let job = start(&mut world, 1, &["a"], 0);
+    let mut hosts = Vec::new();
+    for _ in 0..4 {
+        for worker in [first, second] {
+            world.contact(worker, true);
+        }
+        for (name, worker) in [("a", first), ("bb", second)] {
+            for attempt in running(&world, worker) {
+                hosts.push(name);
+                world.fail(worker, attempt);
+                world.contact(worker, true);
+            }
+        }
+    }
+    world.do_all_effects();
+    assert_eq!(hosts.len(), 4);
+    assert_ne!(hosts[0], hosts[1], "the second try is elsewhere");
+    assert_eq!(world.state(job), Some(JobState::Failed));
+    let report = world.core.job_report(job).unwrap();
+    assert!(report.diagnostics.contains("failed 4 times") && report.diagnostics.contains("poison record"));
+}
+
+#[test]
+fn committed_tasks_survive_a_restart_and_running_ones_go_on() {
+    let mut world = World::new();
+    let worker = world.add_worker("a", 2);
+    world.contact(worker, true);
+    let job = start(&mut world, 1, &["a", "a", "a"], 1);
+    world.contact(worker, true);
+    let before = running(&world, worker);
+    world.succeed(worker, before[0]);
+    world.contact(worker, true);
+    assert_eq!(running(&world, worker).len(), 2);
+    let going = running(&world, worker);
+    world.restart();
+    world.do_all_effects();
+    world.contact(worker, true);
+    assert_eq!(running(&world, worker), going, "running attempts re-attach");
+    let launched = world.launched.len();
+    for _ in 0..10 {
+        world.advance(Duration::from_secs(1));
+        world.do_all_effects();
+        succeed_all(&mut world, worker);
+    }
+    assert_eq!(world.state(job), Some(JobState::Succeeded));
+    let later: Vec<String> = world.launched[launched..].iter().map(ToString::to_string).collect();
+    assert_eq!(later.len(), 1, "only the reduce was still to be started: {later:?}");
+    assert!(later[0].contains("_r_000000_1000"), "{later:?}");
+}
+
+#[test]
+fn outputs_and_calls_are_taken_once() {
+    let mut world = World::new();
+    let job = start(&mut world, 1, &["a"], 0);
+    assert_eq!(world.submit(1, spec(1, &["a"], 0)), Ok(job), "a repeated call gets the first answer");
+    let mut other = spec(2, &["a"], 0);
+    other.output = spec(1, &[], 0).output;
+    let error = world.submit(2, other).unwrap_err();
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (ErrorKind::AlreadyExists, "Output directory /out-1 already exists")
+    );
+}
+
+#[test]
+fn a_loser_is_told_to_stop_and_its_files_go() {
+    let mut world = World::new();
+    let (first, second) = (world.add_worker("a", 1), world.add_worker("bb", 1));
+    world.contact(first, true);
+    let job = start(&mut world, 1, &["a"], 0);
+    world.contact(first, true);
+    let slow = running(&world, first)[0];
+    world.advance(Duration::from_secs(31));
+    world.contact(second, true);
+    let fast = running(&world, second)[0];
+    assert!(fast != slow && fast.task == slow.task);
+    world.contact(first, true);
+    world.contact(first, true);
+    assert_eq!(running(&world, first), [slow], "it is back and goes on");
+    world.succeed(second, fast);
+    world.succeed(first, slow);
+    world.contact(second, true);
+    world.contact(first, true);
+    world.do_all_effects();
+    assert_eq!(world.state(job), Some(JobState::Succeeded));
+    let files = |attempt: AttemptId| format!("/out-1/_temporary/{attempt}");
+    assert_eq!(world.published[&job].iter().map(|p| p.to_string()).collect::<Vec<_>>(), [files(fast)]);
+    assert_eq!(world.core.job_report(job).unwrap().maps.killed_attempts, 1);
+    assert_eq!(world.core.job_report(job).unwrap().counters.value("test", "attempts"), 1);
+    assert_eq!(fast.task.kind, TaskKind::Map);
+}
+
+#[test]
+fn a_kill_waits_for_attempts_then_cleans_up() {
+    let mut world = World::new();
+    let worker = world.add_worker("a", 1);
+    world.contact(worker, true);
+    let job = start(&mut world, 1, &["a", "a"], 0);
+    world.contact(worker, true);
+    let out = world.core.kill(job, world.now).unwrap();
+    world.take(out);
+    world.do_all_effects();
+    assert_eq!(world.state(job), None, "an attempt still runs");
+    world.contact(worker, true);
+    world.do_all_effects();
+    assert_eq!(world.state(job), Some(JobState::Killed));
+    assert!(!world.published.contains_key(&job));
+}
+
+#[test]
+fn the_history_is_bounded() {
+    let mut world = World::new();
+    for number in 1..=30 {
+        start(&mut world, number, &[], 0);
+    }
+    assert_eq!(world.core.job_reports().len(), super::world::RULES.history_job_count_max);
+    world.check_replay();
+}

@@ -1,0 +1,416 @@
+//! Workers, file system and journal around a [`Core`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use protocol::jobs::{Counters, JobSpec, JobState, Split};
+use protocol::tracker::{
+    Action, AttemptState as Reported, AttemptUpdate, FetchFailure, Launch, MapOutput, Register, Work,
+};
+use protocol::{
+    AttemptId, BinaryHash, CallId, ClientId, DfsPath, Epoch, ErrorKind, JobId, RemoteError,
+    TaskKind, WorkerId,
+};
+
+use crate::core::edit::Edit;
+use crate::core::submit::Submission;
+use crate::core::task::AttemptState;
+use crate::core::{Core, Effect, EffectDone, EffectOrder, Now, Output, Rules, TEMPORARY};
+
+pub(super) const RULES: Rules = Rules {
+    suspect_after: Duration::from_secs(5),
+    dead_after: Duration::from_secs(30),
+    settle: Duration::from_secs(2),
+    stop_wait: Duration::from_secs(10),
+    history_job_count_max: 20,
+    history_task_count_max: 1_000,
+};
+
+/// What a running reduce knows of map outputs.
+pub(super) struct Running {
+    pub(super) outputs: BTreeMap<u32, MapOutput>,
+    pub(super) map_count: u32,
+}
+
+pub(super) struct SimWorker {
+    pub(super) register: Register,
+    pub(super) epoch: Option<Epoch>,
+    pub(super) received: u64,
+    pub(super) running: BTreeMap<AttemptId, Running>,
+    pub(super) held: BTreeSet<AttemptId>,
+    pub(super) unconfirmed: Vec<AttemptUpdate>,
+    pub(super) failures: Vec<FetchFailure>,
+}
+
+pub(super) struct World {
+    pub(super) core: Core,
+    pub(super) now: Now,
+    pub(super) starts: u64,
+    pub(super) edits: Vec<Edit>,
+    pub(super) workers: BTreeMap<WorkerId, SimWorker>,
+    pub(super) effects: BTreeMap<JobId, VecDeque<EffectOrder>>,
+    pub(super) submissions: BTreeMap<JobId, Result<(), RemoteError>>,
+    /// Jobs whose commit was begun: the winners it was begun with.
+    pub(super) published: BTreeMap<JobId, Vec<DfsPath>>,
+    /// Directories that attempts reported as complete.
+    pub(super) complete: BTreeSet<DfsPath>,
+    pub(super) deleted: BTreeSet<DfsPath>,
+    pub(super) launched: Vec<AttemptId>,
+    worker_count: u8,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let mut world = World {
+            core: Core::new(RULES),
+            now: Now { at: Duration::ZERO, wall_ms: 1_000_000 },
+            starts: 0,
+            edits: Vec::new(),
+            workers: BTreeMap::new(),
+            effects: BTreeMap::new(),
+            submissions: BTreeMap::new(),
+            published: BTreeMap::new(),
+            complete: BTreeSet::new(),
+            deleted: BTreeSet::new(),
+            launched: Vec::new(),
+            worker_count: 0,
+        };
+        world.restart();
+        world
+    }
+
+    /// The JobTracker dies and starts again from its journal.
+    pub(super) fn restart(&mut self) {
+        self.starts += 1;
+        self.core = Core::new(RULES);
+        self.edits.iter().for_each(|edit| self.core.apply(edit));
+        self.effects.clear();
+        let out = self.core.recovered(Epoch(self.starts), 202_611_201_830, self.now);
+        self.take(out);
+        self.workers.values_mut().for_each(|worker| worker.epoch = None);
+    }
+
+    pub(super) fn take(&mut self, out: Output) {
+        let live: Vec<AttemptId> =
+            self.core.workers.iter().flat_map(|worker| worker.running.iter().copied()).collect();
+        assert_eq!(live.len(), live.iter().collect::<BTreeSet<_>>().len(), "a slot per attempt");
+        self.edits.extend(out.edits);
+        for order in out.effects {
+            if let Effect::Commit { winners, .. } = &order.effect {
+                self.check_commit(&order, winners);
+            }
+            self.effects.entry(order.job).or_default().push_back(order);
+        }
+        self.submissions.extend(out.submitted);
+    }
+
+    /// Nothing is published twice differently, and only complete files of one winner per task.
+    fn check_commit(&mut self, order: &EffectOrder, winners: &[DfsPath]) {
+        let job = self.core.job(order.job).unwrap();
+        let tasks = if job.spec.reduce_count > 0 { job.reduces.len() } else { job.maps.len() };
+        let names: BTreeSet<String> = winners
+            .iter()
+            .map(|winner| winner.name().unwrap().parse::<AttemptId>().unwrap().task.to_string())
+            .collect();
+        assert_eq!((winners.len(), names.len()), (tasks as usize, tasks as usize));
+        for winner in winners {
+            assert!(self.complete.contains(winner) && !self.deleted.contains(winner), "{winner}");
+        }
+        if let Some(before) = self.published.insert(order.job, winners.to_vec()) {
+            assert_eq!(before, winners, "the winners never change");
+        }
+    }
+
+    /// The journal alone gives the live state.
+    pub(super) fn check_replay(&self) {
+        let mut replayed = Core::new(RULES);
+        self.edits.iter().for_each(|edit| replayed.apply(edit));
+        assert_eq!(digest(&replayed), digest(&self.core));
+        assert_eq!(replayed.history, self.core.history);
+        assert_eq!(replayed.next_number, self.core.next_number);
+    }
+
+    pub(super) fn advance(&mut self, time: Duration) {
+        self.now.at += time;
+        self.now.wall_ms += u64::try_from(time.as_millis()).unwrap();
+        let out = self.core.tick(self.now);
+        self.take(out);
+    }
+
+    pub(super) fn add_worker(&mut self, host: &str, slot_count: u32) -> WorkerId {
+        self.worker_count += 1;
+        let worker = WorkerId([self.worker_count; 16]);
+        let register = Register {
+            version: protocol::tracker::VERSION,
+            worker,
+            host: host.to_owned(),
+            rack: format!("/rack-{}", host.len() % 2),
+            boot_id: host.to_owned(),
+            http_address: format!("{host}:{}", self.worker_count),
+            slot_count,
+            running: Vec::new(),
+            held_outputs: Vec::new(),
+        };
+        let sim = SimWorker {
+            register,
+            epoch: None,
+            received: 0,
+            running: BTreeMap::new(),
+            held: BTreeSet::new(),
+            unconfirmed: Vec::new(),
+            failures: Vec::new(),
+        };
+        self.workers.insert(worker, sim);
+        worker
+    }
+
+    /// What a worker tells at registration.
+    fn snapshot(&self, id: WorkerId) -> Register {
+        let worker = &self.workers[&id];
+        let ended = worker.unconfirmed.iter().map(|update| update.attempt);
+        let held = worker.held.iter().map(|attempt| worker.output(*attempt));
+        Register {
+            running: worker.running.keys().copied().chain(ended).collect(),
+            held_outputs: held.collect(),
+            ..worker.register.clone()
+        }
+    }
+
+    /// One round of a worker: registers if it must, polls, reports what ended.
+    pub(super) fn contact(&mut self, id: WorkerId, confirm: bool) {
+        if self.workers[&id].epoch.is_none() {
+            let register = self.snapshot(id);
+            let out = self.core.register(&register, self.now).unwrap();
+            let epoch = self.core.epoch();
+            let worker = self.workers.get_mut(&id).unwrap();
+            (worker.epoch, worker.received) = (Some(epoch), 0);
+            self.take(out);
+        }
+        self.report(id, confirm);
+        self.poll(id);
+        self.report(id, confirm);
+    }
+
+    fn poll(&mut self, id: WorkerId) {
+        let worker = self.workers.get_mut(&id).unwrap();
+        let Some(epoch) = worker.epoch else { return };
+        if self.core.contact(id, epoch, self.now).is_err() {
+            worker.epoch = None;
+            return;
+        }
+        let again = self.core.take_actions(id, worker.received);
+        let twice = self.core.take_actions(id, worker.received);
+        assert_eq!(format!("{again:?}"), format!("{twice:?}"), "sent again until received");
+        let Some((number, actions)) = again else { return };
+        assert!(number > worker.received);
+        worker.received = number;
+        for action in actions {
+            worker.obey(action, &mut self.launched);
+        }
+        let slots = worker.register.slot_count as usize;
+        assert!(worker.running.len() <= slots, "{} of {slots} slots", worker.running.len());
+    }
+
+    /// Reports; without `confirm` the answer gets lost and everything is sent again later.
+    pub(super) fn report(&mut self, id: WorkerId, confirm: bool) {
+        let worker = self.workers.get_mut(&id).unwrap();
+        let Some(epoch) = worker.epoch else { return };
+        let (updates, failures) = (worker.unconfirmed.clone(), worker.failures.clone());
+        for update in &updates {
+            if let Reported::OutputDone { directory } = &update.state {
+                self.complete.insert(directory.clone());
+            }
+        }
+        match self.core.report(id, epoch, updates, failures, self.now) {
+            Ok(out) => {
+                if confirm {
+                    worker.unconfirmed.clear();
+                    worker.failures.clear();
+                }
+                self.take(out);
+            }
+            Err(error) => {
+                assert_eq!(error.kind, ErrorKind::Fenced);
+                worker.epoch = None;
+            }
+        }
+    }
+
+    /// A running attempt succeeds, as far as it can.
+    pub(super) fn succeed(&mut self, id: WorkerId, attempt: AttemptId) {
+        let job = self.core.job(attempt.task.job);
+        let output = job.map(|job| (job.spec.output.clone(), job.spec.reduce_count));
+        let Some((output, reduce_count)) = output else { return self.fail(id, attempt) };
+        let running = &self.workers[&id].running[&attempt];
+        if attempt.task.kind == TaskKind::Reduce && reduce_count > 0 {
+            if running.outputs.len() < running.map_count as usize {
+                return;
+            }
+            let lost = running.outputs.values().find(|output| !self.is_held(output.attempt)).cloned();
+            if let Some(lost) = lost {
+                let failure = FetchFailure {
+                    reduce: attempt,
+                    map: lost.attempt,
+                    diagnostics: "connection refused".to_owned(),
+                };
+                return self.workers.get_mut(&id).unwrap().failures.push(failure);
+            }
+        }
+        let worker = self.workers.get_mut(&id).unwrap();
+        let state = if attempt.task.kind == TaskKind::Map && reduce_count > 0 {
+            worker.held.insert(attempt);
+            Reported::MapDone { data_path: format!("/data/{attempt}") }
+        } else {
+            let directory = output.join(&format!("{TEMPORARY}/{attempt}")).unwrap();
+            Reported::OutputDone { directory }
+        };
+        worker.end(attempt, state);
+    }
+
+    pub(super) fn fail(&mut self, id: WorkerId, attempt: AttemptId) {
+        let diagnostics = "poison record".to_owned();
+        self.workers.get_mut(&id).unwrap().end(attempt, Reported::Failed { diagnostics });
+    }
+
+    fn is_held(&self, attempt: AttemptId) -> bool {
+        self.workers.values().any(|worker| worker.held.contains(&attempt))
+    }
+
+    /// The oldest effect of a job comes to its end.
+    pub(super) fn do_effect(&mut self, job: JobId) {
+        let Some(order) = self.effects.get_mut(&job).and_then(VecDeque::pop_front) else { return };
+        let done = match order.effect {
+            Effect::Setup { .. } => EffectDone::Setup(Ok(())),
+            Effect::Commit { .. } => EffectDone::Commit(Ok(())),
+            Effect::Cleanup => EffectDone::Cleanup,
+            Effect::DeleteAttempt(directory) => {
+                self.deleted.insert(directory);
+                return;
+            }
+        };
+        let out = self.core.effect_done(job, done, self.now);
+        self.take(out);
+    }
+
+    pub(super) fn do_all_effects(&mut self) {
+        let jobs: Vec<JobId> = self.effects.keys().copied().collect();
+        for job in jobs {
+            while self.effects.get(&job).is_some_and(|queue| !queue.is_empty()) {
+                self.do_effect(job);
+            }
+        }
+    }
+
+    pub(super) fn submit(&mut self, number: u64, spec: JobSpec) -> Result<JobId, RemoteError> {
+        let call = CallId { client: ClientId([9; 16]), number };
+        match self.core.submit(call, "ann", spec, self.now)? {
+            Submission::Known(job) => Ok(job),
+            Submission::Waiting(job, out) => {
+                self.take(out);
+                Ok(job)
+            }
+        }
+    }
+
+    pub(super) fn state(&self, job: JobId) -> Option<JobState> {
+        self.core.job(job).and_then(|job| job.final_state())
+    }
+}
+
+impl SimWorker {
+    fn obey(&mut self, action: Action, launched: &mut Vec<AttemptId>) {
+        match action {
+            Action::Launch(launch) => {
+                let Launch { attempt, program, work } = *launch;
+                let outputs = match work {
+                    Work::Map(_) => Vec::new(),
+                    Work::Reduce(outputs) => outputs,
+                };
+                let outputs = outputs.into_iter().map(|o| (o.attempt.task.index, o)).collect();
+                let running = Running { outputs, map_count: program.map_count };
+                assert!(self.running.insert(attempt, running).is_none(), "launched once");
+                launched.push(attempt);
+            }
+            Action::Kill(attempt) => self.end(attempt, Reported::Killed),
+            Action::MapOutputs { job, available, obsolete } => {
+                for (attempt, running) in &mut self.running {
+                    if attempt.task.job == job && attempt.task.kind == TaskKind::Reduce {
+                        running.outputs.retain(|_, output| !obsolete.contains(&output.attempt));
+                        let fresh = available.iter().map(|o| (o.attempt.task.index, o.clone()));
+                        running.outputs.extend(fresh);
+                    }
+                }
+            }
+            Action::ForgetJob(job) => {
+                self.running.retain(|attempt, _| attempt.task.job != job);
+                self.held.retain(|attempt| attempt.task.job != job);
+            }
+        }
+    }
+
+    fn end(&mut self, attempt: AttemptId, state: Reported) {
+        if self.running.remove(&attempt).is_some() || state == Reported::Killed {
+            let mut counters = Counters::default();
+            counters.add("test", "attempts", 1);
+            self.unconfirmed.push(AttemptUpdate { attempt, state, progress: 1.0, counters });
+        }
+    }
+
+    fn output(&self, attempt: AttemptId) -> MapOutput {
+        MapOutput {
+            attempt,
+            http_address: self.register.http_address.clone(),
+            boot_id: self.register.boot_id.clone(),
+            data_path: format!("/data/{attempt}"),
+        }
+    }
+}
+
+pub(super) fn spec(number: u64, hosts: &[&str], reduce_count: u32) -> JobSpec {
+    let split = |host: &&str| Split {
+        path: DfsPath::parse("/in").unwrap(),
+        offset: 0,
+        length: 1,
+        hosts: vec![(*host).to_owned()],
+        racks: vec![format!("/rack-{}", host.len() % 2)],
+    };
+    JobSpec {
+        name: format!("job {number}"),
+        binary: BinaryHash([1; 32]),
+        args: Vec::new(),
+        stage: 0,
+        fingerprint: 7,
+        splits: hosts.iter().map(split).collect(),
+        reduce_count,
+        output: DfsPath::parse(&format!("/out-{number}")).unwrap(),
+        attempts_max: 4,
+        slow_start_permille: 50,
+        properties: BTreeMap::new(),
+    }
+}
+
+/// The durable part of the state, as text.
+fn digest(core: &Core) -> String {
+    use std::fmt::Write;
+    let mut text = String::new();
+    for job in core.jobs.values() {
+        let phase = if job.is_active() { "active".to_owned() } else { format!("{:?}", job.phase) };
+        writeln!(text, "{} {phase} {} {}", job.id, job.diagnostics, job.finished_ms).unwrap();
+        for kind in [TaskKind::Map, TaskKind::Reduce] {
+            for (index, task) in job.tasks(kind).iter() {
+                let winner = task.winner.as_ref().map(|winner| winner.number);
+                let decided = task.attempts.iter().filter(|attempt| {
+                    matches!(attempt.state, AttemptState::Failed | AttemptState::Succeeded)
+                });
+                let mut decided: Vec<_> =
+                    decided.map(|a| (a.number, a.state, a.finished_ms)).collect();
+                decided.sort_by_key(|(number, ..)| *number);
+                writeln!(text, "  {kind:?} {index} {winner:?} {decided:?}").unwrap();
+            }
+        }
+        if job.final_state().is_none() {
+            writeln!(text, "  {:?}", job.sums.totals()).unwrap();
+        }
+    }
+    text
+}

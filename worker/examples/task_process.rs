@@ -1,0 +1,99 @@
+//! A task process for the worker's tests: speaks the runner protocol and does what the name of its input file says.
+//!
+//! The last element of the split's path: `ok` (writes its process id), `boom`, `exit`, `hang` (with a child of its own), `silent`, `flood`,
+//! `map` (a real map output of two partitions), `escape` (reports a map output outside its directory), `rename` (ends another attempt).
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use protocol::frame::{self, BODY_BYTES_MAX};
+use protocol::jobs::Counters;
+use protocol::runner::{COOKIE_VARIABLE, FromRunner, SOCKET_VARIABLE, ToRunner};
+use protocol::tracker::{AttemptState, Work};
+use protocol::{AttemptId, DfsPath};
+use shuffle::{Codec, MapOutputOptions, MapOutputWriter};
+
+fn main() {
+    let variable = |name| std::env::var(name).expect("started by a worker");
+    let mut socket = sys::socket::connect(&variable(SOCKET_VARIABLE)).expect("the worker listens");
+    let mut say = socket.try_clone().expect("descriptors are left");
+    let mut say = move |message: FromRunner| frame::write(&mut say, &message).expect("the worker reads");
+    say(FromRunner::Hello { cookie: variable(COOKIE_VARIABLE) });
+    while let Ok(message) = frame::read(&mut socket, BODY_BYTES_MAX, "order") {
+        match message {
+            ToRunner::Setup(setup) if setup.program.stage == 13 => {
+                say(FromRunner::Refused { diagnostics: "another fingerprint".to_owned() });
+            }
+            ToRunner::Setup(_) => say(FromRunner::Ready),
+            ToRunner::Launch { attempt, work, directory } => {
+                let (attempt, state) = run(attempt, &work, Path::new(&directory));
+                let mut counters = Counters::default();
+                counters.add("test", "records", 3);
+                say(FromRunner::Ended { attempt, state, counters });
+            }
+            ToRunner::MapOutputs { .. } => {}
+            ToRunner::Exit => return,
+        }
+    }
+}
+
+fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, AttemptState) {
+    let Work::Map(split) = work else { panic!("the tests only launch maps") };
+    let done = AttemptState::OutputDone {
+        directory: DfsPath::parse(&format!("/out/_temporary/{attempt}")).expect("a path"),
+    };
+    let state = match split.path.name().expect("not the root") {
+        "ok" => {
+            println!("pid {}", std::process::id());
+            println!("{}", std::env::vars().map(|(name, _)| name).collect::<Vec<_>>().join(" "));
+            done
+        }
+        "boom" => panic!("poison record at byte {}", split.offset),
+        "exit" => std::process::exit(0),
+        "hang" => {
+            let child = Command::new("sleep").arg("1000").spawn().expect("sleep is there");
+            println!("pid {} child {}", std::process::id(), child.id());
+            loop {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        }
+        "silent" => loop {
+            std::thread::sleep(Duration::from_secs(1));
+        },
+        "flood" => {
+            let line = [b'x'; 1000];
+            (0..50_000).for_each(|_| std::io::stdout().write_all(&line).expect("the worker reads"));
+            done
+        }
+        "map" => AttemptState::MapDone { data_path: map(directory) },
+        "escape" => AttemptState::MapDone { data_path: "/etc/passwd".to_owned() },
+        "rename" => {
+            return (AttemptId { number: attempt.number + 1, ..attempt }, done);
+        }
+        other => panic!("unknown task {other}"),
+    };
+    (attempt, state)
+}
+
+/// Writes a map output with 1,000 records in each of two partitions.
+fn map(directory: &Path) -> String {
+    let options = MapOutputOptions {
+        partitions: 2,
+        dir: directory.to_owned(),
+        name: "output".to_owned(),
+        memory_bytes_max: 4 << 20,
+        merge_factor: 10,
+        codec: Codec::Lz4,
+        partition_seed: 7,
+        sync: false,
+    };
+    let mut writer = MapOutputWriter::new(options).expect("the directory is there");
+    for number in 0..2_000u32 {
+        let key = format!("key {number:06}");
+        writer.emit(number % 2, key.as_bytes(), b"value").expect("the disk has room");
+    }
+    let output = writer.finish().expect("the disk has room");
+    output.data.to_str().expect("the test's paths are text").to_owned()
+}

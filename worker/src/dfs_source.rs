@@ -1,0 +1,37 @@
+//! Executables of jobs from the distributed file system.
+
+use std::io::{self, Write};
+
+use client::ClientConfig;
+use client::dfs::{DfsClient, DfsError};
+use client::error::chain;
+use protocol::DfsPath;
+use protocol::auth::Key;
+
+use crate::binaries::BinarySource;
+
+/// Reads through a client of its own.
+pub(crate) struct DfsSource {
+    client: DfsClient,
+}
+
+impl DfsSource {
+    /// From the NameNode at `namenode`, near `host`.
+    pub(crate) fn new(namenode: &str, host: &str, secret: &Key) -> Result<Self, DfsError> {
+        let config = ClientConfig {
+            namenode: Some(namenode.to_owned()),
+            host: Some(host.to_owned()),
+            secret: Some(secret.clone()),
+            ..ClientConfig::default()
+        };
+        Ok(DfsSource { client: DfsClient::connect(&config)? })
+    }
+}
+
+impl BinarySource for DfsSource {
+    fn copy(&self, path: &DfsPath, sink: &mut dyn Write) -> Result<(), String> {
+        let mut reader = self.client.open(path).map_err(|error| chain(&error))?;
+        io::copy(&mut reader, sink).map_err(|error| chain(&error))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,394 @@
+//! A whole worker with real task processes, against a stand-in for the JobTracker that hands out prepared orders.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use client::rpc::RpcClient;
+use daemon::Shutdown;
+use daemon::auth::Authenticator;
+use daemon::serve::{self, Limits};
+use parking_lot::Mutex;
+use protocol::auth::{Key, Role};
+use protocol::frame::{self, HEADER_BYTES};
+use protocol::jobs::Split;
+use protocol::shuffle::{FetchRequest, SegmentAnswer};
+use protocol::tracker::{
+    Action, AttemptState, AttemptUpdate, Launch, Program, Register, Reply, Request, Work,
+};
+use protocol::{
+    AttemptId, BinaryHash, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskId, TaskKind,
+};
+use sha2::{Digest, Sha256};
+use worker::{BinarySource, Config};
+
+/// Longest wait for anything; a pass never takes that long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The task process of these tests, built as an example beside them.
+fn task_process() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().and_then(Path::parent).unwrap().join("examples/task_process")
+}
+
+struct LocalFile;
+
+impl BinarySource for LocalFile {
+    fn copy(&self, _: &DfsPath, sink: &mut dyn Write) -> Result<(), String> {
+        let copied = File::open(task_process()).and_then(|mut file| io::copy(&mut file, sink));
+        copied.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+#[derive(Default)]
+struct Told {
+    epoch: u64,
+    registered: Vec<Register>,
+    orders: Vec<Action>,
+    number: u64,
+    ended: Vec<AttemptUpdate>,
+    progress: usize,
+}
+
+struct Stand {
+    told: Arc<Mutex<Told>>,
+    shutdown: Shutdown,
+    secret: Key,
+    hash: BinaryHash,
+    data: tempfile::TempDir,
+    worker: tokio::task::JoinHandle<Result<(), worker::Error>>,
+}
+
+impl Stand {
+    async fn start(change: impl FnOnce(&mut Config)) -> Stand {
+        let data = tempfile::tempdir().unwrap();
+        let secret_file = data.path().join("secret");
+        let secret = daemon::secret::load(&secret_file, true).unwrap();
+        let told = Arc::new(Mutex::new(Told { epoch: 1, ..Told::default() }));
+        let shutdown = Shutdown::new();
+        let listener = serve::bind("127.0.0.1:0", false).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let answering = Arc::clone(&told);
+        let route = daemon::rpc::message(
+            Authenticator::new(&secret),
+            &[Role::Worker],
+            1 << 20,
+            move |request: Request| answer(Arc::clone(&answering), request),
+        );
+        let router = Router::new().route("/rpc/worker", route);
+        tokio::spawn(serve::serve(listener, router, Limits::default(), shutdown.clone()));
+        let mut config = Config {
+            data: data.path().join("worker"),
+            jobtracker: format!("http://{address}"),
+            host: "here".to_owned(),
+            slot_count: 2,
+            secret_file,
+            ..Config::default()
+        };
+        change(&mut config);
+        let worker =
+            tokio::spawn(worker::run_with(config, Arc::new(LocalFile), shutdown.clone()));
+        let hash = BinaryHash(Sha256::digest(std::fs::read(task_process()).unwrap()).into());
+        let stand = Stand { told, shutdown, secret, hash, data, worker };
+        stand.until(|told| !told.registered.is_empty()).await;
+        stand
+    }
+
+    async fn until(&self, done: impl Fn(&Told) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !done(&self.told.lock()) {
+            assert!(Instant::now() < deadline, "waited in vain");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn order(&self, action: Action) {
+        self.told.lock().orders.push(action);
+    }
+
+    fn launch(&self, index: u32, task: &str) -> AttemptId {
+        let launch = self.launch_order(index, task);
+        let attempt = launch.attempt;
+        self.order(Action::Launch(Box::new(launch)));
+        attempt
+    }
+
+    fn launch_order(&self, index: u32, task: &str) -> Launch {
+        let task_id = TaskId { job: JOB, kind: TaskKind::Map, index };
+        let split = Split {
+            path: DfsPath::parse(&format!("/do/{task}")).unwrap(),
+            offset: 77,
+            length: 1,
+            hosts: Vec::new(),
+            racks: Vec::new(),
+        };
+        let program = Program {
+            user: "ann".to_owned(),
+            binary: self.hash,
+            args: vec!["in".to_owned(), "out".to_owned()],
+            stage: 0,
+            fingerprint: 1,
+            properties: BTreeMap::new(),
+            reduce_count: 2,
+            map_count: 1,
+            output: DfsPath::parse("/out").unwrap(),
+        };
+        let attempt = AttemptId { task: task_id, number: 0 };
+        Launch { attempt, program, work: Work::Map(split) }
+    }
+
+    async fn end_of(&self, attempt: AttemptId) -> AttemptUpdate {
+        self.until(|told| told.ended.iter().any(|update| update.attempt == attempt)).await;
+        let told = self.told.lock();
+        told.ended.iter().find(|update| update.attempt == attempt).unwrap().clone()
+    }
+
+    async fn failure_of(&self, attempt: AttemptId) -> String {
+        match self.end_of(attempt).await.state {
+            AttemptState::Failed { diagnostics } => diagnostics,
+            state => panic!("{state:?}"),
+        }
+    }
+
+    fn http(&self) -> RpcClient {
+        let address = self.told.lock().registered[0].http_address.clone();
+        RpcClient::new(&format!("http://{address}"), Role::Client, Some(&self.secret)).unwrap()
+    }
+
+    async fn log(&self, attempt: AttemptId) -> String {
+        self.http().get(&format!("/logs/{attempt}")).await.unwrap().text().await.unwrap()
+    }
+
+    async fn stop(self) {
+        self.shutdown.tell();
+        self.worker.await.unwrap().unwrap();
+        drop(self.data);
+    }
+}
+
+const JOB: JobId = JobId { cluster_start: 202_611_201_830, number: 1 };
+
+async fn answer(told: Arc<Mutex<Told>>, request: Request) -> Result<Reply, RemoteError> {
+    let fenced = |epoch: Epoch| match told.lock().epoch {
+        current if epoch.0 == current => Ok(()),
+        _ => Err(RemoteError::new(ErrorKind::Fenced, "register again")),
+    };
+    match request {
+        Request::Register(register) => {
+            let mut told = told.lock();
+            told.registered.push(register);
+            told.number = 0;
+            Ok(Reply::Registered { epoch: Epoch(told.epoch), poll_ms: 100 })
+        }
+        Request::Poll { epoch, received, .. } => {
+            let deadline = Instant::now() + Duration::from_millis(100);
+            loop {
+                fenced(epoch)?;
+                {
+                    let mut told = told.lock();
+                    if !told.orders.is_empty() {
+                        told.number += 1;
+                        let actions = std::mem::take(&mut told.orders);
+                        return Ok(Reply::Actions { number: told.number, actions });
+                    }
+                }
+                if Instant::now() >= deadline {
+                    return Ok(Reply::Actions { number: received, actions: Vec::new() });
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+        Request::Report { epoch, updates, .. } => {
+            fenced(epoch)?;
+            let mut told = told.lock();
+            for update in updates {
+                match update.state {
+                    AttemptState::Running => told.progress += 1,
+                    _ => told.ended.push(update),
+                }
+            }
+            Ok(Reply::Done)
+        }
+    }
+}
+
+fn number_after(text: &str, word: &str) -> u32 {
+    let mut words = text.split_whitespace().skip_while(|found| *found != word);
+    words.nth(1).and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{text}"))
+}
+
+async fn until_dead(pid: u32) {
+    let deadline = Instant::now() + PATIENCE;
+    // A killed process of nobody's is a zombie until its adopter looks at it.
+    let is_zombie = || {
+        std::fs::read_to_string(format!("/proc/{pid}/stat"))
+            .is_ok_and(|stat| stat.contains(") Z "))
+    };
+    while sys::process::is_alive(pid) && !is_zombie() {
+        assert!(Instant::now() < deadline, "process {pid} still runs");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_is_reused_within_its_job_and_sees_a_clean_environment() {
+    let stand = Stand::start(|_| {}).await;
+    let mut logs = Vec::new();
+    for index in 0..3 {
+        let attempt = stand.launch(index, "ok");
+        let end = stand.end_of(attempt).await;
+        assert!(matches!(end.state, AttemptState::OutputDone { .. }), "{end:?}");
+        assert_eq!(end.counters.value("test", "records"), 3);
+        logs.push(stand.log(attempt).await);
+    }
+    assert!(logs.iter().all(|log| number_after(log, "pid") == number_after(&logs[0], "pid")));
+    assert_eq!(logs[0].matches("pid").count(), 1, "each attempt has its own log: {}", logs[0]);
+    let allowed = ["PATH", "LANG", "HOME", "TMPDIR", "HANNO_TASK_SOCKET", "HANNO_TASK_COOKIE"];
+    let names = logs[0].lines().nth(2).unwrap();
+    assert!(names.split(' ').all(|name| allowed.contains(&name)), "{names}");
+    let pid = number_after(&logs[0], "pid");
+    stand.order(Action::ForgetJob(JOB));
+    until_dead(pid).await;
+    let job_directory = stand.data.path().join("worker/jobs").join(JOB.to_string());
+    let deadline = Instant::now() + PATIENCE;
+    while job_directory.try_exists().unwrap() {
+        assert!(Instant::now() < deadline, "the job's files are still there");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stand.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_dies_fails_its_attempt_with_its_last_words() {
+    let stand = Stand::start(|_| {}).await;
+    let crash = stand.failure_of(stand.launch(0, "boom")).await;
+    assert!(crash.contains("exit status: 101") && crash.contains("poison record at byte 77"), "{crash}");
+    let silent_exit = stand.failure_of(stand.launch(1, "exit")).await;
+    assert!(silent_exit.contains("exit status: 0"), "{silent_exit}");
+    let lie = stand.failure_of(stand.launch(2, "rename")).await;
+    assert!(lie.contains("which it does not run"), "{lie}");
+    let escape = stand.failure_of(stand.launch(3, "escape")).await;
+    assert!(escape.contains("not in the attempt's directory"), "{escape}");
+    stand.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_attempt_takes_its_children_along() {
+    let stand = Stand::start(|_| {}).await;
+    let attempt = stand.launch(0, "hang");
+    let deadline = Instant::now() + PATIENCE;
+    let log = loop {
+        assert!(Instant::now() < deadline, "no log");
+        let response = stand.http().get(&format!("/logs/{attempt}")).await;
+        if let Ok(response) = response {
+            let text = response.text().await.unwrap();
+            if text.contains("child") {
+                break text;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    stand.order(Action::Kill(attempt));
+    assert_eq!(stand.end_of(attempt).await.state, AttemptState::Killed);
+    until_dead(number_after(&log, "pid")).await;
+    until_dead(number_after(&log, "child")).await;
+    let next = stand.launch(1, "ok");
+    assert!(matches!(stand.end_of(next).await.state, AttemptState::OutputDone { .. }));
+    stand.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silence_ends_an_attempt_and_floods_end_in_a_short_log() {
+    let stand = Stand::start(|config| {
+        config.task_timeout_ms = 300;
+        config.log_bytes_max = 10_000;
+    })
+    .await;
+    let silence = stand.failure_of(stand.launch(0, "silent")).await;
+    assert!(silence.contains("no sign of life for 300ms"), "{silence}");
+    let flood = stand.launch(1, "flood");
+    assert!(matches!(stand.end_of(flood).await.state, AttemptState::OutputDone { .. }));
+    let log = stand.log(flood).await;
+    assert!(log.len() < 11_000 && log.contains("the log was cut off here"), "{}", log.len());
+    stand.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_cannot_run_fails_its_attempts() {
+    let stand = Stand::start(|_| {}).await;
+    let mut launch = stand.launch_order(0, "ok");
+    launch.program.stage = 13;
+    let refused = launch.attempt;
+    stand.order(Action::Launch(Box::new(launch)));
+    assert_eq!(stand.failure_of(refused).await, "another fingerprint");
+    let mut launch = stand.launch_order(1, "ok");
+    launch.program.binary = BinaryHash([7; 32]);
+    let damaged = launch.attempt;
+    stand.order(Action::Launch(Box::new(launch)));
+    let diagnostics = stand.failure_of(damaged).await;
+    assert!(diagnostics.contains("executable has hash"), "{diagnostics}");
+    stand.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn map_outputs_are_served_by_partition() {
+    let stand = Stand::start(|_| {}).await;
+    let map = stand.launch(0, "map");
+    assert!(matches!(stand.end_of(map).await.state, AttemptState::MapDone { .. }));
+    let missing = AttemptId { number: 5, ..map };
+    for reduce in [0, 1] {
+        let request = FetchRequest { job: JOB, reduce, maps: vec![missing, map, map] };
+        let body = stand.http().get(&request.to_target()).await.unwrap().bytes().await.unwrap();
+        let mut rest = &body[..];
+        assert!(matches!(header(&mut rest), SegmentAnswer::Lost { attempt, .. } if attempt == missing));
+        for _ in 0..2 {
+            let SegmentAnswer::Segment(found) = header(&mut rest) else { panic!("lost") };
+            assert_eq!((found.attempt, found.reduce, found.records), (map, reduce, 1_000));
+            let (segment, after) = rest.split_at(usize::try_from(found.stored).unwrap());
+            let totals = shuffle::verify_segment(segment).unwrap();
+            assert_eq!((totals.records, totals.raw), (found.records, found.raw));
+            rest = after;
+        }
+        assert!(rest.is_empty());
+    }
+    let beyond = FetchRequest { job: JOB, reduce: 2, maps: vec![map] };
+    let body = stand.http().get(&beyond.to_target()).await.unwrap().bytes().await.unwrap();
+    assert!(matches!(header(&mut &body[..]), SegmentAnswer::Lost { .. }));
+    for target in ["/mapOutput?job=x", "/mapOutput?job=../../etc&reduce=0&map=passwd", "/logs/..%2fx"] {
+        assert!(stand.http().get(target).await.is_err(), "{target}");
+    }
+    let other = RpcClient::new(stand.http().base(), Role::Client, Some(&Key::new([1; 32]))).unwrap();
+    let error = other.get(&beyond.to_target()).await.unwrap_err();
+    assert!(error.to_string().contains("401"), "{error}");
+    stand.stop().await;
+}
+
+fn header(rest: &mut &[u8]) -> SegmentAnswer {
+    let (head, after) = rest.split_first_chunk::<HEADER_BYTES>().unwrap();
+    let (length, crc) = frame::parse_header(*head, 4 << 10).unwrap();
+    let (body, after) = after.split_at(length);
+    *rest = after;
+    frame::decode_body(body, crc, "answer").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fenced_worker_comes_back_with_what_it_runs_and_holds() {
+    let stand = Stand::start(|_| {}).await;
+    let map = stand.launch(0, "map");
+    stand.end_of(map).await;
+    let hanging = stand.launch(1, "hang");
+    stand.until(|told| told.progress > 0).await;
+    stand.told.lock().epoch = 2;
+    stand.until(|told| told.registered.len() > 1).await;
+    let again = stand.told.lock().registered.last().unwrap().clone();
+    assert_eq!(again.worker, stand.told.lock().registered[0].worker);
+    assert_eq!(again.running, [hanging]);
+    assert_eq!(again.held_outputs.iter().map(|o| o.attempt).collect::<Vec<_>>(), [map]);
+    stand.order(Action::Kill(hanging));
+    assert_eq!(stand.end_of(hanging).await.state, AttemptState::Killed);
+    stand.stop().await;
+}
