@@ -1,8 +1,193 @@
 //! The DataNode: stores replicas of blocks, serves them, copies them on the NameNode's orders.
+//!
+//! | module | |
+//! |---|---|
+//! | [`core`] | decisions without effects: life of a replica, recovery, reports, scanner's schedule |
+//! | [`store`] | replicas on disk |
+//! | [`transfer`] | the block transfer service |
+//! | `namenode` | registration, reports, commands |
+//! | `scanner` | verifies replicas in the background |
 
+mod config;
 pub mod core;
 pub mod error;
+mod namenode;
+mod scanner;
 pub mod store;
 pub mod transfer;
 
+use std::net::TcpListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use client::dfs::transfer::{ConnectionPool, Timeouts};
+use client::rpc::{Health, RpcClient};
+use daemon::{ServeError, Shutdown};
+use protocol::auth::Role;
+use protocol::namenode::DatanodeInfo;
+use protocol::token::token_key;
+
+use crate::core::scrub::Scrub;
+use crate::namenode::Link;
+use crate::store::{Store, VolumeConfig};
+use crate::transfer::{Limits, Service};
+
+pub use config::Config;
 pub use error::Error;
+
+/// How long an idle connection to another DataNode is kept: well below that DataNode's `io_timeout_ms`.
+const PEER_IDLE_MAX: Duration = Duration::from_secs(20);
+
+/// Runs a DataNode until `shutdown`.
+///
+/// # Errors
+/// [`Error`] if it cannot start, or can never serve this NameNode.
+pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
+    config.check()?;
+    let secret = daemon::secret::load(&config.secret_file, false)?;
+    let http = daemon::serve::bind(&config.http_bind, config.allow_unencrypted).await?;
+    let sockets = Sockets::bind(&config)?;
+    let volumes: Vec<VolumeConfig> = config
+        .data_directories
+        .iter()
+        .map(|path| VolumeConfig {
+            path: path.clone(),
+            reserved_bytes: config.reserved_bytes,
+            trash_grace: Duration::from_millis(config.trash_grace_ms),
+        })
+        .collect();
+    let sync_interval = config.sync_interval_bytes;
+    let store = tokio::task::spawn_blocking(move || Store::open(&volumes, sync_interval))
+        .await
+        .expect("opening the store does not panic")?;
+    let store = Arc::new(store);
+    let http_address = http.local_addr().map_err(|source| Error::Serve(ServeError::Bind {
+        address: config.http_bind.clone(),
+        source,
+    }))?;
+    let info = sockets.info(&config, &store, &http_address.to_string());
+    tracing::info!(datanode = %info.id, transfer = %info.transfer_address, http = %info.http_address, "datanode starts");
+    let peers = ConnectionPool::new(Timeouts {
+        connect: Duration::from_millis(config.connect_timeout_ms),
+        io: config.io_timeout(),
+        idle: PEER_IDLE_MAX.min(config.io_timeout() / 2),
+    });
+    let limits = Limits {
+        transfers_max: config.transfers_max,
+        connections_max: config.connections_max,
+        io_timeout: config.io_timeout(),
+        writer_idle_max: Duration::from_millis(config.writer_idle_ms),
+    };
+    let service = Service::new(store, peers, token_key(&secret), limits);
+    let rpc = RpcClient::new(&config.namenode, Role::Datanode, Some(&secret))?;
+    let threads = Threads::start(sockets, &service, &config)?;
+    let router = router(&config);
+    let served =
+        tokio::spawn(daemon::serve::serve(http, router, daemon::serve::Limits::default(), shutdown.clone()));
+    let result = Link::new(rpc, Arc::clone(&service), info).run(shutdown.clone()).await;
+    shutdown.tell();
+    // The service's task ends with the token; what it was doing is of no use any more.
+    let _ = served.await;
+    service.close();
+    tokio::task::spawn_blocking(|| drop(threads)).await.expect("the threads are joined");
+    result
+}
+
+fn router(config: &Config) -> Router {
+    let health = Health {
+        service: "datanode".to_owned(),
+        secret_file: config.secret_file.canonicalize().ok(),
+        ready: true,
+        more: Default::default(),
+    };
+    Router::new().route("/healthz", get(move || async move { axum::Json(health) }))
+}
+
+/// The listening sockets of the transfer service.
+struct Sockets {
+    tcp: TcpListener,
+    unix: Option<(UnixListener, String)>,
+}
+
+impl Sockets {
+    fn bind(config: &Config) -> Result<Self, Error> {
+        daemon::serve::check_exposure(&config.bind, config.allow_unencrypted)?;
+        let fail = |source| ServeError::Bind { address: config.bind.clone(), source };
+        let tcp = TcpListener::bind(&config.bind).map_err(fail)?;
+        tcp.set_nonblocking(true).map_err(fail)?;
+        let unix = match config.local_socket {
+            true => {
+                let name = format!("hanno-datanode-{:032x}", rand::random::<u128>());
+                let listener = sys::socket::listen(&name).map_err(fail)?;
+                listener.set_nonblocking(true).map_err(fail)?;
+                Some((listener, name))
+            }
+            false => None,
+        };
+        Ok(Sockets { tcp, unix })
+    }
+
+    fn info(&self, config: &Config, store: &Store, http_address: &str) -> DatanodeInfo {
+        let tcp_address =
+            self.tcp.local_addr().map_or_else(|_| config.bind.clone(), |addr| addr.to_string());
+        DatanodeInfo {
+            id: store.datanode(),
+            host: config.host.clone().unwrap_or_else(sys::host::host_name),
+            transfer_address: config.advertise.clone().unwrap_or(tcp_address),
+            http_address: config.http_advertise.clone().unwrap_or_else(|| http_address.to_owned()),
+            rack: config.rack.clone(),
+            boot_id: sys::host::boot_id(),
+            local_socket: self.unix.as_ref().map_or_else(String::new, |(_, name)| name.clone()),
+        }
+    }
+}
+
+/// The threads that listen and scan; dropping this ends and joins them.
+struct Threads {
+    stop: Option<UnixStream>,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    fn start(sockets: Sockets, service: &Arc<Service>, config: &Config) -> Result<Self, Error> {
+        let fail = |source| ServeError::Bind { address: config.bind.clone(), source };
+        // The end of one side wakes everyone who waits on the other.
+        let (stop, stopped) = UnixStream::pair().map_err(fail)?;
+        let mut threads = Threads { stop: Some(stop), handles: Vec::new() };
+        let mut spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(run)
+                .map(|handle| threads.handles.push(handle))
+        };
+        let (server, stopped_tcp) = (Arc::clone(service), stopped.try_clone().map_err(fail)?);
+        let tcp = sockets.tcp;
+        spawn("accept-tcp", Box::new(move || server.accept_tcp(&tcp, &stopped_tcp))).map_err(fail)?;
+        if let Some((unix, _)) = sockets.unix {
+            let (server, stopped_unix) = (Arc::clone(service), stopped.try_clone().map_err(fail)?);
+            spawn("accept-unix", Box::new(move || server.accept_unix(&unix, &stopped_unix)))
+                .map_err(fail)?;
+        }
+        let store = Arc::clone(&service.store);
+        let scrub = Scrub::new(Duration::from_secs(config.scan_period_s), config.scan_rate_bytes);
+        let rate = config.scan_rate_bytes;
+        spawn("scanner", Box::new(move || scanner::run(&store, scrub, rate, &stopped)))
+            .map_err(fail)?;
+        Ok(threads)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.stop = None;
+        for handle in self.handles.drain(..) {
+            if handle.join().is_err() {
+                tracing::error!("a thread of the DataNode panicked");
+            }
+        }
+    }
+}

@@ -1,3 +1,23 @@
 //! Files of the distributed file system: names, writing, reading.
+//!
+//! | module | |
+//! |---|---|
+//! | `client` | [`DfsClient`]: calls to the NameNode |
+//! | `writer`, `window` | [`DfsWriter`]: a file as packets through pipelines of DataNodes, rebuilt when members fail |
+//! | `reader`, `source` | [`DfsReader`]: verified bytes from the nearest replica that has them |
+//! | [`transfer`] | connections to DataNodes |
 
+mod client;
+mod error;
+mod lease;
+mod reader;
+mod source;
 pub mod transfer;
+mod window;
+mod writer;
+
+pub use client::{CreateOptions, DfsClient, Listing};
+pub use error::DfsError;
+pub use reader::DfsReader;
+pub use source::BlockSlice;
+pub use writer::DfsWriter;

@@ -130,7 +130,7 @@ pub fn begin_write(
         _ => {}
     }
     match resume {
-        Some(resume) if replica.stamp == resume.prior || replica.stamp == stamp => {
+        Some(resume) if replica.stamp >= resume.prior => {
             if replica.length < resume.offset {
                 return Err(Refusal::Short { length: replica.length, wanted: resume.offset });
             }

@@ -13,7 +13,7 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -248,7 +248,7 @@ impl Store {
     pub fn open_stopped(
         &self,
         block: BlockId,
-        stamps: [GenerationStamp; 2],
+        stamps: RangeInclusive<GenerationStamp>,
     ) -> Result<OpenReplica, StoreError> {
         self.stop_writer(block)?;
         let (replica, _) = self.find(block, |replica| stamps.contains(&replica.stamp))?;

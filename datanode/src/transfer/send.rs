@@ -72,7 +72,7 @@ impl Service {
         token: BlockToken,
     ) -> Result<(), OperationError> {
         let &Prefix { block, prior, stamp, length } = prefix;
-        let replica = self.store.open_stopped(block, [prior, stamp])?;
+        let replica = self.store.open_stopped(block, prior..=stamp)?;
         if replica.replica.length < length {
             return Err(OperationError::Invalid("the replica is shorter than the prefix wanted"));
         }

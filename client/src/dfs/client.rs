@@ -1,0 +1,447 @@
+//! [`DfsClient`]: names and their attributes. Files are written by [`DfsWriter`] and read by [`DfsReader`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use protocol::auth::Role;
+use protocol::namenode::{
+    Answer, BadReplica, Call, ClusterStatus, ContentSummary, Create, Created, DatanodeReport,
+    FileStatus, FsckPage, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply, Request,
+    SafeModeAction,
+};
+use protocol::{ClientId, DfsPath, ErrorKind};
+
+use super::error::DfsError;
+use super::lease::Leases;
+use super::reader::DfsReader;
+use super::transfer::{ConnectionPool, PacketPool, Timeouts};
+use super::writer::DfsWriter;
+use crate::config::ClientConfig;
+use crate::error::RpcError;
+use crate::rpc::{CallOptions, RpcClient};
+
+/// Where clients call.
+const TARGET: &str = "/rpc";
+
+/// A client of the file system. Cheap to clone; clones share connections and leases. Its calls block.
+#[derive(Clone, Debug)]
+pub struct DfsClient {
+    pub(super) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    rpc: RpcClient,
+    id: ClientId,
+    user: String,
+    host: String,
+    call_number: AtomicU64,
+    options: CallOptions,
+    pub(super) datanodes: ConnectionPool,
+    pub(super) packets: PacketPool,
+    pub(super) leases: Leases,
+}
+
+/// How a file is made.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// Replace an existing file.
+    pub overwrite: bool,
+    /// Make missing parents.
+    pub parents: bool,
+    /// Wanted replicas; `None` for the NameNode's default.
+    pub replication: Option<u16>,
+    /// Bytes per block; `None` for the NameNode's default.
+    pub block_size: Option<u64>,
+    /// Permission bits.
+    pub mode: u16,
+    /// When it is closed, rename it to this path in the same step: readers never see it half-written.
+    pub publish_as: Option<DfsPath>,
+    /// Replace an existing file at `publish_as`.
+    pub publish_overwrite: bool,
+}
+
+impl Default for CreateOptions {
+    /// A new file, parents made, the NameNode's replication and block size, mode 0644.
+    fn default() -> Self {
+        CreateOptions {
+            overwrite: false,
+            parents: true,
+            replication: None,
+            block_size: None,
+            mode: 0o644,
+            publish_as: None,
+            publish_overwrite: false,
+        }
+    }
+}
+
+impl DfsClient {
+    /// A client of the NameNode that `config` names. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`DfsError`] if no NameNode is named, or its address or the secret cannot be used.
+    pub fn connect(config: &ClientConfig) -> Result<Self, DfsError> {
+        DfsClient::connect_with(config, CallOptions::default(), Timeouts::default())
+    }
+
+    /// As [`DfsClient::connect`], with other limits of time.
+    ///
+    /// # Errors
+    /// As [`DfsClient::connect`].
+    pub fn connect_with(
+        config: &ClientConfig,
+        options: CallOptions,
+        timeouts: Timeouts,
+    ) -> Result<Self, DfsError> {
+        let namenode = config.namenode.as_deref().ok_or(DfsError::NoNamenode)?;
+        let secret = config.secret()?;
+        let inner = Inner {
+            rpc: RpcClient::new(namenode, Role::Client, secret.as_ref())?,
+            id: ClientId(rand::random()),
+            user: config.user(),
+            host: config.host(),
+            call_number: AtomicU64::new(0),
+            options,
+            datanodes: ConnectionPool::new(timeouts),
+            packets: PacketPool::default(),
+            leases: Leases::default(),
+        };
+        Ok(DfsClient { inner: Arc::new(inner) })
+    }
+
+    /// Acting user.
+    pub fn user(&self) -> &str {
+        &self.inner.user
+    }
+
+    /// Identity of this client, which holds the leases of its writers.
+    pub fn id(&self) -> ClientId {
+        self.inner.id
+    }
+
+    /// Address of the NameNode.
+    pub fn namenode(&self) -> &str {
+        self.inner.rpc.base()
+    }
+
+    /// One file or directory.
+    ///
+    /// # Errors
+    /// [`DfsError`]; kind `NotFound` if there is none.
+    pub fn status(&self, path: &DfsPath) -> Result<FileStatus, DfsError> {
+        match self.call(Call::Status(path.clone()))? {
+            Reply::Status(status) => Ok(status),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// One file or directory, `None` if there is none.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn try_status(&self, path: &DfsPath) -> Result<Option<FileStatus>, DfsError> {
+        match self.status(path) {
+            Ok(status) => Ok(Some(status)),
+            Err(error) if error.kind() == Some(ErrorKind::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The entries of a directory in byte order of names, fetched page by page; of a file, the file itself.
+    pub fn list(&self, path: &DfsPath) -> Listing {
+        Listing {
+            client: self.clone(),
+            path: path.clone(),
+            page: Vec::new().into_iter(),
+            start_after: Some(String::new()),
+        }
+    }
+
+    /// Totals of a subtree.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn content_summary(&self, path: &DfsPath) -> Result<ContentSummary, DfsError> {
+        match self.call(Call::ContentSummary(path.clone()))? {
+            Reply::Summary(summary) => Ok(summary),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// Makes a directory; with `parents` also what is missing above it, and an existing directory is fine.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn mkdirs(&self, path: &DfsPath, mode: u16, parents: bool) -> Result<(), DfsError> {
+        self.done(Call::Mkdirs { path: path.clone(), mode, parents })
+    }
+
+    /// Makes a file and opens it for writing.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn create(&self, path: &DfsPath, options: CreateOptions) -> Result<DfsWriter, DfsError> {
+        DfsWriter::create(self.clone(), path.clone(), options)
+    }
+
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn open(&self, path: &DfsPath) -> Result<DfsReader, DfsError> {
+        DfsReader::open(self.clone(), path.clone())
+    }
+
+    /// Renames as HDFS does without options: into an existing directory, false instead of most errors.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn rename(&self, from: &DfsPath, to: &DfsPath) -> Result<bool, DfsError> {
+        self.flag(Call::Rename { from: from.clone(), to: to.clone(), overwrite: None })
+    }
+
+    /// Renames to exactly `to`.
+    ///
+    /// # Errors
+    /// [`DfsError`], also if `to` exists and `overwrite` is false.
+    pub fn rename_to(
+        &self,
+        from: &DfsPath,
+        to: &DfsPath,
+        overwrite: bool,
+    ) -> Result<(), DfsError> {
+        self.done(Call::Rename { from: from.clone(), to: to.clone(), overwrite: Some(overwrite) })
+    }
+
+    /// Deletes; false if there was nothing.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn delete(&self, path: &DfsPath, recursive: bool) -> Result<bool, DfsError> {
+        self.flag(Call::Delete { path: path.clone(), recursive })
+    }
+
+    /// Sets the wanted number of replicas; false for a directory or a missing path.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn set_replication(&self, path: &DfsPath, replication: u16) -> Result<bool, DfsError> {
+        self.flag(Call::SetReplication { path: path.clone(), replication })
+    }
+
+    /// Sets permission bits.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn set_mode(&self, path: &DfsPath, mode: u16) -> Result<(), DfsError> {
+        self.done(Call::SetMode { path: path.clone(), mode })
+    }
+
+    /// Sets owner and group; an empty one stays as it is.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn set_owner(
+        &self,
+        path: &DfsPath,
+        owner: &str,
+        group: &str,
+    ) -> Result<(), DfsError> {
+        let (owner, group) = (owner.to_owned(), group.to_owned());
+        self.done(Call::SetOwner { path: path.clone(), owner, group })
+    }
+
+    /// Sets modification and access time, milliseconds since the epoch; `None` leaves one as it is.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn set_times(
+        &self,
+        path: &DfsPath,
+        mtime_ms: Option<u64>,
+        atime_ms: Option<u64>,
+    ) -> Result<(), DfsError> {
+        self.done(Call::SetTimes { path: path.clone(), mtime_ms, atime_ms })
+    }
+
+    /// Blocks of a file that overlap a range, replicas nearest first.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn locations(
+        &self,
+        path: &DfsPath,
+        offset: u64,
+        length: u64,
+    ) -> Result<LocatedBlocks, DfsError> {
+        match self.call(Call::Locations { path: path.clone(), offset, length })? {
+            Reply::Located(located) => Ok(located),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// State of the NameNode.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn cluster_status(&self) -> Result<ClusterStatus, DfsError> {
+        match self.call(Call::ClusterStatus)? {
+            Reply::Cluster(status) => Ok(*status),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// All DataNodes.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn datanodes(&self) -> Result<Vec<DatanodeReport>, DfsError> {
+        match self.call(Call::Datanodes)? {
+            Reply::Datanodes(datanodes) => Ok(datanodes),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// A page of files with the health of their blocks; continue with the page's `next`.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn fsck(&self, path: &DfsPath, after: Option<DfsPath>) -> Result<FsckPage, DfsError> {
+        match self.call(Call::Fsck { path: path.clone(), after })? {
+            Reply::Fsck(page) => Ok(page),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// Takes a file away from a writer that is gone; true if it is closed now, else ask again.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn recover_lease(&self, path: &DfsPath) -> Result<bool, DfsError> {
+        self.flag(Call::RecoverLease(path.clone()))
+    }
+
+    /// Safe mode; true if it is on afterwards.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn safe_mode(&self, action: SafeModeAction) -> Result<bool, DfsError> {
+        self.flag(Call::SafeMode(action))
+    }
+
+    /// Several calls in one, each with its own outcome, in order.
+    ///
+    /// # Errors
+    /// [`DfsError`] if the batch as a whole was refused.
+    pub fn batch(&self, calls: Vec<Call>) -> Result<Vec<Answer>, DfsError> {
+        match self.call(Call::Batch(calls))? {
+            Reply::Batch(answers) => Ok(answers),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// Any call.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn call(&self, body: Call) -> Result<Reply, DfsError> {
+        self.call_with(body, self.inner.options)
+    }
+
+    pub(super) fn call_with(&self, body: Call, options: CallOptions) -> Result<Reply, DfsError> {
+        let request = self.inner.request(body);
+        Ok(self.inner.rpc.call_blocking(TARGET, &request, options)?)
+    }
+
+    pub(super) fn create_file(&self, create: Create) -> Result<Created, DfsError> {
+        match self.call(Call::Create(create))? {
+            Reply::Created(created) => Ok(created),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    pub(super) fn block(&self, call: Call) -> Result<LocatedBlock, DfsError> {
+        match self.call(call)? {
+            Reply::Block(block) => Ok(block),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    pub(super) fn done(&self, call: Call) -> Result<(), DfsError> {
+        match self.call(call)? {
+            Reply::Done => Ok(()),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    fn flag(&self, call: Call) -> Result<bool, DfsError> {
+        match self.call(call)? {
+            Reply::Flag(flag) => Ok(flag),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// Tells the NameNode of bad replicas without waiting.
+    pub(super) fn report_bad(&self, replicas: Vec<BadReplica>) -> tokio::task::JoinHandle<()> {
+        let inner = Arc::clone(&self.inner);
+        crate::rpc::runtime().spawn(async move {
+            let request = inner.request(Call::ReportBadReplicas(replicas));
+            let answer: Result<Reply, RpcError> =
+                inner.rpc.call(TARGET, &request, inner.options).await;
+            if let Err(error) = answer {
+                tracing::warn!(error = %crate::error::chain(&error), "cannot report bad replicas");
+            }
+        })
+    }
+}
+
+impl Inner {
+    fn request(&self, body: Call) -> Request {
+        let number = self.call_number.fetch_add(1, Ordering::Relaxed) + 1;
+        Request::new(self.id, number, &self.user, &self.host, body)
+    }
+
+    /// Keeps this client's leases; one try.
+    pub(super) fn renew_leases(&self, timeout: Duration) -> Result<(), RpcError> {
+        let request = self.request(Call::RenewLease);
+        let options = CallOptions::once(timeout);
+        self.rpc.call_blocking::<_, Reply>(TARGET, &request, options).map(drop)
+    }
+}
+
+/// Entries of a directory; see [`DfsClient::list`].
+#[derive(Debug)]
+pub struct Listing {
+    client: DfsClient,
+    path: DfsPath,
+    page: std::vec::IntoIter<FileStatus>,
+    /// Where the next page begins; `None` after the last.
+    start_after: Option<String>,
+}
+
+impl Iterator for Listing {
+    type Item = Result<FileStatus, DfsError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.page.next() {
+                return Some(Ok(entry));
+            }
+            let start_after = self.start_after.take()?;
+            let path = self.path.clone();
+            let call = Call::List { path, start_after, limit: LIST_ENTRIES_MAX };
+            match self.client.call(call) {
+                Ok(Reply::Listing { entries, remaining }) => {
+                    if remaining > 0 {
+                        self.start_after = entries.last().map(|entry| entry.name.clone());
+                    }
+                    self.page = entries.into_iter();
+                }
+                Ok(_) => return Some(Err(DfsError::Unexpected)),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What can go wrong with files.
+
+use std::io;
+
+use protocol::{BlockId, DfsPath, ErrorKind, PathError};
+
+use super::transfer::TransferFailure;
+use crate::error::RpcError;
+
+/// A file system operation that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum DfsError {
+    /// No NameNode is configured.
+    #[error(
+        "no NameNode is configured: set HANNO_NAMENODE=http://host:port or `namenode` in hanno.toml"
+    )]
+    NoNamenode,
+    /// The NameNode refused or is away.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// Not a path.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// An answer to something else.
+    #[error("the NameNode answered something that was not asked for")]
+    Unexpected,
+    /// A directory where a file is needed.
+    #[error("{path} is a directory")]
+    IsDirectory {
+        /// The path.
+        path: DfsPath,
+    },
+    /// A block could not be written, whatever was tried.
+    #[error("cannot write block {block} of {path}: {}", reason(failure))]
+    Write {
+        /// The file.
+        path: DfsPath,
+        /// The block.
+        block: BlockId,
+        /// The last failure.
+        #[source]
+        failure: Option<TransferFailure>,
+    },
+    /// No replica of a block can be read.
+    #[error("cannot read block {block} of {path} at offset {offset}: no replica can be reached ({reason})")]
+    Unreachable {
+        /// The file.
+        path: DfsPath,
+        /// The block.
+        block: BlockId,
+        /// Offset in the file.
+        offset: u64,
+        /// What the last replica said, or that there is none.
+        reason: String,
+    },
+    /// Every replica of a block is damaged at the same place.
+    #[error("block {block} of {path} is corrupt at offset {offset} on every replica")]
+    Corrupt {
+        /// The file.
+        path: DfsPath,
+        /// The block.
+        block: BlockId,
+        /// Offset in the file of the first byte that is lost.
+        offset: u64,
+    },
+    /// The file is shorter than it was when it was opened.
+    #[error("{path} ended at offset {offset}, before its length")]
+    Short {
+        /// The file.
+        path: DfsPath,
+        /// Offset in the file.
+        offset: u64,
+    },
+    /// The writer has failed before or was closed.
+    #[error("{path} is not open for writing any more")]
+    Closed {
+        /// The file.
+        path: DfsPath,
+    },
+}
+
+fn reason(failure: &Option<TransferFailure>) -> String {
+    failure.as_ref().map_or_else(|| "all DataNodes failed".to_owned(), |f| crate::error::chain(f))
+}
+
+impl DfsError {
+    /// The NameNode's reason if it refused.
+    pub fn kind(&self) -> Option<ErrorKind> {
+        match self {
+            DfsError::Rpc(error) => error.kind(),
+            DfsError::IsDirectory { .. } => Some(ErrorKind::IsDirectory),
+            _ => None,
+        }
+    }
+}
+
+impl From<DfsError> for io::Error {
+    fn from(error: DfsError) -> Self {
+        let kind = match error.kind() {
+            Some(ErrorKind::NotFound) => io::ErrorKind::NotFound,
+            Some(ErrorKind::AlreadyExists) => io::ErrorKind::AlreadyExists,
+            Some(ErrorKind::PermissionDenied) => io::ErrorKind::PermissionDenied,
+            _ => match error {
+                DfsError::Corrupt { .. } => io::ErrorKind::InvalidData,
+                DfsError::Short { .. } => io::ErrorKind::UnexpectedEof,
+                _ => io::ErrorKind::Other,
+            },
+        };
+        io::Error::new(kind, error)
+    }
+}

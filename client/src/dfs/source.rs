@@ -1,0 +1,273 @@
+//! Where the bytes of one block come from: the mapped files of a replica on this machine, or a stream of packets. Every byte is
+//! compared with its checksum before it is handed out.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use protocol::checksum::{self, CHUNK_BYTES, ChecksumError};
+use protocol::meta;
+use protocol::namenode::{DatanodeInfo, LocatedBlock};
+use protocol::transfer::{Operation, PACKET_DATA_BYTES, Read as ReadOperation, Reply};
+use sys::MappedFile;
+
+use super::client::DfsClient;
+use super::transfer::{Connection, PooledPacket, TransferFailure};
+
+/// Least data that is verified at once in a mapped replica, so that small reads do not verify their chunks again and again.
+const VERIFY_STEP_BYTES: u64 = 64 << 10;
+/// Least data that is asked for in a read at a position, for the same reason.
+const READ_STEP_BYTES: u64 = 64 << 10;
+
+/// Verified bytes of a file, without a copy where the replica is on this machine. Never crosses a block.
+#[derive(Clone, Debug, Default)]
+pub struct BlockSlice {
+    bytes: Bytes,
+    range: Range<usize>,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Bytes {
+    #[default]
+    None,
+    Mapped(Arc<Mapped>),
+    Packet(Arc<PooledPacket>),
+}
+
+impl Deref for BlockSlice {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let all = match &self.bytes {
+            Bytes::None => &[],
+            Bytes::Mapped(mapped) => &mapped.block[..],
+            Bytes::Packet(packet) => packet.data(),
+        };
+        &all[self.range.clone()]
+    }
+}
+
+impl BlockSlice {
+    /// The whole data of a packet that was put together from verified chunks.
+    pub(super) fn of_packet(packet: PooledPacket, range: Range<usize>) -> Self {
+        BlockSlice { bytes: Bytes::Packet(Arc::new(packet)), range }
+    }
+}
+
+/// The files of a finalized replica.
+#[derive(Debug)]
+struct Mapped {
+    block: MappedFile,
+    meta: MappedFile,
+}
+
+/// An open replica.
+#[derive(Debug)]
+pub(super) enum Source {
+    Local(Local),
+    Remote(Box<Remote>),
+}
+
+#[derive(Debug)]
+pub(super) struct Local {
+    mapped: Arc<Mapped>,
+    verified: Range<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct Remote {
+    client: DfsClient,
+    block: LocatedBlock,
+    datanode: DatanodeInfo,
+    /// Present while packets are under way.
+    connection: Option<Connection>,
+    /// Where the next packet begins.
+    next: u64,
+    packet: Option<Arc<PooledPacket>>,
+}
+
+impl Source {
+    /// Opens the replica of `block` on `datanode`; by its files if it is on this machine and hands them over.
+    pub(super) fn open(client: &DfsClient, block: &LocatedBlock, datanode: &DatanodeInfo) -> Self {
+        if client.inner.datanodes.is_local(datanode) {
+            match Local::open(client, block, datanode) {
+                Ok(Some(local)) => return Source::Local(local),
+                Ok(None) => {}
+                Err(error) => {
+                    let error = crate::error::chain(&error);
+                    tracing::debug!(block = %block.id, %error, "cannot map a replica, reading it instead");
+                }
+            }
+        }
+        Source::Remote(Box::new(Remote {
+            client: client.clone(),
+            block: block.clone(),
+            datanode: datanode.clone(),
+            connection: None,
+            next: 0,
+            packet: None,
+        }))
+    }
+
+    /// At least one and at most `max` bytes from `offset` in the block. `wanted` is how much the caller will read from there on.
+    pub(super) fn slice(
+        &mut self,
+        offset: u64,
+        max: usize,
+        wanted: u64,
+    ) -> Result<BlockSlice, TransferFailure> {
+        match self {
+            Source::Local(local) => local.slice(offset, max),
+            Source::Remote(remote) => remote.slice(offset, max, wanted),
+        }
+    }
+}
+
+impl Local {
+    fn open(
+        client: &DfsClient,
+        block: &LocatedBlock,
+        datanode: &DatanodeInfo,
+    ) -> Result<Option<Self>, TransferFailure> {
+        let mut connection = client.inner.datanodes.take(datanode)?;
+        if connection.stream().unix().is_none() {
+            return Ok(None);
+        }
+        let (id, stamp, token) = (block.id, block.stamp, block.token.clone());
+        let ask = Operation::Descriptors { block: id, stamp, token };
+        let (length, block_file, meta_file) = connection.ask_descriptors(&ask)?;
+        client.inner.datanodes.give_back(datanode, connection);
+        if length < block.length {
+            return Ok(None);
+        }
+        let size = |bytes: u64| usize::try_from(bytes).map_err(|_| TransferFailure::Unexpected);
+        let mapped = Mapped {
+            block: MappedFile::map(&block_file, size(length)?)?,
+            meta: MappedFile::map(&meta_file, size(meta::file_bytes(length))?)?,
+        };
+        if meta::check_header(&mapped.meta).is_err() {
+            return Ok(None);
+        }
+        Ok(Some(Local { mapped: Arc::new(mapped), verified: 0..0 }))
+    }
+
+    fn slice(&mut self, offset: u64, max: usize) -> Result<BlockSlice, TransferFailure> {
+        let length = self.mapped.block.len() as u64;
+        let end = offset.saturating_add(max as u64).min(length);
+        if offset >= end {
+            return Err(TransferFailure::Unexpected);
+        }
+        self.verify(offset, end)?;
+        Ok(BlockSlice {
+            bytes: Bytes::Mapped(Arc::clone(&self.mapped)),
+            range: offset as usize..end as usize,
+        })
+    }
+
+    fn verify(&mut self, offset: u64, end: u64) -> Result<(), ChecksumError> {
+        let begin = match self.verified.contains(&offset) {
+            true if end <= self.verified.end => return Ok(()),
+            true => self.verified.end,
+            false => offset / CHUNK_BYTES as u64 * CHUNK_BYTES as u64,
+        };
+        let length = self.mapped.block.len() as u64;
+        let end = end.max(begin + VERIFY_STEP_BYTES).next_multiple_of(CHUNK_BYTES as u64).min(length);
+        let crcs = meta::crc_position(begin) as usize..meta::file_bytes(end) as usize;
+        let data = &self.mapped.block[begin as usize..end as usize];
+        checksum::verify(data, &self.mapped.meta[crcs])
+            .map_err(|error| ChecksumError { offset: begin + error.offset })?;
+        self.verified = if begin == self.verified.end { self.verified.start..end } else { begin..end };
+        Ok(())
+    }
+}
+
+impl Remote {
+    fn slice(
+        &mut self,
+        offset: u64,
+        max: usize,
+        wanted: u64,
+    ) -> Result<BlockSlice, TransferFailure> {
+        loop {
+            if let Some(packet) = &self.packet
+                && (packet.header.offset..packet.header.end()).contains(&offset)
+            {
+                let begin = (offset - packet.header.offset) as usize;
+                let end = packet.data().len().min(begin.saturating_add(max));
+                let bytes = Bytes::Packet(Arc::clone(packet));
+                return Ok(BlockSlice { bytes, range: begin..end });
+            }
+            let begin = offset / CHUNK_BYTES as u64 * CHUNK_BYTES as u64;
+            if self.connection.is_none() || self.next != begin {
+                self.begin(offset, wanted)?;
+            }
+            self.read_packet(begin)?;
+        }
+    }
+
+    /// Starts a stream of packets at `offset`; one that is under way is cut off.
+    fn begin(&mut self, offset: u64, wanted: u64) -> Result<(), TransferFailure> {
+        self.connection = None;
+        let mut connection = self.client.inner.datanodes.take(&self.datanode)?;
+        let read = read_operation(&self.block, offset, wanted.max(READ_STEP_BYTES));
+        let Reply::Reading { length } = connection.ask(&read)? else {
+            return Err(TransferFailure::Unexpected);
+        };
+        if length < self.block.length {
+            return Err(TransferFailure::Unexpected);
+        }
+        self.connection = Some(connection);
+        self.next = offset / CHUNK_BYTES as u64 * CHUNK_BYTES as u64;
+        Ok(())
+    }
+
+    fn read_packet(&mut self, expected: u64) -> Result<(), TransferFailure> {
+        let Some(mut connection) = self.connection.take() else {
+            return Err(TransferFailure::Unexpected);
+        };
+        self.packet = None;
+        let mut packet = self.client.inner.packets.take();
+        connection.read_packet(&mut packet)?;
+        if packet.header.offset != expected || packet.data().is_empty() {
+            return Err(TransferFailure::Unexpected);
+        }
+        if let Err(error) = packet.verify() {
+            return Err(ChecksumError { offset: expected + error.offset }.into());
+        }
+        self.next = packet.header.end();
+        if packet.header.last {
+            self.client.inner.datanodes.give_back(&self.datanode, connection);
+        } else {
+            self.connection = Some(connection);
+        }
+        self.packet = Some(Arc::new(packet));
+        Ok(())
+    }
+}
+
+/// Reads one packet's worth without comparing it with its checksums.
+pub(super) fn read_unverified(
+    client: &DfsClient,
+    block: &LocatedBlock,
+    datanode: &DatanodeInfo,
+    offset: u64,
+) -> Result<PooledPacket, TransferFailure> {
+    let mut connection = client.inner.datanodes.take(datanode)?;
+    let read = read_operation(block, offset, PACKET_DATA_BYTES as u64 - CHUNK_BYTES as u64);
+    let Reply::Reading { .. } = connection.ask(&read)? else {
+        return Err(TransferFailure::Unexpected);
+    };
+    let mut packet = client.inner.packets.take();
+    connection.read_packet(&mut packet)?;
+    if packet.header.last {
+        client.inner.datanodes.give_back(datanode, connection);
+    }
+    if packet.header.offset != offset / CHUNK_BYTES as u64 * CHUNK_BYTES as u64 {
+        return Err(TransferFailure::Unexpected);
+    }
+    Ok(packet)
+}
+
+fn read_operation(block: &LocatedBlock, offset: u64, length: u64) -> Operation {
+    let (id, stamp, token) = (block.id, block.stamp, block.token.clone());
+    Operation::Read(ReadOperation { block: id, stamp, token, offset, length })
+}

@@ -1,0 +1,146 @@
+//! Configuration of a DataNode.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// Every key has a default but `namenode`, `secret_file` and `data_directories`. Times end in their unit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// `http://host:port` of the NameNode.
+    pub namenode: String,
+    /// File with the cluster secret.
+    pub secret_file: PathBuf,
+    /// One directory per disk.
+    pub data_directories: Vec<PathBuf>,
+    /// `host:port` of the block transfer service; port 0 for any.
+    pub bind: String,
+    /// `host:port` that others use instead of `bind`, if it differs.
+    pub advertise: Option<String>,
+    /// `host:port` of the HTTP service (health); port 0 for any.
+    pub http_bind: String,
+    /// `host:port` that others use instead of `http_bind`, if it differs.
+    pub http_advertise: Option<String>,
+    /// Listen on addresses that other machines reach although blocks travel unencrypted.
+    pub allow_unencrypted: bool,
+    /// Name of this machine, compared with clients' and workers'. Absent: the network name.
+    pub host: Option<String>,
+    /// Where it stands, `/rack`.
+    pub rack: String,
+    /// Offer an abstract Unix socket to clients on this machine: they map replicas instead of copying them.
+    pub local_socket: bool,
+    /// Bytes to leave free in each data directory for other programs. 1 GiB, so that a full cluster does not fill a system
+    /// disk.
+    pub reserved_bytes: u64,
+    /// Operations at once: one thread and one packet buffer (1 MiB) each.
+    pub transfers_max: usize,
+    /// Connections at once, idle ones included: one thread each.
+    pub connections_max: usize,
+    /// Milliseconds to establish a connection to another DataNode. 5 s: they are on the local network.
+    pub connect_timeout_ms: u64,
+    /// Milliseconds for a peer to make progress, as HDFS's 60 s; also how long idle connections are kept.
+    pub io_timeout_ms: u64,
+    /// Milliseconds that a writer may be silent between packets. 10 minutes: writers compute; a dead one ends its connection.
+    pub writer_idle_ms: u64,
+    /// Bytes written to a replica after which it is synced in the background, so that the last sync is short.
+    pub sync_interval_bytes: u64,
+    /// Milliseconds that deleted replicas are kept in the trash: time to notice a mistaken mass deletion.
+    pub trash_grace_ms: u64,
+    /// Seconds in which the scanner verifies every replica once. Three weeks, as HDFS.
+    pub scan_period_s: u64,
+    /// Bytes per second that the scanner reads at most. 8 MiB/s: not noticed beside real work.
+    pub scan_rate_bytes: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            namenode: String::new(),
+            secret_file: PathBuf::new(),
+            data_directories: Vec::new(),
+            bind: "127.0.0.1:0".to_owned(),
+            advertise: None,
+            http_bind: "127.0.0.1:0".to_owned(),
+            http_advertise: None,
+            allow_unencrypted: false,
+            host: None,
+            rack: "/default-rack".to_owned(),
+            local_socket: true,
+            reserved_bytes: 1 << 30,
+            transfers_max: 256,
+            connections_max: 1024,
+            connect_timeout_ms: 5000,
+            io_timeout_ms: 60_000,
+            writer_idle_ms: 600_000,
+            sync_interval_bytes: 16 << 20,
+            trash_grace_ms: 60_000,
+            scan_period_s: 21 * 24 * 3600,
+            scan_rate_bytes: 8 << 20,
+        }
+    }
+}
+
+impl Config {
+    /// Keys that may be absent and have no default.
+    pub const OPTIONAL: [&'static str; 3] = ["advertise", "http_advertise", "host"];
+
+    /// Checks what types cannot.
+    ///
+    /// # Errors
+    /// [`Error::Config`] names the key.
+    pub fn check(&self) -> Result<(), Error> {
+        let fail = |key, reason| Err(Error::Config { key, reason });
+        if self.namenode.is_empty() {
+            return fail("namenode", "is missing: the address http://host:port of the NameNode");
+        }
+        if self.secret_file.as_os_str().is_empty() {
+            return fail("secret_file", "is missing: the file with the cluster secret");
+        }
+        if self.data_directories.is_empty() {
+            return fail("data_directories", "is missing: at least one directory for blocks");
+        }
+        if !self.rack.starts_with('/') {
+            return fail("rack", "must begin with `/`");
+        }
+        if self.transfers_max == 0 || self.connections_max < self.transfers_max {
+            return fail("connections_max", "must be at least `transfers_max`, which must not be 0");
+        }
+        if self.io_timeout_ms == 0 || self.connect_timeout_ms == 0 || self.writer_idle_ms == 0 {
+            return fail("io_timeout_ms", "and the other timeouts must not be 0");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn io_timeout(&self) -> Duration {
+        Duration::from_millis(self.io_timeout_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_named() {
+        let good = Config {
+            namenode: "http://localhost:1".to_owned(),
+            secret_file: "secret".into(),
+            data_directories: vec!["data".into()],
+            ..Config::default()
+        };
+        good.check().unwrap();
+        for (bad, key) in [
+            (Config { namenode: String::new(), ..good.clone() }, "namenode"),
+            (Config { data_directories: Vec::new(), ..good.clone() }, "data_directories"),
+            (Config { rack: "r".to_owned(), ..good.clone() }, "rack"),
+            (Config { connections_max: 1, ..good.clone() }, "connections_max"),
+            (Config { writer_idle_ms: 0, ..good.clone() }, "io_timeout_ms"),
+        ] {
+            assert!(bad.check().unwrap_err().to_string().contains(key));
+        }
+    }
+}

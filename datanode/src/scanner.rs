@@ -1,0 +1,90 @@
+//! Verifies every replica in the background and empties the trash: one thread, slow on purpose.
+
+use std::os::unix::net::UnixStream;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::core::scrub::{Next, Scrub};
+use crate::error::StoreError;
+use crate::store::{Store, verify_range};
+
+/// Longest sleep, so that the trash is emptied in time.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// Runs until `stop` ends; blocks.
+pub(crate) fn run(store: &Arc<Store>, mut scrub: Scrub, rate: u64, stop: &UnixStream) {
+    let start = Instant::now();
+    loop {
+        store.empty_trash();
+        let sleep = match scrub.next(start.elapsed(), |after| store.next_finalized(after)) {
+            Next::Scan(block) => {
+                let mut pace = Pace { start: Instant::now(), bytes: 0, rate: rate.max(1) };
+                let bytes = scan(store, block, &mut pace, stop);
+                // The pauses within a replica have kept the rate; what is left is its remainder.
+                scrub.scanned(start.elapsed(), bytes.saturating_sub(pace.bytes));
+                Duration::ZERO
+            }
+            Next::Wait(until) => until.saturating_sub(start.elapsed()).min(SLEEP_MAX),
+        };
+        if has_ended(stop, sleep) {
+            return;
+        }
+    }
+}
+
+struct Pace {
+    start: Instant,
+    bytes: u64,
+    rate: u64,
+}
+
+impl Pace {
+    /// How long to pause so that the rate is kept.
+    fn after(&mut self, bytes: u64) -> Duration {
+        self.bytes += bytes;
+        let due = Duration::from_secs_f64(self.bytes as f64 / self.rate as f64);
+        due.saturating_sub(self.start.elapsed())
+    }
+}
+
+/// Verifies one replica; returns the bytes read.
+fn scan(
+    store: &Arc<Store>,
+    block: protocol::BlockId,
+    pace: &mut Pace,
+    stop: &UnixStream,
+) -> u64 {
+    let opened = match store.open_any(block) {
+        Ok(opened) => opened,
+        // Deleted meanwhile, or its volume is out of service.
+        Err(StoreError::NotFound(_)) => return 0,
+        Err(error) => {
+            tracing::warn!(error = %client::error::chain(&error), "scanner cannot open a replica");
+            if let Some(replica) = store.replicas().into_iter().find(|r| r.block == block)
+                && replica.is_finalized()
+            {
+                store.report_bad(&replica);
+            }
+            return 0;
+        }
+    };
+    let length = opened.replica.length;
+    let mut read = 0;
+    let verified = verify_range(block, &opened.block, &opened.meta, 0, length, |bytes| {
+        read += bytes;
+        has_ended(stop, pace.after(bytes));
+    });
+    if let Err(error) = verified
+        && opened.replica.is_finalized()
+    {
+        tracing::warn!(error = %client::error::chain(&error), "scanner found a bad replica");
+        store.report_bad(&opened.replica);
+    }
+    read
+}
+
+/// Sleeps; true once `stop` has ended.
+fn has_ended(stop: &UnixStream, sleep: Duration) -> bool {
+    !matches!(sys::poll::wait_readable([stop.as_fd()], sleep), Ok([false]))
+}
