@@ -120,9 +120,7 @@ impl Args {
         };
         match value.parse() {
             Ok(value) => Ok(Some(value)),
-            Err(error) => {
-                Err(Error::usage(format!("option {name}: `{value}`: {error}")).into())
-            }
+            Err(error) => Err(Error::usage(format!("option {name}: `{value}`: {error}")).into()),
         }
     }
 
@@ -182,7 +180,8 @@ mod tests {
     #[test]
     fn job_options_are_taken_out_wherever_they_stand() {
         let (mut args, options) =
-            parse("--local=3 in -D a=b --top 5 -Dmapreduce.job.reduces=7 out --quiet -i -- -x").unwrap();
+            parse("--local=3 in -D a=b --top 5 -Dmapreduce.job.reduces=7 out --quiet -i -- -x")
+                .unwrap();
         assert_eq!(options.local, Some(Some(3)));
         assert!(options.quiet && !options.json);
         assert_eq!(options.properties["a"], "b");

@@ -12,11 +12,13 @@ use protocol::AttemptId;
 use protocol::jobs::Counters;
 
 /// Group of the engine's counters, by its class-like name.
-pub const TASK_COUNTERS: &str = "org.apache.hadoop.mapreduce.TaskCounter";
+pub(crate) const TASK_COUNTERS: &str = "org.apache.hadoop.mapreduce.TaskCounter";
 /// Group of bytes read by input formats.
-pub const INPUT_COUNTERS: &str = "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter";
+pub(crate) const INPUT_COUNTERS: &str =
+    "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter";
 /// Group of bytes written by output formats.
-pub const OUTPUT_COUNTERS: &str = "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter";
+pub(crate) const OUTPUT_COUNTERS: &str =
+    "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter";
 
 /// A task's surroundings: ids, job properties, counters, status. Clones share them.
 #[derive(Clone)]
@@ -30,6 +32,8 @@ struct Shared {
     counters: Mutex<BTreeMap<(String, String), Counter>>,
     /// 0 to 1, as the bits of an `f32`.
     progress: AtomicU32,
+    /// Grows with everything that shows the task lives.
+    life_signs: AtomicU64,
 }
 
 /// A named sum. Clones share it; adding is cheap enough for every record.
@@ -41,7 +45,13 @@ pub struct Counter {
 impl Context {
     pub(crate) fn new(attempt: AttemptId, properties: BTreeMap<String, String>) -> Self {
         let counters = Mutex::new(BTreeMap::new());
-        let shared = Shared { attempt, properties, counters, progress: AtomicU32::new(0) };
+        let shared = Shared {
+            attempt,
+            properties,
+            counters,
+            progress: AtomicU32::new(0),
+            life_signs: AtomicU64::new(0),
+        };
         Context { shared: Arc::new(shared) }
     }
 
@@ -73,7 +83,17 @@ impl Context {
     }
 
     pub(crate) fn set_progress(&self, progress: f64) {
+        self.show_life();
         self.shared.progress.store((progress.clamp(0.0, 1.0) as f32).to_bits(), Ordering::Relaxed);
+    }
+
+    /// Says that the task is alive though it makes no progress; needed where it waits for others.
+    pub fn show_life(&self) {
+        self.shared.life_signs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn life_signs(&self) -> u64 {
+        self.shared.life_signs.load(Ordering::Relaxed)
     }
 
     pub(crate) fn progress(&self) -> f32 {

@@ -2,12 +2,15 @@
 
 use std::process::ExitCode;
 
+use protocol::runner::SOCKET_VARIABLE;
+
 use crate::Result;
 use crate::args::{Args, OPTIONS_HELP};
 use crate::error::{BoxError, Error, chain};
 use crate::local::LocalRunner;
 use crate::options::Options;
 use crate::plan::Plan;
+use crate::{driver, runner};
 
 /// Runs a job program.
 ///
@@ -41,13 +44,16 @@ pub fn main(help: &str, build: impl Fn(&mut Args) -> Result<Plan>) -> ExitCode {
 
 fn run(words: &[String], build: &dyn Fn(&mut Args) -> Result<Plan>) -> Result<(), BoxError> {
     let (mut args, options) = Args::parse(words)?;
+    if let Ok(socket) = std::env::var(SOCKET_VARIABLE) {
+        return runner::run(&socket, || build(&mut args));
+    }
     let plan = build(&mut args)?;
     for warning in options.warnings() {
         eprintln!("{warning}");
     }
     match options.local {
         Some(_) => run_locally(plan, &options),
-        None => Ok(()),
+        None => driver::run(plan, &options, words),
     }
 }
 

@@ -85,6 +85,20 @@ pub enum Error {
         /// Error or panic message.
         message: String,
     },
+    /// A segment of a reduce's input is damaged.
+    #[error("input segment {index} cannot be used: {reason}")]
+    DamagedInput {
+        /// Position in the list of sources.
+        index: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Again and again.
+    #[error("damaged map outputs were met {count} times")]
+    TooManyDamagedInputs {
+        /// How often.
+        count: u32,
+    },
     /// A job ended without success.
     #[error("Job {name} failed: {diagnostics}")]
     JobFailed {
@@ -122,14 +136,6 @@ pub enum Error {
     Conversation {
         /// What came.
         what: String,
-    },
-    /// A map output is not what its index says.
-    #[error("map output of {map} is unusable: {reason}")]
-    MapOutput {
-        /// The attempt that made it.
-        map: String,
-        /// Why.
-        reason: String,
     },
 }
 

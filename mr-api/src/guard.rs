@@ -43,7 +43,8 @@ fn remember_places() {
     ONCE.call_once(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            PANIC_PLACE.set(info.location().map(|place| format!("{}:{}", place.file(), place.line())));
+            PANIC_PLACE
+                .set(info.location().map(|place| format!("{}:{}", place.file(), place.line())));
             previous(info);
         }));
     });

@@ -239,7 +239,8 @@ impl<M: Mapper> Job<Mapped<M>> {
         let Job { mut settings, state } = self;
         settings.output = output.0;
         let Mapped { format, mapper } = state;
-        let stage = TypedStage { settings, format, mapper, map_side: Direct, reduce_side: NoReduce };
+        let stage =
+            TypedStage { settings, format, mapper, map_side: Direct, reduce_side: NoReduce };
         CompleteJob { stage: Box::new(stage) }
     }
 }
@@ -252,7 +253,10 @@ impl<M: Mapper, F: Fold<M::Value>> Job<Combined<M, F>> {
     }
 
     /// Sets the reducer: the same [`Fold`] again, or a [`Reducer`] of its accumulators.
-    pub fn reduce<Kind, R: IntoMerger<M::Key, M::Value, F, Kind>>(self, reducer: R) -> Job<Reduced> {
+    pub fn reduce<Kind, R: IntoMerger<M::Key, M::Value, F, Kind>>(
+        self,
+        reducer: R,
+    ) -> Job<Reduced> {
         let Job { settings, state } = self;
         let reducer = reducer.into_merger();
         let build = Box::new(move |settings: JobSettings| -> Box<dyn Stage> {

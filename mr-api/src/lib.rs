@@ -46,6 +46,7 @@
 mod args;
 mod context;
 mod datum;
+mod driver;
 mod entry;
 mod error;
 mod fold;
@@ -60,6 +61,7 @@ mod partition;
 mod plan;
 mod progress;
 mod reducer;
+mod runner;
 mod splits;
 mod stage;
 pub mod testing;

@@ -87,13 +87,17 @@ impl Options {
 
     /// A warning for each property that looks like one of Hadoop's but is not supported.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let unknown = |name: &&String| name.starts_with("mapreduce.") && !KNOWN.contains(&name.as_str());
+        let unknown =
+            |name: &&String| name.starts_with("mapreduce.") && !KNOWN.contains(&name.as_str());
         self.properties
             .keys()
             .filter(unknown)
             .map(|name| {
                 let nearest = KNOWN.iter().min_by_key(|known| distance(known, name));
-                format!("property {name} is not used; the nearest that is: {}", nearest.unwrap_or(&""))
+                format!(
+                    "property {name} is not used; the nearest that is: {}",
+                    nearest.unwrap_or(&"")
+                )
             })
             .collect()
     }
@@ -124,7 +128,9 @@ pub(crate) fn set_property(properties: &mut Properties, text: &str) -> Result<()
 fn property<T: FromStr>(properties: &Properties, name: &str) -> Result<Option<T>, Error> {
     let Some(text) = properties.get(name) else { return Ok(None) };
     let value = text.trim().parse();
-    value.map(Some).map_err(|_| Error::usage(format!("property {name}: `{text}` is no value it takes")))
+    value
+        .map(Some)
+        .map_err(|_| Error::usage(format!("property {name}: `{text}` is no value it takes")))
 }
 
 /// Levenshtein's distance.

@@ -9,7 +9,7 @@ use crate::error::BoxError;
 use crate::text::ToText;
 
 /// Name of the property that holds the separator between key and value; a tab by default.
-pub const SEPARATOR_PROPERTY: &str = "mapreduce.output.textoutputformat.separator";
+pub(crate) const SEPARATOR_PROPERTY: &str = "mapreduce.output.textoutputformat.separator";
 /// Written at once: large calls are cheaper, and this still fits the second-level cache.
 const BUFFER_BYTES: usize = 256 << 10;
 

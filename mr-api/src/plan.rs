@@ -86,9 +86,9 @@ const READ_BYTES: usize = 256 << 10;
 
 /// FNV-1a, 64 bits, of a description: the fingerprint that driver and task runner compare.
 pub(crate) fn fingerprint(description: &str) -> u64 {
-    description
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    description.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 /// The first line in which two descriptions differ, for people.

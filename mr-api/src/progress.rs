@@ -92,10 +92,7 @@ const DISPLAY_NAMES: [(&str, &str); 34] = [
     ("org.apache.hadoop.mapreduce.TaskCounter", "Map-Reduce Framework"),
     ("org.apache.hadoop.mapreduce.JobCounter", "Job Counters"),
     ("org.apache.hadoop.mapreduce.FileSystemCounter", "File System Counters"),
-    (
-        "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter",
-        "File Input Format Counters",
-    ),
+    ("org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter", "File Input Format Counters"),
     (
         "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter",
         "File Output Format Counters",

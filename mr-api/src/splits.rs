@@ -46,7 +46,8 @@ pub(crate) fn is_pattern(text: &str) -> bool {
 
 /// Matches a name against a pattern of `*` (any characters) and `?` (one character).
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {
         match pattern.get(p) {

@@ -13,7 +13,7 @@ use shuffle::{
 
 use crate::context::{Context, INPUT_COUNTERS};
 use crate::datum::{Datum, Put};
-use crate::error::{Error, Result, chain};
+use crate::error::{Error, Result};
 use crate::fold::Fold;
 use crate::guard::guard;
 use crate::input::{Format, Source, SplitRange};
@@ -133,8 +133,8 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
             read.and(cleaned)?;
             C::close(emit.into_sink())
         };
-        let result = guard(work)
-            .map_err(|message| Error::Map { path, offset: position.get(), message })?;
+        let result =
+            guard(work).map_err(|message| Error::Map { path, offset: position.get(), message })?;
         context.counter(INPUT_COUNTERS, "BYTES_READ").add(source.bytes);
         context.add("MAP_INPUT_RECORDS", record_count);
         count_map_output(&context, &result);
@@ -180,13 +180,13 @@ impl Source for Measured<'_> {
 }
 
 /// No combiner: every pair is sorted.
-pub struct Sorting;
+pub(crate) struct Sorting;
 
 /// Combines before sorting.
-pub struct Combining<F>(pub(crate) F);
+pub(crate) struct Combining<F>(pub(crate) F);
 
 /// No shuffle: pairs are the output.
-pub struct Direct;
+pub(crate) struct Direct;
 
 pub(crate) struct SortSink {
     writer: MapOutputWriter,
@@ -323,9 +323,7 @@ pub(crate) struct NoReduce;
 
 impl ReduceSide for NoReduce {
     fn run(&self, task: ReduceTask) -> Result<(), Error> {
-        Err(Error::Conversation {
-            what: format!("reduce {} of a map-only job", task.partition),
-        })
+        Err(Error::Conversation { what: format!("reduce {} of a map-only job", task.partition) })
     }
 }
 
@@ -360,7 +358,12 @@ impl<R: Reducer> ReduceSide for Reducing<R> {
             context.add("REDUCE_OUTPUT_RECORDS", output.close()?);
             Ok(())
         };
-        guard(work).map_err(|message| Error::Reduce { partition, group: group.get(), message })
+        let damaged = Cell::new(None);
+        let watched = || work().inspect_err(|error| damaged.set(damaged_source(error)));
+        guard(watched).map_err(|message| match damaged.get() {
+            Some(index) => Error::DamagedInput { index, reason: message },
+            None => Error::Reduce { partition, group: group.get(), message },
+        })
     }
 }
 
@@ -386,7 +389,11 @@ fn reduce_all<R: Reducer>(
     Ok(())
 }
 
-/// The error as one line; kept here so that guard's messages and others read alike.
-pub(crate) fn describe(error: &crate::BoxError) -> String {
-    chain(&**error)
+/// Which source of the reduce an error is about, if it is about one.
+fn damaged_source(error: &crate::BoxError) -> Option<usize> {
+    match error.downcast_ref::<shuffle::Error>()? {
+        shuffle::Error::Corrupt { origin: shuffle::Origin::Source(index), .. }
+        | shuffle::Error::SourceIo { index, .. } => Some(*index),
+        _ => None,
+    }
 }

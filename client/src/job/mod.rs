@@ -6,6 +6,7 @@
 //! | `events` | cutting server-sent events out of a stream of bytes |
 //! | `binary` | the job's executable in the file system |
 
+mod binary;
 mod error;
 mod events;
 
@@ -19,6 +20,7 @@ use protocol::jobs::{
 };
 use protocol::{CallId, ClientId, JobId, RemoteError};
 
+pub use binary::{binary_path, hash_file, upload};
 pub use error::JobError;
 
 use crate::config::ClientConfig;
@@ -174,8 +176,7 @@ impl JobClient {
         let malformed = || JobError::LogAddress { address: log_url.to_owned() };
         let rest = log_url.strip_prefix("http://").ok_or_else(malformed)?;
         let (host, path) = rest.split_once('/').ok_or_else(malformed)?;
-        let worker =
-            RpcClient::new(&format!("http://{host}"), Role::Client, self.secret.as_ref())?;
+        let worker = RpcClient::new(&format!("http://{host}"), Role::Client, self.secret.as_ref())?;
         runtime().block_on(async {
             let response = worker.get(&format!("/{path}")).await?;
             let bytes = response.bytes().await;
@@ -186,11 +187,7 @@ impl JobClient {
     }
 
     /// The last report if the stream brought it; none if it broke before.
-    async fn watch_once(
-        &self,
-        id: JobId,
-        each: &mut impl FnMut(&JobReport),
-    ) -> Option<JobReport> {
+    async fn watch_once(&self, id: JobId, each: &mut impl FnMut(&JobReport)) -> Option<JobReport> {
         let target = format!("/api/v1/jobs/{id}/events");
         let mut response = match self.rpc.get(&target).await {
             Ok(response) => response,
@@ -239,4 +236,3 @@ impl JobClient {
         JobError::Rpc(RemoteError::new(kind, message).into())
     }
 }
-

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
-use super::{DecodeError, Datum, Key, Put};
+use super::{Datum, DecodeError, Key, Put};
 
 const ESCAPED_ZERO: u8 = 0xff;
 const END: u8 = 0x00;
@@ -47,7 +47,9 @@ impl Datum for String {
     fn read_part<'a>(bytes: &mut &'a [u8]) -> Result<Cow<'a, str>, DecodeError> {
         let not_utf8 = DecodeError::new("not UTF-8");
         Ok(match read_escaped(bytes)? {
-            Cow::Borrowed(bytes) => Cow::Borrowed(std::str::from_utf8(bytes).map_err(|_| not_utf8)?),
+            Cow::Borrowed(bytes) => {
+                Cow::Borrowed(std::str::from_utf8(bytes).map_err(|_| not_utf8)?)
+            }
             Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).map_err(|_| not_utf8)?),
         })
     }

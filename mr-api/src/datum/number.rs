@@ -1,6 +1,6 @@
 //! Numbers, `bool`, `char` and `()`: fixed lengths, the same encoding alone and as part of a tuple.
 
-use super::{DecodeError, Datum, Key, Put};
+use super::{Datum, DecodeError, Key, Put};
 
 /// One fixed-length type: its ordered bits are an unsigned integer of the same length.
 macro_rules! fixed {
@@ -11,7 +11,8 @@ macro_rules! fixed {
 
             #[inline]
             fn read(bytes: &[u8]) -> Result<$type, DecodeError> {
-                let bytes = bytes.try_into().map_err(|_| DecodeError::new(concat!("not ", $what)))?;
+                let bytes =
+                    bytes.try_into().map_err(|_| DecodeError::new(concat!("not ", $what)))?;
                 ($from_bits)(<$bits>::from_be_bytes(bytes))
                     .ok_or(DecodeError::new(concat!("not ", $what)))
             }

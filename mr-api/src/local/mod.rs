@@ -3,7 +3,7 @@
 //! Invariants: the output directory appears only if nothing was there; it is removed again if the plan fails; it has
 //! `_SUCCESS` exactly if it is complete. Task order never reaches the output.
 
-mod files;
+pub(crate) mod files;
 mod tasks;
 
 use std::fs;
@@ -23,6 +23,7 @@ use crate::plan::{Finished, Plan};
 use crate::progress::Progress;
 use crate::splits::SplitLimits;
 use crate::stage::Stage;
+pub(crate) use tasks::MAP_OUTPUT_NAME;
 use tasks::{JobRun, LocalSplit};
 
 /// Memory of the sort buffer or combiner table of one map: a million distinct words fit.
@@ -132,7 +133,8 @@ impl LocalRunner {
         let outputs = self.outputs(&plan)?;
         let mut made = Vec::new();
         let run = self.run_stages(&plan, &outputs, &mut made);
-        let intermediate = |index: &usize| plan.stages[*index].settings().output == OutputPath::Intermediate;
+        let intermediate =
+            |index: &usize| plan.stages[*index].settings().output == OutputPath::Intermediate;
         for index in (0..made.len()).filter(|index| run.is_err() || intermediate(index)) {
             remove_dir(&outputs[index])?;
         }
@@ -151,7 +153,8 @@ impl LocalRunner {
     ) -> Result<Vec<Counters>> {
         let mut counters = Vec::new();
         for (index, stage) in plan.stages.iter().enumerate() {
-            let splits = self.splits(&**stage, index.checked_sub(1).map(|index| &outputs[index]))?;
+            let splits =
+                self.splits(&**stage, index.checked_sub(1).map(|index| &outputs[index]))?;
             let output = &outputs[index];
             fs::create_dir_all(output).map_err(Error::file("create directory", output))?;
             made.push(());
@@ -268,7 +271,7 @@ fn remove_dir(path: &Path) -> Result<(), Error> {
     }
 }
 
-fn finished(output: &Path) -> Result<Finished<'static>> {
+pub(crate) fn finished(output: &Path) -> Result<Finished<'static>> {
     let mut parts = Vec::new();
     for file in files::expand(&[output.to_owned()])? {
         let open = move || -> Result<Box<dyn Read>> {

@@ -206,5 +206,8 @@ fn run_all<T: Send>(
         return Err(error);
     }
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(results.into_iter().map(|result| result.expect("every task without failure has a result")).collect())
+    Ok(results
+        .into_iter()
+        .map(|result| result.expect("every task without failure has a result"))
+        .collect())
 }

@@ -6,10 +6,10 @@
 
 use memchr::memchr2;
 
-use crate::error::Error;
-use crate::input::{Format, SplitRange, Source};
-use crate::text::Line;
 use crate::Result;
+use crate::error::Error;
+use crate::input::{Format, Source, SplitRange};
+use crate::text::Line;
 
 /// Longest line that is read (1 GiB): a file without line ends is an error, not all of memory.
 pub const LINE_BYTES_MAX: usize = 1 << 30;
@@ -27,8 +27,14 @@ impl Format for Lines {
         source: &mut dyn Source,
         each: &mut impl FnMut(u64, Line<'_>) -> Result<()>,
     ) -> Result<()> {
-        LineReader { split, start: split.start, carry: Vec::new(), after_cr: false, drop: split.start > 0 }
-            .run(source, each)
+        LineReader {
+            split,
+            start: split.start,
+            carry: Vec::new(),
+            after_cr: false,
+            drop: split.start > 0,
+        }
+        .run(source, each)
     }
 }
 
@@ -186,7 +192,10 @@ mod tests {
                     found.extend(lines(file, start, end, slice_bytes));
                     start += split_bytes;
                 }
-                assert_eq!(found, whole, "{file:?} splits of {split_bytes}, slices of {slice_bytes}");
+                assert_eq!(
+                    found, whole,
+                    "{file:?} splits of {split_bytes}, slices of {slice_bytes}"
+                );
             }
         }
     }

@@ -1,0 +1,259 @@
+//! A cluster of this program's own, for when none is configured: started, fed with local files, emptied, removed.
+//!
+//! Invariants: the cluster's processes and its directory are gone when [`EmbeddedCluster`] is dropped or Ctrl-C ends the driver; the local
+//! output appears by rename, complete.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, copy};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use client::dfs::{CreateOptions, DfsClient};
+use protocol::DfsPath;
+
+use super::{hanno_candidates, inputs, names::Names};
+use crate::Result;
+use crate::error::Error;
+use crate::job::{InputPaths, OutputPath};
+use crate::local::files;
+use crate::plan::Plan;
+
+/// One copy of data that is only here for one job.
+const REPLICATION: u16 = 1;
+/// Time for the cluster to end by itself.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often it is looked whether it has.
+const STOP_PAUSE: Duration = Duration::from_millis(20);
+/// How much of the cluster's last words is shown when it does not start.
+const LAST_WORDS_LINES: usize = 5;
+
+/// The running cluster of this process, for Ctrl-C: process and directory.
+static RUNNING: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
+
+pub(super) struct EmbeddedCluster {
+    pub(super) namenode: String,
+    pub(super) jobtracker: String,
+    child: Child,
+    directory: PathBuf,
+}
+
+impl EmbeddedCluster {
+    pub(super) fn start() -> Result<Self> {
+        let binary = hanno_candidates().into_iter().find(|path| path.is_file());
+        let binary = binary.ok_or(Error::NoClusterBinary)?;
+        let directory = std::env::temp_dir().join(format!("hanno-embedded-{}", std::process::id()));
+        sys::fs::create_private_dir(&directory)
+            .map_err(Error::file("create directory", &directory))?;
+        let log_path = directory.join("cluster.log");
+        let log = File::create(&log_path).map_err(Error::file("create", &log_path))?;
+        let child = Command::new(&binary)
+            .args(["cluster", "--datanodes", "1", "--workers", "1", "--data"])
+            .arg(directory.join("data"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .map_err(Error::file("start", &binary));
+        let mut child = match child {
+            Ok(child) => child,
+            Err(error) => {
+                remove(&directory);
+                return Err(error.into());
+            }
+        };
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((child.id(), directory.clone()));
+        let ready = child.stdout.take().and_then(wait_until_ready);
+        let mut cluster = EmbeddedCluster {
+            namenode: String::new(),
+            jobtracker: String::new(),
+            child,
+            directory,
+        };
+        let Some((namenode, jobtracker)) = ready else {
+            let reason = last_words(&log_path);
+            return Err(Error::ClusterStart { reason }.into());
+        };
+        cluster.namenode = namenode;
+        cluster.jobtracker = jobtracker;
+        Ok(cluster)
+    }
+
+    /// Ends it and removes its files.
+    pub(super) fn stop(self) {}
+}
+
+impl Drop for EmbeddedCluster {
+    fn drop(&mut self) {
+        end(self.child.id(), || matches!(self.child.try_wait(), Ok(None)));
+        // Reaps it if it had to be killed.
+        let _ = self.child.wait();
+        remove(&self.directory);
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// For Ctrl-C: ends the cluster of this process, if there is one.
+pub(super) fn end_all() {
+    let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((pid, directory)) = running {
+        end(pid, || sys::process::is_alive(pid));
+        remove(&directory);
+    }
+}
+
+fn end(pid: u32, mut runs: impl FnMut() -> bool) {
+    // It may have ended already.
+    let _ = sys::process::terminate(pid);
+    let deadline = Instant::now() + STOP_TIMEOUT;
+    while runs() {
+        if Instant::now() > deadline {
+            let _ = sys::process::kill(pid);
+            return;
+        }
+        std::thread::sleep(STOP_PAUSE);
+    }
+}
+
+fn remove(directory: &Path) {
+    if let Err(error) = fs::remove_dir_all(directory)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        eprintln!("cannot remove {}: {error}", directory.display());
+    }
+}
+
+/// Addresses from the line `ready namenode=… jobtracker=…`; none if the cluster ended before.
+fn wait_until_ready(stdout: impl Read) -> Option<(String, String)> {
+    for line in BufReader::new(stdout).lines() {
+        if let Some(addresses) = parse_ready(&line.ok()?) {
+            return Some(addresses);
+        }
+    }
+    None
+}
+
+fn parse_ready(line: &str) -> Option<(String, String)> {
+    let mut words = line.split_whitespace();
+    if words.next()? != "ready" {
+        return None;
+    }
+    let mut value =
+        |name: &str| words.next()?.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
+    Some((value("namenode")?, value("jobtracker")?))
+}
+
+fn last_words(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(LAST_WORDS_LINES)..].join("; ")
+}
+
+/// The local paths of a plan.
+pub(super) struct LocalPaths {
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+}
+
+impl LocalPaths {
+    /// Looks whether all inputs exist and no output does, before anything is started.
+    pub(super) fn check(plan: &Plan) -> Result<Self> {
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+        for stage in &plan.stages {
+            if let InputPaths::Paths(paths) = &stage.settings().input {
+                inputs.extend(paths.iter().cloned());
+            }
+            if let OutputPath::Path(path) = &stage.settings().output {
+                outputs.push(path.clone());
+            }
+        }
+        let paths: Vec<PathBuf> = inputs.iter().map(PathBuf::from).collect();
+        files::expand(&paths)?;
+        for output in &outputs {
+            let path = Path::new(output);
+            if path.try_exists().map_err(Error::file("look for", path))? {
+                return Err(Error::OutputExists { path: output.clone() }.into());
+            }
+        }
+        Ok(LocalPaths { inputs, outputs })
+    }
+
+    /// Copies the inputs into the cluster.
+    pub(super) fn put(&self, dfs: &DfsClient) -> Result<Names> {
+        let (mut inputs, mut outputs) = (BTreeMap::new(), BTreeMap::new());
+        for (index, input) in self.inputs.iter().enumerate() {
+            let directory = DfsPath::parse(&format!("/input/{index}"))?;
+            dfs.mkdirs(&directory, 0o755, true).map_err(Error::dfs("create", &directory))?;
+            for (number, file) in files::expand(&[PathBuf::from(input)])?.into_iter().enumerate() {
+                let target = directory.join(&format!("{number:08}"))?;
+                let mut source = File::open(&file.path).map_err(Error::file("open", &file.path))?;
+                let options =
+                    CreateOptions { replication: Some(REPLICATION), ..CreateOptions::default() };
+                let mut writer =
+                    dfs.create(&target, options).map_err(Error::dfs("create", &target))?;
+                writer.write_from(&mut source)?;
+                writer.close().map_err(Error::dfs("write", &target))?;
+            }
+            inputs.insert(input.clone(), directory);
+        }
+        for (index, output) in self.outputs.iter().enumerate() {
+            outputs.insert(output.clone(), DfsPath::parse(&format!("/output/{index}"))?);
+        }
+        Ok(Names::Embedded { inputs, outputs })
+    }
+
+    /// Copies the outputs to where the plan wants them.
+    pub(super) fn fetch(&self, dfs: &DfsClient, names: &Names) -> Result<()> {
+        for output in &self.outputs {
+            let target = Path::new(output);
+            let name = target.file_name().unwrap_or_default().to_string_lossy();
+            let temporary = target.with_file_name(format!(".{name}.fetch-{}", std::process::id()));
+            fs::create_dir_all(&temporary).map_err(Error::file("create directory", &temporary))?;
+            let fetched = fetch_files(dfs, &names.output(output)?, &temporary).and_then(|()| {
+                Ok(fs::rename(&temporary, target).map_err(Error::file("create", target))?)
+            });
+            if let Err(error) = fetched {
+                remove(&temporary);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The last output.
+    pub(super) fn output(&self) -> &Path {
+        self.outputs.last().map_or(Path::new(""), Path::new)
+    }
+}
+
+fn fetch_files(dfs: &DfsClient, from: &DfsPath, to: &Path) -> Result<()> {
+    for (path, _) in inputs::expand(dfs, std::slice::from_ref(from))? {
+        let mut reader = dfs.open(&path).map_err(Error::dfs("open", &path))?;
+        let target = to.join(path.name().unwrap_or_default());
+        let mut file = File::create(&target).map_err(Error::file("create", &target))?;
+        copy(&mut reader, &mut file)?;
+    }
+    let success = to.join("_SUCCESS");
+    File::create(&success).map_err(Error::file("create", &success))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_is_read() {
+        let line = "ready namenode=http://127.0.0.1:9870 jobtracker=http://127.0.0.1:9871";
+        assert_eq!(
+            parse_ready(line),
+            Some(("http://127.0.0.1:9870".to_owned(), "http://127.0.0.1:9871".to_owned()))
+        );
+        assert_eq!(parse_ready("starting"), None);
+        assert_eq!(parse_ready("ready soon"), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Input paths on the cluster: directories, patterns, splits with the machines that hold them.
+
+use client::dfs::DfsClient;
+use protocol::DfsPath;
+use protocol::jobs::Split;
+use protocol::namenode::{FileStatus, LocatedBlock};
+
+use crate::Result;
+use crate::error::Error;
+use crate::splits::{self, SplitLimits};
+
+/// The files that `paths` stand for, in order.
+pub(super) fn expand(dfs: &DfsClient, paths: &[DfsPath]) -> Result<Vec<(DfsPath, FileStatus)>> {
+    let mut files = Vec::new();
+    for path in paths {
+        match dfs.try_status(path).map_err(Error::dfs("look for", path))? {
+            Some(status) => add(dfs, path, status, &mut files)?,
+            None => {
+                let count = files.len();
+                add_matches(dfs, path, &mut files)?;
+                if files.len() == count {
+                    return Err(Error::NoInput { path: path.to_string() }.into());
+                }
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// The splits of all files, each with the machines of the block it begins in.
+pub(super) fn splits(
+    dfs: &DfsClient,
+    paths: &[DfsPath],
+    limits: SplitLimits,
+) -> Result<Vec<Split>> {
+    let mut all = Vec::new();
+    for (path, status) in expand(dfs, paths)? {
+        let located =
+            dfs.locations(&path, 0, status.length).map_err(Error::dfs("locate", &path))?;
+        for (offset, length) in splits::split_file(status.length, status.block_size, limits) {
+            let (hosts, racks) = places(&located.blocks, offset);
+            all.push(Split { path: path.clone(), offset, length, hosts, racks });
+        }
+    }
+    Ok(all)
+}
+
+fn places(blocks: &[LocatedBlock], offset: u64) -> (Vec<String>, Vec<String>) {
+    let holds = |block: &&LocatedBlock| {
+        block.offset <= offset && offset < block.offset.saturating_add(block.length)
+    };
+    let replicas = blocks.iter().find(holds).map(|block| &block.replicas[..]).unwrap_or_default();
+    let unique = |mut names: Vec<String>| {
+        names.sort();
+        names.dedup();
+        names
+    };
+    (
+        unique(replicas.iter().map(|replica| replica.host.clone()).collect()),
+        unique(replicas.iter().map(|replica| replica.rack.clone()).collect()),
+    )
+}
+
+fn add(
+    dfs: &DfsClient,
+    path: &DfsPath,
+    status: FileStatus,
+    files: &mut Vec<(DfsPath, FileStatus)>,
+) -> Result<()> {
+    if !status.directory {
+        files.push((path.clone(), status));
+        return Ok(());
+    }
+    for entry in dfs.list(path) {
+        let entry = entry.map_err(Error::dfs("list", path))?;
+        if !entry.directory && !splits::is_hidden(&entry.name) {
+            files.push((path.join(&entry.name)?, entry));
+        }
+    }
+    Ok(())
+}
+
+fn add_matches(
+    dfs: &DfsClient,
+    pattern: &DfsPath,
+    files: &mut Vec<(DfsPath, FileStatus)>,
+) -> Result<()> {
+    let (Some(name), Some(parent)) = (pattern.name(), pattern.parent()) else { return Ok(()) };
+    let is_directory = |status: FileStatus| status.directory;
+    if !splits::is_pattern(name)
+        || !dfs
+            .try_status(&parent)
+            .map_err(Error::dfs("look for", &parent))?
+            .is_some_and(is_directory)
+    {
+        return Ok(());
+    }
+    for entry in dfs.list(&parent) {
+        let entry = entry.map_err(Error::dfs("list", &parent))?;
+        if splits::matches(name, &entry.name) && !splits::is_hidden(&entry.name) {
+            add(dfs, &parent.join(&entry.name)?, entry, files)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! The driver's role on a cluster: submits the jobs of a plan one after the other and watches each.
+//!
+//! Invariants: nothing is submitted if an output exists or an input does not; intermediate outputs go when the plan is over; a driver
+//! that is stopped leaves its job running and says how to end it.
+
+mod embedded;
+mod inputs;
+mod names;
+
+use std::path::PathBuf;
+
+use client::ClientConfig;
+use client::dfs::DfsClient;
+use client::job::{JobClient, JobError, hash_file, upload};
+use protocol::jobs::{JobReport, JobSpec, JobState, Split};
+use protocol::{BinaryHash, DfsPath, JobId};
+
+use crate::Result;
+use crate::error::Error;
+use crate::job::{InputPaths, OutputPath, Reducers};
+use crate::options::Options;
+use crate::plan::{Finished, Plan, fingerprint};
+use crate::progress::Progress;
+use crate::runner::DESCRIPTION_PROPERTY;
+use crate::stage::Stage;
+use embedded::EmbeddedCluster;
+use names::Names;
+
+/// Input per reduce task, if their number is left to us: less is not worth a task.
+const REDUCE_INPUT_BYTES: u64 = 64 << 20;
+
+/// Runs a plan on the configured cluster, or on an embedded one if none is.
+pub(crate) fn run(plan: Plan, options: &Options, words: &[String]) -> Result<()> {
+    let mut config = ClientConfig::load()?;
+    if options.namenode.is_some() {
+        config.namenode.clone_from(&options.namenode);
+    }
+    if options.jobtracker.is_some() {
+        config.jobtracker.clone_from(&options.jobtracker);
+    }
+    let mut progress = Progress::new(options.quiet);
+    match (&config.namenode, &config.jobtracker) {
+        (Some(_), Some(_)) => {
+            let driver = Driver::new(&config, options, words)?;
+            driver.run(plan, &Names::cluster(&driver.dfs), &mut progress)
+        }
+        (None, None) => run_embedded(plan, options, words, config, &mut progress),
+        (Some(_), None) => Err(JobError::NoJobtracker.into()),
+        (None, Some(_)) => Err(client::dfs::DfsError::NoNamenode.into()),
+    }
+}
+
+/// Starts a cluster for this plan alone; inputs go in, the last output comes out.
+fn run_embedded(
+    plan: Plan,
+    options: &Options,
+    words: &[String],
+    mut config: ClientConfig,
+    progress: &mut Progress,
+) -> Result<()> {
+    let local = embedded::LocalPaths::check(&plan)?;
+    progress.say("No cluster is configured: starting an embedded one");
+    let cluster = EmbeddedCluster::start()?;
+    config.namenode = Some(cluster.namenode.clone());
+    config.jobtracker = Some(cluster.jobtracker.clone());
+    let driver = Driver::new(&config, options, words)?;
+    let names = local.put(&driver.dfs)?;
+    let Plan { stages, after } = plan;
+    driver.run(Plan { stages, after: None }, &names, progress)?;
+    local.fetch(&driver.dfs, &names)?;
+    cluster.stop();
+    match after {
+        Some(after) => after(&mut crate::local::finished(local.output())?),
+        None => Ok(()),
+    }
+}
+
+struct Driver<'a> {
+    dfs: DfsClient,
+    jobs: JobClient,
+    options: &'a Options,
+    words: &'a [String],
+}
+
+impl<'a> Driver<'a> {
+    fn new(config: &ClientConfig, options: &'a Options, words: &'a [String]) -> Result<Self> {
+        let (dfs, jobs) = (DfsClient::connect(config)?, JobClient::connect(config)?);
+        Ok(Driver { dfs, jobs, options, words })
+    }
+
+    fn run(&self, plan: Plan, names: &Names, progress: &mut Progress) -> Result<()> {
+        let outputs = self.outputs(&plan, names)?;
+        let result = self.run_stages(&plan, names, &outputs, progress);
+        for (stage, output) in plan.stages.iter().zip(&outputs) {
+            if stage.settings().output == OutputPath::Intermediate {
+                self.dfs.delete(output, true).map_err(Error::dfs("delete", output))?;
+            }
+        }
+        let last = result?;
+        if self.options.json {
+            println!("{}", serde_json::to_string(&last)?);
+        }
+        match (plan.after, outputs.last()) {
+            (Some(after), Some(output)) => after(&mut self.finished(output)?),
+            _ => Ok(()),
+        }
+    }
+
+    fn run_stages(
+        &self,
+        plan: &Plan,
+        names: &Names,
+        outputs: &[DfsPath],
+        progress: &mut Progress,
+    ) -> Result<Option<JobReport>> {
+        let first = self.splits(&**plan.stages.first().ok_or(Error::NoPrevious)?, names, None)?;
+        let executable = std::env::current_exe()?;
+        let binary = hash_file(&executable)?;
+        upload(&self.dfs, &executable, binary)?;
+        let (mut splits, mut last) = (Some(first), None);
+        for (index, stage) in plan.stages.iter().enumerate() {
+            let splits = match splits.take() {
+                Some(splits) => splits,
+                None => self.splits(&**stage, names, index.checked_sub(1).map(|i| &outputs[i]))?,
+            };
+            let spec = self.spec(plan, index, binary, splits, &outputs[index])?;
+            last = Some(self.run_job(spec, progress)?);
+        }
+        Ok(last)
+    }
+
+    /// Output directories of all stages; none exists yet.
+    fn outputs(&self, plan: &Plan, names: &Names) -> Result<Vec<DfsPath>> {
+        let last = plan.stages.last().map(|stage| &stage.settings().output);
+        let Some(OutputPath::Path(last)) = last else {
+            return Err(Error::usage("the last job of a plan needs an output path").into());
+        };
+        let last = names.output(last)?;
+        let mut outputs = Vec::new();
+        for (index, stage) in plan.stages.iter().enumerate() {
+            let path = match &stage.settings().output {
+                OutputPath::Path(path) => names.output(path)?,
+                OutputPath::Intermediate => {
+                    let parent = last.parent().unwrap_or_else(DfsPath::root);
+                    let name = last.name().unwrap_or_default();
+                    parent.join(&format!(".{name}.stage-{index}-{}", self.dfs.id()))?
+                }
+            };
+            let found = self.dfs.try_status(&path).map_err(Error::dfs("look for", &path))?;
+            if found.is_some() {
+                return Err(Error::OutputExists { path: path.to_string() }.into());
+            }
+            outputs.push(path);
+        }
+        Ok(outputs)
+    }
+
+    fn splits(
+        &self,
+        stage: &dyn Stage,
+        names: &Names,
+        previous: Option<&DfsPath>,
+    ) -> Result<Vec<Split>> {
+        let paths = match &stage.settings().input {
+            InputPaths::Paths(paths) => names.inputs(paths)?,
+            InputPaths::Previous => vec![previous.ok_or(Error::NoPrevious)?.clone()],
+        };
+        inputs::splits(&self.dfs, &paths, self.options.split_limits()?)
+    }
+
+    fn spec(
+        &self,
+        plan: &Plan,
+        index: usize,
+        binary: BinaryHash,
+        splits: Vec<Split>,
+        output: &DfsPath,
+    ) -> Result<JobSpec> {
+        let stage = &plan.stages[index];
+        let settings = stage.settings();
+        let description = plan.description(index);
+        let fingerprint = fingerprint(&description);
+        let mut properties = self.options.properties.clone();
+        properties.insert(DESCRIPTION_PROPERTY.to_owned(), description);
+        let reduce_count = match (stage.is_map_only(), self.options.reducers()?) {
+            (true, _) => 0,
+            (false, Some(count)) => count.max(1),
+            (false, None) => match settings.reducers {
+                Reducers::Exactly(count) => count,
+                Reducers::Auto => self.auto_reducers(&splits)?,
+            },
+        };
+        Ok(JobSpec {
+            name: self.options.name().unwrap_or_else(|| settings.name.clone()),
+            binary,
+            args: self.words.to_vec(),
+            stage: index as u32,
+            fingerprint,
+            splits,
+            reduce_count,
+            output: output.clone(),
+            attempts_max: self.options.attempts_max()?,
+            slow_start_permille: self.options.slow_start_permille()?,
+            properties,
+        })
+    }
+
+    /// As many as there are slots, unless the input is too small for that.
+    fn auto_reducers(&self, splits: &[Split]) -> Result<u32> {
+        let bytes: u64 = splits.iter().map(|split| split.length).sum();
+        let worth = u32::try_from(bytes.div_ceil(REDUCE_INPUT_BYTES)).unwrap_or(u32::MAX);
+        if worth <= 1 {
+            return Ok(1);
+        }
+        Ok(worth.min(self.jobs.tracker()?.slot_count).max(1))
+    }
+
+    fn run_job(&self, spec: JobSpec, progress: &mut Progress) -> Result<JobReport> {
+        let (maps, reduces) = (spec.splits.len(), spec.reduce_count);
+        let id = self.jobs.submit(spec)?;
+        progress.start(&format!("job: {id}"), maps, reduces);
+        let stop = self.say_how_to_kill(id);
+        let report = self.jobs.watch(id, |report| {
+            progress.update(report.map_progress, report.reduce_progress);
+        });
+        stop.abort();
+        let report = report?;
+        match report.state {
+            JobState::Succeeded => {
+                progress.finish(&report.id, &report.counters);
+                Ok(report)
+            }
+            JobState::Killed => {
+                progress.end_line();
+                Err(Error::JobKilled { name: report.id }.into())
+            }
+            _ => {
+                progress.end_line();
+                Err(Error::JobFailed { name: report.id, diagnostics: report.diagnostics }.into())
+            }
+        }
+    }
+
+    /// Ctrl-C ends the driver alone.
+    fn say_how_to_kill(&self, id: JobId) -> tokio::task::JoinHandle<()> {
+        client::rpc::runtime().spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                eprintln!("\n{id} goes on; `hanno job -status {id}` looks at it, `hanno job -kill {id}` ends it");
+                embedded::end_all();
+                std::process::exit(INTERRUPTED);
+            }
+        })
+    }
+
+    fn finished(&self, output: &DfsPath) -> Result<Finished<'_>> {
+        let mut parts = Vec::new();
+        for (path, _) in inputs::expand(&self.dfs, std::slice::from_ref(output))? {
+            let dfs = &self.dfs;
+            let open = move || -> Result<Box<dyn std::io::Read>> {
+                Ok(Box::new(dfs.open(&path).map_err(Error::dfs("open", &path))?))
+            };
+            parts.push(Box::new(open) as Box<dyn FnOnce() -> Result<Box<dyn std::io::Read>> + '_>);
+        }
+        Ok(Finished { parts })
+    }
+}
+
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: i32 = 130;
+
+/// Where this program's executable's `hanno` may be, nearest first.
+pub(crate) fn hanno_candidates() -> Vec<PathBuf> {
+    let mut candidates = Vec::new();
+    if let Some(path) = std::env::var_os("HANNO_BIN") {
+        candidates.push(PathBuf::from(path));
+    }
+    if let Ok(executable) = std::env::current_exe() {
+        let directories = executable.ancestors().skip(1).take(2);
+        candidates.extend(directories.map(|directory| directory.join("hanno")));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    candidates.extend(std::env::split_paths(&path).map(|directory| directory.join("hanno")));
+    candidates
+}

@@ -1,0 +1,181 @@
+//! One attempt: a map or a reduce with its files.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Instant;
+
+use client::ClientConfig;
+use client::dfs::{CreateOptions, DfsClient};
+use protocol::runner::Setup;
+use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
+use protocol::{AttemptId, DfsPath};
+use shuffle::{BufferPool, Codec, MapOutputOptions, ReduceOptions};
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::input::SplitRange;
+use crate::local::{MAP_OUTPUT_NAME, part_name};
+use crate::options;
+use crate::output::Output;
+use crate::partition::PARTITION_SEED;
+use crate::plan::Plan;
+use crate::runner::Channel;
+use crate::runner::fetch::Fetcher;
+use crate::runner::gather::{Gather, News};
+use crate::runner::source::{DfsOutput, DfsSource};
+use crate::stage::{MapResult, MapTarget, MapTask, ReduceTask, Stage};
+
+/// How often a reduce starts over because a map output turned out to be damaged, before the attempt fails.
+const DAMAGED_INPUTS_MAX: u32 = 10;
+
+/// What all attempts of this process share.
+pub(crate) struct Host {
+    pub(crate) setup: Setup,
+    stage: Box<dyn Stage>,
+    dfs: DfsClient,
+    pool: BufferPool,
+    memory_bytes: usize,
+    merge_factor: usize,
+}
+
+/// What an attempt is given besides its work.
+pub(crate) struct Launched {
+    pub(crate) context: Context,
+    pub(crate) directory: PathBuf,
+    pub(crate) news: mpsc::Receiver<News>,
+    pub(crate) self_news: mpsc::Sender<News>,
+    pub(crate) channel: Channel,
+}
+
+impl Host {
+    pub(crate) fn new(setup: Setup, mut plan: Plan) -> Result<Self> {
+        let program = &setup.program;
+        let config = ClientConfig {
+            namenode: Some(setup.namenode.clone()),
+            user: Some(program.user.clone()),
+            host: Some(setup.host.clone()),
+            secret: Some(setup.secret.clone()),
+            ..ClientConfig::default()
+        };
+        let given = usize::try_from(setup.memory_bytes_max).unwrap_or(usize::MAX);
+        let wanted = options::sort_bytes(&program.properties)?.unwrap_or(given);
+        let memory_bytes = wanted.min(given);
+        Ok(Host {
+            dfs: DfsClient::connect(&config)?,
+            stage: plan.stages.swap_remove(program.stage as usize),
+            pool: BufferPool::new(memory_bytes.saturating_mul(2)),
+            memory_bytes,
+            merge_factor: options::merge_factor(&program.properties)?,
+            setup,
+        })
+    }
+
+    /// Runs one attempt to its end.
+    pub(crate) fn run(&self, work: Work, launched: Launched) -> Result<AttemptState> {
+        match work {
+            Work::Map(split) => self.map(split, &launched),
+            Work::Reduce(outputs) => self.reduce(outputs, launched),
+        }
+    }
+
+    fn map(&self, split: protocol::jobs::Split, launched: &Launched) -> Result<AttemptState> {
+        let context = &launched.context;
+        let reader = self.dfs.open(&split.path).map_err(Error::dfs("open", &split.path))?;
+        let output_directory = self.output_directory(context.attempt())?;
+        let target = if self.setup.program.reduce_count == 0 {
+            MapTarget::Output(self.output(&output_directory, context)?)
+        } else {
+            let options = MapOutputOptions {
+                partitions: self.setup.program.reduce_count,
+                dir: launched.directory.clone(),
+                name: MAP_OUTPUT_NAME.to_owned(),
+                memory_bytes_max: self.memory_bytes,
+                merge_factor: self.merge_factor,
+                codec: Codec::Lz4,
+                partition_seed: PARTITION_SEED,
+                sync: false,
+            };
+            MapTarget::Shuffle { options, pool: self.pool.clone() }
+        };
+        let result = self.stage.run_map(MapTask {
+            context: context.clone(),
+            path: split.path.to_string(),
+            split: SplitRange {
+                start: split.offset,
+                end: split.offset.saturating_add(split.length),
+            },
+            source: &mut DfsSource::new(reader),
+            target,
+        })?;
+        Ok(match result {
+            MapResult::Shuffle(output) => {
+                AttemptState::MapDone { data_path: output.data.to_string_lossy().into_owned() }
+            }
+            MapResult::Output { .. } => AttemptState::OutputDone { directory: output_directory },
+        })
+    }
+
+    fn reduce(&self, outputs: Vec<MapOutput>, launched: Launched) -> Result<AttemptState> {
+        let Launched { context, directory, news, self_news, channel } = launched;
+        let attempt = context.attempt();
+        let output_directory = self.output_directory(attempt)?;
+        let fetcher = Fetcher::new(&self.setup, attempt, &directory, self.memory_bytes, self_news);
+        let mut gather = Gather::new(self.setup.program.map_count, outputs);
+        for _ in 0..DAMAGED_INPUTS_MAX {
+            let inputs = fetcher.gather(&mut gather, &news, &channel, &context)?;
+            let records = inputs.iter().map(|input| input.records).sum();
+            let (maps, sources): (Vec<AttemptId>, Vec<_>) = inputs
+                .into_iter()
+                .filter(|input| input.records > 0)
+                .map(|input| (input.map, input.source))
+                .unzip();
+            let task = ReduceTask {
+                context: context.clone(),
+                partition: attempt.task.index,
+                sources,
+                records,
+                options: self.reduce_options(&directory),
+                output: self.output(&output_directory, &context)?,
+            };
+            match self.stage.run_reduce(task) {
+                Ok(()) => return Ok(AttemptState::OutputDone { directory: output_directory }),
+                Err(Error::DamagedInput { index, reason }) => {
+                    let map = maps[index];
+                    context.add("FAILED_SHUFFLE", 1);
+                    channel.fetch_failed(FetchFailure {
+                        reduce: attempt,
+                        map,
+                        diagnostics: reason,
+                    });
+                    gather.restart(map, Instant::now());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::TooManyDamagedInputs { count: DAMAGED_INPUTS_MAX }.into())
+    }
+
+    fn reduce_options(&self, directory: &Path) -> ReduceOptions {
+        ReduceOptions {
+            dir: directory.to_owned(),
+            name: "reduce".to_owned(),
+            memory_bytes_max: self.memory_bytes,
+            merge_factor: self.merge_factor,
+            codec: Codec::Lz4,
+            group_prefix: None,
+        }
+    }
+
+    /// `<output>/_temporary/<attempt>`.
+    fn output_directory(&self, attempt: AttemptId) -> Result<DfsPath> {
+        Ok(self.setup.program.output.join(&format!("_temporary/{attempt}"))?)
+    }
+
+    fn output(&self, directory: &DfsPath, context: &Context) -> Result<Output> {
+        let task = context.attempt().task;
+        let path = directory.join(&part_name(task.kind, task.index))?;
+        let options = CreateOptions { overwrite: true, ..CreateOptions::default() };
+        let writer = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
+        Ok(Output::new(Box::new(DfsOutput(writer)), context.clone()))
+    }
+}

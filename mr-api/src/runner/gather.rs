@@ -1,0 +1,304 @@
+//! Which map outputs a reduce has, knows of, or still waits for. Pure: `now` comes in.
+//!
+//! ```text
+//! Awaited --announced--> Known --begin--> Fetching --> Got
+//!    ^                    ^ |                | |
+//!    |                    | +---obsolete--+  | |
+//!    +--------------------|---------------+--+ |
+//!                         +-----failed---------+   (not before its pause is over)
+//! ```
+//!
+//! Invariant: an output that is there is never fetched again unless it turned out to be damaged; of a map that ran several times,
+//! the latest announced attempt counts.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use protocol::AttemptId;
+use protocol::shuffle::MAPS_PER_REQUEST_MAX;
+use protocol::tracker::MapOutput;
+use shuffle::SegmentSource;
+
+/// First pause after a failed fetch; times 1.3 for each further one, as in Hadoop (which begins at 10 s).
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+/// Longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// What reaches a running reduce.
+pub(crate) enum News {
+    /// From the worker.
+    Outputs { available: Vec<MapOutput>, obsolete: Vec<AttemptId> },
+    /// From a fetch: what became of each attempt asked for.
+    Fetched { host: String, outcomes: Vec<(AttemptId, Result<Input, String>)> },
+}
+
+/// One map's part of this reduce's input.
+pub(crate) struct Input {
+    pub(crate) map: AttemptId,
+    pub(crate) source: SegmentSource,
+    pub(crate) stored: u64,
+    pub(crate) records: u64,
+}
+
+enum Slot {
+    Awaited,
+    Known {
+        output: MapOutput,
+        not_before: Option<Instant>,
+    },
+    Fetching {
+        output: MapOutput,
+    },
+    Got {
+        output: MapOutput,
+        input: Box<Input>,
+    },
+    /// Given to the reduce.
+    Used {
+        output: MapOutput,
+    },
+}
+
+pub(crate) struct Gather {
+    /// By map index.
+    slots: Vec<Slot>,
+    failures: BTreeMap<u32, u32>,
+    got: usize,
+}
+
+impl Gather {
+    pub(crate) fn new(map_count: u32, outputs: Vec<MapOutput>) -> Self {
+        let slots = (0..map_count).map(|_| Slot::Awaited).collect();
+        let mut gather = Gather { slots, failures: BTreeMap::new(), got: 0 };
+        gather.announce(outputs);
+        gather
+    }
+
+    /// Takes new outputs in.
+    pub(crate) fn announce(&mut self, outputs: Vec<MapOutput>) {
+        for output in outputs {
+            let index = output.attempt.task.index as usize;
+            match self.slots.get_mut(index) {
+                Some(slot @ (Slot::Awaited | Slot::Known { .. })) => {
+                    let not_before = match slot {
+                        Slot::Known { output: known, not_before }
+                            if known.attempt == output.attempt =>
+                        {
+                            *not_before
+                        }
+                        _ => None,
+                    };
+                    *slot = Slot::Known { output, not_before };
+                }
+                // What is being fetched or is there is as good; a failure of the fetch takes the next announcement.
+                Some(slot @ Slot::Fetching { .. }) => {
+                    if let Slot::Fetching { output: fetching } = slot
+                        && fetching.attempt != output.attempt
+                    {
+                        *slot = Slot::Known { output, not_before: None };
+                    }
+                }
+                Some(Slot::Got { .. } | Slot::Used { .. }) | None => {}
+            }
+        }
+    }
+
+    /// Forgets outputs that are no longer served; what was fetched of them stays good.
+    pub(crate) fn obsolete(&mut self, attempts: &[AttemptId]) {
+        for attempt in attempts {
+            if let Some(slot) = self.slots.get_mut(attempt.task.index as usize) {
+                match slot {
+                    Slot::Known { output, .. } | Slot::Fetching { output }
+                        if output.attempt == *attempt =>
+                    {
+                        *slot = Slot::Awaited;
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Outputs to fetch now, from one worker, at most as many as a request may name; they count as being fetched.
+    pub(crate) fn begin(&mut self, now: Instant, busy: &[String]) -> Vec<MapOutput> {
+        let mut batch: Vec<MapOutput> = Vec::new();
+        for slot in &mut self.slots {
+            let Slot::Known { output, not_before } = slot else { continue };
+            let due = not_before.is_none_or(|time| time <= now);
+            let fits = match batch.first() {
+                Some(first) => first.http_address == output.http_address,
+                None => !busy.contains(&output.http_address),
+            };
+            if due && fits && batch.len() < MAPS_PER_REQUEST_MAX {
+                batch.push(output.clone());
+                *slot = Slot::Fetching { output: output.clone() };
+            }
+        }
+        batch
+    }
+
+    /// A fetch succeeded.
+    pub(crate) fn got(&mut self, input: Input) {
+        if let Some(slot) = self.slots.get_mut(input.map.task.index as usize)
+            && let Slot::Known { output, .. } | Slot::Fetching { output } = slot
+        {
+            *slot = Slot::Got { output: output.clone(), input: Box::new(input) };
+            self.got += 1;
+        }
+    }
+
+    /// A fetch failed: not again before a pause.
+    pub(crate) fn failed(&mut self, map: AttemptId, now: Instant) {
+        let failures = self.failures.entry(map.task.index).or_default();
+        *failures += 1;
+        let pause = PAUSE_MIN.mul_f64(1.3f64.powi((*failures).min(40) as i32 - 1)).min(PAUSE_MAX);
+        if let Some(slot) = self.slots.get_mut(map.task.index as usize)
+            && let Slot::Fetching { output } = slot
+            && output.attempt == map
+        {
+            *slot = Slot::Known { output: output.clone(), not_before: Some(now + pause) };
+        }
+    }
+
+    /// All inputs in map order, once they are there.
+    pub(crate) fn take(&mut self) -> Vec<Input> {
+        let take = |slot: &mut Slot| match std::mem::replace(slot, Slot::Awaited) {
+            Slot::Got { output, input } => {
+                *slot = Slot::Used { output };
+                Some(*input)
+            }
+            other => {
+                *slot = other;
+                None
+            }
+        };
+        self.slots.iter_mut().filter_map(take).collect()
+    }
+
+    /// The output of `damaged` cannot be used, and everything is needed anew. That one is not tried again before a pause; by then
+    /// another attempt may have been announced.
+    pub(crate) fn restart(&mut self, damaged: AttemptId, now: Instant) {
+        for slot in &mut self.slots {
+            if let Slot::Used { output } | Slot::Got { output, .. } = slot {
+                *slot = Slot::Fetching { output: output.clone() };
+            }
+        }
+        self.got = 0;
+        self.failed(damaged, now);
+        for slot in &mut self.slots {
+            if let Slot::Fetching { output } = slot {
+                *slot = Slot::Known { output: output.clone(), not_before: None };
+            }
+        }
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.got == self.slots.len()
+    }
+
+    /// Share of the inputs that is there.
+    pub(crate) fn share(&self) -> f64 {
+        self.got as f64 / self.slots.len().max(1) as f64
+    }
+
+    /// When the next pause is over.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let due = |slot: &Slot| match slot {
+            Slot::Known { not_before, .. } => *not_before,
+            _ => None,
+        };
+        self.slots.iter().filter_map(due).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::{JobId, TaskId, TaskKind};
+
+    use super::*;
+
+    fn attempt(index: u32, number: u32) -> AttemptId {
+        let job = JobId { cluster_start: 202611201830, number: 1 };
+        AttemptId { task: TaskId { job, kind: TaskKind::Map, index }, number }
+    }
+
+    fn output(index: u32, number: u32, host: &str) -> MapOutput {
+        MapOutput {
+            attempt: attempt(index, number),
+            http_address: host.to_owned(),
+            boot_id: String::new(),
+            data_path: String::new(),
+        }
+    }
+
+    fn input(index: u32, number: u32) -> Input {
+        let source = SegmentSource::Memory(Vec::new());
+        Input { map: attempt(index, number), source, stored: 0, records: 1 }
+    }
+
+    fn names(batch: &[MapOutput]) -> Vec<(u32, u32)> {
+        batch.iter().map(|output| (output.attempt.task.index, output.attempt.number)).collect()
+    }
+
+    #[test]
+    fn outputs_are_fetched_once_by_worker_and_taken_in_map_order() {
+        let now = Instant::now();
+        let mut gather =
+            Gather::new(3, vec![output(2, 0, "a"), output(0, 0, "a"), output(1, 0, "b")]);
+        assert_eq!(names(&gather.begin(now, &[])), [(0, 0), (2, 0)]);
+        assert_eq!(names(&gather.begin(now, &["a".into()])), [(1, 0)]);
+        assert!(gather.begin(now, &[]).is_empty());
+        gather.got(input(2, 0));
+        gather.got(input(0, 0));
+        gather.got(input(0, 0));
+        assert!(!gather.is_complete());
+        gather.got(input(1, 0));
+        assert!(gather.is_complete());
+        let order: Vec<u32> = gather.take().iter().map(|input| input.map.task.index).collect();
+        assert_eq!(order, [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_failed_fetch_waits_longer_each_time_and_gives_way_to_a_new_attempt() {
+        let start = Instant::now();
+        let mut gather = Gather::new(1, vec![output(0, 0, "a")]);
+        gather.begin(start, &[]);
+        gather.failed(attempt(0, 0), start);
+        assert!(gather.begin(start, &[]).is_empty());
+        let due = gather.next_due().unwrap();
+        assert_eq!(due, start + PAUSE_MIN);
+        gather.begin(due, &[]);
+        gather.failed(attempt(0, 0), due);
+        assert!(gather.next_due().unwrap() > due + PAUSE_MIN);
+        gather.announce(vec![output(0, 1, "b")]);
+        assert_eq!(names(&gather.begin(due, &[])), [(0, 1)]);
+    }
+
+    #[test]
+    fn obsolete_outputs_are_forgotten_unless_they_are_there() {
+        let now = Instant::now();
+        let mut gather = Gather::new(2, vec![output(0, 0, "a"), output(1, 0, "a")]);
+        gather.begin(now, &[]);
+        gather.got(input(1, 0));
+        gather.obsolete(&[attempt(0, 0), attempt(1, 0)]);
+        gather.failed(attempt(0, 0), now);
+        assert!(gather.begin(now, &[]).is_empty());
+        gather.announce(vec![output(0, 1, "b"), output(1, 1, "b")]);
+        assert_eq!(names(&gather.begin(now, &[])), [(0, 1)]);
+    }
+
+    #[test]
+    fn after_damage_everything_is_fetched_anew_the_damaged_one_later() {
+        let now = Instant::now();
+        let mut gather = Gather::new(2, vec![output(0, 0, "a"), output(1, 0, "a")]);
+        gather.begin(now, &[]);
+        gather.got(input(0, 0));
+        gather.got(input(1, 0));
+        assert_eq!(gather.take().len(), 2);
+        gather.restart(attempt(1, 0), now);
+        assert_eq!(names(&gather.begin(now, &[])), [(0, 0)]);
+        assert!(!gather.is_complete());
+        gather.announce(vec![output(1, 1, "b")]);
+        assert_eq!(names(&gather.begin(now, &[])), [(1, 1)]);
+    }
+}

@@ -1,0 +1,182 @@
+//! The task role: this process was started by a worker and runs attempts of one job, one at a time.
+//!
+//! ```text
+//! main thread      reads orders ─► hands map outputs on, starts attempts
+//! attempt thread   runs user code
+//! reporter thread  sends life signs while it runs, then its end
+//! ```
+//!
+//! Invariants: an attempt that was launched is always reported as ended, whatever its code does short of killing the process; when the
+//! worker's connection ends, so does this process.
+
+mod attempt;
+mod fetch;
+mod gather;
+mod source;
+
+use std::io::{Write, stdout};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use protocol::AttemptId;
+use protocol::frame::{self, BODY_BYTES_MAX};
+use protocol::runner::{COOKIE_VARIABLE, FromRunner, Setup, ToRunner};
+use protocol::tracker::{AttemptState, FetchFailure, Work};
+
+use crate::Result;
+use crate::context::Context;
+use crate::error::{Error, chain};
+use crate::guard::guard;
+use crate::plan::{Plan, difference, fingerprint};
+use attempt::{Host, Launched};
+use gather::News;
+
+/// Job property that carries the description of the plan, so that a difference can be named.
+pub(crate) const DESCRIPTION_PROPERTY: &str = "hanno.plan.description";
+/// Pause between life signs: four a second at most.
+const REPORT_PAUSE: Duration = Duration::from_millis(250);
+
+/// Runs attempts until the worker says `Exit` or is gone.
+pub(crate) fn run(socket: &str, build: impl FnOnce() -> Result<Plan>) -> Result<()> {
+    let mut stream = sys::socket::connect(socket)?;
+    let channel = Channel { stream: Arc::new(Mutex::new(stream.try_clone()?)) };
+    let cookie = std::env::var(COOKIE_VARIABLE).unwrap_or_default();
+    channel.send(&FromRunner::Hello { cookie })?;
+    let setup = match receive(&mut stream)? {
+        Some(ToRunner::Setup(setup)) => setup,
+        Some(_) => return Err(Error::Conversation { what: "orders before Setup".into() }.into()),
+        None => return Ok(()),
+    };
+    let host = match guard(|| prepare(*setup, build)) {
+        Ok(host) => Arc::new(host),
+        Err(diagnostics) => {
+            channel.send(&FromRunner::Refused { diagnostics: diagnostics.clone() })?;
+            return Err(diagnostics.into());
+        }
+    };
+    channel.send(&FromRunner::Ready)?;
+    serve(&mut stream, &channel, &host)
+}
+
+/// Rebuilds the job and checks that it is the one that was submitted.
+fn prepare(setup: Setup, build: impl FnOnce() -> Result<Plan>) -> Result<Host> {
+    let plan = build()?;
+    let index = setup.program.stage as usize;
+    let description = plan.description(index);
+    if fingerprint(&description) != setup.program.fingerprint || index >= plan.stages.len() {
+        let submitted = setup.program.properties.get(DESCRIPTION_PROPERTY);
+        let submitted = submitted.map(String::as_str).unwrap_or_default();
+        let difference = difference(submitted, &description);
+        return Err(Error::Fingerprint { difference }.into());
+    }
+    Host::new(setup, plan)
+}
+
+fn serve(stream: &mut UnixStream, channel: &Channel, host: &Arc<Host>) -> Result<()> {
+    let mut news: Option<mpsc::Sender<News>> = None;
+    loop {
+        match receive(stream)? {
+            None | Some(ToRunner::Exit) => std::process::exit(0),
+            Some(ToRunner::Setup(_)) => {
+                return Err(Error::Conversation { what: "a second Setup".into() }.into());
+            }
+            Some(ToRunner::Launch { attempt, work, directory }) => {
+                let (sender, receiver) = mpsc::channel();
+                news = Some(sender.clone());
+                let (host, channel) = (Arc::clone(host), channel.clone());
+                let context = Context::new(attempt, host.setup.program.properties.clone());
+                let launched = Launched {
+                    context,
+                    directory: directory.into(),
+                    news: receiver,
+                    self_news: sender,
+                    channel: channel.clone(),
+                };
+                thread::spawn(move || supervise(attempt, work, launched, &host, &channel));
+            }
+            Some(ToRunner::MapOutputs { available, obsolete }) => {
+                if let Some(news) = &news {
+                    // The attempt may have ended meanwhile: then nobody needs the news.
+                    let _ = news.send(News::Outputs { available, obsolete });
+                }
+            }
+        }
+    }
+}
+
+/// Runs one attempt and reports it until it has ended.
+fn supervise(
+    attempt: AttemptId,
+    work: Work,
+    launched: Launched,
+    host: &Arc<Host>,
+    channel: &Channel,
+) {
+    let context = launched.context.clone();
+    let (done, ended) = mpsc::channel();
+    let running = Arc::clone(host);
+    thread::spawn(move || {
+        let state = guard(|| Ok(running.run(work, launched)?))
+            .unwrap_or_else(|diagnostics| AttemptState::Failed { diagnostics });
+        // The receiver lives until it has got this.
+        let _ = done.send(state);
+    });
+    let mut last = (context.progress(), context.life_signs());
+    let state = loop {
+        match ended.recv_timeout(REPORT_PAUSE) {
+            Ok(state) => break state,
+            Err(RecvTimeoutError::Disconnected) => {
+                break AttemptState::Failed { diagnostics: "the task's thread ended".to_owned() };
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let now = (context.progress(), context.life_signs());
+                if now == last {
+                    continue;
+                }
+                last = now;
+                let (progress, counters) = (context.progress(), context.counters());
+                channel.send_or_exit(&FromRunner::Progress { attempt, progress, counters });
+            }
+        }
+    };
+    // Its own output belongs into its log before the end is known.
+    let _ = stdout().flush();
+    let counters = context.counters();
+    channel.send_or_exit(&FromRunner::Ended { attempt, state, counters });
+}
+
+/// The way to the worker, shared by threads.
+#[derive(Clone)]
+pub(crate) struct Channel {
+    stream: Arc<Mutex<UnixStream>>,
+}
+
+impl Channel {
+    fn send(&self, message: &FromRunner) -> std::io::Result<()> {
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        frame::write(&mut *stream, message)
+    }
+
+    /// Without the worker there is nothing left to do.
+    fn send_or_exit(&self, message: &FromRunner) {
+        if let Err(error) = self.send(message) {
+            eprintln!("lost the worker: {error}");
+            std::process::exit(1);
+        }
+    }
+
+    pub(crate) fn fetch_failed(&self, failure: FetchFailure) {
+        self.send_or_exit(&FromRunner::FetchFailed(failure));
+    }
+}
+
+fn receive(stream: &mut UnixStream) -> Result<Option<ToRunner>> {
+    match frame::read(stream, BODY_BYTES_MAX, "order of the worker") {
+        Ok(order) => Ok(Some(order)),
+        Err(error) if error.is_end() => Ok(None),
+        Err(error) => Err(chain(&error).into()),
+    }
+}
