@@ -68,8 +68,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let effects = Effects::new(namenode, ClientId(rand::random()), patience);
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let poll_max = Duration::from_millis(config.poll_ms);
-    let mut server =
-        Server::new(state, journal, recovered.last, effects, events.clone(), poll_max);
+    let mut server = Server::new(state, journal, recovered.last, effects, events.clone(), poll_max);
     server.start(Epoch(recovered.epoch.0), cluster_start());
 
     let shared = http::Shared {

@@ -209,7 +209,9 @@ impl Server {
                 Err(error) => Err(error),
             },
             Call::List => Ok(Reply::Jobs(self.core.job_reports())),
-            Call::Status(job) => self.core.job_report(job).map(|report| Reply::Job(Box::new(report))),
+            Call::Status(job) => {
+                self.core.job_report(job).map(|report| Reply::Job(Box::new(report)))
+            }
             Call::Tasks(job) => self.core.task_reports(job).map(Reply::Tasks),
             Call::TrackerStatus => Ok(Reply::Tracker(self.core.status())),
             Call::Kill(job) => self.core.kill(job, now).map(|out| {

@@ -91,7 +91,8 @@ impl Rows {
         }));
         let slimmed = self.put(Some(job.id), group.txid, &wire::encode(&slim));
         self.delete(Some(job.id), group, slimmed.chunk_count);
-        if let Some(first) = self.by_job.get_mut(&Some(job.id)).and_then(|groups| groups.first_mut())
+        if let Some(first) =
+            self.by_job.get_mut(&Some(job.id)).and_then(|groups| groups.first_mut())
         {
             *first = slimmed;
         }

@@ -19,7 +19,8 @@ fn main() {
     let variable = |name| std::env::var(name).expect("started by a worker");
     let mut socket = sys::socket::connect(&variable(SOCKET_VARIABLE)).expect("the worker listens");
     let mut say = socket.try_clone().expect("descriptors are left");
-    let mut say = move |message: FromRunner| frame::write(&mut say, &message).expect("the worker reads");
+    let mut say =
+        move |message: FromRunner| frame::write(&mut say, &message).expect("the worker reads");
     say(FromRunner::Hello { cookie: variable(COOKIE_VARIABLE) });
     while let Ok(message) = frame::read(&mut socket, BODY_BYTES_MAX, "order") {
         match message {
@@ -53,11 +54,10 @@ fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, Attempt
         "boom" => panic!("poison record at byte {}", split.offset),
         "exit" => std::process::exit(0),
         "hang" => {
-            let child = Command::new("sleep").arg("1000").spawn().expect("sleep is there");
+            let mut child = Command::new("sleep").arg("1000").spawn().expect("sleep is there");
             println!("pid {} child {}", std::process::id(), child.id());
-            loop {
-                std::thread::sleep(Duration::from_secs(1));
-            }
+            let status = child.wait();
+            panic!("the child ended before this process: {status:?}");
         }
         "silent" => loop {
             std::thread::sleep(Duration::from_secs(1));

@@ -238,8 +238,7 @@ impl Agent {
                 (self.around.binaries.clone(), Arc::clone(&self.around.source));
             let events = self.around.events.clone();
             tokio::task::spawn_blocking(move || {
-                let result =
-                    binaries.fetch(hash, source.as_ref()).map_err(|error| chain(&error));
+                let result = binaries.fetch(hash, source.as_ref()).map_err(|error| chain(&error));
                 // The loop has ended: nobody needs it any more.
                 let _ = events.blocking_send(Event::Binary(hash, result));
             });
@@ -327,9 +326,10 @@ impl Agent {
     }
 
     fn map_outputs(&mut self, job: JobId, available: &[MapOutput], obsolete: &[AttemptId]) {
-        let reduces = self.attempts.iter_mut().filter(|(id, _)| {
-            id.task.job == job && id.task.kind == TaskKind::Reduce
-        });
+        let reduces = self
+            .attempts
+            .iter_mut()
+            .filter(|(id, _)| id.task.job == job && id.task.kind == TaskKind::Reduce);
         for (_, attempt) in reduces {
             match attempt.runner.and_then(|runner| self.runners.get(&runner)) {
                 Some(runner) => {
@@ -529,12 +529,13 @@ impl Agent {
         let ended = self.ends.iter().map(|update| update.attempt);
         let running = self.attempts.keys().copied().chain(ended).collect();
         let base = &self.around.register;
-        let held_outputs = self.around.outputs.all().into_iter().map(|(attempt, data_path)| MapOutput {
-            attempt,
-            http_address: base.http_address.clone(),
-            boot_id: base.boot_id.clone(),
-            data_path,
-        });
+        let held_outputs =
+            self.around.outputs.all().into_iter().map(|(attempt, data_path)| MapOutput {
+                attempt,
+                http_address: base.http_address.clone(),
+                boot_id: base.boot_id.clone(),
+                data_path,
+            });
         Register { running, held_outputs: held_outputs.collect(), ..base.clone() }
     }
 

@@ -20,10 +20,10 @@ use client::rpc::Health;
 use daemon::auth::Authenticator;
 use daemon::rpc;
 use futures_util::stream;
+use protocol::AttemptId;
 use protocol::auth::Role;
 use protocol::frame;
 use protocol::shuffle::{FetchRequest, ROUTE, SegmentAnswer, SegmentHeader};
-use protocol::AttemptId;
 use tokio::sync::mpsc;
 
 use crate::logs::{self, StreamKind};

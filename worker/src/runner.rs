@@ -512,9 +512,7 @@ pub(crate) fn merge_outputs(
     outputs.retain(|output| !obsolete.contains(&output.attempt));
 }
 
-async fn next(
-    reader: &mut Option<FrameReader>,
-) -> Result<Option<FromRunner>, FrameError> {
+async fn next(reader: &mut Option<FrameReader>) -> Result<Option<FromRunner>, FrameError> {
     match reader {
         Some(reader) => reader.next("message of a task process").await,
         None => std::future::pending().await,

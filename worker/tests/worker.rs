@@ -90,8 +90,7 @@ impl Stand {
             ..Config::default()
         };
         change(&mut config);
-        let worker =
-            tokio::spawn(worker::run_with(config, Arc::new(LocalFile), shutdown.clone()));
+        let worker = tokio::spawn(worker::run_with(config, Arc::new(LocalFile), shutdown.clone()));
         let hash = BinaryHash(Sha256::digest(std::fs::read(task_process()).unwrap()).into());
         let stand = Stand { told, shutdown, secret, hash, data, worker };
         stand.until(|told| !told.registered.is_empty()).await;
@@ -225,8 +224,7 @@ async fn until_dead(pid: u32) {
     let deadline = Instant::now() + PATIENCE;
     // A killed process of nobody's is a zombie until its adopter looks at it.
     let is_zombie = || {
-        std::fs::read_to_string(format!("/proc/{pid}/stat"))
-            .is_ok_and(|stat| stat.contains(") Z "))
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
     };
     while sys::process::is_alive(pid) && !is_zombie() {
         assert!(Instant::now() < deadline, "process {pid} still runs");
@@ -266,7 +264,10 @@ async fn a_process_is_reused_within_its_job_and_sees_a_clean_environment() {
 async fn a_process_that_dies_fails_its_attempt_with_its_last_words() {
     let stand = Stand::start(|_| {}).await;
     let crash = stand.failure_of(stand.launch(0, "boom")).await;
-    assert!(crash.contains("exit status: 101") && crash.contains("poison record at byte 77"), "{crash}");
+    assert!(
+        crash.contains("exit status: 101") && crash.contains("poison record at byte 77"),
+        "{crash}"
+    );
     let silent_exit = stand.failure_of(stand.launch(1, "exit")).await;
     assert!(silent_exit.contains("exit status: 0"), "{silent_exit}");
     let lie = stand.failure_of(stand.launch(2, "rename")).await;
@@ -344,7 +345,9 @@ async fn map_outputs_are_served_by_partition() {
         let request = FetchRequest { job: JOB, reduce, maps: vec![missing, map, map] };
         let body = stand.http().get(&request.to_target()).await.unwrap().bytes().await.unwrap();
         let mut rest = &body[..];
-        assert!(matches!(header(&mut rest), SegmentAnswer::Lost { attempt, .. } if attempt == missing));
+        assert!(
+            matches!(header(&mut rest), SegmentAnswer::Lost { attempt, .. } if attempt == missing)
+        );
         for _ in 0..2 {
             let SegmentAnswer::Segment(found) = header(&mut rest) else { panic!("lost") };
             assert_eq!((found.attempt, found.reduce, found.records), (map, reduce, 1_000));
@@ -358,10 +361,13 @@ async fn map_outputs_are_served_by_partition() {
     let beyond = FetchRequest { job: JOB, reduce: 2, maps: vec![map] };
     let body = stand.http().get(&beyond.to_target()).await.unwrap().bytes().await.unwrap();
     assert!(matches!(header(&mut &body[..]), SegmentAnswer::Lost { .. }));
-    for target in ["/mapOutput?job=x", "/mapOutput?job=../../etc&reduce=0&map=passwd", "/logs/..%2fx"] {
+    for target in
+        ["/mapOutput?job=x", "/mapOutput?job=../../etc&reduce=0&map=passwd", "/logs/..%2fx"]
+    {
         assert!(stand.http().get(target).await.is_err(), "{target}");
     }
-    let other = RpcClient::new(stand.http().base(), Role::Client, Some(&Key::new([1; 32]))).unwrap();
+    let other =
+        RpcClient::new(stand.http().base(), Role::Client, Some(&Key::new([1; 32]))).unwrap();
     let error = other.get(&beyond.to_target()).await.unwrap_err();
     assert!(error.to_string().contains("401"), "{error}");
     stand.stop().await;

@@ -197,10 +197,11 @@ impl Job {
 
     /// Outputs of the maps done so far, in task order.
     pub(crate) fn map_outputs(&self) -> Vec<MapOutput> {
-        let outputs = self.maps.iter().filter_map(|(_, task)| match &task.winner.as_ref()?.output {
-            Output::Map(output) => Some(output.clone()),
-            Output::Files(_) => None,
-        });
+        let outputs =
+            self.maps.iter().filter_map(|(_, task)| match &task.winner.as_ref()?.output {
+                Output::Map(output) => Some(output.clone()),
+                Output::Files(_) => None,
+            });
         outputs.collect()
     }
 
@@ -296,7 +297,10 @@ impl Job {
                 self.spec.splits = Vec::new();
                 self.sums = CounterSums::default();
             }
-            Edit::Founded { .. } | Edit::Submitted(_) | Edit::Refused { .. } | Edit::Retired { .. } => {}
+            Edit::Founded { .. }
+            | Edit::Submitted(_)
+            | Edit::Refused { .. }
+            | Edit::Retired { .. } => {}
         }
     }
 
@@ -324,9 +328,8 @@ impl Job {
     }
 
     fn lose_output(&mut self, id: AttemptId, failed: Option<&str>) {
-        let is_winner = |task: &Task| {
-            task.winner.as_ref().is_some_and(|winner| winner.number == id.number)
-        };
+        let is_winner =
+            |task: &Task| task.winner.as_ref().is_some_and(|winner| winner.number == id.number);
         if !self.task(id.task).is_some_and(is_winner) {
             return;
         }
@@ -340,7 +343,8 @@ impl Job {
                     }
                     None => {
                         attempt.state = AttemptState::Killed;
-                        attempt.diagnostics = "its worker is lost, and its output with it".to_owned();
+                        attempt.diagnostics =
+                            "its worker is lost, and its output with it".to_owned();
                     }
                 }
             }

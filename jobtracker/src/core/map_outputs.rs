@@ -54,7 +54,12 @@ impl MapOutputs {
 
     /// `reduce` could not fetch the output of `map`. True if the output is to be given up: three different attempts say so, or at
     /// least half of the `running` reduces, or the only one for the third time.
-    pub(crate) fn report_failure(&mut self, map: AttemptId, reduce: AttemptId, running: u32) -> bool {
+    pub(crate) fn report_failure(
+        &mut self,
+        map: AttemptId,
+        reduce: AttemptId,
+        running: u32,
+    ) -> bool {
         let reports = self.reports.entry(map).or_default();
         let repeats = reports.entry(reduce).or_default();
         *repeats += 1;

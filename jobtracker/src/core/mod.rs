@@ -237,8 +237,7 @@ impl Core {
     /// Time passes: late workers, jobs that waited.
     pub(crate) fn tick(&mut self, now: Now) -> Output {
         let mut out = Output::default();
-        let gone =
-            self.workers.expire(now.at, self.rules.suspect_after, self.rules.dead_after);
+        let gone = self.workers.expire(now.at, self.rules.suspect_after, self.rules.dead_after);
         for worker in gone {
             self.lose_worker(worker, now, &mut out);
         }
@@ -358,14 +357,7 @@ impl Core {
     }
 
     /// Ends a job without output: stops its attempts, then removes what they wrote.
-    fn end(
-        &mut self,
-        id: JobId,
-        outcome: JobState,
-        diagnostics: &str,
-        now: Now,
-        out: &mut Output,
-    ) {
+    fn end(&mut self, id: JobId, outcome: JobState, diagnostics: &str, now: Now, out: &mut Output) {
         let diagnostics = diagnostics.to_owned();
         self.commit(Edit::Ending { job: id, outcome, diagnostics }, out);
         self.map_outputs.forget_job(id);
@@ -381,7 +373,9 @@ impl Core {
     fn clean_up_if_stopped(&mut self, id: JobId, out: &mut Output) {
         let Some(job) = self.jobs.get(&id) else { return };
         let waits = matches!(job.phase, Phase::Ending(_)) && job.stop_deadline.is_some();
-        if waits && job.maps.running() + job.reduces.running() == 0 && job.live_attempts().is_empty()
+        if waits
+            && job.maps.running() + job.reduces.running() == 0
+            && job.live_attempts().is_empty()
         {
             self.clean_up(id, out);
         }
@@ -409,8 +403,7 @@ impl Core {
             self.order_worker(worker, Action::ForgetJob(id), out);
         }
         while self.history.len() > self.rules.history_job_count_max
-            || self.history.len() > 1
-                && self.history_task_count > self.rules.history_task_count_max
+            || self.history.len() > 1 && self.history_task_count > self.rules.history_task_count_max
         {
             let Some(oldest) = self.history.front().copied() else { break };
             self.commit(Edit::Retired { job: oldest }, out);
@@ -442,7 +435,9 @@ impl Core {
     /// An attempt stopped, or its worker is lost: it gives back its slot and does not count against the limit.
     fn mark_killed(&mut self, attempt: AttemptId, why: &str, now: Now) {
         let Some(job) = self.jobs.get_mut(&attempt.task.job) else { return };
-        let Some(found) = job.attempt(attempt).filter(|found| found.state.is_live()) else { return };
+        let Some(found) = job.attempt(attempt).filter(|found| found.state.is_live()) else {
+            return;
+        };
         self.workers.release(found.worker, attempt);
         job.change_attempt(attempt, |found| {
             found.state = AttemptState::Killed;
@@ -511,9 +506,10 @@ fn order(job: &Job, effect: Effect, out: &mut Output) {
 /// Directories of the attempts whose files are the job's output.
 fn winners(job: &Job) -> Vec<DfsPath> {
     let kind = if job.spec.reduce_count > 0 { TaskKind::Reduce } else { TaskKind::Map };
-    let directories = job.tasks(kind).iter().filter_map(|(_, task)| match &task.winner.as_ref()?.output {
-        task::Output::Files(directory) => Some(directory.clone()),
-        task::Output::Map(_) => None,
-    });
+    let directories =
+        job.tasks(kind).iter().filter_map(|(_, task)| match &task.winner.as_ref()?.output {
+            task::Output::Files(directory) => Some(directory.clone()),
+            task::Output::Map(_) => None,
+        });
     directories.collect()
 }

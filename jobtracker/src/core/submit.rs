@@ -71,7 +71,9 @@ fn check(spec: &JobSpec) -> Result<(), RemoteError> {
     if wire::encode(spec).len() > SPEC_BYTES_MAX {
         return Err(RemoteError::new(
             ErrorKind::LimitExceeded,
-            format!("The description of the job exceeds {SPEC_BYTES_MAX} bytes; use fewer, larger splits"),
+            format!(
+                "The description of the job exceeds {SPEC_BYTES_MAX} bytes; use fewer, larger splits"
+            ),
         ));
     }
     if spec.attempts_max == 0 || spec.attempts_max > ATTEMPTS_MAX {

@@ -3,9 +3,9 @@
 //! Invariants: a task has at most one winner; attempt numbers only grow; what [`Standing`] counts is derived from the
 //! attempts, never kept beside them.
 
+use protocol::DfsPath;
 use protocol::WorkerId;
 use protocol::tracker::MapOutput;
-use protocol::DfsPath;
 
 use super::counters::Tally;
 
@@ -145,9 +145,8 @@ impl Task {
 
     /// True if an attempt failed on `worker`.
     pub(crate) fn failed_on(&self, worker: WorkerId) -> bool {
-        let failed = |attempt: &Attempt| {
-            attempt.state == AttemptState::Failed && attempt.worker == worker
-        };
+        let failed =
+            |attempt: &Attempt| attempt.state == AttemptState::Failed && attempt.worker == worker;
         self.attempts.iter().any(failed)
     }
 }

@@ -94,8 +94,8 @@ impl TaskSet {
         let result = change(task);
         let after = share(task);
         let count = |standing, share: &Share| u32::from(share.standing == standing);
-        self.completed =
-            self.completed + count(Standing::Completed, &after) - count(Standing::Completed, &before);
+        self.completed = self.completed + count(Standing::Completed, &after)
+            - count(Standing::Completed, &before);
         self.running =
             self.running + count(Standing::Running, &after) - count(Standing::Running, &before);
         self.failed_attempts = self.failed_attempts + after.failed - before.failed;

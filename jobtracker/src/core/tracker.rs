@@ -4,9 +4,7 @@ use protocol::jobs::{Counters, JobState};
 use protocol::tracker::{
     Action, AttemptState as Reported, AttemptUpdate, FetchFailure, MapOutput, Register,
 };
-use protocol::{
-    AttemptId, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskKind, WorkerId,
-};
+use protocol::{AttemptId, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskKind, WorkerId};
 
 use super::edit::{Edit, Made, Ran};
 use super::task::{Attempt, AttemptState};
@@ -19,7 +17,11 @@ const DIAGNOSTICS_BYTES_MAX: usize = 8 << 10;
 
 impl Core {
     /// A worker's first contact, or its return.
-    pub(crate) fn register(&mut self, register: &Register, now: Now) -> Result<Output, RemoteError> {
+    pub(crate) fn register(
+        &mut self,
+        register: &Register,
+        now: Now,
+    ) -> Result<Output, RemoteError> {
         check(register)?;
         let mut out = Output::default();
         let id = register.worker;
@@ -78,9 +80,10 @@ impl Core {
         epoch: Epoch,
         now: Now,
     ) -> Result<bool, RemoteError> {
-        let known = self.workers.worker(worker).is_some_and(|worker| {
-            worker.liveness != super::workers::Liveness::Expected
-        });
+        let known = self
+            .workers
+            .worker(worker)
+            .is_some_and(|worker| worker.liveness != super::workers::Liveness::Expected);
         if epoch != self.epoch || !known {
             return Err(RemoteError::new(ErrorKind::Fenced, "Not registered; register again"));
         }
@@ -146,13 +149,15 @@ impl Core {
             diagnostics: String::new(),
             progress: 0.0,
         };
-        job.tasks_mut(id.task.kind).change(id.task.index, |task| match task.attempt_mut(id.number) {
-            Some(old) => {
-                old.state = AttemptState::Running;
-                old.diagnostics.clear();
-                old.finished_ms = 0;
+        job.tasks_mut(id.task.kind).change(id.task.index, |task| {
+            match task.attempt_mut(id.number) {
+                Some(old) => {
+                    old.state = AttemptState::Running;
+                    old.diagnostics.clear();
+                    old.finished_ms = 0;
+                }
+                None => task.attempts.push(attempt),
             }
-            None => task.attempts.push(attempt),
         });
         self.workers.occupy(worker, id);
         if id.task.kind == TaskKind::Reduce {
@@ -170,9 +175,10 @@ impl Core {
         match self.jobs.get(&id.task.job) {
             Some(job) if job.final_state().is_none() => {
                 let is_winner = job.needs_map_outputs()
-                    && job.task(id.task).and_then(|task| task.winner.as_ref()).is_some_and(
-                        |winner| winner.number == id.number,
-                    );
+                    && job
+                        .task(id.task)
+                        .and_then(|task| task.winner.as_ref())
+                        .is_some_and(|winner| winner.number == id.number);
                 if is_winner {
                     self.map_outputs.insert(worker, id);
                 }
@@ -208,7 +214,8 @@ impl Core {
                 let made = self.files(id, directory);
                 self.attempt_done(worker, id, made, counters, now, out);
             }
-            (Some(AttemptState::Killing), Reported::Failed { .. }) | (Some(_), Reported::Killed) => {
+            (Some(AttemptState::Killing), Reported::Failed { .. })
+            | (Some(_), Reported::Killed) => {
                 self.stopped(id, "stopped", now, out);
             }
             (Some(_), Reported::Failed { diagnostics }) => {
@@ -221,7 +228,12 @@ impl Core {
     }
 
     /// What a finished map made, or why it cannot be right.
-    fn map_output(&self, worker: WorkerId, id: AttemptId, data_path: String) -> Result<Made, String> {
+    fn map_output(
+        &self,
+        worker: WorkerId,
+        id: AttemptId,
+        data_path: String,
+    ) -> Result<Made, String> {
         let job = &self.jobs[&id.task.job];
         if id.task.kind != TaskKind::Map || job.spec.reduce_count == 0 {
             return Err("reported a map output, which this task does not make".to_owned());
@@ -239,7 +251,9 @@ impl Core {
     fn files(&self, id: AttemptId, directory: DfsPath) -> Result<Made, String> {
         let job = &self.jobs[&id.task.job];
         if id.task.kind == TaskKind::Map && job.spec.reduce_count > 0 {
-            return Err("reported files, which a map of a job with reduces does not write".to_owned());
+            return Err(
+                "reported files, which a map of a job with reduces does not write".to_owned()
+            );
         }
         if !is_attempt_directory(&job.spec.output, id, &directory) {
             return Err(format!("reported {directory}, which is not its directory"));
@@ -304,7 +318,10 @@ impl Core {
         let Some(ran) = self.ran(id, now) else { return };
         self.workers.release(worker, id);
         let diagnostics = shortened(diagnostics);
-        self.commit(Edit::AttemptFailed { attempt: id, ran, diagnostics: diagnostics.clone() }, out);
+        self.commit(
+            Edit::AttemptFailed { attempt: id, ran, diagnostics: diagnostics.clone() },
+            out,
+        );
         self.fail_job_if_exhausted(id, &diagnostics, now, out);
         self.clean_up_if_stopped(id.task.job, out);
         self.refresh(id.task.job, now);
@@ -321,7 +338,10 @@ impl Core {
         let Some(task) = job.task(id.task) else { return };
         let failed = task.count(AttemptState::Failed);
         if job.is_active() && task.winner.is_none() && failed >= job.spec.attempts_max {
-            let reason = format!("Task {} failed {failed} times; the last attempt, {id}: {diagnostics}", id.task);
+            let reason = format!(
+                "Task {} failed {failed} times; the last attempt, {id}: {diagnostics}",
+                id.task
+            );
             self.end(id.task.job, JobState::Failed, &reason, now, out);
         }
     }
@@ -436,9 +456,7 @@ fn check(register: &Register) -> Result<(), RemoteError> {
 
 /// True for `<output>/_temporary/<attempt>`.
 fn is_attempt_directory(output: &DfsPath, id: AttemptId, directory: &DfsPath) -> bool {
-    output
-        .join(&format!("{}/{id}", super::TEMPORARY))
-        .is_ok_and(|expected| expected == *directory)
+    output.join(&format!("{}/{id}", super::TEMPORARY)).is_ok_and(|expected| expected == *directory)
 }
 
 fn shortened(text: &str) -> String {

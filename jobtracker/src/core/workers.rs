@@ -223,7 +223,8 @@ impl Workers {
             obsolete.extend(gone);
             return;
         }
-        let (available, obsolete) = (new.cloned().into_iter().collect(), gone.into_iter().collect());
+        let (available, obsolete) =
+            (new.cloned().into_iter().collect(), gone.into_iter().collect());
         worker.queue.push(Action::MapOutputs { job, available, obsolete });
     }
 

@@ -48,7 +48,8 @@ impl History {
                     (0..random.below(6)).map(|_| HOSTS[random.below(HOSTS.len())]).collect();
                 let reduces = u32::try_from(random.below(4)).unwrap();
                 self.next_call += 1;
-                let job = world.submit(self.next_call, spec(self.next_call, &hosts, reduces)).unwrap();
+                let job =
+                    world.submit(self.next_call, spec(self.next_call, &hosts, reduces)).unwrap();
                 self.submitted.insert(self.next_call, job);
             }
             1 => {

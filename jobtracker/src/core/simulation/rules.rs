@@ -118,7 +118,10 @@ fn failures_count_and_go_elsewhere() {
     assert_ne!(hosts[0], hosts[1], "the second try is elsewhere");
     assert_eq!(world.state(job), Some(JobState::Failed));
     let report = world.core.job_report(job).unwrap();
-    assert!(report.diagnostics.contains("failed 4 times") && report.diagnostics.contains("poison record"));
+    assert!(
+        report.diagnostics.contains("failed 4 times")
+            && report.diagnostics.contains("poison record")
+    );
 }
 
 #[test]
@@ -153,7 +156,11 @@ fn committed_tasks_survive_a_restart_and_running_ones_go_on() {
 fn outputs_and_calls_are_taken_once() {
     let mut world = World::new();
     let job = start(&mut world, 1, &["a"], 0);
-    assert_eq!(world.submit(1, spec(1, &["a"], 0)), Ok(job), "a repeated call gets the first answer");
+    assert_eq!(
+        world.submit(1, spec(1, &["a"], 0)),
+        Ok(job),
+        "a repeated call gets the first answer"
+    );
     let mut other = spec(2, &["a"], 0);
     other.output = spec(1, &[], 0).output;
     let error = world.submit(2, other).unwrap_err();
@@ -185,7 +192,10 @@ fn a_loser_is_told_to_stop_and_its_files_go() {
     world.do_all_effects();
     assert_eq!(world.state(job), Some(JobState::Succeeded));
     let files = |attempt: AttemptId| format!("/out-1/_temporary/{attempt}");
-    assert_eq!(world.published[&job].iter().map(|p| p.to_string()).collect::<Vec<_>>(), [files(fast)]);
+    assert_eq!(
+        world.published[&job].iter().map(|p| p.to_string()).collect::<Vec<_>>(),
+        [files(fast)]
+    );
     assert_eq!(world.core.job_report(job).unwrap().maps.killed_attempts, 1);
     assert_eq!(world.core.job_report(job).unwrap().counters.value("test", "attempts"), 1);
     assert_eq!(fast.task.kind, TaskKind::Map);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use protocol::jobs::{Counters, JobSpec, JobState, Split};
 use protocol::tracker::{
-    Action, AttemptState as Reported, AttemptUpdate, FetchFailure, Launch, MapOutput, Register, Work,
+    Action, AttemptState as Reported, AttemptUpdate, FetchFailure, Launch, MapOutput, Register,
+    Work,
 };
 use protocol::{
     AttemptId, BinaryHash, CallId, ClientId, DfsPath, Epoch, ErrorKind, JobId, RemoteError,
@@ -246,7 +247,8 @@ impl World {
             if running.outputs.len() < running.map_count as usize {
                 return;
             }
-            let lost = running.outputs.values().find(|output| !self.is_held(output.attempt)).cloned();
+            let lost =
+                running.outputs.values().find(|output| !self.is_held(output.attempt)).cloned();
             if let Some(lost) = lost {
                 let failure = FetchFailure {
                     reduce: attempt,

@@ -1,0 +1,552 @@
+//! A whole JobTracker over its sockets and its journal, with a model of the NameNode's name space and a hand-driven worker.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use client::rpc::{CallOptions, RpcClient};
+use daemon::Shutdown;
+use daemon::auth::Authenticator;
+use daemon::serve::{self, Limits};
+use jobtracker::Config;
+use parking_lot::Mutex;
+use protocol::auth::{Key, Role};
+use protocol::jobs::{self, Counters, JobSpec, JobState, Split};
+use protocol::namenode::{self, Call, Created, FileStatus, Reply};
+use protocol::tracker::{self, Action, AttemptState, AttemptUpdate, Register};
+use protocol::{
+    AttemptId, BinaryHash, CallId, ClientId, DfsPath, Epoch, ErrorKind, InodeId, JobId,
+    RemoteError, WorkerId,
+};
+
+/// Longest wait for anything; a pass never takes that long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A name space: paths of directories (`None`) and files (their ids), with HDFS's rules as far as the JobTracker meets them.
+#[derive(Default)]
+struct Names {
+    entries: BTreeMap<DfsPath, Option<InodeId>>,
+    open: HashMap<InodeId, DfsPath>,
+    answers: HashMap<CallId, namenode::Answer>,
+    next: u64,
+    safe_mode: bool,
+}
+
+type Outcome = Result<Reply, RemoteError>;
+
+impl Names {
+    fn call(&mut self, request: namenode::Request) -> Outcome {
+        if self.safe_mode {
+            return Err(RemoteError::new(ErrorKind::SafeMode, "Name node is in safe mode"));
+        }
+        if let Some(answer) = self.answers.get(&request.call) {
+            return answer.clone();
+        }
+        let answer = self.one(request.body);
+        self.answers.insert(request.call, answer.clone());
+        answer
+    }
+
+    fn one(&mut self, call: Call) -> Outcome {
+        let fail = |kind, path: &DfsPath| Err(RemoteError::new(kind, format!("{path}: {kind:?}")));
+        match call {
+            Call::Batch(calls) => {
+                Ok(Reply::Batch(calls.into_iter().map(|call| self.one(call)).collect()))
+            }
+            Call::Status(path) => match self.entries.get(&path) {
+                Some(entry) => Ok(Reply::Status(status("", entry.is_none()))),
+                None => fail(ErrorKind::NotFound, &path),
+            },
+            Call::List { path, start_after, limit } => {
+                if !self.entries.contains_key(&path) {
+                    return fail(ErrorKind::NotFound, &path);
+                }
+                let inside = self.entries.iter().filter(|(child, _)| {
+                    child.parent().as_ref() == Some(&path)
+                        && child.name().unwrap_or("") > start_after.as_str()
+                });
+                let mut entries: Vec<FileStatus> = inside
+                    .map(|(child, entry)| status(child.name().unwrap(), entry.is_none()))
+                    .collect();
+                let page = (limit as usize).min(2);
+                let remaining = entries.len().saturating_sub(page) as u64;
+                entries.truncate(page);
+                Ok(Reply::Listing { entries, remaining })
+            }
+            Call::Mkdirs { path, .. } if path.is_root() => Ok(Reply::Done),
+            Call::Mkdirs { path, parents, .. } => match self.entries.get(&path) {
+                Some(None) if parents => Ok(Reply::Done),
+                Some(_) => fail(ErrorKind::AlreadyExists, &path),
+                None => {
+                    self.make_parents(&path, parents)?;
+                    self.entries.insert(path, None);
+                    Ok(Reply::Done)
+                }
+            },
+            Call::Create(create) => {
+                self.make_parents(&create.path, create.parents)?;
+                self.next += 1;
+                let file = InodeId(self.next);
+                self.entries.insert(create.path.clone(), Some(file));
+                self.open.insert(file, create.path);
+                Ok(Reply::Created(Created {
+                    file,
+                    block_size: 1,
+                    replication: 1,
+                    first_block: None,
+                }))
+            }
+            Call::Complete { file, publish, .. } => {
+                let Some(from) = self.open.remove(&file) else {
+                    return fail(ErrorKind::LeaseExpired, &DfsPath::root());
+                };
+                if let Some(publish) = publish {
+                    self.entries.remove(&from);
+                    self.entries.insert(publish.path, Some(file));
+                }
+                Ok(Reply::Done)
+            }
+            Call::Rename { from, to, .. } => {
+                let Some(entry) = self.entries.get(&from).copied() else {
+                    return fail(ErrorKind::NotFound, &from);
+                };
+                if self.entries.contains_key(&to) {
+                    return fail(ErrorKind::AlreadyExists, &to);
+                }
+                assert!(entry.is_some(), "only files are renamed");
+                self.entries.remove(&from);
+                self.entries.insert(to, entry);
+                Ok(Reply::Done)
+            }
+            Call::Delete { path, recursive } => {
+                let below = self.entries.keys().filter(|other| other.starts_with(&path));
+                if below.count() > 1 && !recursive {
+                    return fail(ErrorKind::NotEmpty, &path);
+                }
+                let before = self.entries.len();
+                self.entries.retain(|other, _| !other.starts_with(&path));
+                Ok(Reply::Flag(self.entries.len() < before))
+            }
+            other => panic!("the JobTracker does not need {other:?}"),
+        }
+    }
+
+    fn make_parents(&mut self, path: &DfsPath, parents: bool) -> Result<(), RemoteError> {
+        let Some(parent) = path.parent().filter(|parent| !parent.is_root()) else { return Ok(()) };
+        match self.entries.get(&parent) {
+            Some(None) => Ok(()),
+            Some(Some(_)) => Err(RemoteError::new(ErrorKind::NotDirectory, "a file")),
+            None if parents => {
+                self.make_parents(&parent, true)?;
+                self.entries.insert(parent, None);
+                Ok(())
+            }
+            None => Err(RemoteError::new(ErrorKind::NotFound, "no parent")),
+        }
+    }
+}
+
+fn status(name: &str, directory: bool) -> FileStatus {
+    FileStatus {
+        name: name.to_owned(),
+        inode: InodeId(1),
+        directory,
+        length: 0,
+        replication: 1,
+        block_size: 1,
+        owner: String::new(),
+        group: String::new(),
+        mode: 0o755,
+        mtime_ms: 0,
+        atime_ms: 0,
+        children_count: 0,
+        open: false,
+    }
+}
+
+struct Stand {
+    names: Arc<Mutex<Names>>,
+    data: tempfile::TempDir,
+    secret: Key,
+    namenode: String,
+    address: String,
+    shutdown: Shutdown,
+    tracker: Option<tokio::task::JoinHandle<Result<(), jobtracker::Error>>>,
+    epoch: Epoch,
+    received: u64,
+    calls: u64,
+}
+
+const WORKER: WorkerId = WorkerId([5; 16]);
+
+impl Stand {
+    async fn start() -> Stand {
+        let data = tempfile::tempdir().unwrap();
+        let secret = daemon::secret::load(&data.path().join("secret"), true).unwrap();
+        let names = Arc::new(Mutex::new(Names::default()));
+        let answering = Arc::clone(&names);
+        let route = daemon::rpc::message(
+            Authenticator::new(&secret),
+            &[Role::Client],
+            1 << 20,
+            move |request: namenode::Request| {
+                let answer = answering.lock().call(request);
+                async move { answer }
+            },
+        );
+        let listener = serve::bind("127.0.0.1:0", false).await.unwrap();
+        let namenode = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().route("/rpc", route);
+        tokio::spawn(serve::serve(listener, router, Limits::default(), Shutdown::new()));
+        let address = free_address();
+        let mut stand = Stand {
+            names,
+            data,
+            secret,
+            namenode,
+            address,
+            shutdown: Shutdown::new(),
+            tracker: None,
+            epoch: Epoch(0),
+            received: 0,
+            calls: 0,
+        };
+        stand.open().await;
+        stand
+    }
+
+    /// Starts the JobTracker on its data.
+    async fn open(&mut self) {
+        self.shutdown = Shutdown::new();
+        let config = Config {
+            data: self.data.path().join("jobtracker"),
+            bind: self.address.clone(),
+            namenode: self.namenode.clone(),
+            secret_file: self.data.path().join("secret"),
+            settle_ms: 50,
+            poll_ms: 100,
+            ..Config::default()
+        };
+        self.tracker = Some(tokio::spawn(jobtracker::run(config, self.shutdown.clone())));
+        let client = self.client(Role::Client);
+        let deadline = Instant::now() + PATIENCE;
+        while client.health().await.is_err() {
+            assert!(Instant::now() < deadline, "the jobtracker does not come up");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        (self.epoch, self.received) = (Epoch(0), 0);
+    }
+
+    async fn close(&mut self) {
+        self.shutdown.tell();
+        self.tracker.take().unwrap().await.unwrap().unwrap();
+    }
+
+    fn client(&self, role: Role) -> RpcClient {
+        RpcClient::new(&format!("http://{}", self.address), role, Some(&self.secret)).unwrap()
+    }
+
+    async fn ask(&mut self, body: jobs::Call) -> jobs::Answer {
+        self.calls += 1;
+        let call = CallId { client: ClientId([1; 16]), number: self.calls };
+        self.send(call, body).await
+    }
+
+    async fn send(&self, call: CallId, body: jobs::Call) -> jobs::Answer {
+        let request = jobs::Request { version: jobs::VERSION, call, user: "ann".to_owned(), body };
+        let answer = self.client(Role::Client).call("/rpc", &request, CallOptions::default()).await;
+        answer.map_err(|error| match error {
+            client::RpcError::Remote(refusal) => refusal,
+            other => panic!("{other}"),
+        })
+    }
+
+    async fn submit(&mut self, spec: JobSpec) -> Result<JobId, RemoteError> {
+        match self.ask(jobs::Call::Submit(Box::new(spec))).await? {
+            jobs::Reply::Submitted(job) => Ok(job),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn worker_call(&self, request: tracker::Request) -> tracker::Answer {
+        let client = self.client(Role::Worker);
+        let answer = client.call("/rpc/worker", &request, CallOptions::default()).await;
+        answer.map_err(|error| match error {
+            client::RpcError::Remote(refusal) => refusal,
+            other => panic!("{other}"),
+        })
+    }
+
+    async fn register(&mut self, running: Vec<AttemptId>) {
+        let register = Register {
+            version: tracker::VERSION,
+            worker: WORKER,
+            host: "here".to_owned(),
+            rack: "/r".to_owned(),
+            boot_id: "b".to_owned(),
+            http_address: "127.0.0.1:1".to_owned(),
+            slot_count: 2,
+            running,
+            held_outputs: Vec::new(),
+        };
+        match self.worker_call(tracker::Request::Register(register)).await.unwrap() {
+            tracker::Reply::Registered { epoch, .. } => (self.epoch, self.received) = (epoch, 0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Orders until one satisfies `wanted`.
+    async fn poll_for(&mut self, wanted: impl Fn(&Action) -> bool) -> Vec<Action> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut all = Vec::new();
+        while !all.iter().any(&wanted) {
+            assert!(Instant::now() < deadline, "no such order: {all:?}");
+            let request = tracker::Request::Poll {
+                worker: WORKER,
+                epoch: self.epoch,
+                received: self.received,
+            };
+            match self.worker_call(request).await.unwrap() {
+                tracker::Reply::Actions { number, actions } => {
+                    self.received = number;
+                    all.extend(actions);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        all
+    }
+
+    /// Attempts launched, at least `count`.
+    async fn launched(&mut self, count: usize) -> Vec<AttemptId> {
+        let mut attempts = Vec::new();
+        while attempts.len() < count {
+            let orders = self.poll_for(|order| matches!(order, Action::Launch(_))).await;
+            attempts.extend(orders.iter().filter_map(|order| match order {
+                Action::Launch(launch) => Some(launch.attempt),
+                _ => None,
+            }));
+        }
+        attempts
+    }
+
+    /// The attempt writes its file and reports.
+    async fn finish(&self, attempt: AttemptId) {
+        let directory = path(&format!("/out/_temporary/{attempt}"));
+        {
+            let mut names = self.names.lock();
+            names.entries.insert(directory.clone(), None);
+            let file = directory.join(&format!("part-m-{:05}", attempt.task.index)).unwrap();
+            names.entries.insert(file, Some(InodeId(7)));
+            names.entries.insert(directory.join("side").unwrap(), None);
+            let side = directory.join(&format!("side/{}", attempt.task.index)).unwrap();
+            names.entries.insert(side, Some(InodeId(8)));
+        }
+        let mut counters = Counters::default();
+        counters.add("test", "records", 10);
+        let state = AttemptState::OutputDone { directory };
+        let updates = vec![AttemptUpdate { attempt, state, progress: 1.0, counters }];
+        let (worker, epoch) = (WORKER, self.epoch);
+        let report =
+            tracker::Request::Report { worker, epoch, updates, fetch_failures: Vec::new() };
+        self.worker_call(report).await.unwrap();
+    }
+
+    /// Follows the events of a job to the last.
+    async fn watch(&self, job: JobId) -> jobs::JobReport {
+        let target = format!("/api/v1/jobs/{job}/events");
+        let text = self.client(Role::Client).get(&target).await.unwrap().text().await.unwrap();
+        let last = text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back();
+        serde_json::from_str(last.unwrap()).unwrap()
+    }
+
+    fn tree(&self) -> Vec<String> {
+        self.names.lock().entries.keys().map(ToString::to_string).collect()
+    }
+}
+
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+fn path(text: &str) -> DfsPath {
+    DfsPath::parse(text).unwrap()
+}
+
+fn spec(map_count: usize) -> JobSpec {
+    let split = Split {
+        path: path("/in"),
+        offset: 0,
+        length: 1,
+        hosts: vec!["here".to_owned()],
+        racks: vec!["/r".to_owned()],
+    };
+    JobSpec {
+        name: "a <job>".to_owned(),
+        binary: BinaryHash([1; 32]),
+        args: Vec::new(),
+        stage: 0,
+        fingerprint: 7,
+        splits: vec![split; map_count],
+        reduce_count: 0,
+        output: path("/out"),
+        attempts_max: 2,
+        slow_start_permille: 50,
+        properties: BTreeMap::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_is_run_published_and_remembered() {
+    let mut stand = Stand::start().await;
+    stand.register(Vec::new()).await;
+    let job = stand.submit(spec(3)).await.unwrap();
+    let first = stand.launched(2).await;
+    assert_eq!(stand.tree(), ["/out", "/out/_temporary"]);
+    for attempt in first {
+        stand.finish(attempt).await;
+    }
+    let last = stand.launched(1).await;
+    stand.finish(last[0]).await;
+    let report = stand.watch(job).await;
+    assert_eq!((report.state, report.maps.completed), (JobState::Succeeded, 3));
+    assert_eq!(report.counters.value("test", "records"), 30);
+    let expected = [
+        "/out",
+        "/out/_SUCCESS",
+        "/out/part-m-00000",
+        "/out/part-m-00001",
+        "/out/part-m-00002",
+        "/out/side",
+        "/out/side/0",
+        "/out/side/1",
+        "/out/side/2",
+    ];
+    assert_eq!(stand.tree(), expected);
+    stand.poll_for(|order| matches!(order, Action::ForgetJob(id) if *id == job)).await;
+
+    let error = stand.submit(spec(1)).await.unwrap_err();
+    assert_eq!(error.message, "Output directory /out already exists");
+    assert_eq!(stand.tree(), expected, "nothing was made");
+
+    let pages = reqwest_text(&stand.address, "/").await;
+    assert!(pages.contains("a &lt;job&gt;") && pages.contains(&job.to_string()), "{pages}");
+    let page = reqwest_text(&stand.address, &format!("/jobs/{job}")).await;
+    assert!(page.contains("SUCCEEDED") && page.contains("attempt_"), "{page}");
+
+    stand.close().await;
+    stand.open().await;
+    let again = stand.watch(job).await;
+    assert_eq!(again.counters.value("test", "records"), 30);
+    assert_eq!(again, report, "the history survives a restart, from the checkpoint");
+    stand.close().await;
+}
+
+/// A page as a browser gets it, with its protective headers checked.
+async fn reqwest_text(address: &str, target: &str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    for (host, allowed) in [("evil.example", false), ("localhost", true)] {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {target} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        if allowed {
+            assert!(text.contains("content-security-policy: default-src 'self'"), "{text}");
+            return text;
+        }
+        assert!(text.starts_with("HTTP/1.1 421"), "a foreign name is refused: {text}");
+    }
+    unreachable!("the last host is allowed")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restarted_jobtracker_goes_on() {
+    let mut stand = Stand::start().await;
+    stand.register(Vec::new()).await;
+    let job = stand.submit(spec(3)).await.unwrap();
+    let first = stand.launched(2).await;
+    stand.finish(first[0]).await;
+    let third = stand.launched(1).await;
+    stand.close().await;
+    stand.names.lock().safe_mode = true;
+    stand.open().await;
+    stand.register(vec![first[1], third[0]]).await;
+    let repeated = CallId { client: ClientId([1; 16]), number: 1 };
+    let resubmission = stand.send(repeated, jobs::Call::Submit(Box::new(spec(3))));
+    let names = Arc::clone(&stand.names);
+    let wake = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        names.lock().safe_mode = false;
+    };
+    let (answer, ()) = tokio::join!(resubmission, wake);
+    assert!(matches!(answer, Ok(jobs::Reply::Submitted(id)) if id == job), "{answer:?}");
+    stand.finish(first[1]).await;
+    stand.finish(third[0]).await;
+    let report = stand.watch(job).await;
+    assert_eq!(report.state, JobState::Succeeded, "{}", report.diagnostics);
+    assert_eq!(report.counters.value("test", "records"), 30, "no task ran twice");
+    let parts = stand.tree().iter().filter(|name| name.contains("part-m-")).count();
+    assert_eq!(parts, 3);
+    stand.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failed_and_killed_jobs_leave_nothing() {
+    let mut stand = Stand::start().await;
+    stand.register(Vec::new()).await;
+    let job = stand.submit(spec(1)).await.unwrap();
+    for _ in 0..2 {
+        let attempt = stand.launched(1).await[0];
+        let state = AttemptState::Failed { diagnostics: "poison at byte 7".to_owned() };
+        let counters = Counters::default();
+        let updates = vec![AttemptUpdate { attempt, state, progress: 0.5, counters }];
+        let (worker, epoch) = (WORKER, stand.epoch);
+        let report =
+            tracker::Request::Report { worker, epoch, updates, fetch_failures: Vec::new() };
+        stand.worker_call(report).await.unwrap();
+    }
+    let report = stand.watch(job).await;
+    assert_eq!(report.state, JobState::Failed);
+    assert!(report.diagnostics.contains("poison at byte 7"), "{}", report.diagnostics);
+    assert_eq!(stand.tree(), Vec::<String>::new());
+
+    let job = stand.submit(spec(1)).await.unwrap();
+    let attempt = stand.launched(1).await[0];
+    stand.ask(jobs::Call::Kill(job)).await.unwrap();
+    stand.poll_for(|order| matches!(order, Action::Kill(id) if *id == attempt)).await;
+    let counters = Counters::default();
+    let state = AttemptState::Killed;
+    let updates = vec![AttemptUpdate { attempt, state, progress: 0.5, counters }];
+    let (worker, epoch) = (WORKER, stand.epoch);
+    let report = tracker::Request::Report { worker, epoch, updates, fetch_failures: Vec::new() };
+    stand.worker_call(report).await.unwrap();
+    assert_eq!(stand.watch(job).await.state, JobState::Killed);
+    assert_eq!(stand.tree(), Vec::<String>::new());
+    let unknown = JobId { cluster_start: 1, number: 99 };
+    let error = stand.ask(jobs::Call::Status(unknown)).await.unwrap_err();
+    assert_eq!(error.message, "Could not find job job_000000000001_0099");
+    stand.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unsigned_and_old_senders_are_refused() {
+    let mut stand = Stand::start().await;
+    stand.register(Vec::new()).await;
+    let stale = tracker::Request::Poll { worker: WORKER, epoch: Epoch(77), received: 0 };
+    assert_eq!(stand.worker_call(stale).await.unwrap_err().kind, ErrorKind::Fenced);
+    let wrong = RpcClient::new(
+        &format!("http://{}", stand.address),
+        Role::Client,
+        Some(&Key::new([9; 32])),
+    )
+    .unwrap();
+    let health = wrong.health().await.unwrap();
+    assert_eq!((health.service.as_str(), health.ready), ("jobtracker", true));
+    assert!(health.secret_file.unwrap().ends_with(Path::new("secret")));
+    assert!(wrong.get("/api/v1/jobs/job_000000000001_0001/events").await.is_err());
+    stand.close().await;
+}
