@@ -94,3 +94,79 @@ fn print_top(count: usize, output: &mut Finished<'_>) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use mr_api::LocalRunner;
+
+    use super::*;
+
+    /// Bytes of all kinds, from a fixed linear congruence.
+    fn sample() -> Vec<u8> {
+        let mut state = 12345u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        let alphabet = b"abcde \n\t\r\x0c\x0b\x00\xff\xc3\xa9";
+        (0..20_000).map(|_| alphabet[next() as usize % alphabet.len()]).collect()
+    }
+
+    fn slow(bytes: &[u8]) -> BTreeMap<Vec<u8>, u64> {
+        let mut counts = BTreeMap::new();
+        for word in bytes.split(|byte| b" \t\n\r\x0c".contains(byte)) {
+            if !word.is_empty() {
+                *counts.entry(word.to_vec()).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    fn count(runner: &LocalRunner, text: &[u8]) -> (BTreeMap<Vec<u8>, u64>, Vec<Vec<u8>>) {
+        let scratch = tempfile::tempdir().unwrap();
+        let (input, output) = (scratch.path().join("in"), scratch.path().join("out"));
+        fs::write(&input, text).unwrap();
+        let words = [input.to_str().unwrap(), output.to_str().unwrap()];
+        runner.run(plan(&mut Args::from_words(words).unwrap()).unwrap()).unwrap();
+        assert!(output.join("_SUCCESS").is_file());
+        assert!(!output.join("_temporary").is_dir());
+        let (mut counts, mut parts) = (BTreeMap::new(), Vec::new());
+        for number in 0.. {
+            let Ok(part) = fs::read(output.join(format!("part-r-{number:05}"))) else { break };
+            let lines: Vec<&[u8]> = part.split_inclusive(|byte| *byte == b'\n').collect();
+            assert!(lines.is_sorted_by(|a, b| word(a) < word(b)), "each part is sorted");
+            for line in lines {
+                let tab = word(line).len();
+                let number = std::str::from_utf8(&line[tab + 1..line.len() - 1]).unwrap();
+                assert!(counts.insert(word(line).to_vec(), number.parse().unwrap()).is_none());
+            }
+            parts.push(part);
+        }
+        (counts, parts)
+    }
+
+    fn word(line: &[u8]) -> &[u8] {
+        &line[..line.iter().rposition(|byte| *byte == b'\t').unwrap()]
+    }
+
+    #[test]
+    fn counts_are_those_of_an_independent_program_however_it_runs() {
+        let text = sample();
+        let expected = slow(&text);
+        let plain = LocalRunner::new().reducers(3);
+        let (counts, parts) = count(&plain, &text);
+        assert_eq!(counts, expected);
+        for runner in [
+            plain.clone().split_bytes(1000),
+            plain.clone().split_bytes(777).threads(1),
+            plain.clone().split_bytes(3000).tiny_memory(),
+        ] {
+            assert_eq!(count(&runner, &text).1, parts, "byte for byte: {runner:?}");
+        }
+        assert_eq!(count(&LocalRunner::new().reducers(40).split_bytes(512), &text).0, expected);
+        assert_eq!(count(&plain, b"").0, BTreeMap::new());
+    }
+}
