@@ -69,9 +69,8 @@ impl Clock {
 
     pub(crate) fn now(&self) -> Now {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let ms = |duration: std::time::Duration| {
-            u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-        };
+        let ms =
+            |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Now { mono_ms: ms(self.started.elapsed()), wall_ms: ms(wall) }
     }
 }
@@ -289,7 +288,9 @@ fn datanode_request(
                 Ok(_) => {}
                 Err(error) => {
                     let text = match error {
-                        ReportError::Part => "a part of the report is missing or repeated: begin again",
+                        ReportError::Part => {
+                            "a part of the report is missing or repeated: begin again"
+                        }
                         ReportError::Order => "the replicas of a report must ascend by block id",
                     };
                     return Ok(Err(RemoteError::new(ErrorKind::InvalidArgument, text)));

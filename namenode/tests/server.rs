@@ -150,21 +150,24 @@ async fn serve(rpc: RpcClient, number: u8, replicas: Arc<Mutex<Vec<Replica>>>, s
         boot_id: String::new(),
         local_socket: String::new(),
     };
-    let register =
-        Register { version: protocol::datanode::VERSION, cluster: None, info };
-    let NodeReply::Registered { epoch, .. } = say(&rpc, NodeRequest::Register(register)).await else {
+    let register = Register { version: protocol::datanode::VERSION, cluster: None, info };
+    let NodeReply::Registered { epoch, .. } = say(&rpc, NodeRequest::Register(register)).await
+    else {
         panic!("not registered")
     };
     let mut finalized = replicas.lock().clone();
     finalized.sort_by_key(|replica| replica.block);
-    say(&rpc, NodeRequest::FullReport(FullReport {
-        datanode,
-        epoch,
-        part: 0,
-        last: true,
-        finalized,
-        unfinished: Vec::new(),
-    }))
+    say(
+        &rpc,
+        NodeRequest::FullReport(FullReport {
+            datanode,
+            epoch,
+            part: 0,
+            last: true,
+            finalized,
+            unfinished: Vec::new(),
+        }),
+    )
     .await;
     while !stop.is_told() {
         let beat = Heartbeat {
@@ -175,7 +178,8 @@ async fn serve(rpc: RpcClient, number: u8, replicas: Arc<Mutex<Vec<Replica>>>, s
             remaining: 1 << 30,
             transfer_count: 0,
         };
-        let NodeReply::Commands { commands, .. } = say(&rpc, NodeRequest::Heartbeat(beat)).await else {
+        let NodeReply::Commands { commands, .. } = say(&rpc, NodeRequest::Heartbeat(beat)).await
+        else {
             panic!("no commands")
         };
         for command in commands {
@@ -198,8 +202,11 @@ async fn obey(
         Command::Delete(doomed) => {
             let deleted: Vec<_> = doomed.iter().map(|(block, _)| *block).collect();
             replicas.lock().retain(|replica| !deleted.contains(&replica.block));
-            say(rpc, NodeRequest::Changes(Changes { datanode, epoch, deleted, ..Changes::default() }))
-                .await;
+            say(
+                rpc,
+                NodeRequest::Changes(Changes { datanode, epoch, deleted, ..Changes::default() }),
+            )
+            .await;
         }
         Command::Replicate { block, targets, .. } => {
             let replica = *replicas.lock().iter().find(|r| r.block == block).unwrap();
@@ -321,8 +328,7 @@ async fn a_file_is_written_survives_a_restart_and_loses_a_datanode() {
 async fn strangers_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path()).await;
-    let request =
-        Request::new(ClientId([1; 16]), 1, "ann", "", Call::Status(DfsPath::root()));
+    let request = Request::new(ClientId([1; 16]), 1, "ann", "", Call::Status(DfsPath::root()));
     let wrong = RpcClient::new(&server.base, Role::Client, Some(&Key::new([1; 32]))).unwrap();
     assert!(wrong.call::<_, Reply>("/rpc", &request, ONCE).await.is_err());
     let info = DatanodeInfo {

@@ -30,7 +30,9 @@ impl Namespace {
             | Edit::RestampBlock { .. }
             | Edit::BeginRecovery { .. }
             | Edit::Close { .. } => self.apply_to_open(edit),
-            Edit::Move { inode, parent, name, at_ms } => self.move_to(*inode, *parent, name, *at_ms),
+            Edit::Move { inode, parent, name, at_ms } => {
+                self.move_to(*inode, *parent, name, *at_ms)
+            }
             Edit::Delete { inode, at_ms } => {
                 self.detach(*inode, *at_ms)?;
                 self.garbage.push_back(*inode);
@@ -232,16 +234,13 @@ impl Namespace {
         at_ms: u64,
     ) -> Result<(), CoreError> {
         let target = self.inodes.get(&parent).and_then(Inode::directory);
-        let target =
-            target.ok_or(CoreError::NoInode { inode: parent, expected: "a directory" })?;
+        let target = target.ok_or(CoreError::NoInode { inode: parent, expected: "a directory" })?;
         if target.children.contains_key(name) || self.is_within(parent, id) {
             return Err(CoreError::Exists { inode: id });
         }
         self.detach(id, at_ms)?;
-        let mut inode = self
-            .inodes
-            .remove(&id)
-            .ok_or(CoreError::NoInode { inode: id, expected: "there" })?;
+        let mut inode =
+            self.inodes.remove(&id).ok_or(CoreError::NoInode { inode: id, expected: "there" })?;
         inode.parent = parent;
         inode.name = name.into();
         self.attach(id, inode, at_ms)

@@ -1,12 +1,8 @@
 //! Changing calls: a call is judged against the state as it is, becomes edits and an outcome, and only then anything changes.
 
 use hashbrown::HashMap;
-use protocol::namenode::{
-    Answer, BATCH_CALLS_MAX, Call, Reply, Request, SafeModeAction, VERSION,
-};
-use protocol::{
-    BlockId, DatanodeId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError,
-};
+use protocol::namenode::{Answer, BATCH_CALLS_MAX, Call, Reply, Request, SafeModeAction, VERSION};
+use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
 use super::datanodes::{Datanodes, NodeIndex};
 use super::edit::{CallKey, Edit, Outcome, Record};
@@ -381,13 +377,7 @@ impl<'a> Planner<'a> {
         Ok((id, group))
     }
 
-    fn make_directory(
-        &mut self,
-        parent: InodeId,
-        name: String,
-        group: &str,
-        mode: u16,
-    ) -> InodeId {
+    fn make_directory(&mut self, parent: InodeId, name: String, group: &str, mode: u16) -> InodeId {
         let id = self.new_inode();
         self.edits.push(Edit::MakeDirectory {
             id,
@@ -462,7 +452,9 @@ impl<'a> Planner<'a> {
 
 fn check_name(what: &str, name: &str) -> Result<(), RemoteError> {
     if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
-        let text = format!("the name of the {what} is longer than {NAME_BYTES_MAX} bytes or has control characters");
+        let text = format!(
+            "the name of the {what} is longer than {NAME_BYTES_MAX} bytes or has control characters"
+        );
         return Err(refuse(ErrorKind::InvalidArgument, text));
     }
     Ok(())

@@ -270,7 +270,12 @@ mod tests {
             }),
             at_ms: 1000,
             edits: vec![
-                Edit::Move { inode: InodeId(20000), parent: InodeId::ROOT, name: "n".into(), at_ms: 5 },
+                Edit::Move {
+                    inode: InodeId(20000),
+                    parent: InodeId::ROOT,
+                    name: "n".into(),
+                    at_ms: 5,
+                },
                 Edit::Delete { inode: InodeId(20001), at_ms: 6 },
             ],
             outcome: Outcome::Flag(true),

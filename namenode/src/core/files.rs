@@ -155,7 +155,10 @@ impl Planner<'_> {
     fn held(&self, id: InodeId) -> Result<(&File, &Open, String), RemoteError> {
         let lost = |text: String| Err(refuse(ErrorKind::LeaseExpired, text));
         let Some(path) = self.state.ns.path_of(id) else {
-            return lost(format!("File does not exist: (inode {id}) Holder {} does not have any open files.", self.request.call.client));
+            return lost(format!(
+                "File does not exist: (inode {id}) Holder {} does not have any open files.",
+                self.request.call.client
+            ));
         };
         let Some(file) = self.state.ns.file(id) else {
             return lost(format!("File is not open for writing: {path} (inode {id})"));
@@ -324,11 +327,13 @@ impl Planner<'_> {
         if let Some(publish) = publish
             && publish.path.as_str() != path
         {
-            let from = DfsPath::parse(&path).map_err(|error| {
-                refuse(ErrorKind::InvalidArgument, error.to_string())
-            })?;
+            let from = DfsPath::parse(&path)
+                .map_err(|error| refuse(ErrorKind::InvalidArgument, error.to_string()))?;
             if publish.path.is_root() || publish.path.starts_with(&from) {
-                let text = format!("Rename destination {} is a directory or file under source {from}", publish.path);
+                let text = format!(
+                    "Rename destination {} is a directory or file under source {from}",
+                    publish.path
+                );
                 return Err(refuse(ErrorKind::InvalidArgument, text));
             }
             self.move_onto((&from, id), &publish.path, publish.overwrite)?;

@@ -26,7 +26,12 @@ struct Step {
 }
 
 impl State {
-    pub(super) fn fsck(&self, nodes: &Datanodes, path: &DfsPath, after: Option<&DfsPath>) -> Answer {
+    pub(super) fn fsck(
+        &self,
+        nodes: &Datanodes,
+        path: &DfsPath,
+        after: Option<&DfsPath>,
+    ) -> Answer {
         let Resolved { id, inode } =
             self.lookup(path, || format!("File does not exist: {path}"))?;
         let mut page = FsckPage { files: Vec::new(), directory_count: 0, next: None };
@@ -88,8 +93,9 @@ impl State {
         while let Some(step) = steps.last_mut() {
             let directory = self.ns.inode(step.directory).and_then(Inode::directory);
             let from = step.passed.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let next = directory
-                .and_then(|directory| directory.children.range::<str, _>((from, Bound::Unbounded)).next());
+            let next = directory.and_then(|directory| {
+                directory.children.range::<str, _>((from, Bound::Unbounded)).next()
+            });
             if let Some((name, id)) = next {
                 step.passed = Some(Arc::clone(name));
                 return Some(*id);

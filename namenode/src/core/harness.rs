@@ -83,7 +83,7 @@ impl Harness {
     }
 
     pub(crate) fn register(&mut self, number: u8) -> NodeIndex {
-        let rack = if number % 2 == 0 { "/even" } else { "/odd" };
+        let rack = if number.is_multiple_of(2) { "/even" } else { "/odd" };
         let host = format!("host{number}");
         let node = self.nodes.register(info(number, &host, rack), self.now.mono_ms);
         self.state.set_now(self.now);

@@ -249,9 +249,7 @@ fn carry_out(harness: &mut Harness, op: &Op) -> Outcome {
         Op::Rename { from, to, overwrite } => {
             Call::Rename { from: dfs(from), to: dfs(to), overwrite: *overwrite }
         }
-        Op::Delete { path, recursive } => {
-            Call::Delete { path: dfs(path), recursive: *recursive }
-        }
+        Op::Delete { path, recursive } => Call::Delete { path: dfs(path), recursive: *recursive },
         Op::SetReplication { path, replication } => {
             Call::SetReplication { path: dfs(path), replication: *replication }
         }
@@ -267,9 +265,7 @@ fn carry_out(harness: &mut Harness, op: &Op) -> Outcome {
 }
 
 fn check(harness: &Harness, model: &Model) {
-    let query = |call: Call| {
-        harness.state.query_namespace(&call).expect("a read of the namespace")
-    };
+    let query = |call: Call| harness.state.query_namespace(&call).expect("a read of the namespace");
     for (path, node) in model.nodes.iter().chain([(&"/".to_owned(), &Node::Directory)]) {
         let Ok(Reply::Status(status)) = query(Call::Status(dfs(path))) else {
             panic!("{path} is missing")
@@ -402,7 +398,8 @@ fn a_file_with_many_blocks_spans_rows() {
             );
         }
         let previous = Some(written(&block, 1000));
-        block = match harness.call(Call::AddBlock { file: created.file, previous, exclude: vec![] }) {
+        block = match harness.call(Call::AddBlock { file: created.file, previous, exclude: vec![] })
+        {
             Ok(Reply::Block(block)) => block,
             other => panic!("{other:?}"),
         };

@@ -272,7 +272,8 @@ impl Namespace {
                 self.erase(top);
                 continue;
             };
-            if let Some(Inode { body: Body::Directory(directory), .. }) = self.inodes.get_mut(&top) {
+            if let Some(Inode { body: Body::Directory(directory), .. }) = self.inodes.get_mut(&top)
+            {
                 directory.children.remove(&name);
             }
             if let Some(inode) = self.inodes.get_mut(&child) {

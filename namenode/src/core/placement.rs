@@ -58,9 +58,8 @@ fn choose_one(
     writer_host: &str,
     random: &mut Generator,
 ) -> usize {
-    let is_new_host = |node: &Node| {
-        have.iter().all(|held| nodes.node(*held).info.host != node.info.host)
-    };
+    let is_new_host =
+        |node: &Node| have.iter().all(|held| nodes.node(*held).info.host != node.info.host);
     let rack = |place: usize| nodes.node(have[place]).info.rack.as_str();
     let is_wanted_rack = |node: &Node| match have.len() {
         0 => node.info.host == writer_host,

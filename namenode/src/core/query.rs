@@ -91,9 +91,13 @@ impl State {
     }
 
     fn list(&self, path: &DfsPath, start_after: &str, limit: u32) -> Answer {
-        let Resolved { id, inode } = self.lookup(path, || format!("File {path} does not exist."))?;
+        let Resolved { id, inode } =
+            self.lookup(path, || format!("File {path} does not exist."))?;
         let Some(directory) = inode.directory() else {
-            return Ok(Reply::Listing { entries: vec![self.ns.status(id, inode, "")], remaining: 0 });
+            return Ok(Reply::Listing {
+                entries: vec![self.ns.status(id, inode, "")],
+                remaining: 0,
+            });
         };
         let limit = limit.clamp(1, self.settings.list_limit.min(LIST_ENTRIES_MAX)) as usize;
         let range = (Bound::Excluded(start_after), Bound::Unbounded);
@@ -117,7 +121,8 @@ impl State {
         (start, length): (u64, u64),
         reader: Reader<'_>,
     ) -> Answer {
-        let Resolved { id, inode } = self.lookup(path, || format!("File does not exist: {path}"))?;
+        let Resolved { id, inode } =
+            self.lookup(path, || format!("File does not exist: {path}"))?;
         let Some(file) = inode.file() else {
             return Err(refuse(ErrorKind::IsDirectory, format!("Path is not a file: {path}")));
         };

@@ -51,9 +51,9 @@ impl State {
             self.recover(nodes, file, now, out)?;
         }
         let ns = &self.ns;
-        self.recoveries.attempts.retain(|file, _| {
-            ns.file(*file).and_then(|file| file.open.as_deref()).is_some()
-        });
+        self.recoveries
+            .attempts
+            .retain(|file, _| ns.file(*file).and_then(|file| file.open.as_deref()).is_some());
         let retry_ms = self.settings.recovery_retry_ms;
         let due: Vec<InodeId> = self
             .ns
@@ -183,8 +183,7 @@ impl State {
             let restamp = Edit::RestampBlock { file, block, stamp, targets };
             vec![restamp, Edit::CommitBlock { file, block, length }, close]
         };
-        let record =
-            Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
+        let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
         let written = HashMap::from_iter([(block, replicas.clone())]);
         self.commit(nodes, &record, &written, out)?;
         self.recoveries.attempts.remove(&file);

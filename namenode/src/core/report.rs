@@ -278,12 +278,7 @@ impl Blocks {
         }
     }
 
-    fn judge_unknown(
-        &mut self,
-        node: NodeIndex,
-        progress: Progress,
-        first: bool,
-    ) -> ReportOutcome {
+    fn judge_unknown(&mut self, node: NodeIndex, progress: Progress, first: bool) -> ReportOutcome {
         let count = progress.unknown.len();
         // Later reports meet metadata that this run has changed itself: many deletions explain many unknown blocks.
         let too_many = first && count > UNKNOWN_MAX && count * UNKNOWN_SHARE > progress.total;

@@ -127,7 +127,7 @@ impl RetryCache {
     }
 
     /// Answers kept.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.answers.len()
     }
 }
@@ -170,17 +170,19 @@ mod tests {
             cache.insert(key(number), number, Outcome::Flag(number % 2 == 0), number % 10 != 0);
         }
         let rows = cache.take_rows(1000);
-        assert!(rows.len() > 3 && rows.iter().all(|(_, value)| value.as_ref().unwrap().len() < 16_000));
+        assert!(
+            rows.len() > 3 && rows.iter().all(|(_, value)| value.as_ref().unwrap().len() < 16_000)
+        );
         assert!(cache.take_rows(1000).is_empty());
         let mut loaded = RetryCache::default();
         rows.iter().for_each(|(key, value)| {
             loaded.load_row(key, value.as_ref().unwrap()).unwrap();
         });
-        assert_eq!(loaded.len(), 900);
+        assert_eq!(loaded.count(), 900);
         assert_eq!(loaded.answer(&key(7)), Some(&Outcome::Flag(false)));
         assert_eq!(loaded.answer(&key(10)), None, "calls without effect are not saved");
         loaded.insert(key(5000), RETAINED_MS + 2000, Outcome::Done, true);
-        assert_eq!(loaded.len(), 1);
+        assert_eq!(loaded.count(), 1);
         let after = loaded.take_rows(RETAINED_MS + 2000);
         assert_eq!(after.iter().filter(|(_, value)| value.is_none()).count(), rows.len());
         assert_eq!(after.iter().filter(|(_, value)| value.is_some()).count(), 1);
@@ -192,7 +194,7 @@ mod tests {
         for number in 0..(ENTRIES_MAX as u64 + 10) {
             cache.insert(key(number), 0, Outcome::Done, false);
         }
-        assert_eq!(cache.len(), ENTRIES_MAX);
+        assert_eq!(cache.count(), ENTRIES_MAX);
         assert!(cache.answer(&key(9)).is_none() && cache.answer(&key(10)).is_some());
     }
 

@@ -265,7 +265,8 @@ impl Namespace {
             }
         }
         for id in order.into_iter().rev() {
-            let total = self.inodes.get(&id).and_then(Inode::directory).map(|d| self.sum_children(d));
+            let total =
+                self.inodes.get(&id).and_then(Inode::directory).map(|d| self.sum_children(d));
             if let (Some(total), Some(Inode { body: Body::Directory(directory), .. })) =
                 (total, self.inodes.get_mut(&id))
             {

@@ -129,8 +129,12 @@ mod tests {
             (9, 10, 1, true, true),
             (8, 10, 1, true, false),
         ] {
-            let situation =
-                Situation { block_count: total, present_count: present, datanode_count: nodes, all_reported };
+            let situation = Situation {
+                block_count: total,
+                present_count: present,
+                datanode_count: nodes,
+                all_reported,
+            };
             let mut mode = SafeMode::Startup { reached_ms: None };
             assert_eq!(mode.update(&rule, situation, 0), leaves, "{present}/{total} on {nodes}");
             assert_eq!(mode.is_on(), !leaves);
@@ -141,7 +145,12 @@ mod tests {
     #[test]
     fn the_extension_counts_from_the_last_time_the_threshold_was_reached() {
         let rule = Rule { threshold: 1.0, datanodes_min: 1, extension_ms: 100 };
-        let all = Situation { block_count: 10, present_count: 10, datanode_count: 1, all_reported: false };
+        let all = Situation {
+            block_count: 10,
+            present_count: 10,
+            datanode_count: 1,
+            all_reported: false,
+        };
         let few = Situation { present_count: 9, ..all };
         let mut mode = SafeMode::Startup { reached_ms: None };
         assert!(!mode.update(&rule, all, 0) && !mode.update(&rule, all, 99));

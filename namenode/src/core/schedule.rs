@@ -29,12 +29,7 @@ enum Ordered {
 
 impl State {
     /// Orders what can be ordered. True if there is more to order at once.
-    pub(super) fn schedule(
-        &mut self,
-        nodes: &mut Datanodes,
-        now: Now,
-        out: &mut Output,
-    ) -> bool {
+    pub(super) fn schedule(&mut self, nodes: &mut Datanodes, now: Now, out: &mut Output) -> bool {
         let mut ordered = 0;
         if std::mem::take(&mut self.blocks.low.changed) {
             for block in self.blocks.low.ready(BLOCKS_PER_STEP) {

@@ -1,1 +1,426 @@
-//! The block manager with simulated DataNodes.
+//! The block manager with simulated DataNodes that hold plain sets, a hand-driven clock and seeded faults. After the faults the
+//! cluster must converge: every file has exactly the replicas it wants, all of them really there and good.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use protocol::datanode::{Changes, Command, Replica};
+use protocol::namenode::{BadReplica, Call, LocatedBlock, Reply};
+use protocol::{BlockId, DatanodeId, GenerationStamp};
+
+use super::harness::{Harness, dfs, replica};
+use super::random::Generator;
+
+const NODES: u8 = 6;
+
+/// A DataNode: what is on its disk.
+#[derive(Default)]
+struct Disk {
+    replicas: BTreeMap<BlockId, (Replica, bool)>,
+    alive: bool,
+    registered: bool,
+}
+
+struct Cluster {
+    h: Harness,
+    disks: BTreeMap<u8, Disk>,
+    messages: VecDeque<(u8, Changes)>,
+    random: Generator,
+    files: BTreeMap<String, (BlockId, GenerationStamp, u64, u16)>,
+}
+
+impl Cluster {
+    fn new(seed: u64) -> Cluster {
+        let disk = || Disk { alive: true, registered: true, ..Disk::default() };
+        Cluster {
+            h: Harness::with_nodes(seed, NODES),
+            disks: (1..=NODES).map(|number| (number, disk())).collect(),
+            messages: VecDeque::new(),
+            random: Generator::new(seed),
+            files: BTreeMap::new(),
+        }
+    }
+
+    fn alive(&self) -> Vec<u8> {
+        self.disks.iter().filter(|(_, disk)| disk.alive).map(|(number, _)| *number).collect()
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+        (!from.is_empty()).then(|| from[self.random.below(from.len())])
+    }
+
+    fn write(&mut self, path: &str, replication: u16) {
+        let length = 10 + self.random.next_number() % 900;
+        let block: LocatedBlock = self.h.write(path, length, replication);
+        for info in &block.replicas {
+            let disk = self.disks.get_mut(&info.id.0[0]).unwrap();
+            disk.replicas.insert(block.id, (replica(&block, length), true));
+        }
+        self.files.insert(path.to_owned(), (block.id, block.stamp, length, replication));
+    }
+
+    fn say(&mut self, number: u8, changes: Changes) {
+        self.messages.push_back((number, changes));
+    }
+
+    /// Delivers what DataNodes said; some late, some twice.
+    fn deliver(&mut self, faulty: bool) {
+        for _ in 0..self.messages.len() {
+            let Some((number, changes)) = self.messages.pop_front() else { break };
+            if faulty && self.random.below(4) == 0 {
+                self.messages.push_back((number, changes));
+                continue;
+            }
+            if !self.disks[&number].registered {
+                continue;
+            }
+            self.h.changes(number, &changes);
+            if faulty && self.random.below(5) == 0 {
+                self.h.changes(number, &changes);
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        let commands = std::mem::take(&mut self.h.commands);
+        for (node, command) in commands {
+            let number = self.h.nodes.node(node).info.id.0[0];
+            if !self.disks[&number].alive {
+                continue;
+            }
+            match command {
+                Command::Delete(doomed) => self.delete(number, &doomed),
+                Command::Replicate { block, stamp, targets, .. } => {
+                    let source = self.disks[&number].replicas.get(&block).copied();
+                    let Some((replica, true)) = source.filter(|(r, _)| r.stamp == stamp) else {
+                        if let Some((bad, false)) = source {
+                            self.say(number, Changes { bad: vec![bad], ..Changes::default() });
+                        }
+                        continue;
+                    };
+                    for target in targets {
+                        let target = target.id.0[0];
+                        let disk = self.disks.get_mut(&target).unwrap();
+                        if disk.alive {
+                            disk.replicas.insert(block, (replica, true));
+                            let received = vec![replica];
+                            self.say(target, Changes { received, ..Changes::default() });
+                        }
+                    }
+                }
+                Command::Recover { .. } | Command::ReportAll => {}
+            }
+        }
+    }
+
+    fn delete(&mut self, number: u8, doomed: &[(BlockId, GenerationStamp)]) {
+        for (block, stamp) in doomed {
+            let good_elsewhere = self.disks.iter().any(|(other, disk)| {
+                *other != number && disk.replicas.get(block).is_some_and(|(_, good)| *good)
+            });
+            let wanted = self.files.values().any(|(id, ..)| id == block);
+            let disk = self.disks.get_mut(&number).unwrap();
+            let newer = disk.replicas.get(block).is_some_and(|(replica, _)| replica.stamp > *stamp);
+            assert!(
+                good_elsewhere || !wanted,
+                "the last good replica of {block} was to be deleted"
+            );
+            if !newer {
+                disk.replicas.remove(block);
+            }
+        }
+        let deleted = doomed.iter().map(|(block, _)| *block).collect();
+        self.say(number, Changes { deleted, ..Changes::default() });
+    }
+
+    fn step(&mut self, faulty: bool) {
+        let alive = self.alive();
+        self.h.pass(100, &alive);
+        self.obey();
+        self.deliver(faulty);
+        for number in 1..=NODES {
+            let index = self.h.node(number);
+            let dead = self.h.nodes.node(index).state == protocol::namenode::DatanodeState::Dead;
+            let disk = self.disks.get_mut(&number).unwrap();
+            if dead {
+                disk.registered = false;
+            }
+            if disk.alive && !disk.registered {
+                self.come_back(number);
+            }
+        }
+        self.h.state.blocks.check(&self.h.state.ns);
+    }
+
+    fn come_back(&mut self, number: u8) {
+        // What was said before the registration is void.
+        self.messages.retain(|(sender, _)| *sender != number);
+        self.h.register(number);
+        let disk = self.disks.get_mut(&number).unwrap();
+        disk.registered = true;
+        let all = disk.replicas.values().map(|(replica, _)| *replica).collect();
+        self.h.report(number, all, vec![]);
+    }
+
+    /// One random fault. Never more than one DataNode is down, and never the last good replica is damaged.
+    fn fault(&mut self) {
+        let alive = self.alive();
+        match self.random.below(7) {
+            0 if alive.len() == usize::from(NODES) => {
+                let victim = self.pick(&alive).unwrap();
+                self.disks.get_mut(&victim).unwrap().alive = false;
+            }
+            1 | 2 => {
+                for disk in self.disks.values_mut() {
+                    disk.alive = true;
+                }
+            }
+            3 => self.corrupt(),
+            4 => {
+                let paths: Vec<String> = self.files.keys().cloned().collect();
+                let place = self.random.below(paths.len().max(1));
+                let Some(path) = paths.get(place).cloned() else { return };
+                self.files.remove(&path);
+                let call = Call::Delete { path: dfs(&path), recursive: false };
+                assert_eq!(self.h.call(call), Ok(Reply::Flag(true)));
+            }
+            5 => {
+                let paths: Vec<String> = self.files.keys().cloned().collect();
+                let place = self.random.below(paths.len().max(1));
+                let Some(path) = paths.get(place).cloned() else { return };
+                let replication = 2 + u16::try_from(self.random.below(3)).unwrap();
+                self.files.get_mut(&path).unwrap().3 = replication;
+                let call = Call::SetReplication { path: dfs(&path), replication };
+                assert_eq!(self.h.call(call), Ok(Reply::Flag(true)));
+            }
+            _ => {
+                // A replica of an old stamp turns up again.
+                let blocks: Vec<_> = self.files.values().copied().collect();
+                let place = self.random.below(blocks.len().max(1));
+                let Some(&(block, stamp, length, _)) = blocks.get(place) else { return };
+                let number = self.pick(&alive).unwrap();
+                let disk = self.disks.get_mut(&number).unwrap();
+                if disk.registered && !disk.replicas.contains_key(&block) {
+                    let stale = Replica { block, stamp: GenerationStamp(stamp.0 - 1), length };
+                    disk.replicas.insert(block, (stale, false));
+                    self.say(number, Changes { received: vec![stale], ..Changes::default() });
+                }
+            }
+        }
+    }
+
+    fn corrupt(&mut self) {
+        let blocks: Vec<_> = self.files.values().copied().collect();
+        let place = self.random.below(blocks.len().max(1));
+        let Some(&(block, stamp, ..)) = blocks.get(place) else { return };
+        let good: Vec<u8> = self
+            .disks
+            .iter()
+            .filter(|(_, disk)| {
+                disk.alive
+                    && disk.replicas.get(&block).is_some_and(|(r, good)| *good && r.stamp == stamp)
+            })
+            .map(|(number, _)| *number)
+            .collect();
+        if good.len() < 2 {
+            return;
+        }
+        let number = self.pick(&good).unwrap();
+        let known = self.h.holders(block);
+        // Only if the NameNode knows of another good one, which it must keep.
+        if !known.iter().any(|other| *other != number && good.contains(other)) {
+            return;
+        }
+        self.disks.get_mut(&number).unwrap().replicas.get_mut(&block).unwrap().1 = false;
+        let bad = BadReplica { block, stamp, datanode: DatanodeId([number; 16]) };
+        assert_eq!(self.h.call(Call::ReportBadReplicas(vec![bad])), Ok(Reply::Done));
+    }
+
+    fn converged(&self) -> Result<(), String> {
+        let mut wanted = BTreeSet::new();
+        for (path, &(block, stamp, length, replication)) in &self.files {
+            let mut good = Vec::new();
+            for (number, disk) in &self.disks {
+                match disk.replicas.get(&block) {
+                    Some((r, true)) if r.stamp == stamp && r.length == length => good.push(*number),
+                    Some(other) => return Err(format!("{path} has {other:?} on {number}")),
+                    None => {}
+                }
+            }
+            if good.len() != usize::from(replication) || good != self.h.holders(block) {
+                let known = self.h.holders(block);
+                return Err(format!(
+                    "{path}: {good:?} on disk, {known:?} known, {replication} wanted"
+                ));
+            }
+            wanted.insert(block);
+        }
+        let on_disk = self.disks.values().flat_map(|disk| disk.replicas.keys().copied());
+        match on_disk.into_iter().find(|block| !wanted.contains(block)) {
+            Some(block) => Err(format!("{block} should be deleted")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn run(seed: u64) {
+    let mut cluster = Cluster::new(seed);
+    for number in 0..25 {
+        cluster.write(&format!("/f{number}"), 2 + (number % 3));
+        cluster.step(false);
+    }
+    for round in 0..60 {
+        cluster.fault();
+        if round % 10 == 0 {
+            cluster.write(&format!("/late{round}"), 3);
+        }
+        cluster.step(true);
+    }
+    for disk in cluster.disks.values_mut() {
+        disk.alive = true;
+    }
+    let mut last = Err("never looked".to_owned());
+    for _ in 0..400 {
+        cluster.step(false);
+        last = cluster.converged();
+        let status = (
+            cluster.h.state.blocks.low_count(),
+            cluster.h.state.blocks.pending_count(),
+            cluster.h.state.blocks.doomed_count(),
+            cluster.h.state.blocks.corrupt_count(),
+        );
+        if last.is_ok() && status == (0, 0, 0, 0) {
+            return;
+        }
+        if last.is_ok() {
+            last = Err(format!("low, pending, doomed, corrupt: {status:?}"));
+        }
+    }
+    panic!("seed {seed} did not converge: {last:?}");
+}
+
+#[test]
+fn every_seed_converges() {
+    for seed in 0..40 {
+        println!("seed {seed}");
+        run(seed);
+    }
+}
+
+#[test]
+fn the_last_copy_comes_first_and_streams_are_limited() {
+    let mut cluster = Cluster::new(3);
+    for number in 0..30 {
+        cluster.write(&format!("/three{number}"), 3);
+    }
+    for number in 0..10 {
+        cluster.write(&format!("/two{number}"), 2);
+    }
+    let victim = cluster.h.holders(cluster.files["/two0"].0)[0];
+    cluster.disks.get_mut(&victim).unwrap().alive = false;
+    let alive = cluster.alive();
+    cluster.h.commands.clear();
+    cluster.h.pass(2100, &alive);
+    let order: Vec<(super::datanodes::NodeIndex, BlockId)> = cluster
+        .h
+        .commands
+        .iter()
+        .filter_map(|(node, command)| match command {
+            Command::Replicate { block, .. } => Some((*node, *block)),
+            _ => None,
+        })
+        .collect();
+    let is_two = |block: &BlockId| {
+        cluster.files.iter().any(|(path, (id, ..))| id == block && path.starts_with("/two"))
+    };
+    let urgent = order.iter().take_while(|(_, block)| is_two(block)).count();
+    assert!(urgent >= 1, "blocks with one copy left come first: {order:?}");
+    assert!(order.iter().skip(urgent).all(|(_, block)| !is_two(block)));
+    let mut per_source: BTreeMap<_, usize> = BTreeMap::new();
+    order.iter().for_each(|(node, _)| *per_source.entry(*node).or_default() += 1);
+    assert!(per_source.values().all(|count| *count <= 2), "{per_source:?}");
+}
+
+#[test]
+fn a_bad_replica_is_replaced_even_if_its_node_is_the_only_place() {
+    let mut cluster = Cluster::new(1);
+    cluster.write("/f", NODES.into());
+    let (block, stamp, ..) = cluster.files["/f"];
+    assert_eq!(cluster.h.holders(block).len(), usize::from(NODES));
+    cluster.disks.get_mut(&2).unwrap().replicas.get_mut(&block).unwrap().1 = false;
+    let bad = BadReplica { block, stamp, datanode: DatanodeId([2; 16]) };
+    cluster.h.call(Call::ReportBadReplicas(vec![bad])).unwrap();
+    assert_eq!(cluster.h.holders(block).len(), usize::from(NODES) - 1);
+    for _ in 0..30 {
+        cluster.step(false);
+    }
+    assert_eq!(cluster.converged(), Ok(()));
+}
+
+#[test]
+fn nothing_is_deleted_while_all_replicas_are_bad() {
+    let mut cluster = Cluster::new(1);
+    cluster.write("/f", 3);
+    let (block, stamp, ..) = cluster.files["/f"];
+    for number in cluster.h.holders(block) {
+        let bad = BadReplica { block, stamp, datanode: DatanodeId([number; 16]) };
+        cluster.h.call(Call::ReportBadReplicas(vec![bad])).unwrap();
+    }
+    for _ in 0..50 {
+        let alive = cluster.alive();
+        cluster.h.pass(100, &alive);
+    }
+    assert!(cluster.h.commands.is_empty());
+    let all = Call::Locations { path: dfs("/f"), offset: 0, length: 10 };
+    match cluster.h.call(all) {
+        Ok(Reply::Located(located)) => {
+            assert!(located.blocks[0].corrupt);
+            assert_eq!(located.blocks[0].replicas.len(), 3);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn unknown_replicas_go_after_a_grace_unless_there_are_too_many() {
+    let unknown = |count: u64, first: u64| -> Vec<Replica> {
+        let replica =
+            |number| Replica { block: BlockId(number), stamp: GenerationStamp(1001), length: 1 };
+        (first..first + count).map(replica).collect()
+    };
+    let past = BlockId::FIRST.0;
+    for (replicas, deleted) in [
+        (unknown(100, past), true),
+        (unknown(101, past), false),
+        (unknown(1, past + 1_000_000), false),
+    ] {
+        let mut h = Harness::new(1);
+        // Two hundred blocks were handed out and their files deleted.
+        h.register(1);
+        for number in 0..200 {
+            h.write(&format!("/f{number}"), 10, 1);
+        }
+        h.call(Call::Delete { path: dfs("/f0"), recursive: false }).unwrap();
+        for number in 0..200 {
+            h.call(Call::Delete { path: dfs(&format!("/f{number}")), recursive: false }).unwrap();
+        }
+        h.work();
+        h.commands.clear();
+        h.register(2);
+        let count = replicas.len();
+        h.report(2, replicas, vec![]);
+        h.pass(200, &[1, 2]);
+        let node = h.node(2);
+        let orders = |h: &Harness| -> usize {
+            let of_two = h.commands.iter().filter(|(to, _)| *to == node);
+            of_two
+                .map(|(_, command)| match command {
+                    Command::Delete(doomed) => doomed.len(),
+                    _ => 0,
+                })
+                .sum()
+        };
+        assert_eq!(orders(&h), 0, "not before the grace is over");
+        h.pass(200, &[1, 2]);
+        assert_eq!(orders(&h), if deleted { count } else { 0 });
+    }
+}

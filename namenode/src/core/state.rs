@@ -8,9 +8,7 @@ use protocol::auth::Key;
 use protocol::datanode::Command;
 use protocol::namenode::{DatanodeState, LocatedBlock, Reply};
 use protocol::token::{AccessMode, BlockToken, TOKEN_LIFETIME};
-use protocol::{
-    BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError,
-};
+use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
 
 use super::blocks::Blocks;
 use super::datanodes::{Datanodes, NodeIndex};
