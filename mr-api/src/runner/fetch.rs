@@ -346,3 +346,7 @@ impl Body {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "fetch_tests.rs"]
+mod tests;

@@ -180,3 +180,49 @@ fn receive(stream: &mut UnixStream) -> Result<Option<ToRunner>> {
         Err(error) => Err(chain(&error).into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol::auth::Key;
+    use protocol::tracker::Program;
+    use protocol::{BinaryHash, DfsPath};
+
+    use super::*;
+    use crate::{Job, Max, Sum, text, text_out};
+
+    fn plan(maximum: bool) -> Plan {
+        let mapped = Job::new("sums").input(text(["in"])).map_fn::<String, u64, _>(|_, _| Ok(()));
+        let reduced = if maximum { mapped.reduce(Max) } else { mapped.reduce(Sum) };
+        reduced.output(text_out("out")).into()
+    }
+
+    fn setup(submitted: &Plan) -> Setup {
+        let description = submitted.description(0);
+        let program = Program {
+            user: "ada".into(),
+            binary: BinaryHash([0; 32]),
+            args: Vec::new(),
+            stage: 0,
+            fingerprint: fingerprint(&description),
+            properties: [(DESCRIPTION_PROPERTY.to_owned(), description)].into(),
+            reduce_count: 1,
+            map_count: 1,
+            output: DfsPath::root(),
+        };
+        Setup {
+            program,
+            namenode: "http://127.0.0.1:1".into(),
+            secret: Key::new([1; 32]),
+            host: "here".into(),
+            boot_id: String::new(),
+            memory_bytes_max: 1 << 20,
+        }
+    }
+
+    #[test]
+    fn another_plan_is_refused_with_what_differs() {
+        assert!(prepare(setup(&plan(false)), || Ok(plan(false))).is_ok());
+        let error = prepare(setup(&plan(false)), || Ok(plan(true))).err().unwrap().to_string();
+        assert!(error.contains("fold::Sum") && error.contains("fold::Max"), "{error}");
+    }
+}

@@ -1,0 +1,179 @@
+//! A reduce against a worker that is not always well.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+
+use protocol::runner::FromRunner;
+use protocol::tracker::Program;
+use protocol::{BinaryHash, DfsPath, JobId, TaskKind};
+use shuffle::{Codec, MapOutputOptions, MapOutputWriter, ReduceInput, ReduceOptions};
+
+use super::*;
+
+fn attempt(kind: TaskKind, index: u32, number: u32) -> AttemptId {
+    let job = JobId { cluster_start: 202611201830, number: 1 };
+    AttemptId { task: TaskId { job, kind, index }, number }
+}
+
+fn setup(boot_id: &str) -> Setup {
+    let program = Program {
+        user: "ada".into(),
+        binary: BinaryHash([0; 32]),
+        args: Vec::new(),
+        stage: 0,
+        fingerprint: 0,
+        properties: Default::default(),
+        reduce_count: 1,
+        map_count: 3,
+        output: DfsPath::root(),
+    };
+    Setup {
+        program,
+        namenode: "http://127.0.0.1:1".into(),
+        secret: Key::new([1; 32]),
+        host: "here".into(),
+        boot_id: boot_id.into(),
+        memory_bytes_max: 1 << 20,
+    }
+}
+
+/// A map output with one record; the path of its data.
+fn write_output(directory: &Path, name: &str, key: &str) -> PathBuf {
+    let options = MapOutputOptions {
+        partitions: 1,
+        dir: directory.to_owned(),
+        name: name.into(),
+        memory_bytes_max: 1 << 20,
+        merge_factor: 10,
+        codec: Codec::Lz4,
+        partition_seed: 0,
+        sync: false,
+    };
+    let mut writer = MapOutputWriter::new(options).unwrap();
+    writer.emit(0, key.as_bytes(), b"1").unwrap();
+    writer.finish().unwrap().data
+}
+
+/// Serves one segment per map by its number; the first request to map 1 gets flipped bytes, map 2's first is `Lost`.
+fn serve(data: Vec<PathBuf>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let tries = Arc::new(Mutex::new(vec![0; data.len()]));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                if stream.read(&mut byte).unwrap() == 0 {
+                    break;
+                }
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8(head).unwrap();
+            assert!(head.contains("authorization: Hanno-1 client "), "{head}");
+            let target = head.split(' ').nth(1).unwrap();
+            let request = FetchRequest::parse_query(target.split_once('?').unwrap().1).unwrap();
+            let mut body = Vec::new();
+            for map in request.maps {
+                let index = map.task.index as usize;
+                let attempt_count = &mut tries.lock().unwrap()[index];
+                *attempt_count += 1;
+                if index == 2 && *attempt_count == 1 {
+                    let diagnostics = "gone".to_owned();
+                    body.extend(frame::encode(&SegmentAnswer::Lost { attempt: map, diagnostics }));
+                    continue;
+                }
+                let mut bytes = fs::read(&data[index]).unwrap();
+                let header = SegmentHeader {
+                    attempt: map,
+                    reduce: request.reduce,
+                    stored: bytes.len() as u64,
+                    raw: 0,
+                    records: 1,
+                };
+                if index == 1 && *attempt_count == 1 {
+                    bytes[30] ^= 1;
+                }
+                body.extend(frame::encode(&SegmentAnswer::Segment(header)));
+                body.extend(bytes);
+            }
+            let length = body.len();
+            write!(
+                stream,
+                "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+            )
+            .unwrap();
+            stream.write_all(&body).unwrap();
+        }
+    });
+    address
+}
+
+fn gather_all(setup: &Setup, outputs: Vec<MapOutput>, directory: &Path) -> (Vec<String>, Vec<u32>) {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let channel = Channel { stream: Arc::new(Mutex::new(ours)) };
+    let reduce = attempt(TaskKind::Reduce, 0, 0);
+    let (sender, news) = mpsc::channel();
+    let fetcher = Fetcher::new(setup, reduce, directory, 1 << 20, sender);
+    let mut gather = Gather::new(outputs.len() as u32, outputs);
+    let context = Context::new(reduce, Default::default());
+    let inputs = fetcher.gather(&mut gather, &news, &channel, &context).unwrap();
+    drop(channel);
+    let mut failed = Vec::new();
+    while let Ok(FromRunner::FetchFailed(failure)) = frame::read(&mut theirs, 1 << 20, "report") {
+        assert_eq!(failure.reduce, reduce);
+        failed.push(failure.map.task.index);
+    }
+    failed.sort_unstable();
+    let options = ReduceOptions {
+        dir: directory.to_owned(),
+        name: "reduce".into(),
+        memory_bytes_max: 1 << 20,
+        merge_factor: 10,
+        codec: Codec::Lz4,
+        group_prefix: None,
+    };
+    let sources = inputs.into_iter().map(|input| input.source).collect();
+    let mut input = ReduceInput::new(sources, options).unwrap();
+    let mut keys = Vec::new();
+    while input.next_group().unwrap() {
+        keys.push(String::from_utf8(input.key().to_vec()).unwrap());
+    }
+    (keys, failed)
+}
+
+fn outputs(data: &[PathBuf], http_address: &str, boot_id: &str) -> Vec<MapOutput> {
+    let output = |(index, path): (usize, &PathBuf)| MapOutput {
+        attempt: attempt(TaskKind::Map, index as u32, 0),
+        http_address: http_address.into(),
+        boot_id: boot_id.into(),
+        data_path: path.to_str().unwrap().into(),
+    };
+    data.iter().enumerate().map(output).collect()
+}
+
+#[test]
+fn remote_outputs_are_fetched_verified_and_tried_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data: Vec<PathBuf> = ["a", "b", "c"]
+        .iter()
+        .map(|key| write_output(scratch.path(), &format!("map-{key}"), key))
+        .collect();
+    let address = serve(data.clone());
+    let (keys, failed) =
+        gather_all(&setup("here"), outputs(&data, &address, "elsewhere"), scratch.path());
+    assert_eq!(keys, ["a", "b", "c"]);
+    assert_eq!(failed, [1, 2], "each failure is reported");
+}
+
+#[test]
+fn outputs_on_this_machine_are_opened() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = vec![write_output(scratch.path(), "map", "only")];
+    let (keys, failed) =
+        gather_all(&setup("here"), outputs(&data, "127.0.0.1:1", "here"), scratch.path());
+    assert_eq!((keys, failed), (vec!["only".to_owned()], Vec::new()));
+}
