@@ -19,6 +19,7 @@ use protocol::{BlockId, ErrorKind, GenerationStamp, InodeId, RemoteError};
 use super::datanodes::{Datanodes, NodeIndex};
 use super::edit::{Edit, Outcome, Record};
 use super::lease::Leases;
+use super::namespace::Block;
 use super::state::{Now, Output, State};
 use crate::error::CoreError;
 
@@ -79,6 +80,10 @@ impl State {
         now: Now,
         out: &mut Output,
     ) -> Result<bool, CoreError> {
+        // A deleted file must not be named by an edit: on replay it may be collected already.
+        if self.ns.path_of(file).is_none() {
+            return Ok(true);
+        }
         let Some(block) = self.ns.open_block(file) else {
             let edits = vec![Edit::Close { file, at_ms: now.wall_ms }];
             self.commit_own(nodes, edits, now, out)?;
@@ -156,7 +161,8 @@ impl State {
     ) -> Result<Result<(), RemoteError>, CoreError> {
         let CommitRecovery { block, stamp, length, ref replicas, .. } = *commit;
         let refuse = |text: String| Ok(Err(RemoteError::new(ErrorKind::InvalidArgument, text)));
-        let Some(info) = self.ns.block(block).copied() else {
+        let attached = |info: &Block| self.ns.path_of(info.file).is_some();
+        let Some(info) = self.ns.block(block).copied().filter(attached) else {
             return refuse(format!("block {block} is gone"));
         };
         if info.complete && info.stamp == stamp {

@@ -311,6 +311,28 @@ fn recovery_works_after_a_restart_and_without_any_replica() {
 }
 
 #[test]
+fn a_deleted_open_file_is_in_no_later_record() {
+    let mut h = Harness::with_nodes(1, 3);
+    for number in 0..50 {
+        created(h.call(create(&format!("/d/f{number}"), false, None, true)));
+    }
+    let open = created(h.call(create("/d/open", false, None, true))).first_block.unwrap();
+    h.checkpoint();
+    assert_eq!(h.call(delete("/d", true)), Ok(Reply::Flag(true)));
+    assert!(h.state.ns.block(open.id).is_some(), "not collected yet");
+    let records = h.records.len();
+    h.now.mono_ms += 6000;
+    let mut out = Output::default();
+    let now = h.now;
+    h.state.tick(&mut h.nodes, now, &mut out).unwrap();
+    assert!(out.records.is_empty(), "its lease is over, but nobody cares");
+    let ids = open.replicas.iter().map(|info| info.id).collect();
+    assert!(commit_on(&mut h, &open, open.stamp, (5, ids)).is_err());
+    assert_eq!(h.records.len(), records);
+    assert_eq!(canonical(&mut h.reload().ns), canonical(&mut h.state.ns));
+}
+
+#[test]
 fn other_clients_take_over() {
     let mut h = Harness::with_nodes(1, 3);
     let file = created(h.call(create("/f", false, None, true)));
