@@ -1,1 +1,21 @@
-fn main() {}
+//! The `hanno` command: arguments in, a call to the cluster, text out.
+//!
+//! One file or folder per command family; nothing here knows how the file system or a job works. A family returns the exit
+//! code that scripts of Hadoop's tools expect: 0 done, 1 something failed, 255 wrong usage, 130 interrupted.
+
+use std::process::ExitCode;
+
+mod admin;
+mod bench;
+mod cli;
+mod cluster;
+mod connect;
+mod daemons;
+mod dfs;
+mod fsck;
+mod job;
+mod output;
+
+fn main() -> ExitCode {
+    ExitCode::from(cli::run(std::env::args_os().collect()))
+}

@@ -1,0 +1,221 @@
+//! Which command is meant: by the name this program was started under (`hanno`, `hdfs`, `hadoop`, `mapred`), then by its
+//! arguments.
+//!
+//! `dfs`, `job`, `fsck` and `dfsadmin` take Hadoop's single-dash options, so their arguments go to their own parser
+//! untouched; everything else is clap's.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::connect::Overrides;
+use crate::output::{EXIT_OK, EXIT_USAGE};
+use crate::{admin, bench, cluster, daemons, dfs, fsck, job};
+
+/// The page of `hanno --help`.
+const HELP: &str = include_str!("help.txt");
+
+#[derive(Parser)]
+#[command(name = "hanno", version, override_help = HELP, arg_required_else_help = true)]
+struct Cli {
+    #[command(flatten)]
+    overrides: Overrides,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a whole cluster on this machine, in the foreground
+    Cluster(cluster::ClusterArgs),
+    /// Run one NameNode
+    Namenode(DaemonArgs),
+    /// Run one DataNode
+    Datanode(DaemonArgs),
+    /// Run one JobTracker
+    Jobtracker(DaemonArgs),
+    /// Run one worker
+    Worker(DaemonArgs),
+    /// Work with files in the cluster (`hanno dfs -help`)
+    Dfs(Passed),
+    /// Look at, stop and debug jobs (`hanno job -help`)
+    Job(Passed),
+    /// Check the health of files (`hanno fsck -help`)
+    Fsck(Passed),
+    /// Administer the cluster
+    #[command(subcommand)]
+    Admin(admin::AdminCommand),
+    /// Measure the cluster
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    /// Print the version
+    Version,
+}
+
+/// Arguments of one daemon.
+#[derive(Args)]
+#[command(after_help = "Example:\n  hanno datanode --config /etc/hanno/datanode.toml\n\n\
+    Every key can also be given as a variable, e.g. HANNO_DATANODE_RACK=/r1.\n\
+    HANNO_LOG=debug says more on standard error.")]
+struct DaemonArgs {
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// End when this process, the parent, ends
+    #[arg(long, hide = true, value_name = "PID")]
+    parent: Option<u32>,
+}
+
+/// Arguments that another parser reads.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+struct Passed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
+/// Runs the command that `args` (with the program's name first) ask for and returns the exit code.
+pub(crate) fn run(args: Vec<OsString>) -> u8 {
+    let name = args.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
+    match name.to_str() {
+        Some("hdfs" | "hadoop" | "mapred") => hadoop(args.get(1..).unwrap_or_default()),
+        _ => hanno(args),
+    }
+}
+
+/// Started as `hdfs`, `hadoop` or `mapred`: those of their commands that exist here.
+fn hadoop(args: &[OsString]) -> u8 {
+    let overrides = Overrides::default();
+    let Some((command, rest)) = args.split_first() else {
+        eprintln!("Usage: hdfs dfs|dfsadmin|fsck|version …, hadoop fs|job|version …");
+        return EXIT_USAGE;
+    };
+    match command.to_str() {
+        Some("dfs" | "fs") => dfs::run(rest, &overrides),
+        Some("dfsadmin") => admin::dfsadmin(rest, &overrides),
+        Some("fsck") => fsck::run(rest, &overrides),
+        Some("job") => job::run(rest, &overrides),
+        Some("version" | "-version" | "--version") => version(),
+        _ => {
+            eprintln!("{}: Unknown command", command.to_string_lossy());
+            EXIT_USAGE
+        }
+    }
+}
+
+fn hanno(args: Vec<OsString>) -> u8 {
+    if let Some((family, rest, overrides)) = passed_through(args.get(1..).unwrap_or_default()) {
+        return match family {
+            Family::Dfs => dfs::run(rest, &overrides),
+            Family::Job => job::run(rest, &overrides),
+            Family::Fsck => fsck::run(rest, &overrides),
+            Family::Dfsadmin => admin::dfsadmin(rest, &overrides),
+        };
+    }
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nothing is left to tell if the terminal is gone.
+            let _ = error.print();
+            return if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
+        }
+    };
+    let overrides = cli.overrides;
+    match cli.command {
+        Command::Cluster(args) => cluster::run(&args),
+        Command::Namenode(args) => {
+            daemons::run(daemons::Kind::Namenode, &args.config, args.parent)
+        }
+        Command::Datanode(args) => {
+            daemons::run(daemons::Kind::Datanode, &args.config, args.parent)
+        }
+        Command::Jobtracker(args) => {
+            daemons::run(daemons::Kind::Jobtracker, &args.config, args.parent)
+        }
+        Command::Worker(args) => daemons::run(daemons::Kind::Worker, &args.config, args.parent),
+        Command::Dfs(passed) => dfs::run(&passed.args, &overrides),
+        Command::Job(passed) => job::run(&passed.args, &overrides),
+        Command::Fsck(passed) => fsck::run(&passed.args, &overrides),
+        Command::Admin(command) => admin::run(&command, &overrides),
+        Command::Bench(command) => bench::run(&command, &overrides),
+        Command::Version => version(),
+    }
+}
+
+fn version() -> u8 {
+    println!("hanno {}", env!("CARGO_PKG_VERSION"));
+    EXIT_OK
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Family {
+    Dfs,
+    Job,
+    Fsck,
+    Dfsadmin,
+}
+
+/// The family whose arguments clap must not see, what follows its name, and the flags before it.
+fn passed_through(args: &[OsString]) -> Option<(Family, &[OsString], Overrides)> {
+    let mut overrides = Overrides::default();
+    let mut rest = args;
+    loop {
+        let (first, tail) = rest.split_first()?;
+        let family = match first.to_str()? {
+            "dfs" | "fs" => Family::Dfs,
+            "job" => Family::Job,
+            "fsck" => Family::Fsck,
+            "dfsadmin" => Family::Dfsadmin,
+            flag => {
+                rest = leading_flag(flag, tail, &mut overrides)?;
+                continue;
+            }
+        };
+        return Some((family, tail, overrides));
+    }
+}
+
+fn leading_flag<'a>(
+    flag: &str,
+    tail: &'a [OsString],
+    overrides: &mut Overrides,
+) -> Option<&'a [OsString]> {
+    let (name, value, tail) = match flag.split_once('=') {
+        Some((name, value)) => (name, value.to_owned(), tail),
+        None => {
+            let (value, tail) = tail.split_first()?;
+            (flag, OsStr::to_str(value)?.to_owned(), tail)
+        }
+    };
+    match name {
+        "--namenode" => overrides.namenode = Some(value),
+        "--jobtracker" => overrides.jobtracker = Some(value),
+        _ => return None,
+    }
+    Some(tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn clap_accepts_the_definition() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn hadoop_families_keep_their_arguments() {
+        let args = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let all = args(&["--namenode", "http://a:1", "--jobtracker=http://b:2", "dfs", "-cat", "--", "-x"]);
+        let (family, rest, overrides) = passed_through(&all).unwrap();
+        assert_eq!((family, rest), (Family::Dfs, &args(&["-cat", "--", "-x"])[..]));
+        assert_eq!(overrides.namenode.as_deref(), Some("http://a:1"));
+        assert_eq!(overrides.jobtracker.as_deref(), Some("http://b:2"));
+        for words in [&["cluster", "--data", "dfs"][..], &["--help"], &["--namenode"], &[]] {
+            assert!(passed_through(&args(words)).is_none(), "{words:?}");
+        }
+    }
+}

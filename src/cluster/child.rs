@@ -1,0 +1,206 @@
+//! One daemon as a child process that is kept running.
+//!
+//! ```text
+//! Started -> (ends by itself) -> Paused (0, then 0.1 s doubling to 5 s; from 0 again after 30 s of life) -> Started
+//!    |                             |
+//!    +------- told to stop --------+--> Stopped (SIGTERM, SIGKILL after 10 s; pid file removed)
+//! ```
+
+use std::cell::{Cell, RefCell};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use daemon::Shutdown;
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+use crate::daemons::Kind;
+
+/// Second pause before a restart (the first is none).
+const RESTART_PAUSE_MIN: Duration = Duration::from_millis(100);
+/// Longest pause before a restart.
+const RESTART_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// A child that lived this long is healthy: the next restart is at once again.
+const HEALTHY_AFTER: Duration = Duration::from_secs(30);
+/// Time between SIGTERM and SIGKILL.
+const STOP_MAX: Duration = Duration::from_secs(10);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub(super) struct Spec {
+    /// Which daemon.
+    pub(super) kind: Kind,
+    /// From 1.
+    pub(super) number: u16,
+    /// Its configuration.
+    pub(super) config: PathBuf,
+    /// Where its standard error goes.
+    pub(super) log: PathBuf,
+    /// Holds its process id while it runs.
+    pub(super) pid: PathBuf,
+}
+
+impl Spec {
+    /// `datanode-2`.
+    pub(super) fn name(&self) -> String {
+        format!("{}-{}", self.kind.name(), self.number)
+    }
+}
+
+/// What the children tell the one who waits for the cluster to be ready.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Most ends in a row of one child, and what to say about it.
+    worst: RefCell<Option<(u32, String)>>,
+    ready: Cell<bool>,
+}
+
+impl Progress {
+    /// Children may now fail without ending the start.
+    pub(super) fn set_ready(&self) {
+        self.ready.set(true);
+    }
+
+    /// What to say if a child ended at least `count` times in a row.
+    pub(super) fn failed_at_least(&self, count: u32) -> Option<String> {
+        let worst = self.worst.borrow();
+        worst.as_ref().filter(|(ends, _)| *ends >= count).map(|(_, text)| text.clone())
+    }
+
+    fn note(&self, ends: u32, text: &str) {
+        let mut worst = self.worst.borrow_mut();
+        if !self.ready.get() && worst.as_ref().is_none_or(|(most, _)| ends > *most) {
+            *worst = Some((ends, text.to_owned()));
+        }
+    }
+}
+
+/// A daemon that is kept running.
+pub(super) struct Child {
+    spec: Spec,
+    progress: Rc<Progress>,
+    stop: Shutdown,
+}
+
+impl Child {
+    pub(super) fn new(spec: Spec, progress: Rc<Progress>, stop: Shutdown) -> Self {
+        Child { spec, progress, stop }
+    }
+
+    /// Starts the daemon and restarts it whenever it ends, until told to stop.
+    pub(super) async fn keep_running(self) {
+        let mut ends_in_a_row = 0;
+        while !self.stop.is_told() {
+            let started = Instant::now();
+            let end = match self.live().await {
+                Ok(None) => break,
+                Ok(Some(status)) => format!("ended ({status})"),
+                Err(error) => format!("cannot be started: {error}"),
+            };
+            if started.elapsed() >= HEALTHY_AFTER {
+                ends_in_a_row = 0;
+            }
+            ends_in_a_row += 1;
+            let pause = restart_pause(ends_in_a_row);
+            let text = format!("{} {end}; log: {}", self.spec.name(), self.spec.log.display());
+            self.progress.note(ends_in_a_row, &text);
+            eprintln!("hanno cluster: {text}; restarting {}", when(pause));
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.stop.wait() => {}
+            }
+        }
+        if let Err(error) = fs::remove_file(&self.spec.pid)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            eprintln!("hanno cluster: cannot remove {}: {error}", self.spec.pid.display());
+        }
+    }
+
+    /// One life: the exit status if the daemon ended by itself, `None` if it was told to.
+    async fn live(&self) -> io::Result<Option<ExitStatus>> {
+        let log = File::options().create(true).append(true).open(&self.spec.log)?;
+        let mut process = Command::new(std::env::current_exe()?)
+            .arg(self.spec.kind.name())
+            .arg("--config")
+            .arg(&self.spec.config)
+            .arg("--parent")
+            .arg(std::process::id().to_string())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let pid = process.id().ok_or(io::ErrorKind::NotFound)?;
+        write_pid(&self.spec.pid, pid)?;
+        tokio::select! {
+            status = process.wait() => return status.map(Some),
+            () = self.stop.wait() => {}
+        }
+        sys::process::terminate(pid)?;
+        if timeout(STOP_MAX, process.wait()).await.is_err() {
+            eprintln!("hanno cluster: {} does not stop; killing it", self.spec.name());
+            process.kill().await?;
+        }
+        Ok(None)
+    }
+}
+
+/// Readers see the old or the new number, never half of one. Not synced: it means nothing after a crash of the machine.
+fn write_pid(path: &Path, pid: u32) -> io::Result<()> {
+    let temporary = path.with_extension("pid.tmp");
+    fs::write(&temporary, format!("{pid}\n"))?;
+    fs::rename(&temporary, path)
+}
+
+fn restart_pause(ends_in_a_row: u32) -> Duration {
+    match ends_in_a_row {
+        0 | 1 => Duration::ZERO,
+        n => (RESTART_PAUSE_MIN * 2u32.saturating_pow((n - 2).min(16))).min(RESTART_PAUSE_MAX),
+    }
+}
+
+fn when(pause: Duration) -> String {
+    if pause.is_zero() { "now".to_owned() } else { format!("in {:.1} s", pause.as_secs_f32()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_limit() {
+        let pauses: Vec<u128> = (1..=9).map(|n| restart_pause(n).as_millis()).collect();
+        assert_eq!(pauses, [0, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        assert_eq!(restart_pause(u32::MAX), RESTART_PAUSE_MAX);
+        assert_eq!((when(restart_pause(1)), when(restart_pause(3))), ("now".into(), "in 0.2 s".into()));
+    }
+
+    #[test]
+    fn only_ends_before_ready_count() {
+        let progress = Progress::default();
+        progress.note(1, "a");
+        progress.note(3, "b");
+        progress.note(2, "c");
+        assert_eq!(progress.failed_at_least(3).as_deref(), Some("b"));
+        assert_eq!(progress.failed_at_least(4), None);
+        progress.set_ready();
+        progress.note(9, "d");
+        assert_eq!(progress.failed_at_least(4), None);
+    }
+
+    #[test]
+    fn pid_files_are_replaced_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("worker-1.pid");
+        write_pid(&path, 41).unwrap();
+        write_pid(&path, 42).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "42\n");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}

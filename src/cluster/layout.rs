@@ -1,0 +1,328 @@
+//! What a cluster's directory holds: ports, configuration files, names.
+//!
+//! Ports are chosen once and kept, so that the addresses a user has written down stay true. They lie below the range from
+//! which the kernel takes outgoing ports: a daemon that restarts finds its port free.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use sys::fs::LockFile;
+
+use super::child::Spec;
+use crate::daemons::Kind;
+
+/// Usual port of the NameNode's web page.
+const NAMENODE_PORT: u16 = 9870;
+/// Usual port of the JobTracker's web page.
+const JOBTRACKER_PORT: u16 = 8088;
+/// Where other ports come from: above the well-known ones, below the kernel's.
+const PORTS: std::ops::Range<u16> = 10_000..32_000;
+/// Default replication is this, or the number of DataNodes if there are fewer.
+const REPLICATION_MAX: u16 = 3;
+
+/// What is to run.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// DataNodes.
+    pub(super) datanode_count: u16,
+    /// Slots of each worker.
+    pub(super) worker_slots: Vec<u32>,
+    /// First port if the user chose.
+    pub(super) port_base: Option<u16>,
+}
+
+/// Ports of all daemons.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Ports {
+    /// NameNode.
+    pub(super) namenode: u16,
+    /// JobTracker.
+    pub(super) jobtracker: u16,
+    /// DataNodes, block transfer.
+    pub(super) transfer: Vec<u16>,
+    /// DataNodes, HTTP.
+    pub(super) datanode: Vec<u16>,
+    /// Workers, HTTP.
+    pub(super) worker: Vec<u16>,
+}
+
+/// A cluster's directory, locked.
+pub(super) struct Layout {
+    root: PathBuf,
+    _lock: LockFile,
+}
+
+impl Layout {
+    /// Makes what is missing and takes the lock.
+    pub(super) fn open(data: &Path) -> Result<Self> {
+        let cannot_make = |path: &Path| format!("cannot make {}", path.display());
+        sys::fs::create_private_dir(data).with_context(|| cannot_make(data))?;
+        let root = data.canonicalize().with_context(|| cannot_make(data))?;
+        let lock = LockFile::acquire(&root.join("lock"))?;
+        for name in ["conf", "logs", "pids"] {
+            let path = root.join(name);
+            fs::create_dir_all(&path).with_context(|| cannot_make(&path))?;
+        }
+        let layout = Layout { root, _lock: lock };
+        daemon::secret::load(&layout.secret(), true)?;
+        Ok(layout)
+    }
+
+    /// The kept ports where they are free, new ones elsewhere; with a port base exactly those.
+    pub(super) fn choose_ports(&self, plan: &Plan) -> Result<Ports> {
+        let path = self.root.join("conf/ports.toml");
+        let kept = match fs::read_to_string(&path) {
+            Ok(text) => toml::from_str(&text)
+                .with_context(|| format!("cannot use {}; it can be deleted", path.display()))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ports::default(),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
+        };
+        let ports = match plan.port_base {
+            Some(base) => ports_from(base, plan)?,
+            None => {
+                let seed = BuildHasherDefault::<DefaultHasher>::new().hash_one(&self.root);
+                free_ports(&kept, plan, seed)?
+            }
+        };
+        write(&path, &toml::to_string(&ports)?)?;
+        Ok(ports)
+    }
+
+    /// Writes every daemon's configuration.
+    pub(super) fn write_configs(&self, plan: &Plan, ports: &Ports) -> Result<Vec<Spec>> {
+        let mut specs = vec![self.spec(Kind::Namenode, 1, &self.namenode_config(plan, ports))?];
+        for number in 1..=plan.datanode_count {
+            let text = self.datanode_config(number, ports);
+            specs.push(self.spec(Kind::Datanode, number, &text)?);
+        }
+        specs.push(self.spec(Kind::Jobtracker, 1, &self.jobtracker_config(ports))?);
+        for (number, slots) in (1..).zip(&plan.worker_slots) {
+            let text = self.worker_config(number, *slots, ports);
+            specs.push(self.spec(Kind::Worker, number, &text)?);
+        }
+        Ok(specs)
+    }
+
+    fn namenode_config(&self, plan: &Plan, ports: &Ports) -> String {
+        let replication = plan.datanode_count.min(REPLICATION_MAX);
+        let mut text = self.common(ports.namenode);
+        line(&mut text, "data_dir", self.data(Kind::Namenode, 1));
+        line(&mut text, "replication", replication);
+        text
+    }
+
+    fn datanode_config(&self, number: u16, ports: &Ports) -> String {
+        let index = usize::from(number - 1);
+        let mut text = self.common(ports.transfer[index]);
+        line(&mut text, "http_bind", quoted(&local(ports.datanode[index])));
+        line(&mut text, "data_directories", format!("[{}]", self.data(Kind::Datanode, number)));
+        line(&mut text, "namenode", quoted(&url(ports.namenode)));
+        text
+    }
+
+    fn jobtracker_config(&self, ports: &Ports) -> String {
+        let mut text = self.common(ports.jobtracker);
+        line(&mut text, "data", self.data(Kind::Jobtracker, 1));
+        line(&mut text, "namenode", quoted(&url(ports.namenode)));
+        text
+    }
+
+    fn worker_config(&self, number: u16, slots: u32, ports: &Ports) -> String {
+        let mut text = self.common(ports.worker[usize::from(number - 1)]);
+        line(&mut text, "data", self.data(Kind::Worker, number));
+        line(&mut text, "namenode", quoted(&url(ports.namenode)));
+        line(&mut text, "jobtracker", quoted(&url(ports.jobtracker)));
+        line(&mut text, "slot_count", slots);
+        text
+    }
+
+    /// A daemon's own directory, quoted.
+    fn data(&self, kind: Kind, number: u16) -> String {
+        quoted(&self.root.join(file_name(kind, number)).to_string_lossy())
+    }
+
+    fn common(&self, port: u16) -> String {
+        let mut text = "# Written by `hanno cluster` at each start.\n".to_owned();
+        line(&mut text, "bind", quoted(&local(port)));
+        line(&mut text, "secret_file", quoted(&self.secret().to_string_lossy()));
+        text
+    }
+
+    fn secret(&self) -> PathBuf {
+        self.root.join("secret")
+    }
+
+    fn spec(&self, kind: Kind, number: u16, config_text: &str) -> Result<Spec> {
+        let name = file_name(kind, number);
+        let path = |folder: &str, suffix| self.root.join(folder).join(format!("{name}.{suffix}"));
+        let spec = Spec {
+            kind,
+            number,
+            config: path("conf", "toml"),
+            log: path("logs", "log"),
+            pid: path("pids", "pid"),
+        };
+        write(&spec.config, config_text)?;
+        Ok(spec)
+    }
+}
+
+fn file_name(kind: Kind, number: u16) -> String {
+    format!("{}-{number}", kind.name())
+}
+
+fn line(text: &mut String, key: &str, value: impl std::fmt::Display) {
+    writeln!(text, "{key} = {value}").expect("writing into memory cannot fail");
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn local(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+fn url(port: u16) -> String {
+    format!("http://{}", local(port))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    let temporary = path.with_extension("tmp");
+    fs::write(&temporary, text)
+        .and_then(|()| fs::rename(&temporary, path))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Base, base + 1, …: NameNode, JobTracker, DataNodes (HTTP, transfer), workers.
+fn ports_from(base: u16, plan: &Plan) -> Result<Ports> {
+    let mut next = u32::from(base);
+    let mut take = || {
+        let port = u16::try_from(next).context("--port-base is too high for all daemons")?;
+        next += 1;
+        if is_free(port) { Ok(port) } else { bail!("port {port} is in use; try another --port-base") }
+    };
+    let mut ports = Ports { namenode: take()?, jobtracker: take()?, ..Ports::default() };
+    for _ in 0..plan.datanode_count {
+        ports.datanode.push(take()?);
+        ports.transfer.push(take()?);
+    }
+    for _ in &plan.worker_slots {
+        ports.worker.push(take()?);
+    }
+    Ok(ports)
+}
+
+fn free_ports(kept: &Ports, plan: &Plan, seed: u64) -> Result<Ports> {
+    let mut chooser = Chooser { taken: Vec::new(), next: seed };
+    let datanodes = usize::from(plan.datanode_count);
+    Ok(Ports {
+        namenode: chooser.choose(&[kept.namenode, NAMENODE_PORT])?,
+        jobtracker: chooser.choose(&[kept.jobtracker, JOBTRACKER_PORT])?,
+        transfer: chooser.choose_all(&kept.transfer, datanodes)?,
+        datanode: chooser.choose_all(&kept.datanode, datanodes)?,
+        worker: chooser.choose_all(&kept.worker, plan.worker_slots.len())?,
+    })
+}
+
+/// Hands out free ports, each once. Clusters begin to look in different places, so that two that start at the same time
+/// rarely meet.
+struct Chooser {
+    taken: Vec<u16>,
+    next: u64,
+}
+
+impl Chooser {
+    fn choose_all(&mut self, kept: &[u16], count: usize) -> Result<Vec<u16>> {
+        (0..count).map(|index| self.choose(&[kept.get(index).copied().unwrap_or(0)])).collect()
+    }
+
+    fn choose(&mut self, preferred: &[u16]) -> Result<u16> {
+        let span = u64::from(PORTS.end - PORTS.start);
+        let start = self.next;
+        let others = (start..start.saturating_add(span)).map(|n| {
+            PORTS.start + u16::try_from(n % span).expect("a remainder below a span of ports")
+        });
+        let usable = |port: &u16| *port != 0 && !self.taken.contains(port) && is_free(*port);
+        let found = preferred.iter().copied().chain(others).find(usable);
+        let port = found.context("no free port on this machine")?;
+        self.taken.push(port);
+        self.next = self.next.wrapping_add(1);
+        Ok(port)
+    }
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind(("127.0.0.1", port)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(datanode_count: u16, workers: usize) -> Plan {
+        Plan { datanode_count, worker_slots: vec![1; workers], port_base: None }
+    }
+
+    #[test]
+    fn ports_are_free_distinct_and_kept() {
+        let first = free_ports(&Ports::default(), &plan(3, 2), 77).unwrap();
+        let mut all = vec![first.namenode, first.jobtracker];
+        all.extend(first.transfer.iter().chain(&first.datanode).chain(&first.worker));
+        assert_eq!(all.len(), 10);
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 10);
+        assert_eq!(free_ports(&first, &plan(3, 2), 12_345).unwrap(), first);
+        let more = free_ports(&first, &plan(4, 3), 12_345).unwrap();
+        assert_eq!(more.datanode[..3], first.datanode[..]);
+        assert_eq!((more.datanode.len(), more.worker.len()), (4, 3));
+        let blocker = TcpListener::bind(("127.0.0.1", first.namenode)).unwrap();
+        assert_ne!(free_ports(&first, &plan(3, 2), 77).unwrap().namenode, first.namenode);
+        drop(blocker);
+    }
+
+    #[test]
+    fn a_base_is_followed_exactly_or_refused() {
+        let base = (0..50)
+            .map(|n| 21_000 + n * 20)
+            .find(|base| (*base..base + 10).all(is_free))
+            .unwrap();
+        let ports = ports_from(base, &plan(3, 2)).unwrap();
+        assert_eq!((ports.namenode, ports.jobtracker), (base, base + 1));
+        assert_eq!(ports.worker, [base + 8, base + 9]);
+        let _blocker = TcpListener::bind(("127.0.0.1", base + 4)).unwrap();
+        let text = ports_from(base, &plan(3, 2)).unwrap_err().to_string();
+        assert!(text.contains(&(base + 4).to_string()), "{text}");
+        assert!(ports_from(65_530, &plan(3, 2)).is_err());
+    }
+
+    #[test]
+    fn a_directory_serves_one_cluster_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("deep/c 'ü");
+        let layout = Layout::open(&data).unwrap();
+        let text = Layout::open(&data).map(drop).unwrap_err().to_string();
+        assert!(text.contains("in use by process"), "{text}");
+        let plan = plan(2, 1);
+        let ports = layout.choose_ports(&plan).unwrap();
+        let specs = layout.write_configs(&plan, &ports).unwrap();
+        let names: Vec<_> = specs.iter().map(Spec::name).collect();
+        assert_eq!(names, ["namenode-1", "datanode-1", "datanode-2", "jobtracker-1", "worker-1"]);
+        for spec in specs {
+            let text = fs::read_to_string(&spec.config).unwrap();
+            text.parse::<toml::Table>().unwrap();
+            assert!(text.contains(&format!("{}\"", spec.name())), "{text}");
+        }
+        drop(layout);
+        assert_eq!(Layout::open(&data).unwrap().choose_ports(&plan).unwrap(), ports);
+    }
+}

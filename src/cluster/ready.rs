@@ -1,0 +1,89 @@
+//! When a cluster takes work: the NameNode is out of safe mode with all DataNodes, the JobTracker has its workers.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use client::RpcError;
+use client::rpc::{CallOptions, RpcClient};
+use protocol::auth::Role;
+use protocol::{CallId, jobs, namenode};
+
+use super::child::Progress;
+use super::layout::{Plan, Ports};
+use crate::connect::random_client;
+
+/// Pause between questions: short beside the start of a process, and cheap.
+const POLL_PAUSE: Duration = Duration::from_millis(4);
+/// Time for one answer.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// When to tell the user what the start waits for, and how often to repeat it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A daemon that ends this often in a row before the cluster was ready will not come up.
+const ENDS_MAX: u32 = 5;
+
+/// Returns when the cluster takes work.
+pub(super) async fn wait(plan: &Plan, ports: &Ports, progress: &Progress) -> Result<()> {
+    let address = |port| format!("http://127.0.0.1:{port}");
+    let namenode = RpcClient::new(&address(ports.namenode), Role::Client, None)?;
+    let jobtracker = RpcClient::new(&address(ports.jobtracker), Role::Client, None)?;
+    let mut reported = Instant::now();
+    loop {
+        let missing = match namenode_missing(&namenode, plan).await {
+            None => jobtracker_missing(&jobtracker, plan).await,
+            missing => missing,
+        };
+        let Some(missing) = missing else {
+            progress.set_ready();
+            return Ok(());
+        };
+        if let Some(text) = progress.failed_at_least(ENDS_MAX) {
+            bail!("giving up: {text}");
+        }
+        if reported.elapsed() >= PATIENCE {
+            eprintln!("hanno cluster: still waiting: {missing}");
+            reported = Instant::now();
+        }
+        tokio::time::sleep(POLL_PAUSE).await;
+    }
+}
+
+/// What the NameNode still lacks.
+async fn namenode_missing(rpc: &RpcClient, plan: &Plan) -> Option<String> {
+    if let Err(error) = rpc.health().await {
+        return Some(describe(&error));
+    }
+    let request =
+        namenode::Request::new(random_client(), 1, "hanno", "", namenode::Call::ClusterStatus);
+    let status = match rpc.call("/rpc", &request, CallOptions::once(ANSWER_MAX)).await {
+        Ok(namenode::Reply::Cluster(status)) => status,
+        Ok(_) => return Some("the NameNode is of another version".to_owned()),
+        Err(error) => return Some(describe(&error)),
+    };
+    if status.live_count < u32::from(plan.datanode_count) {
+        return Some(format!("{} of {} DataNodes are up", status.live_count, plan.datanode_count));
+    }
+    status.safe_mode
+}
+
+/// What the JobTracker still lacks.
+async fn jobtracker_missing(rpc: &RpcClient, plan: &Plan) -> Option<String> {
+    if let Err(error) = rpc.health().await {
+        return Some(describe(&error));
+    }
+    let call = CallId { client: random_client(), number: 1 };
+    let body = jobs::Call::TrackerStatus;
+    let request = jobs::Request { version: jobs::VERSION, call, user: "hanno".to_owned(), body };
+    match rpc.call("/rpc", &request, CallOptions::once(ANSWER_MAX)).await {
+        Ok(jobs::Reply::Tracker(status)) => {
+            let wanted = plan.worker_slots.len();
+            let few = (status.worker_count as usize) < wanted;
+            few.then(|| format!("{} of {wanted} workers are up", status.worker_count))
+        }
+        Ok(_) => Some("the JobTracker is of another version".to_owned()),
+        Err(error) => Some(describe(&error)),
+    }
+}
+
+fn describe(error: &RpcError) -> String {
+    client::error::chain(error)
+}

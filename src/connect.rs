@@ -1,0 +1,158 @@
+//! How commands find and call the daemons.
+//!
+//! The first contact of a command gives up soon, so that a wrong address is told at once; later calls wait for a daemon
+//! that restarts.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use client::config::{JOBTRACKER_VARIABLE, NAMENODE_VARIABLE};
+use client::rpc::{Health, RpcClient, runtime};
+use client::dfs::DfsClient;
+use client::job::JobClient;
+use client::{ClientConfig, RpcError};
+use protocol::auth::Role;
+use protocol::ClientId;
+
+/// How long the first contact is tried: bridges a daemon that is just being restarted.
+const FIRST_CONTACT_MAX: Duration = Duration::from_secs(2);
+/// Pause between tries of the first contact.
+const FIRST_CONTACT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Where the cluster is, given as flags.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Overrides {
+    /// Address of the NameNode, e.g. http://127.0.0.1:9870
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) namenode: Option<String>,
+    /// Address of the JobTracker, e.g. http://127.0.0.1:8088
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) jobtracker: Option<String>,
+}
+
+impl Overrides {
+    /// File, environment and flags together.
+    pub(crate) fn config(&self) -> Result<ClientConfig> {
+        let mut config = ClientConfig::load()?;
+        if self.namenode.is_some() {
+            config.namenode.clone_from(&self.namenode);
+        }
+        if self.jobtracker.is_some() {
+            config.jobtracker.clone_from(&self.jobtracker);
+        }
+        Ok(config)
+    }
+}
+
+/// The NameNode's address.
+pub(crate) fn namenode_address(config: &ClientConfig) -> Result<&str> {
+    known(config.namenode.as_deref(), "NameNode", NAMENODE_VARIABLE, "--namenode")
+}
+
+/// The JobTracker's address.
+pub(crate) fn jobtracker_address(config: &ClientConfig) -> Result<&str> {
+    known(config.jobtracker.as_deref(), "JobTracker", JOBTRACKER_VARIABLE, "--jobtracker")
+}
+
+fn known<'a>(
+    address: Option<&'a str>,
+    daemon: &str,
+    variable: &str,
+    flag: &str,
+) -> Result<&'a str> {
+    match address {
+        Some(address) => Ok(address),
+        None => bail!(
+            "no {daemon} is known: set {variable}=http://host:port or give {flag}, or start a cluster with `hanno cluster --data DIR`"
+        ),
+    }
+}
+
+/// Asks who listens, for [`FIRST_CONTACT_MAX`] at most.
+pub(crate) fn first_contact(rpc: &RpcClient, service: &str) -> Result<Health, RpcError> {
+    let deadline = Instant::now() + FIRST_CONTACT_MAX;
+    let health = runtime().block_on(async {
+        loop {
+            match rpc.health().await {
+                Err(error @ RpcError::Unreachable { .. }) if Instant::now() >= deadline => {
+                    return Err(error);
+                }
+                Err(RpcError::Unreachable { .. }) => {
+                    tokio::time::sleep(FIRST_CONTACT_PAUSE).await;
+                }
+                other => return other,
+            }
+        }
+    })?;
+    if health.service != service {
+        return Err(RpcError::NotOurs { address: rpc.base().to_owned() });
+    }
+    Ok(health)
+}
+
+/// An error and its causes in one line; an unreachable daemon in the words that scripts look for.
+pub(crate) fn describe(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = Some(error);
+    while let Some(current) = cause {
+        if let Some(RpcError::Unreachable { address, source }) = current.downcast_ref() {
+            return unreachable_text(address, source);
+        }
+        cause = current.source();
+    }
+    client::error::chain(error)
+}
+
+fn unreachable_text(address: &str, source: &(dyn std::error::Error + 'static)) -> String {
+    let mut innermost = source;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+    }
+    let reason = innermost.to_string();
+    let reason = reason.split(" (os error").next().unwrap_or_default();
+    format!(
+        "Call From {} to {} failed on connection exception: {reason}; is the cluster running?",
+        sys::host::host_name(),
+        address.trim_start_matches("http://"),
+    )
+}
+
+/// An id that no other process has.
+pub(crate) fn random_client() -> ClientId {
+    ClientId(rand::random())
+}
+
+/// A client of the file system that has made first contact.
+pub(crate) fn file_system(config: &ClientConfig) -> Result<DfsClient> {
+    let rpc = RpcClient::new(namenode_address(config)?, Role::Client, None)?;
+    first_contact(&rpc, "namenode")?;
+    Ok(DfsClient::connect(config)?)
+}
+
+/// A client of the JobTracker that has made first contact.
+pub(crate) fn job_client(config: &ClientConfig) -> Result<JobClient> {
+    let rpc = RpcClient::new(jobtracker_address(config)?, Role::Client, None)?;
+    first_contact(&rpc, "jobtracker")?;
+    Ok(JobClient::connect(config)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_cluster_is_explained() {
+        let config = ClientConfig::default();
+        let text = namenode_address(&config).unwrap_err().to_string();
+        assert!(text.contains("HANNO_NAMENODE=") && text.contains("hanno cluster --data"), "{text}");
+    }
+
+    #[test]
+    fn nobody_listening_says_so_and_names_the_address() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let rpc = RpcClient::new(&format!("http://{free}"), Role::Client, None).unwrap();
+        let error = runtime().block_on(rpc.health()).unwrap_err();
+        let text = describe(&error);
+        assert!(text.contains("Connection refused") && text.contains(&free.to_string()), "{text}");
+        assert!(!text.contains("os error"), "{text}");
+    }
+}

@@ -1,0 +1,217 @@
+//! What every shell command works with: the NameNode, the arguments, the properties, standard output.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use protocol::namenode::FileStatus;
+
+use super::args::Parsed;
+use super::error::Failure;
+use super::glob;
+use super::path::{Named, Resolver, text_of};
+use super::properties::Properties;
+use super::store::Store;
+
+/// A file or directory that exists.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    /// How the user names it.
+    pub(crate) named: Named,
+    /// What it is.
+    pub(crate) status: FileStatus,
+}
+
+/// One run of one command.
+pub(crate) struct Context {
+    /// Name without dash, for messages.
+    pub(crate) command: &'static str,
+    /// The file system.
+    pub(crate) store: Store,
+    /// Turns operands into paths.
+    pub(crate) resolver: Resolver,
+    /// The arguments.
+    pub(crate) args: Parsed,
+    /// What `-D` set.
+    pub(crate) properties: Properties,
+    failed: AtomicBool,
+}
+
+impl Context {
+    pub(crate) fn new(
+        command: &'static str,
+        store: Store,
+        resolver: Resolver,
+        args: Parsed,
+        properties: Properties,
+    ) -> Self {
+        let failed = AtomicBool::new(false);
+        Context { command, store, resolver, args, properties, failed }
+    }
+
+    /// Prints a failure; the command goes on and ends with exit code 1. Any thread may call it.
+    pub(crate) fn report(&self, failure: &Failure) {
+        self.failed.store(true, Ordering::Relaxed);
+        if !matches!(failure, Failure::ReaderLeft) {
+            eprintln!("{}: {failure}", self.command);
+        }
+    }
+
+    /// Ends the command with exit code 1 although nothing is to be said.
+    pub(crate) fn set_failed(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// True once something failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Expands `operands` and calls `each` on everything found; failures are reported and do not stop the rest.
+    ///
+    /// # Errors
+    /// [`Failure::ReaderLeft`] alone.
+    pub(crate) fn for_each(
+        &self,
+        operands: &[OsString],
+        mut each: impl FnMut(Item) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        for operand in operands {
+            let items = match self.expand(operand) {
+                Ok(items) => items,
+                Err(failure) => {
+                    self.report(&failure);
+                    continue;
+                }
+            };
+            for item in items {
+                match each(item) {
+                    Ok(()) => {}
+                    Err(Failure::ReaderLeft) => return Err(Failure::ReaderLeft),
+                    Err(failure) => self.report(&failure),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What an operand stands for: all matches of a glob, else the one path, which must exist.
+    pub(crate) fn expand(&self, operand: &OsString) -> Result<Vec<Item>, Failure> {
+        let text = text_of(operand)?;
+        if glob::is_glob(text) {
+            let mut items = Vec::new();
+            for alternative in glob::expand_braces(text) {
+                self.match_elements(&alternative, &mut items)?;
+            }
+            items.sort_by(|a, b| a.named.path.as_str().cmp(b.named.path.as_str()));
+            items.dedup_by(|a, b| a.named.path == b.named.path);
+            if !items.is_empty() {
+                return Ok(items);
+            }
+        }
+        let named = self.resolver.resolve(text)?;
+        let status = self.store.status(&named)?;
+        Ok(vec![Item { named, status }])
+    }
+
+    /// Like [`Context::expand`] for paths that need not exist.
+    pub(crate) fn expand_any(&self, operand: &OsString) -> Result<Vec<Named>, Failure> {
+        let text = text_of(operand)?;
+        if glob::is_glob(text)
+            && let Ok(items) = self.expand(operand)
+        {
+            return Ok(items.into_iter().map(|item| item.named).collect());
+        }
+        Ok(vec![self.resolver.resolve(text)?])
+    }
+
+    /// Walks the elements of one brace-free glob.
+    fn match_elements(&self, text: &str, found: &mut Vec<Item>) -> Result<(), Failure> {
+        let typed = self.resolver.accept(text)?;
+        let start = if typed.path.starts_with('/') || typed.scheme.is_some() { "/" } else { "" };
+        let mut here = vec![self.resolver.resolve(&format!("{}{start}", typed.prefix))?];
+        for element in typed.path.split('/').filter(|element| !element.is_empty()) {
+            let pattern = glob::Pattern::new(element);
+            let mut next = Vec::new();
+            for directory in here {
+                match pattern.literal() {
+                    Some(name) if name == "." || name == ".." => {
+                        let text = format!("{}/{name}", directory.typed);
+                        next.push(self.resolver.resolve(&text)?);
+                    }
+                    Some(name) => next.extend(directory.child(&name).ok()),
+                    None => self.matching_children(&directory, &pattern, &mut next)?,
+                }
+            }
+            here = next;
+        }
+        for named in here {
+            if let Some(status) = self.store.find(&named)? {
+                found.push(Item { named, status });
+            }
+        }
+        Ok(())
+    }
+
+    fn matching_children(
+        &self,
+        directory: &Named,
+        pattern: &glob::Pattern,
+        next: &mut Vec<Named>,
+    ) -> Result<(), Failure> {
+        match self.store.find(directory)? {
+            Some(status) if status.directory => {}
+            _ => return Ok(()),
+        }
+        self.store.list(directory, |page| {
+            for entry in page.iter().filter(|entry| pattern.matches(&entry.name)) {
+                next.push(directory.child(&entry.name)?);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Standard output, buffered here and not line by line.
+pub(crate) struct Screen {
+    out: BufWriter<File>,
+}
+
+/// Large enough that a listing of thousands of lines takes a handful of writes.
+const SCREEN_BYTES: usize = 64 << 10;
+
+impl Screen {
+    /// # Errors
+    /// If standard output is closed.
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let descriptor =
+            io::stdout().as_fd().try_clone_to_owned().map_err(|error| Failure::output(&error))?;
+        Ok(Screen { out: BufWriter::with_capacity(SCREEN_BYTES, File::from(descriptor)) })
+    }
+
+    /// Prints one line.
+    pub(crate) fn line(&mut self, text: fmt::Arguments<'_>) -> Result<(), Failure> {
+        self.out
+            .write_fmt(text)
+            .and_then(|()| self.out.write_all(b"\n"))
+            .map_err(|error| Failure::output(&error))
+    }
+
+    /// Prints without ending the line.
+    pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Writes bytes as they are. Large slices are not copied.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.out.write_all(bytes).map_err(|error| Failure::output(&error))
+    }
+
+    /// Passes on what is buffered.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.out.flush().map_err(|error| Failure::output(&error))
+    }
+}

@@ -1,0 +1,198 @@
+//! `-get`, `-copyToLocal`, `-getmerge`: files and trees of the cluster onto this machine.
+//!
+//! A file is written beside its target under `name._COPYING_` and renamed when it is whole; on any failure it is removed.
+
+use std::fs::{self, File, FileTimes, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use protocol::namenode::FileStatus;
+
+use super::context::{Context, Item};
+use super::error::Failure;
+use super::interrupt::{self, Temporary};
+use super::local;
+use super::pool::{self, Queue};
+use super::progress::Progress;
+use super::store::Store;
+
+/// Copies files of the cluster to this machine.
+pub(super) fn get(context: &Context) -> Result<(), Failure> {
+    let operands = &context.args.operands;
+    let (sources, target) = match operands.split_last() {
+        Some((last, sources)) if !sources.is_empty() => (sources, local::path_of(last)),
+        _ => (&operands[..], PathBuf::from(".")),
+    };
+    let threads = pool::thread_count(context)?;
+    watch(&context.store)?;
+    if target.as_os_str() == "-" {
+        return Err(Failure::Text("use -cat to copy to standard output".to_owned()));
+    }
+    let into_directory = target.is_dir();
+    if sources.len() > 1 && !into_directory {
+        let text = if fs::symlink_metadata(&target).is_ok() {
+            "Is not a directory"
+        } else {
+            "No such file or directory"
+        };
+        return Err(Failure::at(target.to_string_lossy(), text));
+    }
+    let get = Get { context };
+    let walk = |queue: &Queue<Task>| {
+        context.for_each(sources, |item| {
+            let target = match item.named.path.name() {
+                Some(name) if into_directory => target.join(name),
+                _ => target.clone(),
+            };
+            get.item(item, target, queue)
+        })
+    };
+    pool::run(context, threads, walk, |task, progress| get.file(&task, progress))
+}
+
+fn watch(store: &Store) -> Result<(), Failure> {
+    interrupt::watch(store)
+        .map_err(|error| Failure::Text(format!("cannot handle signals: {error}")))
+}
+
+struct Get<'a> {
+    context: &'a Context,
+}
+
+/// One file to copy.
+struct Task {
+    item: Item,
+    target: PathBuf,
+}
+
+impl Get<'_> {
+    fn item(&self, item: Item, target: PathBuf, queue: &Queue<Task>) -> Result<(), Failure> {
+        if !item.status.directory {
+            return self.check_target(&target).and_then(|()| queue.push(Task { item, target }));
+        }
+        match fs::create_dir(&target) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && target.is_dir() => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Failure::at(target.to_string_lossy(), "Is not a directory"));
+            }
+            Err(error) => return Err(Failure::local(&target, &error)),
+        }
+        for child in self.context.store.children(&item.named)? {
+            let path = target.join(&child.status.name);
+            if let Err(failure) = self.item(child, path, queue) {
+                self.context.report(&failure);
+            }
+        }
+        if self.context.args.has("p") {
+            set_mode(&target, item.status.mode)?;
+        }
+        Ok(())
+    }
+
+    fn check_target(&self, target: &Path) -> Result<(), Failure> {
+        match fs::symlink_metadata(target) {
+            Ok(metadata) if metadata.is_dir() => {
+                Err(Failure::at(target.to_string_lossy(), "Is a directory"))
+            }
+            Ok(_) if !self.context.args.has("f") => {
+                Err(Failure::at(target.to_string_lossy(), "File exists"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
+        let Task { item, target } = task;
+        let temporary = local::copying(target);
+        let guard = Temporary::local(temporary.clone());
+        let done = self
+            .fill(item, &temporary, progress)
+            .and_then(|()| {
+                let renamed = fs::rename(&temporary, target);
+                renamed.map_err(|error| Failure::local(target, &error))
+            });
+        if done.is_err() {
+            // It may not have been made at all; the failure itself is what the user must hear about.
+            let _ = fs::remove_file(&temporary);
+        }
+        drop(guard);
+        done
+    }
+
+    fn fill(&self, item: &Item, temporary: &Path, progress: &Progress) -> Result<(), Failure> {
+        let fail = |error| Failure::local(temporary, &error);
+        let mut file = File::create(temporary).map_err(fail)?;
+        self.context.store.read(&item.named, 0, u64::MAX, &mut |bytes| {
+            progress.bytes(bytes.len());
+            file.write_all(bytes).map_err(fail)
+        })?;
+        if self.context.args.has("p") {
+            set_mode(temporary, item.status.mode)?;
+            file.set_times(times(&item.status)).map_err(fail)?;
+        }
+        Ok(())
+    }
+}
+
+fn set_mode(path: &Path, mode: u16) -> Result<(), Failure> {
+    fs::set_permissions(path, Permissions::from_mode(u32::from(mode & 0o777)))
+        .map_err(|error| Failure::local(path, &error))
+}
+
+fn times(status: &FileStatus) -> FileTimes {
+    let at = |ms| UNIX_EPOCH + Duration::from_millis(ms);
+    FileTimes::new().set_modified(at(status.mtime_ms)).set_accessed(at(status.atime_ms))
+}
+
+/// Joins files into one local file.
+pub(super) fn getmerge(context: &Context) -> Result<(), Failure> {
+    let Some((last, sources)) = context.args.operands.split_last() else {
+        return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
+    };
+    watch(&context.store)?;
+    let target = local::path_of(last);
+    let mut files = Vec::new();
+    context.for_each(sources, |item| {
+        if item.status.directory {
+            let children = context.store.children(&item.named)?;
+            files.extend(children.into_iter().filter(|child| !child.status.directory));
+        } else {
+            files.push(item);
+        }
+        Ok(())
+    })?;
+    if context.has_failed() {
+        return Ok(());
+    }
+    let temporary = local::copying(&target);
+    let guard = Temporary::local(temporary.clone());
+    let done = merge(context, &files, &temporary).and_then(|()| {
+        fs::rename(&temporary, &target).map_err(|error| Failure::local(&target, &error))
+    });
+    if done.is_err() {
+        // As in `Get::file`.
+        let _ = fs::remove_file(&temporary);
+    }
+    drop(guard);
+    done
+}
+
+fn merge(context: &Context, files: &[Item], temporary: &Path) -> Result<(), Failure> {
+    let fail = |error| Failure::local(temporary, &error);
+    let mut out = BufWriter::new(File::create(temporary).map_err(fail)?);
+    for item in files {
+        if item.status.length == 0 && context.args.has("skip-empty-file") {
+            continue;
+        }
+        context
+            .store
+            .read(&item.named, 0, u64::MAX, &mut |bytes| out.write_all(bytes).map_err(fail))?;
+        if context.args.has("nl") {
+            out.write_all(b"\n").map_err(fail)?;
+        }
+    }
+    out.flush().map_err(fail)
+}

@@ -1,0 +1,275 @@
+//! Commands that change names and nothing else: `-mkdir`, `-rm`, `-rmdir`, `-mv`, `-touchz`, `-setrep`.
+
+use std::io::{self, BufRead, Write};
+use std::time::Duration;
+
+use super::context::{Context, Item, Screen};
+use super::error::Failure;
+use super::path::{Named, text_of};
+
+/// `-rm -safely` asks before it deletes more files than this.
+const SAFE_FILE_COUNT: u64 = 100;
+/// `-setrep -w`: first pause between looks at a file's replicas; doubles up to [`LOOK_PAUSE_MAX`].
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(20);
+/// Longest pause between looks: a copy of a block takes about as long.
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Makes directories.
+pub(super) fn mkdir(context: &Context) -> Result<(), Failure> {
+    let parents = context.args.has("p");
+    for operand in &context.args.operands {
+        let made = text_of(operand)
+            .and_then(|text| context.resolver.resolve(text))
+            .and_then(|named| mkdir_one(context, &named, parents));
+        if let Err(failure) = made {
+            context.report(&failure);
+        }
+    }
+    Ok(())
+}
+
+fn mkdir_one(context: &Context, named: &Named, parents: bool) -> Result<(), Failure> {
+    let failure = match context.store.mkdirs(named, context.properties.umask, parents) {
+        Ok(()) => return Ok(()),
+        Err(failure) => failure,
+    };
+    // The NameNode tells of a file that stands in the way; the shell names which one it is.
+    let stands_in_the_way = match &failure {
+        Failure::At { text, .. } if text == "File exists" && parents => Some(named.clone()),
+        Failure::At { text, .. } if text == "Is not a directory" => file_above(context, named)?,
+        _ => None,
+    };
+    Err(match stands_in_the_way {
+        Some(file) => Failure::at(file.typed, "Is not a directory"),
+        None => failure,
+    })
+}
+
+/// The file among the ancestors of a path, named as the path is.
+fn file_above(context: &Context, named: &Named) -> Result<Option<Named>, Failure> {
+    let mut above = named.clone();
+    while let (Some(path), Some((typed, _))) = (above.path.parent(), above.typed.rsplit_once('/')) {
+        above = Named { typed: typed.to_owned(), path };
+        match context.store.find(&above) {
+            Ok(Some(status)) => return Ok((!status.directory).then_some(above)),
+            // Below a file there is nothing.
+            Ok(None) | Err(Failure::At { .. }) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(None)
+}
+
+/// Deletes.
+pub(super) fn rm(context: &Context) -> Result<(), Failure> {
+    let args = &context.args;
+    let recursive = args.has("r") || args.has("R") || context.command == "rmr";
+    let force = args.has("f");
+    if context.command == "rmr" {
+        eprintln!("rmr: DEPRECATED: Please use '-rm -r' instead.");
+    }
+    let mut screen = Screen::new()?;
+    for operand in &args.operands {
+        let items = match context.expand(operand) {
+            Ok(items) => items,
+            Err(Failure::At { text, .. }) if force && text == "No such file or directory" => {
+                continue;
+            }
+            Err(failure) => {
+                context.report(&failure);
+                continue;
+            }
+        };
+        for item in items {
+            match rm_one(context, &item, recursive) {
+                Ok(true) => screen.line(format_args!("Deleted {}", item.named.typed))?,
+                Ok(false) if force => {}
+                Ok(false) => context.report(&Failure::missing(item.named.typed)),
+                Err(failure) => context.report(&failure),
+            }
+        }
+    }
+    screen.flush()
+}
+
+fn rm_one(context: &Context, item: &Item, recursive: bool) -> Result<bool, Failure> {
+    if item.status.directory && !recursive {
+        return Err(Failure::at(&*item.named.typed, "Is a directory"));
+    }
+    if context.args.has("safely") && item.status.directory {
+        let file_count = context.store.summary(&item.named)?.file_count;
+        if file_count > SAFE_FILE_COUNT && !confirmed(file_count) {
+            return Err(Failure::Text("Delete aborted at user request.".to_owned()));
+        }
+    }
+    context.store.delete(&item.named, recursive)
+}
+
+fn confirmed(file_count: u64) -> bool {
+    let mut answer = String::new();
+    eprint!("Proceed deleting {file_count} files? (Y or N) ");
+    let asked = io::stderr().flush().and_then(|()| io::stdin().lock().read_line(&mut answer));
+    asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES")
+}
+
+/// Deletes empty directories.
+pub(super) fn rmdir(context: &Context) -> Result<(), Failure> {
+    let tolerant = context.args.has("ignore-fail-on-non-empty");
+    context.for_each(&context.args.operands, |item| {
+        if !item.status.directory {
+            return Err(Failure::at(item.named.typed, "Is not a directory"));
+        }
+        if item.status.children_count > 0 {
+            let failure = Failure::at(item.named.typed, "Directory is not empty");
+            return if tolerant { Ok(()) } else { Err(failure) };
+        }
+        context.store.delete(&item.named, false).map(drop)
+    })
+}
+
+/// Renames.
+pub(super) fn mv(context: &Context) -> Result<(), Failure> {
+    let Some((last, sources)) = context.args.operands.split_last() else {
+        return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
+    };
+    let target = context.resolver.resolve(text_of(last)?)?;
+    let target_status = context.store.find(&target)?;
+    let into_directory = target_status.as_ref().is_some_and(|status| status.directory);
+    if sources.len() > 1 && !into_directory {
+        return Err(match target_status {
+            Some(_) => Failure::at(target.typed, "Is not a directory"),
+            None => Failure::missing(target.typed),
+        });
+    }
+    context.for_each(sources, |source| {
+        let to = match source.named.path.name() {
+            Some(name) if into_directory => target.child(name)?,
+            _ => target.clone(),
+        };
+        if to.path == source.named.path {
+            let text = format!("`{}' to `{}': are identical", source.named.typed, to.typed);
+            return Err(Failure::Text(text));
+        }
+        if to.path.starts_with(&source.named.path) {
+            let (from, to) = (&source.named.typed, &to.typed);
+            return Err(Failure::Text(format!(
+                "`{from}' to `{to}': is a subdirectory of itself"
+            )));
+        }
+        if into_directory && context.store.find(&to)?.is_some() {
+            return Err(Failure::at(to.typed, "File exists"));
+        }
+        missing_parent(context, &to, context.store.rename(&source.named, &to))
+    })
+}
+
+/// Makes a refusal for want of `target`'s parent name the parent's child with its full address, as Hadoop does.
+pub(super) fn missing_parent<T>(
+    context: &Context,
+    target: &Named,
+    outcome: Result<T, Failure>,
+) -> Result<T, Failure> {
+    let is_missing =
+        |text: &str| text == "No such file or directory" || text == "Is not a directory";
+    match outcome {
+        Err(Failure::At { text, .. }) if is_missing(&text) => {
+            let qualified = context.resolver.qualified(&target.path);
+            Err(Failure::at(&*target.typed, format!("{text}: `{qualified}'")))
+        }
+        outcome => outcome,
+    }
+}
+
+/// Makes empty files.
+pub(super) fn touchz(context: &Context) -> Result<(), Failure> {
+    for operand in &context.args.operands {
+        for named in context.expand_any(operand)? {
+            let outcome = match context.store.find(&named)? {
+                Some(status) if status.directory => {
+                    Err(Failure::at(&*named.typed, "Is a directory"))
+                }
+                Some(status) if status.length != 0 => {
+                    Err(Failure::at(&*named.typed, "Not a zero-length file"))
+                }
+                _ => {
+                    let made = context.store.create_empty(&named, &context.properties);
+                    missing_parent(context, &named, made)
+                }
+            };
+            if let Err(failure) = outcome {
+                context.report(&failure);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sets the number of replicas.
+pub(super) fn setrep(context: &Context) -> Result<(), Failure> {
+    let text = text_of(&context.args.operands[0])?;
+    let Ok(replication) = text.parse::<i64>() else {
+        return Err(Failure::Value("Illegal replication, a positive integer expected".to_owned()));
+    };
+    let replication = u16::try_from(replication)
+        .ok()
+        .filter(|replication| *replication > 0)
+        .ok_or_else(|| Failure::Usage("replication must be >= 1".to_owned()))?;
+    let mut screen = Screen::new()?;
+    let mut changed = Vec::new();
+    context.for_each(&context.args.operands[1..], |item| {
+        setrep_tree(context, item, replication, &mut screen, &mut changed)
+    })?;
+    screen.flush()?;
+    if !context.args.has("w") {
+        return Ok(());
+    }
+    for named in changed {
+        screen.print(&format!("Waiting for {} ...", named.typed))?;
+        screen.flush()?;
+        wait_for_replicas(context, &named, replication, &mut screen)?;
+        screen.line(format_args!(" done"))?;
+    }
+    screen.flush()
+}
+
+fn setrep_tree(
+    context: &Context,
+    item: Item,
+    replication: u16,
+    screen: &mut Screen,
+    changed: &mut Vec<Named>,
+) -> Result<(), Failure> {
+    if item.status.directory {
+        for child in context.store.children(&item.named)? {
+            setrep_tree(context, child, replication, screen, changed)?;
+        }
+        return Ok(());
+    }
+    if !context.store.set_replication(&item.named, replication)? {
+        let text = format!("Could not set replication for: {}", item.named.typed);
+        return Err(Failure::Text(text));
+    }
+    screen.line(format_args!("Replication {replication} set: {}", item.named.typed))?;
+    changed.push(item.named);
+    Ok(())
+}
+
+fn wait_for_replicas(
+    context: &Context,
+    named: &Named,
+    replication: u16,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
+    let mut pause = LOOK_PAUSE_MIN;
+    loop {
+        let located = context.store.locations(named)?;
+        let enough = |replicas: usize| replicas == usize::from(replication);
+        if located.blocks.iter().all(|block| enough(block.replicas.len())) {
+            return Ok(());
+        }
+        screen.print(".")?;
+        screen.flush()?;
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LOOK_PAUSE_MAX);
+    }
+}

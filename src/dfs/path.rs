@@ -1,0 +1,236 @@
+//! Paths as users type them: absolute, relative to `/user/<name>`, or with a scheme. What was typed is what is echoed.
+
+use std::ffi::OsStr;
+
+use protocol::DfsPath;
+
+use super::error::Failure;
+
+/// Schemes that mean this file system; the authority, if any, is the NameNode's HTTP address.
+const HTTP_SCHEMES: [&str; 2] = ["hanno", "webhdfs"];
+/// Scheme that means this file system although its authority is another port of the NameNode.
+const HDFS_SCHEME: &str = "hdfs";
+
+/// A path of the file system and how the user wrote it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Named {
+    /// For people.
+    pub(crate) typed: String,
+    /// For the NameNode.
+    pub(crate) path: DfsPath,
+}
+
+impl Named {
+    /// The entry `name` of this directory.
+    pub(crate) fn child(&self, name: &str) -> Result<Named, Failure> {
+        let typed = match self.typed.as_str() {
+            "." => name.to_owned(),
+            typed if typed.ends_with('/') => format!("{typed}{name}"),
+            typed => format!("{typed}/{name}"),
+        };
+        let path =
+            self.path.join(name).map_err(|error| Failure::at(&*typed, error.to_string()))?;
+        Ok(Named { typed, path })
+    }
+}
+
+/// A typed path, taken apart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Typed<'a> {
+    /// Scheme, lower case; `None` for a plain path.
+    pub(crate) scheme: Option<String>,
+    /// `host:port` after `//`; empty if absent.
+    pub(crate) authority: &'a str,
+    /// The text before the path: scheme and authority.
+    pub(crate) prefix: &'a str,
+    /// The path, without slashes at its end.
+    pub(crate) path: &'a str,
+}
+
+/// Takes `text` apart.
+pub(crate) fn take_apart(text: &str) -> Typed<'_> {
+    let scheme_len = scheme_len(text);
+    let (scheme, rest) = match scheme_len {
+        Some(len) => (Some(text[..len].to_ascii_lowercase()), &text[len + 1..]),
+        None => (None, text),
+    };
+    let authority = match scheme.as_ref().and(rest.strip_prefix("//")) {
+        Some(after) => &after[..after.find('/').unwrap_or(after.len())],
+        None => "",
+    };
+    let slashes = if scheme.is_some() && rest.starts_with("//") { 2 } else { 0 };
+    let prefix_len = text.len() - rest.len() + slashes + authority.len();
+    let (prefix, path) = text.split_at(prefix_len);
+    let trimmed = path.trim_end_matches('/');
+    let path = if trimmed.is_empty() && !path.is_empty() { "/" } else { trimmed };
+    Typed { scheme, authority, prefix, path }
+}
+
+/// Length of a leading `scheme` before `:/`. A colon elsewhere is part of the path (and refused there).
+fn scheme_len(text: &str) -> Option<usize> {
+    let len = text.find(":/")?;
+    let scheme = &text[..len];
+    let well_formed = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    well_formed.then_some(len)
+}
+
+/// Turns typed paths into [`Named`] ones for one NameNode.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolver {
+    user: String,
+    /// `host:port` of the NameNode that is called.
+    authority: String,
+}
+
+impl Resolver {
+    /// For `user` at the NameNode with address `base` (`http://host:port`).
+    pub(crate) fn new(user: &str, base: &str) -> Self {
+        let authority = base.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        Resolver { user: user.to_owned(), authority }
+    }
+
+    /// `hanno://host:port`.
+    pub(crate) fn file_system(&self) -> String {
+        format!("hanno://{}", self.authority)
+    }
+
+    /// A path with scheme and authority, for messages that name it so.
+    pub(crate) fn qualified(&self, path: &DfsPath) -> String {
+        format!("hanno://{}{path}", self.authority)
+    }
+
+    /// Checks `text` without expanding globs.
+    pub(crate) fn resolve(&self, text: &str) -> Result<Named, Failure> {
+        let typed = self.accept(text)?;
+        let shown = format!("{}{}", typed.prefix, typed.path);
+        let shown = if shown.is_empty() { ".".to_owned() } else { shown };
+        let absolute = self.absolute(&typed);
+        match DfsPath::parse(&absolute) {
+            Ok(path) => Ok(Named { typed: shown, path }),
+            Err(error) => Err(Failure::Text(error.to_string())),
+        }
+    }
+
+    /// Takes `text` apart if it is a path of this file system.
+    pub(crate) fn accept<'a>(&self, text: &'a str) -> Result<Typed<'a>, Failure> {
+        let typed = take_apart(text);
+        let host = |authority: &str| authority.split(':').next().unwrap_or_default().to_owned();
+        let ours = match typed.scheme.as_deref() {
+            None => true,
+            Some(scheme) if HTTP_SCHEMES.contains(&scheme) => {
+                typed.authority.is_empty() || typed.authority == self.authority
+            }
+            Some(HDFS_SCHEME) => {
+                typed.authority.is_empty() || host(typed.authority) == host(&self.authority)
+            }
+            Some(scheme) => {
+                return Err(Failure::Text(format!("No FileSystem for scheme \"{scheme}\"")));
+            }
+        };
+        if ours {
+            Ok(typed)
+        } else {
+            Err(Failure::Text(format!("Wrong FS: {text}, expected: {}", self.file_system())))
+        }
+    }
+
+    /// The path from the root on, `.` and `..` resolved.
+    pub(crate) fn absolute(&self, typed: &Typed<'_>) -> String {
+        let home = format!("/user/{}", self.user);
+        let relative = typed.scheme.is_none() && !typed.path.starts_with('/');
+        let base = if relative { home.as_str() } else { "" };
+        let mut elements: Vec<&str> = Vec::new();
+        for element in base.split('/').chain(typed.path.split('/')) {
+            match element {
+                "" | "." => {}
+                ".." => {
+                    elements.pop();
+                }
+                element => elements.push(element),
+            }
+        }
+        format!("/{}", elements.join("/"))
+    }
+}
+
+/// The NameNode that a typed path names, if it names one by its HTTP address.
+pub(crate) fn named_namenode(text: &str) -> Option<String> {
+    let typed = take_apart(text);
+    let scheme = typed.scheme?;
+    let known = HTTP_SCHEMES.contains(&scheme.as_str()) && !typed.authority.is_empty();
+    known.then(|| format!("http://{}", typed.authority))
+}
+
+/// An operand as text. The file system's names are Unicode.
+pub(crate) fn text_of(operand: &OsStr) -> Result<&str, Failure> {
+    operand
+        .to_str()
+        .ok_or_else(|| Failure::at(operand.to_string_lossy(), "Invalid path name: not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typed_paths_resolve_and_are_echoed() {
+        let resolver = Resolver::new("ann", "http://h:9870");
+        for (text, typed, path) in [
+            ("/a b/'q\"ü", "/a b/'q\"ü", "/a b/'q\"ü"),
+            ("/a/", "/a", "/a"),
+            ("/", "/", "/"),
+            ("//", "/", "/"),
+            ("a/b", "a/b", "/user/ann/a/b"),
+            ("-x", "-x", "/user/ann/-x"),
+            (".", ".", "/user/ann"),
+            ("", ".", "/user/ann"),
+            ("../bob/./x", "../bob/./x", "/user/bob/x"),
+            ("/../..", "/../..", "/"),
+            ("hanno://h:9870/a", "hanno://h:9870/a", "/a"),
+            ("webhdfs://h:9870", "webhdfs://h:9870", "/"),
+            ("hdfs:///a/", "hdfs:///a", "/a"),
+            ("hdfs:/a", "hdfs:/a", "/a"),
+            ("HDFS://h:8020/a", "HDFS://h:8020/a", "/a"),
+        ] {
+            let named = resolver.resolve(text).unwrap();
+            assert_eq!((named.typed.as_str(), named.path.as_str()), (typed, path), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_file_systems_are_refused() {
+        let resolver = Resolver::new("ann", "http://h:9870/");
+        for (text, message) in [
+            ("hanno://other:9870/a", "Wrong FS: hanno://other:9870/a, expected: hanno://h:9870"),
+            ("hdfs://other/a", "Wrong FS: hdfs://other/a, expected: hanno://h:9870"),
+            ("s3a://b/c", "No FileSystem for scheme \"s3a\""),
+        ] {
+            assert_eq!(resolver.resolve(text).unwrap_err().to_string(), message);
+        }
+        assert!(resolver.resolve("/a:b").is_err());
+    }
+
+    #[test]
+    fn children_keep_the_style_of_their_directory() {
+        let resolver = Resolver::new("ann", "http://h:9870");
+        for (text, typed) in [
+            ("/", "/x"),
+            ("/a", "/a/x"),
+            (".", "x"),
+            ("a", "a/x"),
+            ("hdfs:///", "hdfs:///x"),
+            ("hanno://h:9870/a", "hanno://h:9870/a/x"),
+        ] {
+            assert_eq!(resolver.resolve(text).unwrap().child("x").unwrap().typed, typed);
+        }
+    }
+
+    #[test]
+    fn an_address_in_a_path_is_found() {
+        assert_eq!(named_namenode("hanno://a:1/x").as_deref(), Some("http://a:1"));
+        for text in ["/x", "hdfs://a:1/x", "hanno:///x", "x"] {
+            assert_eq!(named_namenode(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The file system as shell commands call it: every failure comes back in the shell's words about the path that was typed.
+
+use std::error::Error;
+use std::io::{self, Read};
+
+use anyhow::Result as AnyResult;
+use client::ClientConfig;
+use client::dfs::{CreateOptions, DfsClient, DfsError, DfsWriter};
+use protocol::DfsPath;
+use protocol::namenode::{ContentSummary, DatanodeReport, FileStatus, LocatedBlocks};
+
+use super::context::Item;
+use super::error::Failure;
+use super::path::Named;
+use super::properties::Properties;
+use crate::connect;
+
+/// Entries handed over at once by [`Store::list`].
+const PAGE_ENTRIES: usize = 1000;
+/// Most bytes handed over at once by [`Store::read`]: large enough that writing them out is a few system calls.
+const SLICE_BYTES: usize = 4 << 20;
+
+/// A client of the file system. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Store {
+    client: DfsClient,
+}
+
+/// How a file is written.
+#[derive(Clone, Debug)]
+pub(super) struct WriteOptions {
+    /// Final path, taken when the file is closed.
+    pub(super) publish_as: Option<DfsPath>,
+    /// Replace a file at the final path.
+    pub(super) overwrite: bool,
+    /// Permission bits that it does not get.
+    pub(super) umask: u16,
+    /// Replicas; `None` for the default.
+    pub(super) replication: Option<u16>,
+    /// Bytes per block; `None` for the default.
+    pub(super) block_size: Option<u64>,
+}
+
+impl Store {
+    /// Makes first contact with the NameNode.
+    pub(super) fn connect(config: &ClientConfig) -> AnyResult<Self> {
+        Ok(Store { client: connect::file_system(config)? })
+    }
+
+    /// Acting user.
+    pub(super) fn user(&self) -> &str {
+        self.client.user()
+    }
+
+    /// Address of the NameNode.
+    pub(super) fn base(&self) -> &str {
+        self.client.namenode()
+    }
+
+    /// What a path is; a failure if there is nothing.
+    pub(super) fn status(&self, named: &Named) -> Result<FileStatus, Failure> {
+        self.client.status(&named.path).map_err(|error| refused(named, &error))
+    }
+
+    /// What a path is, if anything.
+    pub(super) fn find(&self, named: &Named) -> Result<Option<FileStatus>, Failure> {
+        self.client.try_status(&named.path).map_err(|error| refused(named, &error))
+    }
+
+    /// Entries of a directory in byte order of names, page by page.
+    pub(super) fn list(
+        &self,
+        named: &Named,
+        mut each: impl FnMut(Vec<FileStatus>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut page = Vec::new();
+        for entry in self.client.list(&named.path) {
+            page.push(entry.map_err(|error| refused(named, &error))?);
+            if page.len() == PAGE_ENTRIES {
+                each(std::mem::take(&mut page))?;
+            }
+        }
+        each(page)
+    }
+
+    /// All entries of a directory with their names.
+    pub(super) fn children(&self, named: &Named) -> Result<Vec<Item>, Failure> {
+        let mut items = Vec::new();
+        self.list(named, |page| {
+            for status in page {
+                items.push(Item { named: named.child(&status.name)?, status });
+            }
+            Ok(())
+        })?;
+        Ok(items)
+    }
+
+    /// Totals of a subtree.
+    pub(super) fn summary(&self, named: &Named) -> Result<ContentSummary, Failure> {
+        self.client.content_summary(&named.path).map_err(|error| refused(named, &error))
+    }
+
+    /// All DataNodes.
+    pub(super) fn datanodes(&self) -> Result<Vec<DatanodeReport>, Failure> {
+        self.client.datanodes().map_err(|error| Failure::remote("", &error))
+    }
+
+    /// Where a file's blocks are.
+    pub(super) fn locations(&self, named: &Named) -> Result<LocatedBlocks, Failure> {
+        self.client.locations(&named.path, 0, u64::MAX).map_err(|error| refused(named, &error))
+    }
+
+    /// Makes a directory.
+    pub(super) fn mkdirs(&self, named: &Named, umask: u16, parents: bool) -> Result<(), Failure> {
+        let made = self.client.mkdirs(&named.path, 0o777 & !umask, parents);
+        made.map_err(|error| refused(named, &error))
+    }
+
+    /// Deletes; false if there was nothing.
+    pub(super) fn delete(&self, named: &Named, recursive: bool) -> Result<bool, Failure> {
+        self.client.delete(&named.path, recursive).map_err(|error| refused(named, &error))
+    }
+
+    /// Renames to exactly `to`, which must not exist.
+    pub(super) fn rename(&self, from: &Named, to: &Named) -> Result<(), Failure> {
+        let renamed = self.client.rename_to(&from.path, &to.path, false);
+        renamed.map_err(|error| refused(to, &error))
+    }
+
+    /// Sets the wanted number of replicas; false if that is no file.
+    pub(super) fn set_replication(&self, named: &Named, wanted: u16) -> Result<bool, Failure> {
+        self.client.set_replication(&named.path, wanted).map_err(|error| refused(named, &error))
+    }
+
+    /// Sets permission bits.
+    pub(super) fn set_mode(&self, named: &Named, mode: u16) -> Result<(), Failure> {
+        self.client.set_mode(&named.path, mode).map_err(|error| refused(named, &error))
+    }
+
+    /// Sets owner and group; an empty one stays.
+    pub(super) fn set_owner(
+        &self,
+        named: &Named,
+        owner: &str,
+        group: &str,
+    ) -> Result<(), Failure> {
+        let set = self.client.set_owner(&named.path, owner, group);
+        set.map_err(|error| refused(named, &error))
+    }
+
+    /// Sets times, milliseconds since the epoch; `None` stays.
+    pub(super) fn set_times(
+        &self,
+        named: &Named,
+        mtime_ms: Option<u64>,
+        atime_ms: Option<u64>,
+    ) -> Result<(), Failure> {
+        let set = self.client.set_times(&named.path, mtime_ms, atime_ms);
+        set.map_err(|error| refused(named, &error))
+    }
+
+    /// Makes an empty file, or empties the one that is there.
+    pub(super) fn create_empty(
+        &self,
+        named: &Named,
+        properties: &Properties,
+    ) -> Result<(), Failure> {
+        let options = WriteOptions {
+            publish_as: None,
+            overwrite: true,
+            umask: properties.umask,
+            replication: properties.replication,
+            block_size: properties.block_size,
+        };
+        self.create(named, &options)?.close()
+    }
+
+    /// Opens a file for writing. Its parent must exist.
+    pub(super) fn create(
+        &self,
+        named: &Named,
+        options: &WriteOptions,
+    ) -> Result<Writer, Failure> {
+        let create = CreateOptions {
+            // A temporary file may be left over from a writer that was killed.
+            overwrite: options.overwrite || options.publish_as.is_some(),
+            parents: false,
+            replication: options.replication,
+            block_size: options.block_size,
+            mode: 0o666 & !options.umask,
+            publish_as: options.publish_as.clone(),
+            publish_overwrite: options.overwrite,
+        };
+        let writer = self.client.create(&named.path, create);
+        let writer = writer.map_err(|error| refused(named, &error))?;
+        Ok(Writer { writer, named: named.clone() })
+    }
+
+    /// Hands `length` bytes from `offset` on to `sink`, in order, without copying them.
+    pub(super) fn read(
+        &self,
+        named: &Named,
+        offset: u64,
+        length: u64,
+        sink: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut reader =
+            self.client.open(&named.path).map_err(|error| refused(named, &error))?;
+        let end = offset.saturating_add(length).min(reader.len());
+        let mut at = offset;
+        while at < end {
+            let max = usize::try_from(end - at).unwrap_or(SLICE_BYTES).min(SLICE_BYTES);
+            let slice = reader.next_slice(at, max).map_err(|error| refused(named, &error))?;
+            if slice.is_empty() {
+                return Ok(());
+            }
+            sink(&slice)?;
+            at += slice.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// A file being written.
+pub(super) struct Writer {
+    writer: DfsWriter,
+    named: Named,
+}
+
+impl Writer {
+    /// Appends everything that `source` gives; `fail` words an error of the source itself.
+    pub(super) fn write_from(
+        &mut self,
+        source: &mut impl Read,
+        fail: &dyn Fn(&io::Error) -> Failure,
+    ) -> Result<(), Failure> {
+        match self.writer.write_from(source) {
+            Ok(_) => Ok(()),
+            Err(error) => match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+                Some(remote) => Err(refused::<DfsError>(&self.named, remote)),
+                None => Err(fail(&error)),
+            },
+        }
+    }
+
+    /// Makes the file durable and publishes it. A writer that is dropped instead deletes it.
+    pub(super) fn close(self) -> Result<(), Failure> {
+        self.writer.close().map_err(|error| refused(&self.named, &error))
+    }
+}
+
+fn refused<E: Error + 'static>(named: &Named, error: &E) -> Failure {
+    Failure::remote(&named.typed, error)
+}

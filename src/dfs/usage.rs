@@ -1,0 +1,277 @@
+//! `-du`, `-df` and `-count`: how much there is.
+
+use std::ffi::OsString;
+
+use protocol::namenode::{ContentSummary, DatanodeState, FileStatus};
+use serde::Serialize;
+
+use super::context::{Context, Item, Screen};
+use super::error::Failure;
+use crate::output::{human_size, print_json};
+
+/// Sizes below each path.
+pub(super) fn du(context: &Context) -> Result<(), Failure> {
+    let here = [OsString::from(".")];
+    let operands =
+        if context.args.operands.is_empty() { &here[..] } else { &context.args.operands };
+    let (summarise, human) = (context.args.has("s") || context.command == "dus", context.args.has("h"));
+    let mut rows = Vec::new();
+    context.for_each(operands, |item| {
+        if summarise || !item.status.directory {
+            rows.push(usage_row(context, &item)?);
+            return Ok(());
+        }
+        let mut children = Vec::new();
+        context.store.list(&item.named, |page| {
+            for status in page {
+                children.push(Item { named: item.named.child(&status.name)?, status });
+            }
+            Ok(())
+        })?;
+        for child in children {
+            rows.push(usage_row(context, &child)?);
+        }
+        Ok(())
+    })?;
+    if context.args.has("json") {
+        return print_json(&rows).map_err(|error| Failure::output(&error));
+    }
+    let show = |bytes| if human { human_size(bytes) } else { bytes.to_string() };
+    let mut table: Vec<[String; 3]> = Vec::new();
+    if context.args.has("v") && !rows.is_empty() {
+        let header = ["SIZE", "DISK_SPACE_CONSUMED_WITH_ALL_REPLICAS", "FULL_PATH_NAME"];
+        table.push(header.map(str::to_owned));
+    }
+    table.extend(
+        rows.into_iter().map(|row| [show(row.length), show(row.space_consumed), row.path]),
+    );
+    let mut screen = Screen::new()?;
+    for line in left_aligned(&table) {
+        screen.line(format_args!("{line}"))?;
+    }
+    screen.flush()
+}
+
+#[derive(Serialize)]
+struct UsageRow {
+    path: String,
+    length: u64,
+    space_consumed: u64,
+}
+
+fn usage_row(context: &Context, item: &Item) -> Result<UsageRow, Failure> {
+    let summary = summary(context, item)?;
+    let path = item.named.typed.clone();
+    Ok(UsageRow { path, length: summary.length, space_consumed: summary.space_consumed })
+}
+
+/// Totals of an item; of a file without asking again.
+fn summary(context: &Context, item: &Item) -> Result<ContentSummary, Failure> {
+    if item.status.directory {
+        return context.store.summary(&item.named);
+    }
+    Ok(file_summary(&item.status))
+}
+
+fn file_summary(status: &FileStatus) -> ContentSummary {
+    ContentSummary {
+        length: status.length,
+        file_count: 1,
+        directory_count: 0,
+        space_consumed: status.length * u64::from(status.replication),
+    }
+}
+
+/// Columns padded to their widest entry, two blanks between; the last is not padded.
+fn left_aligned(rows: &[[String; 3]]) -> Vec<String> {
+    let width = |column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+    };
+    let (first, second) = (width(0), width(1));
+    rows.iter()
+        .map(|[size, space, path]| format!("{size:<first$}  {space:<second$}  {path}"))
+        .collect()
+}
+
+/// Capacity of the file system.
+pub(super) fn df(context: &Context) -> Result<(), Failure> {
+    let human = context.args.has("h");
+    let root = [OsString::from("/")];
+    let operands =
+        if context.args.operands.is_empty() { &root[..] } else { &context.args.operands };
+    let show = |bytes| if human { human_size(bytes) } else { bytes.to_string() };
+    let mut rows = vec![["Filesystem", "Size", "Used", "Available", "Use%"].map(str::to_owned)];
+    context.for_each(operands, |_| {
+        let mut sums = [0u64; 3];
+        let live = context.store.datanodes()?;
+        for node in live.iter().filter(|node| node.state != DatanodeState::Dead) {
+            for (sum, part) in sums.iter_mut().zip([node.capacity, node.used, node.remaining]) {
+                *sum += part;
+            }
+        }
+        let [capacity, used, remaining] = sums;
+        let share = if capacity == 0 { 0.0 } else { used as f64 * 100.0 / capacity as f64 };
+        rows.push([
+            context.resolver.file_system(),
+            show(capacity),
+            show(used),
+            show(remaining),
+            format!("{share:.0}%"),
+        ]);
+        Ok(())
+    })?;
+    let mut screen = Screen::new()?;
+    if rows.len() > 1 {
+        for line in df_table(&rows) {
+            screen.line(format_args!("{line}"))?;
+        }
+    }
+    screen.flush()
+}
+
+/// First column left, the others right.
+fn df_table(rows: &[[String; 5]]) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    rows.iter()
+        .map(|row| {
+            let mut line = format!("{:<1$}", row[0], width(0));
+            for (column, text) in row.iter().enumerate().skip(1) {
+                line.push_str(&format!("  {text:>0$}", width(column)));
+            }
+            line
+        })
+        .collect()
+}
+
+/// Directories, files and bytes below each path.
+pub(super) fn count(context: &Context) -> Result<(), Failure> {
+    let args = &context.args;
+    let options = CountOptions {
+        quota: args.has("q") || args.has("u"),
+        quota_only: args.has("u"),
+        human: args.has("h"),
+    };
+    let mut screen = Screen::new()?;
+    let mut json = Vec::new();
+    if args.has("v") && !args.has("json") {
+        screen.line(format_args!("{}", count_header(options)))?;
+    }
+    context.for_each(&args.operands, |item| {
+        let summary = summary(context, &item)?;
+        let path = item.named.typed;
+        if args.has("json") {
+            json.push(CountRow { path, summary });
+            return Ok(());
+        }
+        screen.line(format_args!("{}", count_line(&summary, &path, options)))
+    })?;
+    screen.flush()?;
+    drop(screen);
+    if args.has("json") {
+        print_json(&json).map_err(|error| Failure::output(&error))?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct CountRow {
+    path: String,
+    #[serde(flatten)]
+    summary: ContentSummary,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct CountOptions {
+    quota: bool,
+    quota_only: bool,
+    human: bool,
+}
+
+fn count_header(options: CountOptions) -> String {
+    let mut line = String::new();
+    if options.quota {
+        line.push_str(&quota_columns(["QUOTA", "REM_QUOTA", "SPACE_QUOTA", "REM_SPACE_QUOTA"]));
+    }
+    if !options.quota_only {
+        line.push_str(&format!("{:>12} {:>12} {:>18} ", "DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE"));
+    }
+    line + "PATHNAME"
+}
+
+fn count_line(summary: &ContentSummary, path: &str, options: CountOptions) -> String {
+    let mut line = String::new();
+    if options.quota {
+        line.push_str(&quota_columns(["none", "inf", "none", "inf"]));
+    }
+    if !options.quota_only {
+        let ContentSummary { directory_count, file_count, length, .. } = *summary;
+        let show = |number: u64| if options.human { human_size(number) } else { number.to_string() };
+        line.push_str(&format!(
+            "{:>12} {:>12} {:>18} ",
+            show(directory_count),
+            show(file_count),
+            show(length)
+        ));
+    }
+    line + path
+}
+
+fn quota_columns([quota, rest, space, space_rest]: [&str; 4]) -> String {
+    format!("{quota:>12} {rest:>15} {space:>15} {space_rest:>15} ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts<const N: usize>(row: [&str; N]) -> [String; N] {
+        row.map(str::to_owned)
+    }
+
+    #[test]
+    fn du_columns() {
+        let rows = [texts(["15", "45", "/data15bytes"]), texts(["450", "1350", "/dir 0"])];
+        assert_eq!(left_aligned(&rows), ["15   45    /data15bytes", "450  1350  /dir 0"]);
+        assert!(left_aligned(&[]).is_empty());
+    }
+
+    #[test]
+    fn df_columns() {
+        let rows = [
+            texts(["Filesystem", "Size", "Used", "Available", "Use%"]),
+            texts(["hanno://h:1", "1000", "10", "900", "1%"]),
+        ];
+        assert_eq!(
+            df_table(&rows),
+            [
+                "Filesystem   Size  Used  Available  Use%",
+                "hanno://h:1  1000    10        900    1%",
+            ]
+        );
+    }
+
+    #[test]
+    fn count_columns() {
+        let summary =
+            ContentSummary { length: 2048, file_count: 2, directory_count: 1, space_consumed: 0 };
+        let plain = CountOptions::default();
+        assert_eq!(
+            count_line(&ContentSummary { directory_count: 1, ..Default::default() }, "/dir1", plain),
+            "           1            0                  0 /dir1"
+        );
+        let human = CountOptions { human: true, ..plain };
+        assert_eq!(
+            count_line(&summary, "/d", human),
+            "           1            2                2 K /d"
+        );
+        let quota = CountOptions { quota: true, ..plain };
+        assert_eq!(
+            count_line(&summary, "/d", quota),
+            "        none             inf            none             inf            1            2               2048 /d"
+        );
+        assert_eq!(
+            count_header(quota),
+            "       QUOTA       REM_QUOTA     SPACE_QUOTA REM_SPACE_QUOTA    DIR_COUNT   FILE_COUNT       CONTENT_SIZE PATHNAME"
+        );
+    }
+}

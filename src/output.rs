@@ -1,0 +1,144 @@
+//! What commands print with: exit codes, sizes, times, and standard output whose reader may leave.
+
+use std::io::{self, ErrorKind, Write};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// All went well.
+pub(crate) const EXIT_OK: u8 = 0;
+/// Something failed.
+pub(crate) const EXIT_FAILED: u8 = 1;
+/// Ctrl-C.
+pub(crate) const EXIT_INTERRUPTED: u8 = 130;
+/// Wrong arguments (Hadoop's -1).
+pub(crate) const EXIT_USAGE: u8 = 255;
+
+/// Writes to standard output go through here: true if the reader is still there.
+///
+/// # Errors
+/// Anything but a reader that left.
+pub(crate) fn unless_reader_left(result: io::Result<()>) -> io::Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Prints `value` as indented JSON.
+pub(crate) fn print_json<T: serde::Serialize>(value: &T) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+    writeln!(out)
+}
+
+const UNITS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
+
+/// `-h` of the shell: plain below 1024, `64 M` when exact, else one decimal.
+pub(crate) fn human_size(bytes: u64) -> String {
+    let Some((exponent, unit)) = unit_of(bytes) else { return bytes.to_string() };
+    let scale = 1u64 << exponent;
+    if bytes.is_multiple_of(scale) {
+        format!("{} {unit}", bytes >> exponent)
+    } else {
+        format!("{:.1} {unit}", bytes as f64 / scale as f64)
+    }
+}
+
+/// Sizes in reports: two decimals and `B`.
+pub(crate) fn report_size(bytes: u64) -> String {
+    let Some((exponent, unit)) = unit_of(bytes) else { return format!("{bytes} B") };
+    let scale = 1u64 << exponent;
+    if bytes.is_multiple_of(scale) {
+        format!("{} {unit}B", bytes >> exponent)
+    } else {
+        format!("{:.2} {unit}B", bytes as f64 / scale as f64)
+    }
+}
+
+fn unit_of(bytes: u64) -> Option<(u32, char)> {
+    let exponent = bytes.checked_ilog2().unwrap_or(0) / 10 * 10;
+    let index = (exponent / 10).checked_sub(1)? as usize;
+    Some((exponent, *UNITS.get(index)?))
+}
+
+/// `yyyy-MM-dd HH:mm` in `zone`.
+pub(crate) fn minute_time(ms: u64, zone: &TimeZone) -> String {
+    format_time(ms, zone, "%Y-%m-%d %H:%M")
+}
+
+/// `yyyy-MM-dd HH:mm:ss` in UTC.
+pub(crate) fn second_time_utc(ms: u64) -> String {
+    format_time(ms, &TimeZone::UTC, "%Y-%m-%d %H:%M:%S")
+}
+
+/// As Java prints a date: `Mon Jan 05 10:30:00 UTC 2026`.
+pub(crate) fn java_date(ms: u64, zone: &TimeZone) -> String {
+    format_time(ms, zone, "%a %b %d %H:%M:%S %Z %Y")
+}
+
+fn format_time(ms: u64, zone: &TimeZone, format: &str) -> String {
+    let ms = i64::try_from(ms).unwrap_or(i64::MAX);
+    match Timestamp::from_millisecond(ms) {
+        Ok(time) => time.to_zoned(zone.clone()).strftime(format).to_string(),
+        Err(_) => "?".to_owned(),
+    }
+}
+
+/// `rwxr-xr-x`, with `t` or `T` last for sticky directories.
+pub(crate) fn permissions(mode: u16) -> String {
+    let mut text: String = (0..9)
+        .map(|place| if mode & (0o400 >> place) == 0 { '-' } else { char::from(b"rwx"[place % 3]) })
+        .collect();
+    if mode & 0o1000 != 0 {
+        let last = if mode & 1 == 0 { 'T' } else { 't' };
+        text.pop();
+        text.push(last);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (bytes, human, report) in [
+            (0, "0", "0 B"),
+            (1023, "1023", "1023 B"),
+            (1024, "1 K", "1 KB"),
+            (1536, "1.5 K", "1.50 KB"),
+            (64 << 20, "64 M", "64 MB"),
+            ((1 << 30) - 1, "1024.0 M", "1024.00 MB"),
+            (3 << 29, "1.5 G", "1.50 GB"),
+            (u64::MAX, "16.0 E", "16.00 EB"),
+        ] {
+            assert_eq!(human_size(bytes), human);
+            assert_eq!(report_size(bytes), report);
+        }
+    }
+
+    #[test]
+    fn times() {
+        let ms = 1_767_609_005_000;
+        assert_eq!(minute_time(ms, &TimeZone::UTC), "2026-01-05 10:30");
+        assert_eq!(second_time_utc(ms), "2026-01-05 10:30:05");
+        assert_eq!(java_date(ms, &TimeZone::UTC), "Mon Jan 05 10:30:05 UTC 2026");
+        assert_eq!(minute_time(u64::MAX, &TimeZone::UTC), "?");
+    }
+
+    #[test]
+    fn modes() {
+        for (mode, text) in [
+            (0o755, "rwxr-xr-x"),
+            (0o644, "rw-r--r--"),
+            (0, "---------"),
+            (0o1777, "rwxrwxrwt"),
+            (0o1770, "rwxrwx--T"),
+        ] {
+            assert_eq!(permissions(mode), text);
+        }
+    }
+}
