@@ -1,4 +1,5 @@
 //! The real server on a socket, two simulated DataNodes and a client, all over signed requests.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::sync::Arc;

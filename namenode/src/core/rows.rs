@@ -305,3 +305,99 @@ fn decode<'a, T: Deserialize<'a>>(value: &'a [u8], what: &'static str) -> Result
         _ => Err(CoreError::BadRow(what)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::edit::Edit;
+    use super::*;
+
+    /// A root with one closed file of one block.
+    fn sample() -> Namespace {
+        let mut ns = Namespace::default();
+        let (file, block) = (InodeId(16386), BlockId::FIRST);
+        for edit in [
+            Edit::Format {
+                cluster: ClusterId([7; 16]),
+                owner: "root".to_owned(),
+                group: "sg".to_owned(),
+                at_ms: 4,
+            },
+            Edit::MakeFile {
+                id: file,
+                parent: InodeId::ROOT,
+                name: "f".to_owned(),
+                owner: "ann".to_owned(),
+                group: "sg".to_owned(),
+                mode: 0o644,
+                replication: 3,
+                block_size: 1000,
+                holder: ClientId([1; 16]),
+                at_ms: 5,
+            },
+            Edit::AddBlock { file, block, stamp: GenerationStamp(1001), targets: vec![] },
+            Edit::CommitBlock { file, block, length: 10 },
+            Edit::Close { file, at_ms: 6 },
+        ] {
+            ns.apply(&edit).unwrap();
+        }
+        ns
+    }
+
+    fn rows() -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut rows: Vec<_> = sample()
+            .take_rows()
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect();
+        rows.sort();
+        rows
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let mut counters = vec![1, 1];
+        counters.extend([7; 16]);
+        counters.extend([0x83, 0x80, 1, 0x82, 0x80, 0x80, 0x80, 4, 0xea, 7]);
+        let root = [&[0x81, 0x80, 1, 0, 4][..], b"root", &[2], b"sg", &[0xed, 3, 5, 0]].concat();
+        let file = [
+            &[0x81, 0x80, 1, 1, b'f', 3][..],
+            b"ann",
+            &[2],
+            b"sg",
+            &[0xa4, 3, 6, 1, 5, 0xe8, 7, 3, 0, 1],
+            &[0x81, 0x80, 0x80, 0x80, 4, 0xe9, 7, 10, 1],
+        ]
+        .concat();
+        let expected = vec![
+            (b"c".to_vec(), counters),
+            (vec![b'i', 0, 0, 0, 0, 0, 0, 0x40, 1], root),
+            (vec![b'i', 0, 0, 0, 0, 0, 0, 0x40, 2], file),
+        ];
+        assert_eq!(rows(), expected);
+    }
+
+    #[test]
+    fn damage_is_found() {
+        for damaged in 0..3 {
+            let whole = rows();
+            for end in 0..whole[damaged].1.len() {
+                let mut ns = Namespace::default();
+                let mut load = || {
+                    for (index, (key, value)) in whole.iter().enumerate() {
+                        let end = if index == damaged { end } else { value.len() };
+                        ns.load_row(key, &value[..end])?;
+                    }
+                    ns.finish_load()
+                };
+                assert!(load().is_err(), "row {damaged} cut at {end}");
+            }
+            let mut ns = Namespace::default();
+            for (index, (key, value)) in whole.iter().enumerate() {
+                if index != damaged {
+                    let _ = ns.load_row(key, value);
+                }
+            }
+            assert_eq!(ns.finish_load().is_err(), damaged != 2, "a lost leaf is a smaller tree");
+        }
+    }
+}
