@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use namenode::core::edit::{CallKey, Edit, Outcome, Record};
-use namenode::core::state::{Loaded, Now};
+use namenode::core::state::Loaded;
 use protocol::{BlockId, CallId, ClientId, ClusterId, DatanodeId, GenerationStamp, InodeId};
 
 const FILES_PER_DIRECTORY: u64 = 1000;
@@ -42,12 +42,13 @@ fn main() -> anyhow::Result<()> {
     drop(records);
 
     let started = Instant::now();
-    let rows = loaded.ns.take_rows();
+    let mut rows = loaded.ns.take_rows();
     println!("rows:   {:.0} rows/s", rows.len() as f64 / started.elapsed().as_secs_f64());
     drop(loaded);
 
+    // The order in which a checkpoint is read.
+    rows.sort_unstable();
     let mut again = Loaded::default();
-    let now = Now { mono_ms: 0, wall_ms: 1 };
     let started = Instant::now();
     let row_count = rows.len();
     for (key, value) in rows {
