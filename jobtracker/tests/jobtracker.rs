@@ -1,5 +1,7 @@
 //! A whole JobTracker over its sockets and its journal, with a model of the NameNode's name space and a hand-driven worker.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -85,6 +87,13 @@ impl Names {
                     Ok(Reply::Done)
                 }
             },
+            other => self.file(other),
+        }
+    }
+
+    fn file(&mut self, call: Call) -> Outcome {
+        let fail = |kind, path: &DfsPath| Err(RemoteError::new(kind, format!("{path}: {kind:?}")));
+        match call {
             Call::Create(create) => {
                 self.make_parents(&create.path, create.parents)?;
                 self.next += 1;

@@ -1,5 +1,7 @@
 //! A whole worker with real task processes, against a stand-in for the JobTracker that hands out prepared orders.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
