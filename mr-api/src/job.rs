@@ -147,7 +147,6 @@ impl fmt::Debug for CompleteJob {
 
 impl Job<NeedsInput> {
     /// Begins a job; `name` is for people.
-    #[expect(clippy::new_ret_no_self, reason = "the state of the new job is a type parameter")]
     pub fn new(name: impl Into<String>) -> Job<NeedsInput> {
         let settings = JobSettings {
             name: name.into(),

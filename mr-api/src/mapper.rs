@@ -119,10 +119,13 @@ impl<K: Key, V: Datum, S: Sink + ?Sized> Emit<K, V, S> {
     }
 }
 
+/// Types that a closure's own type does not name.
+type Types<F, K, V> = PhantomData<fn() -> (F, K, V)>;
+
 /// A closure as [`Mapper`]; made by [`map_fn`].
 pub struct MapFn<F, K, V, C> {
     closure: C,
-    types: PhantomData<fn() -> (F, K, V)>,
+    types: Types<F, K, V>,
 }
 
 /// Makes a mapper of a closure. Each emitted pair costs an indirect call; implement [`Mapper`] where that matters.

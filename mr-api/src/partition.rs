@@ -22,12 +22,15 @@ where
 /// Seed of the hash partitioner: a constant, so that partition numbers are the same for all jobs, runs and machines.
 pub(crate) const PARTITION_SEED: u64 = 0;
 
+/// Chooses the partition of an encoded key.
+type PartitionFn = dyn Fn(&[u8], u32) -> u32 + Send + Sync;
+
 /// A partitioner of encoded keys.
 #[derive(Clone, Default)]
 pub(crate) enum Partition {
     #[default]
     Hash,
-    Custom(Arc<dyn Fn(&[u8], u32) -> u32 + Send + Sync>),
+    Custom(Arc<PartitionFn>),
 }
 
 impl Partition {

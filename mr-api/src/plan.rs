@@ -6,10 +6,15 @@ use crate::Result;
 use crate::job::CompleteJob;
 use crate::stage::Stage;
 
+/// What the driver does with the output.
+pub(crate) type AfterFn = dyn FnOnce(&mut Finished<'_>) -> Result<()>;
+/// Opens a part file.
+pub(crate) type OpenFn<'a> = dyn FnOnce() -> Result<Box<dyn Read + 'a>> + 'a;
+
 /// Jobs in order; each may read the output of the one before it ([`crate::previous`]).
 pub struct Plan {
     pub(crate) stages: Vec<Box<dyn Stage>>,
-    pub(crate) after: Option<Box<dyn FnOnce(&mut Finished<'_>) -> Result<()>>>,
+    pub(crate) after: Option<Box<AfterFn>>,
 }
 
 impl From<CompleteJob> for Plan {
@@ -41,7 +46,7 @@ impl Plan {
 /// A succeeded plan, whose last output can be read.
 pub struct Finished<'a> {
     /// Opens the part files of the last output in order.
-    pub(crate) parts: Vec<Box<dyn FnOnce() -> Result<Box<dyn Read + 'a>> + 'a>>,
+    pub(crate) parts: Vec<Box<OpenFn<'a>>>,
 }
 
 impl Finished<'_> {

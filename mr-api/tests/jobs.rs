@@ -1,5 +1,7 @@
 //! Whole jobs in this process: the same output whatever the splits, the memory and the combiner; odd shapes; failures.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

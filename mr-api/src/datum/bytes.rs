@@ -91,7 +91,7 @@ put_bytes! {
     [] Vec<u8>, [u8], |bytes| bytes;
     [const N: usize] Vec<u8>, [u8; N], <[u8; N]>::as_slice;
     [] Vec<u8>, Vec<u8>, Vec::as_slice;
-    [] Vec<u8>, Cow<'_, [u8]>, |bytes| AsRef::<[u8]>::as_ref(bytes);
+    [] Vec<u8>, Cow<'_, [u8]>, AsRef::<[u8]>::as_ref;
     [] Vec<u8>, str, str::as_bytes;
     [] Vec<u8>, String, String::as_bytes;
     [] String, str, str::as_bytes;

@@ -19,7 +19,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::job::{InputPaths, OutputPath, Reducers};
 use crate::options::Options;
-use crate::plan::{Finished, Plan, fingerprint};
+use crate::plan::{Finished, OpenFn, Plan, fingerprint};
 use crate::progress::Progress;
 use crate::runner::DESCRIPTION_PROPERTY;
 use crate::stage::Stage;
@@ -259,7 +259,7 @@ impl<'a> Driver<'a> {
             let open = move || -> Result<Box<dyn std::io::Read>> {
                 Ok(Box::new(dfs.open(&path).map_err(Error::dfs("open", &path))?))
             };
-            parts.push(Box::new(open) as Box<dyn FnOnce() -> Result<Box<dyn std::io::Read>> + '_>);
+            parts.push(Box::new(open) as Box<OpenFn<'_>>);
         }
         Ok(Finished { parts })
     }

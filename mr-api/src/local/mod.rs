@@ -19,7 +19,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::job::{InputPaths, OutputPath, Reducers};
 use crate::options::{self, Options};
-use crate::plan::{Finished, Plan};
+use crate::plan::{Finished, OpenFn, Plan};
 use crate::progress::Progress;
 use crate::splits::SplitLimits;
 use crate::stage::Stage;
@@ -277,7 +277,7 @@ pub(crate) fn finished(output: &Path) -> Result<Finished<'static>> {
         let open = move || -> Result<Box<dyn Read>> {
             Ok(Box::new(File::open(&file.path).map_err(Error::file("open", &file.path))?))
         };
-        parts.push(Box::new(open) as Box<dyn FnOnce() -> Result<Box<dyn Read>>>);
+        parts.push(Box::new(open) as Box<OpenFn<'static>>);
     }
     Ok(Finished { parts })
 }

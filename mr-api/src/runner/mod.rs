@@ -119,7 +119,7 @@ fn supervise(
     let (done, ended) = mpsc::channel();
     let running = Arc::clone(host);
     thread::spawn(move || {
-        let state = guard(|| Ok(running.run(work, launched)?))
+        let state = guard(|| running.run(work, launched))
             .unwrap_or_else(|diagnostics| AttemptState::Failed { diagnostics });
         // The receiver lives until it has got this.
         let _ = done.send(state);

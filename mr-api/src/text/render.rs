@@ -47,7 +47,7 @@ bytes_text! {
     Vec<u8>, Vec::as_slice;
     String, String::as_bytes;
     Line<'_>, |line: &Self| line.bytes;
-    Cow<'_, [u8]>, |bytes| AsRef::<[u8]>::as_ref(bytes);
+    Cow<'_, [u8]>, AsRef::<[u8]>::as_ref;
     Cow<'_, str>, |text| AsRef::<str>::as_ref(text).as_bytes();
 }
 
