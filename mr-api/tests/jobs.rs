@@ -218,9 +218,7 @@ fn empty_and_large_records() {
         let lengths = bench.run(&runner, |input, output| {
             Job::new("whole lines")
                 .input(text([input]))
-                .map_fn::<Vec<u8>, Vec<u8>, _>(|line, out| {
-                    out.emit(&line[..line.len().min(0)], line.bytes)
-                })
+                .map_fn::<Vec<u8>, Vec<u8>, _>(|line, out| out.emit(&line[..0], line.bytes))
                 .reduce(reduce_fn(
                     |key: &[u8], values: &mut Values<'_, Vec<u8>, Vec<u8>>, out: &mut Output| {
                         assert!(key.is_empty());
