@@ -54,7 +54,9 @@ fn plan(args: &mut Args) -> Result<Plan> {
         .input(text(inputs))
         .map_fn::<Vec<u8>, u64, _>(move |line, out| {
             if group == 0 {
-                return regex.find_iter(&line).try_for_each(|found| out.emit(found.as_bytes(), 1u64));
+                return regex
+                    .find_iter(&line)
+                    .try_for_each(|found| out.emit(found.as_bytes(), 1u64));
             }
             for found in regex.captures_iter(&line) {
                 if let Some(found) = found.get(group) {
@@ -121,7 +123,8 @@ mod tests {
         let (input, output) = (scratch.path().join("in"), scratch.path().join("out"));
         std::fs::write(&input, TEXT).unwrap();
         let all = [&words[..1], &[input.to_str().unwrap(), output.to_str().unwrap()], &words[1..]];
-        let mut args = Args::from_words(all.concat().into_iter().filter(|w| !w.is_empty())).unwrap();
+        let mut args =
+            Args::from_words(all.concat().into_iter().filter(|w| !w.is_empty())).unwrap();
         LocalRunner::new().split_bytes(7).tiny_memory().run(plan(&mut args).unwrap()).unwrap();
         let left: Vec<_> = std::fs::read_dir(scratch.path()).unwrap().collect();
         assert_eq!(left.len(), 2, "nothing but input and output is left: {left:?}");
