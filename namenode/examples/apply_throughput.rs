@@ -58,10 +58,7 @@ fn main() -> anyhow::Result<()> {
     }
     again.ns.finish_load()?;
     let seconds = started.elapsed().as_secs_f64();
-    println!(
-        "load:   {:.0} rows/s, with links, totals and check (at {now:?})",
-        row_count as f64 / seconds
-    );
+    println!("load:   {:.0} rows/s, with links, totals and check", row_count as f64 / seconds);
 
     let mut replayed = Loaded::default();
     replayed.ns.apply(&Edit::Format {
