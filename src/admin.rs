@@ -12,7 +12,7 @@ use client::dfs::DfsClient;
 use jiff::tz::TimeZone;
 use journal::admin::Entry;
 use protocol::namenode::{ClusterStatus, DatanodeReport, DatanodeState, SafeModeAction};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::connect::{Overrides, describe, file_system};
 use crate::output::{
@@ -122,7 +122,7 @@ fn report(overrides: &Overrides, json: bool) -> Result<u8> {
     let client = file_system(&overrides.config()?)?;
     let (status, datanodes) = (client.cluster_status()?, client.datanodes()?);
     if json {
-        print_json(&Report { status: &status, datanodes: &datanodes })?;
+        print_json(&report_json(&status, &datanodes)?)?;
         return Ok(EXIT_OK);
     }
     let text = report_text(&status, &datanodes, client::rpc::now_ms(), &TimeZone::system());
@@ -130,10 +130,15 @@ fn report(overrides: &Overrides, json: bool) -> Result<u8> {
     Ok(EXIT_OK)
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    status: &'a ClusterStatus,
-    datanodes: &'a [DatanodeReport],
+/// The same for programs, ids as people write them.
+fn report_json(status: &ClusterStatus, datanodes: &[DatanodeReport]) -> Result<Value> {
+    let mut shown = serde_json::to_value(status)?;
+    shown["cluster"] = status.cluster.to_string().into();
+    let mut nodes = serde_json::to_value(datanodes)?;
+    for (index, node) in datanodes.iter().enumerate() {
+        nodes[index]["info"]["id"] = node.info.id.to_string().into();
+    }
+    Ok(json!({ "status": shown, "datanodes": nodes }))
 }
 
 fn report_text(
@@ -338,7 +343,16 @@ mod tests {
         };
         let (capacity, used, remaining) = (1000, 100, 800);
         let (block_count, transfer_count, last_contact_ms) = (1, 0, 5000);
-        DatanodeReport { info, state, capacity, used, remaining, block_count, transfer_count, last_contact_ms }
+        DatanodeReport {
+            info,
+            state,
+            capacity,
+            used,
+            remaining,
+            block_count,
+            transfer_count,
+            last_contact_ms,
+        }
     }
 
     #[test]
@@ -356,8 +370,19 @@ mod tests {
         assert!(text.ends_with(end), "{text}");
         let safe = ClusterStatus { safe_mode: Some("by hand".to_owned()), ..status() };
         let dead = report_text(&safe, &[node(DatanodeState::Dead)], now_ms, &TimeZone::UTC);
-        assert!(dead.starts_with("Safe mode is ON\nby hand\nConfigured Capacity: 0 (0 B)\n"), "{dead}");
+        assert!(
+            dead.starts_with("Safe mode is ON\nby hand\nConfigured Capacity: 0 (0 B)\n"),
+            "{dead}"
+        );
         assert!(dead.contains("Dead datanodes (1):") && !dead.contains("Live datanodes"), "{dead}");
+    }
+
+    #[test]
+    fn ids_in_json_are_text() {
+        let json = report_json(&status(), &[node(DatanodeState::Live)]).unwrap();
+        assert_eq!(json["status"]["cluster"], "01".repeat(16));
+        assert_eq!(json["datanodes"][0]["info"]["id"], "02".repeat(16));
+        assert_eq!(json["datanodes"][0]["capacity"], 1000);
     }
 
     #[test]

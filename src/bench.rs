@@ -25,7 +25,9 @@ const PREPARED_FILES: u64 = 1000;
 #[derive(Subcommand)]
 pub(crate) enum BenchCommand {
     /// Metadata calls per second over HTTP
-    #[command(after_help = "Example:\n  hanno bench namenode --clients 1,16,64 --seconds 5 --op stat,create")]
+    #[command(
+        after_help = "Example:\n  hanno bench namenode --clients 1,16,64 --seconds 5 --op stat,create"
+    )]
     Namenode {
         /// Numbers of clients to measure with
         #[arg(long, value_delimiter = ',', default_value = "64", value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -34,7 +36,11 @@ pub(crate) enum BenchCommand {
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
         seconds: u64,
         /// Phases, in this order
-        #[arg(long, value_delimiter = ',', default_value = "mkdirs,create,stat,list,rename,delete")]
+        #[arg(
+            long,
+            value_delimiter = ',',
+            default_value = "mkdirs,create,stat,list,rename,delete"
+        )]
         op: Vec<Operation>,
         /// Print JSON
         #[arg(long)]
@@ -140,7 +146,7 @@ struct Client {
 
 impl Bench {
     async fn measure(&self, operations: &[Operation], each: &mut dyn FnMut(Row)) -> Result<()> {
-        let base = format!("/benchmarks/namenode-{}", random_client());
+        let base = format!("/bench-namenode-{}", random_client());
         let mut first = self.client(&base);
         first.mkdirs(&base, true).await?;
         let mut clients = Vec::new();
@@ -206,7 +212,9 @@ impl Bench {
 
 fn row(clients: u32, op: Operation, mut nanos: Vec<u64>, elapsed: Duration) -> Row {
     nanos.sort_unstable();
-    let at = |share: f64| nanos[((nanos.len() as f64 * share) as usize).min(nanos.len() - 1)] as f64 / 1e3;
+    let at = |share: f64| {
+        nanos[((nanos.len() as f64 * share) as usize).min(nanos.len() - 1)] as f64 / 1e3
+    };
     let count = nanos.len() as u64;
     let ops_per_second = count as f64 / elapsed.as_secs_f64();
     Row { clients, op, count, ops_per_second, p50_us: at(0.5), p99_us: at(0.99) }
@@ -287,7 +295,8 @@ impl Client {
                 self.call(call).await.map(drop)
             }
             Operation::Rename => {
-                let (from, to) = self.names_in_round(index / self.file_count, index % self.file_count)?;
+                let (from, to) =
+                    self.names_in_round(index / self.file_count, index % self.file_count)?;
                 let call = Call::Rename { from, to, overwrite: Some(false) };
                 self.call(call).await.map(drop)
             }

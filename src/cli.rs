@@ -124,12 +124,8 @@ fn hanno(args: Vec<OsString>) -> u8 {
     let overrides = cli.overrides;
     match cli.command {
         Command::Cluster(args) => cluster::run(&args),
-        Command::Namenode(args) => {
-            daemons::run(daemons::Kind::Namenode, &args.config, args.parent)
-        }
-        Command::Datanode(args) => {
-            daemons::run(daemons::Kind::Datanode, &args.config, args.parent)
-        }
+        Command::Namenode(args) => daemons::run(daemons::Kind::Namenode, &args.config, args.parent),
+        Command::Datanode(args) => daemons::run(daemons::Kind::Datanode, &args.config, args.parent),
         Command::Jobtracker(args) => {
             daemons::run(daemons::Kind::Jobtracker, &args.config, args.parent)
         }
@@ -209,7 +205,15 @@ mod tests {
     #[test]
     fn hadoop_families_keep_their_arguments() {
         let args = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
-        let all = args(&["--namenode", "http://a:1", "--jobtracker=http://b:2", "dfs", "-cat", "--", "-x"]);
+        let all = args(&[
+            "--namenode",
+            "http://a:1",
+            "--jobtracker=http://b:2",
+            "dfs",
+            "-cat",
+            "--",
+            "-x",
+        ]);
         let (family, rest, overrides) = passed_through(&all).unwrap();
         assert_eq!((family, rest), (Family::Dfs, &args(&["-cat", "--", "-x"])[..]));
         assert_eq!(overrides.namenode.as_deref(), Some("http://a:1"));

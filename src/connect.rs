@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use client::config::{JOBTRACKER_VARIABLE, NAMENODE_VARIABLE};
-use client::rpc::{Health, RpcClient, runtime};
 use client::dfs::DfsClient;
 use client::job::JobClient;
+use client::rpc::{Health, RpcClient, read_secret, runtime};
 use client::{ClientConfig, RpcError};
-use protocol::auth::Role;
 use protocol::ClientId;
+use protocol::auth::Role;
 
 /// How long the first contact is tried: bridges a daemon that is just being restarted.
 const FIRST_CONTACT_MAX: Duration = Duration::from_secs(2);
@@ -123,16 +123,26 @@ pub(crate) fn random_client() -> ClientId {
 
 /// A client of the file system that has made first contact.
 pub(crate) fn file_system(config: &ClientConfig) -> Result<DfsClient> {
-    let rpc = RpcClient::new(namenode_address(config)?, Role::Client, None)?;
-    first_contact(&rpc, "namenode")?;
-    Ok(DfsClient::connect(config)?)
+    let config = contacted(config, namenode_address(config)?, "namenode")?;
+    Ok(DfsClient::connect(&config)?)
 }
 
 /// A client of the JobTracker that has made first contact.
 pub(crate) fn job_client(config: &ClientConfig) -> Result<JobClient> {
-    let rpc = RpcClient::new(jobtracker_address(config)?, Role::Client, None)?;
-    first_contact(&rpc, "jobtracker")?;
-    Ok(JobClient::connect(config)?)
+    let config = contacted(config, jobtracker_address(config)?, "jobtracker")?;
+    Ok(JobClient::connect(&config)?)
+}
+
+/// The configuration with the secret whose file the daemon at `address` names, unless one is configured.
+fn contacted(config: &ClientConfig, address: &str, service: &str) -> Result<ClientConfig> {
+    let mut config = config.clone();
+    let rpc = RpcClient::new(address, Role::Client, None)?;
+    let health = first_contact(&rpc, service)?;
+    config.secret = match (config.secret()?, health.secret_file) {
+        (None, Some(path)) => Some(read_secret(&path)?),
+        (secret, _) => secret,
+    };
+    Ok(config)
 }
 
 #[cfg(test)]
@@ -143,7 +153,10 @@ mod tests {
     fn an_unknown_cluster_is_explained() {
         let config = ClientConfig::default();
         let text = namenode_address(&config).unwrap_err().to_string();
-        assert!(text.contains("HANNO_NAMENODE=") && text.contains("hanno cluster --data"), "{text}");
+        assert!(
+            text.contains("HANNO_NAMENODE=") && text.contains("hanno cluster --data"),
+            "{text}"
+        );
     }
 
     #[test]

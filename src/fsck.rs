@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use client::dfs::{DfsClient, DfsError};
 use jiff::tz::TimeZone;
 use protocol::namenode::{DatanodeInfo, DatanodeState, FsckBlock, FsckFile};
-use protocol::ErrorKind;
+use protocol::{DfsPath, ErrorKind};
 use serde::Serialize;
 
 use crate::connect::{Overrides, describe, file_system};
@@ -97,61 +97,75 @@ fn check(request: &Request, overrides: &Overrides) -> Result<u8> {
     let client = file_system(&overrides.config()?)?;
     let resolver = crate::dfs::Resolver::new(client.user(), client.namenode());
     let named = resolver.resolve(&request.path).map_err(|failure| anyhow::anyhow!("{failure}"))?;
-    let started = Instant::now();
-    let address = client.namenode();
-    let user = client.user();
-    if !request.json {
-        eprintln!("Connecting to namenode via {address}/fsck?ugi={user}&path={}", named.path);
-    }
+    let (path, started) = (named.path, Instant::now());
+    let (address, user) = (client.namenode(), client.user());
     let mut out = io::BufWriter::new(io::stdout().lock());
-    let mut text = format!(
-        "FSCK started by {user} (auth:SIMPLE) from {} for path {} at {}\n",
-        sys::host::host_name(),
-        named.path,
-        now()
-    );
+    if !request.json {
+        eprintln!("Connecting to namenode via {address}/fsck?ugi={user}&path={path}");
+        let (host, now) = (sys::host::host_name(), now());
+        let begin =
+            format!("FSCK started by {user} (auth:SIMPLE) from {host} for path {path} at {now}\n");
+        unless_reader_left(out.write_all(begin.as_bytes()))?;
+    }
     let mut totals = Totals::new(&client)?;
     let mut damage = Vec::new();
-    let mut after = None;
-    loop {
-        let page = match client.fsck(&named.path, after) {
-            Ok(page) => page,
-            Err(error) if error.kind() == Some(ErrorKind::NotFound) => {
-                writeln!(out, "\nPath '{}' does not exist", named.path)?;
-                return Ok(EXIT_OK);
-            }
-            Err(error) => return Err(error.into()),
-        };
-        totals.directory_count += page.directory_count;
-        for file in &page.files {
-            totals.add(file);
+    let whole = walk(&client, &path, &mut |file| {
+        totals.add(file);
+        note_damage(file, &mut damage);
+        let mut text = String::new();
+        if !request.json {
             describe_file(file, request, &mut text);
-            note_damage(file, &mut damage);
-        }
-        if request.json {
-            text.clear();
         }
         let written = out.write_all(text.as_bytes());
-        if !unless_reader_left(written).context("cannot write to standard output")? {
-            return Ok(totals.exit_code());
-        }
-        text.clear();
-        let Some(next) = page.next else { break };
-        after = Some(next);
-    }
+        unless_reader_left(written).context("cannot write to standard output")
+    })?;
+    let Some(directory_count) = whole else {
+        unless_reader_left(writeln!(out, "\nPath '{path}' does not exist"))?;
+        unless_reader_left(out.flush())?;
+        return Ok(EXIT_OK);
+    };
+    totals.directory_count = directory_count;
     if request.json {
         drop(out);
         print_json(&totals)?;
         return Ok(totals.exit_code());
     }
-    text.push_str(&totals.text(&damage));
+    let mut text = totals.text(&damage);
     let ms = started.elapsed().as_millis();
-    let _ = writeln!(text, "FSCK ended at {} in {ms} milliseconds\n\n", now());
     let state = if totals.is_healthy() { "HEALTHY" } else { "CORRUPT" };
-    let _ = writeln!(text, "The filesystem under path '{}' is {state}", named.path);
+    text.push_str(&format!("FSCK ended at {} in {ms} milliseconds\n\n\n", now()));
+    text.push_str(&format!("The filesystem under path '{path}' is {state}\n"));
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     unless_reader_left(written).context("cannot write to standard output")?;
     Ok(totals.exit_code())
+}
+
+/// Hands every file below `path` to `each` while it returns true; the number of directories, or `None` if there is nothing
+/// at `path`.
+fn walk(
+    client: &DfsClient,
+    path: &DfsPath,
+    each: &mut dyn FnMut(&FsckFile) -> Result<bool>,
+) -> Result<Option<u64>> {
+    let mut directory_count = 0;
+    let mut after = None;
+    loop {
+        let page = match client.fsck(path, after) {
+            Ok(page) => page,
+            Err(error) if error.kind() == Some(ErrorKind::NotFound) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        directory_count += page.directory_count;
+        for file in &page.files {
+            if !each(file)? {
+                return Ok(Some(directory_count));
+            }
+        }
+        if page.next.is_none() {
+            return Ok(Some(directory_count));
+        }
+        after = page.next;
+    }
 }
 
 fn now() -> String {
@@ -430,7 +444,7 @@ fn name_of(block: &FsckBlock) -> String {
 mod tests {
     use super::*;
     use protocol::namenode::FileStatus;
-    use protocol::{BlockId, DatanodeId, DfsPath, GenerationStamp, InodeId};
+    use protocol::{BlockId, DatanodeId, GenerationStamp, InodeId};
 
     fn node(number: u8) -> DatanodeInfo {
         DatanodeInfo {
@@ -489,7 +503,8 @@ mod tests {
 
     #[test]
     fn a_healthy_report() {
-        let (totals, damage) = totals(&[file("/f", 3, &[(15, 3, 0)]), file("/g", 3, &[(15, 3, 0)])]);
+        let (totals, damage) =
+            totals(&[file("/f", 3, &[(15, 3, 0)]), file("/g", 3, &[(15, 3, 0)])]);
         let text = totals.text(&damage);
         let expected = "\nStatus: HEALTHY\n Number of data-nodes:\t3\n Number of racks:\t\t1\n Total dirs:\t\t\t2\n \
             Total symlinks:\t\t0\n\nReplicated Blocks:\n Total size:\t30 B\n Total files:\t2\n \
@@ -503,7 +518,8 @@ mod tests {
 
     #[test]
     fn damage_is_told_and_decides_the_exit_code() {
-        let files = [file("/a", 3, &[(10, 2, 0), (10, 3, 1)]), file("/b", 3, &[(7, 0, 0), (5, 0, 3)])];
+        let files =
+            [file("/a", 3, &[(10, 2, 0), (10, 3, 1)]), file("/b", 3, &[(7, 0, 0), (5, 0, 3)])];
         let (totals, damage) = totals(&files);
         let text = totals.text(&damage);
         for part in [
@@ -536,7 +552,11 @@ mod tests {
             )
         );
         let mut text = String::new();
-        describe_file(&file("/f", 3, &[(15, 1, 0)]), &Request { files: true, ..Request::default() }, &mut text);
+        describe_file(
+            &file("/f", 3, &[(15, 1, 0)]),
+            &Request { files: true, ..Request::default() },
+            &mut text,
+        );
         assert_eq!(text, "/f 15 bytes, replicated: replication=3, 1 block(s):  Under replicated\n");
     }
 
@@ -544,7 +564,10 @@ mod tests {
     fn arguments() {
         let parse = |words: &[&str]| parse(&words.iter().map(OsString::from).collect::<Vec<_>>());
         let request = parse(&["-files", "/a b", "-blocks"]).unwrap();
-        assert_eq!(request, Request { path: "/a b".into(), files: true, blocks: true, ..Request::default() });
+        assert_eq!(
+            request,
+            Request { path: "/a b".into(), files: true, blocks: true, ..Request::default() }
+        );
         assert_eq!(parse(&["--", "-x"]).unwrap().path, "-x");
         assert!(parse(&["/a", "/b"]).is_err() && parse(&["-delete"]).is_err());
     }

@@ -178,7 +178,10 @@ mod tests {
         let pauses: Vec<u128> = (1..=9).map(|n| restart_pause(n).as_millis()).collect();
         assert_eq!(pauses, [0, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
         assert_eq!(restart_pause(u32::MAX), RESTART_PAUSE_MAX);
-        assert_eq!((when(restart_pause(1)), when(restart_pause(3))), ("now".into(), "in 0.2 s".into()));
+        assert_eq!(
+            (when(restart_pause(1)), when(restart_pause(3))),
+            ("now".into(), "in 0.2 s".into())
+        );
     }
 
     #[test]

@@ -208,7 +208,11 @@ fn ports_from(base: u16, plan: &Plan) -> Result<Ports> {
     let mut take = || {
         let port = u16::try_from(next).context("--port-base is too high for all daemons")?;
         next += 1;
-        if is_free(port) { Ok(port) } else { bail!("port {port} is in use; try another --port-base") }
+        if is_free(port) {
+            Ok(port)
+        } else {
+            bail!("port {port} is in use; try another --port-base")
+        }
     };
     let mut ports = Ports { namenode: take()?, jobtracker: take()?, ..Ports::default() };
     for _ in 0..plan.datanode_count {
@@ -292,10 +296,8 @@ mod tests {
 
     #[test]
     fn a_base_is_followed_exactly_or_refused() {
-        let base = (0..50)
-            .map(|n| 21_000 + n * 20)
-            .find(|base| (*base..base + 10).all(is_free))
-            .unwrap();
+        let base =
+            (0..50).map(|n| 21_000 + n * 20).find(|base| (*base..base + 10).all(is_free)).unwrap();
         let ports = ports_from(base, &plan(3, 2)).unwrap();
         assert_eq!((ports.namenode, ports.jobtracker), (base, base + 1));
         assert_eq!(ports.worker, [base + 8, base + 9]);

@@ -199,8 +199,12 @@ fn lossy(text: &OsStr) -> String {
 mod tests {
     use super::*;
 
-    const FORMAT: Format =
-        Format { options: &[flag("f"), value("t"), flag("json")], min: 1, max: 2, unknown_is_operand: false };
+    const FORMAT: Format = Format {
+        options: &[flag("f"), value("t"), flag("json")],
+        min: 1,
+        max: 2,
+        unknown_is_operand: false,
+    };
 
     fn check(words: &[&str], format: &Format) -> Result<Parsed, String> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
@@ -213,7 +217,8 @@ mod tests {
 
     #[test]
     fn options_end_where_operands_begin() {
-        let parsed = check(&["-D", "a=b=c", "-f", "-t", "4", "-Dx=1", "src", "-f"], &FORMAT).unwrap();
+        let parsed =
+            check(&["-D", "a=b=c", "-f", "-t", "4", "-Dx=1", "src", "-f"], &FORMAT).unwrap();
         assert!(parsed.has("f") && !parsed.has("json"));
         assert_eq!(parsed.value("t"), Some("4"));
         assert_eq!(parsed.operands, ["src", "-f"]);
@@ -222,7 +227,10 @@ mod tests {
         assert_eq!(check(&["-f", "--", "--", "-"], &FORMAT).unwrap().operands, ["--", "-"]);
         assert_eq!(check(&["-", "x"], &FORMAT).unwrap().operands, ["-", "x"]);
         assert!(check(&["--json", "x"], &FORMAT).unwrap().has("json"));
-        assert_eq!(check(&["-fs", "hanno://a:1", "x"], &FORMAT).unwrap().file_system.unwrap(), "hanno://a:1");
+        assert_eq!(
+            check(&["-fs", "hanno://a:1", "x"], &FORMAT).unwrap().file_system.unwrap(),
+            "hanno://a:1"
+        );
     }
 
     #[test]

@@ -108,12 +108,10 @@ impl Get<'_> {
         let Task { item, target } = task;
         let temporary = local::copying(target);
         let guard = Temporary::local(temporary.clone());
-        let done = self
-            .fill(item, &temporary, progress)
-            .and_then(|()| {
-                let renamed = fs::rename(&temporary, target);
-                renamed.map_err(|error| Failure::local(target, &error))
-            });
+        let done = self.fill(item, &temporary, progress).and_then(|()| {
+            let renamed = fs::rename(&temporary, target);
+            renamed.map_err(|error| Failure::local(target, &error))
+        });
         if done.is_err() {
             // It may not have been made at all; the failure itself is what the user must hear about.
             let _ = fs::remove_file(&temporary);

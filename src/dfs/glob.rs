@@ -7,7 +7,9 @@ pub(crate) fn is_glob(text: &str) -> bool {
 
 /// `{a,b}` written out, nested ones too. Unbalanced braces stay as they are.
 pub(crate) fn expand_braces(pattern: &str) -> Vec<String> {
-    let Some((open, close, commas)) = outer_braces(pattern) else { return vec![pattern.to_owned()] };
+    let Some((open, close, commas)) = outer_braces(pattern) else {
+        return vec![pattern.to_owned()];
+    };
     let (before, after) = (&pattern[..open], &pattern[close + 1..]);
     let mut alternatives = Vec::new();
     let mut start = open + 1;

@@ -177,14 +177,14 @@ fn line(
     let kind = if status.directory { 'd' } else { '-' };
     let time = if options.access_time { status.atime_ms } else { status.mtime_ms };
     format!(
-        "{kind}{}  {:>replication$} {:<owner$} {:<group$} {:>length$} {} {path}",
+        "{kind}{} {:>replication$} {:<owner$} {:<group$} {:>length$} {} {path}",
         permissions(status.mode),
         replication(status),
         status.owner,
         status.group,
         length(status, options.human),
         minute_time(time, zone),
-        replication = widths.replication - 1,
+        replication = widths.replication,
         owner = widths.owner,
         group = widths.group,
         length = widths.length,

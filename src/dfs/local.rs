@@ -125,6 +125,9 @@ mod tests {
         assert_eq!(expand(path("{b1,a1}").as_os_str()), [path("a1"), path("b1")]);
         assert_eq!(expand(path("b[1]").as_os_str()), [path("b[1]")]);
         assert_eq!(expand(path("x*").as_os_str()), [path("x*")]);
-        assert_eq!(name_of(&path(".")).unwrap(), directory.path().file_name().unwrap().to_str().unwrap());
+        assert_eq!(
+            name_of(&path(".")).unwrap(),
+            directory.path().file_name().unwrap().to_str().unwrap()
+        );
     }
 }

@@ -56,7 +56,8 @@ struct Command {
 const MANY: usize = usize::MAX;
 
 const PUT_OPTIONS: &[Opt] = &[flag("f"), flag("p"), flag("l"), flag("d"), value("t"), value("q")];
-const GET_OPTIONS: &[Opt] = &[flag("f"), flag("p"), flag("ignoreCrc"), flag("crc"), value("t"), value("q")];
+const GET_OPTIONS: &[Opt] =
+    &[flag("f"), flag("p"), flag("ignoreCrc"), flag("crc"), value("t"), value("q")];
 const PUT_ABOUT: &str = "Copy local files and trees into the cluster; the source - is standard input.\n\
     -f replaces, -p keeps times, owner and mode, -l makes one replica, -d writes under the final name at once,\n\
     -t N copies N files at a time.";
@@ -75,14 +76,8 @@ const LS_OPTIONS: &[Opt] = &[
     flag("e"),
     flag("json"),
 ];
-const COUNT_OPTIONS: &[Opt] = &[
-    flag("q"),
-    flag("h"),
-    flag("v"),
-    flag("u"),
-    flag("x"),
-    flag("json"),
-];
+const COUNT_OPTIONS: &[Opt] =
+    &[flag("q"), flag("h"), flag("v"), flag("u"), flag("x"), flag("json")];
 
 /// All commands, by name.
 #[rustfmt::skip]
@@ -229,13 +224,17 @@ mod tests {
         let put = find("put").unwrap();
         assert!(help::usage(put).starts_with("hadoop fs [generic options] -put [-f]"));
         let general = help::general();
-        assert!(COMMANDS.iter().all(|c| c.deprecated != general.contains(&format!("  -{} ", c.name))));
+        assert!(
+            COMMANDS.iter().all(|c| c.deprecated != general.contains(&format!("  -{} ", c.name)))
+        );
     }
 
     #[test]
     fn usage_errors_are_255() {
         let overrides = Overrides::default();
-        for words in [&[][..], &["foo"], &["-ls", "-z"], &["mkdir"], &["-touchz"], &["-D", "x", "-ls"]] {
+        for words in
+            [&[][..], &["foo"], &["-ls", "-z"], &["mkdir"], &["-touchz"], &["-D", "x", "-ls"]]
+        {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
             assert_eq!(run(&words, &overrides), EXIT_USAGE, "{words:?}");
         }
@@ -243,7 +242,8 @@ mod tests {
 
     #[test]
     fn addresses_in_arguments_win() {
-        let mut parsed = Parsed { operands: vec!["/a".into(), "hanno://h:1/x".into()], ..Parsed::default() };
+        let mut parsed = Parsed::default();
+        parsed.operands.extend(["/a".into(), "hanno://h:1/x".into()]);
         assert_eq!(named_address(&parsed).as_deref(), Some("http://h:1"));
         parsed.file_system = Some("webhdfs://g:2".to_owned());
         assert_eq!(named_address(&parsed).as_deref(), Some("http://g:2"));

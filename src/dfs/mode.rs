@@ -134,9 +134,7 @@ pub(super) fn chown(context: &Context) -> Result<(), Failure> {
         ("", group)
     } else {
         owner_and_group(text).ok_or_else(|| {
-            Failure::Usage(format!(
-                "'{text}' does not match expected pattern for [owner][:group]."
-            ))
+            Failure::Usage(format!("'{text}' does not match expected pattern for [owner][:group]."))
         })?
     };
     for_each_of_tree(context, &|item| {
@@ -150,7 +148,8 @@ pub(super) fn chown(context: &Context) -> Result<(), Failure> {
 fn owner_and_group(text: &str) -> Option<(&str, &str)> {
     let (owner, group) = text.split_once(':').unwrap_or((text, ""));
     let fine = |name: &str| name.is_empty() || is_name(name);
-    (fine(owner) && fine(group) && !(owner.is_empty() && group.is_empty())).then_some((owner, group))
+    (fine(owner) && fine(group) && !(owner.is_empty() && group.is_empty()))
+        .then_some((owner, group))
 }
 
 fn is_name(text: &str) -> bool {

@@ -33,13 +33,16 @@ fn mkdir_one(context: &Context, named: &Named, parents: bool) -> Result<(), Fail
         Ok(()) => return Ok(()),
         Err(failure) => failure,
     };
-    // The NameNode tells of a file that stands in the way; the shell names which one it is.
-    let stands_in_the_way = match &failure {
-        Failure::At { text, .. } if text == "File exists" && parents => Some(named.clone()),
+    // The NameNode tells that a file stands in the way; the shell names which one it is.
+    let in_the_way = match &failure {
         Failure::At { text, .. } if text == "Is not a directory" => file_above(context, named)?,
+        Failure::At { text, .. } if text == "File exists" => match file_above(context, named)? {
+            None if parents => Some(named.clone()),
+            above => above,
+        },
         _ => None,
     };
-    Err(match stands_in_the_way {
+    Err(match in_the_way {
         Some(file) => Failure::at(file.typed, "Is not a directory"),
         None => failure,
     })
@@ -152,9 +155,7 @@ pub(super) fn mv(context: &Context) -> Result<(), Failure> {
         }
         if to.path.starts_with(&source.named.path) {
             let (from, to) = (&source.named.typed, &to.typed);
-            return Err(Failure::Text(format!(
-                "`{from}' to `{to}': is a subdirectory of itself"
-            )));
+            return Err(Failure::Text(format!("`{from}' to `{to}': is a subdirectory of itself")));
         }
         if into_directory && context.store.find(&to)?.is_some() {
             return Err(Failure::at(to.typed, "File exists"));

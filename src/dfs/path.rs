@@ -28,8 +28,7 @@ impl Named {
             typed if typed.ends_with('/') => format!("{typed}{name}"),
             typed => format!("{typed}/{name}"),
         };
-        let path =
-            self.path.join(name).map_err(|error| Failure::at(&*typed, error.to_string()))?;
+        let path = self.path.join(name).map_err(|error| Failure::at(&*typed, error.to_string()))?;
         Ok(Named { typed, path })
     }
 }

@@ -13,7 +13,7 @@ use super::progress::Progress;
 /// Files waiting for a thread.
 const QUEUE_MAX: usize = 256;
 /// Threads of a copy if the user does not say: most of a small file's time is waiting for disks and answers.
-const THREADS_DEFAULT: usize = 16;
+const THREADS_DEFAULT: usize = 32;
 /// Most threads that the user may ask for.
 const THREADS_MAX: usize = 512;
 

@@ -68,7 +68,8 @@ impl Progress {
         let bar = self.bar.get_or_init(|| {
             let style = ProgressStyle::with_template(TEMPLATE)
                 .expect("the template is constant and well-formed");
-            let bar = ProgressBar::new_spinner().with_style(style).with_elapsed(self.started.elapsed());
+            let bar =
+                ProgressBar::new_spinner().with_style(style).with_elapsed(self.started.elapsed());
             bar.enable_steady_tick(TICK);
             bar
         });

@@ -34,9 +34,8 @@ impl Properties {
     pub(crate) fn new(given: &[(String, String)]) -> Result<Self, Failure> {
         let mut properties = Properties::default();
         for (key, value) in given {
-            let wrong = |expected: &str| {
-                Failure::Value(format!("{key}: `{value}' is not {expected}"))
-            };
+            let wrong =
+                |expected: &str| Failure::Value(format!("{key}: `{value}' is not {expected}"));
             match key.as_str() {
                 "dfs.blocksize" | "dfs.block.size" => {
                     let size = size(value).filter(|size| *size > 0);
@@ -88,8 +87,7 @@ mod tests {
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Properties, String> {
-        let pairs: Vec<_> =
-            pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let pairs: Vec<_> = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         Properties::new(&pairs).map_err(|failure| failure.to_string())
     }
 

@@ -18,7 +18,7 @@ use super::namespace::missing_parent;
 use super::path::{Named, text_of};
 use super::pool::{self, Queue};
 use super::progress::Progress;
-use super::store::{Writer, WriteOptions};
+use super::store::{WriteOptions, Writer};
 
 /// Replicas with `-l`.
 const LAZY_REPLICATION: u16 = 1;
@@ -132,8 +132,7 @@ impl Put<'_> {
             Some(status) if status.directory => false,
             Some(_) => return Err(Failure::at(&*target.typed, "Is not a directory")),
             None => {
-                let made =
-                    self.context.store.mkdirs(target, self.context.properties.umask, false);
+                let made = self.context.store.mkdirs(target, self.context.properties.umask, false);
                 missing_parent(self.context, target, made)?;
                 true
             }
@@ -192,7 +191,8 @@ impl Put<'_> {
     fn standard_input(&self, target: &Named) -> Result<(), Failure> {
         self.check_target(target, self.context.store.find(target)?)?;
         let progress = Progress::new();
-        let fail = |error: &io::Error| Failure::Text(format!("cannot read standard input: {error}"));
+        let fail =
+            |error: &io::Error| Failure::Text(format!("cannot read standard input: {error}"));
         let mut input = Counted { inner: io::stdin().lock(), progress: &progress };
         let written = self.write(target, &mut |writer| writer.write_from(&mut input, &fail));
         progress.end();
@@ -214,7 +214,8 @@ impl Put<'_> {
             protocol::DfsPath::parse(&format!("{}{COPYING_SUFFIX}", target.path))
                 .map_err(|error| Failure::Text(error.to_string()))?
         };
-        let replication = if args.has("l") { Some(LAZY_REPLICATION) } else { properties.replication };
+        let replication =
+            if args.has("l") { Some(LAZY_REPLICATION) } else { properties.replication };
         let options = WriteOptions {
             publish_as: (!direct).then(|| target.path.clone()),
             overwrite: args.has("f"),

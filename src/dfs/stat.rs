@@ -79,11 +79,8 @@ pub(super) fn test(context: &Context) -> Result<(), Failure> {
     let args = &context.args;
     let given: Vec<char> = "defswrz".chars().filter(|c| args.has(&c.to_string())).collect();
     let [question] = given[..] else {
-        let text = if given.is_empty() {
-            "No test flag given"
-        } else {
-            "Only one test flag is allowed"
-        };
+        let text =
+            if given.is_empty() { "No test flag given" } else { "Only one test flag is allowed" };
         return Err(Failure::Usage(text.to_owned()));
     };
     let operand: &OsString = &args.operands[0];

@@ -138,12 +138,7 @@ impl Store {
     }
 
     /// Sets owner and group; an empty one stays.
-    pub(super) fn set_owner(
-        &self,
-        named: &Named,
-        owner: &str,
-        group: &str,
-    ) -> Result<(), Failure> {
+    pub(super) fn set_owner(&self, named: &Named, owner: &str, group: &str) -> Result<(), Failure> {
         let set = self.client.set_owner(&named.path, owner, group);
         set.map_err(|error| refused(named, &error))
     }
@@ -176,11 +171,7 @@ impl Store {
     }
 
     /// Opens a file for writing. Its parent must exist.
-    pub(super) fn create(
-        &self,
-        named: &Named,
-        options: &WriteOptions,
-    ) -> Result<Writer, Failure> {
+    pub(super) fn create(&self, named: &Named, options: &WriteOptions) -> Result<Writer, Failure> {
         let create = CreateOptions {
             // A temporary file may be left over from a writer that was killed.
             overwrite: options.overwrite || options.publish_as.is_some(),
@@ -204,8 +195,7 @@ impl Store {
         length: u64,
         sink: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut reader =
-            self.client.open(&named.path).map_err(|error| refused(named, &error))?;
+        let mut reader = self.client.open(&named.path).map_err(|error| refused(named, &error))?;
         let end = offset.saturating_add(length).min(reader.len());
         let mut at = offset;
         while at < end {

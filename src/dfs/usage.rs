@@ -14,7 +14,8 @@ pub(super) fn du(context: &Context) -> Result<(), Failure> {
     let here = [OsString::from(".")];
     let operands =
         if context.args.operands.is_empty() { &here[..] } else { &context.args.operands };
-    let (summarise, human) = (context.args.has("s") || context.command == "dus", context.args.has("h"));
+    let (summarise, human) =
+        (context.args.has("s") || context.command == "dus", context.args.has("h"));
     let mut rows = Vec::new();
     context.for_each(operands, |item| {
         if summarise || !item.status.directory {
@@ -42,9 +43,8 @@ pub(super) fn du(context: &Context) -> Result<(), Failure> {
         let header = ["SIZE", "DISK_SPACE_CONSUMED_WITH_ALL_REPLICAS", "FULL_PATH_NAME"];
         table.push(header.map(str::to_owned));
     }
-    table.extend(
-        rows.into_iter().map(|row| [show(row.length), show(row.space_consumed), row.path]),
-    );
+    table
+        .extend(rows.into_iter().map(|row| [show(row.length), show(row.space_consumed), row.path]));
     let mut screen = Screen::new()?;
     for line in left_aligned(&table) {
         screen.line(format_args!("{line}"))?;
@@ -84,9 +84,8 @@ fn file_summary(status: &FileStatus) -> ContentSummary {
 
 /// Columns padded to their widest entry, two blanks between; the last is not padded.
 fn left_aligned(rows: &[[String; 3]]) -> Vec<String> {
-    let width = |column: usize| {
-        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
-    };
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let (first, second) = (width(0), width(1));
     rows.iter()
         .map(|[size, space, path]| format!("{size:<first$}  {space:<second$}  {path}"))
@@ -205,7 +204,8 @@ fn count_line(summary: &ContentSummary, path: &str, options: CountOptions) -> St
     }
     if !options.quota_only {
         let ContentSummary { directory_count, file_count, length, .. } = *summary;
-        let show = |number: u64| if options.human { human_size(number) } else { number.to_string() };
+        let show =
+            |number: u64| if options.human { human_size(number) } else { number.to_string() };
         line.push_str(&format!(
             "{:>12} {:>12} {:>18} ",
             show(directory_count),
@@ -256,7 +256,11 @@ mod tests {
             ContentSummary { length: 2048, file_count: 2, directory_count: 1, space_consumed: 0 };
         let plain = CountOptions::default();
         assert_eq!(
-            count_line(&ContentSummary { directory_count: 1, ..Default::default() }, "/dir1", plain),
+            count_line(
+                &ContentSummary { directory_count: 1, ..Default::default() },
+                "/dir1",
+                plain
+            ),
             "           1            0                  0 /dir1"
         );
         let human = CountOptions { human: true, ..plain };
