@@ -25,6 +25,7 @@ use protocol::DfsPath;
 const READY_MAX: Duration = Duration::from_secs(30);
 
 fn main() -> anyhow::Result<()> {
+    daemon::log::start("warn");
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
@@ -33,13 +34,13 @@ fn main() -> anyhow::Result<()> {
             run_datanode(directory.as_ref(), port, number)
         }
         ["put", file, ref rest @ ..] => put(file.as_ref(), datanode_count(rest)?),
-        ["small", count, bytes, threads] => {
-            small(count.parse()?, bytes.parse()?, threads.parse()?)
-        }
+        ["small", count, bytes, threads] => small(count.parse()?, bytes.parse()?, threads.parse()?),
         ["kill", file, rounds, ref rest @ ..] => {
             kill(file.as_ref(), rounds.parse()?, datanode_count(rest)?)
         }
-        _ => bail!("usage: put FILE [DATANODES] | small COUNT BYTES THREADS | kill FILE ROUNDS [DATANODES]"),
+        _ => bail!(
+            "usage: put FILE [DATANODES] | small COUNT BYTES THREADS | kill FILE ROUNDS [DATANODES]"
+        ),
     }
 }
 
@@ -136,7 +137,8 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         for child in self.datanodes.iter_mut().chain([&mut self.namenode]) {
             let cpu = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
-            let fields: Vec<&str> = cpu.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+            let fields: Vec<&str> =
+                cpu.rsplit(')').next().unwrap_or("").split_whitespace().collect();
             if let [user, system] = fields.get(11..13).unwrap_or_default() {
                 eprintln!("daemon {} cpu ticks user {user} system {system}", child.id());
             }

@@ -107,7 +107,10 @@ impl Config {
             return fail("rack", "must begin with `/`");
         }
         if self.transfers_max == 0 || self.connections_max < self.transfers_max {
-            return fail("connections_max", "must be at least `transfers_max`, which must not be 0");
+            return fail(
+                "connections_max",
+                "must be at least `transfers_max`, which must not be 0",
+            );
         }
         if self.io_timeout_ms == 0 || self.connect_timeout_ms == 0 || self.writer_idle_ms == 0 {
             return fail("io_timeout_ms", "and the other timeouts must not be 0");

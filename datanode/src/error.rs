@@ -143,10 +143,7 @@ impl StoreError {
 
     /// True if the replica itself is damaged or unreadable.
     pub fn is_bad_replica(&self) -> bool {
-        matches!(
-            self,
-            StoreError::Io { .. } | StoreError::Corrupt { .. } | StoreError::Meta { .. }
-        )
+        matches!(self, StoreError::Io { .. } | StoreError::Corrupt { .. } | StoreError::Meta { .. })
     }
 
     fn kind(&self) -> ErrorKind {

@@ -65,10 +65,9 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         .await
         .expect("opening the store does not panic")?;
     let store = Arc::new(store);
-    let http_address = http.local_addr().map_err(|source| Error::Serve(ServeError::Bind {
-        address: config.http_bind.clone(),
-        source,
-    }))?;
+    let http_address = http.local_addr().map_err(|source| {
+        Error::Serve(ServeError::Bind { address: config.http_bind.clone(), source })
+    })?;
     let info = sockets.info(&config, &store, &http_address.to_string());
     tracing::info!(datanode = %info.id, transfer = %info.transfer_address, http = %info.http_address, "datanode starts");
     let peers = ConnectionPool::new(Timeouts {
@@ -86,8 +85,12 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let rpc = RpcClient::new(&config.namenode, Role::Datanode, Some(&secret))?;
     let threads = Threads::start(sockets, &service, &config)?;
     let router = router(&config);
-    let served =
-        tokio::spawn(daemon::serve::serve(http, router, daemon::serve::Limits::default(), shutdown.clone()));
+    let served = tokio::spawn(daemon::serve::serve(
+        http,
+        router,
+        daemon::serve::Limits::default(),
+        shutdown.clone(),
+    ));
     let result = Link::new(rpc, Arc::clone(&service), info).run(shutdown.clone()).await;
     shutdown.tell();
     // The service's task ends with the token; what it was doing is of no use any more.
@@ -166,7 +169,8 @@ impl Threads {
         };
         let (server, stopped_tcp) = (Arc::clone(service), stopped.try_clone().map_err(fail)?);
         let tcp = sockets.tcp;
-        spawn("accept-tcp", Box::new(move || server.accept_tcp(&tcp, &stopped_tcp))).map_err(fail)?;
+        spawn("accept-tcp", Box::new(move || server.accept_tcp(&tcp, &stopped_tcp)))
+            .map_err(fail)?;
         if let Some((unix, _)) = sockets.unix {
             let (server, stopped_unix) = (Arc::clone(service), stopped.try_clone().map_err(fail)?);
             spawn("accept-unix", Box::new(move || server.accept_unix(&unix, &stopped_unix)))

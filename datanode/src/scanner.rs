@@ -1,7 +1,7 @@
 //! Verifies every replica in the background and empties the trash: one thread, slow on purpose.
 
-use std::os::unix::net::UnixStream;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,12 +49,7 @@ impl Pace {
 }
 
 /// Verifies one replica; returns the bytes read.
-fn scan(
-    store: &Arc<Store>,
-    block: protocol::BlockId,
-    pace: &mut Pace,
-    stop: &UnixStream,
-) -> u64 {
+fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &UnixStream) -> u64 {
     let opened = match store.open_any(block) {
         Ok(opened) => opened,
         // Deleted meanwhile, or its volume is out of service.

@@ -206,12 +206,7 @@ impl DfsClient {
     ///
     /// # Errors
     /// [`DfsError`], also if `to` exists and `overwrite` is false.
-    pub fn rename_to(
-        &self,
-        from: &DfsPath,
-        to: &DfsPath,
-        overwrite: bool,
-    ) -> Result<(), DfsError> {
+    pub fn rename_to(&self, from: &DfsPath, to: &DfsPath, overwrite: bool) -> Result<(), DfsError> {
         self.done(Call::Rename { from: from.clone(), to: to.clone(), overwrite: Some(overwrite) })
     }
 
@@ -243,12 +238,7 @@ impl DfsClient {
     ///
     /// # Errors
     /// [`DfsError`].
-    pub fn set_owner(
-        &self,
-        path: &DfsPath,
-        owner: &str,
-        group: &str,
-    ) -> Result<(), DfsError> {
+    pub fn set_owner(&self, path: &DfsPath, owner: &str, group: &str) -> Result<(), DfsError> {
         let (owner, group) = (owner.to_owned(), group.to_owned());
         self.done(Call::SetOwner { path: path.clone(), owner, group })
     }

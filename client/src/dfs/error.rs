@@ -42,7 +42,9 @@ pub enum DfsError {
         failure: Option<TransferFailure>,
     },
     /// No replica of a block can be read.
-    #[error("cannot read block {block} of {path} at offset {offset}: no replica can be reached ({reason})")]
+    #[error(
+        "cannot read block {block} of {path} at offset {offset}: no replica can be reached ({reason})"
+    )]
     Unreachable {
         /// The file.
         path: DfsPath,

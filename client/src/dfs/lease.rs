@@ -36,7 +36,8 @@ impl Lease {
         state.writer_count += 1;
         if !state.running {
             let weak = Arc::downgrade(client);
-            let spawned = thread::Builder::new().name("lease".to_owned()).spawn(move || renew(&weak));
+            let spawned =
+                thread::Builder::new().name("lease".to_owned()).spawn(move || renew(&weak));
             state.running = spawned.is_ok();
         }
         Lease { client: Arc::clone(client) }

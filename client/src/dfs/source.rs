@@ -170,12 +170,14 @@ impl Local {
             false => offset / CHUNK_BYTES as u64 * CHUNK_BYTES as u64,
         };
         let length = self.mapped.block.len() as u64;
-        let end = end.max(begin + VERIFY_STEP_BYTES).next_multiple_of(CHUNK_BYTES as u64).min(length);
+        let end =
+            end.max(begin + VERIFY_STEP_BYTES).next_multiple_of(CHUNK_BYTES as u64).min(length);
         let crcs = meta::crc_position(begin) as usize..meta::file_bytes(end) as usize;
         let data = &self.mapped.block[begin as usize..end as usize];
         checksum::verify(data, &self.mapped.meta[crcs])
             .map_err(|error| ChecksumError { offset: begin + error.offset })?;
-        self.verified = if begin == self.verified.end { self.verified.start..end } else { begin..end };
+        self.verified =
+            if begin == self.verified.end { self.verified.start..end } else { begin..end };
         Ok(())
     }
 }

@@ -48,12 +48,7 @@ pub(super) enum Acked<P> {
 
 impl<P: Slot> Window<P> {
     pub(super) fn new() -> Self {
-        Window {
-            packets: VecDeque::new(),
-            sent: 0,
-            next_sequence: 0,
-            acked_length: 0,
-        }
+        Window { packets: VecDeque::new(), sent: 0, next_sequence: 0, acked_length: 0 }
     }
 
     /// Adds the next packet and numbers it.

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use protocol::checksum::CHUNK_BYTES;
 use protocol::frame;
-use protocol::namenode::{Call, Create, DatanodeInfo, LocatedBlock, Publish, WrittenBlock};
+use protocol::namenode::{Call, Create, DatanodeInfo, LocatedBlock, Publish, Reply, WrittenBlock};
 use protocol::transfer::{
-    Operation, PACKET_DATA_BYTES, PacketHeader, Reply, Resume, Status, Write as WriteOperation,
+    Operation, PACKET_DATA_BYTES, PacketHeader, Reply as TransferReply, Resume, Status,
+    Write as WriteOperation,
 };
 use protocol::{DatanodeId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
@@ -142,14 +143,14 @@ impl DfsWriter {
     pub fn write_from(&mut self, source: &mut impl Read) -> io::Result<u64> {
         let mut total = 0;
         loop {
-            let limit = self.prepare()?;
+            let limit = self.prepare().inspect_err(|_| self.give_up())?;
             let Some(packet) = &mut self.packet else { return Err(self.closed().into()) };
             match source.read(packet.room(limit)) {
                 Ok(0) => return Ok(total),
                 Ok(count) => {
                     packet.advance(count);
                     total += count as u64;
-                    self.filled(count, limit)?;
+                    self.filled(count, limit).inspect_err(|_| self.give_up())?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -162,7 +163,7 @@ impl DfsWriter {
     /// # Errors
     /// [`DfsError`].
     pub fn hflush(&mut self) -> Result<(), DfsError> {
-        self.push_all(false)
+        self.push_all(false).inspect_err(|_| self.give_up())
     }
 
     /// Returns once all DataNodes of the pipeline have everything written so far on disk, as HDFS's `hsync`.
@@ -170,7 +171,7 @@ impl DfsWriter {
     /// # Errors
     /// [`DfsError`].
     pub fn hsync(&mut self) -> Result<(), DfsError> {
-        self.push_all(true)
+        self.push_all(true).inspect_err(|_| self.give_up())
     }
 
     /// Ends the file: when this returns, it is complete, on disk on as many DataNodes as the NameNode asks for, and published.
@@ -269,8 +270,13 @@ impl DfsWriter {
         let Some(block) = &self.block else { return Ok(()) };
         let has_data = self.packet.as_ref().is_some_and(|packet| packet.header.data_bytes > 0);
         if block.length == 0 && !has_data {
-            // Nothing was written: the NameNode drops the block.
-            return Ok(());
+            // Nothing was written. An only block is dropped by the NameNode when the file is completed.
+            let block = block.located.id;
+            self.block = None;
+            return match &self.previous {
+                Some(_) => self.client.done(Call::AbandonBlock { file: self.file, block }),
+                None => Ok(()),
+            };
         }
         if self.packet.is_none() {
             self.prepare()?;
@@ -303,13 +309,7 @@ impl DfsWriter {
             }
             match result {
                 Ok(()) => return Ok(()),
-                Err(failure) => {
-                    // A file that cannot go on must not be closed as if it were whole.
-                    if let Err(error) = self.rebuild(failure) {
-                        self.give_up();
-                        return Err(error);
-                    }
-                }
+                Err(failure) => self.rebuild(failure)?,
             }
         }
     }
@@ -427,10 +427,25 @@ impl DfsWriter {
             return;
         }
         self.block = None;
-        let delete = Call::Delete { path: self.path.clone(), recursive: false };
-        if let Err(error) = self.client.call_with(delete, CallOptions::once(ABANDON_TIMEOUT)) {
+        if let Err(error) = self.delete_own() {
             let error = crate::error::chain(&error);
             tracing::warn!(path = %self.path, %error, "cannot delete a file that was not closed");
+        }
+    }
+
+    /// Deletes what is at the path if it is still this writer's open file: after a lost lease, a rename or an overwrite it is
+    /// not.
+    fn delete_own(&self) -> Result<(), DfsError> {
+        let once = CallOptions::once(ABANDON_TIMEOUT);
+        let path = self.path.clone();
+        match self.client.call_with(Call::Status(path.clone()), once) {
+            Ok(Reply::Status(status)) if status.open && status.inode == self.file => {
+                let delete = Call::Delete { path, recursive: false };
+                self.client.call_with(delete, once).map(drop)
+            }
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == Some(ErrorKind::NotFound) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 }
@@ -440,10 +455,11 @@ impl Write for DfsWriter {
         if bytes.is_empty() {
             return Ok(0);
         }
-        let limit = self.prepare()?;
+        // A file that cannot go on must not be closed as if it were whole: any failure gives it up.
+        let limit = self.prepare().inspect_err(|_| self.give_up())?;
         let Some(packet) = &mut self.packet else { return Err(self.closed().into()) };
         let count = packet.append(bytes, limit);
-        self.filled(count, limit)?;
+        self.filled(count, limit).inspect_err(|_| self.give_up())?;
         Ok(count)
     }
 
@@ -541,7 +557,7 @@ impl OpenBlock {
         let first = |cause| Failure { member: 0, cause };
         if !self.answered {
             match connection.read_answer().map_err(first)? {
-                Reply::Writing => self.answered = true,
+                TransferReply::Writing => self.answered = true,
                 _ => return Err(first(TransferFailure::Unexpected)),
             }
         }
@@ -597,11 +613,10 @@ impl OpenBlock {
                 token: self.located.token.clone(),
             };
             let datanodes = &client.inner.datanodes;
-            let mut connection = datanodes
-                .take(survivor)
-                .map_err(|cause| Failure { member: source, cause })?;
+            let mut connection =
+                datanodes.take(survivor).map_err(|cause| Failure { member: source, cause })?;
             match connection.ask(&transfer) {
-                Ok(Reply::Done) => datanodes.give_back(survivor, connection),
+                Ok(TransferReply::Done) => datanodes.give_back(survivor, connection),
                 Ok(_) => {
                     return Err(Failure { member: source, cause: TransferFailure::Unexpected });
                 }

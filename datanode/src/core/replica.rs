@@ -99,11 +99,7 @@ impl Replica {
 
     /// What a recovery is told.
     pub fn summary(&self) -> ReplicaSummary {
-        ReplicaSummary {
-            stamp: self.stamp,
-            length: self.length,
-            finalized: self.is_in_finalized(),
-        }
+        ReplicaSummary { stamp: self.stamp, length: self.length, finalized: self.is_in_finalized() }
     }
 }
 
@@ -231,12 +227,7 @@ mod tests {
             (Some(replica(3, 10, State::Unfinished)), 5, resume(4, 7), Err(Refusal::Missing)),
             (Some(replica(3, 10, State::Unfinished)), 5, resume(4, 0), Ok(Begin::Replace)),
             (Some(replica(4, 10, recovering)), 5, resume(4, 7), Err(Refusal::UnderRecovery)),
-            (
-                Some(replica(4, 10, recovering)),
-                10,
-                resume(4, 7),
-                Ok(Begin::Resume { offset: 7 }),
-            ),
+            (Some(replica(4, 10, recovering)), 10, resume(4, 7), Ok(Begin::Resume { offset: 7 })),
         ];
         for (existing, stamp, resume, expected) in table {
             let begin = begin_write(existing.as_ref(), GenerationStamp(stamp), resume);
@@ -246,8 +237,7 @@ mod tests {
 
     #[test]
     fn only_the_newest_recovery_has_a_replica() {
-        let first =
-            begin_recovery(&replica(4, 10, State::Unfinished), GenerationStamp(5)).unwrap();
+        let first = begin_recovery(&replica(4, 10, State::Unfinished), GenerationStamp(5)).unwrap();
         assert_eq!(check_update(&first, GenerationStamp(5), 8), Ok(()));
         assert_eq!(
             check_update(&first, GenerationStamp(5), 11),

@@ -159,7 +159,8 @@ impl Store {
             tries += 1;
             match place.open_for_reading() {
                 Ok((file, meta)) => return Ok(OpenReplica { replica, block: file, meta }),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound && tries < OPEN_TRIES => {}
+                Err(error)
+                    if error.kind() == std::io::ErrorKind::NotFound && tries < OPEN_TRIES => {}
                 Err(error) => return Err(StoreError::io(block, error)),
             }
         }
@@ -198,9 +199,8 @@ impl Store {
                 }
                 return Err(StoreError::Refused { block, refusal: Refusal::Exists });
             }
-            let begin =
-                replica::begin_write(existing.map(|entry| &entry.replica), stamp, resume)
-                    .map_err(|refusal| StoreError::Refused { block, refusal })?;
+            let begin = replica::begin_write(existing.map(|entry| &entry.replica), stamp, resume)
+                .map_err(|refusal| StoreError::Refused { block, refusal })?;
             let old = existing.map(|entry| (entry.replica, entry.volume));
             let volume = match (&begin, old) {
                 (Begin::Resume { .. }, Some((_, volume))) => volume,
@@ -282,7 +282,8 @@ impl Store {
         };
         let replica = Replica { stamp, ..old };
         let begin = Begin::Resume { offset: length };
-        let writer = ReplicaWriter::begin(self, replica, volume, handle, begin, Some((old, volume)));
+        let writer =
+            ReplicaWriter::begin(self, replica, volume, handle, begin, Some((old, volume)));
         if writer.is_err()
             && let Some(entry) = self.replicas.lock().get_mut(&block)
         {

@@ -44,7 +44,9 @@ pub(super) fn scan(
         for path in files_in(&folder)? {
             let replica = match parse_name(&path) {
                 Some((block, stamp, false)) if folder == rbw => unfinished(&folder, block, stamp)?,
-                Some((block, stamp, false)) if volume.finalized_place(block, stamp).block == path => {
+                Some((block, stamp, false))
+                    if volume.finalized_place(block, stamp).block == path =>
+                {
                     finalized(&folder, block, stamp)?
                 }
                 Some((block, stamp, true)) if Place::new(&folder, block, stamp).block.is_file() => {
@@ -53,7 +55,9 @@ pub(super) fn scan(
                 _ => None,
             };
             match replica {
-                Some(replica) => add(Entry { replica, volume: index, writer: None }, volumes, replicas),
+                Some(replica) => {
+                    add(Entry { replica, volume: index, writer: None }, volumes, replicas)
+                }
                 None => quarantine(volume, &path)?,
             }
         }

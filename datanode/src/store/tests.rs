@@ -1,1 +1,146 @@
+//! The store on real directories: what a restart finds after every kind of end.
+
+use std::fs;
+use std::path::Path;
+
+use client::dfs::transfer::{Packet, PacketPool};
+use protocol::meta;
+
 use super::*;
+
+const STAMP: GenerationStamp = GenerationStamp(1001);
+
+fn open(root: &Path) -> Arc<Store> {
+    let config =
+        VolumeConfig { path: root.join("volume"), reserved_bytes: 0, trash_grace: Duration::ZERO };
+    Arc::new(Store::open(&[config], 1 << 20).unwrap())
+}
+
+fn packet(offset: u64, data: &[u8]) -> impl std::ops::Deref<Target = Packet> {
+    let mut packet = PacketPool::default().take();
+    packet.header.offset = offset;
+    packet.append(data, data.len().max(1));
+    packet.seal();
+    packet
+}
+
+fn sample(length: usize) -> Vec<u8> {
+    (0..length).map(|n| (n * 31 % 251) as u8).collect()
+}
+
+fn check(store: &Store, block: u64, stamp: GenerationStamp, data: &[u8], state: State) {
+    let opened = store.open_any(BlockId(block)).unwrap();
+    let length = data.len() as u64;
+    assert_eq!(opened.replica, Replica { block: BlockId(block), stamp, length, state });
+    verify_range(BlockId(block), &opened.block, &opened.meta, 0, length, |_| ()).unwrap();
+    let mut found = vec![0; data.len()];
+    std::os::unix::fs::FileExt::read_exact_at(&opened.block, &mut found, 0).unwrap();
+    assert!(found == data);
+}
+
+#[test]
+fn finalized_unfinished_and_damaged_replicas_after_a_restart() {
+    let root = tempfile::tempdir().unwrap();
+    let data = sample(5000);
+    {
+        let store = open(root.path());
+        for block in 1..=4 {
+            let mut writer = store.write(BlockId(block), STAMP, None, None).unwrap();
+            writer.write(&packet(0, &data)).unwrap();
+            if block == 1 {
+                writer.finalize().unwrap();
+            }
+        }
+        check(&store, 1, STAMP, &data, State::Finalized);
+        check(&store, 2, STAMP, &data, State::Unfinished);
+    }
+    let rbw = root.path().join("volume/rbw");
+    // A bit of block 3 is flipped in its sixth chunk; the checksums of block 4 end after three.
+    let mut bytes = data.clone();
+    bytes[2700] ^= 1;
+    fs::write(rbw.join("blk_3_1001"), &bytes).unwrap();
+    let meta_file = fs::OpenOptions::new().write(true).open(rbw.join("blk_4_1001.meta")).unwrap();
+    meta_file.set_len(meta::HEADER_BYTES as u64 + 3 * 4 + 2).unwrap();
+    let store = open(root.path());
+    check(&store, 1, STAMP, &data, State::Finalized);
+    check(&store, 2, STAMP, &data, State::Unfinished);
+    check(&store, 3, STAMP, &data[..2560], State::Unfinished);
+    check(&store, 4, STAMP, &data[..1536], State::Unfinished);
+}
+
+#[test]
+fn a_finalize_cut_between_its_renames_is_completed() {
+    let root = tempfile::tempdir().unwrap();
+    let data = sample(700);
+    {
+        let store = open(root.path());
+        let mut writer = store.write(BlockId(256), STAMP, None, None).unwrap();
+        writer.write(&packet(0, &data)).unwrap();
+    }
+    let volume = root.path().join("volume");
+    fs::create_dir(volume.join("finalized/01")).unwrap();
+    let name = "blk_256_1001.meta";
+    fs::rename(volume.join("rbw").join(name), volume.join("finalized/01").join(name)).unwrap();
+    check(&open(root.path()), 256, STAMP, &data, State::Finalized);
+}
+
+#[test]
+fn a_resume_cuts_within_a_chunk_and_goes_on() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let (block, newer) = (BlockId(7), GenerationStamp(1002));
+    let data = sample(3000);
+    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    writer.write(&packet(0, &data)).unwrap();
+    assert!(matches!(writer.write(&packet(3072, &data)), Err(StoreError::Gap { .. })));
+    drop(writer);
+    let resume = Some(Resume { prior: STAMP, offset: 1300 });
+    let mut writer = store.write(block, newer, resume, None).unwrap();
+    assert_eq!(writer.length(), 1300);
+    writer.write(&packet(1024, &data[1024..2000])).unwrap();
+    assert!(matches!(
+        store.write(block, newer, None, None),
+        Err(StoreError::Refused { refusal: Refusal::Exists, .. })
+    ));
+    writer.finalize().unwrap();
+    check(&store, 7, newer, &data[..2000], State::Finalized);
+    drop(store);
+    check(&open(root.path()), 7, newer, &data[..2000], State::Finalized);
+}
+
+#[test]
+fn a_recovery_cuts_restamps_and_finalizes_once() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let (block, newer) = (BlockId(9), GenerationStamp(1005));
+    let data = sample(2000);
+    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    writer.write(&packet(0, &data)).unwrap();
+    drop(writer);
+    let summary = store.begin_recovery(block, newer).unwrap().unwrap();
+    assert_eq!(summary, ReplicaSummary { stamp: STAMP, length: 2000, finalized: false });
+    assert!(store.write(block, newer, None, None).is_err(), "the recovery has it");
+    store.update(block, newer, 1999).unwrap();
+    store.update(block, newer, 1999).unwrap();
+    assert!(store.update(block, newer, 1998).is_err());
+    check(&store, 9, newer, &data[..1999], State::Finalized);
+    assert_eq!(store.begin_recovery(BlockId(10), newer).unwrap(), None);
+}
+
+#[test]
+fn deletion_spares_newer_stamps_and_empties_the_trash() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let mut writer = store.write(BlockId(3), STAMP, None, None).unwrap();
+    writer.write(&packet(0, &sample(10))).unwrap();
+    writer.finalize().unwrap();
+    store.delete(BlockId(3), GenerationStamp(1000));
+    check(&store, 3, STAMP, &sample(10), State::Finalized);
+    store.delete(BlockId(3), STAMP);
+    assert!(matches!(store.open_any(BlockId(3)), Err(StoreError::NotFound(_))));
+    store.delete(BlockId(3), STAMP);
+    let trash = root.path().join("volume/trash");
+    assert_eq!(fs::read_dir(&trash).unwrap().count(), 2);
+    store.empty_trash();
+    assert_eq!(fs::read_dir(&trash).unwrap().count(), 0);
+}

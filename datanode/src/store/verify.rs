@@ -59,8 +59,15 @@ pub(super) fn good_length(id: BlockId, block: &File, meta_file: &File) -> io::Re
         Err(StoreError::Corrupt { offset, .. }) => {
             // The step that failed may have been cut short by a missing checksum; chunks before it are good.
             let mut good = offset;
-            while verify_range(id, block, meta_file, good, (good + CHUNK_BYTES as u64).min(length), |_| ())
-                .is_ok()
+            while verify_range(
+                id,
+                block,
+                meta_file,
+                good,
+                (good + CHUNK_BYTES as u64).min(length),
+                |_| (),
+            )
+            .is_ok()
                 && good < length
             {
                 good = (good + CHUNK_BYTES as u64).min(length);

@@ -317,7 +317,8 @@ impl Volume {
         loop {
             let due = {
                 let mut trash = self.trash.lock();
-                let due = trash.front().is_some_and(|(at, _)| at.elapsed() >= self.config.trash_grace);
+                let due =
+                    trash.front().is_some_and(|(at, _)| at.elapsed() >= self.config.trash_grace);
                 if due { trash.pop_front() } else { None }
             };
             let Some((_, path)) = due else { return };
@@ -340,7 +341,8 @@ mod tests {
 
     #[test]
     fn version_golden_text_and_damage() {
-        let identity = Identity { cluster: Some(ClusterId([1; 16])), datanode: DatanodeId([2; 16]) };
+        let identity =
+            Identity { cluster: Some(ClusterId([1; 16])), datanode: DatanodeId([2; 16]) };
         let text = format_version(identity);
         let body = "layout 1\ncluster 01010101010101010101010101010101\n\
                     datanode 02020202020202020202020202020202\n";

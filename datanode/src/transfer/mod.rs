@@ -171,11 +171,11 @@ impl Service {
             }
             spawned.map(drop)
         });
-        if let Err(error) = start {
-            if error.kind() != std::io::ErrorKind::WouldBlock {
-                tracing::warn!(%error, "cannot accept a connection");
-                std::thread::sleep(ACCEPT_PAUSE);
-            }
+        if let Err(error) = start
+            && error.kind() != std::io::ErrorKind::WouldBlock
+        {
+            tracing::warn!(%error, "cannot accept a connection");
+            std::thread::sleep(ACCEPT_PAUSE);
         }
     }
 

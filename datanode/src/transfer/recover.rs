@@ -94,11 +94,7 @@ impl Service {
         }
     }
 
-    fn ask(
-        &self,
-        datanode: &DatanodeInfo,
-        operation: &Operation,
-    ) -> Result<Reply, OperationError> {
+    fn ask(&self, datanode: &DatanodeInfo, operation: &Operation) -> Result<Reply, OperationError> {
         let mut connection = self.peers.take(datanode)?;
         let reply = connection.ask(operation)?;
         self.peers.give_back(datanode, connection);

@@ -8,9 +8,7 @@ use protocol::checksum::CHUNK_BYTES;
 use protocol::frame;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
-use protocol::transfer::{
-    Operation, PACKET_DATA_BYTES, PacketHeader, Reply, Status, Write,
-};
+use protocol::transfer::{Operation, PACKET_DATA_BYTES, PacketHeader, Reply, Status, Write};
 use protocol::{BlockId, ClientId, ErrorKind, GenerationStamp};
 
 use super::{Service, read};

@@ -13,9 +13,7 @@ use client::dfs::transfer::{Connection, Packet, TransferFailure};
 use protocol::frame;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::AccessMode;
-use protocol::transfer::{
-    Ack, Answer, Operation, PIPELINE_MEMBERS_MAX, Reply, Status, Write,
-};
+use protocol::transfer::{Ack, Answer, Operation, PIPELINE_MEMBERS_MAX, Reply, Status, Write};
 
 use super::{After, Service, status_of};
 use crate::error::{OperationError, StoreError};
@@ -60,8 +58,7 @@ impl Service {
         let durable = write.durable > 0;
         let prefix_only = write.prefix_only;
         let stream = Arc::clone(connection.stream());
-        let mut writer =
-            self.store.write(write.block, write.stamp, write.resume, Some(stream))?;
+        let mut writer = self.store.write(write.block, write.stamp, write.resume, Some(stream))?;
         if durable {
             writer.sync_ahead();
         }
@@ -179,9 +176,7 @@ impl Reception<'_> {
         if let Err(status) = kept {
             return Err(self.fail(header.sequence, status, &[]));
         }
-        forwarded.map_err(|status| {
-            self.fail(header.sequence, Status::Success, &[status])
-        })?;
+        forwarded.map_err(|statuses| self.fail(header.sequence, Status::Success, &statuses))?;
         self.last_received = header.last;
         if self.behind.is_none() {
             return self.ack(Ack::new(header.sequence, Status::Success));
@@ -189,7 +184,8 @@ impl Reception<'_> {
         Ok(())
     }
 
-    fn forward(&mut self, packet: &Packet) -> Result<(), Status> {
+    /// Sends a packet on; else tells the statuses of the members behind.
+    fn forward(&mut self, packet: &Packet) -> Result<(), Vec<Status>> {
         let Some(behind) = &mut self.behind else { return Ok(()) };
         behind.pending.push_back(packet.header.sequence);
         match behind.connection.send_packet(&behind.before, packet) {
@@ -200,22 +196,28 @@ impl Reception<'_> {
             Err(error) => {
                 let error = client::error::chain(&error);
                 tracing::warn!(target = %behind.target.id, %error, "lost the next DataNode of a pipeline");
-                // It may have said why before it went.
-                Err(self.last_words().unwrap_or(Status::Unreachable))
+                // It may have said why before it went: perhaps a member behind it is to blame.
+                Err(self.last_words().unwrap_or_else(|| vec![Status::Unreachable]))
             }
         }
     }
 
-    fn last_words(&mut self) -> Option<Status> {
+    fn last_words(&mut self) -> Option<Vec<Status>> {
         let behind = self.behind.as_mut()?;
         if !behind.answered
             && let Err(failure) = behind.connection.read_answer()
         {
-            return Some(status_of(&failure));
+            return Some(vec![status_of(&failure)]);
         }
         behind.answered = true;
-        let ack = behind.connection.read_ack().ok()?;
-        ack.failure().map(|(_, status)| status)
+        // Acks that were under way are followed by the one that tells.
+        for _ in 0..behind.pending.len() {
+            let ack = behind.connection.read_ack().ok()?;
+            if ack.failure().is_some() {
+                return Some(ack.statuses().to_vec());
+            }
+        }
+        None
     }
 
     /// Verifies and writes a packet; at the last one, finalizes if that must be on disk.
@@ -238,7 +240,11 @@ impl Reception<'_> {
             return if header.sync { writer.sync().map_err(log) } else { Ok(()) };
         }
         if writer.length() != header.end() {
-            tracing::warn!(length = writer.length(), end = header.end(), "a write ends within its replica");
+            tracing::warn!(
+                length = writer.length(),
+                end = header.end(),
+                "a write ends within its replica"
+            );
             return Err(Status::Refused);
         }
         match self.writer.take() {

@@ -35,7 +35,9 @@ impl Stream {
         };
         let stream = match Self::connect_local(datanode, boot_id) {
             Some(stream) => stream,
-            None => Self::connect_tcp(&datanode.transfer_address, timeouts.connect).map_err(fail)?,
+            None => {
+                Self::connect_tcp(&datanode.transfer_address, timeouts.connect).map_err(fail)?
+            }
         };
         stream.set_timeouts(timeouts.io).map_err(fail)?;
         Ok(stream)
