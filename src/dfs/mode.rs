@@ -50,14 +50,14 @@ impl Clause {
     fn apply(self, mode: u16, directory: bool) -> u16 {
         let execute = self.execute_if_any && (directory || mode & 0o111 != 0);
         let bits = self.bits | u16::from(execute);
-        let mut change = bits * 0o111 & self.classes;
+        let mut change = (bits * 0o111) & self.classes;
         if self.sticky {
             change |= 0o1000;
         }
         match self.operator {
             '+' => mode | change,
             '-' => mode & !change,
-            _ => mode & !self.classes | change,
+            _ => (mode & !self.classes) | change,
         }
     }
 }
