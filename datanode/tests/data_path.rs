@@ -1,5 +1,7 @@
 //! Files through real DataNodes and a real NameNode: every size, damage, stopped DataNodes, restarts.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 mod common;
 
 use std::collections::BTreeSet;

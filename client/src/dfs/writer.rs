@@ -29,6 +29,9 @@ const PACKETS_IN_FLIGHT_MAX: usize = 8;
 const FAILURES_MAX: u32 = 8;
 /// Pause before a block is tried again on DataNodes that all have failed; jittered.
 const FAILED_ALL_PAUSE: Duration = Duration::from_millis(500);
+/// Tries at finding more members for a pipeline that is too short for what the NameNode asks to be on disk, with
+/// [`FAILED_ALL_PAUSE`] between them: DataNodes that restart are back by then.
+const WIDEN_TRIES: u32 = 20;
 /// Time to delete a file that was not closed.
 const ABANDON_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -278,6 +281,7 @@ impl DfsWriter {
                 None => Ok(()),
             };
         }
+        self.widen()?;
         if self.packet.is_none() {
             self.prepare()?;
         }
@@ -294,6 +298,27 @@ impl DfsWriter {
         });
         if let (Some(connection), Some(first)) = (block.connection.take(), replicas.first()) {
             self.client.inner.datanodes.give_back(first, connection);
+        }
+        Ok(())
+    }
+
+    /// Failures may have left fewer members than must have the block on disk: asks for more before the block ends. If there are
+    /// none, the NameNode decides at the end.
+    fn widen(&mut self) -> Result<(), DfsError> {
+        for _ in 0..WIDEN_TRIES {
+            let Some(block) = &self.block else { return Ok(()) };
+            if block.located.replicas.len() >= usize::from(block.located.durable_min) {
+                return Ok(());
+            }
+            self.transmit(Until::Acked)?;
+            let acked = self.block.as_ref().map_or(0, |block| block.window.acked_length());
+            self.exclude.clear();
+            if acked == 0 {
+                self.replace_block(TransferFailure::Unexpected)?;
+            } else if let Err(failure) = self.recover_pipeline(None, TransferFailure::Unexpected)? {
+                self.rebuild(failure)?;
+            }
+            std::thread::sleep(FAILED_ALL_PAUSE.mul_f64(rand::random_range(0.5..1.0)));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! A NameNode and DataNodes in this process, with real sockets and real directories.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its cluster fails")]
+#![allow(unreachable_pub, reason = "shared by test files, each its own crate")]
 
 use std::fs;
 use std::path::PathBuf;
@@ -174,7 +175,11 @@ impl Cluster {
     pub fn block_files(&self, number: usize) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for folder in fs::read_dir(self.directory(number).join("finalized")).unwrap() {
-            for file in fs::read_dir(folder.unwrap().path()).unwrap() {
+            let folder = folder.unwrap().path();
+            if !folder.is_dir() {
+                continue;
+            }
+            for file in fs::read_dir(folder).unwrap() {
                 let path = file.unwrap().path();
                 if path.extension().is_none() {
                     files.push(path);
