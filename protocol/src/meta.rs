@@ -26,7 +26,9 @@ pub enum MetaError {
     #[error("meta file has no valid header")]
     Header,
     /// A version, algorithm or chunk size this program does not know.
-    #[error("meta file has version {version}, algorithm {algorithm}, chunks of {chunk} bytes, which are not supported")]
+    #[error(
+        "meta file has version {version}, algorithm {algorithm}, chunks of {chunk} bytes, which are not supported"
+    )]
     Unsupported {
         /// Version of the format.
         version: u16,

@@ -94,7 +94,7 @@ pub enum Operation {
     Transfer {
         /// The block.
         block: BlockId,
-        /// The stamp of the replica to copy.
+        /// As [`Resume::prior`].
         prior: GenerationStamp,
         /// The stamp of the copy.
         stamp: GenerationStamp,
@@ -131,7 +131,8 @@ pub struct Write {
 /// Where a broken write goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Resume {
-    /// Stamp of the replica so far. One that already has the new stamp is taken too, so a resume can be tried again.
+    /// Stamp under which the bytes before `offset` were acknowledged. A replica with a later stamp up to the new one is taken
+    /// too, so a resume can be tried again.
     pub prior: GenerationStamp,
     /// Bytes that every member has; the replica is cut to this length.
     pub offset: u64,
@@ -294,7 +295,9 @@ pub enum Status {
 impl Status {
     fn from_byte(byte: u8) -> Option<Self> {
         use Status::{Busy, Checksum, Failed, Full, Refused, Success, Unreachable};
-        [Success, Failed, Checksum, Unreachable, Busy, Refused, Full].get(usize::from(byte)).copied()
+        [Success, Failed, Checksum, Unreachable, Busy, Refused, Full]
+            .get(usize::from(byte))
+            .copied()
     }
 }
 
@@ -386,21 +389,13 @@ mod tests {
     use crate::token::{AccessMode, token_key};
     use proptest::prelude::*;
 
-    const HEADER: PacketHeader = PacketHeader {
-        data_bytes: 1000,
-        sequence: 7,
-        offset: 1 << 33,
-        last: true,
-        sync: false,
-    };
+    const HEADER: PacketHeader =
+        PacketHeader { data_bytes: 1000, sequence: 7, offset: 1 << 33, last: true, sync: false };
 
     #[test]
     fn golden_bytes() {
         let bytes = HEADER.encode();
-        assert_eq!(
-            bytes[..20],
-            [0xe8, 3, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0]
-        );
+        assert_eq!(bytes[..20], [0xe8, 3, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0]);
         assert_eq!(bytes[20..], crc32fast::hash(&bytes[..20]).to_le_bytes());
         assert_eq!((HEADER.crc_bytes(), HEADER.end()), (8, (1 << 33) + 1000));
 
