@@ -38,11 +38,13 @@ fn a_flipped_bit_in_one_replica_is_read_around_and_healed() {
         for _ in 0..3 {
             assert!(cluster.dfs(&["-cat", "/x"]).ok().stdout == content);
         }
-        let inodes: Vec<u64> = damaged[..2].iter().map(|(_, path)| fs::metadata(path).unwrap().ino()).collect();
+        let inodes: Vec<u64> =
+            damaged[..2].iter().map(|(_, path)| fs::metadata(path).unwrap().ino()).collect();
         cluster.wait_until("the damaged replicas that were read are replaced", 60, |cluster| {
             let good = |path: &Path| fs::read(path).is_ok_and(|bytes| bytes == content);
             let _ = cluster.dfs(&["-cat", "/x"]);
-            cluster.replicas().iter().filter(|(_, path)| good(path)).count() >= 2 && inodes.len() == 2
+            cluster.replicas().iter().filter(|(_, path)| good(path)).count() >= 2
+                && inodes.len() == 2
         });
     }
 }

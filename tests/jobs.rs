@@ -26,9 +26,13 @@ fn wordcount_equals_an_independent_program() {
     let expected = data::word_count(&text);
     for reducers in ["1", "3"] {
         let output = format!("/out-{reducers}");
-        let outcome = cluster.example("wordcount", &["--reducers", reducers, "/text", &output]).ok();
+        let outcome =
+            cluster.example("wordcount", &["--reducers", reducers, "/text", &output]).ok();
         assert!(outcome.stderr.contains("completed"), "{}", outcome.stderr);
-        assert!(data::sorted_lines(&output_of(&cluster, &output)) == expected, "{reducers} reducers");
+        assert!(
+            data::sorted_lines(&output_of(&cluster, &output)) == expected,
+            "{reducers} reducers"
+        );
         cluster.dfs(&["-test", "-z", &format!("{output}/_SUCCESS")]).ok();
     }
     let again = cluster.example("wordcount", &["/text", "/out-1"]);
@@ -66,9 +70,14 @@ fn grep_counts_matches_and_sorts_by_frequency() {
         }
     }
     let output = output_of(&cluster, "/found");
-    let lines: Vec<(u64, &[u8])> = output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(parse_count).collect();
+    let lines: Vec<(u64, &[u8])> = output
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(parse_count)
+        .collect();
     assert!(lines.windows(2).all(|pair| pair[0].0 >= pair[1].0), "not sorted by frequency");
-    let found: std::collections::BTreeMap<Vec<u8>, u64> = lines.iter().map(|(count, word)| (word.to_vec(), *count)).collect();
+    let found: std::collections::BTreeMap<Vec<u8>, u64> =
+        lines.iter().map(|(count, word)| (word.to_vec(), *count)).collect();
     assert_eq!(found, counts);
 }
 
@@ -91,7 +100,8 @@ fn a_mapper_that_panics_fails_the_job_after_four_attempts_and_says_where() {
     }
     assert_eq!(cluster.dfs(&["-test", "-e", "/out"]).code, 1, "an output directory is left");
     let list = cluster.hanno(&["job", "-list", "all"]).ok().stdout_text();
-    let id = list.split_whitespace().find(|word| word.starts_with("job_")).expect("a job").to_owned();
+    let id =
+        list.split_whitespace().find(|word| word.starts_with("job_")).expect("a job").to_owned();
     assert!(list.contains("FAILED"), "{list}");
     let status = cluster.hanno(&["job", "-status", &id]).ok().stdout_text();
     assert!(status.contains("poison"), "{status}");
@@ -104,12 +114,17 @@ fn job_commands_know_a_finished_job() {
     let (cluster, text) = cluster_with_text(1_000_000);
     cluster.example("wordcount", &["/text", "/out"]).ok();
     let list = cluster.hanno(&["job", "-list", "all"]).ok().stdout_text();
-    let id = list.split_whitespace().find(|word| word.starts_with("job_")).expect("a job").to_owned();
+    let id =
+        list.split_whitespace().find(|word| word.starts_with("job_")).expect("a job").to_owned();
     let lines = text.iter().filter(|byte| **byte == b'\n').count();
-    let counter = ["job", "-counter", &id, "org.apache.hadoop.mapreduce.TaskCounter", "MAP_INPUT_RECORDS"];
+    let counter =
+        ["job", "-counter", &id, "org.apache.hadoop.mapreduce.TaskCounter", "MAP_INPUT_RECORDS"];
     cluster.hanno(&counter).ok().prints(&format!("{lines}\n"));
     let unknown = cluster.hanno(&["job", "-status", "job_190001010000_0001"]);
-    assert!(unknown.code != 0 && unknown.stderr.contains("Could not find job job_190001010000_0001"), "{unknown:?}");
+    assert!(
+        unknown.code != 0 && unknown.stderr.contains("Could not find job job_190001010000_0001"),
+        "{unknown:?}"
+    );
 }
 
 #[test]
@@ -122,7 +137,10 @@ fn without_a_cluster_an_embedded_one_runs_the_job() {
     let mut command = plain(&example_binary("wordcount"), &args);
     command.env("HANNO_BIN", hanno_binary()).current_dir(&directory);
     Outcome::of(command).ok();
-    assert!(data::sorted_lines(&fs::read(output.join("part-r-00000")).unwrap()) == data::word_count(&text));
+    assert!(
+        data::sorted_lines(&fs::read(output.join("part-r-00000")).unwrap())
+            == data::word_count(&text)
+    );
     fs::remove_dir_all(directory).unwrap();
 }
 

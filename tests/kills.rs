@@ -13,7 +13,8 @@ const KILLS: u32 = 32;
 
 #[test]
 fn acknowledged_files_and_job_outputs_survive_kills_of_every_daemon() {
-    let seed = std::env::var("HANNO_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
+    let seed =
+        std::env::var("HANNO_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
     println!("HANNO_TEST_SEED={seed}");
     let cluster = Cluster::start(Options::tight());
     let local = tempfile::tempdir().unwrap();
@@ -27,7 +28,8 @@ fn acknowledged_files_and_job_outputs_survive_kills_of_every_daemon() {
     let (done, jobs) = (AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
         for writer in 0..2u64 {
-            let (cluster, acknowledged, done, local) = (&cluster, &acknowledged, &done, local.path());
+            let (cluster, acknowledged, done, local) =
+                (&cluster, &acknowledged, &done, local.path());
             scope.spawn(move || put_until(cluster, writer, local, done, acknowledged));
         }
         let (cluster_ref, done_ref, jobs_ref, expected) = (&cluster, &done, &jobs, &expected);
@@ -53,15 +55,24 @@ fn acknowledged_files_and_job_outputs_survive_kills_of_every_daemon() {
     assert_no_panics(&cluster);
 }
 
-fn put_until(cluster: &Cluster, writer: u64, local: &std::path::Path, done: &AtomicBool, acknowledged: &Mutex<BTreeMap<String, [u8; 32]>>) {
+fn put_until(
+    cluster: &Cluster,
+    writer: u64,
+    local: &std::path::Path,
+    done: &AtomicBool,
+    acknowledged: &Mutex<BTreeMap<String, [u8; 32]>>,
+) {
     for number in 0.. {
         if done.load(Ordering::Relaxed) {
             return;
         }
-        let content = data::bytes(writer * 10_000 + number, 1 + (number as usize * 77_777) % 3_000_000);
-        let (source, path) = (local.join(format!("put-{writer}")), format!("/put-{writer}-{number}"));
+        let content =
+            data::bytes(writer * 10_000 + number, 1 + (number as usize * 77_777) % 3_000_000);
+        let (source, path) =
+            (local.join(format!("put-{writer}")), format!("/put-{writer}-{number}"));
         fs::write(&source, &content).unwrap();
-        let outcome = cluster.dfs(&["-D", "dfs.blocksize=1048576", "-put", source.to_str().unwrap(), &path]);
+        let outcome =
+            cluster.dfs(&["-D", "dfs.blocksize=1048576", "-put", source.to_str().unwrap(), &path]);
         if outcome.code == 0 {
             acknowledged.lock().unwrap().insert(path, data::sha256(&content));
         } else {
@@ -73,15 +84,32 @@ fn put_until(cluster: &Cluster, writer: u64, local: &std::path::Path, done: &Ato
 fn run_word_count(cluster: &Cluster, output: &str, expected: &[u8]) {
     let outcome = cluster.example("wordcount", &["--reducers", "2", "/text", output]);
     assert_eq!(outcome.code, 0, "a job must survive kills: {}", outcome.stderr);
-    let parts = cluster.dfs(&["-cat", &format!("{output}/part-r-00000"), &format!("{output}/part-r-00001")]).ok();
-    assert!(data::sorted_lines(&parts.stdout) == expected, "{output} differs from the fault-free result");
+    let parts = cluster
+        .dfs(&["-cat", &format!("{output}/part-r-00000"), &format!("{output}/part-r-00001")])
+        .ok();
+    assert!(
+        data::sorted_lines(&parts.stdout) == expected,
+        "{output} differs from the fault-free result"
+    );
     cluster.dfs(&["-test", "-z", &format!("{output}/_SUCCESS")]).ok();
-    assert_eq!(cluster.dfs(&["-test", "-e", &format!("{output}/_temporary")]).code, 1, "temporary files are left");
+    assert_eq!(
+        cluster.dfs(&["-test", "-e", &format!("{output}/_temporary")]).code,
+        1,
+        "temporary files are left"
+    );
 }
 
 /// Kills daemons one at a time, each the next when the last is back, so that two of three replicas are always up.
 fn kill_at_random(cluster: &Cluster, seed: u64) {
-    let daemons = ["namenode-1", "datanode-1", "datanode-2", "datanode-3", "jobtracker-1", "worker-1", "worker-2"];
+    let daemons = [
+        "namenode-1",
+        "datanode-1",
+        "datanode-2",
+        "datanode-3",
+        "jobtracker-1",
+        "worker-1",
+        "worker-2",
+    ];
     let mut choices = data::Choices(seed);
     for number in 0..KILLS {
         std::thread::sleep(Duration::from_millis(100 + choices.below(900)));
@@ -89,10 +117,17 @@ fn kill_at_random(cluster: &Cluster, seed: u64) {
         let Some(before) = cluster.pid(daemon) else { continue };
         println!("kill {daemon}");
         cluster.kill(daemon);
-        cluster.wait_until("the daemon is restarted", 30, |cluster| cluster.pid(daemon).is_some_and(|pid| pid != before));
+        cluster.wait_until("the daemon is restarted", 30, |cluster| {
+            cluster.pid(daemon).is_some_and(|pid| pid != before)
+        });
         if daemon.starts_with("datanode") || daemon.starts_with("namenode") {
             cluster.wait_until("all DataNodes are live", 60, |cluster| {
-                cluster.hanno(&["admin", "report", "--json"]).stdout_text().matches("\"Live\"").count() == 3
+                cluster
+                    .hanno(&["admin", "report", "--json"])
+                    .stdout_text()
+                    .matches("\"Live\"")
+                    .count()
+                    == 3
             });
         }
     }
@@ -110,7 +145,9 @@ fn the_namenode_always_opens_however_often_it_dies_while_starting() {
         // The second kill hits the start-up that the first one caused, at a random moment of it.
         let first = cluster.pid("namenode-1").unwrap();
         cluster.kill("namenode-1");
-        cluster.wait_until("a new process is there", 30, |cluster| cluster.pid("namenode-1").is_some_and(|pid| pid != first));
+        cluster.wait_until("a new process is there", 30, |cluster| {
+            cluster.pid("namenode-1").is_some_and(|pid| pid != first)
+        });
         let moment = Instant::now() + Duration::from_micros(choices.below(60_000));
         while Instant::now() < moment {
             std::hint::spin_loop();
@@ -131,7 +168,9 @@ fn a_datanode_that_dies_in_a_put_is_replaced() {
     let source = local.path().join("x");
     let content = data::bytes(9, 60_000_000);
     fs::write(&source, &content).unwrap();
-    for (round, daemon) in ["datanode-1", "datanode-2", "datanode-3", "datanode-4"].into_iter().enumerate() {
+    for (round, daemon) in
+        ["datanode-1", "datanode-2", "datanode-3", "datanode-4"].into_iter().enumerate()
+    {
         let path = format!("/x-{round}");
         std::thread::scope(|scope| {
             let put = scope.spawn(|| cluster.dfs(&["-put", source.to_str().unwrap(), &path]));

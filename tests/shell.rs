@@ -15,7 +15,11 @@ fn files_of_every_awkward_size_come_back_the_same() {
     let local = tempfile::tempdir().unwrap();
     cluster.dfs(&["-mkdir", "-p", "/sizes"]).ok();
     const MIB: usize = 1 << 20;
-    for (seed, len) in [0, 1, 511, 512, 513, 65_535, 65_536, 65_537, MIB - 1, MIB, MIB + 1, 3 * MIB + 7].into_iter().enumerate() {
+    for (seed, len) in
+        [0, 1, 511, 512, 513, 65_535, 65_536, 65_537, MIB - 1, MIB, MIB + 1, 3 * MIB + 7]
+            .into_iter()
+            .enumerate()
+    {
         let source = local.path().join("source");
         let content = data::bytes(seed as u64, len);
         fs::write(&source, &content).unwrap();
@@ -51,7 +55,16 @@ fn every_kind_of_name_works() {
     let cluster = cluster();
     let local = tempfile::tempdir().unwrap();
     let source = local.path().join("source");
-    for name in ["with space", "quo'te\"s", "ünïcödé-日本語-🦀", "per%20cent", "a+b&c=d;e", "#hash?q", "tab\u{a0}nbsp", "~tilde$HOME`x`"] {
+    for name in [
+        "with space",
+        "quo'te\"s",
+        "ünïcödé-日本語-🦀",
+        "per%20cent",
+        "a+b&c=d;e",
+        "#hash?q",
+        "tab\u{a0}nbsp",
+        "~tilde$HOME`x`",
+    ] {
         fs::write(&source, name).unwrap();
         let path = format!("/{name}");
         cluster.dfs(&["-put", source.to_str().unwrap(), &path]).ok();
@@ -62,7 +75,10 @@ fn every_kind_of_name_works() {
     }
     let dash = local.path().join("-dash");
     fs::write(&dash, "dash").unwrap();
-    let mut command = cluster.command(&crate::support::cluster::hanno_binary(), &["dfs", "-put", "--", "-dash", "/-dash"]);
+    let mut command = cluster.command(
+        &crate::support::cluster::hanno_binary(),
+        &["dfs", "-put", "--", "-dash", "/-dash"],
+    );
     command.current_dir(local.path());
     crate::support::Outcome::of(command).ok();
     cluster.dfs(&["-cat", "--", "/-dash"]).ok().prints("dash");
@@ -98,7 +114,10 @@ fn wrong_input_gets_hadoops_message_and_exit_code() {
         assert_eq!((outcome.code, first), (*code, *message), "{args:?}");
     }
     let outcome = cluster.dfs(&["-foo"]);
-    assert!(outcome.code == 255 && outcome.stderr.starts_with("-foo: Unknown command"), "{outcome:?}");
+    assert!(
+        outcome.code == 255 && outcome.stderr.starts_with("-foo: Unknown command"),
+        "{outcome:?}"
+    );
     cluster.dfs(&["-ls", "/"]).ok();
     cluster.dfs(&["-cat", "/f"]).ok().prints("123");
 }
@@ -106,11 +125,16 @@ fn wrong_input_gets_hadoops_message_and_exit_code() {
 #[test]
 fn a_cluster_that_is_away_is_named() {
     let cluster = cluster();
-    let mut command = cluster.command(&crate::support::cluster::hanno_binary(), &["dfs", "-ls", "/"]);
+    let mut command =
+        cluster.command(&crate::support::cluster::hanno_binary(), &["dfs", "-ls", "/"]);
     command.env("HANNO_NAMENODE", "http://127.0.0.1:1");
     let outcome = crate::support::Outcome::of(command);
     assert_eq!(outcome.code, 1);
-    assert!(outcome.stderr.contains("127.0.0.1:1") && outcome.stderr.contains("Connection refused"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("127.0.0.1:1") && outcome.stderr.contains("Connection refused"),
+        "{}",
+        outcome.stderr
+    );
     assert_eq!(outcome.stderr.trim_end().lines().count(), 1, "{}", outcome.stderr);
 }
 
@@ -120,7 +144,10 @@ fn safe_mode_refuses_changes_and_serves_reads() {
     cluster.dfs(&["-mkdir", "/d"]).ok();
     cluster.hanno(&["admin", "safemode", "enter"]).ok().prints("Safe mode is ON\n");
     let outcome = cluster.dfs(&["-mkdir", "/e"]);
-    assert_eq!((outcome.code, outcome.stderr.trim_end()), (1, "mkdir: Cannot create directory /e. Name node is in safe mode."));
+    assert_eq!(
+        (outcome.code, outcome.stderr.trim_end()),
+        (1, "mkdir: Cannot create directory /e. Name node is in safe mode.")
+    );
     cluster.dfs(&["-test", "-d", "/d"]).ok();
     cluster.hanno(&["admin", "safemode", "leave"]).ok().prints("Safe mode is OFF\n");
     cluster.dfs(&["-mkdir", "/e"]).ok();
@@ -138,10 +165,14 @@ fn listings_totals_and_trees() {
     }
     fs::create_dir_all(tree.join("empty")).unwrap();
     cluster.dfs(&["-put", tree.to_str().unwrap(), "/"]).ok();
-    cluster.dfs(&["-count", "/tree"]).ok().prints("           4            4                 22 /tree\n");
+    cluster
+        .dfs(&["-count", "/tree"])
+        .ok()
+        .prints("           4            4                 22 /tree\n");
     cluster.dfs(&["-du", "-s", "/tree"]).ok().prints("22  66  /tree\n");
     let listing = cluster.dfs(&["-ls", "/tree"]).ok().stdout_text();
-    let names: Vec<&str> = listing.lines().skip(1).filter_map(|line| line.split_whitespace().last()).collect();
+    let names: Vec<&str> =
+        listing.lines().skip(1).filter_map(|line| line.split_whitespace().last()).collect();
     assert!(listing.starts_with("Found 3 items\n"), "{listing}");
     assert_eq!(names, ["/tree/a", "/tree/b", "/tree/empty"]);
     assert!(listing.lines().nth(1).unwrap().starts_with("-rw-r--r--   3 tester "), "{listing}");

@@ -24,8 +24,17 @@ const GRAPH: &[(&str, &[&str])] = &[
 const SEAMS: &[(&str, &str)] = &[("sled", "journal"), ("memmap2", "sys"), ("rustix", "sys")];
 
 /// Words that have no place in a pure core: time, files, sockets, threads, randomness come in as arguments.
-const EFFECTS: &[&str] =
-    &["Instant::now", "SystemTime", "std::fs", "std::net", "std::thread", "tokio", "rand::rng(", "rand::random", "async fn"];
+const EFFECTS: &[&str] = &[
+    "Instant::now",
+    "SystemTime",
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "tokio",
+    "rand::rng(",
+    "rand::random",
+    "async fn",
+];
 
 /// Longest file, lines, tests included: beyond that a newcomer does not find the place for a change.
 const FILE_LINES_MAX: usize = 800;
@@ -36,7 +45,10 @@ fn crates_depend_only_downwards() {
     for (name, allowed) in GRAPH {
         for dependency in dependencies(name, "[dependencies]") {
             let ours = names.contains(dependency.as_str());
-            assert!(!ours || allowed.contains(&dependency.as_str()), "{name} must not depend on {dependency}");
+            assert!(
+                !ours || allowed.contains(&dependency.as_str()),
+                "{name} must not depend on {dependency}"
+            );
         }
     }
 }
@@ -46,19 +58,33 @@ fn risky_crates_stay_behind_their_seam() {
     for (name, _) in GRAPH {
         for dependency in dependencies(name, "[dependencies]") {
             let seam = SEAMS.iter().find(|(hidden, _)| *hidden == dependency);
-            assert!(seam.is_none_or(|(_, owner)| owner == name), "only the seam may import {dependency}, not {name}");
+            assert!(
+                seam.is_none_or(|(_, owner)| owner == name),
+                "only the seam may import {dependency}, not {name}"
+            );
         }
     }
 }
 
 #[test]
 fn cores_are_pure() {
-    for file in sources().into_iter().filter(|file| file.components().any(|part| part.as_os_str() == "core")) {
+    for file in sources()
+        .into_iter()
+        .filter(|file| file.components().any(|part| part.as_os_str() == "core"))
+    {
         let text = fs::read_to_string(&file).unwrap();
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+        for (number, line) in
+            code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+        {
             let effect = EFFECTS.iter().find(|effect| line.contains(*effect));
-            assert!(effect.is_none(), "{}:{}: `{}` in a pure core", file.display(), number + 1, effect.unwrap());
+            assert!(
+                effect.is_none(),
+                "{}:{}: `{}` in a pure core",
+                file.display(),
+                number + 1,
+                effect.unwrap()
+            );
         }
     }
 }
@@ -83,8 +109,13 @@ fn nothing_is_imported_by_glob_outside_tests() {
     for file in sources() {
         let text = fs::read_to_string(&file).unwrap();
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for line in code.lines().map(str::trim_start).filter(|line| line.starts_with("use ") || line.starts_with("pub use ")) {
-            let in_tests = file.starts_with(root().join("tests")) || file.iter().any(|part| part == "tests.rs" || part == "tests");
+        for line in code
+            .lines()
+            .map(str::trim_start)
+            .filter(|line| line.starts_with("use ") || line.starts_with("pub use "))
+        {
+            let in_tests = file.starts_with(root().join("tests"))
+                || file.iter().any(|part| part == "tests.rs" || part == "tests");
             assert!(in_tests || !line.ends_with("::*;"), "{}: {line}", file.display());
         }
     }
@@ -100,12 +131,21 @@ fn the_manifest_lists_every_member() {
 
 fn dependencies(name: &str, section: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(name).join("Cargo.toml")).unwrap();
-    let lines = text.lines().skip_while(|line| *line != section).skip(1).take_while(|line| !line.starts_with('['));
-    lines.filter_map(|line| line.split(['.', ' ', '=']).next()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    let lines = text
+        .lines()
+        .skip_while(|line| *line != section)
+        .skip(1)
+        .take_while(|line| !line.starts_with('['));
+    lines
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn sources() -> Vec<PathBuf> {
-    let mut folders: BTreeMap<PathBuf, ()> = GRAPH.iter().map(|(name, _)| (root().join(name), ())).collect();
+    let mut folders: BTreeMap<PathBuf, ()> =
+        GRAPH.iter().map(|(name, _)| (root().join(name), ())).collect();
     folders.extend(["src", "examples", "tests"].map(|name| (root().join(name), ())));
     let mut files = Vec::new();
     while let Some((folder, ())) = folders.pop_first() {

@@ -14,12 +14,12 @@ const READY_MAX: Duration = Duration::from_secs(60);
 
 /// What kind of cluster.
 #[derive(Clone, Debug)]
-pub struct Options {
-    pub datanodes: u32,
-    pub workers: u32,
-    pub slots: u32,
+pub(crate) struct Options {
+    pub(crate) datanodes: u32,
+    pub(crate) workers: u32,
+    pub(crate) slots: u32,
     /// Variables for the daemons, e.g. `("HANNO_NAMENODE_DEAD_MS", "2000")`.
-    pub variables: Vec<(&'static str, String)>,
+    pub(crate) variables: Vec<(&'static str, String)>,
 }
 
 impl Default for Options {
@@ -30,7 +30,7 @@ impl Default for Options {
 
 impl Options {
     /// Timers for tests that kill: heartbeat 200 ms, stale 1 s, dead 2 s; small blocks allowed.
-    pub fn tight() -> Self {
+    pub(crate) fn tight() -> Self {
         let pairs = [
             ("HANNO_NAMENODE_HEARTBEAT_MS", "200"),
             ("HANNO_NAMENODE_STALE_MS", "1000"),
@@ -38,63 +38,67 @@ impl Options {
             ("HANNO_NAMENODE_BLOCK_SIZE_MIN", "1024"),
             ("HANNO_JOBTRACKER_DEAD_MS", "2000"),
         ];
-        Options { variables: pairs.map(|(name, value)| (name, value.to_owned())).to_vec(), ..Options::default() }
+        Options {
+            variables: pairs.map(|(name, value)| (name, value.to_owned())).to_vec(),
+            ..Options::default()
+        }
     }
 }
 
 /// A running cluster; stopped and its directory removed when dropped (kept if the test panics, and named).
-pub struct Cluster {
+pub(crate) struct Cluster {
     child: Child,
-    pub directory: PathBuf,
-    pub namenode: String,
-    pub jobtracker: String,
+    pub(crate) directory: PathBuf,
+    pub(crate) namenode: String,
+    pub(crate) jobtracker: String,
     options: Options,
 }
 
 impl Cluster {
-    pub fn start(options: Options) -> Self {
+    pub(crate) fn start(options: Options) -> Self {
         let directory = fresh_directory();
         Self::start_in(directory, options)
     }
 
     /// Starts on a directory that may hold an earlier cluster.
-    pub fn start_in(directory: PathBuf, options: Options) -> Self {
+    pub(crate) fn start_in(directory: PathBuf, options: Options) -> Self {
         let (child, namenode, jobtracker) = spawn(&directory, &options);
         Cluster { child, directory, namenode, jobtracker, options }
     }
 
     /// Stops everything with SIGTERM and starts again on the same data.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.stop();
         let (child, namenode, jobtracker) = spawn(&self.directory, &self.options);
         (self.child, self.namenode, self.jobtracker) = (child, namenode, jobtracker);
     }
 
     /// Stops everything; the command must exit 0.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         sys::process::terminate(self.child.id()).unwrap();
         let status = self.child.wait().unwrap();
         assert!(status.success(), "hanno cluster ended with {status}");
     }
 
     /// Runs `hanno ARGS` against this cluster.
-    pub fn hanno<S: AsRef<str>>(&self, args: &[S]) -> Outcome {
+    pub(crate) fn hanno<S: AsRef<str>>(&self, args: &[S]) -> Outcome {
         Outcome::of(self.command(&hanno_binary(), args))
     }
 
     /// Runs `hanno dfs ARGS`.
-    pub fn dfs<S: AsRef<str>>(&self, args: &[S]) -> Outcome {
-        let args: Vec<&str> = std::iter::once("dfs").chain(args.iter().map(AsRef::as_ref)).collect();
+    pub(crate) fn dfs<S: AsRef<str>>(&self, args: &[S]) -> Outcome {
+        let args: Vec<&str> =
+            std::iter::once("dfs").chain(args.iter().map(AsRef::as_ref)).collect();
         self.hanno(&args)
     }
 
     /// Runs an example job against this cluster.
-    pub fn example<S: AsRef<str>>(&self, name: &str, args: &[S]) -> Outcome {
+    pub(crate) fn example<S: AsRef<str>>(&self, name: &str, args: &[S]) -> Outcome {
         Outcome::of(self.command(&example_binary(name), args))
     }
 
     /// A command with this cluster's addresses in its environment.
-    pub fn command<S: AsRef<str>>(&self, binary: &Path, args: &[S]) -> Command {
+    pub(crate) fn command<S: AsRef<str>>(&self, binary: &Path, args: &[S]) -> Command {
         let mut command = Command::new(binary);
         command.args(args.iter().map(AsRef::as_ref)).stdin(Stdio::null());
         command.env("HANNO_NAMENODE", &self.namenode).env("HANNO_JOBTRACKER", &self.jobtracker);
@@ -103,29 +107,38 @@ impl Cluster {
     }
 
     /// Process id of a daemon, e.g. `datanode-2`.
-    pub fn pid(&self, daemon: &str) -> Option<u32> {
+    pub(crate) fn pid(&self, daemon: &str) -> Option<u32> {
         let path = self.directory.join("pids").join(format!("{daemon}.pid"));
         fs::read_to_string(path).ok()?.trim().parse().ok()
     }
 
     /// Kills a daemon with SIGKILL; the cluster restarts it.
-    pub fn kill(&self, daemon: &str) {
+    pub(crate) fn kill(&self, daemon: &str) {
         if let Some(pid) = self.pid(daemon) {
             sys::process::kill(pid).unwrap();
         }
     }
 
     /// Waits until `condition` holds.
-    pub fn wait_until(&self, what: &str, seconds: u64, mut condition: impl FnMut(&Self) -> bool) {
+    pub(crate) fn wait_until(
+        &self,
+        what: &str,
+        seconds: u64,
+        mut condition: impl FnMut(&Self) -> bool,
+    ) {
         let deadline = Instant::now() + Duration::from_secs(seconds);
         while !condition(self) {
-            assert!(Instant::now() < deadline, "not within {seconds} s: {what} ({})", self.directory.display());
+            assert!(
+                Instant::now() < deadline,
+                "not within {seconds} s: {what} ({})",
+                self.directory.display()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
     /// Waits until every block under `/` has its replicas and none is corrupt.
-    pub fn wait_healthy(&self, seconds: u64) {
+    pub(crate) fn wait_healthy(&self, seconds: u64) {
         self.wait_until("fsck is healthy with full replication", seconds, |cluster| {
             let report = cluster.hanno(&["fsck", "/"]);
             let text = report.stdout_text();
@@ -137,16 +150,20 @@ impl Cluster {
     }
 
     /// Block files of finalized replicas (not their meta files), by DataNode number.
-    pub fn replicas(&self) -> Vec<(u32, PathBuf)> {
+    pub(crate) fn replicas(&self) -> Vec<(u32, PathBuf)> {
         let mut found = Vec::new();
         for number in 1..=self.options.datanodes {
             let mut folders = vec![self.directory.join(format!("datanode-{number}"))];
             while let Some(folder) = folders.pop() {
                 for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-                    let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+                    let (path, name) =
+                        (entry.path(), entry.file_name().to_string_lossy().into_owned());
                     if path.is_dir() {
                         folders.push(path);
-                    } else if name.starts_with("blk_") && !name.ends_with(".meta") && is_finalized(&path) {
+                    } else if name.starts_with("blk_")
+                        && !name.ends_with(".meta")
+                        && is_finalized(&path)
+                    {
                         found.push((number, path));
                     }
                 }
@@ -177,10 +194,16 @@ impl Drop for Cluster {
 fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
     let mut command = Command::new(hanno_binary());
     command.arg("cluster").arg("--data").arg(directory).stdin(Stdio::null()).stdout(Stdio::piped());
-    command.args(["--datanodes", &options.datanodes.to_string(), "--workers", &options.workers.to_string()]);
+    command.args([
+        "--datanodes",
+        &options.datanodes.to_string(),
+        "--workers",
+        &options.workers.to_string(),
+    ]);
     command.args(["--slots", &options.slots.to_string(), "--port-base", &port_base().to_string()]);
     command.envs(options.variables.iter().map(|(name, value)| (*name, value.as_str())));
-    let errors = fs::File::options().create(true).append(true).open(directory.join("cluster.err")).unwrap();
+    let errors =
+        fs::File::options().create(true).append(true).open(directory.join("cluster.err")).unwrap();
     command.stderr(errors);
     let mut child = command.spawn().expect("hanno starts");
     let stdout = child.stdout.take().expect("stdout is piped");
@@ -194,7 +217,9 @@ fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
         let _ = child.kill();
         panic!("the cluster did not get ready; see {}", directory.display())
     });
-    let address = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)).expect("an address").to_owned();
+    let address = |name: &str| {
+        line.split(' ').find_map(|word| word.strip_prefix(name)).expect("an address").to_owned()
+    };
     assert!(line.starts_with("ready "), "{line}");
     (child, address("namenode="), address("jobtracker="))
 }
@@ -207,20 +232,24 @@ fn port_base() -> u32 {
 }
 
 /// A new directory on the build's file system (a real disk; `/tmp` may be memory).
-pub fn fresh_directory() -> PathBuf {
+pub(crate) fn fresh_directory() -> PathBuf {
     let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
     fs::create_dir_all(parent).unwrap();
     tempfile::Builder::new().prefix("cluster-").tempdir_in(parent).unwrap().keep()
 }
 
 /// The `hanno` binary under test.
-pub fn hanno_binary() -> PathBuf {
+pub(crate) fn hanno_binary() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_hanno"))
 }
 
 /// An example job built with it.
-pub fn example_binary(name: &str) -> PathBuf {
+pub(crate) fn example_binary(name: &str) -> PathBuf {
     let path = hanno_binary().parent().expect("the build directory").join("examples").join(name);
-    assert!(path.is_file(), "{} is missing: run the tests with `cargo test`, which builds it", path.display());
+    assert!(
+        path.is_file(),
+        "{} is missing: run the tests with `cargo test`, which builds it",
+        path.display()
+    );
     path
 }

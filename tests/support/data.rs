@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sha2::{Digest, Sha256};
 
 /// `len` bytes that depend on `seed` and do not compress or repeat (SplitMix64).
-pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
+pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678;
     let mut data = Vec::with_capacity(len + 8);
     while data.len() < len {
@@ -16,7 +16,7 @@ pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
 }
 
 /// A text of about `len` bytes: words of a skewed vocabulary, lines of 5 to 15 words, all the separators WordCount knows.
-pub fn text(seed: u64, len: usize) -> Vec<u8> {
+pub(crate) fn text(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed;
     let mut data = Vec::with_capacity(len + 200);
     while data.len() < len {
@@ -31,34 +31,36 @@ pub fn text(seed: u64, len: usize) -> Vec<u8> {
 }
 
 /// WordCount by the obvious program: `word<TAB>count`, sorted by bytes.
-pub fn word_count(text: &[u8]) -> Vec<u8> {
+pub(crate) fn word_count(text: &[u8]) -> Vec<u8> {
     let mut counts: HashMap<&[u8], u64> = HashMap::new();
     for word in text.split(|byte| b" \t\n\r\x0c".contains(byte)).filter(|word| !word.is_empty()) {
         *counts.entry(word).or_default() += 1;
     }
-    let mut lines: Vec<Vec<u8>> =
-        counts.iter().map(|(word, count)| [word, format!("\t{count}\n").as_bytes()].concat()).collect();
+    let mut lines: Vec<Vec<u8>> = counts
+        .iter()
+        .map(|(word, count)| [word, format!("\t{count}\n").as_bytes()].concat())
+        .collect();
     lines.sort_unstable();
     lines.concat()
 }
 
 /// The lines of `text`, sorted by bytes.
-pub fn sorted_lines(text: &[u8]) -> Vec<u8> {
+pub(crate) fn sorted_lines(text: &[u8]) -> Vec<u8> {
     let mut lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
     lines.sort_unstable();
     lines.concat()
 }
 
-pub fn sha256(data: &[u8]) -> [u8; 32] {
+pub(crate) fn sha256(data: &[u8]) -> [u8; 32] {
     Sha256::digest(data).into()
 }
 
 /// A small deterministic generator for choices in tests.
-pub struct Choices(pub u64);
+pub(crate) struct Choices(pub(crate) u64);
 
 impl Choices {
     /// A number below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         next(&mut self.0) % end
     }
 }

@@ -1,8 +1,8 @@
 //! Starts real clusters and runs real commands.
 
-pub mod cluster;
-pub mod command;
-pub mod data;
+pub(crate) mod cluster;
+pub(crate) mod command;
+pub(crate) mod data;
 
-pub use cluster::{Cluster, Options};
-pub use command::Outcome;
+pub(crate) use cluster::{Cluster, Options};
+pub(crate) use command::Outcome;
