@@ -6,7 +6,7 @@ use std::path::Path;
 use daemon::Shutdown;
 use tokio::runtime::Runtime;
 
-use crate::output::{EXIT_FAILED, EXIT_OK};
+use crate::output::{EXIT_FAILED, EXIT_JOURNAL_STOPPED, EXIT_OK};
 
 /// Which daemon.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -45,10 +45,29 @@ pub(crate) fn run(kind: Kind, config: &Path, parent: Option<u32>) -> u8 {
     match start(kind, config) {
         Ok(()) => EXIT_OK,
         Err(error) => {
-            eprintln!("hanno {}: {}", kind.name(), client::error::chain(&*error));
-            EXIT_FAILED
+            eprintln!("hanno {}: {}", kind.name(), one_line(&*error));
+            exit_code(&*error)
         }
     }
+}
+
+/// A stopped journal is told from all other ends: a restart recovers from it, and a supervisor may count on that.
+fn exit_code(error: &(dyn Error + 'static)) -> u8 {
+    let namenode = error.downcast_ref::<namenode::Error>();
+    let jobtracker = error.downcast_ref::<jobtracker::Error>();
+    if matches!(namenode, Some(namenode::Error::JournalStopped { .. }))
+        || matches!(jobtracker, Some(jobtracker::Error::JournalStopped { .. }))
+    {
+        EXIT_JOURNAL_STOPPED
+    } else {
+        EXIT_FAILED
+    }
+}
+
+/// The error and its causes; a cause of several lines becomes one, since logs are read by line.
+fn one_line(error: &(dyn Error + 'static)) -> String {
+    let text = client::error::chain(error);
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// False if the parent is gone already.
@@ -85,4 +104,34 @@ fn start(kind: Kind, path: &Path) -> Result<(), Box<dyn Error>> {
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn only_a_stopped_journal_asks_for_a_restart() {
+        let reason = || "no space left".to_owned();
+        let system = |action| jobtracker::Error::System { action, source: io::Error::other("x") };
+        let cases: [(Box<dyn Error>, u8); 6] = [
+            (Box::new(namenode::Error::JournalStopped { reason: reason() }), 75),
+            (Box::new(jobtracker::Error::JournalStopped { reason: reason() }), 75),
+            (Box::new(namenode::Error::LoopPanicked), 1),
+            (Box::new(namenode::Error::Config { key: "bind", problem: "is empty" }), 1),
+            (Box::new(system("start a thread")), 1),
+            (Box::new(io::Error::other("x")), 1),
+        ];
+        for (error, code) in cases {
+            assert_eq!(exit_code(&*error), code, "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_one_line() {
+        let source = io::Error::other("parse error\n  at line 3\n\n");
+        let error = jobtracker::Error::System { action: "open it", source };
+        assert_eq!(one_line(&error), "cannot open it: parse error; at line 3");
+    }
 }

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use client::job::{JobClient, JobError};
-use protocol::jobs::{Counters, JobReport, JobState, TaskReport};
+use client::job::{JobClient, JobError, counter_value, counters_text};
+use protocol::jobs::{JobReport, JobState, TaskReport};
 use protocol::{ErrorKind, JobId};
 
 use crate::connect::{Overrides, describe, job_client};
@@ -25,36 +25,6 @@ Examples:
   hanno job -status job_202611201830_0001
   hanno job -counter job_202611201830_0001 org.apache.hadoop.mapreduce.TaskCounter MAP_INPUT_RECORDS
 ";
-
-/// Class-like names of groups and the names people know.
-const GROUPS: [(&str, &str); 5] = [
-    ("org.apache.hadoop.mapreduce.TaskCounter", "Map-Reduce Framework"),
-    ("org.apache.hadoop.mapreduce.JobCounter", "Job Counters"),
-    ("org.apache.hadoop.mapreduce.FileSystemCounter", "File System Counters"),
-    ("org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter", "File Input Format Counters"),
-    (
-        "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter",
-        "File Output Format Counters",
-    ),
-];
-
-/// Names of counters whose display names are not just the same words.
-const NAMES: [(&str, &str); 14] = [
-    ("SPLIT_RAW_BYTES", "Input split bytes"),
-    ("FAILED_SHUFFLE", "Failed Shuffles"),
-    ("CPU_MILLISECONDS", "CPU time spent (ms)"),
-    ("GC_TIME_MILLIS", "GC time elapsed (ms)"),
-    ("PHYSICAL_MEMORY_BYTES", "Physical memory (bytes) snapshot"),
-    ("VIRTUAL_MEMORY_BYTES", "Virtual memory (bytes) snapshot"),
-    ("NUM_FAILED_MAPS", "Failed map tasks"),
-    ("NUM_FAILED_REDUCES", "Failed reduce tasks"),
-    ("NUM_KILLED_MAPS", "Killed map tasks"),
-    ("NUM_KILLED_REDUCES", "Killed reduce tasks"),
-    ("TOTAL_LAUNCHED_MAPS", "Launched map tasks"),
-    ("TOTAL_LAUNCHED_REDUCES", "Launched reduce tasks"),
-    ("DATA_LOCAL_MAPS", "Data-local map tasks"),
-    ("RACK_LOCAL_MAPS", "Rack-local map tasks"),
-];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Request {
@@ -125,7 +95,8 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
         Request::Kill(_) => client.kill(id).map(|()| println!("Killed job {id}")),
         Request::Logs(_) => return logs(&client, id),
         Request::Counter { group, name, .. } => {
-            client.status(id).map(|report| println!("{}", counter(&report.counters, group, name)))
+            let print = |value| println!("{value}");
+            client.status(id).map(|report| print(counter_value(&report.counters, group, name)))
         }
         _ => match client.status(id) {
             Ok(report) if json => {
@@ -202,52 +173,8 @@ fn status_text(job: &JobReport, jobtracker: &str) -> String {
     if !job.diagnostics.is_empty() {
         text.push_str(&format!("reason for failure: {}\n", job.diagnostics));
     }
-    let count: usize = job.counters.0.values().map(|names| names.len()).sum();
-    text.push_str(&format!("Counters: {count}\n"));
-    for (group, names) in &job.counters.0 {
-        text.push_str(&format!("\t{}\n", display(group, &GROUPS)));
-        for (name, value) in names {
-            text.push_str(&format!("\t\t{}={value}\n", counter_display(name)));
-        }
-    }
+    text.push_str(&counters_text(&job.counters));
     text
-}
-
-fn display<'a>(name: &'a str, table: &'a [(&str, &'a str)]) -> &'a str {
-    table.iter().find(|(known, _)| *known == name).map_or(name, |(_, display)| display)
-}
-
-/// `MAP_INPUT_RECORDS` -> `Map input records`.
-fn counter_display(name: &str) -> String {
-    let known = display(name, &NAMES);
-    let is_constant = known == name
-        && name.contains('_')
-        && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
-    if !is_constant {
-        return known.to_owned();
-    }
-    let lower = name.to_ascii_lowercase().replace('_', " ");
-    lower[..1].to_ascii_uppercase() + &lower[1..]
-}
-
-/// One counter under any of the names that its group and it have; 0 if it was never counted.
-fn counter(counters: &Counters, group: &str, name: &str) -> u64 {
-    let groups = counters
-        .0
-        .iter()
-        .filter(|(known, _)| same(display(known, &GROUPS), display(group, &GROUPS)));
-    groups
-        .flat_map(|(_, names)| names)
-        .find(|(known, _)| same(&counter_display(known), &counter_display(name)))
-        .map_or(0, |(_, value)| *value)
-}
-
-/// Names are the same if their letters and digits are.
-fn same(left: &str, right: &str) -> bool {
-    let letters = |text: &str| -> Vec<char> {
-        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-    };
-    letters(left) == letters(right)
 }
 
 fn logs(client: &JobClient, id: JobId) -> Result<u8> {
@@ -279,7 +206,7 @@ fn logs(client: &JobClient, id: JobId) -> Result<u8> {
 mod tests {
     use super::*;
     use protocol::DfsPath;
-    use protocol::jobs::TaskCounts;
+    use protocol::jobs::{Counters, TaskCounts};
 
     fn report() -> JobReport {
         let mut counters = Counters::default();
@@ -336,22 +263,5 @@ mod tests {
              reason for failure: it broke\nCounters: 3\n\tJob Counters\n\t\tLaunched map tasks=2\n\
              \tMine\n\t\tBad lines=3\n\tMap-Reduce Framework\n\t\tMap input records=7\n"
         );
-    }
-
-    #[test]
-    fn counters_have_several_names() {
-        let counters = report().counters;
-        for (group, name, value) in [
-            ("org.apache.hadoop.mapreduce.TaskCounter", "MAP_INPUT_RECORDS", 7),
-            ("Map-Reduce Framework", "Map input records", 7),
-            ("Map-Reduce Framework", "MAP_INPUT_RECORDS", 7),
-            ("org.apache.hadoop.mapreduce.JobCounter", "TOTAL_LAUNCHED_MAPS", 2),
-            ("Job Counters ", "Launched map tasks", 2),
-            ("Mine", "Bad lines", 3),
-            ("Mine", "Good lines", 0),
-            ("Other", "Bad lines", 0),
-        ] {
-            assert_eq!(counter(&counters, group, name), value, "{group} {name}");
-        }
     }
 }

@@ -47,6 +47,8 @@ pub enum ErrorKind {
     Storage,
     /// A defect in the daemon; its log has more.
     Internal,
+    /// The NameNode has just started and does not know enough replicas yet; try again.
+    StartupSafeMode,
 }
 
 impl ErrorKind {
@@ -54,7 +56,10 @@ impl ErrorKind {
     pub fn is_transient(self) -> bool {
         matches!(
             self,
-            ErrorKind::Unavailable | ErrorKind::NotReplicatedYet | ErrorKind::RecoveryInProgress
+            ErrorKind::Unavailable
+                | ErrorKind::NotReplicatedYet
+                | ErrorKind::RecoveryInProgress
+                | ErrorKind::StartupSafeMode
         )
     }
 }

@@ -9,6 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::rc::Rc;
@@ -28,6 +29,9 @@ const RESTART_PAUSE_MAX: Duration = Duration::from_secs(5);
 const HEALTHY_AFTER: Duration = Duration::from_secs(30);
 /// Time between SIGTERM and SIGKILL.
 const STOP_MAX: Duration = Duration::from_secs(10);
+
+/// Where the last line of a log is looked for, bytes from its end: longer lines are cut.
+const LOG_TAIL_BYTES: u64 = 4 << 10;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -96,6 +100,7 @@ impl Child {
         let mut ends_in_a_row = 0;
         while !self.stop.is_told() {
             let started = Instant::now();
+            let log_start = fs::metadata(&self.spec.log).map_or(0, |metadata| metadata.len());
             let end = match self.live().await {
                 Ok(None) => break,
                 Ok(Some(status)) => format!("ended ({status})"),
@@ -106,7 +111,7 @@ impl Child {
             }
             ends_in_a_row += 1;
             let pause = restart_pause(ends_in_a_row);
-            let text = format!("{} {end}; log: {}", self.spec.name(), self.spec.log.display());
+            let text = death_text(&self.spec, &end, log_start);
             self.progress.note(ends_in_a_row, &text);
             eprintln!("hanno cluster: {text}; restarting {}", when(pause));
             tokio::select! {
@@ -158,6 +163,30 @@ fn write_pid(path: &Path, pid: u32) -> io::Result<()> {
     fs::rename(&temporary, path)
 }
 
+/// How a child ended and why, as far as it said so since `log_start`: the end of an earlier life explains nothing.
+fn death_text(spec: &Spec, end: &str, log_start: u64) -> String {
+    let reason = match last_line(&spec.log, log_start) {
+        Ok(line) => line,
+        Err(error) => Some(format!("its log cannot be read: {error}")),
+    };
+    let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+    format!("{} {end}{reason}; log: {}", spec.name(), spec.log.display())
+}
+
+/// The last line at or behind `start` that is not empty.
+fn last_line(log: &Path, start: u64) -> io::Result<Option<String>> {
+    let file = File::open(log)?;
+    let end = file.metadata()?.len();
+    let mut tail = vec![
+        0;
+        usize::try_from(end.saturating_sub(start).min(LOG_TAIL_BYTES))
+            .expect("it is small")
+    ];
+    file.read_exact_at(&mut tail, end - tail.len() as u64)?;
+    let tail = String::from_utf8_lossy(&tail);
+    Ok(tail.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned))
+}
+
 fn restart_pause(ends_in_a_row: u32) -> Duration {
     match ends_in_a_row {
         0 | 1 => Duration::ZERO,
@@ -195,6 +224,35 @@ mod tests {
         progress.set_ready();
         progress.note(9, "d");
         assert_eq!(progress.failed_at_least(4), None);
+    }
+
+    #[test]
+    fn a_death_tells_the_last_line_of_its_own_life() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str| directory.path().join(name);
+        let (config, log, pid) = (place("conf"), place("log"), place("pid"));
+        let spec = Spec { kind: Kind::Datanode, number: 2, config, log, pid };
+        let text = |start| {
+            let text = death_text(&spec, "ended", start);
+            text.replace(&directory.path().display().to_string(), "")
+        };
+        assert!(text(0).starts_with("datanode-2 ended: its log cannot be read: "));
+        let long = "x".repeat(2 * LOG_TAIL_BYTES as usize);
+        let cut = format!("datanode-2 ended: {}; log: /log", &long[..LOG_TAIL_BYTES as usize]);
+        for (content, start, expected) in [
+            ("", 0, "datanode-2 ended; log: /log"),
+            ("\n \n", 0, "datanode-2 ended; log: /log"),
+            ("one\n", 0, "datanode-2 ended: one; log: /log"),
+            ("one\ntwo\n\n", 0, "datanode-2 ended: two; log: /log"),
+            ("one\ntwo", 0, "datanode-2 ended: two; log: /log"),
+            ("one\n", 4, "datanode-2 ended; log: /log"),
+            ("one\ntwo\n", 4, "datanode-2 ended: two; log: /log"),
+            ("one\n", 9, "datanode-2 ended; log: /log"),
+            (&long, 0, &cut),
+        ] {
+            fs::write(&spec.log, content).unwrap();
+            assert_eq!(text(start), expected, "{content:?} from {start}");
+        }
     }
 
     #[test]

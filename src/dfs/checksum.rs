@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn pieces_do_not_matter() {
-        let data: Vec<u8> = (0..10_000u32).map(|n| (n * 31 >> 3) as u8).collect();
+        let data: Vec<u8> = (0..10_000u32).map(|n| ((n * 31) >> 3) as u8).collect();
         for block_size in [512, 1024, 4096, 1_000_000] {
             let expected = slow(&data, block_size);
             for piece in [1, 7, 512, 513, 5000, 10_000] {

@@ -127,6 +127,7 @@ mod tests {
             (ErrorKind::NotEmpty, "`/x y': Directory is not empty"),
             (ErrorKind::PermissionDenied, "server text"),
             (ErrorKind::SafeMode, "server text"),
+            (ErrorKind::StartupSafeMode, "server text"),
         ] {
             let error = RpcError::Remote(RemoteError::new(kind, "server text\nstack"));
             assert_eq!(Failure::remote("/x y", &error).to_string(), text);

@@ -36,7 +36,9 @@ impl Options {
             ("HANNO_NAMENODE_STALE_MS", "1000"),
             ("HANNO_NAMENODE_DEAD_MS", "2000"),
             ("HANNO_NAMENODE_BLOCK_SIZE_MIN", "1024"),
-            ("HANNO_JOBTRACKER_DEAD_MS", "2000"),
+            ("HANNO_JOBTRACKER_POLL_MS", "400"),
+            ("HANNO_JOBTRACKER_WORKER_SUSPECT_MS", "1000"),
+            ("HANNO_JOBTRACKER_WORKER_DEAD_MS", "2000"),
         ];
         Options {
             variables: pairs.map(|(name, value)| (name, value.to_owned())).to_vec(),

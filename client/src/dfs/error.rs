@@ -31,7 +31,7 @@ pub enum DfsError {
         path: DfsPath,
     },
     /// A block could not be written, whatever was tried.
-    #[error("cannot write block {block} of {path}: {}", reason(failure))]
+    #[error("cannot write block blk_{block} of {path}: {}", reason(failure))]
     Write {
         /// The file.
         path: DfsPath,
@@ -43,7 +43,7 @@ pub enum DfsError {
     },
     /// No replica of a block can be read.
     #[error(
-        "cannot read block {block} of {path} at offset {offset}: no replica can be reached ({reason})"
+        "cannot read block blk_{block} of {path} at offset {offset}: no replica can be reached ({reason})"
     )]
     Unreachable {
         /// The file.
@@ -56,7 +56,7 @@ pub enum DfsError {
         reason: String,
     },
     /// Every replica of a block is damaged at the same place.
-    #[error("block {block} of {path} is corrupt at offset {offset} on every replica")]
+    #[error("block blk_{block} of {path} is corrupt at offset {offset} on every replica")]
     Corrupt {
         /// The file.
         path: DfsPath,

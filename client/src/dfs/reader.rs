@@ -1,8 +1,9 @@
 //! [`DfsReader`]: reads a file from the nearest replicas that work.
 //!
 //! When a replica fails - node gone, timeout, bad checksum, too short - reading goes on with the next at the same byte. When all
-//! have failed, locations are fetched again once; if some were damaged, the block is then put together from the good chunks of
-//! each. Bytes that match no checksum anywhere are an error, never data.
+//! have failed, locations are fetched again, after growing pauses: a NameNode that was just restarted hears of replicas bit by bit. If
+//! all are damaged, the block is put together from the good chunks of each. Bytes that match no checksum anywhere are an error,
+//! never data.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::time::Duration;
@@ -19,6 +20,9 @@ use super::transfer::{PooledPacket, TransferFailure};
 
 /// Most data handed out at once by [`Read`].
 const READ_BYTES_MAX: usize = 1 << 20;
+/// Pauses before locations are fetched again, milliseconds, each shortened by jitter: about 15 s in all, after which a replica that
+/// was not reported is not expected any more.
+const FETCH_PAUSES_MS: [u64; 10] = [0, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000];
 /// How long the end of a reader waits for its reports of bad replicas to arrive.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -112,7 +116,7 @@ impl DfsReader {
         }
         let index =
             self.blocks.partition_point(|block| block.located.offset <= offset).saturating_sub(1);
-        let mut fetched = false;
+        let mut pauses = FETCH_PAUSES_MS.iter();
         let mut reason = "it has no replica".to_owned();
         loop {
             let block = &self.blocks[index];
@@ -135,8 +139,11 @@ impl DfsReader {
                         self.replica_failed(index, datanode, &failure);
                     }
                 }
-            } else if !fetched {
-                fetched = true;
+            } else if self.blocks[index].is_damaged_everywhere() {
+                self.blocks[index].salvage = true;
+            } else if let Some(pause_ms) = pauses.next() {
+                let pause = Duration::from_millis(*pause_ms);
+                std::thread::sleep(pause.mul_f64(rand::random_range(0.5..1.0)));
                 self.fetch_again(index)?;
             } else if !self.blocks[index].damaged.is_empty() {
                 self.blocks[index].salvage = true;
@@ -229,6 +236,11 @@ impl DfsReader {
 impl Block {
     fn new(located: LocatedBlock) -> Self {
         Block { located, failed: Vec::new(), damaged: Vec::new(), salvage: false }
+    }
+
+    fn is_damaged_everywhere(&self) -> bool {
+        let mut replicas = self.located.replicas.iter().peekable();
+        replicas.peek().is_some() && replicas.all(|replica| self.damaged.contains(&replica.id))
     }
 }
 

@@ -5,8 +5,10 @@
 //! | [`JobClient`] | calls to the JobTracker |
 //! | `events` | cutting server-sent events out of a stream of bytes |
 //! | `binary` | the job's executable in the file system |
+//! | `counters` | counters in the words people know |
 
 mod binary;
+mod counters;
 mod error;
 mod events;
 
@@ -21,6 +23,7 @@ use protocol::jobs::{
 use protocol::{CallId, ClientId, JobId, RemoteError};
 
 pub use binary::{binary_path, hash_file, upload};
+pub use counters::{counter_value, counters_text};
 pub use error::JobError;
 
 use crate::config::ClientConfig;

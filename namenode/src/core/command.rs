@@ -27,6 +27,8 @@ pub(super) struct Plan {
     pub(super) written: HashMap<BlockId, Vec<DatanodeId>>,
     /// DataNodes that it gives blocks to, and how large these may become.
     pub(super) chosen: Vec<(NodeIndex, u64)>,
+    /// DataNodes whose blocks are complete now, and by how much these stayed smaller than they might have become.
+    pub(super) released: Vec<(NodeIndex, u64)>,
     /// A file whose recovery begins as well.
     pub(super) recover: Option<InodeId>,
 }
@@ -43,6 +45,7 @@ pub(super) struct Planner<'a> {
     pub(super) edits: Vec<Edit>,
     pub(super) written: HashMap<BlockId, Vec<DatanodeId>>,
     pub(super) chosen: Vec<(NodeIndex, u64)>,
+    pub(super) released: Vec<(NodeIndex, u64)>,
     pub(super) recover: Option<InodeId>,
     next_inode: u64,
     next_block: u64,
@@ -136,9 +139,12 @@ impl State {
         now: Now,
         out: &mut Output,
     ) -> Result<Answer, CoreError> {
-        let Plan { edits, mut outcome, written, chosen, recover } = plan;
+        let Plan { edits, mut outcome, written, chosen, released, recover } = plan;
         for (node, bytes) in chosen {
             nodes.note_chosen(node, bytes);
+        }
+        for (node, bytes) in released {
+            nodes.note_released(node, bytes);
         }
         if let Some(file) = recover {
             let closed = self.recover(nodes, file, now, out)?;
@@ -214,7 +220,12 @@ impl State {
             _ => return None,
         };
         let text = format!("Cannot {what}. Name node is in safe mode.\n{reason}");
-        Some(refuse(ErrorKind::SafeMode, text))
+        let kind = match self.safe_mode {
+            // It ends by itself within seconds of a start, so clients try again for a while.
+            SafeMode::Startup { .. } => ErrorKind::StartupSafeMode,
+            _ => ErrorKind::SafeMode,
+        };
+        Some(refuse(kind, text))
     }
 }
 
@@ -236,6 +247,7 @@ impl<'a> Planner<'a> {
             edits: Vec::new(),
             written: HashMap::new(),
             chosen: Vec::new(),
+            released: Vec::new(),
             recover: None,
             next_inode: counters.next_inode,
             next_block: counters.next_block,
@@ -271,8 +283,8 @@ impl<'a> Planner<'a> {
             }
             _ => Err(refuse(ErrorKind::InvalidArgument, "not a change")),
         }?;
-        let Planner { edits, written, chosen, recover, .. } = self;
-        Ok(Plan { edits, outcome, written, chosen, recover })
+        let Planner { edits, written, chosen, released, recover, .. } = self;
+        Ok(Plan { edits, outcome, written, chosen, released, recover })
     }
 
     pub(super) fn new_inode(&mut self) -> InodeId {

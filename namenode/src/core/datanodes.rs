@@ -236,6 +236,12 @@ impl Datanodes {
         node.chosen_count = node.chosen_count.saturating_add(1);
         node.chosen_bytes = node.chosen_bytes.saturating_add(bytes);
     }
+
+    /// Notes that a block on this node is complete and stayed `bytes` below what [`Datanodes::note_chosen`] set aside.
+    pub fn note_released(&mut self, index: NodeIndex, bytes: u64) {
+        let node = self.node_mut(index);
+        node.chosen_bytes = node.chosen_bytes.saturating_sub(bytes);
+    }
 }
 
 #[cfg(test)]

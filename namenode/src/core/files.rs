@@ -238,6 +238,8 @@ impl Planner<'_> {
             return Err(refuse(ErrorKind::NotReplicatedYet, text));
         }
         self.edits.push(Edit::CommitBlock { file: id, block, length });
+        let holders = written.replicas.iter().filter_map(|id| self.nodes.index(*id));
+        self.released.extend(holders.map(|node| (node, block_size - length)));
         self.written.insert(block, written.replicas.clone());
         Ok(length)
     }
