@@ -177,12 +177,9 @@ fn death_text(spec: &Spec, end: &str, log_start: u64) -> String {
 fn last_line(log: &Path, start: u64) -> io::Result<Option<String>> {
     let file = File::open(log)?;
     let end = file.metadata()?.len();
-    let mut tail = vec![
-        0;
-        usize::try_from(end.saturating_sub(start).min(LOG_TAIL_BYTES))
-            .expect("it is small")
-    ];
-    file.read_exact_at(&mut tail, end - tail.len() as u64)?;
+    let tail_bytes = end.saturating_sub(start).min(LOG_TAIL_BYTES);
+    let mut tail = vec![0; tail_bytes as usize];
+    file.read_exact_at(&mut tail, end - tail_bytes)?;
     let tail = String::from_utf8_lossy(&tail);
     Ok(tail.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned))
 }
