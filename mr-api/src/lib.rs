@@ -62,6 +62,7 @@ mod plan;
 mod progress;
 mod reducer;
 mod runner;
+mod sort;
 mod splits;
 mod stage;
 pub mod testing;

@@ -23,7 +23,6 @@ use crate::plan::{Finished, OpenFn, Plan};
 use crate::progress::Progress;
 use crate::splits::SplitLimits;
 use crate::stage::Stage;
-pub(crate) use tasks::MAP_OUTPUT_NAME;
 use tasks::{JobRun, LocalSplit};
 
 /// Memory of the sort buffer or combiner table of one map: a million distinct words fit.

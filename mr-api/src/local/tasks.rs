@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use protocol::jobs::Counters;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
-use shuffle::{BufferPool, Codec, MapOutput, MapOutputOptions, ReduceOptions, SegmentSource};
+use shuffle::{BufferPool, MapOutput, SegmentSource};
 
 use crate::context::{Context, TASK_COUNTERS};
 use crate::error::{Error, Result};
 use crate::input::{LocalSource, SplitRange};
 use crate::local::part_name;
 use crate::output::Output;
-use crate::partition::PARTITION_SEED;
 use crate::progress::Progress;
+use crate::sort::{map_options, reduce_options};
 use crate::stage::{MapResult, MapTarget, MapTask, ReduceTask, Stage};
 
 /// How often progress is looked at.
@@ -98,16 +98,8 @@ impl JobRun<'_> {
         let target = if self.reduces == 0 {
             MapTarget::Output(self.output(&directory, context)?)
         } else {
-            let options = MapOutputOptions {
-                partitions: self.reduces,
-                dir: directory,
-                name: MAP_OUTPUT_NAME.to_owned(),
-                memory_bytes_max: self.memory_bytes,
-                merge_factor: self.merge_factor,
-                codec: Codec::Lz4,
-                partition_seed: PARTITION_SEED,
-                sync: false,
-            };
+            let (memory_bytes, merge_factor) = (self.memory_bytes, self.merge_factor);
+            let options = map_options(directory, self.reduces, memory_bytes, merge_factor);
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
         let result = self.stage.run_map(MapTask {
@@ -140,22 +132,12 @@ impl JobRun<'_> {
         context.counter(TASK_COUNTERS, "REDUCE_SHUFFLE_BYTES").add(stored);
         context.counter(TASK_COUNTERS, "SHUFFLED_MAPS").add(outputs.len() as u64);
         let output = self.output(&directory, context)?;
-        let options = ReduceOptions {
-            dir: directory,
-            name: "reduce".to_owned(),
-            memory_bytes_max: self.memory_bytes,
-            merge_factor: self.merge_factor,
-            codec: Codec::Lz4,
-            group_prefix: None,
-        };
+        let options = reduce_options(directory, self.memory_bytes, self.merge_factor);
         let context = context.clone();
         let task = ReduceTask { context, partition, sources, records, options, output };
         Ok(self.stage.run_reduce(task)?)
     }
 }
-
-/// Base name of map output files: Hadoop's.
-pub(crate) const MAP_OUTPUT_NAME: &str = "file.out";
 
 /// Runs one task per context on `thread_count` threads; the results in order, or the first failure. `watch` hears the mean progress.
 fn run_all<T: Send>(

@@ -1,6 +1,6 @@
 //! One attempt: a map or a reduce with its files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Instant;
 
@@ -9,20 +9,20 @@ use client::dfs::{CreateOptions, DfsClient};
 use protocol::runner::Setup;
 use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
 use protocol::{AttemptId, DfsPath};
-use shuffle::{BufferPool, Codec, MapOutputOptions, ReduceOptions};
+use shuffle::BufferPool;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::input::SplitRange;
-use crate::local::{MAP_OUTPUT_NAME, part_name};
+use crate::local::part_name;
 use crate::options;
 use crate::output::Output;
-use crate::partition::PARTITION_SEED;
 use crate::plan::Plan;
 use crate::runner::Channel;
 use crate::runner::fetch::Fetcher;
 use crate::runner::gather::{Gather, News};
 use crate::runner::source::{DfsOutput, DfsSource};
+use crate::sort::{map_options, reduce_options};
 use crate::stage::{MapResult, MapTarget, MapTask, ReduceTask, Stage};
 
 /// How often a reduce starts over because a map output turned out to be damaged, before the attempt fails.
@@ -85,16 +85,10 @@ impl Host {
         let target = if self.setup.program.reduce_count == 0 {
             MapTarget::Output(self.output(&output_directory, context)?)
         } else {
-            let options = MapOutputOptions {
-                partitions: self.setup.program.reduce_count,
-                dir: launched.directory.clone(),
-                name: MAP_OUTPUT_NAME.to_owned(),
-                memory_bytes_max: self.memory_bytes,
-                merge_factor: self.merge_factor,
-                codec: Codec::Lz4,
-                partition_seed: PARTITION_SEED,
-                sync: false,
-            };
+            let (memory_bytes, merge_factor) = (self.memory_bytes, self.merge_factor);
+            let partitions = self.setup.program.reduce_count;
+            let directory = launched.directory.clone();
+            let options = map_options(directory, partitions, memory_bytes, merge_factor);
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
         let result = self.stage.run_map(MapTask {
@@ -134,7 +128,7 @@ impl Host {
                 partition: attempt.task.index,
                 sources,
                 records,
-                options: self.reduce_options(&directory),
+                options: reduce_options(directory.clone(), self.memory_bytes, self.merge_factor),
                 output: self.output(&output_directory, &context)?,
             };
             match self.stage.run_reduce(task) {
@@ -153,17 +147,6 @@ impl Host {
             }
         }
         Err(Error::TooManyDamagedInputs { count: DAMAGED_INPUTS_MAX }.into())
-    }
-
-    fn reduce_options(&self, directory: &Path) -> ReduceOptions {
-        ReduceOptions {
-            dir: directory.to_owned(),
-            name: "reduce".to_owned(),
-            memory_bytes_max: self.memory_bytes,
-            merge_factor: self.merge_factor,
-            codec: Codec::Lz4,
-            group_prefix: None,
-        }
     }
 
     /// `<output>/_temporary/<attempt>`.
