@@ -29,18 +29,6 @@ impl Outcome {
         self
     }
 
-    /// Exit code and the whole of standard error.
-    #[track_caller]
-    pub(crate) fn fails(self, code: i32, stderr: &str) -> Self {
-        assert_eq!(
-            (self.code, self.stderr.trim_end()),
-            (code, stderr),
-            "stdout: {}",
-            self.stdout_text()
-        );
-        self
-    }
-
     /// Standard output, exactly.
     #[track_caller]
     pub(crate) fn prints(self, stdout: &str) -> Self {
