@@ -1,8 +1,8 @@
 //! What can go wrong between a client and the cluster.
 
-use std::error::Error;
 use std::path::PathBuf;
 
+pub use protocol::error::chain;
 use protocol::wire::WireError;
 use protocol::{ErrorKind, RemoteError};
 
@@ -73,19 +73,4 @@ impl RpcError {
             _ => None,
         }
     }
-}
-
-/// An error and its causes in one line, for people.
-pub fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
+use client::error::chain;
 use protocol::runner::SOCKET_VARIABLE;
 
 use crate::Result;
 use crate::args::{Args, OPTIONS_HELP};
-use crate::error::{BoxError, Error, chain};
+use crate::error::{BoxError, Error};
 use crate::local::LocalRunner;
 use crate::options::Options;
 use crate::plan::Plan;

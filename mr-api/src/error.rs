@@ -158,8 +158,3 @@ impl Error {
         move |source| Error::Dfs { operation, path: path.clone(), source: source.into() }
     }
 }
-
-/// An error with its causes in one line.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    client::error::chain(error)
-}

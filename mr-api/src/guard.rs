@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
+use client::error::chain;
+
 use crate::Result;
-use crate::error::chain;
 
 thread_local! {
     /// Where the panic that is unwinding this thread began.

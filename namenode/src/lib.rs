@@ -157,8 +157,9 @@ fn open(
         let (failure, waiters, shutdown) =
             (Arc::clone(failure), Arc::clone(&waiters), shutdown.clone());
         Box::new(move |error: &JournalError| {
-            tracing::error!(error = error as &dyn std::error::Error, "the journal has stopped");
-            failure.lock().get_or_insert_with(|| error.to_string());
+            let reason = protocol::error::chain(error);
+            tracing::error!(reason, "the journal has stopped");
+            failure.lock().get_or_insert(reason);
             waiters.abandon();
             shutdown.tell();
         })

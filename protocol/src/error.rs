@@ -1,5 +1,7 @@
 //! The answer of a daemon that refuses a call: a stable kind and a sentence for people.
 
+use std::error::Error;
+
 use serde::{Deserialize, Serialize};
 
 /// Why a daemon refused. The order is the wire format: append only.
@@ -79,4 +81,19 @@ impl RemoteError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         RemoteError { kind, message: message.into() }
     }
+}
+
+/// An error and its causes in one line, for people.
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
 }

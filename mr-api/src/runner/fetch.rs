@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use client::error::chain;
 use client::rpc::{RpcClient, runtime};
 use protocol::auth::{Key, Role};
 use protocol::frame;
@@ -23,7 +24,6 @@ use shuffle::{SegmentSource, read_index, verify_segment};
 
 use crate::Result;
 use crate::context::Context;
-use crate::error::chain;
 use crate::runner::Channel;
 use crate::runner::gather::{Gather, Input, News};
 use crate::stage::REDUCE_START_PROGRESS;

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use client::error::chain;
 use protocol::AttemptId;
 use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::runner::{COOKIE_VARIABLE, FromRunner, Setup, ToRunner};
@@ -28,7 +29,7 @@ use protocol::tracker::{AttemptState, FetchFailure, Work};
 
 use crate::Result;
 use crate::context::Context;
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::guard::guard;
 use crate::plan::{Plan, difference, fingerprint};
 use attempt::{Host, Launched};
