@@ -141,6 +141,9 @@ fn the_namenode_always_opens_however_often_it_dies_while_starting() {
     fs::write(&source, "content").unwrap();
     let mut choices = data::Choices(3);
     for number in 0..30 {
+        cluster.wait_until("the NameNode answers", 30, |cluster| {
+            cluster.dfs(&["-test", "-d", "/"]).code == 0
+        });
         cluster.dfs(&["-put", source.to_str().unwrap(), &format!("/f-{number}")]).ok();
         // The second kill hits the start-up that the first one caused, at a random moment of it.
         let first = cluster.pid("namenode-1").unwrap();

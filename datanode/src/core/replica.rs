@@ -51,6 +51,8 @@ pub enum Begin {
     New,
     /// With new files; the replica that is there is stale and goes away first.
     Replace,
+    /// With new files; the replica that is there is damaged and stays until the new one is complete.
+    Repair,
     /// With the replica that is there, cut to this length unless it was finalized: then what follows repeats its bytes.
     Resume {
         /// Length to cut to.
@@ -103,7 +105,8 @@ impl Replica {
     }
 }
 
-/// How a write under `stamp` begins where `existing` is there. Its writer, if it has one, was stopped before.
+/// How a write under `stamp` begins where `existing` is there. Its writer, if it has one, was stopped before. `damaged` says
+/// that `existing` does not match its checksums.
 ///
 /// # Errors
 /// [`Refusal`].
@@ -111,6 +114,7 @@ pub fn begin_write(
     existing: Option<&Replica>,
     stamp: GenerationStamp,
     resume: Option<Resume>,
+    damaged: bool,
 ) -> Result<Begin, Refusal> {
     let Some(replica) = existing else {
         return match resume {
@@ -133,6 +137,7 @@ pub fn begin_write(
             Ok(Begin::Resume { offset: resume.offset })
         }
         Some(Resume { offset: 1.., .. }) => Err(Refusal::Missing),
+        _ if replica.stamp == stamp && replica.is_finalized() && damaged => Ok(Begin::Repair),
         _ if replica.stamp == stamp && replica.is_finalized() => Err(Refusal::Exists),
         _ => Ok(Begin::Replace),
     }
@@ -230,7 +235,7 @@ mod tests {
             (Some(replica(4, 10, recovering)), 10, resume(4, 7), Ok(Begin::Resume { offset: 7 })),
         ];
         for (existing, stamp, resume, expected) in table {
-            let begin = begin_write(existing.as_ref(), GenerationStamp(stamp), resume);
+            let begin = begin_write(existing.as_ref(), GenerationStamp(stamp), resume, false);
             assert_eq!(begin, expected, "{existing:?} {stamp} {resume:?}");
         }
     }

@@ -186,6 +186,7 @@ impl Store {
         resume: Option<Resume>,
         stream: Option<Arc<Stream>>,
     ) -> Result<ReplicaWriter, StoreError> {
+        let damaged = resume.is_none() && self.is_damaged(block, stamp);
         loop {
             if resume.is_some() {
                 self.stop_writer(block)?;
@@ -199,25 +200,49 @@ impl Store {
                 }
                 return Err(StoreError::Refused { block, refusal: Refusal::Exists });
             }
-            let begin = replica::begin_write(existing.map(|entry| &entry.replica), stamp, resume)
+            let replica = existing.map(|entry| &entry.replica);
+            let begin = replica::begin_write(replica, stamp, resume, damaged)
                 .map_err(|refusal| StoreError::Refused { block, refusal })?;
             let old = existing.map(|entry| (entry.replica, entry.volume));
             let volume = match (&begin, old) {
-                (Begin::Resume { .. }, Some((_, volume))) => volume,
+                (Begin::Resume { .. } | Begin::Repair, Some((_, volume))) => volume,
                 _ => self.choose_volume()?,
             };
             let length = match begin {
                 Begin::Resume { .. } => old.map_or(0, |(replica, _)| replica.length),
-                Begin::New | Begin::Replace => 0,
+                Begin::New | Begin::Replace | Begin::Repair => 0,
             };
             let replica = Replica { block, stamp, length, state: State::Receiving };
             replicas.insert(block, Entry { replica, volume, writer: Some(Arc::clone(&handle)) });
             drop(replicas);
             let writer = ReplicaWriter::begin(self, replica, volume, handle, begin, old);
             if writer.is_err() {
-                self.forget_failed_write(block, stamp);
+                self.forget_failed_write(block, stamp, old.filter(|_| begin == Begin::Repair));
             }
             return writer;
+        }
+    }
+
+    /// True if there is a finalized replica that does not match its checksums. One that does is told to the NameNode again,
+    /// which offers a copy only where it believes the replica to be bad.
+    fn is_damaged(&self, block: BlockId, stamp: GenerationStamp) -> bool {
+        let Ok((replica, place)) = self.find(block, |replica| replica.stamp == stamp) else {
+            return false;
+        };
+        if !replica.is_finalized() {
+            return false;
+        }
+        let compared = place
+            .open_for_reading()
+            .map(|(file, meta)| verify_range(block, &file, &meta, 0, replica.length, |_| ()));
+        match compared {
+            Ok(Ok(())) => {
+                self.changes.push(|pending| pending.received(&replica));
+                false
+            }
+            Ok(Err(StoreError::Corrupt { .. } | StoreError::Meta { .. })) => true,
+            Ok(Err(_)) => false,
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         }
     }
 
@@ -356,14 +381,22 @@ impl Store {
         }
     }
 
-    /// Removes what a write that could not begin left in the map.
-    fn forget_failed_write(&self, block: BlockId, stamp: GenerationStamp) {
+    /// Removes what a write that could not begin left in the map; puts back the replica that it was to repair.
+    fn forget_failed_write(
+        &self,
+        block: BlockId,
+        stamp: GenerationStamp,
+        old: Option<(Replica, usize)>,
+    ) {
         let mut replicas = self.replicas.lock();
         let failed = replicas.get(&block).is_some_and(|entry| {
             entry.replica.stamp == stamp && entry.replica.state == State::Receiving
         });
         if failed {
             replicas.remove(&block);
+            if let Some((replica, volume)) = old {
+                replicas.insert(block, Entry { replica, volume, writer: None });
+            }
         }
     }
 

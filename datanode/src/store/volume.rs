@@ -110,6 +110,17 @@ impl Place {
         Ok((create(&self.block)?, create(&self.meta)?))
     }
 
+    /// Removes both files where they exist.
+    pub(super) fn remove_if_there(&self) -> io::Result<()> {
+        for path in [&self.block, &self.meta] {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Moves both files. The meta file goes first: a block file in its new place then always has one.
     pub(super) fn rename(&self, to: &Place) -> io::Result<()> {
         fs::rename(&self.meta, &to.meta)?;

@@ -119,6 +119,8 @@ pub struct ReplicaWriter {
     unsynced_bytes: u64,
     background: Arc<Background>,
     sync_ahead: bool,
+    /// The damaged replica that this one is to take the place of.
+    repairs: Option<Replica>,
 }
 
 #[derive(Debug, Default)]
@@ -147,6 +149,10 @@ impl ReplicaWriter {
                     }
                     place.open_for_writing()
                 }
+                (Begin::Repair, _) => {
+                    place.remove_if_there()?;
+                    place.create()
+                }
                 (_, old) => {
                     if let Some((old, volume)) = old {
                         store.volumes[volume].discard(&old);
@@ -172,6 +178,7 @@ impl ReplicaWriter {
             unsynced_bytes: 0,
             background: Arc::default(),
             sync_ahead: false,
+            repairs: old.filter(|_| begin == Begin::Repair).map(|(replica, _)| replica),
         };
         if let (Begin::Resume { offset }, Some((old, _))) = (begin, old)
             && !old.is_in_finalized()
@@ -328,7 +335,14 @@ impl ReplicaWriter {
 
 impl Drop for ReplicaWriter {
     fn drop(&mut self) {
-        if self.replica.state == State::Receiving {
+        if let Some(old) = self.repairs.take()
+            && self.replica.state == State::Receiving
+        {
+            if let Err(error) = self.place.remove_if_there() {
+                tracing::warn!(block = %old.block, %error, "cannot remove half a repair");
+            }
+            self.store.release(old);
+        } else if self.replica.state == State::Receiving {
             // An empty replica has nothing that anyone could miss.
             self.replica.state = State::Unfinished;
             self.store.release(self.replica);

@@ -146,6 +146,7 @@ impl Blocks {
         self.held_mut(node).insert(block);
         self.corrupt.entry(block).or_default().insert(node);
         self.pending.remove(nodes, block, node);
+        self.pending.remove_source(nodes, block, node);
         self.evaluate(ns, nodes, block);
     }
 
@@ -201,21 +202,6 @@ impl Blocks {
         } else {
             self.low.insert(block, Low::level(live, expected));
         }
-    }
-
-    /// Gives up the corrupt replicas of a block that has a good one on a live node, because nobody but their holders could
-    /// take a new copy. True if there were any.
-    pub fn make_room(&mut self, ns: &Namespace, nodes: &Datanodes, block: BlockId) -> bool {
-        let is_live = |node: &NodeIndex| nodes.node(*node).state == DatanodeState::Live;
-        let Some(info) = ns.block(block) else { return false };
-        if !self.holders(block).iter().any(is_live) {
-            return false;
-        }
-        let bad: Vec<NodeIndex> = self.corrupt_holders(block).collect();
-        for &node in &bad {
-            self.doom(ns, block, node, info.stamp);
-        }
-        !bad.is_empty()
     }
 
     /// Follows what edits did. `written` are the nodes that acknowledged a block that was completed.
@@ -319,7 +305,10 @@ impl Blocks {
         } else if replica.length != info.length {
             self.held_mut(node).insert(block);
             self.mark_corrupt(ns, nodes, block, node);
-        } else if !self.corrupt.get(&block).is_some_and(|bad| bad.contains(&node)) {
+        } else if !self.corrupt.get(&block).is_some_and(|bad| bad.contains(&node))
+            || self.pending.targets(block).any(|target| target == node)
+        {
+            // A bad replica counts as good again only after a copy to its node was ordered and arrived.
             self.add_good(ns, nodes, block, node);
         }
     }

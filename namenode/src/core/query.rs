@@ -184,7 +184,12 @@ impl State {
             stamp: info.stamp,
             offset,
             length: info.length,
-            replicas: nearest_first(nodes, &holders, reader.host, block),
+            replicas: nearest_first(
+                nodes,
+                &holders,
+                reader.host,
+                block.0.wrapping_add(reader.now.mono_ms),
+            ),
             durable_min: 0,
             corrupt,
             token: self.token(block, info.stamp, AccessMode::Read, reader.now),
@@ -242,12 +247,12 @@ impl State {
 }
 
 /// Nodes in the order a reader on `host` should try them: same machine, same rack, others; late ones last. Equals are
-/// rotated by the block's id, so that readers spread.
+/// rotated by `salt`, which is another for each block and moment, so that readers spread.
 fn nearest_first(
     nodes: &Datanodes,
     holders: &[NodeIndex],
     host: &str,
-    block: BlockId,
+    salt: u64,
 ) -> Vec<DatanodeInfo> {
     let rack = nodes
         .iter()
@@ -259,7 +264,7 @@ fn nearest_first(
         .filter(|index| nodes.node(*index).state != DatanodeState::Dead)
         .collect();
     if !order.is_empty() {
-        let shift = usize::try_from(block.0 % order.len() as u64).unwrap_or(0);
+        let shift = usize::try_from(salt % order.len() as u64).unwrap_or(0);
         order.rotate_left(shift);
     }
     order.sort_by_key(|index| {

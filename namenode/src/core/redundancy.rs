@@ -126,6 +126,11 @@ impl Pending {
         self.remove_if(nodes, block, |copy| copy.target == target);
     }
 
+    /// Ends the copies of a block from a source that turned out to be bad.
+    pub fn remove_source(&mut self, nodes: &mut Datanodes, block: BlockId, source: NodeIndex) {
+        self.remove_if(nodes, block, |copy| copy.source == source);
+    }
+
     /// Ends all copies of a block.
     pub fn remove_block(&mut self, nodes: &mut Datanodes, block: BlockId) {
         self.remove_if(nodes, block, |_| true);

@@ -43,11 +43,7 @@ impl State {
                         self.blocks.low.set_stuck(block);
                     }
                     Ordered::NoSource => {}
-                    Ordered::NoTarget => {
-                        if !self.blocks.make_room(&self.ns, nodes, block) {
-                            self.blocks.low.set_stuck(block);
-                        }
-                    }
+                    Ordered::NoTarget => self.blocks.low.set_stuck(block),
                 }
             }
         }
@@ -71,13 +67,15 @@ impl State {
         let expected = usize::from(self.ns.replication_of(&info));
         let mut existing = holders;
         existing.extend(self.blocks.pending.targets(block));
-        let mut excluded: Vec<NodeIndex> = self.blocks.corrupt_holders(block).collect();
+        let corrupt: Vec<NodeIndex> = self.blocks.corrupt_holders(block).collect();
+        let mut excluded = corrupt.clone();
         let doomed = nodes.iter().map(|(index, _)| index);
         excluded.extend(doomed.filter(|index| self.blocks.doomed.is_doomed(*index, block)));
-        let targets = placement::choose_targets(
+        let count = expected.saturating_sub(existing.len());
+        let mut targets = placement::choose_targets(
             Problem {
                 nodes,
-                count: expected.saturating_sub(existing.len()),
+                count,
                 existing: &existing,
                 excluded: &excluded,
                 writer_host: "",
@@ -85,6 +83,13 @@ impl State {
             },
             &mut self.random,
         );
+        if targets.is_empty() {
+            // Nobody else has room: who has a bad replica writes a good one beside it and then replaces it.
+            let can_repair = |node: &NodeIndex| {
+                nodes.node(*node).state == DatanodeState::Live && !existing.contains(node)
+            };
+            targets = corrupt.into_iter().filter(can_repair).take(count).collect();
+        }
         if targets.is_empty() {
             return Ordered::NoTarget;
         }
