@@ -157,6 +157,9 @@ fn the_namenode_always_opens_however_often_it_dies_while_starting() {
         }
         cluster.kill("namenode-1");
     }
+    cluster.wait_until("the NameNode answers", 30, |cluster| {
+        cluster.dfs(&["-test", "-d", "/"]).code == 0
+    });
     for number in 0..30 {
         cluster.dfs(&["-cat", &format!("/f-{number}")]).ok().prints("content");
     }

@@ -1,6 +1,8 @@
 //! End-to-end tests: the real `hanno` binary, real processes, real sockets, real kills. One test binary, one module per
 //! subject; [`support`] starts clusters and runs commands.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 mod support;
 
 mod corruption;

@@ -25,7 +25,7 @@ pub(crate) fn text(seed: u64, len: usize) -> Vec<u8> {
             data.extend_from_slice(format!("w{word:x}é").as_bytes());
             data.push(*b" \t \x0c ".get((next(&mut state) % 5) as usize).unwrap_or(&b' '));
         }
-        data.extend_from_slice(if next(&mut state) % 7 == 0 { b"\r\n" } else { b"\n" });
+        data.extend_from_slice(if next(&mut state).is_multiple_of(7) { b"\r\n" } else { b"\n" });
     }
     data
 }

@@ -336,9 +336,13 @@ impl Blocks {
         self.dying.push_back(node);
     }
 
-    /// A DataNode registered, perhaps again: what is left of its replicas stands until its report.
-    pub fn revive(&mut self, node: NodeIndex) {
+    /// A DataNode registered, perhaps again: what is left of its replicas stands until its report. Copies from and to it ended
+    /// with the process that ran them.
+    pub fn revive(&mut self, ns: &Namespace, nodes: &mut Datanodes, node: NodeIndex) {
         self.dying.retain(|dying| *dying != node);
+        for block in self.pending.remove_node(nodes, node) {
+            self.evaluate(ns, nodes, block);
+        }
         self.reports.begin(node);
         self.doomed.send_again(node);
     }

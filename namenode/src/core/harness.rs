@@ -87,7 +87,7 @@ impl Harness {
         let host = format!("host{number}");
         let node = self.nodes.register(info(number, &host, rack), self.now.mono_ms);
         self.state.set_now(self.now);
-        self.state.note_registered(&self.nodes, node);
+        self.state.note_registered(&mut self.nodes, node);
         self.beat(number);
         node
     }

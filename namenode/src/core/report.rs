@@ -1,7 +1,7 @@
 //! Block reports: full ones in parts, incremental ones, and what they say that cannot be settled yet.
 //!
 //! - A part of a full report is merged against the node's replicas in the same range of ids: both are ascending.
-//! - A replica that was recorded within [`RECENT_MS`] is not taken off because a report lacks it: the report may be older.
+//! - A replica that was recorded within `RECENT_MS` is not taken off because a report lacks it: the report may be older.
 //! - Replicas of open blocks wait until the block is complete or recovered.
 //! - Unknown blocks are deleted only after a grace period and outside safe mode. If a node's first full report has more than 100
 //!   of them and more than a fifth, or any report has blocks with ids that were never handed out, the metadata is probably older

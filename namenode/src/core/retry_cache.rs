@@ -4,7 +4,7 @@
 //! are remembered in memory alone (a repeat after a restart is judged again, which is as good: it had no effect).
 //! Bounded in age ([`RETAINED_MS`]) and count ([`ENTRIES_MAX`]); the oldest go first.
 //!
-//! Checkpoint row: key `r` + chunk number (big endian), value postcard(`Vec<(CallKey, at_ms, Outcome)>`), under [`CHUNK_BYTES`].
+//! Checkpoint row: key `r` + chunk number (big endian), value postcard(`Vec<(CallKey, at_ms, Outcome)>`), under `CHUNK_BYTES`.
 
 use std::collections::VecDeque;
 

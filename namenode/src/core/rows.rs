@@ -3,8 +3,8 @@
 //! | key | value (postcard) |
 //! |---|---|
 //! | `c` | version u8 and the counters |
-//! | `i` + inode id, big endian | an inode with its first [`ROW_BLOCKS`] blocks |
-//! | `o` + inode id + chunk number u32, big endian | the next [`ROW_BLOCKS`] blocks |
+//! | `i` + inode id, big endian | an inode with its first `ROW_BLOCKS` blocks |
+//! | `o` + inode id + chunk number u32, big endian | the next `ROW_BLOCKS` blocks |
 //! | `r` + chunk number | answers of recent calls, see `retry_cache` |
 //!
 //! Every value is under 16 KB. A directory's entries are not stored: they are the inodes that name it as their parent.

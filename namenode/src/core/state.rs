@@ -308,9 +308,9 @@ impl State {
     }
 
     /// A DataNode registered.
-    pub fn note_registered(&mut self, nodes: &Datanodes, node: NodeIndex) {
+    pub fn note_registered(&mut self, nodes: &mut Datanodes, node: NodeIndex) {
         debug_assert!(nodes.node(node).state == DatanodeState::Live);
-        self.blocks.revive(node);
+        self.blocks.revive(&self.ns, nodes, node);
         self.retry_stuck();
     }
 
