@@ -108,8 +108,8 @@ fn a_flipped_bit_is_read_around_reported_and_repaired() {
         let data = sample(1_500_000, 9);
         cluster.put("/f", &data, 8 * MIB as u64);
         let number = damage_first(&cluster, "/f", at);
-        assert!(cluster.get("/f").unwrap() == data, "bit at {at}");
-        until("the bad replica is replaced", || {
+        until("the bad replica is read, and then replaced", || {
+            assert!(cluster.get("/f").unwrap() == data, "bit at {at}");
             let replicas = cluster.locations("/f").blocks.remove(0).replicas;
             let numbers: Vec<usize> = replicas.iter().map(|r| cluster.number_of(r.id)).collect();
             numbers.len() == 3 && !numbers.contains(&number)
