@@ -23,6 +23,8 @@ const NAMENODE_PORT: u16 = 9870;
 const JOBTRACKER_PORT: u16 = 8088;
 /// Where other ports come from: above the well-known ones, below the kernel's.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
+/// The NameNode takes changes once so many DataNodes are there: as many as must have a block on disk before `close` succeeds.
+const DURABLE_DATANODES: u16 = 2;
 /// Default replication is this, or the number of DataNodes if there are fewer.
 const REPLICATION_MAX: u16 = 3;
 
@@ -116,6 +118,7 @@ impl Layout {
         let mut text = self.common(ports.namenode);
         line(&mut text, "data_dir", self.data(Kind::Namenode, 1));
         line(&mut text, "replication", replication);
+        line(&mut text, "safe_mode_datanodes", plan.datanode_count.min(DURABLE_DATANODES));
         text
     }
 
