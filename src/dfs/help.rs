@@ -1,14 +1,33 @@
-//! `-help`, `-usage` and the texts of usage errors.
+//! `-help`, `-usage` and the texts of usage errors, laid out as Hadoop's.
 
+use super::Command;
 use super::context::Screen;
 use super::error::Failure;
-use super::{COMMANDS, Command};
 
-/// How the general usage begins.
-const INTRODUCTION: &str = "Usage: hanno dfs [-D key=value] [-fs hanno://host:port] -COMMAND [options] [operands]\n\
-    `hanno dfs -put a /a' and `hanno dfs put a /a' are the same; `--' ends the options.\n";
-/// How it ends.
+/// How every usage begins.
+const PROGRAM: &str = "Usage: hadoop fs [generic options]";
+/// The two commands that are about all others.
+const ABOUT_COMMANDS: &str = "\t[-help [cmd ...]]\n\t[-usage [cmd ...]]\n";
+/// How the general usage ends.
+const GENERIC: &str = "\
+Generic options supported are:
+-conf <configuration file>        specify an application configuration file
+-D <property=value>               define a value for a given property
+-fs <hanno://namenode:port>       specify default filesystem URL to use, overrides 'fs.defaultFS' property from configurations.
+-jt <local|resourcemanager:port>  specify a ResourceManager
+-files <file1,...>                specify a comma-separated list of files to be copied to the map reduce cluster
+-libjars <jar1,...>               specify a comma-separated list of jar files to be included in the classpath
+-archives <archive1,...>          specify a comma-separated list of archives to be unarchived on the compute machines
+
+The general command line syntax is:
+command [genericOptions] [commandOptions]
+
+";
+/// What Hadoop does not tell.
 const EXAMPLES: &str = "\
+The same commands work without the dash and under the names `hanno dfs', `hdfs dfs' and `hadoop fs'; `--' ends the options.
+Relative paths begin at /user/<you>. Globs: * ? [a-c] [^a] {a,b}, quoted so that your shell leaves them alone.
+
 Examples:
   hanno dfs -mkdir -p /books
   hanno dfs -put moby-dick.txt /books
@@ -16,52 +35,52 @@ Examples:
   hanno dfs -ls -R -h /books
   hanno dfs -get '/books/*.txt' .
   hanno dfs -D dfs.replication=2 -D dfs.blocksize=64m -put big /big
-
-Relative paths begin at /user/<you>. Globs: * ? [a-c] [^a] {a,b}, quoted so that your shell leaves them alone.
-`hanno dfs -help COMMAND' tells more about one.
+  hanno dfs -help put
 ";
 
 /// Usage of one command.
 pub(super) fn usage(command: &Command) -> String {
-    let arguments = if command.arguments.is_empty() { "" } else { " " };
-    format!("hadoop fs [generic options] -{}{arguments}{}", command.name, command.arguments)
+    format!("{PROGRAM} {}", synopsis(command))
+}
+
+fn synopsis(command: &Command) -> String {
+    format!("-{} {}", command.name, command.arguments).trim_end().to_owned()
 }
 
 /// Usage of all commands.
 pub(super) fn general() -> String {
-    let mut text = INTRODUCTION.to_owned();
-    text.push('\n');
+    let mut text = format!("{PROGRAM}\n");
     for command in visible() {
-        let arguments = format!("-{} {}", command.name, command.arguments);
-        text.push_str(&format!("  {}\n", arguments.trim_end()));
+        text.push_str(&format!("\t[{}]\n", synopsis(command)));
     }
+    text.push_str(ABOUT_COMMANDS);
     text.push('\n');
+    text.push_str(GENERIC);
     text.push_str(EXAMPLES);
     text
 }
 
 fn visible() -> impl Iterator<Item = &'static Command> {
-    COMMANDS.iter().filter(|command| !command.deprecated)
+    super::all().into_iter().filter(|command| !command.deprecated)
 }
 
-/// `-help` (with descriptions) and `-usage`, for the commands named or for all.
+/// `-help` (with descriptions) and `-usage`, for the commands named or for all. False if one of them is unknown.
 pub(super) fn print(names: &[std::ffi::OsString], descriptions: bool) -> Result<bool, Failure> {
     let mut screen = Screen::new()?;
     let mut all_known = true;
-    if names.is_empty() && !descriptions {
+    if names.is_empty() {
         screen.print(&general())?;
-    } else if names.is_empty() {
-        screen.print(INTRODUCTION)?;
+    }
+    if names.is_empty() && descriptions {
         for command in visible() {
             describe(command, &mut screen)?;
         }
-        screen.print(&format!("\n{EXAMPLES}"))?;
     }
     for name in names {
         let name = name.to_string_lossy();
         match super::find(name.trim_start_matches('-')) {
             Some(command) if descriptions => describe(command, &mut screen)?,
-            Some(command) => screen.line(format_args!("Usage: {}", usage(command)))?,
+            Some(command) => screen.line(format_args!("{}", usage(command)))?,
             None => {
                 all_known = false;
                 eprintln!("{name}: Unknown command");
@@ -73,7 +92,9 @@ pub(super) fn print(names: &[std::ffi::OsString], descriptions: bool) -> Result<
 }
 
 fn describe(command: &Command, screen: &mut Screen) -> Result<(), Failure> {
-    let arguments = format!("-{} {}", command.name, command.arguments);
-    screen.line(format_args!("\n{} :", arguments.trim_end()))?;
-    screen.line(format_args!("  {}", command.about.replace('\n', "\n  ")))
+    screen.line(format_args!("{} :", synopsis(command)))?;
+    for line in command.about.lines() {
+        screen.line(format_args!("{}", format!("  {line}").trim_end()))?;
+    }
+    screen.line(format_args!(""))
 }

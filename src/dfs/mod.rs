@@ -1,11 +1,12 @@
 //! `hanno dfs`: Hadoop's file system shell.
 //!
-//! [`COMMANDS`] is the whole of it: name, options, help and function of each command. Arguments are parsed by [`args`], because
-//! Hadoop's options have one dash and many letters. Every operand is processed even if one fails; what failed is one line on
+//! [`GROUPS`] is the whole of it: tables with name, options, help and function of each command. Arguments are parsed by [`args`],
+//! because Hadoop's options have one dash and many letters. Every operand is processed even if one fails; what failed is one line on
 //! standard error, and the exit code is 1 at the end.
 
 mod args;
 mod checksum;
+mod commands;
 mod context;
 mod error;
 mod get;
@@ -28,7 +29,7 @@ mod usage;
 
 use std::ffi::OsString;
 
-use self::args::{Format, Opt, Parsed, flag, value};
+use self::args::{Format, Opt, Parsed};
 use self::context::Context;
 use self::error::Failure;
 
@@ -41,13 +42,18 @@ pub(crate) use self::path::Resolver;
 
 /// A command of the shell.
 struct Command {
+    /// Without its dash.
     name: &'static str,
     /// Options and operands, for the usage line.
     arguments: &'static str,
+    /// The text of `-help`, several lines.
     about: &'static str,
     options: &'static [Opt],
+    /// Fewest operands.
     min: usize,
+    /// Most operands, or [`MANY`].
     max: usize,
+    /// Works, but is left out of the general help.
     deprecated: bool,
     run: fn(&Context) -> Result<(), Failure>,
 }
@@ -55,66 +61,28 @@ struct Command {
 /// No limit on operands.
 const MANY: usize = usize::MAX;
 
-const PUT_OPTIONS: &[Opt] = &[flag("f"), flag("p"), flag("l"), flag("d"), value("t"), value("q")];
-const GET_OPTIONS: &[Opt] =
-    &[flag("f"), flag("p"), flag("ignoreCrc"), flag("crc"), value("t"), value("q")];
-const PUT_ABOUT: &str = "Copy local files and trees into the cluster; the source - is standard input.\n\
-    -f replaces, -p keeps times, owner and mode, -l makes one replica, -d writes under the final name at once,\n\
-    -t N copies N files at a time.";
-const GET_ABOUT: &str = "Copy files and trees of the cluster to this machine.\n\
-    -f replaces, -p keeps times and mode, -t N copies N files at a time.";
-const LS_OPTIONS: &[Opt] = &[
-    flag("C"),
-    flag("d"),
-    flag("h"),
-    flag("q"),
-    flag("R"),
-    flag("t"),
-    flag("S"),
-    flag("r"),
-    flag("u"),
-    flag("e"),
-    flag("json"),
-];
-const COUNT_OPTIONS: &[Opt] =
-    &[flag("q"), flag("h"), flag("v"), flag("u"), flag("x"), flag("json")];
+/// Every command, by the file or subject that brings it. A new family of commands is one more line here.
+static GROUPS: &[&[Command]] = &[commands::COMMANDS];
 
 /// All commands, by name.
-#[rustfmt::skip]
-static COMMANDS: &[Command] = &[
-    Command { name: "cat", arguments: "[-ignoreCrc] <src> ...", about: "Print files.", options: &[flag("ignoreCrc")], min: 1, max: MANY, deprecated: false, run: read::cat },
-    Command { name: "checksum", arguments: "[-v] <src> ...", about: "Print HDFS's checksum of each file.", options: &[flag("v")], min: 1, max: MANY, deprecated: false, run: read::checksum },
-    Command { name: "chgrp", arguments: "[-R] GROUP PATH...", about: "Change the group; -R of everything below too.", options: &[flag("R")], min: 2, max: MANY, deprecated: false, run: mode::chown },
-    Command { name: "chmod", arguments: "[-R] <MODE[,MODE]... | OCTALMODE> PATH...", about: "Change permissions: 755, u+rw, a+X,o-w; -R of everything below too.", options: &[flag("R")], min: 2, max: MANY, deprecated: false, run: mode::chmod },
-    Command { name: "chown", arguments: "[-R] [OWNER][:[GROUP]] PATH...", about: "Change owner and group; -R of everything below too.", options: &[flag("R")], min: 2, max: MANY, deprecated: false, run: mode::chown },
-    Command { name: "copyFromLocal", arguments: "[-f] [-p] [-l] [-d] [-t <thread count>] <localsrc> ... <dst>", about: "As -put.", options: PUT_OPTIONS, min: 1, max: MANY, deprecated: false, run: put::put },
-    Command { name: "copyToLocal", arguments: "[-f] [-p] [-t <thread count>] <src> ... <localdst>", about: "As -get.", options: GET_OPTIONS, min: 1, max: MANY, deprecated: false, run: get::get },
-    Command { name: "count", arguments: "[-q] [-h] [-v] [-u] [--json] <path> ...", about: "Print the number of directories, files and bytes below each path.\n-h human sizes, -v a header, -q and -u quotas.", options: COUNT_OPTIONS, min: 1, max: MANY, deprecated: false, run: usage::count },
-    Command { name: "df", arguments: "[-h] [<path> ...]", about: "Print capacity and free space.", options: &[flag("h")], min: 0, max: MANY, deprecated: false, run: usage::df },
-    Command { name: "du", arguments: "[-s] [-h] [-v] [-x] [--json] <path> ...", about: "Print the bytes of each entry: of one replica, and of all.\n-s one line for each path, -h human sizes, -v a header.", options: &[flag("s"), flag("h"), flag("v"), flag("x"), flag("json")], min: 0, max: MANY, deprecated: false, run: usage::du },
-    Command { name: "dus", arguments: "[-h] <path> ...", about: "As -du -s.", options: &[flag("h"), flag("json")], min: 0, max: MANY, deprecated: true, run: usage::du },
-    Command { name: "get", arguments: "[-f] [-p] [-t <thread count>] <src> ... <localdst>", about: GET_ABOUT, options: GET_OPTIONS, min: 1, max: MANY, deprecated: false, run: get::get },
-    Command { name: "getmerge", arguments: "[-nl] [-skip-empty-file] <src> ... <localdst>", about: "Join files into one local file; -nl ends each with a newline.", options: &[flag("nl"), flag("skip-empty-file")], min: 2, max: MANY, deprecated: false, run: get::getmerge },
-    Command { name: "head", arguments: "<file>", about: "Print the first kilobyte.", options: &[], min: 1, max: 1, deprecated: false, run: read::head },
-    Command { name: "ls", arguments: "[-C] [-d] [-h] [-q] [-R] [-t] [-S] [-r] [-u] [--json] [<path> ...]", about: "List files and directories.\n-R everything below, -h human sizes, -d directories themselves, -C paths only, -q unprintable characters as ?,\n-t newest first, -S largest first, -r in reverse, -u access times.", options: LS_OPTIONS, min: 0, max: MANY, deprecated: false, run: list::ls },
-    Command { name: "lsr", arguments: "<path> ...", about: "As -ls -R.", options: &[flag("h"), flag("json")], min: 0, max: MANY, deprecated: true, run: list::ls },
-    Command { name: "mkdir", arguments: "[-p] <path> ...", about: "Make directories; -p with their parents, and it is fine if they exist.", options: &[flag("p")], min: 1, max: MANY, deprecated: false, run: namespace::mkdir },
-    Command { name: "moveFromLocal", arguments: "[-f] [-p] [-l] [-d] [-t <thread count>] <localsrc> ... <dst>", about: "As -put; the local files are deleted.", options: PUT_OPTIONS, min: 1, max: MANY, deprecated: false, run: put::put },
-    Command { name: "mv", arguments: "<src> ... <dst>", about: "Rename; into <dst> if that is a directory.", options: &[], min: 2, max: MANY, deprecated: false, run: namespace::mv },
-    Command { name: "put", arguments: "[-f] [-p] [-l] [-d] [-t <thread count>] [ - | <localsrc> ... ] <dst>", about: PUT_ABOUT, options: PUT_OPTIONS, min: 1, max: MANY, deprecated: false, run: put::put },
-    Command { name: "rm", arguments: "[-f] [-r|-R] [-skipTrash] [-safely] <src> ...", about: "Delete; -r directories with everything below, -f without complaint if there is nothing,\n-safely asks before it deletes many files.", options: &[flag("f"), flag("r"), flag("R"), flag("skipTrash"), flag("safely")], min: 0, max: MANY, deprecated: false, run: namespace::rm },
-    Command { name: "rmdir", arguments: "[--ignore-fail-on-non-empty] <dir> ...", about: "Delete empty directories.", options: &[flag("ignore-fail-on-non-empty")], min: 1, max: MANY, deprecated: false, run: namespace::rmdir },
-    Command { name: "rmr", arguments: "<src> ...", about: "As -rm -r.", options: &[flag("f"), flag("skipTrash")], min: 1, max: MANY, deprecated: true, run: namespace::rm },
-    Command { name: "setrep", arguments: "[-R] [-w] <rep> <path> ...", about: "Set the number of replicas of files and of all files below directories; -w waits until they are there.", options: &[flag("R"), flag("w")], min: 2, max: MANY, deprecated: false, run: namespace::setrep },
-    Command { name: "stat", arguments: "[format] [--json] <path> ...", about: "Print facts: %a mode, %A permissions, %b size, %F type, %g group, %n name, %o block size, %r replicas,\n%u owner, %x %X access time, %y %Y modification time. Default %y.", options: &[flag("json")], min: 1, max: MANY, deprecated: false, run: stat::stat },
-    Command { name: "tail", arguments: "[-f] [-s <milliseconds>] <file>", about: "Print the last kilobyte; -f goes on with what is added.", options: &[flag("f"), value("s")], min: 1, max: 1, deprecated: false, run: read::tail },
-    Command { name: "test", arguments: "-[defswrz] <path>", about: "Answer with exit code 0 or 1: -d is a directory, -e exists, -f is a file, -s is not empty, -z has size 0,\n-w may be written, -r may be read.", options: &[flag("d"), flag("e"), flag("f"), flag("s"), flag("w"), flag("r"), flag("z")], min: 1, max: 1, deprecated: false, run: stat::test },
-    Command { name: "text", arguments: "[-ignoreCrc] <src> ...", about: "Print files, gzip ones decoded.", options: &[flag("ignoreCrc")], min: 1, max: MANY, deprecated: false, run: read::text },
-    Command { name: "touchz", arguments: "<path> ...", about: "Make empty files.", options: &[], min: 1, max: MANY, deprecated: false, run: namespace::touchz },
-];
+fn all() -> Vec<&'static Command> {
+    let mut all: Vec<&Command> = GROUPS.iter().flat_map(|group| group.iter()).collect();
+    all.sort_by_key(|command| command.name.to_ascii_lowercase());
+    all
+}
 
 fn find(name: &str) -> Option<&'static Command> {
-    COMMANDS.iter().find(|command| command.name == name)
+    GROUPS.iter().flat_map(|group| group.iter()).find(|command| command.name == name)
+}
+
+/// What Hadoop tells to use instead of a deprecated command.
+fn replacement(name: &str) -> Option<&'static str> {
+    match name {
+        "dus" => Some("du -s"),
+        "lsr" => Some("ls -R"),
+        "rmr" => Some("-rm -r"),
+        _ => None,
+    }
 }
 
 /// Runs the command line after `dfs` and returns the exit code.
@@ -144,6 +112,9 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         eprint!("{}", help::general());
         return EXIT_USAGE;
     };
+    if let Some(instead) = replacement(command.name) {
+        eprintln!("{}: DEPRECATED: Please use '{instead}' instead.", command.name);
+    }
     if let [only] = rest
         && only == "--help"
     {
@@ -185,7 +156,7 @@ fn end(command: &Command, outcome: Result<(), Failure>, has_failed: bool) -> u8 
 
 fn usage_error(command: &Command, text: &str) -> u8 {
     eprintln!("-{}: {text}", command.name);
-    eprintln!("Usage: {}", help::usage(command));
+    eprintln!("{}", help::usage(command));
     EXIT_USAGE
 }
 
@@ -220,13 +191,12 @@ mod tests {
 
     #[test]
     fn commands_are_sorted_and_usages_name_them() {
-        assert!(COMMANDS.is_sorted_by_key(|command| command.name.to_ascii_lowercase()));
+        let names: Vec<&str> = all().iter().map(|command| command.name).collect();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
         let put = find("put").unwrap();
-        assert!(help::usage(put).starts_with("hadoop fs [generic options] -put [-f]"));
+        assert!(help::usage(put).starts_with("Usage: hadoop fs [generic options] -put [-f]"));
         let general = help::general();
-        assert!(
-            COMMANDS.iter().all(|c| c.deprecated != general.contains(&format!("  -{} ", c.name)))
-        );
+        assert!(all().iter().all(|c| c.deprecated != general.contains(&format!("\t[-{}", c.name))));
     }
 
     #[test]

@@ -68,9 +68,6 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
     let args = &context.args;
     let recursive = args.has("r") || args.has("R") || context.command == "rmr";
     let force = args.has("f");
-    if context.command == "rmr" {
-        eprintln!("rmr: DEPRECATED: Please use '-rm -r' instead.");
-    }
     let mut screen = Screen::new()?;
     for operand in &args.operands {
         let items = match context.expand(operand) {
