@@ -51,6 +51,12 @@ pub enum ErrorKind {
     Internal,
     /// The NameNode has just started and does not know enough replicas yet; try again.
     StartupSafeMode,
+    /// A directory would have more files and directories than its quota.
+    NamespaceQuotaExceeded,
+    /// A directory would have more bytes than its space quota.
+    SpaceQuotaExceeded,
+    /// A snapshot is in the way, or is not there.
+    Snapshot,
 }
 
 impl ErrorKind {

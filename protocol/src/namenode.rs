@@ -176,6 +176,15 @@ pub enum Call {
     SafeMode(SafeModeAction),
     /// Several calls in one, each with its own outcome, in order; not nested. -> [`Reply::Batch`]
     Batch(Vec<Call>),
+    /// Sets or clears the quotas of a directory; for the superuser. -> [`Reply::Done`]
+    SetQuota {
+        /// Directory.
+        path: DfsPath,
+        /// How many files and directories there may be, itself included.
+        names: QuotaChange,
+        /// How many bytes times replicas there may be.
+        space: QuotaChange,
+    },
 }
 
 impl Call {
@@ -248,6 +257,17 @@ pub struct BadReplica {
     pub stamp: GenerationStamp,
     /// Who holds it.
     pub datanode: DatanodeId,
+}
+
+/// What to do with one of a directory's quotas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum QuotaChange {
+    /// Leave it.
+    Keep,
+    /// Have none.
+    Clear,
+    /// Set it.
+    Set(u64),
 }
 
 /// What to do about safe mode.
@@ -326,7 +346,7 @@ pub struct FileStatus {
     pub open: bool,
 }
 
-/// Totals of a subtree, the top included.
+/// Totals of a subtree, the top included, and its quotas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ContentSummary {
     /// Bytes of all files.
@@ -335,8 +355,20 @@ pub struct ContentSummary {
     pub file_count: u64,
     /// Directories.
     pub directory_count: u64,
-    /// Bytes times replicas.
+    /// Bytes times replicas; a block that is being written counts with its full size.
     pub space_consumed: u64,
+    /// How many files and directories there may be; `None` without a quota.
+    pub quota: Option<u64>,
+    /// How many bytes times replicas there may be; `None` without a quota.
+    pub space_quota: Option<u64>,
+    /// Bytes of all files that only snapshots still have; contained in `length`.
+    pub snapshot_length: u64,
+    /// Files that only snapshots still have; contained in `file_count`.
+    pub snapshot_file_count: u64,
+    /// Directories that only snapshots still have; contained in `directory_count`.
+    pub snapshot_directory_count: u64,
+    /// Bytes times replicas that only snapshots still have; contained in `space_consumed`.
+    pub snapshot_space_consumed: u64,
 }
 
 /// Blocks of a file.

@@ -77,8 +77,8 @@ fn file_summary(status: &FileStatus) -> ContentSummary {
     ContentSummary {
         length: status.length,
         file_count: 1,
-        directory_count: 0,
         space_consumed: status.length * u64::from(status.replication),
+        ..ContentSummary::default()
     }
 }
 
@@ -252,8 +252,12 @@ mod tests {
 
     #[test]
     fn count_columns() {
-        let summary =
-            ContentSummary { length: 2048, file_count: 2, directory_count: 1, space_consumed: 0 };
+        let summary = ContentSummary {
+            length: 2048,
+            file_count: 2,
+            directory_count: 1,
+            ..Default::default()
+        };
         let plain = CountOptions::default();
         assert_eq!(
             count_line(

@@ -3,6 +3,7 @@
 //! | module | |
 //! |---|---|
 //! | `client` | [`DfsClient`]: calls to the NameNode |
+//! | `quota` | quotas of directories |
 //! | `writer`, `window` | [`DfsWriter`]: a file as packets through pipelines of DataNodes, rebuilt when members fail |
 //! | `reader`, `source` | [`DfsReader`]: verified bytes from the nearest replica that has them |
 //! | [`transfer`] | connections to DataNodes |
@@ -10,6 +11,7 @@
 mod client;
 mod error;
 mod lease;
+mod quota;
 mod reader;
 mod source;
 pub mod transfer;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use protocol::namenode::ContentSummary;
 use protocol::{BlockId, GenerationStamp, InodeId};
 
 use super::edit::Edit;
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Open};
 use super::lease::Leases;
 use super::namespace::{Block, Effect, Namespace};
+use super::totals::Totals;
 use crate::error::CoreError;
 
 /// Inodes that one edit may collect at once: a single file or a small tree goes with its own edit.
@@ -261,7 +261,7 @@ impl Namespace {
             directory.children.insert(name, id);
             *mtime_ms = at_ms;
         }
-        self.adjust_above(id, ContentSummary::default(), total);
+        self.adjust_above(id, Totals::default(), total);
         self.counters.next_inode = self.counters.next_inode.max(id.0 + 1);
         self.dirty.counters = true;
         Ok(())
@@ -275,7 +275,7 @@ impl Namespace {
         if parent == NOWHERE {
             return Err(CoreError::NoInode { inode: id, expected: "in a directory" });
         }
-        self.adjust_above(id, total, ContentSummary::default());
+        self.adjust_above(id, total, Totals::default());
         if let Inode { body: Body::Directory(directory), mtime_ms, .. } = self.inode_mut(parent)? {
             directory.children.remove(&name);
             *mtime_ms = at_ms;
@@ -285,18 +285,12 @@ impl Namespace {
     }
 
     /// Replaces `before` by `after` in the totals of all directories above `id`.
-    fn adjust_above(&mut self, id: InodeId, before: ContentSummary, after: ContentSummary) {
+    fn adjust_above(&mut self, id: InodeId, before: Totals, after: Totals) {
         let mut at = self.inodes.get(&id).map_or(NOWHERE, |inode| inode.parent);
         while let Some(Inode { body: Body::Directory(directory), parent, .. }) =
             self.inodes.get_mut(&at)
         {
-            let total = &mut directory.total;
-            total.length = total.length + after.length - before.length;
-            total.file_count = total.file_count + after.file_count - before.file_count;
-            total.directory_count =
-                total.directory_count + after.directory_count - before.directory_count;
-            total.space_consumed =
-                total.space_consumed + after.space_consumed - before.space_consumed;
+            directory.total = directory.total.replacing(before, after);
             if at == InodeId::ROOT {
                 break;
             }
@@ -317,7 +311,7 @@ impl Namespace {
         }
     }
 
-    fn total_of(&self, id: InodeId) -> Result<ContentSummary, CoreError> {
+    fn total_of(&self, id: InodeId) -> Result<Totals, CoreError> {
         let inode = self.inodes.get(&id).ok_or(CoreError::NoInode { inode: id, expected: "there" });
         inode.map(Inode::total)
     }
@@ -347,6 +341,5 @@ impl Namespace {
 }
 
 fn empty_directory() -> Body {
-    let total = ContentSummary { directory_count: 1, ..ContentSummary::default() };
-    Body::Directory(Box::new(Directory { total, ..Directory::default() }))
+    Body::Directory(Box::new(Directory { total: Totals::DIRECTORY, ..Directory::default() }))
 }

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use protocol::namenode::ContentSummary;
 use protocol::{BlockId, ClientId, DatanodeId, GenerationStamp, InodeId};
+
+use super::totals::Totals;
 
 /// The parent of an inode that was deleted and is not collected yet. Never an id of an inode.
 pub const NOWHERE: InodeId = InodeId(0);
@@ -47,7 +48,7 @@ pub struct Directory {
     /// Entries in byte order of names.
     pub children: BTreeMap<Arc<str>, InodeId>,
     /// Totals of the subtree, this directory included; kept up to date by every edit.
-    pub total: ContentSummary,
+    pub total: Totals,
 }
 
 /// A file.
@@ -103,10 +104,10 @@ impl Inode {
     }
 
     /// What it adds to the totals of every directory above it.
-    pub fn total(&self) -> ContentSummary {
+    pub fn total(&self) -> Totals {
         match &self.body {
             Body::Directory(directory) => directory.total,
-            Body::File(file) => ContentSummary {
+            Body::File(file) => Totals {
                 length: file.length,
                 file_count: 1,
                 directory_count: 0,

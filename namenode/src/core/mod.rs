@@ -24,6 +24,7 @@ pub mod rows;
 pub mod safe_mode;
 pub mod schedule;
 pub mod state;
+pub mod totals;
 
 #[cfg(test)]
 mod harness;

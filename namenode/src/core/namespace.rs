@@ -13,11 +13,12 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use hashbrown::{HashMap, HashSet};
-use protocol::namenode::{ContentSummary, FileStatus};
+use protocol::namenode::FileStatus;
 use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId};
 
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Names};
 use super::lease::Leases;
+use super::totals::Totals;
 use crate::error::CoreError;
 
 /// First stamp HDFS hands out.
@@ -176,7 +177,7 @@ impl Namespace {
         total.file_count + total.directory_count
     }
 
-    fn root_total(&self) -> ContentSummary {
+    fn root_total(&self) -> Totals {
         self.inodes.get(&InodeId::ROOT).map(Inode::total).unwrap_or_default()
     }
 
@@ -393,17 +394,9 @@ impl Namespace {
         }
     }
 
-    pub(super) fn sum_children(&self, directory: &Directory) -> ContentSummary {
-        let own = ContentSummary { directory_count: 1, ..ContentSummary::default() };
-        directory.children.values().filter_map(|id| self.inodes.get(id)).fold(own, |sum, child| {
-            let total = child.total();
-            ContentSummary {
-                length: sum.length + total.length,
-                file_count: sum.file_count + total.file_count,
-                directory_count: sum.directory_count + total.directory_count,
-                space_consumed: sum.space_consumed + total.space_consumed,
-            }
-        })
+    pub(super) fn sum_children(&self, directory: &Directory) -> Totals {
+        let children = directory.children.values().filter_map(|id| self.inodes.get(id));
+        children.fold(Totals::DIRECTORY, |sum, child| sum.plus(child.total()))
     }
 }
 

@@ -3,8 +3,8 @@
 use std::ops::Bound;
 
 use protocol::namenode::{
-    Answer, Call, ClusterStatus, DatanodeInfo, DatanodeReport, DatanodeState, LIST_ENTRIES_MAX,
-    LocatedBlock, LocatedBlocks, Reply,
+    Answer, Call, ClusterStatus, ContentSummary, DatanodeInfo, DatanodeReport, DatanodeState,
+    LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply,
 };
 use protocol::token::AccessMode;
 use protocol::{BlockId, DfsPath, ErrorKind, InodeId, RemoteError};
@@ -14,6 +14,7 @@ use super::datanodes::{Datanodes, NodeIndex};
 use super::inode::{File, Inode};
 use super::namespace::{Block, Resolved, Unresolved};
 use super::state::{Now, State};
+use super::totals::Totals;
 
 /// Who reads, and when.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +46,14 @@ impl State {
 
     fn summary(&self, path: &DfsPath) -> Answer {
         let found = self.lookup(path, || format!("File does not exist: {path}"))?;
-        Ok(Reply::Summary(found.inode.total()))
+        let Totals { length, file_count, directory_count, space_consumed } = found.inode.total();
+        Ok(Reply::Summary(ContentSummary {
+            length,
+            file_count,
+            directory_count,
+            space_consumed,
+            ..ContentSummary::default()
+        }))
     }
 
     /// Answers a read.

@@ -1,0 +1,31 @@
+//! Quotas of directories, for the superuser.
+
+use protocol::DfsPath;
+use protocol::namenode::{Call, QuotaChange};
+
+use super::client::DfsClient;
+use super::error::DfsError;
+
+impl DfsClient {
+    /// Bounds the number of files and directories below and with a directory; `None` takes the bound away.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn set_quota(&self, path: &DfsPath, names: Option<u64>) -> Result<(), DfsError> {
+        let (path, names) = (path.clone(), change(names));
+        self.done(Call::SetQuota { path, names, space: QuotaChange::Keep })
+    }
+
+    /// Bounds the bytes times replicas of all files below a directory; `None` takes the bound away.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn set_space_quota(&self, path: &DfsPath, bytes: Option<u64>) -> Result<(), DfsError> {
+        let (path, space) = (path.clone(), change(bytes));
+        self.done(Call::SetQuota { path, names: QuotaChange::Keep, space })
+    }
+}
+
+fn change(quota: Option<u64>) -> QuotaChange {
+    quota.map_or(QuotaChange::Clear, QuotaChange::Set)
+}
