@@ -59,6 +59,9 @@ pub struct Config {
     pub replication_streams: u32,
     /// Time after which a copy is ordered again. Default 120,000: a block of 128 MiB on a busy link takes less.
     pub replication_timeout_ms: u64,
+    /// How long a replica that was acknowledged before it was on disk is waited for before another is made. Default 30,000: a
+    /// busy disk has synced a block of 128 MiB by then.
+    pub arrival_timeout_ms: u64,
     /// Time after which an unanswered deletion is ordered again. Default 30,000.
     pub delete_retry_ms: u64,
     /// How long a replica of an unknown block is kept. Default 60,000.
@@ -98,6 +101,7 @@ impl Default for Config {
             recovery_retry_ms: 10_000,
             replication_streams: 4,
             replication_timeout_ms: 120_000,
+            arrival_timeout_ms: 30_000,
             delete_retry_ms: 30_000,
             unknown_grace_ms: 60_000,
             list_limit: protocol::namenode::LIST_ENTRIES_MAX,

@@ -214,6 +214,7 @@ fn settings(config: &Config, epoch: Epoch, token_key: Key) -> Settings {
         recovery_retry_ms: config.recovery_retry_ms,
         replication_streams: config.replication_streams,
         pending_timeout_ms: config.replication_timeout_ms,
+        arrival_timeout_ms: config.arrival_timeout_ms,
         delete_retry_ms: config.delete_retry_ms,
         unknown_grace_ms: config.unknown_grace_ms,
         list_limit: config.list_limit,

@@ -23,6 +23,22 @@ use super::report::{Reports, Sighting};
 /// Replicas of a dead node that leave the map in one step; bounds the hold of the lock to a few milliseconds.
 const BURY_PER_STEP: usize = 10_000;
 
+/// Who acknowledged a block that is complete now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Acknowledged {
+    /// DataNodes in pipeline order.
+    pub replicas: Vec<DatanodeId>,
+    /// How many of them, from the front, had it on disk when they acknowledged.
+    pub durable_count: usize,
+}
+
+impl Acknowledged {
+    /// All of them have it on disk.
+    pub fn durable(replicas: Vec<DatanodeId>) -> Self {
+        Acknowledged { durable_count: replicas.len(), replicas }
+    }
+}
+
 /// The block manager.
 #[derive(Default)]
 pub struct Blocks {
@@ -204,26 +220,22 @@ impl Blocks {
         }
     }
 
-    /// Follows what edits did. `written` are the nodes that acknowledged a block that was completed.
+    /// Follows what edits did. `written` tells who acknowledged a block that was completed. Only those who had it on disk count
+    /// at once; the others are waited for, for `arrival_ms`.
     pub fn follow(
         &mut self,
         ns: &Namespace,
         nodes: &mut Datanodes,
         effects: Vec<Effect>,
-        written: &HashMap<BlockId, Vec<DatanodeId>>,
+        (written, arrival_ms): (&HashMap<BlockId, Acknowledged>, u64),
     ) {
         for effect in effects {
             match effect {
                 Effect::Completed(block) => {
                     // Early replicas were not counted as present: take them out and judge them anew.
                     self.clear(block);
-                    for id in written.get(&block).into_iter().flatten() {
-                        let node = nodes.index(*id);
-                        let alive = |n: &NodeIndex| nodes.node(*n).state != DatanodeState::Dead;
-                        if let Some(node) = node.filter(alive) {
-                            self.reports.note_recent(node, block);
-                            self.add_good(ns, nodes, block, node);
-                        }
+                    if let Some(written) = written.get(&block) {
+                        self.take_acknowledged(ns, nodes, block, (written, arrival_ms));
                     }
                     for sighting in self.reports.take_open(block) {
                         if sighting.finalized && !self.holders(block).contains(&sighting.node) {
@@ -243,6 +255,32 @@ impl Blocks {
                 }
             }
         }
+    }
+
+    fn take_acknowledged(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        block: BlockId,
+        (written, arrival_ms): (&Acknowledged, u64),
+    ) {
+        let deadline_ms = self.reports.now_ms().saturating_add(arrival_ms);
+        for (place, id) in written.replicas.iter().enumerate() {
+            let node = nodes.index(*id);
+            let alive = |node: &NodeIndex| nodes.node(*node).state != DatanodeState::Dead;
+            let Some(node) = node.filter(alive) else { continue };
+            if place < written.durable_count {
+                self.reports.note_recent(node, block);
+                self.add_good(ns, nodes, block, node);
+            } else if !self.pending.targets(block).any(|target| target == node) {
+                self.pending.insert_arrival(block, node, deadline_ms);
+            }
+        }
+    }
+
+    /// Nodes that acknowledged a complete block and have not reported it yet.
+    pub fn arrivals(&self, block: BlockId) -> impl Iterator<Item = NodeIndex> {
+        self.pending.arrivals(block)
     }
 
     /// Forgets the replicas of a block that was not complete.
@@ -323,6 +361,7 @@ impl Blocks {
     ) {
         self.doomed.remove(node, block);
         self.reports.forget(node, block);
+        self.pending.remove_arrival(nodes, block, node);
         self.forget(ns, nodes, block, node);
     }
 

@@ -2,8 +2,9 @@
 
 use hashbrown::HashMap;
 use protocol::namenode::{Answer, BATCH_CALLS_MAX, Call, Reply, Request, SafeModeAction, VERSION};
-use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
+use protocol::{BlockId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
+use super::blocks::Acknowledged;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::edit::{CallKey, Edit, Outcome, Record};
 use super::inode::{Directory, Inode};
@@ -24,7 +25,7 @@ pub(super) struct Plan {
     pub(super) edits: Vec<Edit>,
     pub(super) outcome: Outcome,
     /// Blocks that it completes, and who acknowledged them.
-    pub(super) written: HashMap<BlockId, Vec<DatanodeId>>,
+    pub(super) written: HashMap<BlockId, Acknowledged>,
     /// DataNodes that it gives blocks to, and how large these may become.
     pub(super) chosen: Vec<(NodeIndex, u64)>,
     /// DataNodes whose blocks are complete now, and by how much these stayed smaller than they might have become.
@@ -43,7 +44,7 @@ pub(super) struct Planner<'a> {
     pub(super) request: &'a Request,
     pub(super) now: Now,
     pub(super) edits: Vec<Edit>,
-    pub(super) written: HashMap<BlockId, Vec<DatanodeId>>,
+    pub(super) written: HashMap<BlockId, Acknowledged>,
     pub(super) chosen: Vec<(NodeIndex, u64)>,
     pub(super) released: Vec<(NodeIndex, u64)>,
     pub(super) recover: Option<InodeId>,
@@ -159,7 +160,10 @@ impl State {
             }
             return Ok(self.answer(nodes, &outcome, now));
         }
-        let record = Record { call: Some(key), at_ms: now.wall_ms, edits, outcome };
+        // "Try again" is no answer to remember: the next try is judged by what came of these edits.
+        let again = matches!(&outcome, Outcome::Refused(error) if error.kind.is_transient());
+        let call = (!again).then_some(key);
+        let record = Record { call, at_ms: now.wall_ms, edits, outcome };
         self.commit(nodes, &record, &written, out)?;
         Ok(self.answer(nodes, &record.outcome, now))
     }

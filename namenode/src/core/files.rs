@@ -1,8 +1,11 @@
 //! Writing files: create, blocks, pipeline repair, complete, lease recovery.
 
+use std::collections::BTreeSet;
+
 use protocol::namenode::{Create, DatanodeState, Publish, WrittenBlock};
 use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
 
+use super::blocks::Acknowledged;
 use super::command::{Planned, Planner, check_replication, refuse};
 use super::datanodes::NodeIndex;
 use super::edit::{Allotted, Edit, Outcome};
@@ -10,6 +13,26 @@ use super::inode::{File, Open};
 use super::lease::Leases;
 use super::namespace::{Block, Resolved};
 use super::placement::{self, Problem};
+
+/// What became of a block at its commit.
+enum Committed {
+    /// It is on enough disks; the file grows by so many bytes.
+    Durable(u64),
+    /// It is on too few disks: copies are made, and the writer asks again.
+    Waits(RemoteError),
+}
+
+impl Committed {
+    fn judge(length: u64, live: usize, durable_min: usize, (block, path): (BlockId, &str)) -> Self {
+        if live >= durable_min {
+            return Committed::Durable(length);
+        }
+        let text = format!(
+            "Not replicated yet: block {block} of {path} is on disk on {live} of {durable_min} DataNodes"
+        );
+        Committed::Waits(refuse(ErrorKind::NotReplicatedYet, text))
+    }
+}
 
 impl Planner<'_> {
     pub(super) fn create(&mut self, create: &Create) -> Planned {
@@ -183,7 +206,10 @@ impl Planner<'_> {
         let (replication, block_size) = (file.replication, file.block_size);
         let mut offset = file.length;
         match (previous, self.state.ns.open_block(id)) {
-            (Some(written), _) => offset += self.commit_block(id, &path, written)?,
+            (Some(written), _) => match self.commit_block(id, &path, written)? {
+                Committed::Durable(length) => offset += length,
+                Committed::Waits(refusal) => return Ok(Outcome::Refused(refusal)),
+            },
             (None, Some(block)) => {
                 let text = format!("block {block} of {path} is not committed");
                 return Err(refuse(ErrorKind::InvalidArgument, text));
@@ -194,14 +220,14 @@ impl Planner<'_> {
         self.allot(&path, id, terms, exclude).map(Outcome::Block)
     }
 
-    /// Commits a block that was written; returns by how much the file grows. A block that is committed already, in the same
-    /// way, is fine.
+    /// Commits a block that was written. A block that is committed already, in the same way, is fine. If it is on too few disks
+    /// it is committed all the same, so that copies can be made, but its writer must ask again.
     fn commit_block(
         &mut self,
         id: InodeId,
         path: &str,
         written: &WrittenBlock,
-    ) -> Result<u64, RemoteError> {
+    ) -> Result<Committed, RemoteError> {
         let WrittenBlock { id: block, stamp, length, .. } = *written;
         let info = self.own_block(id, path, block)?;
         if info.stamp != stamp || (info.complete && info.length != length) {
@@ -211,37 +237,51 @@ impl Planner<'_> {
             );
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }
-        if info.complete {
-            return Ok(0);
-        }
         let (replication, block_size) = self
             .state
             .ns
             .file(id)
             .map(|file| (file.replication, file.block_size))
             .unwrap_or_default();
+        let durable_min = usize::from(self.state.durable_min(self.nodes, replication));
+        if info.complete {
+            let live = self.state.blocks.holders(block).len();
+            return Ok(Committed::judge(0, live, durable_min, (block, path)));
+        }
         if length > block_size {
             let text = format!("block {block} of {path} has {length} bytes where {block_size} fit");
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }
         if length == 0 {
             self.edits.push(Edit::DropBlock { file: id, block });
-            return Ok(0);
+            return Ok(Committed::Durable(0));
         }
-        let durable_min = self.state.durable_min(self.nodes, replication);
-        let known = written.replicas.iter().any(|id| self.nodes.index(*id).is_some());
-        if !known || written.durable_count < durable_min {
-            let text = format!(
-                "Not replicated yet: block {block} of {path} is on disk on {} of {durable_min} DataNodes",
-                written.durable_count
-            );
+        let durable = self.durable_holders(written);
+        if !written.replicas.iter().any(|id| self.nodes.index(*id).is_some()) {
+            let text =
+                format!("Not replicated yet: no DataNode of block {block} of {path} is known");
             return Err(refuse(ErrorKind::NotReplicatedYet, text));
         }
         self.edits.push(Edit::CommitBlock { file: id, block, length });
         let holders = written.replicas.iter().filter_map(|id| self.nodes.index(*id));
         self.released.extend(holders.map(|node| (node, block_size - length)));
-        self.written.insert(block, written.replicas.clone());
-        Ok(length)
+        let replicas = written.replicas.clone();
+        let durable_count = usize::from(written.durable_count);
+        self.written.insert(block, Acknowledged { replicas, durable_count });
+        Ok(Committed::judge(length, durable.len(), durable_min, (block, path)))
+    }
+
+    /// Live DataNodes that have the whole of a block on disk, by what its writer and they themselves say.
+    fn durable_holders(&self, written: &WrittenBlock) -> BTreeSet<NodeIndex> {
+        let durable = written.replicas.iter().take(usize::from(written.durable_count));
+        let told = durable.filter_map(|id| self.nodes.index(*id));
+        let seen = self.state.blocks.reports.open_holders(written.id).filter(|sighting| {
+            let replica = sighting.replica;
+            sighting.finalized && (replica.stamp, replica.length) == (written.stamp, written.length)
+        });
+        told.chain(seen.map(|sighting| sighting.node))
+            .filter(|node| self.nodes.node(*node).state != DatanodeState::Dead)
+            .collect()
     }
 
     /// The last block of a file, which must be `block`.
@@ -313,7 +353,9 @@ impl Planner<'_> {
         let block_count = file.blocks.len();
         match (last, self.state.ns.open_block(id)) {
             (Some(written), _) => {
-                self.commit_block(id, &path, written)?;
+                if let Committed::Waits(refusal) = self.commit_block(id, &path, written)? {
+                    return Ok(Outcome::Refused(refusal));
+                }
             }
             // An empty file whose first block was never written to.
             (None, Some(block)) if block_count == 1 => {

@@ -33,6 +33,7 @@ pub(crate) fn settings() -> Settings {
         recovery_retry_ms: 500,
         replication_streams: 2,
         pending_timeout_ms: 1000,
+        arrival_timeout_ms: 400,
         delete_retry_ms: 500,
         unknown_grace_ms: 300,
         list_limit: 1000,

@@ -185,7 +185,9 @@ impl State {
                 open.targets.iter().filter_map(|id| nodes.index(*id)).collect()
             }
             _ if corrupt => self.blocks.corrupt_holders(block).collect(),
-            _ => self.blocks.holders(block).to_vec(),
+            // Who has acknowledged it but not synced it can be read from as well.
+            _ => [self.blocks.holders(block), &self.blocks.arrivals(block).collect::<Vec<_>>()]
+                .concat(),
         };
         LocatedBlock {
             id: block,

@@ -16,6 +16,7 @@ use protocol::namenode::DatanodeState;
 use protocol::token::AccessMode;
 use protocol::{BlockId, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
+use super::blocks::Acknowledged;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::edit::{Edit, Outcome, Record};
 use super::lease::Leases;
@@ -190,7 +191,7 @@ impl State {
             vec![restamp, Edit::CommitBlock { file, block, length }, close]
         };
         let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
-        let written = HashMap::from_iter([(block, replicas.clone())]);
+        let written = HashMap::from_iter([(block, Acknowledged::durable(replicas.clone()))]);
         self.commit(nodes, &record, &written, out)?;
         self.recoveries.attempts.remove(&file);
         Ok(Ok(()))

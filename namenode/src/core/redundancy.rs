@@ -87,18 +87,19 @@ impl Low {
     }
 }
 
-/// Copies that were ordered.
+/// Replicas that are on their way: copies that were ordered, and acknowledged replicas that are not known to be on disk.
 #[derive(Default, Debug)]
 pub struct Pending {
     copies: HashMap<BlockId, Vec<Copy>>,
     deadlines: BTreeSet<(u64, BlockId, NodeIndex)>,
 }
 
-/// One copy under way.
+/// One replica under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Copy {
     target: NodeIndex,
-    source: NodeIndex,
+    /// Who sends it; `None` if its writer has sent all of it.
+    source: Option<NodeIndex>,
     deadline_ms: u64,
 }
 
@@ -112,8 +113,26 @@ impl Pending {
         deadline_ms: u64,
     ) {
         nodes.node_mut(source).outgoing += 1;
-        self.copies.entry(block).or_default().push(Copy { target, source, deadline_ms });
+        let copy = Copy { target, source: Some(source), deadline_ms };
+        self.copies.entry(block).or_default().push(copy);
         self.deadlines.insert((deadline_ms, block, target));
+    }
+
+    /// Notes that `target` acknowledged a block that it will report once it is on disk.
+    pub fn insert_arrival(&mut self, block: BlockId, target: NodeIndex, deadline_ms: u64) {
+        self.copies.entry(block).or_default().push(Copy { target, source: None, deadline_ms });
+        self.deadlines.insert((deadline_ms, block, target));
+    }
+
+    /// Nodes that acknowledged a block and have not reported it.
+    pub fn arrivals(&self, block: BlockId) -> impl Iterator<Item = NodeIndex> {
+        let copies = self.copies.get(&block).into_iter().flatten();
+        copies.filter(|copy| copy.source.is_none()).map(|copy| copy.target)
+    }
+
+    /// Gives up the arrival of a replica that its node does not have.
+    pub fn remove_arrival(&mut self, nodes: &mut Datanodes, block: BlockId, node: NodeIndex) {
+        self.remove_if(nodes, block, |copy| copy.source.is_none() && copy.target == node);
     }
 
     /// Targets of a block's copies.
@@ -128,7 +147,7 @@ impl Pending {
 
     /// Ends the copies of a block from a source that turned out to be bad.
     pub fn remove_source(&mut self, nodes: &mut Datanodes, block: BlockId, source: NodeIndex) {
-        self.remove_if(nodes, block, |copy| copy.source == source);
+        self.remove_if(nodes, block, |copy| copy.source == Some(source));
     }
 
     /// Ends all copies of a block.
@@ -146,8 +165,10 @@ impl Pending {
         copies.retain(|copy| {
             let ends = condition(copy);
             if ends {
-                let source = nodes.node_mut(copy.source);
-                source.outgoing = source.outgoing.saturating_sub(1);
+                if let Some(source) = copy.source {
+                    let source = nodes.node_mut(source);
+                    source.outgoing = source.outgoing.saturating_sub(1);
+                }
                 self.deadlines.remove(&(copy.deadline_ms, block, copy.target));
             }
             !ends
@@ -175,12 +196,12 @@ impl Pending {
         let mut blocks: Vec<BlockId> = self
             .copies
             .iter()
-            .filter(|(_, copies)| copies.iter().any(|c| c.target == node || c.source == node))
+            .filter(|(_, copies)| copies.iter().any(|copy| copy.is_of(node)))
             .map(|(block, _)| *block)
             .collect();
         blocks.sort_unstable();
         for &block in &blocks {
-            self.remove_if(nodes, block, |copy| copy.target == node || copy.source == node);
+            self.remove_if(nodes, block, |copy| copy.is_of(node));
         }
         blocks
     }
@@ -188,6 +209,12 @@ impl Pending {
     /// Copies under way.
     pub fn count(&self) -> usize {
         self.deadlines.len()
+    }
+}
+
+impl Copy {
+    fn is_of(&self, node: NodeIndex) -> bool {
+        self.target == node || self.source == Some(node)
     }
 }
 

@@ -88,6 +88,11 @@ impl Reports {
         self.now_ms = now_ms;
     }
 
+    /// The monotonic time.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
     /// A node registered: its first report is the truth about its past.
     pub fn begin(&mut self, node: NodeIndex) {
         self.forget_node(node);

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use protocol::datanode::{Changes, Command, Replica};
-use protocol::namenode::{BadReplica, Call, LocatedBlock, Reply};
-use protocol::{BlockId, DatanodeId, GenerationStamp};
+use protocol::namenode::{BadReplica, Call, LocatedBlock, Reply, WrittenBlock};
+use protocol::{BlockId, DatanodeId, ErrorKind, GenerationStamp};
 
-use super::harness::{Harness, dfs, replica};
+use super::harness::{Harness, create, dfs, replica, written};
 use super::random::Generator;
 
 const NODES: u8 = 6;
@@ -26,6 +26,8 @@ struct Cluster {
     messages: VecDeque<(u8, Changes)>,
     random: Generator,
     files: BTreeMap<String, (BlockId, GenerationStamp, u64, u16)>,
+    /// Calls that end files and were told to come again.
+    unfinished: Vec<(u64, Call)>,
 }
 
 impl Cluster {
@@ -37,6 +39,7 @@ impl Cluster {
             messages: VecDeque::new(),
             random: Generator::new(seed),
             files: BTreeMap::new(),
+            unfinished: Vec::new(),
         }
     }
 
@@ -48,12 +51,47 @@ impl Cluster {
         (!from.is_empty()).then(|| from[self.random.below(from.len())])
     }
 
+    /// Writes a file that all members of its pipeline keep.
     fn write(&mut self, path: &str, replication: u16) {
+        self.write_through(path, replication, false);
+    }
+
+    fn write_through(&mut self, path: &str, replication: u16, faulty: bool) {
         let length = 10 + self.random.next_number() % 900;
-        let block: LocatedBlock = self.h.write(path, length, replication);
-        for info in &block.replicas {
-            let disk = self.disks.get_mut(&info.id.0[0]).unwrap();
+        let call = create(path, true, Some(replication), true);
+        let Ok(Reply::Created(created)) = self.h.call(call) else { panic!("not created") };
+        let block: LocatedBlock = created.first_block.unwrap();
+        // Two members sync before they acknowledge; another may report early, late, or lose what it has and start anew.
+        let mut lost = Vec::new();
+        for (place, info) in block.replicas.iter().enumerate() {
+            let number = info.id.0[0];
+            let received = vec![replica(&block, length)];
+            let fate = if place < 2 || !faulty { 1 } else { self.random.below(3) };
+            match fate {
+                0 => self.say(number, Changes { received, ..Changes::default() }),
+                1 => self.h.changes(number, &Changes { received, ..Changes::default() }),
+                _ => {
+                    lost.push(number);
+                    continue;
+                }
+            }
+            let disk = self.disks.get_mut(&number).unwrap();
             disk.replicas.insert(block.id, (replica(&block, length), true));
+        }
+        for number in lost {
+            if self.disks[&number].alive {
+                self.come_back(number);
+            }
+        }
+        let last = WrittenBlock { durable_count: replication.min(2), ..written(&block, length) };
+        let complete = Call::Complete { file: created.file, last: Some(last), publish: None };
+        match self.h.call(complete.clone()) {
+            Ok(Reply::Done) => {}
+            // Its pipeline was short: it ends when a copy is there.
+            Err(error) if error.kind == ErrorKind::NotReplicatedYet => {
+                self.unfinished.push((self.h.number(), complete));
+            }
+            other => panic!("{other:?}"),
         }
         self.files.insert(path.to_owned(), (block.id, block.stamp, length, replication));
     }
@@ -146,6 +184,15 @@ impl Cluster {
             }
             if disk.alive && !disk.registered {
                 self.come_back(number);
+            }
+        }
+        for (number, call) in std::mem::take(&mut self.unfinished) {
+            match self.h.call_again(number, call.clone()) {
+                Err(error) if error.kind == ErrorKind::NotReplicatedYet => {
+                    self.unfinished.push((number, call));
+                }
+                // Done, or the file was deleted meanwhile.
+                _ => {}
             }
         }
         self.h.state.blocks.check(&self.h.state.ns);
@@ -265,13 +312,13 @@ impl Cluster {
 fn run(seed: u64) {
     let mut cluster = Cluster::new(seed);
     for number in 0..25 {
-        cluster.write(&format!("/f{number}"), 2 + (number % 3));
+        cluster.write_through(&format!("/f{number}"), 2 + (number % 3), true);
         cluster.step(false);
     }
     for round in 0..60 {
         cluster.fault();
         if round % 10 == 0 {
-            cluster.write(&format!("/late{round}"), 3);
+            cluster.write_through(&format!("/late{round}"), 3, true);
         }
         cluster.step(true);
     }
@@ -288,7 +335,7 @@ fn run(seed: u64) {
             cluster.h.state.blocks.doomed_count(),
             cluster.h.state.blocks.corrupt_count(),
         );
-        if last.is_ok() && status == (0, 0, 0, 0) {
+        if last.is_ok() && status == (0, 0, 0, 0) && cluster.unfinished.is_empty() {
             return;
         }
         if last.is_ok() {

@@ -10,7 +10,7 @@ use protocol::namenode::{DatanodeState, LocatedBlock, Reply};
 use protocol::token::{AccessMode, BlockToken, TOKEN_LIFETIME};
 use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
 
-use super::blocks::Blocks;
+use super::blocks::{Acknowledged, Blocks};
 use super::datanodes::{Datanodes, NodeIndex};
 use super::edit::{Allotted, CallKey, Edit, Outcome, Record};
 use super::namespace::Namespace;
@@ -48,6 +48,8 @@ pub struct Settings {
     pub replication_streams: u32,
     /// After this time a copy is ordered again.
     pub pending_timeout_ms: u64,
+    /// How long a replica that was acknowledged before it was on disk is waited for.
+    pub arrival_timeout_ms: u64,
     /// After this time an unanswered deletion is ordered again.
     pub delete_retry_ms: u64,
     /// How long unknown blocks are kept.
@@ -150,15 +152,16 @@ impl State {
         &mut self,
         nodes: &mut Datanodes,
         record: &Record,
-        written: &HashMap<BlockId, Vec<DatanodeId>>,
+        written: &HashMap<BlockId, Acknowledged>,
         out: &mut Output,
     ) -> Result<(), CoreError> {
         for edit in &record.edits {
             self.ns.apply(edit)?;
         }
         out.records.push(record.encode());
+        let arrival_ms = self.settings.arrival_timeout_ms;
         let effects = self.ns.take_effects();
-        self.blocks.follow(&self.ns, nodes, effects, written);
+        self.blocks.follow(&self.ns, nodes, effects, (written, arrival_ms));
         if let Some(key) = record.call {
             self.retry.insert(key, record.at_ms, record.outcome.clone(), true);
         }
@@ -175,7 +178,7 @@ impl State {
     pub fn work(&mut self, nodes: &mut Datanodes, now: Now, out: &mut Output) -> bool {
         let mut more = self.ns.collect(COLLECT_PER_STEP);
         let effects = self.ns.take_effects();
-        self.blocks.follow(&self.ns, nodes, effects, &HashMap::new());
+        self.blocks.follow(&self.ns, nodes, effects, (&HashMap::new(), 0));
         more |= self.blocks.bury_step(&self.ns, nodes);
         if self.safe_mode.update(&self.settings.safe_mode, self.situation(nodes), now.mono_ms) {
             more = true;

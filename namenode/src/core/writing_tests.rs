@@ -169,7 +169,6 @@ fn complete_waits_for_two_disks_and_publishes_in_one_step() {
         let publish = Some(Publish { path: dfs("/out"), overwrite });
         Call::Complete { file: file.file, last: Some(last), publish }
     };
-    assert_eq!(refusal(h.call(complete(&first, 1, true))).0, ErrorKind::NotReplicatedYet);
     let (kind, message) = refusal(h.call(complete(&first, 2, false)));
     assert_eq!(
         (kind, message.as_str()),
@@ -180,7 +179,7 @@ fn complete_waits_for_two_disks_and_publishes_in_one_step() {
     assert_eq!(h.call(complete(&first, 2, true)), Ok(Reply::Done));
     assert_eq!(h.records.len(), records + 1, "close, replace and rename are one record");
     assert_eq!(h.state.ns.path_of(file.file).unwrap(), "/out");
-    assert_eq!(h.holders(first.id).len(), 3);
+    assert_eq!(h.holders(first.id).len(), 2, "the third has not reported");
     h.work();
     let deletions = h.commands.iter().filter(|(_, command)| matches!(command, Command::Delete(_)));
     assert_eq!(deletions.count(), 3, "the old file's replicas");
@@ -379,4 +378,68 @@ fn safe_mode_ends_when_the_blocks_are_there() {
     h.work();
     assert!(!h.state.is_safe_mode_on());
     assert!(!h.commands.is_empty(), "now copies are made");
+}
+
+#[test]
+fn a_block_on_one_disk_is_committed_and_copied_before_its_writer_is_told() {
+    for more in [false, true] {
+        let mut h = Harness::with_nodes(1, 4);
+        let file = created(h.call(create("/f", false, None, true)));
+        let first = file.first_block.unwrap();
+        let survivor = first.replicas[0].id;
+        let mut last = written(&first, 500);
+        last.replicas = vec![survivor];
+        last.durable_count = 1;
+        let again = match more {
+            true => Call::AddBlock { file: file.file, previous: Some(last), exclude: Vec::new() },
+            false => Call::Complete { file: file.file, last: Some(last), publish: None },
+        };
+        assert_eq!(refusal(h.call(again.clone())).0, ErrorKind::NotReplicatedYet);
+        assert_eq!(h.state.ns.file(file.file).unwrap().length, 500, "committed");
+        assert_eq!(canonical(&mut h.replay().ns), canonical(&mut h.state.ns), "and journalled");
+        h.work();
+        let [(source, Command::Replicate { targets, .. })] = &h.commands[..] else {
+            panic!("{:?}", h.commands);
+        };
+        assert_eq!((*source, targets.len()), (h.node(survivor.0[0]), 2), "copies at once");
+        let target = targets[0].id.0[0];
+        let number = h.number();
+        let refused = refusal(h.call_again(number, again.clone()));
+        assert_eq!(refused.0, ErrorKind::NotReplicatedYet, "the same call is judged anew");
+        h.changes(target, &Changes { received: vec![replica(&first, 500)], ..Changes::default() });
+        match h.call_again(number, again.clone()) {
+            Ok(Reply::Block(block)) => assert_eq!(block.offset, 500),
+            answer => assert_eq!(answer, Ok(Reply::Done)),
+        }
+        let records = h.records.len();
+        h.call_again(number, again).unwrap();
+        assert_eq!(h.records.len(), records, "the good answer is remembered");
+    }
+}
+
+#[test]
+fn a_replica_that_is_not_on_disk_counts_when_it_is_reported() {
+    // Whether the third DataNode reports before the end, after it, or never.
+    for (before, after) in [(true, false), (false, true), (false, false)] {
+        let mut h = Harness::with_nodes(1, 4);
+        let file = created(h.call(create("/f", false, None, true)));
+        let first = file.first_block.unwrap();
+        let third = first.replicas[2].id.0[0];
+        let received = Changes { received: vec![replica(&first, 500)], ..Changes::default() };
+        if before {
+            h.changes(third, &received);
+        }
+        let last = protocol::namenode::WrittenBlock { durable_count: 2, ..written(&first, 500) };
+        let complete = Call::Complete { file: file.file, last: Some(last), publish: None };
+        assert_eq!(h.call(complete), Ok(Reply::Done));
+        assert_eq!(h.holders(first.id).contains(&third), before);
+        h.work();
+        assert!(h.commands.is_empty(), "it is waited for");
+        if after {
+            h.changes(third, &received);
+        }
+        h.pass(500, &[1, 2, 3, 4]);
+        assert_eq!(h.holders(first.id).contains(&third), before || after);
+        assert_eq!(h.commands.is_empty(), before || after, "{:?}", h.commands);
+    }
 }
