@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use protocol::{BlockId, GenerationStamp, InodeId};
+use protocol::{BlockId, DatanodeId, GenerationStamp, InodeId};
 
 use super::edit::Edit;
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Open};
 use super::lease::Leases;
 use super::namespace::{Block, Effect, Namespace};
+use super::quota::Quota;
 use super::totals::Totals;
 use crate::error::CoreError;
 
@@ -67,6 +68,14 @@ impl Namespace {
                 }
                 Ok(())
             }
+            Edit::SetQuota { directory, names, space } => {
+                if self.inodes.get(directory).and_then(Inode::directory).is_none() {
+                    let expected = "a directory";
+                    return Err(CoreError::NoInode { inode: *directory, expected });
+                }
+                self.put_quota(*directory, Quota { names: *names, space: *space });
+                Ok(())
+            }
         }
     }
 
@@ -115,7 +124,8 @@ impl Namespace {
                 holder,
                 at_ms,
             } => {
-                let open = Open { holder: *holder, targets: Vec::new(), recovery: None };
+                let open =
+                    Open { holder: *holder, targets: Vec::new(), recovery: None, writing: false };
                 let file = File {
                     length: 0,
                     blocks: Vec::new(),
@@ -144,27 +154,19 @@ impl Namespace {
     fn apply_to_open(&mut self, edit: &Edit) -> Result<(), CoreError> {
         match edit {
             Edit::AddBlock { file, block, stamp, targets } => {
-                if self.blocks.contains_key(block) || self.open_block(*file).is_some() {
-                    return Err(CoreError::NotLastBlock { inode: *file, block: *block });
-                }
-                self.open_mut(*file)?.targets.clone_from(targets);
-                let body = self.file_mut(*file)?;
-                // Most files have one block: the vector's first step would waste three.
-                body.blocks.reserve_exact(usize::from(body.blocks.is_empty()));
-                body.blocks.push(*block);
-                let info = Block { file: *file, stamp: *stamp, length: 0, complete: false };
-                self.blocks.insert(*block, info);
-                self.counters.next_block = self.counters.next_block.max(block.0 + 1);
-                self.raise_stamp(*stamp);
-                Ok(())
+                self.add_block(*file, (*block, *stamp), targets)
             }
             Edit::DropBlock { file, block } => {
                 let info = self.check_open_block(*file, *block)?;
+                let before = self.total_of(*file)?;
                 self.file_mut(*file)?.blocks.pop();
                 self.blocks.remove(block);
                 let open = self.open_mut(*file)?;
                 open.recovery = None;
+                open.writing = false;
                 let targets = std::mem::take(&mut open.targets);
+                let after = self.total_of(*file)?;
+                self.adjust_above(*file, before, after);
                 self.effects.push(Effect::Removed {
                     block: *block,
                     stamp: info.stamp,
@@ -208,6 +210,32 @@ impl Namespace {
         }
     }
 
+    fn add_block(
+        &mut self,
+        file: InodeId,
+        (block, stamp): (BlockId, GenerationStamp),
+        targets: &[DatanodeId],
+    ) -> Result<(), CoreError> {
+        if self.blocks.contains_key(&block) || self.open_block(file).is_some() {
+            return Err(CoreError::NotLastBlock { inode: file, block });
+        }
+        let before = self.total_of(file)?;
+        let open = self.open_mut(file)?;
+        open.targets = targets.to_vec();
+        open.writing = true;
+        let body = self.file_mut(file)?;
+        // Most files have one block: the vector's first step would waste three.
+        body.blocks.reserve_exact(usize::from(body.blocks.is_empty()));
+        body.blocks.push(block);
+        let info = Block { file, stamp, length: 0, complete: false };
+        self.blocks.insert(block, info);
+        let after = self.total_of(file)?;
+        self.adjust_above(file, before, after);
+        self.counters.next_block = self.counters.next_block.max(block.0 + 1);
+        self.raise_stamp(stamp);
+        Ok(())
+    }
+
     fn commit(&mut self, file: InodeId, block: BlockId, length: u64) -> Result<(), CoreError> {
         self.check_open_block(file, block)?;
         let before = self.total_of(file)?;
@@ -219,6 +247,7 @@ impl Namespace {
         let open = self.open_mut(file)?;
         open.targets = Vec::new();
         open.recovery = None;
+        open.writing = false;
         self.file_mut(file)?.length += length;
         let after = self.total_of(file)?;
         self.adjust_above(file, before, after);

@@ -221,6 +221,7 @@ impl State {
             Call::SetMode { path, .. } => format!("set permission for {path}"),
             Call::SetOwner { path, .. } => format!("set owner for {path}"),
             Call::SetTimes { path, .. } => format!("set times {path}"),
+            Call::SetQuota { path, .. } => format!("set quota on {path}"),
             _ => return None,
         };
         let text = format!("Cannot {what}. Name node is in safe mode.\n{reason}");
@@ -285,8 +286,10 @@ impl<'a> Planner<'a> {
             Call::SetTimes { path, mtime_ms, atime_ms } => {
                 self.set_times(path, *mtime_ms, *atime_ms)
             }
+            Call::SetQuota { path, names, space } => self.set_quota(path, *names, *space),
             _ => Err(refuse(ErrorKind::InvalidArgument, "not a change")),
         }?;
+        self.check_quotas()?;
         let Planner { edits, written, chosen, released, recover, .. } = self;
         Ok(Plan { edits, outcome, written, chosen, released, recover })
     }

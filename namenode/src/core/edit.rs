@@ -193,6 +193,15 @@ pub enum Edit {
         /// Access time, of a file.
         atime_ms: Option<u64>,
     },
+    /// Sets the quotas of a directory.
+    SetQuota {
+        /// The directory.
+        directory: InodeId,
+        /// How many files and directories.
+        names: Option<u64>,
+        /// How many bytes times replicas.
+        space: Option<u64>,
+    },
 }
 
 /// The answer of a call in the form that outlives a restart: addresses and tokens are filled in when it is given. Append only.

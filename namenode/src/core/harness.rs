@@ -290,9 +290,10 @@ pub(crate) fn canonical(ns: &mut Namespace) -> Vec<String> {
             .unwrap_or_default();
         let open = inode.file().and_then(|file| file.open.as_deref());
         lines.push(format!(
-            "{} {status:?} {:?} {blocks:?} {open:?}",
+            "{} {status:?} {:?} {blocks:?} {open:?} {:?}",
             ns.path_of(id).unwrap(),
-            inode.total()
+            inode.total(),
+            ns.quota_of(id)
         ));
         if let Some(directory) = inode.directory() {
             stack.extend(directory.children.values());

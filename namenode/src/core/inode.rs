@@ -84,6 +84,8 @@ pub struct Open {
     pub targets: Vec<DatanodeId>,
     /// Stamp of the block recovery under way.
     pub recovery: Option<GenerationStamp>,
+    /// True while the last block is not complete: it counts with its full size.
+    pub writing: bool,
 }
 
 impl Inode {
@@ -111,9 +113,18 @@ impl Inode {
                 length: file.length,
                 file_count: 1,
                 directory_count: 0,
-                space_consumed: file.length.saturating_mul(u64::from(file.replication)),
+                space_consumed: file.space_consumed(),
             },
         }
+    }
+}
+
+impl File {
+    /// Bytes times replicas; a block that is being written counts with its full size.
+    pub fn space_consumed(&self) -> u64 {
+        let writing = self.open.as_deref().is_some_and(|open| open.writing);
+        let bytes = self.length + if writing { self.block_size } else { 0 };
+        bytes.saturating_mul(u64::from(self.replication))
     }
 }
 

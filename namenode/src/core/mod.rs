@@ -13,6 +13,7 @@ pub mod lease;
 pub mod namespace;
 pub mod placement;
 pub mod query;
+pub mod quota;
 pub mod random;
 pub mod recovery;
 pub mod redundancy;

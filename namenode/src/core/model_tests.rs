@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use protocol::ErrorKind;
-use protocol::namenode::{Answer, Call, ContentSummary, Reply};
+use protocol::namenode::{Answer, Call, ContentSummary, QuotaChange, Reply};
 
 use super::harness::{Harness, canonical, create, dfs, written};
 
@@ -21,15 +21,21 @@ enum Op {
     Rename { from: String, to: String, overwrite: Option<bool> },
     Delete { path: String, recursive: bool },
     SetReplication { path: String, replication: u16 },
+    SetQuota { path: String, names: QuotaChange, space: QuotaChange },
     Checkpoint,
 }
 
 /// What came of an operation.
 type Outcome = Result<Option<bool>, ErrorKind>;
 
-#[derive(Default)]
+/// What a file's first block counts for while it is written: block size times replicas.
+const WRITING: u64 = 1000 * 3;
+
+#[derive(Clone, Default)]
 struct Model {
     nodes: BTreeMap<String, Node>,
+    /// Names and space.
+    quotas: BTreeMap<String, (Option<u64>, Option<u64>)>,
 }
 
 impl Model {
@@ -63,7 +69,34 @@ impl Model {
         }
     }
 
+    /// Whether so much more below `path` fits into the quotas above it that are not above `except` as well.
+    fn fits(&self, path: &str, except: &str, (names, space): (u64, u64)) -> Result<(), ErrorKind> {
+        let above = |path: &str| {
+            let mut all = Model::ancestors(path);
+            all.push("/".to_owned());
+            all
+        };
+        let excepted = if except.is_empty() { Vec::new() } else { above(except) };
+        for at in above(path).iter().filter(|at| !excepted.contains(at)) {
+            let Some(&(name_quota, space_quota)) = self.quotas.get(at) else { continue };
+            let used = self.summary(at);
+            let more = used.file_count + used.directory_count + names;
+            let too_many = names > 0 && name_quota.is_some_and(|quota| more > quota);
+            let bytes = used.space_consumed + space;
+            if too_many || space > 0 && space_quota.is_some_and(|quota| bytes > quota) {
+                return Err(ErrorKind::NamespaceQuotaExceeded);
+            }
+        }
+        Ok(())
+    }
+
+    /// Names that making `path` with its parents adds.
+    fn missing(&self, path: &str) -> u64 {
+        1 + Model::ancestors(path).iter().filter(|at| self.get(at).is_none()).count() as u64
+    }
+
     fn remove(&mut self, path: &str) {
+        self.quotas.retain(|at, _| at != path && !at.starts_with(&format!("{path}/")));
         self.nodes.retain(|at, _| at != path && !at.starts_with(&format!("{path}/")));
     }
 
@@ -74,15 +107,32 @@ impl Model {
             .filter(|(at, _)| *at == from || at.starts_with(&format!("{from}/")))
             .map(|(at, node)| (format!("{to}{}", &at[from.len()..]), node.clone()))
             .collect();
+        let quotas: Vec<_> = self
+            .quotas
+            .iter()
+            .filter(|(at, _)| *at == from || at.starts_with(&format!("{from}/")))
+            .map(|(at, quota)| (format!("{to}{}", &at[from.len()..]), *quota))
+            .collect();
         self.remove(from);
         self.nodes.extend(moved);
+        self.quotas.extend(quotas);
     }
 
+    /// A refused operation changes nothing.
     fn apply(&mut self, op: &Op) -> Outcome {
+        let mut next = self.clone();
+        let outcome = next.try_apply(op);
+        if outcome.is_ok() {
+            *self = next;
+        }
+        outcome
+    }
+
+    fn try_apply(&mut self, op: &Op) -> Outcome {
         match op {
             Op::Mkdirs { path, parents } => self.mkdirs(path, *parents),
             Op::Write { path, overwrite, length } => self.write(path, *overwrite, *length),
-            Op::Rename { from, to, overwrite: None } => Ok(Some(self.rename(from, to))),
+            Op::Rename { from, to, overwrite: None } => self.rename(from, to).map(Some),
             Op::Rename { from, to, overwrite: Some(overwrite) } => {
                 self.rename_with_options(from, to, *overwrite)
             }
@@ -103,16 +153,40 @@ impl Model {
                 if self.file_above(path) {
                     return Err(ErrorKind::NotDirectory);
                 }
-                match self.nodes.get_mut(path) {
-                    Some(Node::File { replication: slot, .. }) => {
-                        *slot = *replication;
-                        Ok(Some(true))
-                    }
-                    _ => Ok(Some(false)),
-                }
+                let Some(&Node::File { length, replication: old }) = self.get(path) else {
+                    return Ok(Some(false));
+                };
+                let more = u64::from(replication.saturating_sub(old));
+                self.fits(path, "", (0, length * more))?;
+                self.nodes.insert(path.clone(), Node::File { length, replication: *replication });
+                Ok(Some(true))
             }
+            Op::SetQuota { path, names, space } => self.set_quota(path, *names, *space),
             Op::Checkpoint => Ok(None),
         }
+    }
+
+    fn set_quota(&mut self, path: &str, names: QuotaChange, space: QuotaChange) -> Outcome {
+        if self.file_above(path) {
+            return Err(ErrorKind::NotDirectory);
+        }
+        match self.get(path) {
+            None => return Err(ErrorKind::NotFound),
+            Some(Node::File { .. }) => return Err(ErrorKind::NotDirectory),
+            Some(Node::Directory) => {}
+        }
+        if path == "/" && names == QuotaChange::Clear {
+            return Err(ErrorKind::InvalidArgument);
+        }
+        let quota = self.quotas.entry(path.to_owned()).or_default();
+        for (slot, change) in [(&mut quota.0, names), (&mut quota.1, space)] {
+            match change {
+                QuotaChange::Keep => {}
+                QuotaChange::Clear => *slot = None,
+                QuotaChange::Set(value) => *slot = Some(value),
+            }
+        }
+        Ok(None)
     }
 
     fn mkdirs(&mut self, path: &str, parents: bool) -> Outcome {
@@ -127,6 +201,7 @@ impl Model {
         if !parents && self.get(Model::parent(path)).is_none() {
             return Err(ErrorKind::NotFound);
         }
+        self.fits(path, "", (self.missing(path), 0))?;
         self.make_parents(path);
         self.nodes.insert(path.to_owned(), Node::Directory);
         Ok(None)
@@ -141,36 +216,40 @@ impl Model {
             Some(_) if !overwrite => return Err(ErrorKind::AlreadyExists),
             _ => {}
         }
+        self.remove(path);
+        let space = if length > 0 { WRITING } else { 0 };
+        self.fits(path, "", (self.missing(path), space))?;
         self.make_parents(path);
         self.nodes.insert(path.to_owned(), Node::File { length, replication: 3 });
         Ok(None)
     }
 
-    fn rename(&mut self, from: &str, to: &str) -> bool {
+    fn rename(&mut self, from: &str, to: &str) -> Result<bool, ErrorKind> {
         if from == "/" || self.get(from).is_none() {
-            return false;
+            return Ok(false);
         }
         let is_file = matches!(self.get(from), Some(Node::File { .. }));
         if from == to {
-            return is_file;
+            return Ok(is_file);
         }
         let name = &from[from.rfind('/').unwrap()..];
         let target = match self.get(to) {
             Some(Node::Directory) => format!("{}{name}", to.trim_end_matches('/')),
-            Some(_) => return false,
+            Some(_) => return Ok(false),
             None => to.to_owned(),
         };
         if target == from {
-            return is_file;
+            return Ok(is_file);
         }
         if self.get(&target).is_some() || target.starts_with(&format!("{from}/")) {
-            return false;
+            return Ok(false);
         }
         if self.get(Model::parent(&target)) != Some(&Node::Directory) {
-            return false;
+            return Ok(false);
         }
+        self.fits(&target, from, self.size(from))?;
         self.relocate(from, &target);
-        true
+        Ok(true)
     }
 
     fn rename_with_options(&mut self, from: &str, to: &str, overwrite: bool) -> Outcome {
@@ -200,14 +279,23 @@ impl Model {
             return Err(ErrorKind::NotFound);
         }
         self.remove(to);
+        self.fits(to, from, self.size(from))?;
         self.relocate(from, to);
         Ok(None)
     }
 
+    /// Names and space below and with `path`.
+    fn size(&self, path: &str) -> (u64, u64) {
+        let total = self.summary(path);
+        (total.file_count + total.directory_count, total.space_consumed)
+    }
+
     fn summary(&self, path: &str) -> ContentSummary {
         let own = self.get(path).into_iter();
+        let (quota, space_quota) = self.quotas.get(path).copied().unwrap_or_default();
+        let quota = if path == "/" { quota.or(Some(i64::MAX as u64)) } else { quota };
         own.chain(self.below(path).map(|(_, node)| node)).fold(
-            ContentSummary::default(),
+            ContentSummary { quota, space_quota, ..ContentSummary::default() },
             |mut sum, node| {
                 match node {
                     Node::Directory => sum.directory_count += 1,
@@ -228,6 +316,10 @@ fn outcome(answer: Answer) -> Outcome {
         Ok(Reply::Flag(flag)) => Ok(Some(flag)),
         Ok(Reply::Done) => Ok(None),
         Ok(other) => panic!("{other:?}"),
+        // Which of several quotas is named first is not the model's matter.
+        Err(refusal) if refusal.kind == ErrorKind::SpaceQuotaExceeded => {
+            Err(ErrorKind::NamespaceQuotaExceeded)
+        }
         Err(refusal) => Err(refusal.kind),
     }
 }
@@ -241,7 +333,7 @@ fn carry_out(harness: &mut Harness, op: &Op) -> Outcome {
             let created = match harness.call(create(path, *overwrite, None, *length > 0)) {
                 Ok(Reply::Created(created)) => created,
                 Ok(other) => panic!("{other:?}"),
-                Err(refusal) => return Err(refusal.kind),
+                Err(refusal) => return outcome(Err(refusal)),
             };
             let last = created.first_block.map(|block| written(&block, *length));
             Call::Complete { file: created.file, last, publish: None }
@@ -252,6 +344,9 @@ fn carry_out(harness: &mut Harness, op: &Op) -> Outcome {
         Op::Delete { path, recursive } => Call::Delete { path: dfs(path), recursive: *recursive },
         Op::SetReplication { path, replication } => {
             Call::SetReplication { path: dfs(path), replication: *replication }
+        }
+        Op::SetQuota { path, names, space } => {
+            Call::SetQuota { path: dfs(path), names: *names, space: *space }
         }
         Op::Checkpoint => {
             harness.checkpoint();
@@ -320,7 +415,16 @@ fn path() -> impl Strategy<Value = String> {
 fn op() -> impl Strategy<Value = Op> {
     let overwrite = prop_oneof![Just(None), Just(Some(false)), Just(Some(true))];
     let length = prop_oneof![Just(0), 1_u64..1000];
+    let change = |most: u64| {
+        prop_oneof![
+            1 => Just(QuotaChange::Keep),
+            1 => Just(QuotaChange::Clear),
+            3 => (1..most).prop_map(QuotaChange::Set),
+        ]
+    };
     prop_oneof![
+        2 => (path(), change(12), change(9000))
+            .prop_map(|(path, names, space)| Op::SetQuota { path, names, space }),
         3 => (path(), any::<bool>()).prop_map(|(path, parents)| Op::Mkdirs { path, parents }),
         5 => (path(), any::<bool>(), length)
             .prop_map(|(path, overwrite, length)| Op::Write { path, overwrite, length }),

@@ -18,6 +18,7 @@ use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId
 
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Names};
 use super::lease::Leases;
+use super::quota::Quotas;
 use super::totals::Totals;
 use crate::error::CoreError;
 
@@ -32,6 +33,7 @@ pub struct Namespace {
     pub names: Names,
     /// Who writes what.
     pub leases: Leases,
+    pub(super) quotas: Quotas,
     pub(super) counters: Counters,
     pub(super) garbage: VecDeque<InodeId>,
     pub(super) dirty: Dirty,
@@ -94,6 +96,8 @@ pub(super) struct Dirty {
     /// Erased files that had overflow chunks, and how many blocks.
     pub(super) erased: Vec<(InodeId, usize)>,
     pub(super) counters: bool,
+    /// Directories whose quotas changed.
+    pub(super) quotas: HashSet<InodeId>,
 }
 
 /// A path that does not resolve.
@@ -121,6 +125,7 @@ impl Default for Namespace {
             blocks: HashMap::new(),
             names: Names::default(),
             leases: Leases::default(),
+            quotas: Quotas::default(),
             counters: Counters {
                 cluster: None,
                 next_inode: InodeId::ROOT.0 + 1,
@@ -295,6 +300,9 @@ impl Namespace {
     pub(super) fn erase(&mut self, id: InodeId) {
         let Some(inode) = self.inodes.remove(&id) else { return };
         self.dirty.inodes.insert(id);
+        if self.quotas.remove(&id).is_some() {
+            self.dirty.quotas.insert(id);
+        }
         let Body::File(file) = inode.body else { return };
         let open = file.open.as_deref();
         if let Some(open) = open {
@@ -345,6 +353,11 @@ impl Namespace {
                 self.check_file(id, file)?;
             }
         }
+        if let Some(id) =
+            self.quotas.keys().find(|id| self.inodes.get(*id).and_then(Inode::directory).is_none())
+        {
+            return Err(CoreError::NoInode { inode: *id, expected: "a directory" });
+        }
         if block_count != self.blocks.len() {
             return Err(CoreError::Counter("blocks"));
         }
@@ -364,7 +377,8 @@ impl Namespace {
             }
             length += if info.complete { info.length } else { 0 };
         }
-        if length == file.length {
+        let writing = file.open.as_deref().is_some_and(|open| open.writing);
+        if length == file.length && writing == self.open_block(id).is_some() {
             return Ok(());
         }
         let block = file.blocks.last().copied().unwrap_or_default();

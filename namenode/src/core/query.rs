@@ -47,11 +47,14 @@ impl State {
     fn summary(&self, path: &DfsPath) -> Answer {
         let found = self.lookup(path, || format!("File does not exist: {path}"))?;
         let Totals { length, file_count, directory_count, space_consumed } = found.inode.total();
+        let quota = self.ns.quota_of(found.id);
         Ok(Reply::Summary(ContentSummary {
             length,
             file_count,
             directory_count,
             space_consumed,
+            quota: quota.names,
+            space_quota: quota.space,
             ..ContentSummary::default()
         }))
     }

@@ -5,6 +5,7 @@
 //! | `c` | version u8 and the counters |
 //! | `i` + inode id, big endian | an inode with its first `ROW_BLOCKS` blocks |
 //! | `o` + inode id + chunk number u32, big endian | the next `ROW_BLOCKS` blocks |
+//! | `q` + inode id, big endian | quotas of a directory, see `quota` |
 //! | `r` + chunk number | answers of recent calls, see `retry_cache` |
 //!
 //! Every value is under 16 KB. A directory's entries are not stored: they are the inodes that name it as their parent.
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Open};
 use super::namespace::{Block, Counters, Namespace};
+use super::quota;
 use crate::error::CoreError;
 
 /// Blocks in one row: 64 take under 2 KB.
@@ -88,6 +90,12 @@ impl Namespace {
             let chunks = 1..=block_count / ROW_BLOCKS;
             rows.extend(chunks.map(|chunk| (overflow_key(id, chunk), None)));
         }
+        rows.extend(
+            dirty
+                .quotas
+                .into_iter()
+                .map(|id| (id_key(quota::ROW_PREFIX, id), self.quotas.get(&id).map(encode))),
+        );
         for id in dirty.inodes {
             match self.inodes.get(&id) {
                 Some(inode) => self.push_inode_rows(id, inode, &mut rows),
@@ -162,6 +170,11 @@ impl Namespace {
                 let rows: Vec<BlockRow> = decode(value, "blocks")?;
                 self.load_blocks(id, rows)
             }
+            [quota::ROW_PREFIX, id @ ..] => {
+                let (id, row) = (read_id(id)?, decode(value, "quotas")?);
+                self.quotas.insert(id, row);
+                Ok(())
+            }
             _ => Err(CoreError::BadRow("an unknown kind")),
         }
     }
@@ -180,7 +193,7 @@ impl Namespace {
                 let open = file.open.map(|open| {
                     self.leases.add(open.holder, id);
                     let OpenRow { holder, targets, recovery } = open;
-                    Box::new(Open { holder, targets, recovery })
+                    Box::new(Open { holder, targets, recovery, writing: false })
                 });
                 Body::File(File {
                     length: 0,
@@ -219,6 +232,9 @@ impl Namespace {
             file.length += if complete { length } else { 0 };
             self.complete_block_count += u64::from(complete);
             let info = Block { file: id, stamp, length, complete };
+            if let (false, Some(open)) = (complete, &mut file.open) {
+                open.writing = true;
+            }
             if self.blocks.insert(block, info).is_some() {
                 return Err(CoreError::BadBlock { inode: id, block });
             }
@@ -278,7 +294,11 @@ impl Namespace {
 }
 
 fn inode_key(id: InodeId) -> Vec<u8> {
-    let mut key = vec![b'i'];
+    id_key(b'i', id)
+}
+
+pub(super) fn id_key(prefix: u8, id: InodeId) -> Vec<u8> {
+    let mut key = vec![prefix];
     key.extend(id.0.to_be_bytes());
     key
 }
