@@ -328,6 +328,7 @@ mod tests {
             live_count: 1,
             dead_count: 0,
             txid: 9,
+            trash_interval_ms: 0,
         }
     }
 

@@ -75,6 +75,11 @@ pub struct Config {
     /// How long safe mode lasts beyond the threshold. Default 0 where HDFS waits 30,000: what reports late only costs copies
     /// that are trimmed again, while the wait would be the longest part of a restart.
     pub safe_mode_extension_ms: u64,
+    /// How long deleted files stay in the trash; 0 turns it off. Default 86,400,000 (a day): HDFS has none by default, but
+    /// most deletions that hurt are noticed within a day, and `-skipTrash` deletes at once.
+    pub trash_interval_ms: u64,
+    /// Time between checkpoints of the trash: by so much longer than the interval may a deleted file stay. Default 3,600,000.
+    pub trash_checkpoint_ms: u64,
     /// Changed rows at which a checkpoint step is written. Default 10,000: some milliseconds of the loop's time.
     pub checkpoint_rows: usize,
     /// Time after which a checkpoint step is written if anything changed. Default 2000.
@@ -108,6 +113,8 @@ impl Default for Config {
             safe_mode_threshold: 0.999,
             safe_mode_datanodes: 1,
             safe_mode_extension_ms: 0,
+            trash_interval_ms: 86_400_000,
+            trash_checkpoint_ms: 3_600_000,
             checkpoint_rows: 10_000,
             checkpoint_ms: 2000,
         }
@@ -158,6 +165,7 @@ impl Config {
                 "safe_mode_threshold",
                 "must be 0 to 1",
             ),
+            (self.trash_checkpoint_ms > 0, "trash_checkpoint_ms", "must not be 0"),
             (self.checkpoint_rows > 0, "checkpoint_rows", "must not be 0"),
         ];
         match rules.into_iter().find(|(holds, ..)| !holds) {

@@ -67,7 +67,7 @@ pub(crate) fn router(service: Service, auth: Authenticator, config: &Config) -> 
 }
 
 impl Service {
-    async fn client(&self, request: Request) -> Answer {
+    pub(crate) async fn client(&self, request: Request) -> Answer {
         if request.version != VERSION {
             let text = format!("version {} of the protocol is not {VERSION}", request.version);
             return Err(RemoteError::new(ErrorKind::InvalidArgument, text));

@@ -24,6 +24,7 @@ mod http;
 mod nodes;
 mod recover;
 mod server;
+pub mod trash;
 mod waiters;
 
 use std::sync::Arc;
@@ -112,10 +113,16 @@ pub async fn run_on(
 
     let service =
         Service { shared: Arc::clone(&shared), events: sender.clone(), shutdown: shutdown.clone() };
+    let times = trash::Times {
+        interval_ms: config.trash_interval_ms,
+        checkpoint_ms: config.trash_checkpoint_ms,
+    };
+    let emptier = tokio::spawn(trash::run(service.clone(), times, shutdown.clone()));
     let router = http::router(service, Authenticator::new(&secret), &config);
     serve::serve(listener, router, Limits::default(), shutdown).await;
 
     ticker.abort();
+    emptier.abort();
     // The loop may have ended already; then nobody listens.
     let _ = sender.send(Event::Stop).await;
     let ended = tokio::task::spawn_blocking(move || {
@@ -218,6 +225,7 @@ fn settings(config: &Config, epoch: Epoch, token_key: Key) -> Settings {
         delete_retry_ms: config.delete_retry_ms,
         unknown_grace_ms: config.unknown_grace_ms,
         list_limit: config.list_limit,
+        trash_interval_ms: config.trash_interval_ms,
         safe_mode: Rule {
             threshold: config.safe_mode_threshold,
             datanodes_min: config.safe_mode_datanodes,

@@ -466,6 +466,8 @@ pub struct ClusterStatus {
     pub dead_count: u32,
     /// Last durable transaction.
     pub txid: u64,
+    /// How long deleted files stay in the trash, milliseconds; 0 for no trash.
+    pub trash_interval_ms: u64,
 }
 
 /// A DataNode as the NameNode sees it.

@@ -11,16 +11,23 @@ pub(crate) struct Opt {
     pub(crate) name: &'static str,
     /// True if the next argument is its value.
     pub(crate) takes_value: bool,
+    /// Letters that may follow its name in the same word (`-ptopax`); they are its value then.
+    pub(crate) letters: &'static str,
 }
 
 /// An option without a value.
 pub(crate) const fn flag(name: &'static str) -> Opt {
-    Opt { name, takes_value: false }
+    Opt { name, takes_value: false, letters: "" }
 }
 
 /// An option with a value.
 pub(crate) const fn value(name: &'static str) -> Opt {
-    Opt { name, takes_value: true }
+    Opt { name, takes_value: true, letters: "" }
+}
+
+/// An option that letters may follow in the same word.
+pub(crate) const fn attached(name: &'static str, letters: &'static str) -> Opt {
+    Opt { name, takes_value: false, letters }
 }
 
 /// What a command accepts.
@@ -46,6 +53,8 @@ pub(crate) struct Parsed {
     pub(crate) properties: Vec<(String, String)>,
     /// `-fs URI`.
     pub(crate) file_system: Option<String>,
+    /// `-conf FILE`, in order.
+    pub(crate) files: Vec<String>,
 }
 
 impl Parsed {
@@ -91,7 +100,7 @@ pub(crate) enum ArgsError {
 }
 
 /// Generic options that are accepted for the sake of scripts and mean nothing here; each has a value.
-const IGNORED_GENERIC: [&str; 5] = ["conf", "jt", "files", "libjars", "archives"];
+const IGNORED_GENERIC: [&str; 4] = ["jt", "files", "libjars", "archives"];
 
 /// Takes generic options off the front of `args` into `parsed` and returns the rest.
 pub(crate) fn generic<'a>(
@@ -120,9 +129,9 @@ pub(crate) fn parse(
             break;
         }
         let bare = name.strip_prefix('-').unwrap_or(name);
-        if let Some(option) = format.options.iter().find(|option| option.name == bare) {
+        if let Some((option, letters)) = named_option(format.options, bare) {
             args = tail;
-            let mut text = String::new();
+            let mut text = letters.to_owned();
             if option.takes_value {
                 let (given, rest) =
                     tail.split_first().ok_or_else(|| ArgsError::NoValue(lossy(first)))?;
@@ -148,6 +157,19 @@ pub(crate) fn parse(
     Ok(())
 }
 
+/// The option that a word without its dashes names, and the letters after it.
+fn named_option<'a>(options: &[Opt], word: &'a str) -> Option<(Opt, &'a str)> {
+    if let Some(option) = options.iter().find(|option| option.name == word) {
+        return Some((*option, ""));
+    }
+    options.iter().find_map(|option| {
+        let letters = word.strip_prefix(option.name)?;
+        let known =
+            !option.letters.is_empty() && letters.chars().all(|c| option.letters.contains(c));
+        known.then_some((*option, letters))
+    })
+}
+
 /// The text after the first dash; empty for `--`; `None` for operands, among them `-` (standard input).
 fn option_name(arg: &OsStr) -> Option<&str> {
     let name = arg.to_str()?.strip_prefix('-')?;
@@ -169,7 +191,7 @@ fn take_generic<'a>(
         Some(attached) if attached.contains('=') => ("D", Some(attached.to_owned())),
         _ => (name.strip_prefix('-').unwrap_or(name), None),
     };
-    if !["D", "fs", "namenode"].contains(&kind) && !IGNORED_GENERIC.contains(&kind) {
+    if !["D", "conf", "fs", "namenode"].contains(&kind) && !IGNORED_GENERIC.contains(&kind) {
         return Ok(None);
     }
     let (text, rest) = match attached {
@@ -185,6 +207,7 @@ fn take_generic<'a>(
             let (key, value) = text.split_once('=').ok_or(ArgsError::Property(text.clone()))?;
             parsed.properties.push((key.to_owned(), value.to_owned()));
         }
+        "conf" => parsed.files.push(text),
         "fs" | "namenode" => parsed.file_system = Some(text),
         _ => {}
     }
@@ -244,6 +267,16 @@ mod tests {
         ] {
             assert_eq!(check(words, &FORMAT).unwrap_err(), text);
         }
+    }
+
+    #[test]
+    fn letters_may_follow_an_option() {
+        const OPTIONS: &[Opt] = &[attached("p", "topax"), flag("put")];
+        let format = Format { options: OPTIONS, ..FORMAT };
+        assert_eq!(check(&["-pto", "a"], &format).unwrap().value("p"), Some("to"));
+        assert_eq!(check(&["-p", "a"], &format).unwrap().value("p"), Some(""));
+        assert!(check(&["-put", "a"], &format).unwrap().has("put"));
+        assert_eq!(check(&["-pz", "a"], &format).unwrap_err(), "Illegal option -pz");
     }
 
     #[test]

@@ -2,10 +2,13 @@
 //!
 //! Families with files of their own bring tables of their own; [`super::GROUPS`] joins them.
 
-use super::args::{Opt, flag, value};
+use super::args::{Opt, attached, flag, value};
 use super::context::Context;
 use super::error::Failure;
-use super::{Command, MANY, get, list, mode, namespace, put, read, stat, usage};
+use super::{
+    Command, MANY, copy, find, get, list, mode, namespace, put, read, stat, text, touch, trash,
+    usage,
+};
 
 const PUT_OPTIONS: &[Opt] = &[flag("f"), flag("p"), flag("l"), flag("d"), value("t"), value("q")];
 const GET_OPTIONS: &[Opt] =
@@ -151,6 +154,58 @@ const TAIL_HELP: &str = "Show the last 1KB of the file.
   -f  Shows appended data as the file grows.
   -s  With -f, defines the sleep interval between iterations in milliseconds.";
 
+const CP_HELP: &str = "Copy files that match the file pattern <src> to a destination. When copying multiple files, the
+destination must be a directory.
+Flags:
+
+  -p[topax]          Preserve file attributes [topx] (timestamps, ownership, permission, ACL, XAttr). If -p is
+                     specified with no <arg>, then preserves timestamps, ownership, permission.
+  -f                 Overwrite the destination if it already exists.
+  -d                 Skip creation of temporary file (<dst>._COPYING_).
+  -t <thread count>  Number of files copied at a time, default 32.";
+const EXPUNGE_HELP: &str = "Delete files from the trash that are older than the retention threshold, and make a checkpoint of what
+was deleted since the last one.
+
+  -immediate  Deletes all files in the trash immediately, ignoring the retention threshold.";
+const FIND_HELP: &str = "Finds all files that match the specified expression and applies selected actions to them. If no <path>
+is specified then defaults to the current working directory. If no expression is specified then defaults
+to -print.
+
+The following primary expressions are recognised:
+  -name pattern
+  -iname pattern
+    Evaluates as true if the basename of the file matches the pattern using standard file system globbing.
+    If -iname is used then the match is case insensitive.
+
+  -print
+  -print0
+    Always evaluates to true. Causes the current pathname to be written to standard output followed by a
+    newline. If the -print0 expression is used then an ASCII NULL character is appended rather than a newline.
+
+The following operators are recognised:
+  expression -a expression
+  expression -and expression
+  expression expression
+    Logical AND operator for joining two expressions. The second expression will not be applied if the first
+    fails.";
+const TEXT_HELP: &str = "Takes a source file and outputs the file in text format.
+The allowed formats are gzip, bzip2, zstd, Hadoop's snappy and deflate streams, and SequenceFile.";
+const TOUCH_HELP: &str = "Updates the access and modification times of the file specified by the <path> to the current time. If the
+file does not exist, then a zero length file is created at <path> with current time as the timestamp.
+
+  -a                 Change only the access time.
+  -m                 Change only the modification time.
+  -t TIMESTAMP       Use specified timestamp instead of current time, format yyyyMMdd:HHmmss, local time.
+  -c                 Do not create any files.";
+
+const CP_OPTIONS: &[Opt] = &[flag("f"), attached("p", "topax"), flag("d"), value("t"), value("q")];
+const TOUCH_OPTIONS: &[Opt] = &[flag("a"), flag("m"), value("t"), flag("c")];
+
+/// Hadoop has never made it either; scripts get its words.
+fn move_to_local(_: &Context) -> Result<(), Failure> {
+    Err(Failure::Text("Option '-moveToLocal' is not implemented yet.".to_owned()))
+}
+
 /// What a row of the table needs to be written in a few lines.
 pub(super) const fn command(
     name: &'static str,
@@ -178,9 +233,12 @@ pub(super) const COMMANDS: &[Command] = &[
     command("copyFromLocal", FROM_LOCAL_USAGE, (1, MANY), PUT_OPTIONS, put::put, "Identical to the -put command."),
     command("copyToLocal", GET_USAGE, (1, MANY), GET_OPTIONS, get::get, "Identical to the -get command."),
     command("count", "[-q] [-h] [-v] [-u] [-x] [--json] <path> ...", (1, MANY), COUNT_OPTIONS, usage::count, COUNT_HELP),
+    command("cp", "[-f] [-p | -p[topax]] [-d] [-t <thread count>] [-q <thread pool queue size>] <src> ... <dst>", (2, MANY), CP_OPTIONS, copy::cp, CP_HELP),
     command("df", "[-h] [<path> ...]", (0, MANY), &[flag("h")], usage::df, "Shows the capacity, free and used space of the filesystem.\n\n  -h  Formats the sizes of files in a human-readable fashion rather than a number of bytes."),
     command("du", "[-s] [-h] [-v] [-x] [--json] <path> ...", (0, MANY), DU_OPTIONS, usage::du, DU_HELP),
     deprecated(command("dus", "<path> ...", (0, MANY), &[flag("h"), flag("json")], usage::du, "(DEPRECATED) Same as 'du -s'")),
+    command("expunge", "[-immediate] [-fs <path>]", (0, 0), &[flag("immediate")], trash::expunge, EXPUNGE_HELP),
+    command("find", "<path> ... <expression> ...", (0, MANY), &[], find::find, FIND_HELP),
     command("get", GET_USAGE, (1, MANY), GET_OPTIONS, get::get, GET_HELP),
     command("getmerge", "[-nl] [-skip-empty-file] <src> <localdst>", (2, MANY), &[flag("nl"), flag("skip-empty-file")], get::getmerge, GETMERGE_HELP),
     command("head", "<file>", (1, 1), &[], read::head, "Show the first 1KB of the file."),
@@ -188,6 +246,7 @@ pub(super) const COMMANDS: &[Command] = &[
     deprecated(command("lsr", "<path> ...", (0, MANY), &[flag("h"), flag("json")], list::ls, "(DEPRECATED) Same as 'ls -R'")),
     command("mkdir", "[-p] <path> ...", (1, MANY), &[flag("p")], namespace::mkdir, MKDIR_HELP),
     command("moveFromLocal", FROM_LOCAL_USAGE, (1, MANY), PUT_OPTIONS, put::put, "Same as -put, except that the source is deleted after it's copied."),
+    command("moveToLocal", "<src> <localdst>", (0, MANY), &[], move_to_local, "Not implemented yet"),
     command("mv", "<src> ... <dst>", (2, MANY), &[], namespace::mv, MV_HELP),
     command("put", PUT_USAGE, (1, MANY), PUT_OPTIONS, put::put, PUT_HELP),
     command("rm", "[-f] [-r|-R] [-skipTrash] [-safely] <src> ...", (0, MANY), RM_OPTIONS, namespace::rm, RM_HELP),
@@ -197,6 +256,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command("stat", "[format] [--json] <path> ...", (1, MANY), &[flag("json")], stat::stat, STAT_HELP),
     command("tail", "[-f] [-s <sleep interval>] <file>", (1, 1), &[flag("f"), value("s")], read::tail, TAIL_HELP),
     command("test", "-[defswrz] <path>", (1, 1), TEST_OPTIONS, stat::test, TEST_HELP),
-    command("text", "[-ignoreCrc] <src> ...", (1, MANY), &[flag("ignoreCrc")], read::text, "Takes a source file and outputs the file in text format."),
-    command("touchz", "<path> ...", (1, MANY), &[], namespace::touchz, "Creates a file of zero length at <path> with current time as the timestamp of that <path>. An error is\nreturned if the file exists with non-zero length."),
+    command("text", "[-ignoreCrc] <src> ...", (1, MANY), &[flag("ignoreCrc")], text::text, TEXT_HELP),
+    command("touch", "[-a] [-m] [-t TIMESTAMP (yyyyMMdd:HHmmss)] [-c] <path> ...", (1, MANY), TOUCH_OPTIONS, touch::touch, TOUCH_HELP),
+    command("touchz", "<path> ...", (1, MANY), &[], touch::touchz, "Creates a file of zero length at <path> with current time as the timestamp of that <path>. An error is\nreturned if the file exists with non-zero length."),
 ];

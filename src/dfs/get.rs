@@ -6,8 +6,10 @@ use std::fs::{self, File, FileTimes, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
+use protocol::checksum::{CHUNK_BYTES, append_crcs};
 use protocol::namenode::FileStatus;
 
 use super::context::{Context, Item};
@@ -16,6 +18,7 @@ use super::interrupt::{self, Temporary};
 use super::local;
 use super::pool::{self, Queue};
 use super::progress::Progress;
+use super::read;
 use super::store::Store;
 
 /// Copies files of the cluster to this machine.
@@ -28,7 +31,7 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
     let threads = pool::thread_count(context)?;
     watch(&context.store)?;
     if target.as_os_str() == "-" {
-        return Err(Failure::Text("use -cat to copy to standard output".to_owned()));
+        return read::print_files(context, sources);
     }
     let into_directory = target.is_dir();
     if sources.len() > 1 && !into_directory {
@@ -39,7 +42,7 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
         };
         return Err(Failure::at(target.to_string_lossy(), text));
     }
-    let get = Get { context };
+    let get = Get { context, directories: Mutex::default() };
     let walk = |queue: &Queue<Task>| {
         context.for_each(sources, |item| {
             let target = match item.named.path.name() {
@@ -49,7 +52,9 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
             get.item(item, target, queue)
         })
     };
-    pool::run(context, threads, walk, |task, progress| get.file(&task, progress))
+    pool::run(context, threads, walk, |task, progress| get.file(&task, progress))?;
+    get.finish();
+    Ok(())
 }
 
 fn watch(store: &Store) -> Result<(), Failure> {
@@ -59,6 +64,8 @@ fn watch(store: &Store) -> Result<(), Failure> {
 
 struct Get<'a> {
     context: &'a Context,
+    /// Directories whose attributes are set at the end, children before parents.
+    directories: Mutex<Vec<(PathBuf, FileStatus)>>,
 }
 
 /// One file to copy.
@@ -87,9 +94,25 @@ impl Get<'_> {
             }
         }
         if self.context.args.has("p") {
-            set_mode(&target, item.status.mode)?;
+            let mut made = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+            made.push((target, item.status));
         }
         Ok(())
+    }
+
+    /// Attributes of directories, when their last file is there.
+    fn finish(&self) {
+        let made = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        for (target, status) in made.iter() {
+            let set = set_mode(target, status.mode).and_then(|()| {
+                File::open(target)
+                    .and_then(|directory| directory.set_times(times(status)))
+                    .map_err(|error| Failure::local(target, &error))
+            });
+            if let Err(failure) = set {
+                self.context.report(&failure);
+            }
+        }
     }
 
     fn check_target(&self, target: &Path) -> Result<(), Failure> {
@@ -108,7 +131,7 @@ impl Get<'_> {
         let Task { item, target } = task;
         let temporary = local::copying(target);
         let guard = Temporary::local(temporary.clone());
-        let done = self.fill(item, &temporary, progress).and_then(|()| {
+        let done = self.fill(item, target, &temporary, progress).and_then(|()| {
             let renamed = fs::rename(&temporary, target);
             renamed.map_err(|error| Failure::local(target, &error))
         });
@@ -120,19 +143,79 @@ impl Get<'_> {
         done
     }
 
-    fn fill(&self, item: &Item, temporary: &Path, progress: &Progress) -> Result<(), Failure> {
+    fn fill(
+        &self,
+        item: &Item,
+        target: &Path,
+        temporary: &Path,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
         let fail = |error| Failure::local(temporary, &error);
         let mut file = File::create(temporary).map_err(fail)?;
+        let mut sums = self.context.args.has("crc").then(Checksums::default);
         self.context.store.read(&item.named, 0, u64::MAX, &mut |bytes| {
             progress.bytes(bytes.len());
+            if let Some(sums) = &mut sums {
+                sums.update(bytes);
+            }
             file.write_all(bytes).map_err(fail)
         })?;
+        if let Some(sums) = sums {
+            let path = checksum_path(target);
+            fs::write(&path, sums.finish()).map_err(|error| Failure::local(&path, &error))?;
+        }
         if self.context.args.has("p") {
             set_mode(temporary, item.status.mode)?;
             file.set_times(times(&item.status)).map_err(fail)?;
         }
         Ok(())
     }
+}
+
+/// The checksum file that Hadoop keeps beside a local file: `"crc\0" | u32 512 | a CRC-32 for each 512 bytes`, big-endian.
+struct Checksums {
+    out: Vec<u8>,
+    /// Start of a chunk whose end has not come yet.
+    partial: Vec<u8>,
+}
+
+impl Default for Checksums {
+    fn default() -> Self {
+        let chunk = u32::try_from(CHUNK_BYTES).expect("512 fits");
+        let out = [&b"crc\0"[..], &chunk.to_be_bytes()].concat();
+        Checksums { out, partial: Vec::with_capacity(CHUNK_BYTES) }
+    }
+}
+
+impl Checksums {
+    fn update(&mut self, mut bytes: &[u8]) {
+        if !self.partial.is_empty() {
+            let missing = CHUNK_BYTES - self.partial.len();
+            let (now, later) = bytes.split_at(bytes.len().min(missing));
+            self.partial.extend_from_slice(now);
+            bytes = later;
+            if self.partial.len() == CHUNK_BYTES {
+                append_crcs(&self.partial, &mut self.out);
+                self.partial.clear();
+            }
+        }
+        let (whole, rest) = bytes.split_at(bytes.len() / CHUNK_BYTES * CHUNK_BYTES);
+        append_crcs(whole, &mut self.out);
+        self.partial.extend_from_slice(rest);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        append_crcs(&self.partial, &mut self.out);
+        self.out
+    }
+}
+
+/// `.name.crc` beside `name`.
+fn checksum_path(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".crc");
+    path.with_file_name(name)
 }
 
 fn set_mode(path: &Path, mode: u16) -> Result<(), Failure> {
@@ -193,4 +276,23 @@ fn merge(context: &Context, files: &[Item], temporary: &Path) -> Result<(), Fail
         }
     }
     out.flush().map_err(fail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksum_files_do_not_depend_on_pieces() {
+        let data: Vec<u8> = (0..1500u32).map(|n| (n % 251) as u8).collect();
+        let mut expected = b"crc\0\0\0\x02\0".to_vec();
+        data.chunks(512).for_each(|chunk| append_crcs(chunk, &mut expected));
+        for piece in [1, 511, 512, 700, 1500] {
+            let mut sums = Checksums::default();
+            data.chunks(piece).for_each(|piece| sums.update(piece));
+            assert_eq!(sums.finish(), expected, "{piece}");
+        }
+        assert_eq!(Checksums::default().finish(), b"crc\0\0\0\x02\0");
+        assert_eq!(checksum_path(Path::new("/a/b")), Path::new("/a/.b.crc"));
+    }
 }

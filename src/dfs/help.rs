@@ -78,7 +78,7 @@ pub(super) fn print(names: &[std::ffi::OsString], descriptions: bool) -> Result<
     }
     for name in names {
         let name = name.to_string_lossy();
-        match super::find(name.trim_start_matches('-')) {
+        match super::named(name.trim_start_matches('-')) {
             Some(command) if descriptions => describe(command, &mut screen)?,
             Some(command) => screen.line(format_args!("{}", usage(command)))?,
             None => {

@@ -96,6 +96,27 @@ pub(super) fn copying(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Name of a user of this machine; its number if it has none.
+pub(super) fn user_name(id: u32) -> String {
+    named("/etc/passwd", id)
+}
+
+/// Name of a group of this machine; its number if it has none.
+pub(super) fn group_name(id: u32) -> String {
+    named("/etc/group", id)
+}
+
+/// Both tables have lines `name:password:id:…`.
+fn named(table: &str, id: u32) -> String {
+    let text = fs::read_to_string(table).unwrap_or_default();
+    let name = text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(id)).then(|| name.to_owned())
+    });
+    name.unwrap_or_else(|| id.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

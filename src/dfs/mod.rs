@@ -8,7 +8,9 @@ mod args;
 mod checksum;
 mod commands;
 mod context;
+mod copy;
 mod error;
+mod find;
 mod get;
 mod glob;
 mod help;
@@ -21,11 +23,16 @@ mod path;
 mod pool;
 mod progress;
 mod properties;
+mod publish;
 mod put;
 mod read;
 mod stat;
 mod store;
+mod text;
+mod touch;
+mod trash;
 mod usage;
+mod xml;
 
 use std::ffi::OsString;
 
@@ -71,7 +78,7 @@ fn all() -> Vec<&'static Command> {
     all
 }
 
-fn find(name: &str) -> Option<&'static Command> {
+fn named(name: &str) -> Option<&'static Command> {
     GROUPS.iter().flat_map(|group| group.iter()).find(|command| command.name == name)
 }
 
@@ -107,7 +114,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
             _ => EXIT_FAILED,
         };
     }
-    let Some(command) = find(name) else {
+    let Some(command) = named(name) else {
         eprintln!("{typed}: Unknown command");
         eprint!("{}", help::general());
         return EXIT_USAGE;
@@ -124,7 +131,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         options: command.options,
         min: command.min,
         max: command.max,
-        unknown_is_operand: command.name == "chmod",
+        unknown_is_operand: matches!(command.name, "chmod" | "find"),
     };
     if let Err(error) = args::parse(rest, &format, &mut parsed) {
         return usage_error(command, &error.to_string());
@@ -167,6 +174,8 @@ fn context(
     overrides: &Overrides,
 ) -> Result<Context, Failure> {
     let wrong = |error: anyhow::Error| Failure::Text(connect::describe(error.as_ref()));
+    let mut parsed = parsed;
+    parsed.properties = xml::joined(&parsed)?;
     let properties = Properties::new(&parsed.properties)?;
     let mut config = overrides.config().map_err(wrong)?;
     if let Some(address) = named_address(&parsed) {
@@ -182,7 +191,18 @@ fn named_address(parsed: &Parsed) -> Option<String> {
         let plain = || text.starts_with("http://").then(|| text.clone());
         return path::named_namenode(text).or_else(plain);
     }
-    parsed.operands.iter().filter_map(|operand| operand.to_str()).find_map(path::named_namenode)
+    let typed = parsed
+        .operands
+        .iter()
+        .filter_map(|operand| operand.to_str())
+        .find_map(path::named_namenode);
+    let configured = || {
+        let default = |(key, value): &(String, String)| {
+            (key == "fs.defaultFS").then(|| path::named_namenode(value)).flatten()
+        };
+        parsed.properties.iter().rev().find_map(default)
+    };
+    typed.or_else(configured)
 }
 
 #[cfg(test)]
@@ -193,7 +213,7 @@ mod tests {
     fn commands_are_sorted_and_usages_name_them() {
         let names: Vec<&str> = all().iter().map(|command| command.name).collect();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
-        let put = find("put").unwrap();
+        let put = named("put").unwrap();
         assert!(help::usage(put).starts_with("Usage: hadoop fs [generic options] -put [-f]"));
         let general = help::general();
         assert!(all().iter().all(|c| c.deprecated != general.contains(&format!("\t[-{}", c.name))));

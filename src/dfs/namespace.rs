@@ -1,14 +1,19 @@
-//! Commands that change names and nothing else: `-mkdir`, `-rm`, `-rmdir`, `-mv`, `-touchz`, `-setrep`.
+//! Commands that change names and nothing else: `-mkdir`, `-rm`, `-rmdir`, `-mv`, `-setrep`.
 
+use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
 use super::context::{Context, Item, Screen};
 use super::error::Failure;
-use super::path::{Named, text_of};
+use super::path::{self, Named, text_of};
+use super::trash::Trash;
 
 /// `-rm -safely` asks before it deletes more files than this.
 const SAFE_FILE_COUNT: u64 = 100;
+/// `-setrep -w` when replicas must go.
+const DECREASING: &str =
+    "\nWARNING: the waiting time may be long for DECREASING the number of replications.\n";
 /// `-setrep -w`: first pause between looks at a file's replicas; doubles up to [`LOOK_PAUSE_MAX`].
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Longest pause between looks: a copy of a block takes about as long.
@@ -68,6 +73,13 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
     let args = &context.args;
     let recursive = args.has("r") || args.has("R") || context.command == "rmr";
     let force = args.has("f");
+    if args.operands.is_empty() && !force {
+        return Err(Failure::Usage("Not enough arguments: expected 1 but got 0".to_owned()));
+    }
+    let trash = match args.has("skipTrash") {
+        true => None,
+        false => Some(Trash::new(context)?).filter(Trash::is_on),
+    };
     let mut screen = Screen::new()?;
     for operand in &args.operands {
         let items = match context.expand(operand) {
@@ -81,10 +93,15 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
             }
         };
         for item in items {
-            match rm_one(context, &item, recursive) {
-                Ok(true) => screen.line(format_args!("Deleted {}", item.named.typed))?,
-                Ok(false) if force => {}
-                Ok(false) => context.report(&Failure::missing(item.named.typed)),
+            match rm_one(context, &item, recursive, trash.as_ref()) {
+                Ok(Removed::ForGood) => {
+                    screen.line(format_args!("Deleted {}", item.named.typed))?;
+                }
+                Ok(Removed::ToTrash) => {}
+                Ok(Removed::Not) if force && context.store.find(&item.named)?.is_none() => {}
+                Ok(Removed::Not) => {
+                    context.report(&Failure::at(item.named.typed, "Input/output error"));
+                }
                 Err(failure) => context.report(&failure),
             }
         }
@@ -92,7 +109,20 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
     screen.flush()
 }
 
-fn rm_one(context: &Context, item: &Item, recursive: bool) -> Result<bool, Failure> {
+/// What became of an item.
+enum Removed {
+    ForGood,
+    ToTrash,
+    /// The NameNode refused without a word (the root), or it was gone already.
+    Not,
+}
+
+fn rm_one(
+    context: &Context,
+    item: &Item,
+    recursive: bool,
+    trash: Option<&Trash<'_>>,
+) -> Result<Removed, Failure> {
     if item.status.directory && !recursive {
         return Err(Failure::at(&*item.named.typed, "Is a directory"));
     }
@@ -102,7 +132,13 @@ fn rm_one(context: &Context, item: &Item, recursive: bool) -> Result<bool, Failu
             return Err(Failure::Text("Delete aborted at user request.".to_owned()));
         }
     }
-    context.store.delete(&item.named, recursive)
+    if let Some(trash) = trash
+        && trash.take(item)?
+    {
+        return Ok(Removed::ToTrash);
+    }
+    let deleted = context.store.delete(&item.named, recursive)?;
+    Ok(if deleted { Removed::ForGood } else { Removed::Not })
 }
 
 fn confirmed(file_count: u64) -> bool {
@@ -132,6 +168,15 @@ pub(super) fn mv(context: &Context) -> Result<(), Failure> {
     let Some((last, sources)) = context.args.operands.split_last() else {
         return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
     };
+    let is_local =
+        |operand: &OsString| Ok(path::is_local(text_of(operand)?)) as Result<bool, Failure>;
+    let to_local = is_local(last)?;
+    for source in sources {
+        if is_local(source)? != to_local {
+            let text = "Does not match target filesystem";
+            return Err(Failure::at(source.to_string_lossy(), text));
+        }
+    }
     let target = context.resolver.resolve(text_of(last)?)?;
     let target_status = context.store.find(&target)?;
     let into_directory = target_status.as_ref().is_some_and(|status| status.directory);
@@ -176,30 +221,6 @@ pub(super) fn missing_parent<T>(
         }
         outcome => outcome,
     }
-}
-
-/// Makes empty files.
-pub(super) fn touchz(context: &Context) -> Result<(), Failure> {
-    for operand in &context.args.operands {
-        for named in context.expand_any(operand)? {
-            let outcome = match context.store.find(&named)? {
-                Some(status) if status.directory => {
-                    Err(Failure::at(&*named.typed, "Is a directory"))
-                }
-                Some(status) if status.length != 0 => {
-                    Err(Failure::at(&*named.typed, "Not a zero-length file"))
-                }
-                _ => {
-                    let made = context.store.create_empty(&named, &context.properties);
-                    missing_parent(context, &named, made)
-                }
-            };
-            if let Err(failure) = outcome {
-                context.report(&failure);
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Sets the number of replicas.
@@ -259,11 +280,18 @@ fn wait_for_replicas(
     screen: &mut Screen,
 ) -> Result<(), Failure> {
     let mut pause = LOOK_PAUSE_MIN;
+    let mut is_warned = false;
+    let wanted = usize::from(replication);
     loop {
         let located = context.store.locations(named)?;
-        let enough = |replicas: usize| replicas == usize::from(replication);
-        if located.blocks.iter().all(|block| enough(block.replicas.len())) {
-            return Ok(());
+        let other = located.blocks.iter().find(|block| block.replicas.len() != wanted);
+        match other {
+            None => return Ok(()),
+            Some(block) if block.replicas.len() > wanted && !is_warned => {
+                is_warned = true;
+                screen.print(DECREASING)?;
+            }
+            Some(_) => {}
         }
         screen.print(".")?;
         screen.flush()?;

@@ -161,6 +161,11 @@ pub(crate) fn named_namenode(text: &str) -> Option<String> {
     known.then(|| format!("http://{}", typed.authority))
 }
 
+/// True for a path of this machine: one with the scheme `file`.
+pub(crate) fn is_local(text: &str) -> bool {
+    take_apart(text).scheme.as_deref() == Some("file")
+}
+
 /// An operand as text. The file system's names are Unicode.
 pub(crate) fn text_of(operand: &OsStr) -> Result<&str, Failure> {
     operand

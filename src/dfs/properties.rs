@@ -8,8 +8,16 @@ use super::error::Failure;
 /// Letters that may differ for a name to be taken for a misspelt known one.
 const SLIP_MAX: usize = 2;
 /// Known names.
-const KNOWN: [&str; 4] =
-    ["dfs.blocksize", "dfs.block.size", "dfs.replication", "fs.permissions.umask-mode"];
+const KNOWN: [&str; 6] = [
+    "dfs.blocksize",
+    "dfs.block.size",
+    "dfs.replication",
+    "fs.defaultFS",
+    "fs.permissions.umask-mode",
+    "fs.trash.interval",
+];
+/// Milliseconds of a minute, the unit of `fs.trash.interval`.
+const MINUTE_MS: u64 = 60_000;
 
 /// Properties of one command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,12 +28,14 @@ pub(crate) struct Properties {
     pub(crate) replication: Option<u16>,
     /// Permission bits that new files and directories do not get.
     pub(crate) umask: u16,
+    /// How long deleted files stay in the trash if the NameNode has no opinion, milliseconds; 0 for no trash.
+    pub(crate) trash_interval_ms: u64,
 }
 
 impl Default for Properties {
     /// Hadoop's umask: others may read, nobody else may write.
     fn default() -> Self {
-        Properties { block_size: None, replication: None, umask: 0o022 }
+        Properties { block_size: None, replication: None, umask: 0o022, trash_interval_ms: 0 }
     }
 }
 
@@ -50,6 +60,12 @@ impl Properties {
                 "fs.permissions.umask-mode" => {
                     let umask = u16::from_str_radix(value, 8).ok().filter(|umask| *umask <= 0o777);
                     properties.umask = umask.ok_or_else(|| wrong("an octal mask like 022"))?;
+                }
+                "fs.trash.interval" => {
+                    let minutes: Option<u64> = value.parse().ok();
+                    properties.trash_interval_ms = minutes
+                        .and_then(|minutes| minutes.checked_mul(MINUTE_MS))
+                        .ok_or_else(|| wrong("a number of minutes"))?;
                 }
                 other => check_spelling(other)?,
             }
@@ -99,11 +115,17 @@ mod tests {
             ("dfs.replication", "2"),
             ("fs.permissions.umask-mode", "077"),
             ("io.file.buffer.size", "4096"),
+            ("fs.trash.interval", "2"),
         ];
         let properties = read(&pairs).unwrap();
         assert_eq!(
             properties,
-            Properties { block_size: Some(64 << 20), replication: Some(2), umask: 0o77 }
+            Properties {
+                block_size: Some(64 << 20),
+                replication: Some(2),
+                umask: 0o77,
+                trash_interval_ms: 120_000
+            }
         );
     }
 
@@ -120,6 +142,7 @@ mod tests {
             ("dfs.replication", "0"),
             ("dfs.replication", "-1"),
             ("fs.permissions.umask-mode", "9"),
+            ("fs.trash.interval", "1d"),
         ] {
             assert!(read(&[(key, value)]).unwrap_err().starts_with(key), "{key}={value}");
         }

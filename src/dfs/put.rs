@@ -7,21 +7,19 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use protocol::namenode::FileStatus;
 
 use super::context::Context;
 use super::error::Failure;
-use super::interrupt::{self, Temporary};
-use super::local::{self, COPYING_SUFFIX};
+use super::interrupt;
+use super::local;
 use super::namespace::missing_parent;
 use super::path::{Named, text_of};
 use super::pool::{self, Queue};
 use super::progress::Progress;
-use super::store::{WriteOptions, Writer};
-
-/// Replicas with `-l`.
-const LAZY_REPLICATION: u16 = 1;
+use super::publish;
 
 /// Copies local files into the cluster.
 pub(super) fn put(context: &Context) -> Result<(), Failure> {
@@ -35,7 +33,12 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
     let threads = pool::thread_count(context)?;
     interrupt::watch(&context.store)
         .map_err(|error| Failure::Text(format!("cannot handle signals: {error}")))?;
-    let put = Put { context, moves: context.command == "moveFromLocal" };
+    let put = Put {
+        context,
+        moves: context.command == "moveFromLocal",
+        directories: Mutex::default(),
+        emptied: Mutex::default(),
+    };
     if sources == ["-"] {
         let target = put.target(Path::new("-"), &target, target_status.as_ref())?;
         return put.standard_input(&target);
@@ -62,12 +65,18 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
     let single = sources.len() == 1 && sources[0].metadata().is_ok_and(|m| !m.is_dir());
     pool::run(context, if single { 1 } else { threads }, walk, |task, progress| {
         put.file(&task, progress)
-    })
+    })?;
+    put.finish();
+    Ok(())
 }
 
 struct Put<'a> {
     context: &'a Context,
     moves: bool,
+    /// Directories whose attributes are set at the end, children before parents: copying into one changes its time.
+    directories: Mutex<Vec<(Named, Metadata)>>,
+    /// Source directories to remove at the end of a move, children before parents.
+    emptied: Mutex<Vec<PathBuf>>,
 }
 
 /// One file to copy.
@@ -100,18 +109,8 @@ impl Put<'_> {
             self.tree(source, metadata, target, existing, queue, &mut ancestors)?;
             return Ok(());
         }
-        self.check_target(target, existing)?;
+        publish::check_target(self.context, target, existing.as_ref())?;
         queue.push(Task { source: source.to_owned(), metadata, target: target.clone() })
-    }
-
-    fn check_target(&self, target: &Named, existing: Option<FileStatus>) -> Result<(), Failure> {
-        match existing {
-            Some(status) if status.directory => Err(Failure::at(&*target.typed, "Is a directory")),
-            Some(_) if !self.context.args.has("f") => {
-                Err(Failure::at(&*target.typed, "File exists"))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// A directory and everything below. `ancestors` finds links that lead back up.
@@ -144,8 +143,13 @@ impl Put<'_> {
             }
         }
         ancestors.pop();
+        if self.moves {
+            let mut emptied = self.emptied.lock().unwrap_or_else(PoisonError::into_inner);
+            emptied.push(source.to_owned());
+        }
         if self.context.args.has("p") {
-            self.preserve(target, &metadata)?;
+            let mut made = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+            made.push((target.clone(), metadata));
         }
         Ok(())
     }
@@ -168,7 +172,7 @@ impl Put<'_> {
         if !metadata.is_file() {
             return Err(Failure::at(source.to_string_lossy(), "Operation not supported"));
         }
-        self.check_target(&target, existing)?;
+        publish::check_target(self.context, &target, existing.as_ref())?;
         queue.push(Task { source: source.to_owned(), metadata, target })
     }
 
@@ -176,7 +180,7 @@ impl Put<'_> {
         let Task { source, metadata, target } = task;
         let file = File::open(source).map_err(|error| Failure::local(source, &error))?;
         let mut file = Counted { inner: file, progress };
-        self.write(target, &mut |writer| {
+        publish::write(self.context, target, &mut |writer| {
             writer.write_from(&mut file, &|error| Failure::local(source, error))
         })?;
         if self.context.args.has("p") {
@@ -189,52 +193,44 @@ impl Put<'_> {
     }
 
     fn standard_input(&self, target: &Named) -> Result<(), Failure> {
-        self.check_target(target, self.context.store.find(target)?)?;
+        let existing = self.context.store.find(target)?;
+        publish::check_target(self.context, target, existing.as_ref())?;
         let progress = Progress::new();
         let fail =
             |error: &io::Error| Failure::Text(format!("cannot read standard input: {error}"));
         let mut input = Counted { inner: io::stdin().lock(), progress: &progress };
-        let written = self.write(target, &mut |writer| writer.write_from(&mut input, &fail));
+        let written = publish::write(self.context, target, &mut |writer| {
+            writer.write_from(&mut input, &fail)
+        });
         progress.end();
         written
     }
 
-    /// Creates the temporary file, lets `fill` write it, publishes it. A writer that fails deletes what it wrote.
-    fn write(
-        &self,
-        target: &Named,
-        fill: &mut dyn FnMut(&mut Writer) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let args = &self.context.args;
-        let properties = &self.context.properties;
-        let direct = args.has("d");
-        let path = if direct {
-            target.path.clone()
-        } else {
-            protocol::DfsPath::parse(&format!("{}{COPYING_SUFFIX}", target.path))
-                .map_err(|error| Failure::Text(error.to_string()))?
-        };
-        let replication =
-            if args.has("l") { Some(LAZY_REPLICATION) } else { properties.replication };
-        let options = WriteOptions {
-            publish_as: (!direct).then(|| target.path.clone()),
-            overwrite: args.has("f"),
-            umask: properties.umask,
-            replication,
-            block_size: properties.block_size,
-        };
-        let temporary = Temporary::dfs(path.clone());
-        let named = Named { typed: target.typed.clone(), path };
-        let created = self.context.store.create(&named, &options);
-        let mut writer = missing_parent(self.context, target, created)?;
-        let done = fill(&mut writer).and_then(|()| writer.close());
-        drop(temporary);
-        done
+    /// What waits for the last file.
+    fn finish(&self) {
+        let made = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        for (target, metadata) in made.iter() {
+            if let Err(failure) = self.preserve(target, metadata) {
+                self.context.report(&failure);
+            }
+        }
+        if self.context.has_failed() {
+            return;
+        }
+        let emptied = self.emptied.lock().unwrap_or_else(PoisonError::into_inner);
+        for directory in emptied.iter() {
+            if let Err(error) = fs::remove_dir(directory) {
+                self.context.report(&Failure::local(directory, &error));
+            }
+        }
     }
 
     /// `-p`: times, owner, group and mode of the source.
     fn preserve(&self, target: &Named, metadata: &Metadata) -> Result<(), Failure> {
         let store = &self.context.store;
+        let owner = local::user_name(metadata.uid());
+        let group = local::group_name(metadata.gid());
+        store.set_owner(target, &owner, &group)?;
         let mode = u16::try_from(metadata.mode() & 0o777).expect("nine bits");
         store.set_mode(target, mode)?;
         let ms = |seconds: i64, nanos: i64| u64::try_from(seconds * 1000 + nanos / 1_000_000).ok();

@@ -1,9 +1,7 @@
-//! Commands that print what files contain: `-cat`, `-head`, `-tail`, `-text`, `-checksum`.
+//! Commands that print what files contain: `-cat`, `-head`, `-tail`, `-checksum`.
 
+use std::ffi::OsString;
 use std::time::Duration;
-
-use flate2::write::MultiGzDecoder;
-use std::io::{self, Write};
 
 use super::checksum::FileChecksum;
 use super::context::{Context, Item, Screen};
@@ -13,13 +11,16 @@ use super::error::Failure;
 const PIECE_BYTES: u64 = 1024;
 /// Default pause of `-tail -f` between looks at the file.
 const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
-/// First bytes of a gzip file.
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Prints whole files, as they are.
 pub(super) fn cat(context: &Context) -> Result<(), Failure> {
+    print_files(context, &context.args.operands)
+}
+
+/// Prints all files that operands stand for.
+pub(super) fn print_files(context: &Context, operands: &[OsString]) -> Result<(), Failure> {
     let mut screen = Screen::new()?;
-    context.for_each(&context.args.operands, |item| {
+    context.for_each(operands, |item| {
         must_be_file(&item)?;
         context.store.read(&item.named, 0, u64::MAX, &mut |bytes| screen.bytes(bytes))
     })?;
@@ -64,75 +65,6 @@ pub(super) fn tail(context: &Context) -> Result<(), Failure> {
         status = context.store.status(&named)?;
         shown = shown.min(status.length);
     }
-}
-
-/// Prints files, gzip ones decoded.
-pub(super) fn text(context: &Context) -> Result<(), Failure> {
-    let mut screen = Screen::new()?;
-    context.for_each(&context.args.operands, |item| {
-        must_be_file(&item)?;
-        let mut decoder = Decoder::Unknown(Vec::new());
-        let path = &item.named.typed;
-        context
-            .store
-            .read(&item.named, 0, u64::MAX, &mut |bytes| decoder.push(bytes, &mut screen, path))?;
-        decoder.end(&mut screen, path)
-    })?;
-    screen.flush()
-}
-
-/// Decodes as the first bytes say.
-enum Decoder {
-    /// Fewer bytes seen than a magic number has.
-    Unknown(Vec<u8>),
-    Plain,
-    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
-}
-
-impl Decoder {
-    fn push(&mut self, bytes: &[u8], screen: &mut Screen, path: &str) -> Result<(), Failure> {
-        match self {
-            Decoder::Plain => screen.bytes(bytes),
-            Decoder::Gzip(decoder) => {
-                decoder.write_all(bytes).map_err(|error| broken(path, &error))?;
-                pass_on(decoder.get_mut(), screen)
-            }
-            Decoder::Unknown(seen) => {
-                seen.extend_from_slice(bytes);
-                if seen.len() < GZIP_MAGIC.len() {
-                    return Ok(());
-                }
-                let seen = std::mem::take(seen);
-                *self = if seen.starts_with(&GZIP_MAGIC) {
-                    Decoder::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))
-                } else {
-                    Decoder::Plain
-                };
-                self.push(&seen, screen, path)
-            }
-        }
-    }
-
-    fn end(self, screen: &mut Screen, path: &str) -> Result<(), Failure> {
-        match self {
-            Decoder::Unknown(seen) => screen.bytes(&seen),
-            Decoder::Plain => Ok(()),
-            Decoder::Gzip(decoder) => {
-                let mut rest = decoder.finish().map_err(|error| broken(path, &error))?;
-                pass_on(&mut rest, screen)
-            }
-        }
-    }
-}
-
-fn pass_on(decoded: &mut Vec<u8>, screen: &mut Screen) -> Result<(), Failure> {
-    screen.bytes(decoded)?;
-    decoded.clear();
-    Ok(())
-}
-
-fn broken(path: &str, error: &io::Error) -> Failure {
-    Failure::at(path, format!("Input/output error: {error}"))
 }
 
 /// Prints HDFS's checksum of each file.

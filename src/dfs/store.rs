@@ -5,9 +5,11 @@ use std::io::{self, Read};
 
 use anyhow::Result as AnyResult;
 use client::ClientConfig;
-use client::dfs::{CreateOptions, DfsClient, DfsError, DfsWriter};
+use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter};
 use protocol::DfsPath;
-use protocol::namenode::{ContentSummary, DatanodeReport, FileStatus, LocatedBlocks};
+use protocol::namenode::{
+    ClusterStatus, ContentSummary, DatanodeReport, FileStatus, LocatedBlocks,
+};
 
 use super::context::Item;
 use super::error::Failure;
@@ -103,6 +105,16 @@ impl Store {
     /// All DataNodes.
     pub(super) fn datanodes(&self) -> Result<Vec<DatanodeReport>, Failure> {
         self.client.datanodes().map_err(|error| Failure::remote("", &error))
+    }
+
+    /// State of the NameNode.
+    pub(super) fn cluster_status(&self) -> Result<ClusterStatus, Failure> {
+        self.client.cluster_status().map_err(|error| Failure::remote("", &error))
+    }
+
+    /// Opens a file for reading from its start.
+    pub(super) fn open(&self, named: &Named) -> Result<DfsReader, Failure> {
+        self.client.open(&named.path).map_err(|error| refused(named, &error))
     }
 
     /// Where a file's blocks are.
@@ -231,6 +243,11 @@ impl Writer {
                 None => Err(fail(&error)),
             },
         }
+    }
+
+    /// Appends `bytes`.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.write_from(&mut &bytes[..], &|error| Failure::Text(error.to_string()))
     }
 
     /// Makes the file durable and publishes it. A writer that is dropped instead deletes it.

@@ -37,6 +37,7 @@ pub(crate) fn settings() -> Settings {
         delete_retry_ms: 500,
         unknown_grace_ms: 300,
         list_limit: 1000,
+        trash_interval_ms: 0,
         safe_mode: Rule { threshold: 0.999, datanodes_min: 1, extension_ms: 0 },
     }
 }

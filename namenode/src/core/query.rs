@@ -233,6 +233,7 @@ impl State {
             live_count: u32::try_from(nodes.count(DatanodeState::Live)).unwrap_or(u32::MAX),
             dead_count: u32::try_from(dead_count).unwrap_or(u32::MAX),
             txid: reader.txid,
+            trash_interval_ms: self.settings.trash_interval_ms,
         }
     }
 

@@ -56,6 +56,8 @@ pub struct Settings {
     pub unknown_grace_ms: u64,
     /// Most entries of a listing.
     pub list_limit: u32,
+    /// How long deleted files stay in the trash; clients ask for it.
+    pub trash_interval_ms: u64,
     /// When safe mode ends.
     pub safe_mode: Rule,
 }

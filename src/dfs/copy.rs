@@ -1,0 +1,191 @@
+//! `-cp`: files and trees of the cluster to another place in it.
+//!
+//! Bytes pass through this process, several files at a time. Attributes of directories are set last, because copying into a
+//! directory changes its time.
+
+use std::sync::Mutex;
+
+use protocol::namenode::FileStatus;
+
+use super::context::{Context, Item};
+use super::error::Failure;
+use super::interrupt;
+use super::namespace::missing_parent;
+use super::path::{Named, text_of};
+use super::pool::{self, Queue};
+use super::progress::Progress;
+use super::publish;
+
+/// What `-p` without letters keeps: times, owner and group, permission bits.
+const PRESERVED_DEFAULT: &str = "top";
+
+/// Copies within the cluster.
+pub(super) fn cp(context: &Context) -> Result<(), Failure> {
+    let Some((last, sources)) = context.args.operands.split_last() else {
+        return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
+    };
+    let target = context.resolver.resolve(text_of(last)?)?;
+    let target_status = context.store.find(&target)?;
+    let into_directory = target_status.as_ref().is_some_and(|status| status.directory);
+    let threads = pool::thread_count(context)?;
+    interrupt::watch(&context.store)
+        .map_err(|error| Failure::Text(format!("cannot handle signals: {error}")))?;
+    let mut items = Vec::new();
+    context.for_each(sources, |item| {
+        items.push(item);
+        Ok(())
+    })?;
+    if (sources.len() > 1 || items.len() > 1) && !into_directory {
+        return Err(match target_status {
+            Some(_) => Failure::at(target.typed, "Is not a directory"),
+            None => Failure::missing(target.typed),
+        });
+    }
+    let copy = Copy { context, directories: Mutex::default() };
+    let walk = |queue: &Queue<Task>| {
+        for source in items {
+            let copied = copy.target(&source, &target, into_directory).and_then(|to| {
+                refuse_itself(&source.named, &to)?;
+                let existing = context.store.find(&to)?;
+                copy.item(source, to, existing, queue)
+            });
+            if let Err(failure) = copied {
+                context.report(&failure);
+            }
+        }
+        Ok(())
+    };
+    pool::run(context, threads, walk, |task, progress| copy.file(&task, progress))?;
+    copy.preserve_directories();
+    Ok(())
+}
+
+/// A copy onto or into itself would never end.
+fn refuse_itself(from: &Named, to: &Named) -> Result<(), Failure> {
+    let (typed, target) = (&from.typed, &to.typed);
+    if to.path == from.path {
+        return Err(Failure::Text(format!("`{typed}' to `{target}': are identical")));
+    }
+    if to.path.starts_with(&from.path) {
+        return Err(Failure::Text(format!("`{typed}' to `{target}': is a subdirectory of itself")));
+    }
+    Ok(())
+}
+
+struct Copy<'a> {
+    context: &'a Context,
+    /// Directories that were made, with what they shall look like; children after parents.
+    directories: Mutex<Vec<(Named, FileStatus)>>,
+}
+
+/// One file to copy.
+struct Task {
+    source: Item,
+    target: Named,
+}
+
+impl Copy<'_> {
+    fn target(&self, source: &Item, target: &Named, into: bool) -> Result<Named, Failure> {
+        match source.named.path.name() {
+            Some(name) if into => target.child(name),
+            _ => Ok(target.clone()),
+        }
+    }
+
+    fn item(
+        &self,
+        source: Item,
+        target: Named,
+        existing: Option<FileStatus>,
+        queue: &Queue<Task>,
+    ) -> Result<(), Failure> {
+        if !source.status.directory {
+            publish::check_target(self.context, &target, existing.as_ref())?;
+            return queue.push(Task { source, target });
+        }
+        let is_new = match existing {
+            Some(status) if status.directory => false,
+            Some(_) => return Err(Failure::at(target.typed, "Is not a directory")),
+            None => {
+                let umask = self.context.properties.umask;
+                let made = self.context.store.mkdirs(&target, umask, false);
+                missing_parent(self.context, &target, made)?;
+                true
+            }
+        };
+        for child in self.context.store.children(&source.named)? {
+            let copied = target.child(&child.status.name).and_then(|to| {
+                let there = if is_new { None } else { self.context.store.find(&to)? };
+                self.item(child, to, there, queue)
+            });
+            if let Err(failure) = copied {
+                self.context.report(&failure);
+            }
+        }
+        let mut made = self.directories.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        made.push((target, source.status));
+        Ok(())
+    }
+
+    fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
+        let Task { source, target } = task;
+        publish::write(self.context, target, &mut |writer| {
+            self.context.store.read(&source.named, 0, u64::MAX, &mut |bytes| {
+                progress.bytes(bytes.len());
+                writer.write(bytes)
+            })
+        })?;
+        self.preserve(target, &source.status)
+    }
+
+    /// Children come before their parents in the list, so a parent's time is set after theirs.
+    fn preserve_directories(&self) {
+        let made = self.directories.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (target, status) in made.iter() {
+            if let Err(failure) = self.preserve(target, status) {
+                self.context.report(&failure);
+            }
+        }
+    }
+
+    fn preserve(&self, target: &Named, status: &FileStatus) -> Result<(), Failure> {
+        let letters = match self.context.args.value("p") {
+            None => return Ok(()),
+            Some("") => PRESERVED_DEFAULT,
+            Some(letters) => letters,
+        };
+        let store = &self.context.store;
+        if letters.contains('o') {
+            store.set_owner(target, &status.owner, &status.group)?;
+        }
+        if letters.contains('p') {
+            store.set_mode(target, status.mode)?;
+        }
+        if letters.contains('t') {
+            let atime = (!status.directory).then_some(status.atime_ms);
+            store.set_times(target, Some(status.mtime_ms), atime)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::DfsPath;
+
+    #[test]
+    fn copies_onto_themselves_are_refused() {
+        let named =
+            |path: &str| Named { typed: path.to_owned(), path: DfsPath::parse(path).unwrap() };
+        for (from, to, text) in [
+            ("/a", "/a", Some("`/a' to `/a': are identical")),
+            ("/a", "/a/b", Some("`/a' to `/a/b': is a subdirectory of itself")),
+            ("/a", "/ab", None),
+            ("/a/b", "/a", None),
+        ] {
+            let refusal = refuse_itself(&named(from), &named(to)).err();
+            assert_eq!(refusal.map(|failure| failure.to_string()).as_deref(), text);
+        }
+    }
+}
