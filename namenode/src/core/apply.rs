@@ -1,9 +1,8 @@
 //! Applying edits: deterministic, without a clock or a view of DataNodes, the same live and on replay.
 
-use std::sync::Arc;
-
 use protocol::{BlockId, DatanodeId, GenerationStamp, InodeId};
 
+use super::block_list::BlockList;
 use super::edit::Edit;
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Open};
 use super::lease::Leases;
@@ -128,7 +127,7 @@ impl Namespace {
                     Open { holder: *holder, targets: Vec::new(), recovery: None, writing: false };
                 let file = File {
                     length: 0,
-                    blocks: Vec::new(),
+                    blocks: BlockList::default(),
                     atime_ms: *at_ms,
                     block_size: *block_size,
                     replication: *replication,
@@ -223,10 +222,7 @@ impl Namespace {
         let open = self.open_mut(file)?;
         open.targets = targets.to_vec();
         open.writing = true;
-        let body = self.file_mut(file)?;
-        // Most files have one block: the vector's first step would waste three.
-        body.blocks.reserve_exact(usize::from(body.blocks.is_empty()));
-        body.blocks.push(block);
+        self.file_mut(file)?.blocks.push(block);
         let info = Block { file, stamp, length: 0, complete: false };
         self.blocks.insert(block, info);
         let after = self.total_of(file)?;
@@ -264,7 +260,7 @@ impl Namespace {
     ) -> Result<(), CoreError> {
         let target = self.inodes.get(&parent).and_then(Inode::directory);
         let target = target.ok_or(CoreError::NoInode { inode: parent, expected: "a directory" })?;
-        if target.children.contains_key(name) || self.is_within(parent, id) {
+        if self.child(target, name).is_some() || self.is_within(parent, id) {
             return Err(CoreError::Exists { inode: id });
         }
         self.detach(id, at_ms)?;
@@ -277,17 +273,18 @@ impl Namespace {
 
     /// Hangs an inode into its parent.
     fn attach(&mut self, id: InodeId, inode: Inode, at_ms: u64) -> Result<(), CoreError> {
-        let (total, parent, name) = (inode.total(), inode.parent, Arc::clone(&inode.name));
+        let (total, parent) = (inode.total(), inode.parent);
         let directory = self.inodes.get(&parent).and_then(Inode::directory);
         let directory =
             directory.ok_or(CoreError::NoInode { inode: parent, expected: "a directory" })?;
-        if directory.children.contains_key(&name) || self.inodes.contains_key(&id) {
-            return Err(CoreError::Exists { inode: id });
-        }
+        let at = match self.find_child(directory, &inode.name) {
+            Err(at) if !self.inodes.contains_key(&id) => at,
+            _ => return Err(CoreError::Exists { inode: id }),
+        };
         self.inodes.insert(id, inode);
         self.dirty.inodes.insert(id);
         if let Inode { body: Body::Directory(directory), mtime_ms, .. } = self.inode_mut(parent)? {
-            directory.children.insert(name, id);
+            directory.children.insert(at, id);
             *mtime_ms = at_ms;
         }
         self.adjust_above(id, Totals::default(), total);
@@ -300,13 +297,13 @@ impl Namespace {
     fn detach(&mut self, id: InodeId, at_ms: u64) -> Result<(), CoreError> {
         let inode = self.inodes.get(&id).filter(|_| id != InodeId::ROOT);
         let inode = inode.ok_or(CoreError::NoInode { inode: id, expected: "below the root" })?;
-        let (total, parent, name) = (inode.total(), inode.parent, Arc::clone(&inode.name));
-        if parent == NOWHERE {
-            return Err(CoreError::NoInode { inode: id, expected: "in a directory" });
-        }
+        let (total, parent) = (inode.total(), inode.parent);
+        let directory = self.inodes.get(&parent).and_then(Inode::directory);
+        let at = directory.and_then(|directory| self.find_child(directory, &inode.name).ok());
+        let at = at.ok_or(CoreError::NoInode { inode: id, expected: "in a directory" })?;
         self.adjust_above(id, total, Totals::default());
         if let Inode { body: Body::Directory(directory), mtime_ms, .. } = self.inode_mut(parent)? {
-            directory.children.remove(&name);
+            directory.children.remove(at);
             *mtime_ms = at_ms;
         }
         self.inode_mut(id)?.parent = NOWHERE;

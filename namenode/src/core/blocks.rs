@@ -13,12 +13,14 @@ use hashbrown::HashMap;
 use protocol::namenode::DatanodeState;
 use protocol::{BlockId, DatanodeId, GenerationStamp};
 
+use super::block_set::BlockSet;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::namespace::{Effect, Namespace};
 use super::placement;
 use super::redundancy::{Doomed, Low, Pending};
 use super::replica_set::ReplicaSet;
 use super::report::{Reports, Sighting};
+use super::table::Table;
 
 /// Replicas of a dead node that leave the map in one step; bounds the hold of the lock to a few milliseconds.
 const BURY_PER_STEP: usize = 10_000;
@@ -42,9 +44,9 @@ impl Acknowledged {
 /// The block manager.
 #[derive(Default)]
 pub struct Blocks {
-    replicas: HashMap<BlockId, ReplicaSet>,
+    replicas: Table<BlockId, ReplicaSet>,
     corrupt: BTreeMap<BlockId, BTreeSet<NodeIndex>>,
-    held: Vec<BTreeSet<BlockId>>,
+    held: Vec<BlockSet>,
     present: u64,
     dying: VecDeque<NodeIndex>,
     /// Too few replicas.
@@ -99,14 +101,14 @@ impl Blocks {
     }
 
     /// Replicas a node is believed to hold, in order.
-    pub fn held(&self, node: NodeIndex) -> Option<&BTreeSet<BlockId>> {
+    pub fn held(&self, node: NodeIndex) -> Option<&BlockSet> {
         self.held.get(node.0 as usize)
     }
 
-    fn held_mut(&mut self, node: NodeIndex) -> &mut BTreeSet<BlockId> {
+    fn held_mut(&mut self, node: NodeIndex) -> &mut BlockSet {
         let place = node.0 as usize;
         if self.held.len() <= place {
-            self.held.resize_with(place + 1, BTreeSet::new);
+            self.held.resize_with(place + 1, BlockSet::default);
         }
         &mut self.held[place]
     }
@@ -120,7 +122,7 @@ impl Blocks {
         node: NodeIndex,
     ) {
         self.drop_corrupt(block, node);
-        let set = self.replicas.entry(block).or_default();
+        let set = self.replicas.get_or_default(block);
         let was_empty = set.as_slice().is_empty();
         if set.insert(node) {
             self.held_mut(node).insert(block);
@@ -251,7 +253,7 @@ impl Blocks {
                 }
                 Effect::Replication(file) => {
                     let blocks = ns.file(file).map(|file| file.blocks.clone()).unwrap_or_default();
-                    blocks.into_iter().for_each(|block| self.evaluate(ns, nodes, block));
+                    blocks.iter().for_each(|block| self.evaluate(ns, nodes, *block));
                 }
             }
         }
@@ -390,7 +392,7 @@ impl Blocks {
     pub fn bury_step(&mut self, ns: &Namespace, nodes: &mut Datanodes) -> bool {
         let Some(&node) = self.dying.front() else { return false };
         for _ in 0..BURY_PER_STEP {
-            let Some(block) = self.held_mut(node).pop_first() else {
+            let Some(block) = self.held_mut(node).pop_last() else {
                 self.dying.pop_front();
                 break;
             };
@@ -406,10 +408,10 @@ impl Blocks {
     pub(crate) fn check(&self, ns: &Namespace) {
         let mut pairs = BTreeSet::new();
         let mut present = 0;
-        for (block, set) in &self.replicas {
+        for (block, set) in self.replicas.iter() {
             assert!(!set.as_slice().is_empty());
-            present += u64::from(ns.block(*block).expect("known block").complete);
-            pairs.extend(set.as_slice().iter().map(|node| (*node, *block)));
+            present += u64::from(ns.block(block).expect("known block").complete);
+            pairs.extend(set.as_slice().iter().map(|node| (*node, block)));
         }
         for (block, bad) in &self.corrupt {
             assert!(!bad.is_empty());
@@ -419,7 +421,7 @@ impl Blocks {
         }
         let held: BTreeSet<(NodeIndex, BlockId)> = (0..)
             .zip(&self.held)
-            .flat_map(|(node, blocks)| blocks.iter().map(move |block| (NodeIndex(node), *block)))
+            .flat_map(|(node, blocks)| blocks.iter().map(move |block| (NodeIndex(node), block)))
             .collect();
         assert_eq!(held, pairs);
         assert_eq!(self.present, present);

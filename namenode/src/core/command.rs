@@ -371,9 +371,9 @@ impl<'a> Planner<'a> {
         let mut names = path.elements().take(depth);
         let mut missing = None;
         for name in names.by_ref() {
-            match inode.and_then(Inode::directory).and_then(|d| d.children.get(name)) {
+            match inode.and_then(Inode::directory).and_then(|d| ns.child(d, name)) {
                 Some(child) => {
-                    id = *child;
+                    id = child;
                     inode = ns.inode(id);
                     mode = inode.map_or(mode, |inode| inode.mode);
                 }

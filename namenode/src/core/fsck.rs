@@ -1,14 +1,12 @@
 //! fsck: a walk over the tree in pages, each with a bounded amount of work. The position is a path, so a page stays right when
 //! the tree changes between pages.
 
-use std::ops::Bound;
-use std::sync::Arc;
-
 use protocol::namenode::{Answer, FsckBlock, FsckFile, FsckPage, Reply};
 use protocol::{DfsPath, InodeId};
 
 use super::datanodes::Datanodes;
 use super::inode::Inode;
+use super::name::Name;
 use super::namespace::Resolved;
 use super::state::State;
 
@@ -22,7 +20,7 @@ const BLOCKS_MAX: usize = 5_000;
 /// A directory on the way, and the entry that was passed last.
 struct Step {
     directory: InodeId,
-    passed: Option<Arc<str>>,
+    passed: Option<Name>,
 }
 
 impl State {
@@ -77,7 +75,7 @@ impl State {
                 step.passed = Some(name.into());
             }
             let children = self.ns.inode(at).and_then(Inode::directory);
-            let child = children.and_then(|directory| directory.children.get(name)).copied();
+            let child = children.and_then(|directory| self.ns.child(directory, name));
             directory = child.filter(|child| {
                 self.ns.inode(*child).is_some_and(|inode| inode.directory().is_some())
             });
@@ -92,13 +90,12 @@ impl State {
     fn next_entry(&self, steps: &mut Vec<Step>) -> Option<InodeId> {
         while let Some(step) = steps.last_mut() {
             let directory = self.ns.inode(step.directory).and_then(Inode::directory);
-            let from = step.passed.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let next = directory.and_then(|directory| {
-                directory.children.range::<str, _>((from, Bound::Unbounded)).next()
-            });
-            if let Some((name, id)) = next {
-                step.passed = Some(Arc::clone(name));
-                return Some(*id);
+            // No entry has the empty name, so everything comes after it.
+            let passed = step.passed.as_deref().unwrap_or_default();
+            let next = directory.and_then(|d| self.ns.children_after(d, passed).0.next());
+            if let Some((id, inode)) = next {
+                step.passed = Some(inode.name.clone());
+                return Some(id);
             }
             steps.pop();
         }

@@ -297,7 +297,7 @@ pub(crate) fn canonical(ns: &mut Namespace) -> Vec<String> {
             ns.quota_of(id)
         ));
         if let Some(directory) = inode.directory() {
-            stack.extend(directory.children.values());
+            stack.extend(directory.children.iter());
         }
     }
     lines.push(format!("{} blocks {} complete", ns.block_count(), ns.complete_block_count()));

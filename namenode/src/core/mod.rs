@@ -2,7 +2,10 @@
 //! out. No clock, no I/O, no async; random choices come from a generator that is passed in.
 
 pub mod apply;
+pub mod block_list;
+pub mod block_set;
 pub mod blocks;
+pub mod children;
 pub mod command;
 pub mod datanodes;
 pub mod edit;
@@ -10,6 +13,7 @@ pub mod files;
 pub mod fsck;
 pub mod inode;
 pub mod lease;
+pub mod name;
 pub mod namespace;
 pub mod placement;
 pub mod query;
@@ -25,6 +29,7 @@ pub mod rows;
 pub mod safe_mode;
 pub mod schedule;
 pub mod state;
+pub mod table;
 pub mod totals;
 
 #[cfg(test)]

@@ -12,13 +12,15 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use protocol::namenode::FileStatus;
 use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId};
 
+use super::children::Position;
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Names};
 use super::lease::Leases;
 use super::quota::Quotas;
+use super::table::Table;
 use super::totals::Totals;
 use crate::error::CoreError;
 
@@ -27,8 +29,8 @@ const STAMP_FIRST: u64 = 1001;
 
 /// All of the file system's metadata that is durable.
 pub struct Namespace {
-    pub(super) inodes: HashMap<InodeId, Inode>,
-    pub(super) blocks: HashMap<BlockId, Block>,
+    pub(super) inodes: Table<InodeId, Inode>,
+    pub(super) blocks: Table<BlockId, Block>,
     /// Owners and groups.
     pub names: Names,
     /// Who writes what.
@@ -121,8 +123,8 @@ pub struct Resolved<'a> {
 impl Default for Namespace {
     fn default() -> Self {
         Namespace {
-            inodes: HashMap::new(),
-            blocks: HashMap::new(),
+            inodes: Table::default(),
+            blocks: Table::default(),
             names: Names::default(),
             leases: Leases::default(),
             quotas: Quotas::default(),
@@ -202,10 +204,51 @@ impl Namespace {
             let Some(directory) = inode.directory() else {
                 return Err(Unresolved::FileInTheWay(prefix(path, depth)));
             };
-            id = *directory.children.get(name).ok_or(Unresolved::Missing)?;
+            id = self.child(directory, name).ok_or(Unresolved::Missing)?;
             inode = self.inodes.get(&id).ok_or(Unresolved::Missing)?;
         }
         Ok(Resolved { id, inode })
+    }
+
+    /// Where an entry is in a directory, or would be.
+    ///
+    /// # Errors
+    /// Where it would be.
+    pub(super) fn find_child(
+        &self,
+        directory: &Directory,
+        name: &str,
+    ) -> Result<Position, Position> {
+        let name_of = |id| self.inodes.get(&id).map_or(&b""[..], |inode| inode.name.as_bytes());
+        directory.children.find(name.as_bytes(), name_of)
+    }
+
+    /// The entry of a directory that is called `name`.
+    pub fn child(&self, directory: &Directory, name: &str) -> Option<InodeId> {
+        directory.children.get(self.find_child(directory, name).ok()?)
+    }
+
+    /// The entries of a directory in order of names.
+    pub fn children<'a>(
+        &'a self,
+        directory: &'a Directory,
+    ) -> impl Iterator<Item = (InodeId, &'a Inode)> {
+        directory.children.iter().filter_map(|id| Some((id, self.inodes.get(&id)?)))
+    }
+
+    /// The entries of a directory whose names come after `name`, in order, and how many they are.
+    pub fn children_after<'a>(
+        &'a self,
+        directory: &'a Directory,
+        name: &str,
+    ) -> (impl Iterator<Item = (InodeId, &'a Inode)>, usize) {
+        let from = match self.find_child(directory, name) {
+            Ok(at) => directory.children.after(at),
+            Err(at) => at,
+        };
+        let entries = directory.children.iter_from(from);
+        let entries = entries.filter_map(|id| Some((id, self.inodes.get(&id)?)));
+        (entries, directory.children.count_from(from))
     }
 
     /// The path of an inode; `None` if it was deleted.
@@ -270,18 +313,15 @@ impl Namespace {
             && let Some(&top) = self.garbage.front()
         {
             left -= 1;
-            let child = self.inodes.get(&top).and_then(Inode::directory).and_then(|directory| {
-                directory.children.first_key_value().map(|(name, id)| (name.clone(), *id))
-            });
-            let Some((name, child)) = child else {
+            let child = match self.inodes.get_mut(&top) {
+                Some(Inode { body: Body::Directory(directory), .. }) => directory.children.pop(),
+                _ => None,
+            };
+            let Some(child) = child else {
                 self.garbage.pop_front();
                 self.erase(top);
                 continue;
             };
-            if let Some(Inode { body: Body::Directory(directory), .. }) = self.inodes.get_mut(&top)
-            {
-                directory.children.remove(&name);
-            }
             if let Some(inode) = self.inodes.get_mut(&child) {
                 inode.parent = NOWHERE;
                 self.dirty.inodes.insert(child);
@@ -309,7 +349,7 @@ impl Namespace {
             self.leases.remove(open.holder, id);
         }
         self.dirty.erased.push((id, file.blocks.len()));
-        for block in file.blocks {
+        for &block in &file.blocks {
             if let Some(info) = self.blocks.remove(&block) {
                 self.complete_block_count -= u64::from(info.complete);
                 let targets = match open {
@@ -338,15 +378,9 @@ impl Namespace {
             return Err(CoreError::NoRoot);
         }
         let mut block_count = 0;
-        for (&id, inode) in &self.inodes {
+        for (id, inode) in self.inodes.iter() {
             if id.0 >= self.counters.next_inode {
                 return Err(CoreError::Counter("inodes"));
-            }
-            if id != InodeId::ROOT && inode.parent != NOWHERE {
-                let parent = self.inodes.get(&inode.parent).and_then(Inode::directory);
-                if parent.and_then(|parent| parent.children.get(&inode.name)) != Some(&id) {
-                    return Err(CoreError::Detached { inode: id, parent: inode.parent });
-                }
             }
             if let Some(file) = inode.file() {
                 block_count += file.blocks.len();
@@ -361,7 +395,7 @@ impl Namespace {
         if block_count != self.blocks.len() {
             return Err(CoreError::Counter("blocks"));
         }
-        self.check_totals()
+        self.check_tree()
     }
 
     fn check_file(&self, id: InodeId, file: &File) -> Result<(), CoreError> {
@@ -385,21 +419,29 @@ impl Namespace {
         Err(CoreError::BadBlock { inode: id, block })
     }
 
-    /// Sums up every directory from the bottom and compares; finds rings, too.
-    fn check_totals(&self) -> Result<(), CoreError> {
+    /// Walks from the root and the tops of deleted trees: each inode is reached once, through the directory it names as its
+    /// parent, in order of names; so there are no rings and no names twice. Compares the totals, too.
+    fn check_tree(&self) -> Result<(), CoreError> {
         let mut reached = 0_u64;
-        let tops = self.garbage.iter().copied().chain([InodeId::ROOT]);
-        for top in tops {
-            let mut stack = vec![top];
-            while let Some(id) = stack.pop() {
-                reached += 1;
-                let Some(inode) = self.inodes.get(&id) else { continue };
-                let Some(directory) = inode.directory() else { continue };
-                stack.extend(directory.children.values());
-                let expected = self.sum_children(directory);
-                if inode.parent != NOWHERE && expected != directory.total {
-                    return Err(CoreError::Detached { inode: id, parent: inode.parent });
+        let mut stack: Vec<InodeId> = self.garbage.iter().copied().chain([InodeId::ROOT]).collect();
+        while let Some(id) = stack.pop() {
+            reached += 1;
+            let Some(inode) = self.inodes.get(&id) else { continue };
+            let Some(directory) = inode.directory() else { continue };
+            let mut previous: Option<&[u8]> = None;
+            for (child, entry) in self.children(directory) {
+                let name = entry.name.as_bytes();
+                if entry.parent != id || previous.is_some_and(|previous| previous >= name) {
+                    return Err(CoreError::Detached { inode: child, parent: id });
                 }
+                previous = Some(name);
+                match entry.directory() {
+                    Some(_) => stack.push(child),
+                    None => reached += 1,
+                }
+            }
+            if inode.parent != NOWHERE && self.sum_children(directory) != directory.total {
+                return Err(CoreError::Detached { inode: id, parent: inode.parent });
             }
         }
         match (self.inodes.len() as u64).checked_sub(reached) {
@@ -409,8 +451,7 @@ impl Namespace {
     }
 
     pub(super) fn sum_children(&self, directory: &Directory) -> Totals {
-        let children = directory.children.values().filter_map(|id| self.inodes.get(id));
-        children.fold(Totals::DIRECTORY, |sum, child| sum.plus(child.total()))
+        self.children(directory).fold(Totals::DIRECTORY, |sum, (_, child)| sum.plus(child.total()))
     }
 }
 

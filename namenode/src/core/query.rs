@@ -1,7 +1,5 @@
 //! Reads. They take the state and the table of DataNodes as they are and change nothing.
 
-use std::ops::Bound;
-
 use protocol::namenode::{
     Answer, Call, ClusterStatus, ContentSummary, DatanodeInfo, DatanodeReport, DatanodeState,
     LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply,
@@ -111,18 +109,11 @@ impl State {
             });
         };
         let limit = limit.clamp(1, self.settings.list_limit.min(LIST_ENTRIES_MAX)) as usize;
-        let range = (Bound::Excluded(start_after), Bound::Unbounded);
-        let mut rest = directory.children.range::<str, _>(range);
-        let entries: Vec<_> = rest
-            .by_ref()
-            .take(limit)
-            .filter_map(|(name, id)| Some(self.ns.status(*id, self.ns.inode(*id)?, name)))
-            .collect();
-        let remaining = match start_after {
-            "" => directory.children.len() - entries.len(),
-            _ => rest.count(),
-        };
-        Ok(Reply::Listing { entries, remaining: remaining as u64 })
+        let (rest, count) = self.ns.children_after(directory, start_after);
+        let entries: Vec<_> =
+            rest.take(limit).map(|(id, inode)| self.ns.status(id, inode, &inode.name)).collect();
+        let remaining = (count - entries.len()) as u64;
+        Ok(Reply::Listing { entries, remaining })
     }
 
     fn locations(

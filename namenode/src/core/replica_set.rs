@@ -1,22 +1,24 @@
-//! A small set of DataNodes: up to five inline, because nearly every block has three replicas.
+//! A small set of DataNodes: up to three inline, because nearly every block has three replicas.
 
 use super::datanodes::NodeIndex;
 
-const INLINE: usize = 5;
+const INLINE: usize = 3;
 
 /// A set of DataNodes in order of insertion.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReplicaSet {
-    /// Up to five.
+    /// Up to three.
     Few {
         /// How many.
         count: u8,
         /// The first `count` count.
         nodes: [NodeIndex; INLINE],
     },
-    /// More.
-    Many(Vec<NodeIndex>),
+    /// More, behind one word instead of three.
+    Many(Box<Vec<NodeIndex>>),
 }
+
+const _: () = assert!(size_of::<ReplicaSet>() == 16, "a set is paid once per block");
 
 impl Default for ReplicaSet {
     fn default() -> Self {
@@ -46,7 +48,7 @@ impl ReplicaSet {
             ReplicaSet::Few { nodes, .. } => {
                 let mut many = nodes.to_vec();
                 many.push(node);
-                *self = ReplicaSet::Many(many);
+                *self = ReplicaSet::Many(Box::new(many));
             }
             ReplicaSet::Many(nodes) => nodes.push(node),
         }

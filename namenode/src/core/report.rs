@@ -241,7 +241,7 @@ impl Blocks {
             return;
         }
         let mut reported = report.finalized.iter().peekable();
-        let held = self.held(node).into_iter().flat_map(|held| held.range(first..=last).copied());
+        let held = self.held(node).into_iter().flat_map(|held| held.range(first..=last));
         let absent: Vec<BlockId> = held
             .filter(|block| {
                 while reported.next_if(|replica| replica.block < *block).is_some() {}

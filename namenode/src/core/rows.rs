@@ -10,11 +10,11 @@
 //!
 //! Every value is under 16 KB. A directory's entries are not stored: they are the inodes that name it as their parent.
 
-use std::sync::Arc;
-
 use protocol::{BlockId, ClientId, ClusterId, DatanodeId, GenerationStamp, InodeId};
 use serde::{Deserialize, Serialize};
 
+use super::block_list::BlockList;
+use super::children::Children;
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Open};
 use super::namespace::{Block, Counters, Namespace};
 use super::quota;
@@ -197,7 +197,7 @@ impl Namespace {
                 });
                 Body::File(File {
                     length: 0,
-                    blocks: Vec::with_capacity(blocks.len()),
+                    blocks: BlockList::default(),
                     atime_ms: file.atime_ms,
                     block_size: file.block_size,
                     replication: file.replication,
@@ -247,24 +247,31 @@ impl Namespace {
     /// # Errors
     /// [`CoreError`] if they are not one sound tree.
     pub fn finish_load(&mut self) -> Result<(), CoreError> {
-        let mut links: Vec<(InodeId, InodeId, Arc<str>)> = Vec::with_capacity(self.inodes.len());
-        for (&id, inode) in &self.inodes {
+        let mut links: Vec<(InodeId, InodeId)> = Vec::with_capacity(self.inodes.len());
+        for (id, inode) in self.inodes.iter() {
             if inode.parent == NOWHERE {
                 self.garbage.push_back(id);
             } else if id != InodeId::ROOT {
-                links.push((id, inode.parent, Arc::clone(&inode.name)));
+                links.push((inode.parent, id));
             }
         }
-        links.sort_unstable_by_key(|(id, ..)| *id);
-        self.garbage.make_contiguous().sort_unstable();
-        for (id, parent, name) in links {
+        links.sort_unstable();
+        for siblings in links.chunk_by(|left, right| left.0 == right.0) {
+            let parent = siblings[0].0;
+            let mut named: Vec<(&[u8], InodeId)> = siblings
+                .iter()
+                .filter_map(|(_, id)| Some((self.inodes.get(id)?.name.as_bytes(), *id)))
+                .collect();
+            named.sort_unstable();
+            if let Some(pair) = named.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+                return Err(CoreError::Exists { inode: pair[1].1 });
+            }
+            let ids: Vec<InodeId> = named.into_iter().map(|(_, id)| id).collect();
             let Some(Inode { body: Body::Directory(directory), .. }) = self.inodes.get_mut(&parent)
             else {
-                return Err(CoreError::Detached { inode: id, parent });
+                return Err(CoreError::Detached { inode: ids[0], parent });
             };
-            if directory.children.insert(name, id).is_some() {
-                return Err(CoreError::Exists { inode: id });
-            }
+            directory.children = Children::from_sorted(&ids);
         }
         self.sum_up();
         self.check()
@@ -277,7 +284,7 @@ impl Namespace {
         while let Some(id) = stack.pop() {
             if let Some(directory) = self.inodes.get(&id).and_then(Inode::directory) {
                 order.push(id);
-                stack.extend(directory.children.values());
+                stack.extend(directory.children.iter());
             }
         }
         for id in order.into_iter().rev() {

@@ -315,7 +315,7 @@ fn a_deleted_open_file_is_in_no_later_record() {
     for number in 0..50 {
         created(h.call(create(&format!("/d/f{number}"), false, None, true)));
     }
-    let open = created(h.call(create("/d/open", false, None, true))).first_block.unwrap();
+    let open = created(h.call(create("/d/a", false, None, true))).first_block.unwrap();
     h.checkpoint();
     assert_eq!(h.call(delete("/d", true)), Ok(Reply::Flag(true)));
     assert!(h.state.ns.block(open.id).is_some(), "not collected yet");

@@ -1,0 +1,242 @@
+//! A table keyed by ids that are handed out in ascending order: inodes and blocks.
+//!
+//! Values lie packed in pages of [`PAGE_IDS`] ids, in order of ids, with one bit per id that says whether it is there. So an entry
+//! costs its own size and about one byte, however many neighbours were deleted; a lookup is one probe in the small table of
+//! pages and one access; and growing never moves more than a page, where a hash table of ten million entries would stop
+//! everybody for seconds.
+//!
+//! Invariants: a page has exactly as many values as bits and is never empty; [`Table::iter`] goes in order of ids.
+
+use std::marker::PhantomData;
+
+use hashbrown::HashMap;
+use protocol::{BlockId, InodeId};
+
+/// Ids per page: as many as a word has bits.
+const PAGE_IDS: u64 = 64;
+/// Values by which a page grows, so that at most a quarter of the youngest page is empty.
+const GROWTH: usize = 16;
+
+/// An id that may be a key.
+pub trait Key: Copy {
+    /// Its number.
+    fn number(self) -> u64;
+    /// The id of a number.
+    fn of(number: u64) -> Self;
+}
+
+impl Key for InodeId {
+    fn number(self) -> u64 {
+        self.0
+    }
+
+    fn of(number: u64) -> Self {
+        InodeId(number)
+    }
+}
+
+impl Key for BlockId {
+    fn number(self) -> u64 {
+        self.0
+    }
+
+    fn of(number: u64) -> Self {
+        BlockId(number)
+    }
+}
+
+/// The table.
+#[derive(Clone, Debug)]
+pub struct Table<K, T> {
+    pages: HashMap<u64, Page<T>>,
+    len: usize,
+    key: PhantomData<fn(K)>,
+}
+
+#[derive(Clone, Debug)]
+struct Page<T> {
+    present: u64,
+    values: Vec<T>,
+}
+
+/// Page and bit of an id.
+fn place<K: Key>(key: K) -> (u64, u32) {
+    let number = key.number();
+    (number / PAGE_IDS, (number % PAGE_IDS) as u32)
+}
+
+impl<T> Page<T> {
+    fn has(&self, bit: u32) -> bool {
+        self.present >> bit & 1 == 1
+    }
+
+    /// How many values come before that of `bit`.
+    fn rank(&self, bit: u32) -> usize {
+        (self.present & ((1 << bit) - 1)).count_ones() as usize
+    }
+}
+
+impl<K, T> Default for Table<K, T> {
+    fn default() -> Self {
+        Table { pages: HashMap::new(), len: 0, key: PhantomData }
+    }
+}
+
+impl<K: Key, T> Table<K, T> {
+    /// The value of an id.
+    pub fn get(&self, key: &K) -> Option<&T> {
+        let (number, bit) = place(*key);
+        let page = self.pages.get(&number)?;
+        if page.has(bit) { page.values.get(page.rank(bit)) } else { None }
+    }
+
+    /// The value of an id, to change.
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut T> {
+        let (number, bit) = place(*key);
+        let page = self.pages.get_mut(&number)?;
+        if page.has(bit) {
+            let rank = page.rank(bit);
+            page.values.get_mut(rank)
+        } else {
+            None
+        }
+    }
+
+    /// True if the id has a value.
+    pub fn contains_key(&self, key: &K) -> bool {
+        let (number, bit) = place(*key);
+        self.pages.get(&number).is_some_and(|page| page.has(bit))
+    }
+
+    /// Sets the value of an id; returns the one before.
+    pub fn insert(&mut self, key: K, value: T) -> Option<T> {
+        let (number, bit) = place(key);
+        let page =
+            self.pages.entry(number).or_insert_with(|| Page { present: 0, values: Vec::new() });
+        let rank = page.rank(bit);
+        if page.has(bit) {
+            return page.values.get_mut(rank).map(|slot| std::mem::replace(slot, value));
+        }
+        if page.values.len() == page.values.capacity() {
+            page.values.reserve_exact(GROWTH.min(PAGE_IDS as usize - page.values.len()));
+        }
+        page.values.insert(rank, value);
+        page.present |= 1 << bit;
+        self.len += 1;
+        None
+    }
+
+    /// The value of an id, which gets the default if it has none.
+    pub fn get_or_default(&mut self, key: K) -> &mut T
+    where
+        T: Default,
+    {
+        if !self.contains_key(&key) {
+            self.insert(key, T::default());
+        }
+        self.get_mut(&key).expect("it was there or was just inserted")
+    }
+
+    /// Takes a value out.
+    pub fn remove(&mut self, key: &K) -> Option<T> {
+        let (number, bit) = place(*key);
+        let page = self.pages.get_mut(&number).filter(|page| page.has(bit))?;
+        let value = page.values.remove(page.rank(bit));
+        page.present &= !(1 << bit);
+        if page.present == 0 {
+            self.pages.remove(&number);
+        } else if page.values.capacity() - page.values.len() > 2 * GROWTH {
+            page.values.shrink_to(page.values.len() + GROWTH);
+        }
+        self.len -= 1;
+        Some(value)
+    }
+
+    /// Values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Ids and values in order of ids.
+    pub fn iter(&self) -> impl Iterator<Item = (K, &T)> {
+        let mut numbers: Vec<u64> = self.pages.keys().copied().collect();
+        numbers.sort_unstable();
+        numbers.into_iter().flat_map(|number| self.page(number))
+    }
+
+    /// Ids and values of the page that contains `first`, from `first` on; then the first id of the next page.
+    pub fn page_from(&self, first: K) -> (impl Iterator<Item = (K, &T)>, K) {
+        let (number, _) = place(first);
+        let rest = self.page(number).filter(move |(key, _)| key.number() >= first.number());
+        (rest, K::of(number.saturating_add(1).saturating_mul(PAGE_IDS)))
+    }
+
+    fn page(&self, number: u64) -> impl Iterator<Item = (K, &T)> {
+        self.pages.get(&number).into_iter().flat_map(move |page| {
+            let bits = (0..PAGE_IDS).filter(|bit| page.has(*bit as u32));
+            bits.zip(&page.values).map(move |(bit, value)| (K::of(number * PAGE_IDS + bit), value))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn behaves_as_an_ordered_map() {
+        let mut table: Table<InodeId, u32> = Table::default();
+        let mut model: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut state = 7_u32;
+        for round in 0..30_000_u32 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let number =
+                u64::from(state >> 16) % 700 + if state & 0x1000 == 0 { 1 << 40 } else { 0 };
+            let key = InodeId(number);
+            // Long stretches that rather fill, then rather empty it.
+            if (state >> 8) % 10 < if round / 3000 % 2 == 0 { 7 } else { 3 } {
+                assert_eq!(table.insert(key, round), model.insert(number, round));
+            } else {
+                assert_eq!(table.remove(&key), model.remove(&number));
+            }
+            assert_eq!(table.get(&key), model.get(&number));
+            assert_eq!(table.get_mut(&key).copied(), model.get(&number).copied());
+            assert_eq!(table.contains_key(&key), model.contains_key(&number));
+            assert_eq!((table.len(), table.is_empty()), (model.len(), model.is_empty()));
+            if round % 997 == 0 {
+                let all: Vec<_> = table.iter().map(|(key, value)| (key.0, *value)).collect();
+                assert!(all.iter().copied().eq(model.iter().map(|(key, value)| (*key, *value))));
+                let (rest, next) = table.page_from(key);
+                let rest: Vec<u64> = rest.map(|(key, _)| key.0).collect();
+                let expected: Vec<u64> = model.range(number..next.0).map(|(key, _)| *key).collect();
+                assert_eq!((rest, next.0), (expected, (number / 64 + 1) * 64));
+            }
+        }
+        for number in model.into_keys() {
+            table.remove(&InodeId(number));
+        }
+        assert!(table.is_empty() && table.pages.is_empty());
+    }
+
+    #[test]
+    fn a_lone_survivor_does_not_keep_its_page_large() {
+        let mut table: Table<BlockId, u64> = Table::default();
+        for number in 0..64 {
+            table.insert(BlockId(number), number);
+        }
+        for number in 1..64 {
+            table.remove(&BlockId(number));
+        }
+        assert!(table.pages[&0].values.capacity() <= 1 + 2 * GROWTH);
+        assert_eq!(*table.get_or_default(BlockId(0)), 0);
+        assert_eq!(*table.get_or_default(BlockId(9)), 0);
+        assert_eq!(table.len(), 2);
+    }
+}
