@@ -7,13 +7,23 @@ use crate::support::cluster::{example_binary, fresh_directory, hanno_binary};
 use crate::support::{Cluster, Options, Outcome, data};
 
 fn cluster_with_text(len: usize) -> (Cluster, Vec<u8>) {
-    let cluster = Cluster::start(Options::tight());
+    cluster_with_text_on(Options::tight(), len)
+}
+
+fn cluster_with_text_on(options: Options, len: usize) -> (Cluster, Vec<u8>) {
+    let cluster = Cluster::start(options);
     let local = tempfile::tempdir().unwrap();
     let text = data::text(11, len);
     let input = local.path().join("text");
     fs::write(&input, &text).unwrap();
     cluster.dfs(&["-D", "dfs.blocksize=1048576", "-put", input.to_str().unwrap(), "/text"]).ok();
     (cluster, text)
+}
+
+/// The first job of the list.
+fn job_id(cluster: &Cluster) -> String {
+    let list = cluster.hanno(&["job", "-list", "all"]).ok().stdout_text();
+    list.split_whitespace().find(|word| word.starts_with("job_")).expect("a job").to_owned()
 }
 
 fn output_of(cluster: &Cluster, directory: &str) -> Vec<u8> {
@@ -41,6 +51,27 @@ fn wordcount_equals_an_independent_program() {
     let missing = cluster.example("wordcount", &["/nothing", "/out-x"]);
     assert!(missing.code == 1 && missing.stderr.contains("/nothing"), "{}", missing.stderr);
     assert_eq!(cluster.dfs(&["-test", "-e", "/out-x"]).code, 1);
+}
+
+/// What one machine does by shared files and sockets, done as between machines: blocks over TCP, map outputs over HTTP.
+#[test]
+fn without_local_short_cuts_everything_crosses_the_network() {
+    let mut options = Options::tight();
+    for name in ["HANNO_DATANODE_LOCAL_SOCKET", "HANNO_WORKER_SHARED_OUTPUTS"] {
+        options.variables.push((name, "false".to_owned()));
+    }
+    let (cluster, text) = cluster_with_text_on(options, 5_000_000);
+    assert!(cluster.dfs(&["-cat", "/text"]).ok().stdout == text);
+    cluster.example("wordcount", &["--reducers", "2", "/text", "/out"]).ok();
+    assert!(data::sorted_lines(&output_of(&cluster, "/out")) == data::word_count(&text));
+    let id = job_id(&cluster);
+    let counter = |group: &str, name: &str| -> u64 {
+        let text = cluster.hanno(&["job", "-counter", &id, group, name]).ok().stdout_text();
+        text.trim().parse().unwrap()
+    };
+    let all = counter("org.apache.hadoop.mapreduce.TaskCounter", "REDUCE_SHUFFLE_BYTES");
+    let local = counter("Engine", "LOCAL_SHUFFLE_BYTES");
+    assert!(local < all, "{local} of {all} shuffled bytes were opened directly");
 }
 
 #[test]
@@ -113,9 +144,7 @@ fn a_mapper_that_panics_fails_the_job_after_four_attempts_and_says_where() {
 fn job_commands_know_a_finished_job() {
     let (cluster, text) = cluster_with_text(1_000_000);
     cluster.example("wordcount", &["/text", "/out"]).ok();
-    let list = cluster.hanno(&["job", "-list", "all"]).ok().stdout_text();
-    let id =
-        list.split_whitespace().find(|word| word.starts_with("job_")).expect("a job").to_owned();
+    let id = job_id(&cluster);
     let lines = text.iter().filter(|byte| **byte == b'\n').count();
     let counter =
         ["job", "-counter", &id, "org.apache.hadoop.mapreduce.TaskCounter", "MAP_INPUT_RECORDS"];

@@ -230,7 +230,7 @@ fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
 fn port_base() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    11_000 + (std::process::id() % 50) * 400 % 16_000 + number % 10 * 40
+    11_000 + (std::process::id() % 20) * 800 + number % 20 * 40
 }
 
 /// A new directory on the build's file system (a real disk; `/tmp` may be memory).

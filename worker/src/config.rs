@@ -20,6 +20,9 @@ pub struct Config {
     pub host: String,
     /// Rack of this machine. Default `/default-rack`.
     pub rack: String,
+    /// Let reduces of other workers on this machine open map outputs directly. Default true; false where workers have
+    /// file systems of their own (containers): then they fetch over HTTP as from another machine.
+    pub shared_outputs: bool,
     /// `http://host:port` of the JobTracker. Default `http://127.0.0.1:9001`.
     pub jobtracker: String,
     /// `http://host:port` of the NameNode. Default `http://127.0.0.1:9870`.
@@ -54,6 +57,7 @@ impl Default for Config {
             advertise: String::new(),
             host: String::new(),
             rack: "/default-rack".to_owned(),
+            shared_outputs: true,
             jobtracker: "http://127.0.0.1:9001".to_owned(),
             namenode: "http://127.0.0.1:9870".to_owned(),
             secret_file: PathBuf::from("secret"),

@@ -134,11 +134,19 @@ fn register(config: &Config, worker: WorkerId, http_address: String) -> Register
         worker,
         host: host(config),
         rack: config.rack.clone(),
-        boot_id: sys::host::boot_id(),
+        boot_id: machine(config, worker),
         http_address,
         slot_count: config.slots(),
         running: Vec::new(),
         held_outputs: Vec::new(),
+    }
+}
+
+/// Equal for workers whose tasks can open each other's files.
+fn machine(config: &Config, worker: WorkerId) -> String {
+    match config.shared_outputs {
+        true => sys::host::boot_id(),
+        false => format!("{}/{worker}", sys::host::boot_id()),
     }
 }
 
