@@ -1,4 +1,5 @@
-//! The HTTP face: calls of clients and workers, progress as server-sent events, health, pages.
+//! The HTTP face: signed calls of clients and workers, progress as server-sent events, health. Pages are in `pages`, what scripts and
+//! monitors read without a signature in `api`.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -6,9 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -16,13 +16,13 @@ use client::rpc::Health;
 use daemon::auth::Authenticator;
 use daemon::rpc;
 use futures_util::stream;
-use protocol::auth::Role;
-use protocol::jobs::{self, Call, JobReport, Reply};
-use protocol::{CallId, ClientId, ErrorKind, JobId, RemoteError, tracker};
+use protocol::auth::{Key, Role};
+use protocol::jobs::{self, JobReport};
+use protocol::{ErrorKind, JobId, RemoteError, tracker};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::server::{Event, Overview, stopping};
-use crate::web;
+use crate::{api, pages};
 
 /// Largest call of a client: the description of a job with a million splits fits the journal's record, and so this.
 const CLIENT_BODY_BYTES_MAX: usize = 16 << 20;
@@ -36,10 +36,15 @@ pub(crate) struct Shared {
     pub(crate) secret_file: PathBuf,
     pub(crate) page_hosts: Arc<Vec<String>>,
     pub(crate) address: SocketAddr,
+    /// `http://host:port` of the NameNode, for links.
+    pub(crate) namenode: Arc<str>,
+    /// Reads logs of attempts from workers in the name of who looks at a page.
+    pub(crate) secret: Key,
 }
 
 impl Shared {
-    async fn ask<T>(
+    /// Asks the loop.
+    pub(crate) async fn ask<T>(
         &self,
         event: impl FnOnce(oneshot::Sender<T>) -> Event,
     ) -> Result<T, RemoteError> {
@@ -49,7 +54,7 @@ impl Shared {
     }
 
     /// Browsers reach the pages only under names that are this machine's, so that a foreign name that resolves here shows nothing.
-    fn is_own_host(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn is_own_host(&self, headers: &HeaderMap) -> bool {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
         let name = match host.strip_prefix('[') {
             Some(rest) => rest.split(']').next().unwrap_or(""),
@@ -91,13 +96,8 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
         .route("/rpc", client_calls)
         .route("/rpc/worker", worker_calls)
         .route("/api/v1/jobs/{id}/events", watching);
-    let pages = Router::new()
-        .route("/healthz", get(health))
-        .route("/", get(jobs_page))
-        .route("/jobs/{id}", get(job_page))
-        .route(web::STYLE_PATH, get(style))
-        .with_state(shared);
-    calls.merge(pages)
+    let health = Router::new().route("/healthz", get(health)).with_state(shared.clone());
+    calls.merge(health).merge(pages::router(shared.clone())).merge(api::router(shared))
 }
 
 async fn health(State(shared): State<Shared>) -> Response {
@@ -140,61 +140,8 @@ async fn events(shared: &Shared, path: &str) -> Response {
     Sse::new(pictures).keep_alive(KeepAlive::default()).into_response()
 }
 
-async fn jobs_page(State(shared): State<Shared>, headers: HeaderMap) -> Response {
-    if !shared.is_own_host(&headers) {
-        return StatusCode::MISDIRECTED_REQUEST.into_response();
-    }
-    match shared.ask(Event::Overview).await {
-        Ok(overview) => page(web::jobs(&overview)),
-        Err(error) => refused(&error),
-    }
-}
-
-async fn job_page(
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Response {
-    if !shared.is_own_host(&headers) {
-        return StatusCode::MISDIRECTED_REQUEST.into_response();
-    }
-    let Ok(id) = id.parse::<JobId>() else { return StatusCode::NOT_FOUND.into_response() };
-    let call = |body| jobs::Request {
-        version: jobs::VERSION,
-        call: CallId { client: ClientId::default(), number: 0 },
-        user: String::new(),
-        body,
-    };
-    let job = shared.ask(|reply| Event::Client(call(Call::Status(id)), reply)).await;
-    let tasks = shared.ask(|reply| Event::Client(call(Call::Tasks(id)), reply)).await;
-    match (job.and_then(|job| job), tasks.and_then(|tasks| tasks)) {
-        (Ok(Reply::Job(job)), Ok(Reply::Tasks(tasks))) => page(web::job(&job, &tasks)),
-        (Err(error), _) | (_, Err(error)) => refused(&error),
-        _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
-}
-
-async fn style() -> Response {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], web::STYLE).into_response()
-}
-
-fn page(markup: maud::Markup) -> Response {
-    let mut response = Response::new(Body::from(markup.into_string()));
-    for (name, value) in [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'self'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'",
-        ),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::CACHE_CONTROL, "no-store"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
-}
-
-fn refused(error: &RemoteError) -> Response {
+/// A refusal as an HTTP answer.
+pub(crate) fn refused(error: &RemoteError) -> Response {
     let status = match error.kind {
         ErrorKind::UnknownJob => StatusCode::NOT_FOUND,
         ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,

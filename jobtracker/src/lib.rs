@@ -6,16 +6,20 @@
 //! | `server` | the loop: one event, its edits to disk, then everything else |
 //! | `store` | edits as journal records and checkpoint rows |
 //! | `effects` | work on the file system |
-//! | `http`, `web` | calls, events, health, pages |
+//! | `http` | signed calls, events, health |
+//! | `pages`, `web` | pages for people |
+//! | `api` | JSON for scripts, Hadoop's history API, metrics |
 //!
 //! Invariants: whatever was told to anyone is durable; a restarted JobTracker goes on with every job where its edits left it, and no committed
 //! task runs again.
 
+mod api;
 mod config;
 mod core;
 mod effects;
 mod error;
 mod http;
+mod pages;
 mod server;
 mod store;
 mod web;
@@ -77,6 +81,8 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
             .map_err(|source| Error::System { action: "find the working directory", source })?,
         page_hosts: Arc::new(config.page_hosts.clone()),
         address,
+        namenode: config.namenode.as_str().into(),
+        secret: secret.clone(),
     };
     let router = http::router(shared, Authenticator::new(&secret));
     let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());

@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 
 use journal::{Journal, Txid};
 use protocol::jobs::{Answer, Call, JobReport, Reply, Request, TrackerStatus};
-use protocol::{ErrorKind, JobId, RemoteError, WorkerId, tracker, wire};
+use protocol::{AttemptId, ErrorKind, JobId, RemoteError, WorkerId, tracker, wire};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::core::picture::{AttemptPicture, Picture};
+use crate::core::report::WorkerReport;
 use crate::core::submit::Submission;
 use crate::core::{Core, EffectDone, EffectOrder, Now, Output};
 use crate::effects::Effects;
@@ -38,17 +40,22 @@ pub(crate) enum Event {
     EffectDone(JobId, Option<EffectDone>),
     /// Someone wants to watch a job.
     Watch(JobId, oneshot::Sender<Result<watch::Receiver<Arc<JobReport>>, RemoteError>>),
-    /// The page wants to be drawn.
+    /// The start page and `/healthz`.
     Overview(oneshot::Sender<Overview>),
+    /// The page of a job.
+    Picture(JobId, oneshot::Sender<Result<Box<Picture>, RemoteError>>),
+    /// The page of an attempt.
+    Attempt(AttemptId, oneshot::Sender<Result<AttemptPicture, RemoteError>>),
 }
 
 /// What the start page and `/healthz` show.
 pub(crate) struct Overview {
     pub(crate) epoch: u64,
+    /// When this process began, milliseconds since the epoch.
+    pub(crate) started_ms: u64,
     pub(crate) status: TrackerStatus,
     pub(crate) jobs: Vec<JobReport>,
-    /// Host, address, slots, busy slots, suspect.
-    pub(crate) workers: Vec<(String, String, u32, usize, bool)>,
+    pub(crate) workers: Vec<WorkerReport>,
 }
 
 /// What waits for durability.
@@ -82,6 +89,7 @@ pub(crate) struct Server {
     events: mpsc::Sender<Event>,
     poll_max: Duration,
     begin: Instant,
+    started_ms: u64,
     appended: Txid,
     durable: Txid,
     deliveries: VecDeque<(Txid, Delivery)>,
@@ -110,6 +118,7 @@ impl Server {
             events,
             poll_max,
             begin: Instant::now(),
+            started_ms: client::rpc::now_ms(),
             appended: last,
             durable: last,
             deliveries: VecDeque::new(),
@@ -179,12 +188,16 @@ impl Server {
             Event::Overview(reply) => {
                 let overview = Overview {
                     epoch: self.core.epoch().0,
+                    started_ms: self.started_ms,
                     status: self.core.status(),
                     jobs: self.core.job_reports(),
-                    workers: self.core.worker_rows(),
+                    workers: self.core.worker_reports(self.now()),
                 };
                 let _ = reply.send(overview);
             }
+            // Whoever asked for a page and left needs no answer.
+            Event::Picture(job, reply) => drop(reply.send(self.core.picture(job).map(Box::new))),
+            Event::Attempt(id, reply) => drop(reply.send(self.core.attempt_picture(id))),
         }
     }
 

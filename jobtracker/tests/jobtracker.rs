@@ -20,7 +20,7 @@ use protocol::namenode::{self, Call, Created, FileStatus, Reply};
 use protocol::tracker::{self, Action, AttemptState, AttemptUpdate, Register};
 use protocol::{
     AttemptId, BinaryHash, CallId, ClientId, DfsPath, Epoch, ErrorKind, InodeId, JobId,
-    RemoteError, WorkerId,
+    RemoteError, TaskId, TaskKind, WorkerId,
 };
 
 /// Longest wait for anything; a pass never takes that long.
@@ -444,7 +444,12 @@ async fn a_job_is_run_published_and_remembered() {
     let pages = reqwest_text(&stand.address, "/").await;
     assert!(pages.contains("a &lt;job&gt;") && pages.contains(&job.to_string()), "{pages}");
     let page = reqwest_text(&stand.address, &format!("/jobs/{job}")).await;
-    assert!(page.contains("SUCCEEDED") && page.contains("attempt_"), "{page}");
+    assert!(page.contains("SUCCEEDED") && page.contains("<svg"), "{page}");
+    for target in ["/jobs?q=job", "/workers", &format!("/jobs/{job}/attempts?state=SUCCEEDED")] {
+        let page = reqwest_text(&stand.address, target).await;
+        assert!(page.starts_with("HTTP/1.1 200") && !page.contains("<job>"), "{page}");
+    }
+    check_reads_for_scripts(&stand.address, job).await;
 
     stand.close().await;
     stand.open().await;
@@ -454,22 +459,54 @@ async fn a_job_is_run_published_and_remembered() {
     stand.close().await;
 }
 
+/// Our own API, Hadoop's history API and the metrics, for a job of three maps that is done.
+async fn check_reads_for_scripts(address: &str, job: JobId) {
+    let history = format!("/ws/v1/history/mapreduce/jobs/{job}");
+    let task = TaskId { job, kind: TaskKind::Map, index: 1 };
+    for (target, wanted) in [
+        (format!("/api/v1/jobs/{job}"), "\"state\":\"Succeeded\""),
+        ("/ws/v1/history/mapreduce/jobs?state=SUCCEEDED&limit=1".to_owned(), "\"mapsTotal\":3"),
+        ("/ws/v1/history/mapreduce/jobs?user=nobody".to_owned(), "{\"jobs\":{\"job\":[]}}"),
+        (history.clone(), "\"successfulMapAttempts\":3"),
+        (format!("{history}/counters"), "\"totalCounterValue\":30"),
+        (format!("{history}/tasks?type=m"), "\"progress\":100.0"),
+        (format!("{history}/tasks/{task}/attempts"), "\"state\":\"SUCCEEDED\""),
+        ("/metrics".to_owned(), "mr_jobs{state=\"succeeded\"} 1"),
+    ] {
+        let answer = get(address, &target, "127.0.0.1").await;
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.contains(wanted),
+            "{target}: {answer}"
+        );
+        assert!(get(address, &target, "evil.example").await.starts_with("HTTP/1.1 421"));
+    }
+    for missing in [format!("{history}/tasks/{task}9"), history.replace("/job_", "/job_9")] {
+        let answer = get(address, &missing, "localhost").await;
+        assert!(
+            answer.starts_with("HTTP/1.1 404") && answer.contains("RemoteException"),
+            "{answer}"
+        );
+    }
+}
+
 /// A page as a browser gets it, with its protective headers checked.
 async fn reqwest_text(address: &str, target: &str) -> String {
+    let refused = get(address, target, "evil.example").await;
+    assert!(refused.starts_with("HTTP/1.1 421"), "a foreign name is refused: {refused}");
+    let text = get(address, target, "localhost").await;
+    assert!(text.contains("content-security-policy: default-src 'self'"), "{text}");
+    text
+}
+
+/// Head and body of an answer.
+async fn get(address: &str, target: &str, host: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    for (host, allowed) in [("evil.example", false), ("localhost", true)] {
-        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        let request = format!("GET {target} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await.unwrap();
-        if allowed {
-            assert!(text.contains("content-security-policy: default-src 'self'"), "{text}");
-            return text;
-        }
-        assert!(text.starts_with("HTTP/1.1 421"), "a foreign name is refused: {text}");
-    }
-    unreachable!("the last host is allowed")
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {target} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    text
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@
 //! output was taken. The answer's form is in [`protocol::shuffle`].
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,10 +52,11 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
         let outputs = for_fetches.clone();
         async move { map_output(&outputs, &request) }
     });
-    let log_reads = rpc::signed_get(auth, &[Role::Client], move |request: Request| {
-        let logs = for_logs.clone();
-        async move { attempt_logs(logs, request.uri().clone()).await }
-    });
+    let log_reads =
+        rpc::signed_get(auth, &[Role::Client, Role::Jobtracker], move |request: Request| {
+            let logs = for_logs.clone();
+            async move { attempt_logs(logs, request.uri().clone()).await }
+        });
     let slot_count = shared.slot_count;
     let health = get(move || {
         let secret_file = for_health.clone();
@@ -149,17 +150,14 @@ fn send(sender: &mpsc::Sender<io::Result<Bytes>>, answer: &SegmentAnswer) -> Opt
     sender.blocking_send(Ok(Bytes::from(frame::encode(answer)))).ok()
 }
 
-/// Both logs of an attempt as text. `?stream=stdout` or `stderr` gives one of them.
+/// Both logs of an attempt as text. `stream=stdout` or `stderr` in the query gives one of them, `tail=N` the last N bytes of each.
 async fn attempt_logs(root: PathBuf, uri: Uri) -> Response {
     let name = uri.path().rsplit('/').next().unwrap_or("");
     let Ok(attempt) = name.parse::<AttemptId>() else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let wanted = match uri.query() {
-        None => vec![StreamKind::Stdout, StreamKind::Stderr],
-        Some("stream=stdout") => vec![StreamKind::Stdout],
-        Some("stream=stderr") => vec![StreamKind::Stderr],
-        Some(_) => return StatusCode::BAD_REQUEST.into_response(),
+    let Some((wanted, tail)) = parse_log_query(uri.query().unwrap_or("")) else {
+        return StatusCode::BAD_REQUEST.into_response();
     };
     let alone = wanted.len() == 1;
     let directory = logs::directory(&root, attempt);
@@ -169,7 +167,12 @@ async fn attempt_logs(root: PathBuf, uri: Uri) -> Response {
             if !alone {
                 text.extend_from_slice(format!("==> {} <==\n", kind.file_name()).as_bytes());
             }
-            text.extend(std::fs::read(directory.join(kind.file_name()))?);
+            let mut file = File::open(directory.join(kind.file_name()))?;
+            let length = file.metadata()?.len();
+            if tail < length {
+                file.seek(SeekFrom::Start(length - tail))?;
+            }
+            file.take(tail).read_to_end(&mut text)?;
             if !alone && text.last() != Some(&b'\n') {
                 text.push(b'\n');
             }
@@ -185,4 +188,18 @@ async fn attempt_logs(root: PathBuf, uri: Uri) -> Response {
         }
         _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
+}
+
+/// Which streams, and how many bytes of the end of each.
+fn parse_log_query(query: &str) -> Option<(Vec<StreamKind>, u64)> {
+    let (mut wanted, mut tail) = (vec![StreamKind::Stdout, StreamKind::Stderr], u64::MAX);
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=')? {
+            ("stream", "stdout") => wanted = vec![StreamKind::Stdout],
+            ("stream", "stderr") => wanted = vec![StreamKind::Stderr],
+            ("tail", count) => tail = count.parse().ok()?,
+            _ => return None,
+        }
+    }
+    Some((wanted, tail))
 }

@@ -24,6 +24,13 @@ pub(crate) struct CounterSums {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tally(Box<[(u32, u64)]>);
 
+impl Tally {
+    /// The value of the counter with this number.
+    pub(crate) fn value(&self, id: u32) -> Option<u64> {
+        self.0.iter().find(|(own, _)| *own == id).map(|(_, value)| *value)
+    }
+}
+
 impl CounterSums {
     /// Adds the counters of a task.
     pub(crate) fn add(&mut self, counters: &Counters) -> Tally {
@@ -46,6 +53,11 @@ impl CounterSums {
             let sum = &mut self.sums[*id as usize];
             *sum = sum.wrapping_sub(*value);
         }
+    }
+
+    /// The number of a counter that some task has counted.
+    pub(crate) fn find(&self, group: &str, name: &str) -> Option<u32> {
+        self.ids.get(group)?.get(name).copied()
     }
 
     /// The sums under their names.

@@ -295,7 +295,6 @@ impl Job {
                 self.maps.close();
                 self.reduces.close();
                 self.spec.splits = Vec::new();
-                self.sums = CounterSums::default();
             }
             Edit::Founded { .. }
             | Edit::Submitted(_)

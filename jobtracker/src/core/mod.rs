@@ -6,6 +6,7 @@
 //! | tasks that wait, by place | [`pending`] |
 //! | workers, slots, orders on their way | [`workers`] |
 //! | who holds which map output | [`map_outputs`] |
+//! | what people see | [`report`], [`picture`] |
 //! | durable facts | [`edit`] |
 //!
 //! Invariants:
@@ -19,6 +20,7 @@ pub(crate) mod edit;
 pub(crate) mod job;
 pub(crate) mod map_outputs;
 pub(crate) mod pending;
+pub(crate) mod picture;
 pub(crate) mod report;
 pub(crate) mod scheduler;
 pub(crate) mod submit;

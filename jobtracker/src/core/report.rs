@@ -3,9 +3,12 @@
 use protocol::jobs::{AttemptReport, JobReport, JobState, TaskReport, TrackerStatus};
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskKind};
 
+use serde::Serialize;
+
 use super::job::{Job, Phase};
 use super::task::Task;
-use super::{Core, workers};
+use super::workers::{Liveness, Worker};
+use super::{Core, Now};
 
 impl Core {
     /// All jobs, newest first.
@@ -41,16 +44,40 @@ impl Core {
         }
     }
 
-    /// Workers for the page: host, address, slots, busy slots, suspect.
-    pub(crate) fn worker_rows(&self) -> Vec<(String, String, u32, usize, bool)> {
-        let known = self.workers.iter().filter(|worker| worker.slot_count > 0);
-        let row = |worker: &workers::Worker| {
-            let suspect = worker.liveness == workers::Liveness::Suspect;
-            let (host, address) = (worker.host.clone(), worker.http_address.clone());
-            (host, address, worker.slot_count, worker.running.len(), suspect)
+    /// Workers that registered.
+    pub(crate) fn worker_reports(&self, now: Now) -> Vec<WorkerReport> {
+        let known = self.workers.iter().filter(|worker| worker.liveness != Liveness::Expected);
+        let report = |worker: &Worker| WorkerReport {
+            host: worker.host.clone(),
+            http_address: worker.http_address.clone(),
+            rack: worker.rack.clone(),
+            slot_count: worker.slot_count,
+            running_count: u32::try_from(worker.running.len()).unwrap_or(u32::MAX),
+            suspect: worker.liveness == Liveness::Suspect,
+            silent_ms: u64::try_from(now.at.saturating_sub(worker.last_seen).as_millis())
+                .unwrap_or(u64::MAX),
         };
-        known.map(row).collect()
+        known.map(report).collect()
     }
+}
+
+/// A worker as people see it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct WorkerReport {
+    /// Its machine.
+    pub(crate) host: String,
+    /// `host:port` of its HTTP service.
+    pub(crate) http_address: String,
+    /// Its rack.
+    pub(crate) rack: String,
+    /// Tasks it runs at once.
+    pub(crate) slot_count: u32,
+    /// Tasks it runs now.
+    pub(crate) running_count: u32,
+    /// Late: gets no new work.
+    pub(crate) suspect: bool,
+    /// Time since it was last heard of, milliseconds.
+    pub(crate) silent_ms: u64,
 }
 
 /// No such job.
@@ -58,7 +85,8 @@ pub(crate) fn unknown_job(id: JobId) -> RemoteError {
     RemoteError::new(ErrorKind::UnknownJob, format!("Could not find job {id}"))
 }
 
-fn job_report(job: &Job) -> JobReport {
+/// A job as people see it.
+pub(super) fn job_report(job: &Job) -> JobReport {
     let state = match job.phase {
         Phase::Preparing | Phase::Running | Phase::Ending(_) => JobState::Running,
         Phase::Committing => JobState::Committing,

@@ -1,0 +1,82 @@
+//! What scripts and monitors read without a signature: `/api/v1` in our own shapes, Hadoop's history API (`history`), and `/metrics`.
+//! Reads only; like the pages, under this machine's own names.
+
+mod history;
+mod metrics;
+
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use protocol::jobs::{Call, Reply, Request};
+use protocol::{CallId, ClientId, JobId, RemoteError};
+
+use crate::http::{Shared, refused};
+use crate::pages::own_hosts_only;
+use crate::server::Event;
+
+/// All routes.
+pub(crate) fn router(shared: Shared) -> Router {
+    Router::new()
+        .route("/api/v1/jobs", get(jobs))
+        .route("/api/v1/jobs/{id}", get(job))
+        .route("/api/v1/jobs/{id}/tasks", get(tasks))
+        .route("/api/v1/workers", get(workers))
+        .route("/metrics", get(metrics))
+        .merge(history::routes())
+        .layer(from_fn_with_state(shared.clone(), own_hosts_only))
+        .with_state(shared)
+}
+
+/// Asks what clients may ask, in nobody's name: reads need none.
+async fn read(shared: &Shared, body: Call) -> Result<Reply, RemoteError> {
+    let request = Request {
+        version: protocol::jobs::VERSION,
+        call: CallId { client: ClientId::default(), number: 0 },
+        user: String::new(),
+        body,
+    };
+    shared.ask(|reply| Event::Client(request, reply)).await.and_then(|answer| answer)
+}
+
+async fn jobs(State(shared): State<Shared>) -> Response {
+    match shared.ask(Event::Overview).await {
+        Ok(overview) => Json(overview.jobs).into_response(),
+        Err(error) => refused(&error),
+    }
+}
+
+async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
+    let Ok(id) = id.parse::<JobId>() else { return StatusCode::NOT_FOUND.into_response() };
+    match read(&shared, Call::Status(id)).await {
+        Ok(Reply::Job(report)) => Json(report).into_response(),
+        Ok(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Err(error) => refused(&error),
+    }
+}
+
+async fn tasks(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
+    let Ok(id) = id.parse::<JobId>() else { return StatusCode::NOT_FOUND.into_response() };
+    match read(&shared, Call::Tasks(id)).await {
+        Ok(Reply::Tasks(tasks)) => Json(tasks).into_response(),
+        Ok(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Err(error) => refused(&error),
+    }
+}
+
+async fn workers(State(shared): State<Shared>) -> Response {
+    match shared.ask(Event::Overview).await {
+        Ok(overview) => Json(overview.workers).into_response(),
+        Err(error) => refused(&error),
+    }
+}
+
+async fn metrics(State(shared): State<Shared>) -> Response {
+    match shared.ask(Event::Overview).await {
+        Ok(overview) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&overview))
+            .into_response(),
+        Err(error) => refused(&error),
+    }
+}

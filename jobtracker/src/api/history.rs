@@ -1,0 +1,331 @@
+//! Hadoop's history API, read side: `/ws/v1/history/…`, with its names and shapes, so that tools made for it find their jobs here.
+//!
+//! Times are milliseconds since the epoch, progress is in per cent. Errors have the shape of a `RemoteException`.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use protocol::jobs::{Counters, JobReport, JobState};
+use protocol::{JobId, TaskId, TaskKind};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::picture::{AttemptRow, Picture};
+use crate::core::task::AttemptState;
+use crate::http::Shared;
+use crate::server::Event;
+use crate::web::attempts::attempt_id;
+
+/// The queue that every job is in.
+const QUEUE: &str = "default";
+/// Version of the API that these shapes are taken from; tools look at the first number.
+const HADOOP_VERSION: &str = "3.4.0";
+
+/// All routes.
+pub(super) fn routes() -> Router<Shared> {
+    let jobs = "/ws/v1/history/mapreduce/jobs";
+    let of = |rest: &str| format!("{jobs}/{{job}}{rest}");
+    Router::new()
+        .route("/ws/v1/history", get(info))
+        .route("/ws/v1/history/info", get(info))
+        .route(jobs, get(list))
+        .route(&of(""), get(job))
+        .route(&of("/counters"), get(counters))
+        .route(&of("/conf"), get(configuration))
+        .route(&of("/tasks"), get(tasks))
+        .route(&of("/tasks/{task}"), get(task))
+        .route(&of("/tasks/{task}/attempts"), get(attempts))
+}
+
+/// Filters of the list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Wanted {
+    user: Option<String>,
+    state: Option<String>,
+    queue: Option<String>,
+    limit: Option<usize>,
+    started_time_begin: Option<u64>,
+    started_time_end: Option<u64>,
+    finished_time_begin: Option<u64>,
+    finished_time_end: Option<u64>,
+}
+
+impl Wanted {
+    fn takes(&self, job: &JobReport) -> bool {
+        let within = |at: u64, begin: Option<u64>, end: Option<u64>| {
+            begin.is_none_or(|begin| at >= begin) && end.is_none_or(|end| at <= end)
+        };
+        self.user.as_ref().is_none_or(|user| *user == job.user)
+            && self.state.as_ref().is_none_or(|state| state == state_name(job.state))
+            && self.queue.as_ref().is_none_or(|queue| queue == QUEUE)
+            && within(job.submitted_ms, self.started_time_begin, self.started_time_end)
+            && within(job.finished_ms, self.finished_time_begin, self.finished_time_end)
+    }
+}
+
+fn not_found(message: &str) -> Response {
+    let body = json!({ "RemoteException": {
+        "exception": "NotFoundException",
+        "message": message,
+        "javaClassName": "org.apache.hadoop.yarn.webapp.NotFoundException",
+    } });
+    (StatusCode::NOT_FOUND, Json(body)).into_response()
+}
+
+async fn picture(shared: &Shared, id: &str) -> Result<Box<Picture>, Response> {
+    let unknown = || not_found(&format!("job, {id}, is not found"));
+    let job: JobId = id.parse().map_err(|_| unknown())?;
+    let picture = shared.ask(|reply| Event::Picture(job, reply)).await.and_then(|found| found);
+    picture.map_err(|_| unknown())
+}
+
+async fn info(State(shared): State<Shared>) -> Response {
+    match shared.ask(Event::Overview).await {
+        Ok(overview) => Json(json!({ "historyInfo": {
+            "startedOn": overview.started_ms,
+            "hadoopVersion": HADOOP_VERSION,
+            "hadoopBuildVersion": concat!("hanno ", env!("CARGO_PKG_VERSION")),
+            "hadoopVersionBuiltOn": "",
+        } }))
+        .into_response(),
+        Err(error) => crate::http::refused(&error),
+    }
+}
+
+async fn list(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
+    let overview = match shared.ask(Event::Overview).await {
+        Ok(overview) => overview,
+        Err(error) => return crate::http::refused(&error),
+    };
+    let jobs: Vec<Value> = overview
+        .jobs
+        .iter()
+        .filter(|job| wanted.takes(job))
+        .take(wanted.limit.unwrap_or(usize::MAX))
+        .map(summary)
+        .collect();
+    Json(json!({ "jobs": { "job": jobs } })).into_response()
+}
+
+fn state_name(state: JobState) -> &'static str {
+    match state {
+        JobState::Running | JobState::Committing => "RUNNING",
+        JobState::Succeeded => "SUCCEEDED",
+        JobState::Failed => "FAILED",
+        JobState::Killed => "KILLED",
+    }
+}
+
+fn summary(job: &JobReport) -> Value {
+    json!({
+        "submitTime": job.submitted_ms,
+        "startTime": job.submitted_ms,
+        "finishTime": job.finished_ms,
+        "id": job.id,
+        "name": job.name,
+        "queue": QUEUE,
+        "user": job.user,
+        "state": state_name(job.state),
+        "mapsTotal": job.maps.total,
+        "mapsCompleted": job.maps.completed,
+        "reducesTotal": job.reduces.total,
+        "reducesCompleted": job.reduces.completed,
+    })
+}
+
+async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, Response> {
+    let picture = picture(&shared, &id).await?;
+    let report = &picture.report;
+    let mut object = summary(report);
+    let more = json!({
+        "uberized": false,
+        "diagnostics": report.diagnostics,
+        "avgMapTime": mean_ms(&picture, TaskKind::Map),
+        "avgReduceTime": mean_ms(&picture, TaskKind::Reduce),
+        "failedMapAttempts": report.maps.failed_attempts,
+        "killedMapAttempts": report.maps.killed_attempts,
+        "successfulMapAttempts": successes(&picture, TaskKind::Map),
+        "failedReduceAttempts": report.reduces.failed_attempts,
+        "killedReduceAttempts": report.reduces.killed_attempts,
+        "successfulReduceAttempts": successes(&picture, TaskKind::Reduce),
+        "acls": [],
+    });
+    merge(&mut object, more);
+    Ok(Json(json!({ "job": object })).into_response())
+}
+
+fn merge(object: &mut Value, more: Value) {
+    if let (Value::Object(object), Value::Object(more)) = (object, more) {
+        object.extend(more);
+    }
+}
+
+fn succeeded(picture: &Picture, kind: TaskKind) -> impl Iterator<Item = &AttemptRow> {
+    let done = move |attempt: &&AttemptRow| {
+        attempt.kind == kind && attempt.state == AttemptState::Succeeded
+    };
+    picture.attempts.iter().filter(done)
+}
+
+fn successes(picture: &Picture, kind: TaskKind) -> usize {
+    succeeded(picture, kind).count()
+}
+
+fn mean_ms(picture: &Picture, kind: TaskKind) -> u64 {
+    let total: u64 = succeeded(picture, kind).map(|attempt| attempt.elapsed_ms(0)).sum();
+    total.checked_div(successes(picture, kind) as u64).unwrap_or(0)
+}
+
+async fn counters(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Response, Response> {
+    let picture = picture(&shared, &id).await?;
+    let groups = counter_groups(&picture.report.counters);
+    Ok(Json(json!({ "jobCounters": { "id": picture.report.id, "counterGroup": groups } }))
+        .into_response())
+}
+
+fn counter_groups(counters: &Counters) -> Vec<Value> {
+    let group = |(group, names): (&String, &BTreeMap<String, u64>)| {
+        let values =
+            names.iter().map(|(name, value)| json!({ "name": name, "totalCounterValue": value }));
+        json!({ "counterGroupName": group, "counter": values.collect::<Vec<_>>() })
+    };
+    counters.0.iter().map(group).collect()
+}
+
+async fn configuration(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Response, Response> {
+    let picture = picture(&shared, &id).await?;
+    let properties: Vec<Value> = picture
+        .properties
+        .iter()
+        .map(|(name, value)| json!({ "name": name, "value": value, "source": ["job"] }))
+        .collect();
+    Ok(Json(json!({ "conf": { "path": "", "property": properties } })).into_response())
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct TaskType {
+    r#type: Option<String>,
+}
+
+async fn tasks(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+    Query(wanted): Query<TaskType>,
+) -> Result<Response, Response> {
+    let picture = picture(&shared, &id).await?;
+    let kinds = match wanted.r#type.as_deref() {
+        Some("m") => vec![TaskKind::Map],
+        Some("r") => vec![TaskKind::Reduce],
+        _ => vec![TaskKind::Map, TaskKind::Reduce],
+    };
+    let objects: Vec<Value> = kinds
+        .into_iter()
+        .flat_map(|kind| (0..total(&picture, kind)).map(move |index| (kind, index)))
+        .map(|(kind, index)| task_object(&picture, kind, index))
+        .collect();
+    Ok(Json(json!({ "tasks": { "task": objects } })).into_response())
+}
+
+fn total(picture: &Picture, kind: TaskKind) -> u32 {
+    match kind {
+        TaskKind::Map => picture.report.maps.total,
+        TaskKind::Reduce => picture.report.reduces.total,
+    }
+}
+
+/// The attempts of one task: rows are in task order, so they lie together.
+fn of_task(picture: &Picture, kind: TaskKind, index: u32) -> &[AttemptRow] {
+    let key = |attempt: &AttemptRow| (attempt.kind == TaskKind::Reduce, attempt.index);
+    let wanted = (kind == TaskKind::Reduce, index);
+    let begin = picture.attempts.partition_point(|attempt| key(attempt) < wanted);
+    let length = picture.attempts[begin..].partition_point(|attempt| key(attempt) == wanted);
+    &picture.attempts[begin..begin + length]
+}
+
+fn task_object(picture: &Picture, kind: TaskKind, index: u32) -> Value {
+    let attempts = of_task(picture, kind, index);
+    let winner = attempts.iter().find(|attempt| attempt.state == AttemptState::Succeeded);
+    let start = attempts.iter().map(|attempt| attempt.started_ms).min().unwrap_or(0);
+    let finish = winner.map_or(0, |attempt| attempt.finished_ms);
+    let progress = attempts.iter().map(|attempt| attempt.progress).fold(0.0, f32::max);
+    let state = match (winner, attempts.iter().any(|attempt| attempt.state.is_live())) {
+        (Some(_), _) => "SUCCEEDED",
+        (None, true) => "RUNNING",
+        (None, false) if picture.report.state.is_final() => state_name(picture.report.state),
+        (None, false) => "SCHEDULED",
+    };
+    let (letter, name) = match kind {
+        TaskKind::Map => ('m', "MAP"),
+        TaskKind::Reduce => ('r', "REDUCE"),
+    };
+    let job = picture.report.id.trim_start_matches("job_");
+    json!({
+        "id": format!("task_{job}_{letter}_{index:06}"),
+        "type": name,
+        "state": state,
+        "startTime": start,
+        "finishTime": finish,
+        "elapsedTime": finish.saturating_sub(start),
+        "progress": progress * 100.0,
+        "successfulAttempt": winner.map_or(String::new(), |attempt| attempt_id(&picture.report.id, attempt)),
+    })
+}
+
+fn parse_task(picture: &Picture, text: &str) -> Result<TaskId, Response> {
+    let unknown = || not_found(&format!("task not found with id {text}"));
+    let task: TaskId = text.parse().map_err(|_| unknown())?;
+    let is_known =
+        task.job.to_string() == picture.report.id && task.index < total(picture, task.kind);
+    if is_known { Ok(task) } else { Err(unknown()) }
+}
+
+async fn task(
+    State(shared): State<Shared>,
+    Path((id, task)): Path<(String, String)>,
+) -> Result<Response, Response> {
+    let picture = picture(&shared, &id).await?;
+    let task = parse_task(&picture, &task)?;
+    Ok(Json(json!({ "task": task_object(&picture, task.kind, task.index) })).into_response())
+}
+
+async fn attempts(
+    State(shared): State<Shared>,
+    Path((id, task)): Path<(String, String)>,
+) -> Result<Response, Response> {
+    let picture = picture(&shared, &id).await?;
+    let task = parse_task(&picture, &task)?;
+    let rows = of_task(&picture, task.kind, task.index);
+    let objects: Vec<Value> = rows.iter().map(|row| attempt_object(&picture, row)).collect();
+    Ok(Json(json!({ "taskAttempts": { "taskAttempt": objects } })).into_response())
+}
+
+fn attempt_object(picture: &Picture, row: &AttemptRow) -> Value {
+    let place = picture.attempts.iter().position(|other| other == row);
+    let diagnostics = place.and_then(|place| picture.diagnostics.get(&place));
+    let now_ms = client::rpc::now_ms();
+    json!({
+        "id": attempt_id(&picture.report.id, row),
+        "type": if row.kind == TaskKind::Map { "MAP" } else { "REDUCE" },
+        "state": row.state.name(),
+        "rack": "",
+        "nodeHttpAddress": picture.workers[row.worker as usize].http_address,
+        "assignedContainerId": "",
+        "diagnostics": diagnostics.map_or("", String::as_str),
+        "progress": row.progress * 100.0,
+        "startTime": row.started_ms,
+        "finishTime": row.finished_ms,
+        "elapsedTime": row.elapsed_ms(now_ms),
+    })
+}

@@ -1,0 +1,242 @@
+//! Routes of the pages: what is asked for in the address, one question to the loop, one page.
+//!
+//! Invariants: a page is shown only under this machine's own names ([`Shared::is_own_host`]); every answer carries a content policy without
+//! inline script; nothing here changes anything.
+
+use std::convert::Infallible;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::sse::{Event as Sent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use client::rpc::{RpcClient, now_ms};
+use futures_util::stream;
+use maud::Markup;
+use protocol::auth::Role;
+use protocol::{AttemptId, JobId};
+
+use crate::http::{Shared, refused};
+use crate::server::{Event, Overview};
+use crate::web::{self, Frame, Place};
+
+/// How often an open overview is compared with what it shows.
+const OVERVIEW_PERIOD: Duration = Duration::from_millis(500);
+/// Bytes shown of the end of each of an attempt's two streams.
+const LOG_TAIL_BYTES: usize = 64 << 10;
+/// A worker that does not give a log within this time is not waited for.
+const LOG_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// All pages.
+pub(crate) fn router(shared: Shared) -> Router {
+    Router::new()
+        .route("/", get(overview))
+        .route("/live", get(overview_changes))
+        .route("/jobs", get(jobs))
+        .route("/jobs/{id}", get(job))
+        .route("/jobs/{id}/live", get(job_changes))
+        .route("/jobs/{id}/attempts", get(attempts))
+        .route("/jobs/{id}/attempts/{attempt}", get(attempt))
+        .route("/workers", get(workers))
+        .route(web::STYLE_PATH, get(|| asset("text/css; charset=utf-8", web::STYLE)))
+        .route(web::SCRIPT_PATH, get(|| asset("text/javascript; charset=utf-8", web::SCRIPT)))
+        .layer(from_fn_with_state(shared.clone(), own_hosts_only))
+        .with_state(shared)
+}
+
+/// Refuses foreign names for this machine: a page elsewhere whose name resolves here must not read anything.
+pub(crate) async fn own_hosts_only(
+    State(shared): State<Shared>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if shared.is_own_host(request.headers()) {
+        return next.run(request).await;
+    }
+    let text = "This JobTracker is not known under that name; see page_hosts in its configuration.";
+    (StatusCode::MISDIRECTED_REQUEST, text).into_response()
+}
+
+async fn asset(kind: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], text).into_response()
+}
+
+fn frame(
+    shared: &Shared,
+    title: &str,
+    place: Place,
+    live: Option<String>,
+    content: &Markup,
+) -> Response {
+    let frame = Frame { title, place, live, namenode: &shared.namenode };
+    let mut response = Response::new(Body::from(frame.page(content).into_string()));
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'self'; object-src 'none'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'",
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn overview(State(shared): State<Shared>) -> Response {
+    match shared.ask(Event::Overview).await {
+        Ok(overview) => {
+            let content = web::overview::page(&overview, now_ms());
+            frame(&shared, "Overview", Place::Overview, Some("/live".to_owned()), &content)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+async fn jobs(State(shared): State<Shared>, Query(query): Query<web::jobs::Query>) -> Response {
+    match shared.ask(Event::Overview).await {
+        Ok(overview) => {
+            let content = web::jobs::page(&overview.jobs, &query, now_ms());
+            frame(&shared, "Jobs", Place::Jobs, Some("/live".to_owned()), &content)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+async fn workers(State(shared): State<Shared>) -> Response {
+    match shared.ask(Event::Overview).await {
+        Ok(overview) => {
+            let content = web::workers::page(&overview.workers);
+            frame(&shared, "Workers", Place::Workers, Some("/live".to_owned()), &content)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// Job ids in paths: what is none is not found.
+fn job_id(text: &str) -> Result<JobId, Response> {
+    text.parse().map_err(|_| StatusCode::NOT_FOUND.into_response())
+}
+
+async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, Response> {
+    let id = job_id(&id)?;
+    let picture = shared.ask(|reply| Event::Picture(id, reply)).await.and_then(|picture| picture);
+    let picture = picture.map_err(|error| refused(&error))?;
+    let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
+    let content = web::job::page(&picture, now_ms());
+    Ok(frame(&shared, &picture.report.name, Place::Jobs, live, &content))
+}
+
+async fn attempts(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+    Query(query): Query<web::attempts::Query>,
+) -> Result<Response, Response> {
+    let id = job_id(&id)?;
+    let picture = shared.ask(|reply| Event::Picture(id, reply)).await.and_then(|picture| picture);
+    let picture = picture.map_err(|error| refused(&error))?;
+    let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
+    let content = web::attempts::table(&picture, &query, now_ms());
+    Ok(frame(&shared, &format!("Attempts of {}", picture.report.name), Place::Jobs, live, &content))
+}
+
+async fn attempt(
+    State(shared): State<Shared>,
+    Path((job, attempt)): Path<(String, String)>,
+) -> Result<Response, Response> {
+    let job = job_id(&job)?;
+    let id: AttemptId = attempt.parse().map_err(|_| StatusCode::NOT_FOUND.into_response())?;
+    if id.task.job != job {
+        return Err(StatusCode::NOT_FOUND.into_response());
+    }
+    let picture = shared.ask(|reply| Event::Attempt(id, reply)).await.and_then(|picture| picture);
+    let picture = picture.map_err(|error| refused(&error))?;
+    let log = read_log(&shared, &picture.worker.http_address, id).await;
+    let live = picture.row.state.is_live().then(|| format!("/jobs/{job}/live"));
+    let content = web::attempts::one(&job.to_string(), &id.to_string(), &picture, &log, now_ms());
+    Ok(frame(&shared, &id.to_string(), Place::Jobs, live, &content))
+}
+
+/// The end of an attempt's log, from the worker that keeps it.
+async fn read_log(shared: &Shared, worker: &str, id: AttemptId) -> web::attempts::Log {
+    use web::attempts::Log;
+    let missing = |reason: &dyn std::fmt::Display| {
+        Log::Missing(format!("The log cannot be had from the worker: {reason}"))
+    };
+    let client =
+        match RpcClient::new(&format!("http://{worker}"), Role::Jobtracker, Some(&shared.secret)) {
+            Ok(client) => client,
+            Err(error) => return missing(&error),
+        };
+    let target = format!("/logs/{id}?tail={LOG_TAIL_BYTES}");
+    let read = async { client.get(&target).await.map(|response| response.text()) };
+    match tokio::time::timeout(LOG_TIMEOUT, async {
+        Ok::<_, client::error::RpcError>(read.await?.await)
+    })
+    .await
+    {
+        Ok(Ok(Ok(text))) => Log::Text(text),
+        Ok(Ok(Err(error))) => missing(&error),
+        Ok(Err(error)) => missing(&error),
+        Err(_) => missing(&"it does not answer in time"),
+    }
+}
+
+/// `change` whenever a job looks different, `end` when it is final.
+async fn job_changes(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Response, Response> {
+    let id = job_id(&id)?;
+    let watched = shared.ask(|reply| Event::Watch(id, reply)).await.and_then(|watched| watched);
+    let watched = watched.map_err(|error| refused(&error))?;
+    let changes = stream::unfold(Some(watched), |watched| async move {
+        let mut watched = watched?;
+        watched.changed().await.ok()?;
+        let is_final = watched.borrow_and_update().state.is_final();
+        let name = if is_final { "end" } else { "change" };
+        Some((
+            Ok::<_, Infallible>(Sent::default().event(name).data("")),
+            (!is_final).then_some(watched),
+        ))
+    });
+    Ok(Sse::new(changes).keep_alive(KeepAlive::default()).into_response())
+}
+
+/// `change` whenever the overview looks different.
+async fn overview_changes(State(shared): State<Shared>) -> Response {
+    let changes = stream::unfold((shared, None), |(shared, mut shown)| async move {
+        loop {
+            let overview = shared.ask(Event::Overview).await.ok()?;
+            let looks = Some(looks(&overview));
+            let is_first = shown.is_none();
+            if looks != shown && !is_first {
+                let sent = Ok::<_, Infallible>(Sent::default().event("change").data(""));
+                return Some((sent, (shared, looks)));
+            }
+            shown = looks;
+            tokio::time::sleep(OVERVIEW_PERIOD).await;
+        }
+    });
+    Sse::new(changes).keep_alive(KeepAlive::default()).into_response()
+}
+
+/// A number that differs when the overview would look different; times that only pass do not count.
+fn looks(overview: &Overview) -> u64 {
+    let jobs = overview.jobs.iter().map(|job| {
+        let shares = [job.map_progress, job.reduce_progress].map(|share| (share * 100.0) as u8);
+        (job.id.as_str(), job.state.is_final(), shares, job.maps.running, job.reduces.running)
+    });
+    let workers = overview.workers.iter().map(|worker| {
+        (worker.http_address.as_str(), worker.running_count, worker.slot_count, worker.suspect)
+    });
+    let all = (jobs.collect::<Vec<_>>(), workers.collect::<Vec<_>>());
+    BuildHasherDefault::<DefaultHasher>::new().hash_one(all)
+}

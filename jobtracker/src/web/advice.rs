@@ -1,0 +1,152 @@
+//! What a look at a job's numbers suggests, in sentences. Each rule names the figures it stands on, and its threshold has a reason.
+
+use protocol::TaskKind;
+use protocol::jobs::Counters;
+
+use super::format;
+use super::spread::{Quantiles, durations};
+use crate::core::picture::Picture;
+use crate::core::task::AttemptState;
+
+const TASK_GROUP: &str = "org.apache.hadoop.mapreduce.TaskCounter";
+/// A combiner that keeps more than this share of its input costs more than it saves.
+const COMBINER_KEEPS_MAX_PERCENT: u64 = 90;
+/// A partition this many times the median holds the job up.
+const SKEW_FACTOR: u64 = 3;
+/// Below this a skewed partition takes no time worth a word.
+const SKEW_BYTES_MIN: u64 = 16 << 20;
+/// Maps shorter than this spend a good part of their time on being started.
+const SHORT_MAP_MS: u64 = 100;
+/// So many short maps are worth combining.
+const SHORT_MAPS_MIN: usize = 50;
+/// An attempt this many times the median is a straggler.
+const STRAGGLER_FACTOR: u64 = 4;
+/// And only if it took so long.
+const STRAGGLER_MS_MIN: u64 = 5_000;
+/// More remote reads than this share are worth a look at placement.
+const REMOTE_MAX_PERCENT: u64 = 25;
+/// Failures on one worker that make it suspicious.
+const WORKER_FAILURES_MIN: usize = 3;
+
+/// All that applies, most useful first.
+pub(crate) fn advice(picture: &Picture) -> Vec<String> {
+    let rules: [fn(&Picture) -> Option<String>; 6] =
+        [bad_worker, skew, stragglers, useless_combiner, short_maps, remote_reads];
+    rules.iter().filter_map(|rule| rule(picture)).collect()
+}
+
+fn counter(counters: &Counters, name: &str) -> u64 {
+    counters.value(TASK_GROUP, name)
+}
+
+fn bad_worker(picture: &Picture) -> Option<String> {
+    let mut failures = vec![0; picture.workers.len()];
+    let failed = picture.attempts.iter().filter(|attempt| attempt.state == AttemptState::Failed);
+    failed.for_each(|attempt| failures[attempt.worker as usize] += 1);
+    let total: usize = failures.iter().sum();
+    let (worker, count) = failures.iter().copied().enumerate().max_by_key(|(_, count)| *count)?;
+    let worker = &picture.workers[worker];
+    (picture.workers.len() > 1 && count >= WORKER_FAILURES_MIN && count * 10 >= total * 8).then(
+        || {
+            format!(
+                "{count} of {total} failed attempts ran on {} ({}): look at that machine.",
+                worker.host, worker.http_address
+            )
+        },
+    )
+}
+
+fn skew(picture: &Picture) -> Option<String> {
+    let metric = picture.metrics.iter().find(|metric| metric.name == "REDUCE_SHUFFLE_BYTES")?;
+    let quantiles = Quantiles::of(metric.values.iter().map(|(_, bytes)| *bytes).collect())?;
+    let (partition, bytes) = metric.values.iter().copied().max_by_key(|(_, bytes)| *bytes)?;
+    let is_skewed = bytes >= SKEW_BYTES_MIN && bytes > quantiles.median.saturating_mul(SKEW_FACTOR);
+    (metric.values.len() > 2 && is_skewed).then(|| {
+        format!(
+            "Partition {partition} has {}, the median {}: a few keys hold most records. A combiner, or a key with more parts, spreads them.",
+            format::bytes(bytes),
+            format::bytes(quantiles.median)
+        )
+    })
+}
+
+fn stragglers(picture: &Picture) -> Option<String> {
+    [(TaskKind::Map, "map"), (TaskKind::Reduce, "reduce")].into_iter().find_map(|(kind, name)| {
+        let quantiles = Quantiles::of(durations(picture, kind))?;
+        let is_late = quantiles.max >= STRAGGLER_MS_MIN
+            && quantiles.max > quantiles.median.saturating_mul(STRAGGLER_FACTOR);
+        is_late.then(|| {
+            format!(
+                "The slowest {name} took {}, the median {}: the timeline shows where it ran.",
+                format::duration(quantiles.max),
+                format::duration(quantiles.median)
+            )
+        })
+    })
+}
+
+fn useless_combiner(picture: &Picture) -> Option<String> {
+    let counters = &picture.report.counters;
+    let (input, output) =
+        (counter(counters, "COMBINE_INPUT_RECORDS"), counter(counters, "COMBINE_OUTPUT_RECORDS"));
+    let keeps = output.saturating_mul(100).checked_div(input)?;
+    (keeps > COMBINER_KEEPS_MAX_PERCENT).then(|| {
+        format!(
+            "The combiner kept {keeps}% of {} records: it saves next to nothing here.",
+            format::count(input)
+        )
+    })
+}
+
+fn short_maps(picture: &Picture) -> Option<String> {
+    let times = durations(picture, TaskKind::Map);
+    let count = times.len();
+    let median = Quantiles::of(times)?.median;
+    (count >= SHORT_MAPS_MIN && median < SHORT_MAP_MS).then(|| {
+        format!(
+            "{count} maps with a median of {}: the input is many small files. Combined splits give fewer, longer maps.",
+            format::duration(median)
+        )
+    })
+}
+
+fn remote_reads(picture: &Picture) -> Option<String> {
+    let launched = picture.launched;
+    let far = launched.other_local.saturating_mul(100).checked_div(launched.maps)?;
+    (launched.node_local > 0 && far > REMOTE_MAX_PERCENT).then(|| {
+        format!(
+            "{far}% of {} maps read their input from another rack: more replicas, or a better spread of the files, brings them closer.",
+            launched.maps
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::picture::{Metric, Unit};
+    use crate::web::tests::picture;
+
+    #[test]
+    fn a_plain_job_needs_none() {
+        assert!(advice(&picture(Vec::new(), 0, 1)).is_empty());
+    }
+
+    #[test]
+    fn skew_and_a_useless_combiner_are_named() {
+        let mut picture = picture(Vec::new(), 0, 1);
+        picture.metrics.push(Metric {
+            kind: TaskKind::Reduce,
+            name: "REDUCE_SHUFFLE_BYTES",
+            label: "Shuffled bytes",
+            unit: Unit::Bytes,
+            values: vec![(0, 1 << 20), (1, 1 << 20), (2, 100 << 20), (3, 2 << 20)],
+        });
+        picture.report.counters.add(TASK_GROUP, "COMBINE_INPUT_RECORDS", 1000);
+        picture.report.counters.add(TASK_GROUP, "COMBINE_OUTPUT_RECORDS", 990);
+        let texts = advice(&picture);
+        assert_eq!(texts.len(), 2, "{texts:?}");
+        assert!(texts[0].contains("Partition 2 has 100.0 MiB"), "{texts:?}");
+        assert!(texts[1].contains("kept 99%"), "{texts:?}");
+    }
+}

@@ -1,0 +1,210 @@
+//! Attempts: a filtered, paged table of a job's, and one attempt with its log.
+
+use maud::{Markup, html};
+use protocol::TaskKind;
+use serde::Deserialize;
+
+use super::format;
+use crate::core::picture::{AttemptPicture, AttemptRow, Picture};
+use crate::core::task::AttemptState;
+
+/// Attempts per page.
+const PAGE_ROWS: usize = 200;
+
+/// What of the table is wanted; kept in the address, so that it can be sent to a colleague.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Query {
+    kind: String,
+    state: String,
+    host: String,
+    sort: String,
+    page: usize,
+}
+
+/// `attempt_…` of a row.
+pub(crate) fn attempt_id(job: &str, attempt: &AttemptRow) -> String {
+    let letter = match attempt.kind {
+        TaskKind::Map => 'm',
+        TaskKind::Reduce => 'r',
+    };
+    let job = job.strip_prefix("job_").unwrap_or(job);
+    format!("attempt_{job}_{letter}_{:06}_{}", attempt.index, attempt.number)
+}
+
+/// A state, coloured.
+fn state(state: AttemptState) -> Markup {
+    let class = match state {
+        AttemptState::Running | AttemptState::Killing => "run",
+        AttemptState::Succeeded => "good",
+        AttemptState::Failed => "bad",
+        AttemptState::Killed => "warn",
+    };
+    html! { span class={ "state " (class) } { (state.name()) } }
+}
+
+fn kind_name(kind: TaskKind) -> &'static str {
+    match kind {
+        TaskKind::Map => "map",
+        TaskKind::Reduce => "reduce",
+    }
+}
+
+/// The table of a job's attempts.
+pub(crate) fn table(picture: &Picture, query: &Query, now_ms: u64) -> Markup {
+    let chosen = choose(picture, query, now_ms);
+    let pages = chosen.len().div_ceil(PAGE_ROWS).max(1);
+    let page = query.page.min(pages - 1);
+    let rows = &chosen[page * PAGE_ROWS..chosen.len().min((page + 1) * PAGE_ROWS)];
+    let job = &picture.report.id;
+    html! {
+        p { a href={ "/jobs/" (job) } { (job) } " · " (picture.report.name) }
+        h1 { "Attempts" }
+        (filter(query))
+        p.soft { (format::count(chosen.len() as u64)) " of " (format::count(picture.attempts.len() as u64)) " attempts" }
+        div.scroll { table {
+            tr {
+                th { "Attempt" } th { "State" } th { "Machine" } th { "Start" } th.number { "Time" } th.number { "Progress" }
+                th { "Error" }
+            }
+            @for place in rows {
+                @let attempt = &picture.attempts[*place];
+                @let id = attempt_id(job, attempt);
+                tr {
+                    td { a href={ "/jobs/" (job) "/attempts/" (id) } { (id) } }
+                    td { (state(attempt.state)) }
+                    td { (picture.workers[attempt.worker as usize].host) }
+                    td { (format::time(attempt.started_ms)) }
+                    td.number { (format::duration(attempt.elapsed_ms(now_ms))) }
+                    td.number { (format::percent(attempt.progress)) }
+                    td.wide { (first_line(picture.diagnostics.get(place).map_or("", String::as_str))) }
+                }
+            }
+        } }
+        (pager(query, page, pages))
+    }
+}
+
+fn choose(picture: &Picture, query: &Query, now_ms: u64) -> Vec<usize> {
+    let fits = |attempt: &AttemptRow| {
+        (query.kind.is_empty() || query.kind == kind_name(attempt.kind))
+            && (query.state.is_empty() || query.state == attempt.state.name())
+            && picture.workers[attempt.worker as usize].host.contains(&query.host)
+    };
+    let rows = picture.attempts.iter().enumerate();
+    let mut chosen: Vec<usize> =
+        rows.filter(|(_, attempt)| fits(attempt)).map(|(place, _)| place).collect();
+    match query.sort.as_str() {
+        "time" => chosen
+            .sort_by_key(|place| std::cmp::Reverse(picture.attempts[*place].elapsed_ms(now_ms))),
+        "start" => chosen.sort_by_key(|place| picture.attempts[*place].started_ms),
+        _ => {}
+    }
+    chosen
+}
+
+fn filter(query: &Query) -> Markup {
+    let choice = |name: &str, value: &str, options: &[(&str, &str)]| {
+        html! {
+            select name=(name) aria-label=(name) {
+                @for (option, text) in options {
+                    option value=(option) selected[*option == value] { (text) }
+                }
+            }
+        }
+    };
+    html! {
+        form.filter method="get" {
+            (choice("kind", &query.kind, &[("", "maps and reduces"), ("map", "maps"), ("reduce", "reduces")]))
+            (choice("state", &query.state, &[
+                ("", "any state"), ("RUNNING", "running"), ("SUCCEEDED", "succeeded"), ("FAILED", "failed"), ("KILLED", "killed"),
+            ]))
+            (choice("sort", &query.sort, &[("", "by task"), ("time", "longest first"), ("start", "by start")]))
+            input type="search" name="host" value=(query.host) placeholder="machine" aria-label="machine";
+            button { "Show" }
+        }
+    }
+}
+
+fn pager(query: &Query, page: usize, pages: usize) -> Markup {
+    let target = |page: usize| {
+        let pairs = [
+            ("kind", &query.kind),
+            ("state", &query.state),
+            ("host", &query.host),
+            ("sort", &query.sort),
+        ];
+        let mut text = format!("?page={page}");
+        for (name, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {
+            text.push_str(&format!("&{name}={}", super::jobs::encoded(value)));
+        }
+        text
+    };
+    html! {
+        @if pages > 1 {
+            p {
+                @if page > 0 { a href=(target(page - 1)) { "← previous" } " " }
+                "page " (page + 1) " of " (pages)
+                @if page + 1 < pages { " " a href=(target(page + 1)) { "next →" } }
+            }
+        }
+    }
+}
+
+/// The first line of a text.
+pub(crate) fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or("")
+}
+
+/// The log of an attempt, or why it cannot be had.
+pub(crate) enum Log {
+    Text(String),
+    Missing(String),
+}
+
+/// One attempt.
+pub(crate) fn one(job: &str, id: &str, attempt: &AttemptPicture, log: &Log, now_ms: u64) -> Markup {
+    let row = &attempt.row;
+    html! {
+        p { a href={ "/jobs/" (job) } { (job) } " · " a href={ "/jobs/" (job) "/attempts" } { "attempts" } }
+        h1 { (id) }
+        @if !attempt.diagnostics.is_empty() { div.alert.bad { (attempt.diagnostics) } }
+        div.scroll { table {
+            tr { th { "State" } td { (state(row.state)) @if attempt.is_winner { " (its output counts)" } } }
+            tr { th { "Machine" } td { (attempt.worker.host) " " span.soft { (attempt.worker.http_address) } } }
+            @if let Some(input) = &attempt.input { tr { th { "Input" } td.wide { code { (input) } } } }
+            tr { th { "Start (UTC)" } td { (format::time(row.started_ms)) } }
+            tr { th { "Time" } td { (format::duration(row.elapsed_ms(now_ms))) } }
+            tr { th { "Progress" } td { (super::bar(row.progress)) } }
+            @if attempt.is_pending { tr { th { "Task" } td { "waits for another attempt" } } }
+        } }
+        h2 { "Log" }
+        @match log {
+            Log::Text(text) => { pre { (text) } }
+            Log::Missing(reason) => { p.soft { (reason) } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_hadoops() {
+        let row = AttemptRow {
+            kind: TaskKind::Reduce,
+            index: 7,
+            number: 2,
+            state: AttemptState::Running,
+            worker: 0,
+            started_ms: 0,
+            finished_ms: 0,
+            progress: 0.0,
+        };
+        assert_eq!(
+            attempt_id("job_202611201830_0001", &row),
+            "attempt_202611201830_0001_r_000007_2"
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! Numbers as people read them.
+
+use jiff::Timestamp;
+
+use crate::core::picture::Unit;
+
+/// A share as a percentage.
+pub(crate) fn percent(share: f32) -> String {
+    format!("{:.0}%", f64::from(share) * 100.0)
+}
+
+/// A moment, UTC; empty for 0.
+pub(crate) fn time(ms: u64) -> String {
+    if ms == 0 {
+        return String::new();
+    }
+    let stamp = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    stamp.map(|stamp| stamp.strftime("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default()
+}
+
+/// A length of time: `850 ms`, `12.3 s`, `4 min 05 s`, `2 h 10 min`.
+pub(crate) fn duration(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{:.1} s", ms as f64 / 1_000.0),
+        60_000..3_600_000 => format!("{} min {:02} s", ms / 60_000, ms / 1_000 % 60),
+        _ => format!("{} h {:02} min", ms / 3_600_000, ms / 60_000 % 60),
+    }
+}
+
+/// A size: `812 B`, `1.5 MiB`.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let exponent = (count.checked_ilog2().unwrap_or(0) / 10) as usize;
+    match exponent.checked_sub(1).and_then(|index| UNITS.get(index)) {
+        Some(unit) => format!("{:.1} {unit}", count as f64 / (1u64 << (10 * exponent)) as f64),
+        None => format!("{count} B"),
+    }
+}
+
+/// A count in groups of three digits.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number in its unit.
+pub(crate) fn value(number: u64, unit: Unit) -> String {
+    match unit {
+        Unit::Count => count(number),
+        Unit::Bytes => bytes(number),
+        Unit::Milliseconds => duration(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(
+            [0, 850, 12_345, 245_000, 7_800_000].map(duration),
+            ["0 ms", "850 ms", "12.3 s", "4 min 05 s", "2 h 10 min"]
+        );
+        assert_eq!(
+            [0, 812, 1536, 1 << 30, u64::MAX].map(bytes),
+            ["0 B", "812 B", "1.5 KiB", "1.0 GiB", "16.0 EiB"]
+        );
+        assert_eq!(
+            [7, 1_234, 1_234_567].map(count),
+            ["7", "1\u{202f}234", "1\u{202f}234\u{202f}567"]
+        );
+        assert_eq!(time(1_700_000_000_000), "2023-11-14 22:13:20");
+        assert_eq!((time(0), percent(0.456)), (String::new(), "46%".to_owned()));
+    }
+}

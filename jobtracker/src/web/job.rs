@@ -1,0 +1,107 @@
+//! One job: where it stands, how it went, why it is slow, why it failed.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+use protocol::jobs::{Counters, TaskCounts};
+
+use super::{advice, bar, format, spread, state, timeline};
+use crate::core::picture::Picture;
+
+/// Arguments are cut here on the page: a program may get thousands of input files.
+const ARGUMENTS_CHARS_MAX: usize = 2_000;
+
+/// The page.
+pub(crate) fn page(picture: &Picture, now_ms: u64) -> Markup {
+    let report = &picture.report;
+    html! {
+        h1 { (report.name) }
+        p {
+            (state(report.state)) " · " (report.id) " · " (report.user) " · submitted " (format::time(report.submitted_ms)) " UTC · "
+            (elapsed(picture, now_ms))
+        }
+        @if !report.diagnostics.is_empty() { div.alert.bad { (report.diagnostics) } }
+        (counts(picture))
+        @for text in advice::advice(picture) { div.alert { (text) } }
+        @if !picture.attempts.is_empty() {
+            h2 { "Timeline" }
+            (timeline::concurrency(picture, now_ms))
+            (timeline::lanes(picture, now_ms))
+        }
+        h2 { "Spread over tasks" }
+        (spread::table(picture))
+        (spread::partitions(picture))
+        details #counters { summary { "Counters" } (counters(&report.counters)) }
+        details #configuration { summary { "Configuration" } (configuration(picture)) }
+    }
+}
+
+fn elapsed(picture: &Picture, now_ms: u64) -> String {
+    let report = &picture.report;
+    let end = if report.finished_ms == 0 { now_ms } else { report.finished_ms };
+    let text = format::duration(end.saturating_sub(report.submitted_ms));
+    if report.state.is_final() { format!("took {text}") } else { format!("running for {text}") }
+}
+
+fn counts(picture: &Picture) -> Markup {
+    let report = &picture.report;
+    let launched = picture.launched;
+    let attempts = format!("/jobs/{}/attempts", report.id);
+    let row = |kind: &str, share: f32, counts: &TaskCounts| {
+        let failed = format!("{attempts}?kind={kind}&state=FAILED");
+        let killed = format!("{attempts}?kind={kind}&state=KILLED");
+        html! {
+            tr {
+                td { a href={ (attempts) "?kind=" (kind) } { (kind) } } td { (bar(share)) }
+                td.number { (counts.total) } td.number { (counts.pending) } td.number { (counts.running) }
+                td.number { (counts.completed) }
+                td.number { a href=(failed) { (counts.failed_attempts) } " / " a href=(killed) { (counts.killed_attempts) } }
+            }
+        }
+    };
+    html! {
+        div.scroll { table {
+            tr {
+                th { "Kind" } th { "% Complete" } th.number { "Num Tasks" } th.number { "Pending" } th.number { "Running" }
+                th.number { "Complete" } th.number { "Failed / killed attempts" }
+            }
+            (row("map", report.map_progress, &report.maps))
+            (row("reduce", report.reduce_progress, &report.reduces))
+        } }
+        p.soft {
+            "Maps read their input on the same machine " (launched.node_local) " times, in the same rack " (launched.rack_local)
+            " times, from elsewhere " (launched.other_local) " times."
+            @if launched.map_reruns > 0 { " Maps run again because their output was lost: " (launched.map_reruns) "." }
+        }
+    }
+}
+
+fn counters(counters: &Counters) -> Markup {
+    html! {
+        div.scroll { table {
+            @for (group, names) in &counters.0 {
+                tr { th colspan="2" { (group) } }
+                @for (name, value) in names { tr { td { (name) } td.number { (format::count(*value)) } } }
+            }
+        } }
+    }
+}
+
+fn configuration(picture: &Picture) -> Markup {
+    let mut arguments = String::new();
+    for argument in &picture.args {
+        let _ = write!(arguments, "{argument:?} ");
+    }
+    let cut: String = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
+    html! {
+        div.scroll { table {
+            @for (name, value) in &picture.properties { tr { td { code { (name) } } td.wide { code { (value) } } } }
+            tr { td { "Output" } td.wide { code { (picture.report.output) } } }
+            tr { td { "Arguments" } td.wide { code { (cut) @if cut.len() < arguments.len() { "…" } } } }
+            tr { td { "Executable (SHA-256)" } td.wide { code { (picture.binary) } } }
+            tr { td { "Stage of the program" } td { (picture.stage) } }
+            tr { td { "Attempts per task at most" } td { (picture.attempts_max) } }
+            tr { td { "Reduces start when so many maps are done" } td { (f64::from(picture.slow_start_permille) / 10.0) "%" } }
+        } }
+    }
+}

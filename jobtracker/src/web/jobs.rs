@@ -1,0 +1,182 @@
+//! All jobs known, filtered and sorted; the choice is in the address.
+
+use std::cmp::Reverse;
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+use protocol::jobs::{JobReport, JobState};
+use serde::Deserialize;
+
+use super::{bar, format, state};
+
+/// Jobs per page.
+const PAGE_ROWS: usize = 100;
+
+/// What of the table is wanted.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Query {
+    pub(crate) state: String,
+    pub(crate) user: String,
+    pub(crate) q: String,
+    pub(crate) sort: String,
+    pub(crate) page: usize,
+}
+
+/// The page.
+pub(crate) fn page(jobs: &[JobReport], query: &Query, now_ms: u64) -> Markup {
+    let chosen = choose(jobs, query, now_ms);
+    let pages = chosen.len().div_ceil(PAGE_ROWS).max(1);
+    let page = query.page.min(pages - 1);
+    let rows = &chosen[page * PAGE_ROWS..chosen.len().min((page + 1) * PAGE_ROWS)];
+    html! {
+        h1 { "Jobs" }
+        (filter(query))
+        p.soft { (chosen.len()) " of " (jobs.len()) " jobs; press / to search" }
+        (table(rows, now_ms))
+        @if pages > 1 {
+            p {
+                @for number in 0..pages {
+                    @if number == page { strong { (number + 1) } } @else { a href=(address(query, number)) { (number + 1) } }
+                    " "
+                }
+            }
+        }
+    }
+}
+
+/// A table of jobs.
+pub(crate) fn table(jobs: &[&JobReport], now_ms: u64) -> Markup {
+    html! {
+        div.scroll { table {
+            tr {
+                th { "Jobid" } th { "Name" } th { "User" } th { "State" } th { "Map % Complete" } th.number { "Maps" }
+                th { "Reduce % Complete" } th.number { "Reduces" } th { "Submitted (UTC)" } th.number { "Time" }
+            }
+            @for job in jobs {
+                tr {
+                    td { a href={ "/jobs/" (job.id) } { (job.id) } }
+                    td.wide { (job.name) } td { (job.user) } td { (state(job.state)) }
+                    td { (bar(job.map_progress)) } td.number { (job.maps.completed) "/" (job.maps.total) }
+                    td { (bar(job.reduce_progress)) } td.number { (job.reduces.completed) "/" (job.reduces.total) }
+                    td { (format::time(job.submitted_ms)) }
+                    td.number { (format::duration(elapsed_ms(job, now_ms))) }
+                }
+            }
+        } }
+    }
+}
+
+fn elapsed_ms(job: &JobReport, now_ms: u64) -> u64 {
+    let end = if job.finished_ms == 0 { now_ms } else { job.finished_ms };
+    end.saturating_sub(job.submitted_ms)
+}
+
+fn choose<'a>(jobs: &'a [JobReport], query: &Query, now_ms: u64) -> Vec<&'a JobReport> {
+    let wanted = query.q.to_lowercase();
+    let fits = |job: &&JobReport| {
+        let state = match query.state.as_str() {
+            "" => true,
+            "running" => !job.state.is_final(),
+            "succeeded" => job.state == JobState::Succeeded,
+            "failed" => job.state == JobState::Failed,
+            "killed" => job.state == JobState::Killed,
+            _ => false,
+        };
+        let text = || job.name.to_lowercase().contains(&wanted) || job.id.contains(&wanted);
+        state && (query.user.is_empty() || job.user == query.user) && (wanted.is_empty() || text())
+    };
+    let mut chosen: Vec<&JobReport> = jobs.iter().filter(fits).collect();
+    match query.sort.as_str() {
+        "time" => chosen.sort_by_key(|job| Reverse(elapsed_ms(job, now_ms))),
+        "name" => chosen.sort_by(|a, b| a.name.cmp(&b.name)),
+        "user" => chosen.sort_by(|a, b| a.user.cmp(&b.user)),
+        _ => {}
+    }
+    chosen
+}
+
+fn filter(query: &Query) -> Markup {
+    let states = [
+        ("", "any state"),
+        ("running", "running"),
+        ("succeeded", "succeeded"),
+        ("failed", "failed"),
+        ("killed", "killed"),
+    ];
+    let sorts =
+        [("", "newest first"), ("time", "longest first"), ("name", "by name"), ("user", "by user")];
+    html! {
+        form.filter method="get" {
+            input type="search" name="q" value=(query.q) placeholder="name or id" aria-label="name or id";
+            input name="user" value=(query.user) placeholder="user" aria-label="user";
+            select name="state" aria-label="state" {
+                @for (value, text) in states { option value=(value) selected[value == query.state] { (text) } }
+            }
+            select name="sort" aria-label="order" {
+                @for (value, text) in sorts { option value=(value) selected[value == query.sort] { (text) } }
+            }
+            button { "Show" }
+        }
+    }
+}
+
+fn address(query: &Query, page: usize) -> String {
+    let pairs =
+        [("state", &query.state), ("user", &query.user), ("q", &query.q), ("sort", &query.sort)];
+    let mut text = format!("?page={page}");
+    for (name, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = write!(text, "&{name}={}", encoded(value));
+    }
+    text
+}
+
+/// A value for a query.
+pub(crate) fn encoded(value: &str) -> impl std::fmt::Display {
+    percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::web::tests::report;
+
+    fn jobs() -> Vec<JobReport> {
+        let mut jobs = Vec::new();
+        for (number, (name, user, state, finished_ms)) in [
+            ("Word Count", "alice", JobState::Succeeded, 5_000),
+            ("grep", "bob", JobState::Running, 0),
+            ("sort", "alice", JobState::Failed, 9_000),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let mut job = report(name, 1_000, finished_ms);
+            job.id = format!("job_202611201830_{number:04}");
+            (job.user, job.state) = (user.to_owned(), state);
+            jobs.push(job);
+        }
+        jobs
+    }
+
+    #[test]
+    fn filters_and_orders() {
+        let jobs = jobs();
+        let names = |query: Query| -> Vec<String> {
+            choose(&jobs, &query, 3_000).iter().map(|job| job.name.clone()).collect()
+        };
+        let query = Query::default;
+        assert_eq!(names(Query { q: "word".into(), ..query() }), ["Word Count"]);
+        assert_eq!(names(Query { q: "_0002".into(), ..query() }), ["sort"]);
+        assert_eq!(names(Query { user: "alice".into(), ..query() }), ["Word Count", "sort"]);
+        assert_eq!(names(Query { state: "running".into(), ..query() }), ["grep"]);
+        assert_eq!(names(Query { sort: "time".into(), ..query() }), ["sort", "Word Count", "grep"]);
+        assert!(names(Query { state: "odd".into(), ..query() }).is_empty());
+    }
+
+    #[test]
+    fn addresses_are_encoded() {
+        let query = Query { q: "a&b=\"<".into(), ..Query::default() };
+        assert_eq!(address(&query, 2), "?page=2&q=a%26b%3D%22%3C");
+    }
+}

@@ -1,0 +1,211 @@
+//! The pages, drawn on the server; every text is escaped by maud. They read without script; `live.js` keeps them true while they are open.
+//!
+//! | page | file |
+//! |---|---|
+//! | cluster at a glance | [`overview`] |
+//! | all jobs, filtered and sorted | [`jobs`] |
+//! | one job | [`job`], with [`timeline`], [`spread`] and [`advice`] |
+//! | attempts of a job, one attempt | [`attempts`] |
+//! | workers | [`workers`] |
+//!
+//! Invariant: what a page draws is bounded, whatever the size of the job: long tables are paged, long charts merge what would be narrower
+//! than a pixel.
+
+pub(crate) mod advice;
+pub(crate) mod attempts;
+pub(crate) mod format;
+pub(crate) mod job;
+pub(crate) mod jobs;
+pub(crate) mod overview;
+pub(crate) mod spread;
+pub(crate) mod timeline;
+pub(crate) mod workers;
+
+use maud::{DOCTYPE, Markup, html};
+use protocol::jobs::JobState;
+
+/// Where the style sheet is served.
+pub(crate) const STYLE_PATH: &str = "/style.css";
+/// The style sheet.
+pub(crate) const STYLE: &str = include_str!("style.css");
+/// Where the script is served.
+pub(crate) const SCRIPT_PATH: &str = "/live.js";
+/// The script.
+pub(crate) const SCRIPT: &str = include_str!("live.js");
+
+/// Which entry of the navigation a page belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Overview,
+    Jobs,
+    Workers,
+}
+
+/// What surrounds every page.
+pub(crate) struct Frame<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) place: Place,
+    /// Path of the event stream that says when the page is out of date.
+    pub(crate) live: Option<String>,
+    /// The NameNode's address, for the link.
+    pub(crate) namenode: &'a str,
+}
+
+impl Frame<'_> {
+    /// The whole page.
+    pub(crate) fn page(&self, content: &Markup) -> Markup {
+        let entries = [
+            ("/", "Overview", Place::Overview),
+            ("/jobs", "Jobs", Place::Jobs),
+            ("/workers", "Workers", Place::Workers),
+        ];
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    title { (self.title) " · Hanno" }
+                    link rel="stylesheet" href=(STYLE_PATH);
+                    script src=(SCRIPT_PATH) defer {}
+                }
+                body data-live=[self.live.as_deref()] {
+                    header {
+                        strong { "Hanno JobTracker" }
+                        nav aria-label="Pages" {
+                            @for (path, name, place) in entries {
+                                a href=(path) aria-current=[(place == self.place).then_some("page")] { (name) }
+                            }
+                            a href=(self.namenode) { "File system" }
+                        }
+                    }
+                    main { (content) }
+                }
+            }
+        }
+    }
+}
+
+/// A job's state, coloured.
+pub(crate) fn state(state: JobState) -> Markup {
+    let (class, name) = match state {
+        JobState::Running => ("run", "RUNNING"),
+        JobState::Committing => ("run", "COMMITTING"),
+        JobState::Succeeded => ("good", "SUCCEEDED"),
+        JobState::Failed => ("bad", "FAILED"),
+        JobState::Killed => ("warn", "KILLED"),
+    };
+    html! { span class={ "state " (class) } { (name) } }
+}
+
+/// A share as a bar and in words.
+pub(crate) fn bar(share: f32) -> Markup {
+    let percent = format::percent(share);
+    html! { progress max="1" value=(share) { (percent) } " " (percent) }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
+    use protocol::DfsPath;
+    use protocol::jobs::{Counters, JobReport, TaskCounts};
+
+    use super::*;
+    use crate::core::job::Launched;
+    use crate::core::picture::{AttemptPicture, AttemptRow, Picture, WorkerName};
+    use crate::core::task::AttemptState;
+
+    pub(crate) fn report(name: &str, submitted_ms: u64, finished_ms: u64) -> JobReport {
+        JobReport {
+            id: "job_202611201830_0001".to_owned(),
+            name: name.to_owned(),
+            user: name.to_owned(),
+            state: if finished_ms == 0 { JobState::Running } else { JobState::Succeeded },
+            maps: TaskCounts::default(),
+            reduces: TaskCounts::default(),
+            map_progress: 0.5,
+            reduce_progress: 0.0,
+            submitted_ms,
+            finished_ms,
+            counters: Counters::default(),
+            diagnostics: String::new(),
+            output: DfsPath::parse("/out").unwrap(),
+        }
+    }
+
+    /// A finished job with these attempts, on as many workers as they name.
+    pub(crate) fn picture(
+        attempts: Vec<AttemptRow>,
+        submitted_ms: u64,
+        finished_ms: u64,
+    ) -> Picture {
+        let count = attempts.iter().map(|attempt| attempt.worker + 1).max().unwrap_or(0);
+        let name = |port| WorkerName { host: "host".to_owned(), http_address: format!("h:{port}") };
+        Picture {
+            report: report("a job", submitted_ms, finished_ms),
+            binary: String::new(),
+            args: Vec::new(),
+            stage: 0,
+            attempts_max: 4,
+            slow_start_permille: 50,
+            properties: BTreeMap::new(),
+            launched: Launched::default(),
+            workers: (0..count).map(name).collect(),
+            attempts,
+            diagnostics: BTreeMap::new(),
+            metrics: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn hostile_texts_are_escaped_everywhere() {
+        let hostile = "\"><img src=x onerror=alert(1)>";
+        let row = AttemptRow {
+            kind: protocol::TaskKind::Map,
+            index: 0,
+            number: 0,
+            state: AttemptState::Failed,
+            worker: 0,
+            started_ms: 1,
+            finished_ms: 2,
+            progress: 1.0,
+        };
+        let mut picture = picture(vec![row], 1, 5);
+        picture.report.name = hostile.to_owned();
+        picture.report.user = hostile.to_owned();
+        picture.report.diagnostics = hostile.to_owned();
+        picture.report.counters.add(hostile, hostile, 1);
+        picture.args = vec![hostile.to_owned()];
+        picture.properties = [(hostile.to_owned(), hostile.to_owned())].into();
+        picture.diagnostics = [(0, hostile.to_owned())].into();
+        picture.workers[0].host = hostile.to_owned();
+        let worker = picture.workers[0].clone();
+        let attempt = AttemptPicture {
+            row,
+            worker,
+            diagnostics: hostile.to_owned(),
+            input: Some(hostile.to_owned()),
+            is_winner: false,
+            is_pending: true,
+        };
+        let log = attempts::Log::Text(hostile.to_owned());
+        let contents = [
+            job::page(&picture, 9),
+            attempts::table(&picture, &attempts::Query::default(), 9),
+            attempts::one("job", hostile, &attempt, &log, 9),
+            jobs::page(
+                std::slice::from_ref(&picture.report),
+                &jobs::Query { q: hostile.to_owned(), ..Default::default() },
+                9,
+            ),
+            jobs::table(&[&picture.report], 9),
+        ];
+        for content in &contents {
+            let frame =
+                Frame { title: hostile, place: Place::Jobs, live: None, namenode: "http://n" };
+            let page = frame.page(content).into_string();
+            assert!(!page.contains("<img") && page.contains("&lt;img"), "{page}");
+        }
+    }
+}

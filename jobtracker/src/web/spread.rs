@@ -1,0 +1,129 @@
+//! How numbers spread over the tasks of a job: quantiles per metric, and bytes per partition with the largest ones named.
+
+use maud::{Markup, html};
+use protocol::TaskKind;
+
+use super::format;
+use crate::core::picture::{Picture, Unit};
+use crate::core::task::AttemptState;
+
+/// Partitions drawn one by one; more are drawn in groups by their maximum.
+const BARS_MAX: usize = 240;
+const WIDTH: f64 = 1200.0;
+const HEIGHT: f64 = 110.0;
+
+/// Five points of a distribution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Quantiles {
+    pub(crate) min: u64,
+    pub(crate) p25: u64,
+    pub(crate) median: u64,
+    pub(crate) p75: u64,
+    pub(crate) p95: u64,
+    pub(crate) max: u64,
+}
+
+impl Quantiles {
+    /// Of any numbers; `None` without any.
+    pub(crate) fn of(mut values: Vec<u64>) -> Option<Quantiles> {
+        values.sort_unstable();
+        let last = values.len().checked_sub(1)?;
+        let at = |percent: usize| values[last * percent / 100];
+        Some(Quantiles {
+            min: values[0],
+            p25: at(25),
+            median: at(50),
+            p75: at(75),
+            p95: at(95),
+            max: values[last],
+        })
+    }
+}
+
+/// Times of the successful attempts of a kind, milliseconds.
+pub(crate) fn durations(picture: &Picture, kind: TaskKind) -> Vec<u64> {
+    let done = picture
+        .attempts
+        .iter()
+        .filter(|attempt| attempt.kind == kind && attempt.state == AttemptState::Succeeded);
+    done.map(|attempt| attempt.elapsed_ms(0)).collect()
+}
+
+/// The table of all metrics.
+pub(crate) fn table(picture: &Picture) -> Markup {
+    let mut rows: Vec<(&str, &str, Unit, Quantiles)> = Vec::new();
+    for (kind, name) in [(TaskKind::Map, "map"), (TaskKind::Reduce, "reduce")] {
+        if let Some(quantiles) = Quantiles::of(durations(picture, kind)) {
+            rows.push((name, "Time", Unit::Milliseconds, quantiles));
+        }
+        for metric in picture.metrics.iter().filter(|metric| metric.kind == kind) {
+            let values = metric.values.iter().map(|(_, value)| *value).collect();
+            if let Some(quantiles) = Quantiles::of(values) {
+                rows.push((name, metric.label, metric.unit, quantiles));
+            }
+        }
+    }
+    html! {
+        @if rows.is_empty() {
+            p.soft { "No task has finished yet." }
+        } @else {
+            div.scroll { table {
+                tr {
+                    th { "Tasks" } th { "Metric" }
+                    @for name in ["Min", "25%", "Median", "75%", "95%", "Max"] { th.number { (name) } }
+                }
+                @for (kind, label, unit, q) in &rows {
+                    tr {
+                        td { (kind) } td { (label) }
+                        @for number in [q.min, q.p25, q.median, q.p75, q.p95, q.max] {
+                            td.number { (format::value(number, *unit)) }
+                        }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+/// Bytes that each reduce fetched; the skew is what one sees.
+pub(crate) fn partitions(picture: &Picture) -> Markup {
+    let shuffled = picture.metrics.iter().find(|metric| metric.name == "REDUCE_SHUFFLE_BYTES");
+    let Some(metric) = shuffled.filter(|metric| metric.values.len() > 1) else { return html! {} };
+    let group = metric.values.len().div_ceil(BARS_MAX);
+    let bars: Vec<(u32, u64)> = metric
+        .values
+        .chunks(group)
+        .filter_map(|chunk| chunk.iter().copied().max_by_key(|(_, bytes)| *bytes))
+        .collect();
+    let most = bars.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0).max(1);
+    let width = WIDTH / bars.len() as f64;
+    html! {
+        h2 { "Bytes per partition" }
+        svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label="Shuffled bytes of each reduce" {
+            @for (place, (partition, bytes)) in bars.iter().enumerate() {
+                @let height = (HEIGHT - 4.0) * *bytes as f64 / most as f64;
+                rect.bar x=(width * place as f64 + 0.5) y=(HEIGHT - height) width=((width - 1.0).max(1.0)) height=(height) {
+                    title { "partition " (partition) ": " (format::bytes(*bytes)) }
+                }
+            }
+        }
+        p.soft {
+            "Largest: " (format::bytes(most)) "."
+            @if group > 1 { " Each bar is the largest of " (group) " partitions." }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_members_in_order() {
+        assert_eq!(Quantiles::of(vec![]), None);
+        let one = Quantiles { min: 7, p25: 7, median: 7, p75: 7, p95: 7, max: 7 };
+        assert_eq!(Quantiles::of(vec![7]), Some(one));
+        let all = Quantiles { min: 0, p25: 25, median: 50, p75: 75, p95: 95, max: 100 };
+        assert_eq!(Quantiles::of((0..=100).rev().collect()), Some(all));
+    }
+}

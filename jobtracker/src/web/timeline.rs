@@ -1,0 +1,314 @@
+//! A job over time: which slot ran which attempt, and how many ran at once.
+//!
+//! Attempts of a worker are laid into as few lanes as they need: a lane is what a slot would have done. What would be narrower than a pixel is
+//! drawn together with its neighbour of the same kind, so that the drawing is bounded by its size and not by the job's.
+
+use maud::{Markup, html};
+use protocol::TaskKind;
+
+use super::format;
+use crate::core::picture::{AttemptRow, Picture};
+use crate::core::task::AttemptState;
+
+/// Width of the drawing, in its own units; about the pixels of a wide page.
+const WIDTH: f64 = 1200.0;
+/// Room for the names of lanes.
+const MARGIN: f64 = 150.0;
+const LANE_HEIGHT: f64 = 16.0;
+const AXIS_HEIGHT: f64 = 22.0;
+/// Lanes drawn; the rest is counted. Two hundred slots fill a long page.
+const LANES_MAX: usize = 200;
+/// Columns of the chart of concurrency.
+const COLUMNS: usize = 300;
+const CHART_HEIGHT: f64 = 90.0;
+/// Bars narrower than this are merged with the next of their kind.
+const BAR_WIDTH_MIN: f64 = 0.7;
+
+/// The span of time that is drawn.
+#[derive(Clone, Copy)]
+struct Span {
+    begin_ms: u64,
+    end_ms: u64,
+}
+
+impl Span {
+    fn of(picture: &Picture, now_ms: u64) -> Span {
+        let begin_ms = picture.report.submitted_ms;
+        let end_ms =
+            if picture.report.finished_ms == 0 { now_ms } else { picture.report.finished_ms };
+        Span { begin_ms, end_ms: end_ms.max(begin_ms + 1) }
+    }
+
+    fn x(self, ms: u64) -> f64 {
+        let share = ms.saturating_sub(self.begin_ms) as f64 / (self.end_ms - self.begin_ms) as f64;
+        MARGIN + share.clamp(0.0, 1.0) * (WIDTH - MARGIN)
+    }
+}
+
+/// One drawn bar: an attempt, or several that are too narrow to tell apart.
+#[derive(Clone, PartialEq, Debug)]
+struct Bar {
+    from: f64,
+    to: f64,
+    class: &'static str,
+    /// Place of the first attempt in [`Picture::attempts`].
+    first: usize,
+    count: usize,
+}
+
+struct Lane {
+    worker: u32,
+    bars: Vec<Bar>,
+}
+
+/// One row per slot.
+pub(crate) fn lanes(picture: &Picture, now_ms: u64) -> Markup {
+    let span = Span::of(picture, now_ms);
+    let lanes = lay(picture, span, now_ms);
+    let shown = &lanes[..lanes.len().min(LANES_MAX)];
+    let height = AXIS_HEIGHT + LANE_HEIGHT * shown.len() as f64;
+    html! {
+        div.legend {
+            span { i.map {} "map" } span { i.reduce {} "reduce" } span { i.failed {} "failed" } span { i.killed {} "killed" }
+            span { "paler: still running" }
+        }
+        svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label="Attempts over time, one row per slot" {
+            (axis(span, height))
+            @for (place, lane) in shown.iter().enumerate() {
+                @let y = AXIS_HEIGHT + LANE_HEIGHT * place as f64;
+                @if place == 0 || shown[place - 1].worker != lane.worker {
+                    text x="4" y=(y + 12.0) { (worker_name(picture, lane.worker)) }
+                }
+                @for bar in &lane.bars { (draw(picture, bar, y, now_ms)) }
+            }
+        }
+        @if lanes.len() > LANES_MAX { p.soft { (lanes.len() - LANES_MAX) " more slots are not drawn." } }
+    }
+}
+
+fn worker_name(picture: &Picture, worker: u32) -> String {
+    let name = &picture.workers[worker as usize];
+    let port = name.http_address.rsplit(':').next().unwrap_or("");
+    format!("{:.14}:{port}", name.host)
+}
+
+fn draw(picture: &Picture, bar: &Bar, y: f64, now_ms: u64) -> Markup {
+    let attempt = &picture.attempts[bar.first];
+    let id = super::attempts::attempt_id(&picture.report.id, attempt);
+    let title = if bar.count == 1 {
+        format!(
+            "{id}: {} in {}",
+            attempt.state.name(),
+            format::duration(attempt.elapsed_ms(now_ms))
+        )
+    } else {
+        format!("{} attempts from {id} on", bar.count)
+    };
+    html! {
+        a href={ "/jobs/" (picture.report.id) "/attempts/" (id) } {
+            rect.(bar.class) x=(round(bar.from)) y=(y + 2.0) width=(round((bar.to - bar.from).max(BAR_WIDTH_MIN))) height=(LANE_HEIGHT - 4.0) {
+                title { (title) }
+            }
+        }
+    }
+}
+
+fn axis(span: Span, height: f64) -> Markup {
+    let step = step_ms(span.end_ms - span.begin_ms);
+    let marks = (0..)
+        .map(|number| number * step)
+        .take_while(|offset| *offset <= span.end_ms - span.begin_ms);
+    html! {
+        @for offset in marks {
+            @let x = round(span.x(span.begin_ms + offset));
+            line.axis x1=(x) x2=(x) y1=(AXIS_HEIGHT - 4.0) y2=(height) {}
+            text x=(x + 3.0) y="13" { (format::duration(offset)) }
+        }
+    }
+}
+
+/// A round distance between marks, so that there are at most ten.
+fn step_ms(length_ms: u64) -> u64 {
+    const STEPS: [u64; 16] = [
+        10,
+        50,
+        100,
+        500,
+        1_000,
+        5_000,
+        10_000,
+        30_000,
+        60_000,
+        300_000,
+        600_000,
+        1_800_000,
+        3_600_000,
+        14_400_000,
+        86_400_000,
+        864_000_000,
+    ];
+    let fits = |step: &u64| length_ms / step <= 10;
+    STEPS.into_iter().find(fits).unwrap_or(length_ms / 10 + 1)
+}
+
+fn class(attempt: &AttemptRow) -> &'static str {
+    match (attempt.state, attempt.kind) {
+        (AttemptState::Failed, _) => "failed",
+        (AttemptState::Killed | AttemptState::Killing, _) => "killed",
+        (AttemptState::Running, TaskKind::Map) => "map running",
+        (AttemptState::Running, TaskKind::Reduce) => "reduce running",
+        (AttemptState::Succeeded, TaskKind::Map) => "map",
+        (AttemptState::Succeeded, TaskKind::Reduce) => "reduce",
+    }
+}
+
+fn lay(picture: &Picture, span: Span, now_ms: u64) -> Vec<Lane> {
+    let mut order: Vec<usize> = (0..picture.attempts.len()).collect();
+    order.sort_by_key(|place| {
+        let attempt = &picture.attempts[*place];
+        (attempt.worker, attempt.started_ms, *place)
+    });
+    let mut lanes: Vec<Lane> = Vec::new();
+    let mut free_at: Vec<u64> = Vec::new();
+    let mut first_of_worker = 0;
+    for place in order {
+        let attempt = &picture.attempts[place];
+        if lanes.last().is_none_or(|lane| lane.worker != attempt.worker) {
+            first_of_worker = lanes.len();
+        }
+        let end = attempt.started_ms + attempt.elapsed_ms(now_ms);
+        let free = (first_of_worker..lanes.len()).find(|lane| free_at[*lane] <= attempt.started_ms);
+        let lane = free.unwrap_or_else(|| {
+            lanes.push(Lane { worker: attempt.worker, bars: Vec::new() });
+            free_at.push(0);
+            lanes.len() - 1
+        });
+        free_at[lane] = end;
+        let (from, to) = (span.x(attempt.started_ms), span.x(end));
+        push(
+            &mut lanes[lane].bars,
+            Bar { from, to, class: class(attempt), first: place, count: 1 },
+        );
+    }
+    lanes
+}
+
+fn push(bars: &mut Vec<Bar>, bar: Bar) {
+    match bars.last_mut() {
+        Some(last)
+            if last.class == bar.class
+                && bar.from - last.to < BAR_WIDTH_MIN
+                && (bar.to - bar.from < BAR_WIDTH_MIN || last.to - last.from < BAR_WIDTH_MIN) =>
+        {
+            last.to = bar.to;
+            last.count += 1;
+        }
+        _ => bars.push(bar),
+    }
+}
+
+/// Maps and reduces that ran at once.
+pub(crate) fn concurrency(picture: &Picture, now_ms: u64) -> Markup {
+    let span = Span::of(picture, now_ms);
+    let maps = running(picture, span, TaskKind::Map, now_ms);
+    let reduces = running(picture, span, TaskKind::Reduce, now_ms);
+    let most = maps.iter().chain(&reduces).copied().max().unwrap_or(0).max(1);
+    let height = CHART_HEIGHT + AXIS_HEIGHT;
+    html! {
+        svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label="Attempts that ran at once" {
+            (axis(span, height))
+            text x="4" y=(AXIS_HEIGHT + 10.0) { "at most " (most) " at once" }
+            polygon.area-map points=(outline(&maps, most)) {}
+            polygon.area-reduce points=(outline(&reduces, most)) {}
+        }
+    }
+}
+
+fn running(picture: &Picture, span: Span, kind: TaskKind, now_ms: u64) -> Vec<i64> {
+    let column = |ms: u64| {
+        let share = (span.x(ms) - MARGIN) / (WIDTH - MARGIN);
+        ((share * COLUMNS as f64) as usize).min(COLUMNS - 1)
+    };
+    let mut changes = vec![0i64; COLUMNS + 1];
+    for attempt in picture.attempts.iter().filter(|attempt| attempt.kind == kind) {
+        changes[column(attempt.started_ms)] += 1;
+        changes[column(attempt.started_ms + attempt.elapsed_ms(now_ms)) + 1] -= 1;
+    }
+    let sums = changes.iter().scan(0, |sum, change| {
+        *sum += change;
+        Some(*sum)
+    });
+    sums.take(COLUMNS).collect()
+}
+
+fn outline(counts: &[i64], most: i64) -> String {
+    let base = CHART_HEIGHT + AXIS_HEIGHT;
+    let column = (WIDTH - MARGIN) / counts.len() as f64;
+    let mut points = format!("{MARGIN},{base}");
+    for (place, count) in counts.iter().enumerate() {
+        let y = round(base - CHART_HEIGHT * *count as f64 / most as f64);
+        let x = MARGIN + column * place as f64;
+        points.push_str(&format!(" {},{y} {},{y}", round(x), round(x + column)));
+    }
+    points.push_str(&format!(" {WIDTH},{base}"));
+    points
+}
+
+/// One decimal: finer than the eye, and half the bytes.
+fn round(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::web::tests::picture;
+
+    fn attempt(index: u32, worker: u32, started_ms: u64, finished_ms: u64) -> AttemptRow {
+        AttemptRow {
+            kind: TaskKind::Map,
+            index,
+            number: 0,
+            state: AttemptState::Succeeded,
+            worker,
+            started_ms,
+            finished_ms,
+            progress: 1.0,
+        }
+    }
+
+    #[test]
+    fn a_lane_is_what_a_slot_did() {
+        let attempts = vec![
+            attempt(0, 0, 1000, 3000),
+            attempt(1, 0, 1000, 2000),
+            attempt(2, 0, 2000, 4000),
+            attempt(3, 1, 1500, 2500),
+        ];
+        let picture = picture(attempts, 1000, 5000);
+        let lanes = lay(&picture, Span::of(&picture, 9000), 9000);
+        let of = |lane: &Lane| lane.bars.iter().map(|bar| bar.first).collect::<Vec<_>>();
+        assert_eq!(lanes.iter().map(of).collect::<Vec<_>>(), [vec![0], vec![1, 2], vec![3]]);
+        assert_eq!(lanes.iter().map(|lane| lane.worker).collect::<Vec<_>>(), [0, 0, 1]);
+    }
+
+    #[test]
+    fn a_hundred_thousand_tasks_draw_few_bars() {
+        let attempts =
+            (0..100_000).map(|n| attempt(n, n % 4, 1000 + u64::from(n), 1004 + u64::from(n)));
+        let picture = picture(attempts.collect(), 1000, 101_010);
+        let page = lanes(&picture, 101_010).into_string();
+        assert!(page.len() < 2_000_000, "{} bytes", page.len());
+        assert!(page.contains("attempts from"), "narrow ones are drawn together");
+        let counts = running(&picture, Span::of(&picture, 101_010), TaskKind::Map, 101_010);
+        assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+    }
+
+    #[test]
+    fn marks_are_round_and_few() {
+        for length in [1, 45, 999, 12_000, 400_000, 90_000_000, u64::MAX / 2] {
+            assert!(length / step_ms(length) <= 10, "{length}");
+        }
+        assert_eq!(step_ms(4_000), 500);
+    }
+}
