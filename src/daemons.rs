@@ -2,11 +2,15 @@
 
 use std::error::Error;
 use std::path::Path;
+use std::time::Duration;
 
 use daemon::Shutdown;
 use tokio::runtime::Runtime;
 
 use crate::output::{EXIT_FAILED, EXIT_JOURNAL_STOPPED, EXIT_OK};
+
+/// Time for what still runs on blocking threads when a daemon has ended; below the 10 s that `hanno cluster` waits.
+const RUNTIME_STOP_MAX: Duration = Duration::from_secs(5);
 
 /// Which daemon.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -81,29 +85,34 @@ fn bind_to_parent(parent: u32) -> bool {
 
 fn start(kind: Kind, path: &Path) -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::new()?;
-    runtime.block_on(async {
-        let shutdown = Shutdown::on_signals()?;
-        match kind {
-            Kind::Namenode => {
-                let config = namenode::Config::load(path)?;
-                namenode::run(config, shutdown).await?;
-            }
-            Kind::Datanode => {
-                let optional = datanode::Config::OPTIONAL;
-                let config = daemon::config::load(path, kind.name(), &optional)?;
-                datanode::run(config, shutdown).await?;
-            }
-            Kind::Jobtracker => {
-                let config = daemon::config::load(path, kind.name(), &[])?;
-                jobtracker::run(config, shutdown).await?;
-            }
-            Kind::Worker => {
-                let config = daemon::config::load(path, kind.name(), &[])?;
-                worker::run(config, shutdown).await?;
-            }
+    let ended = runtime.block_on(serve(kind, path));
+    // Work on blocking threads that hangs (a disk, a name server) must not keep the process.
+    runtime.shutdown_timeout(RUNTIME_STOP_MAX);
+    ended
+}
+
+async fn serve(kind: Kind, path: &Path) -> Result<(), Box<dyn Error>> {
+    let shutdown = Shutdown::on_signals()?;
+    match kind {
+        Kind::Namenode => {
+            let config = namenode::Config::load(path)?;
+            namenode::run(config, shutdown).await?;
         }
-        Ok(())
-    })
+        Kind::Datanode => {
+            let optional = datanode::Config::OPTIONAL;
+            let config = daemon::config::load(path, kind.name(), &optional)?;
+            datanode::run(config, shutdown).await?;
+        }
+        Kind::Jobtracker => {
+            let config = daemon::config::load(path, kind.name(), &[])?;
+            jobtracker::run(config, shutdown).await?;
+        }
+        Kind::Worker => {
+            let config = daemon::config::load(path, kind.name(), &[])?;
+            worker::run(config, shutdown).await?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

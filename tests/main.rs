@@ -6,6 +6,7 @@
 mod support;
 
 mod corruption;
+mod disk_full;
 mod jobs;
 mod kills;
 mod shell;

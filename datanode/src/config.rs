@@ -33,9 +33,9 @@ pub struct Config {
     pub rack: String,
     /// Offer an abstract Unix socket to clients on this machine: they map replicas instead of copying them.
     pub local_socket: bool,
-    /// Bytes to leave free in each data directory for other programs. 1 GiB, so that a full cluster does not fill a system
-    /// disk.
-    pub reserved_bytes: u64,
+    /// Bytes to leave free in each data directory for other programs. Absent: 1 GiB, or 2 % of the disk if that is more, but at
+    /// most a tenth of it. New replicas stop there; a replica that is being written may go on into it.
+    pub reserved_bytes: Option<u64>,
     /// Operations at once: one thread and one packet buffer (1 MiB) each.
     pub transfers_max: usize,
     /// Connections at once, idle ones included: one thread each.
@@ -70,7 +70,7 @@ impl Default for Config {
             host: None,
             rack: "/default-rack".to_owned(),
             local_socket: true,
-            reserved_bytes: 1 << 30,
+            reserved_bytes: None,
             transfers_max: 256,
             connections_max: 1024,
             connect_timeout_ms: 5000,
@@ -86,7 +86,8 @@ impl Default for Config {
 
 impl Config {
     /// Keys that may be absent and have no default.
-    pub const OPTIONAL: [&'static str; 3] = ["advertise", "http_advertise", "host"];
+    pub const OPTIONAL: [&'static str; 4] =
+        ["advertise", "http_advertise", "host", "reserved_bytes"];
 
     /// Checks what types cannot.
     ///

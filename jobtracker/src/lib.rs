@@ -9,6 +9,8 @@
 //! | `http` | signed calls, events, health |
 //! | `pages`, `web` | pages for people |
 //! | `api` | JSON for scripts, Hadoop's history API, metrics |
+//! | `resources` | room on the journal's disk |
+//! | `http`, `web` | calls, events, health, pages |
 //!
 //! Invariants: whatever was told to anyone is durable; a restarted JobTracker goes on with every job where its edits left it, and no committed
 //! task runs again.
@@ -20,6 +22,7 @@ mod effects;
 mod error;
 mod http;
 mod pages;
+mod resources;
 mod server;
 mod store;
 mod web;
@@ -41,6 +44,7 @@ pub use config::Config;
 pub use error::Error;
 
 use effects::Effects;
+use resources::Room;
 use server::{EVENTS_MAX, Server};
 use store::Replay;
 
@@ -72,7 +76,9 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let effects = Effects::new(namenode, ClientId(rand::random()), patience);
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let poll_max = Duration::from_millis(config.poll_ms);
-    let mut server = Server::new(state, journal, recovered.last, effects, events.clone(), poll_max);
+    let room = Room::new(config.data.clone(), config.free_space_min);
+    let outside = (effects, room);
+    let mut server = Server::new(state, journal, recovered.last, outside, events.clone(), poll_max);
     server.start(Epoch(recovered.epoch.0), cluster_start());
 
     let shared = http::Shared {

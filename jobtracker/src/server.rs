@@ -21,6 +21,7 @@ use crate::core::report::WorkerReport;
 use crate::core::submit::Submission;
 use crate::core::{Core, EffectDone, EffectOrder, Now, Output};
 use crate::effects::Effects;
+use crate::resources::Room;
 use crate::store::Rows;
 
 /// Events that wait for the loop; beyond it senders wait, and with them their clients.
@@ -86,6 +87,7 @@ pub(crate) struct Server {
     rows: Rows,
     journal: Journal,
     effects: Effects,
+    room: Room,
     events: mpsc::Sender<Event>,
     poll_max: Duration,
     begin: Instant,
@@ -106,7 +108,7 @@ impl Server {
         (core, rows): (Core, Rows),
         journal: Journal,
         last: Txid,
-        effects: Effects,
+        (effects, room): (Effects, Room),
         events: mpsc::Sender<Event>,
         poll_max: Duration,
     ) -> Self {
@@ -115,6 +117,7 @@ impl Server {
             rows,
             journal,
             effects,
+            room,
             events,
             poll_max,
             begin: Instant::now(),
@@ -213,14 +216,16 @@ impl Server {
         }
         let now = self.now();
         let answer = match body {
-            Call::Submit(spec) => match self.core.submit(call, &user, *spec, now) {
-                Ok(Submission::Waiting(job, out)) => {
-                    self.submitters.entry(job).or_default().push(reply);
-                    return self.take(out);
+            Call::Submit(spec) => {
+                match self.room.check().and_then(|()| self.core.submit(call, &user, *spec, now)) {
+                    Ok(Submission::Waiting(job, out)) => {
+                        self.submitters.entry(job).or_default().push(reply);
+                        return self.take(out);
+                    }
+                    Ok(Submission::Known(job)) => Ok(Reply::Submitted(job)),
+                    Err(error) => Err(error),
                 }
-                Ok(Submission::Known(job)) => Ok(Reply::Submitted(job)),
-                Err(error) => Err(error),
-            },
+            }
             Call::List => Ok(Reply::Jobs(self.core.job_reports())),
             Call::Status(job) => {
                 self.core.job_report(job).map(|report| Reply::Job(Box::new(report)))

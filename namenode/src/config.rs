@@ -80,6 +80,11 @@ pub struct Config {
     pub trash_interval_ms: u64,
     /// Time between checkpoints of the trash: by so much longer than the interval may a deleted file stay. Default 3,600,000.
     pub trash_checkpoint_ms: u64,
+    /// Bytes that must be free on the disk of `data_dir`; below it the NameNode goes into safe mode by itself. Default 100 MiB, as
+    /// `dfs.namenode.resource.du.reserved`: room for a minute of edits and a checkpoint.
+    pub free_space_min: u64,
+    /// How often that is looked at. Default 1000 where HDFS looks each 5000: a busy journal grows by some MB in a second.
+    pub resource_check_ms: u64,
     /// Changed rows at which a checkpoint step is written. Default 10,000: some milliseconds of the loop's time.
     pub checkpoint_rows: usize,
     /// Time after which a checkpoint step is written if anything changed. Default 2000.
@@ -115,6 +120,8 @@ impl Default for Config {
             safe_mode_extension_ms: 0,
             trash_interval_ms: 86_400_000,
             trash_checkpoint_ms: 3_600_000,
+            free_space_min: 100 << 20,
+            resource_check_ms: 1000,
             checkpoint_rows: 10_000,
             checkpoint_ms: 2000,
         }
@@ -166,6 +173,7 @@ impl Config {
                 "must be 0 to 1",
             ),
             (self.trash_checkpoint_ms > 0, "trash_checkpoint_ms", "must not be 0"),
+            (self.resource_check_ms > 0, "resource_check_ms", "must not be 0"),
             (self.checkpoint_rows > 0, "checkpoint_rows", "must not be 0"),
         ];
         match rules.into_iter().find(|(holds, ..)| !holds) {

@@ -91,7 +91,10 @@ impl Service {
                 return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
             }
             NodeRequest::Changes(changes)
-                if changes.received.len() + changes.deleted.len() + changes.bad.len()
+                if changes.received.len()
+                    + changes.deleted.len()
+                    + changes.bad.len()
+                    + changes.unfinished.len()
                     > REPORT_REPLICAS_MAX =>
             {
                 let text = format!("more than {REPORT_REPLICAS_MAX} changes in one message");

@@ -23,6 +23,7 @@ pub mod error;
 mod http;
 mod nodes;
 mod recover;
+mod resources;
 mod server;
 pub mod trash;
 mod waiters;
@@ -110,6 +111,7 @@ pub async fn run_on(
         })
         .map_err(|source| Error::Host { action: "start the loop's thread", source })?;
     let ticker = tokio::spawn(tick(sender.clone(), config.tick_ms(), shutdown.clone()));
+    let watcher = tokio::spawn(resources::watch(sender.clone(), config.clone(), shutdown.clone()));
 
     let service =
         Service { shared: Arc::clone(&shared), events: sender.clone(), shutdown: shutdown.clone() };
@@ -123,6 +125,7 @@ pub async fn run_on(
 
     ticker.abort();
     emptier.abort();
+    watcher.abort();
     // The loop may have ended already; then nobody listens.
     let _ = sender.send(Event::Stop).await;
     let ended = tokio::task::spawn_blocking(move || {

@@ -40,6 +40,13 @@ pub(crate) enum Event {
     Datanode(Box<NodeRequest>, oneshot::Sender<datanode::Answer>),
     /// Time has passed.
     Tick,
+    /// The disk of the metadata was looked at: bytes free, and whether these are too few.
+    Resources {
+        /// Bytes free.
+        available: u64,
+        /// Below `free_space_min`.
+        low: bool,
+    },
     /// The end.
     Stop,
 }
@@ -223,7 +230,7 @@ fn is_heavy(event: &Event) -> bool {
         Event::Call(request, _) => {
             matches!(request.body, protocol::namenode::Call::Batch(_))
         }
-        Event::Tick | Event::Stop => true,
+        Event::Tick | Event::Resources { .. } | Event::Stop => true,
     }
 }
 
@@ -246,6 +253,14 @@ fn apply(
         Event::Tick => {
             for dead in state.tick(nodes, now, &mut turn.out)? {
                 tracing::warn!(datanode = %dead, "datanode is dead, its blocks are copied elsewhere");
+            }
+        }
+        Event::Resources { available, low } => {
+            if state.note_resources(low) {
+                tracing::error!(
+                    available,
+                    "the disk of the metadata is nearly full: safe mode is on"
+                );
             }
         }
         Event::Stop => {}

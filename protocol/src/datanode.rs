@@ -102,6 +102,8 @@ pub struct Changes {
     pub deleted: Vec<BlockId>,
     /// Found corrupt, missing or unreadable by the DataNode itself.
     pub bad: Vec<Replica>,
+    /// Left by their writer before they were complete since.
+    pub unfinished: Vec<Replica>,
 }
 
 /// End of a block recovery.

@@ -26,6 +26,18 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The disk for intermediate files is full.
+    #[error(
+        "cannot {operation} {}: the disk of {} is full; free space there, or give the worker a `data` directory on a larger disk",
+        path.display(),
+        path.parent().unwrap_or(path).display()
+    )]
+    DiskFull {
+        /// What was tried, as a verb.
+        operation: &'static str,
+        /// The file concerned.
+        path: PathBuf,
+    },
     /// A source that was handed over as an open file could not be read.
     #[error("cannot read shuffle source {index} at byte {offset}")]
     SourceIo {
@@ -157,7 +169,32 @@ pub enum Damage {
     Totals,
 }
 
-/// Names operation and file of a failed call.
-pub(crate) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    move |source| Error::Io { operation, path: path.to_owned(), source }
+/// Names operation and file of a failed call; a full disk is told with its remedy.
+pub fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |source| {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Error::DiskFull { operation, path }
+            }
+            _ => Error::Io { operation, path, source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_names_directory_and_remedy() {
+        let fail =
+            |kind: io::ErrorKind| io_error("write to", Path::new("/data/j/spill-1"))(kind.into());
+        let text = fail(io::ErrorKind::StorageFull).to_string();
+        assert!(
+            text.contains("/data/j/spill-1: the disk of /data/j is full; free space"),
+            "{text}"
+        );
+        assert_eq!(fail(io::ErrorKind::Other).to_string(), "cannot write to /data/j/spill-1");
+    }
 }

@@ -30,7 +30,7 @@ mod writer;
 
 pub use codec::Codec;
 pub use combine::{Combine, CombiningWriter};
-pub use error::{Damage, DecodeError, Error, Origin, RECORD_BYTES_MAX, Result};
+pub use error::{Damage, DecodeError, Error, Origin, RECORD_BYTES_MAX, Result, io_error};
 pub use index::{SegmentInfo, read_index};
 pub use output::{
     MapOutput, MapOutputOptions, MapOutputStats, PARTITIONS_MAX, READER_MEMORY_BYTES,

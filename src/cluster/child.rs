@@ -2,14 +2,16 @@
 //!
 //! ```text
 //! Started -> (ends by itself) -> Paused (0, then 0.1 s doubling to 5 s; from 0 again after 30 s of life) -> Started
-//!    |                             |
+//!    |     -> (is killed) -------> Started, unless that happens too often
 //!    +------- told to stop --------+--> Stopped (SIGTERM, SIGKILL after 10 s; pid file removed)
 //! ```
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::rc::Rc;
@@ -27,6 +29,12 @@ const RESTART_PAUSE_MIN: Duration = Duration::from_millis(100);
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// A child that lived this long is healthy: the next restart is at once again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(30);
+/// So many kills within [`KILLS_WINDOW`] are answered at once: whoever kills wants to see a restart. More look like a machine
+/// without memory, and are treated like children that end by themselves.
+const KILLS_AT_ONCE_MAX: usize = 100;
+const KILLS_WINDOW: Duration = Duration::from_secs(60);
+/// The signal that no process can answer to.
+const SIGKILL: i32 = 9;
 /// Time between SIGTERM and SIGKILL.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -97,20 +105,19 @@ impl Child {
 
     /// Starts the daemon and restarts it whenever it ends, until told to stop.
     pub(super) async fn keep_running(self) {
-        let mut ends_in_a_row = 0;
+        let (mut restarts, mut ends_in_a_row) = (Restarts::default(), 0);
         while !self.stop.is_told() {
             let started = Instant::now();
             let log_start = fs::metadata(&self.spec.log).map_or(0, |metadata| metadata.len());
-            let end = match self.live().await {
+            let (end, killed) = match self.live().await {
                 Ok(None) => break,
-                Ok(Some(status)) => format!("ended ({status})"),
-                Err(error) => format!("cannot be started: {error}"),
+                Ok(Some(status)) => (format!("ended ({status})"), status.signal() == Some(SIGKILL)),
+                Err(error) => (format!("cannot be started: {error}"), false),
             };
-            if started.elapsed() >= HEALTHY_AFTER {
-                ends_in_a_row = 0;
-            }
-            ends_in_a_row += 1;
-            let pause = restart_pause(ends_in_a_row);
+            let now = Instant::now();
+            let healthy = now.duration_since(started) >= HEALTHY_AFTER;
+            ends_in_a_row = if healthy { 1 } else { ends_in_a_row + 1 };
+            let pause = restarts.pause(killed, healthy, now);
             let text = death_text(&self.spec, &end, log_start);
             self.progress.note(ends_in_a_row, &text);
             eprintln!("hanno cluster: {text}; restarting {}", when(pause));
@@ -184,6 +191,35 @@ fn last_line(log: &Path, start: u64) -> io::Result<Option<String>> {
     Ok(tail.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned))
 }
 
+/// How often a child ended.
+#[derive(Debug, Default)]
+struct Restarts {
+    /// By itself, in a row, each soon after its start.
+    ends: u32,
+    /// When it was killed, within the window.
+    kills: VecDeque<Instant>,
+}
+
+impl Restarts {
+    /// How long to wait after an end at `now`; `healthy` tells that the child had lived for a while.
+    fn pause(&mut self, killed: bool, healthy: bool, now: Instant) -> Duration {
+        if healthy {
+            self.ends = 0;
+        }
+        if killed {
+            while self.kills.front().is_some_and(|at| now.duration_since(*at) >= KILLS_WINDOW) {
+                self.kills.pop_front();
+            }
+            if self.kills.len() < KILLS_AT_ONCE_MAX {
+                self.kills.push_back(now);
+                return Duration::ZERO;
+            }
+        }
+        self.ends = self.ends.saturating_add(1);
+        restart_pause(self.ends)
+    }
+}
+
 fn restart_pause(ends_in_a_row: u32) -> Duration {
     match ends_in_a_row {
         0 | 1 => Duration::ZERO,
@@ -208,6 +244,21 @@ mod tests {
             (when(restart_pause(1)), when(restart_pause(3))),
             ("now".into(), "in 0.2 s".into())
         );
+    }
+
+    #[test]
+    fn the_killed_are_restarted_at_once_but_not_for_ever() {
+        let mut restarts = Restarts::default();
+        let start = Instant::now();
+        for _ in 0..KILLS_AT_ONCE_MAX {
+            assert_eq!(restarts.pause(true, false, start), Duration::ZERO);
+        }
+        assert_eq!(restarts.pause(true, false, start), Duration::ZERO, "the first end");
+        assert_eq!(restarts.pause(true, false, start), RESTART_PAUSE_MIN);
+        let later = start + KILLS_WINDOW;
+        assert_eq!(restarts.pause(true, false, later), Duration::ZERO, "the window is over");
+        assert_eq!(restarts.pause(false, false, later), RESTART_PAUSE_MIN * 2, "ends count on");
+        assert_eq!(restarts.pause(false, true, later), Duration::ZERO, "it had lived");
     }
 
     #[test]

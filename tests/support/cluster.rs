@@ -20,11 +20,13 @@ pub(crate) struct Options {
     pub(crate) slots: u32,
     /// Variables for the daemons, e.g. `("HANNO_NAMENODE_DEAD_MS", "2000")`.
     pub(crate) variables: Vec<(&'static str, String)>,
+    /// Daemons whose data directory is a file system of its own, and its bytes; see [`super::mount`].
+    pub(crate) mounts: Vec<(&'static str, u64)>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { datanodes: 3, workers: 2, slots: 1, variables: Vec::new() }
+        Options { datanodes: 3, workers: 2, slots: 1, variables: Vec::new(), mounts: Vec::new() }
     }
 }
 
@@ -114,6 +116,16 @@ impl Cluster {
         fs::read_to_string(path).ok()?.trim().parse().ok()
     }
 
+    /// The data directory of a daemon as that daemon sees it.
+    pub(crate) fn seen_by_daemons(&self, daemon: &str) -> PathBuf {
+        let inside = self.directory.join(daemon);
+        if self.options.mounts.is_empty() {
+            return inside;
+        }
+        let root = PathBuf::from(format!("/proc/{}/root", self.child.id()));
+        root.join(inside.strip_prefix("/").unwrap_or(&inside))
+    }
+
     /// Kills a daemon with SIGKILL; the cluster restarts it.
     pub(crate) fn kill(&self, daemon: &str) {
         if let Some(pid) = self.pid(daemon) {
@@ -194,7 +206,7 @@ impl Drop for Cluster {
 }
 
 fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
-    let mut command = Command::new(hanno_binary());
+    let mut command = super::mount::command(&hanno_binary(), directory, &options.mounts);
     command.arg("cluster").arg("--data").arg(directory).stdin(Stdio::null()).stdout(Stdio::piped());
     command.args([
         "--datanodes",

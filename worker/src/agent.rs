@@ -224,7 +224,8 @@ impl Agent {
         self.forgotten.remove(&id.task.job);
         self.jobs.insert(id.task.job, Instant::now());
         if let Err(error) = scratch::create(&self.attempt_directory(id)) {
-            let diagnostics = format!("cannot make a directory for the task: {error}");
+            let directory = self.attempt_directory(id);
+            let diagnostics = scratch::failure("make", &directory, &error);
             return self.end(id, AttemptState::Failed { diagnostics }, Counters::default());
         }
         self.attempts.insert(id, Running { launch, runner: None, killing: false, progress: 0.0 });

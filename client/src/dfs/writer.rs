@@ -660,7 +660,9 @@ fn refusal(status: Status) -> RemoteError {
         Status::Unreachable => (ErrorKind::Unavailable, "it cannot be reached"),
         Status::Busy => (ErrorKind::Unavailable, "it has too many transfers"),
         Status::Refused => (ErrorKind::InvalidArgument, "it refused the write"),
-        Status::Full => (ErrorKind::Storage, "its disks are full"),
+        Status::Full => {
+            (ErrorKind::Storage, "its disks are full: delete files, or add disks or datanodes")
+        }
     };
     RemoteError::new(kind, text)
 }

@@ -4,3 +4,4 @@ pub mod recovery;
 pub mod replica;
 pub mod report;
 pub mod scrub;
+pub mod volumes;

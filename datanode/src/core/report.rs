@@ -12,18 +12,26 @@ use super::replica::Replica;
 pub struct PendingChanges {
     changes: BTreeMap<BlockId, Option<ReportedReplica>>,
     bad: BTreeMap<BlockId, ReportedReplica>,
+    unfinished: BTreeMap<BlockId, ReportedReplica>,
 }
 
 impl PendingChanges {
     /// A replica was finalized.
     pub fn received(&mut self, replica: &Replica) {
         self.changes.insert(replica.block, Some(reported(replica)));
+        self.unfinished.remove(&replica.block);
     }
 
     /// A replica is gone.
     pub fn deleted(&mut self, block: BlockId) {
         self.changes.insert(block, None);
         self.bad.remove(&block);
+        self.unfinished.remove(&block);
+    }
+
+    /// A replica was left by its writer before it was complete.
+    pub fn unfinished(&mut self, replica: &Replica) {
+        self.unfinished.insert(replica.block, reported(replica));
     }
 
     /// A replica cannot be read or fails its checksums.
@@ -33,7 +41,7 @@ impl PendingChanges {
 
     /// True if there is nothing to tell.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.bad.is_empty()
+        self.changes.is_empty() && self.bad.is_empty() && self.unfinished.is_empty()
     }
 
     /// Everything, as one message of `datanode` under `epoch`.
@@ -46,6 +54,7 @@ impl PendingChanges {
             }
         }
         message.bad = std::mem::take(&mut self.bad).into_values().collect();
+        message.unfinished = std::mem::take(&mut self.unfinished).into_values().collect();
         message
     }
 
@@ -59,6 +68,11 @@ impl PendingChanges {
         }
         for replica in message.bad {
             self.bad.entry(replica.block).or_insert(replica);
+        }
+        for replica in message.unfinished {
+            if !self.changes.contains_key(&replica.block) {
+                self.unfinished.entry(replica.block).or_insert(replica);
+            }
         }
     }
 }

@@ -24,11 +24,12 @@ use protocol::transfer::{ReplicaSummary, Resume};
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 
 use crate::core::replica::{self, Begin, Refusal, Replica, State};
+use crate::core::volumes::{self, Usage};
 use crate::error::{Error, StoreError};
 
 pub use changes::ChangeQueue;
 pub use verify::{check_header as check_meta_header, verify_range};
-pub use volume::{Usage, VolumeConfig};
+pub use volume::VolumeConfig;
 pub use writer::{ReplicaWriter, SyncThreads};
 
 use volume::{Place, Volume};
@@ -128,15 +129,16 @@ impl Store {
 
     /// Space on all volumes that work.
     pub fn usage(&self) -> Usage {
-        let used_blocks: u64 =
-            self.replicas.lock().values().map(|entry| entry.replica.length).sum();
-        let mut usage = Usage { used: used_blocks, ..Usage::default() };
-        for volume in self.volumes.iter().filter(|volume| !volume.is_fenced()) {
-            let space = volume.usage();
-            usage.capacity += space.capacity;
-            usage.remaining += space.remaining;
+        let mut used_bytes = vec![0u64; self.volumes.len()];
+        for entry in self.replicas.lock().values() {
+            used_bytes[entry.volume] += entry.replica.length;
         }
-        usage
+        self.volumes
+            .iter()
+            .zip(used_bytes)
+            .filter(|(volume, _)| !volume.is_fenced())
+            .map(|(volume, used)| volume.usage(used))
+            .fold(Usage::default(), Usage::plus)
     }
 
     /// True once no volume works.
@@ -319,8 +321,12 @@ impl Store {
         writer.finalize()
     }
 
-    /// Deletes a replica unless its stamp is newer than `stamp`. What is not there counts as deleted.
+    /// Deletes a replica unless its stamp is newer than `stamp`: then it is another one, and its writer goes on. What is not
+    /// there counts as deleted.
     pub fn delete(&self, block: BlockId, stamp: GenerationStamp) {
+        if self.find(block, |replica| replica.stamp > stamp).is_ok() {
+            return;
+        }
         if let Err(error) = self.stop_writer(block) {
             tracing::warn!(%block, %error, "cannot delete now");
             return;
@@ -364,12 +370,9 @@ impl Store {
     }
 
     fn choose_volume(&self) -> Result<usize, StoreError> {
-        let start = self.next_volume.fetch_add(1, Ordering::Relaxed);
-        let count = self.volumes.len();
-        (0..count)
-            .map(|step| (start + step) % count)
-            .find(|index| self.volumes[*index].has_room())
-            .ok_or(StoreError::Full)
+        let turn = self.next_volume.fetch_add(1, Ordering::Relaxed);
+        let remaining: Vec<Option<u64>> = self.volumes.iter().map(Volume::remaining).collect();
+        volumes::choose(&remaining, turn).ok_or(StoreError::Full)
     }
 
     /// Wakes the writer of a block and waits until it has let go.
@@ -413,6 +416,12 @@ impl Store {
             entry.replica = replica;
             entry.writer = None;
         }
+    }
+
+    /// Gives up a replica whose bytes on disk are not certain any more.
+    fn give_up(&self, replica: &Replica) {
+        self.replicas.lock().remove(&replica.block);
+        self.changes.push(|pending| pending.deleted(replica.block));
     }
 
     /// Takes a volume out of service after a failed sync; its replicas are given up.

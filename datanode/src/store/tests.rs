@@ -11,8 +11,11 @@ use super::*;
 const STAMP: GenerationStamp = GenerationStamp(1001);
 
 fn open(root: &Path) -> Arc<Store> {
-    let config =
-        VolumeConfig { path: root.join("volume"), reserved_bytes: 0, trash_grace: Duration::ZERO };
+    let config = VolumeConfig {
+        path: root.join("volume"),
+        reserved_bytes: Some(0),
+        trash_grace: Duration::ZERO,
+    };
     Arc::new(Store::open(&[config], 1 << 20).unwrap())
 }
 

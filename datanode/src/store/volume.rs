@@ -23,6 +23,7 @@ use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 use sys::fs::LockFile;
 
 use crate::core::replica::Replica;
+use crate::core::volumes::{self, Disk, Usage};
 use crate::error::Error;
 
 /// Version of the layout above.
@@ -40,21 +41,10 @@ pub(super) const META_SUFFIX: &str = ".meta";
 pub struct VolumeConfig {
     /// The directory.
     pub path: PathBuf,
-    /// Bytes to leave free for others.
-    pub reserved_bytes: u64,
+    /// Bytes to leave free for others; `None` for the default of [`volumes::reserved_bytes`].
+    pub reserved_bytes: Option<u64>,
     /// How long deleted replicas are kept.
     pub trash_grace: Duration,
-}
-
-/// Space, bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// In all.
-    pub capacity: u64,
-    /// Used by blocks.
-    pub used: u64,
-    /// Free for blocks.
-    pub remaining: u64,
 }
 
 /// Whose data a directory holds.
@@ -102,12 +92,20 @@ impl Place {
         Ok((open(&self.block)?, open(&self.meta)?))
     }
 
-    /// Makes both files; they must not exist.
+    /// Makes both files or none; they must not exist.
     pub(super) fn create(&self) -> io::Result<(File, File)> {
         let create = |path| {
             OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
         };
-        Ok((create(&self.block)?, create(&self.meta)?))
+        let block = create(&self.block)?;
+        match create(&self.meta) {
+            Ok(meta) => Ok((block, meta)),
+            Err(error) => {
+                // It was made just now and is empty; if it cannot be removed, the next start finds it.
+                let _ = fs::remove_file(&self.block);
+                Err(error)
+            }
+        }
     }
 
     /// Removes both files where they exist.
@@ -274,22 +272,23 @@ impl Volume {
         Ok(folder)
     }
 
-    pub(super) fn usage(&self) -> Usage {
+    /// Space where blocks use `used` bytes.
+    pub(super) fn usage(&self, used: u64) -> Usage {
         match sys::fs::space(&self.config.path) {
-            Ok(space) => Usage {
-                capacity: space.capacity,
-                used: 0,
-                remaining: space.available.saturating_sub(self.config.reserved_bytes),
-            },
+            Ok(space) => {
+                let disk = Disk { capacity: space.capacity, available: space.available };
+                volumes::usage(disk, used, self.config.reserved_bytes)
+            }
             Err(error) => {
                 tracing::warn!(volume = %self.config.path.display(), %error, "cannot tell free space");
-                Usage::default()
+                Usage { used, ..Usage::default() }
             }
         }
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        !self.is_fenced() && self.usage().remaining > 0
+    /// Bytes free for blocks; `None` if it is out of service.
+    pub(super) fn remaining(&self) -> Option<u64> {
+        (!self.is_fenced()).then(|| self.usage(0).remaining)
     }
 
     pub(super) fn is_fenced(&self) -> bool {
@@ -324,12 +323,15 @@ impl Volume {
         self.trash.lock().push_back((Instant::now(), path));
     }
 
+    /// Removes what was in the trash for long enough, or all of it where there is no room left.
     pub(super) fn empty_trash(&self) {
+        let is_full = !self.trash.lock().is_empty() && self.remaining() == Some(0);
         loop {
             let due = {
                 let mut trash = self.trash.lock();
-                let due =
-                    trash.front().is_some_and(|(at, _)| at.elapsed() >= self.config.trash_grace);
+                let due = trash
+                    .front()
+                    .is_some_and(|(at, _)| is_full || at.elapsed() >= self.config.trash_grace);
                 if due { trash.pop_front() } else { None }
             };
             let Some((_, path)) = due else { return };
@@ -378,7 +380,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let config = |name: &str| VolumeConfig {
             path: root.path().join(name),
-            reserved_bytes: 0,
+            reserved_bytes: Some(0),
             trash_grace: Duration::ZERO,
         };
         let first = open_all(&[config("a")]).unwrap();

@@ -119,6 +119,8 @@ pub struct ReplicaWriter {
     unsynced_bytes: u64,
     background: Arc<Background>,
     sync_ahead: bool,
+    /// The disk was full when this was to be synced: what of it is on disk is not known.
+    lost: bool,
     /// The damaged replica that this one is to take the place of.
     repairs: Option<Replica>,
 }
@@ -127,6 +129,12 @@ pub struct ReplicaWriter {
 struct Background {
     running: AtomicBool,
     failed: AtomicBool,
+    /// It failed because the disk is full.
+    full: AtomicBool,
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl ReplicaWriter {
@@ -178,6 +186,7 @@ impl ReplicaWriter {
             unsynced_bytes: 0,
             background: Arc::default(),
             sync_ahead: false,
+            lost: false,
             repairs: old.filter(|_| begin == Begin::Repair).map(|(replica, _)| replica),
         };
         if let (Begin::Resume { offset }, Some((old, _))) = (begin, old)
@@ -264,7 +273,9 @@ impl ReplicaWriter {
     /// [`StoreError::Io`]; the volume is then out of service.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         let result = if self.background.failed.load(Ordering::Acquire) {
-            Err(io::Error::other("an earlier sync of this replica failed"))
+            let full = self.background.full.load(Ordering::Acquire);
+            let kind = if full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };
+            Err(io::Error::new(kind, "an earlier sync of this replica failed"))
         } else {
             self.block.sync_data().and_then(|()| self.meta.sync_data())
         };
@@ -321,31 +332,49 @@ impl ReplicaWriter {
         self.store.syncs.run(Box::new(move || {
             if let Err(error) = file.sync_data() {
                 tracing::error!(%error, "sync failed while a replica was written");
+                background.full.store(is_full(&error), Ordering::Release);
                 background.failed.store(true, Ordering::Release);
             }
             background.running.store(false, Ordering::Release);
         }));
     }
 
-    fn sync_failed(&self, error: io::Error) -> StoreError {
-        self.store.fence(self.volume, &error);
-        StoreError::Io { block: self.replica.block, source: error }
+    /// A full disk is no broken disk, but this replica's pages may be gone: it is given up. Any other failure fences the volume.
+    fn sync_failed(&mut self, error: io::Error) -> StoreError {
+        let error = StoreError::io(self.replica.block, error);
+        match &error {
+            StoreError::Io { source, .. } => self.store.fence(self.volume, source),
+            _ => self.lost = true,
+        }
+        error
+    }
+
+    /// Removes the files of a replica that nobody can miss.
+    fn remove_files(&self) {
+        if let Err(error) = self.place.remove_if_there() {
+            tracing::warn!(block = %self.replica.block, %error, "cannot remove an unfinished replica");
+        }
     }
 }
 
 impl Drop for ReplicaWriter {
     fn drop(&mut self) {
-        if let Some(old) = self.repairs.take()
-            && self.replica.state == State::Receiving
-        {
-            if let Err(error) = self.place.remove_if_there() {
-                tracing::warn!(block = %old.block, %error, "cannot remove half a repair");
+        let repairs = self.repairs.take();
+        match (self.replica.state, repairs) {
+            (State::Receiving, Some(old)) => {
+                self.remove_files();
+                self.store.release(old);
             }
-            self.store.release(old);
-        } else if self.replica.state == State::Receiving {
-            // An empty replica has nothing that anyone could miss.
-            self.replica.state = State::Unfinished;
-            self.store.release(self.replica);
+            (State::Receiving, None) if self.lost || self.replica.length == 0 => {
+                self.remove_files();
+                self.store.give_up(&self.replica);
+            }
+            (State::Receiving, None) => {
+                self.replica.state = State::Unfinished;
+                self.store.release(self.replica);
+                self.store.changes.push(|pending| pending.unfinished(&self.replica));
+            }
+            _ => {}
         }
         self.handle.finish();
     }

@@ -108,7 +108,7 @@ impl Cluster {
             secret_file: self.config.secret_file.clone().unwrap(),
             data_directories: vec![self.directory(number)],
             local_socket: self.local_socket,
-            reserved_bytes: 0,
+            reserved_bytes: Some(0),
             trash_grace_ms: 0,
             io_timeout_ms: 5000,
             connect_timeout_ms: 1000,

@@ -7,9 +7,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use client::error::chain;
@@ -53,6 +53,8 @@ struct Shared {
     segment_bytes_max: u64,
     memory_bytes: AtomicUsize,
     file_count: AtomicU64,
+    /// Why this machine cannot keep what it fetches.
+    local_failure: Mutex<Option<String>>,
 }
 
 impl Fetcher {
@@ -72,6 +74,7 @@ impl Fetcher {
             segment_bytes_max: (memory_bytes_max / 100 * SEGMENT_PERCENT_MAX) as u64,
             memory_bytes: AtomicUsize::new(0),
             file_count: AtomicU64::new(0),
+            local_failure: Mutex::default(),
         };
         Fetcher { shared: Arc::new(shared), boot_id: setup.boot_id.clone(), news }
     }
@@ -101,6 +104,12 @@ impl Fetcher {
                     gather.announce(available);
                 }
                 Ok(News::Fetched { host, outcomes }) => {
+                    // A full disk here is no fault of the maps: this attempt fails, they stay.
+                    let failure = &self.shared.local_failure;
+                    let failure = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    if let Some(diagnostics) = failure {
+                        return Err(diagnostics.into());
+                    }
                     busy.retain(|other| *other != host);
                     for (map, outcome) in outcomes {
                         self.settle(gather, map, outcome, channel, context);
@@ -260,17 +269,26 @@ impl Shared {
                 }
             }
             None => {
-                let mut file = self.unlinked_file().map_err(|error| {
-                    format!("cannot create a file in {}: {error}", self.directory.display())
-                })?;
+                let here = |operation, error| {
+                    let error =
+                        shuffle::io_error(operation, &self.directory.join("segment"))(error);
+                    self.give_up(chain(&error))
+                };
+                let mut file = self.unlinked_file().map_err(|error| here("create", error))?;
                 body.copy(stored, |chunk| {
-                    file.write_all(chunk).map_err(|error| format!("cannot keep a segment: {error}"))
+                    file.write_all(chunk).map_err(|error| here("write to", error))
                 })
                 .await?;
                 SegmentSource::File { file: Arc::new(file), offset: 0, stored }
             }
         };
         Ok(Ok(Input { map, source, stored, records }))
+    }
+
+    /// Notes that the trouble is on this machine; returns why.
+    fn give_up(&self, diagnostics: String) -> String {
+        let mut failure = self.local_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert(diagnostics).clone()
     }
 
     /// The length of a segment for which there is memory.

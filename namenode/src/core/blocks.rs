@@ -130,6 +130,8 @@ impl Blocks {
             self.present += u64::from(was_empty && complete);
         }
         self.pending.remove(nodes, block, node);
+        // What was to be deleted was an older replica: it has given way to this one.
+        self.doomed.remove(node, block);
         self.low.changed = true;
         self.evaluate(ns, nodes, block);
     }
@@ -240,8 +242,15 @@ impl Blocks {
                         self.take_acknowledged(ns, nodes, block, (written, arrival_ms));
                     }
                     for sighting in self.reports.take_open(block) {
-                        if sighting.finalized && !self.holders(block).contains(&sighting.node) {
-                            self.take_replica(ns, nodes, sighting);
+                        let held = self.holders(block).contains(&sighting.node);
+                        match sighting.finalized {
+                            true if !held => self.take_replica(ns, nodes, sighting),
+                            // A writer that failed left it there.
+                            false if !held => {
+                                let Sighting { node, replica, .. } = sighting;
+                                self.doomed.insert(node, block, replica.stamp);
+                            }
+                            _ => {}
                         }
                     }
                     self.evaluate(ns, nodes, block);

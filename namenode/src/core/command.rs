@@ -190,6 +190,7 @@ impl State {
                     SafeModeAction::Enter => self.safe_mode = SafeMode::Manual,
                     SafeModeAction::Leave => self.safe_mode = SafeMode::Off,
                 }
+                self.safe_mode.note_resources(self.resources_low);
                 Some(Ok(Reply::Flag(self.safe_mode.is_on())))
             }
             call if call.is_read() => {

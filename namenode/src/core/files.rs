@@ -7,7 +7,7 @@ use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::blocks::Acknowledged;
 use super::command::{Planned, Planner, check_replication, refuse};
-use super::datanodes::NodeIndex;
+use super::datanodes::{Node, NodeIndex};
 use super::edit::{Allotted, Edit, Outcome};
 use super::inode::{File, Open};
 use super::lease::Leases;
@@ -163,11 +163,19 @@ impl Planner<'_> {
         };
         let targets = placement::choose_targets(problem, self.random);
         if targets.is_empty() && existing.is_empty() {
-            let text = format!(
+            let mut text = format!(
                 "File {path} could only be written to 0 of the 1 minReplication nodes. There are {} datanode(s) running and {} node(s) are excluded in this operation.",
                 self.nodes.count(DatanodeState::Live),
                 excluded.len()
             );
+            let is_full =
+                |node: &Node| node.state == DatanodeState::Live && node.free() < block_size;
+            let full_count = self.nodes.iter().filter(|(_, node)| is_full(node)).count();
+            if full_count > 0 {
+                text.push_str(&format!(
+                    " {full_count} datanode(s) have no room for a block of {block_size} bytes: delete files, or add disks or datanodes."
+                ));
+            }
             return Err(refuse(ErrorKind::NoDatanodes, text));
         }
         self.chosen.extend(targets.iter().map(|target| (*target, block_size)));

@@ -312,6 +312,9 @@ impl Blocks {
         for &block in &changes.deleted {
             self.note_deleted(ns, nodes, block, node);
         }
+        for &replica in &changes.unfinished {
+            self.take_unfinished(ns, node, replica);
+        }
         for replica in &changes.bad {
             let known = ns.block(replica.block);
             if known.is_some_and(|info| info.stamp == replica.stamp) {

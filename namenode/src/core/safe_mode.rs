@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! start -> Startup -> threshold and DataNodes reached -> (extension over) -> Off
-//! Off -> Manual -> Off        by hand; safe mode never comes back by itself
+//! Off -> Manual -> Off        by hand
+//! Off -> LowResources -> Off  by itself when the disk of the metadata is nearly full; off by hand, once there is room
 //! ```
 //!
 //! The extension is 0 by default where HDFS waits 30 s: replicas that report after the threshold only cause copies, and those are
@@ -18,6 +19,8 @@ pub enum SafeMode {
     },
     /// By hand.
     Manual,
+    /// The disk of the metadata is nearly full.
+    LowResources,
     /// Off.
     Off,
 }
@@ -67,10 +70,20 @@ impl SafeMode {
         left
     }
 
+    /// Turns it on if resources are low. True if it was turned on now.
+    pub fn note_resources(&mut self, low: bool) -> bool {
+        let turns_on = low && *self == SafeMode::Off;
+        if turns_on {
+            *self = SafeMode::LowResources;
+        }
+        turns_on
+    }
+
     /// Why changes are refused, in HDFS's words; `None` if they are not.
     pub fn reason(self, rule: &Rule, situation: Situation, now_ms: u64) -> Option<String> {
         match self {
             SafeMode::Off => None,
+            SafeMode::LowResources => Some("Resources are low on NN. Please add or free up more resources then turn off safe mode manually. NOTE:  If you turn off safe mode before adding resources, the NN will immediately return to safe mode. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off.".to_owned()),
             SafeMode::Manual => Some("It was turned on manually. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off.".to_owned()),
             SafeMode::Startup { reached_ms: Some(since) } => {
                 let left_ms = rule.extension_ms.saturating_sub(now_ms.saturating_sub(since));

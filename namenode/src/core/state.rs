@@ -90,6 +90,8 @@ pub struct State {
     pub(super) retry: RetryCache,
     /// Whether changes are refused.
     pub(super) safe_mode: SafeMode,
+    /// The disk of the metadata is nearly full, as the rim measured it last.
+    pub(super) resources_low: bool,
     /// Configuration.
     pub settings: Settings,
     pub(super) random: Generator,
@@ -107,6 +109,7 @@ impl State {
             blocks: Blocks::default(),
             retry,
             safe_mode: SafeMode::Startup { reached_ms: None },
+            resources_low: false,
             settings,
             random,
             recoveries: Recoveries::default(),
@@ -185,6 +188,7 @@ impl State {
         if self.safe_mode.update(&self.settings.safe_mode, self.situation(nodes), now.mono_ms) {
             more = true;
         }
+        self.safe_mode.note_resources(self.resources_low);
         if !self.safe_mode.is_on() {
             more |= self.schedule(nodes, now, out);
         }
@@ -213,6 +217,12 @@ impl State {
             self.check_leases(nodes, now, out)?;
         }
         Ok(dead)
+    }
+
+    /// The rim measured the disk of the metadata. True if safe mode was turned on by it.
+    pub fn note_resources(&mut self, low: bool) -> bool {
+        self.resources_low = low;
+        self.safe_mode.note_resources(low)
     }
 
     /// True while changes are refused.

@@ -1,0 +1,52 @@
+//! Room on the journal's disk: a full one would end the JobTracker and all its jobs, so new jobs are refused while there is some left.
+
+use std::path::PathBuf;
+
+use protocol::{ErrorKind, RemoteError};
+
+/// What a submission needs of the disk.
+pub(crate) struct Room {
+    directory: PathBuf,
+    free_space_min: u64,
+}
+
+impl Room {
+    pub(crate) fn new(directory: PathBuf, free_space_min: u64) -> Self {
+        Room { directory, free_space_min }
+    }
+
+    /// Refuses a new job where the disk is nearly full. Looked at per submission: these are rare.
+    pub(crate) fn check(&self) -> Result<(), RemoteError> {
+        let available = match sys::fs::space(&self.directory) {
+            Ok(space) => space.available,
+            Err(error) => {
+                tracing::warn!(%error, "cannot tell the free space of the journal's disk");
+                return Ok(());
+            }
+        };
+        if available >= self.free_space_min {
+            return Ok(());
+        }
+        tracing::error!(available, "the journal's disk is nearly full: new jobs are refused");
+        let (directory, min) = (self.directory.display(), self.free_space_min);
+        let text = format!(
+            "The JobTracker takes no new jobs: {available} bytes are free in {directory}, and it keeps {min} (free_space_min). Free space there and submit again."
+        );
+        Err(RemoteError::new(ErrorKind::Storage, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_refused_while_the_disk_is_nearly_full() {
+        let directory = tempfile::tempdir().unwrap();
+        Room::new(directory.path().to_owned(), 0).check().unwrap();
+        let refusal = Room::new(directory.path().to_owned(), u64::MAX).check().unwrap_err();
+        assert_eq!(refusal.kind, ErrorKind::Storage);
+        let place = directory.path().display().to_string();
+        assert!(refusal.message.contains(&place), "{}", refusal.message);
+    }
+}

@@ -1,0 +1,83 @@
+//! Small file systems for tests of full disks: a cluster in a mount namespace of its own, with a tmpfs where a daemon's data is.
+//! Nothing of it is seen outside, and it is gone with the cluster.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// If set, a test that needs a mount fails where none can be made; else it says so and ends.
+const REQUIRE_VARIABLE: &str = "HANNO_TEST_REQUIRE_MOUNT";
+/// Unit in which ballast is written.
+const BALLAST_BYTES: usize = 64 << 10;
+
+/// True if tests may mount. Where not, says so, and fails if [`REQUIRE_VARIABLE`] is set.
+pub(crate) fn is_possible() -> bool {
+    static POSSIBLE: OnceLock<bool> = OnceLock::new();
+    let possible = *POSSIBLE.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let mut probe = in_namespace("mount -t tmpfs -o size=1m none \"$0\"");
+        let status = probe.arg(directory.path()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    });
+    if !possible {
+        println!(
+            "NOT RUN: `unshare -rm` cannot mount a tmpfs here; set {REQUIRE_VARIABLE} to make that a failure"
+        );
+        assert!(std::env::var_os(REQUIRE_VARIABLE).is_none(), "a mount is required");
+    }
+    possible
+}
+
+/// `binary`, with a tmpfs of so many bytes in the place of each named directory in `directory`.
+pub(crate) fn command(binary: &Path, directory: &Path, mounts: &[(&str, u64)]) -> Command {
+    if mounts.is_empty() {
+        return Command::new(binary);
+    }
+    let mut script = String::new();
+    for (name, bytes) in mounts {
+        let place = directory.join(name);
+        fs::create_dir_all(&place).unwrap();
+        script.push_str(&format!(
+            "mount -t tmpfs -o size={bytes},mode=700 none '{}' && ",
+            place.display()
+        ));
+    }
+    script.push_str("exec \"$0\" \"$@\"");
+    let mut command = in_namespace(&script);
+    command.arg(binary);
+    command
+}
+
+fn in_namespace(script: &str) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script]);
+    command
+}
+
+/// Bytes that fill a disk until they are dropped.
+pub(crate) struct Ballast(PathBuf);
+
+impl Ballast {
+    /// Leaves `left` bytes free in the file system of `directory`.
+    pub(crate) fn fill(directory: &Path, left: u64) -> Ballast {
+        let path = directory.join("ballast");
+        let mut file = File::create(&path).unwrap();
+        let chunk = vec![0x5a; BALLAST_BYTES];
+        while sys::fs::space(directory).unwrap().available > left {
+            match file.write_all(&chunk) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => break,
+                Err(error) => panic!("{}: {error}", path.display()),
+            }
+        }
+        Ballast(path)
+    }
+}
+
+impl Drop for Ballast {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
