@@ -33,10 +33,9 @@ fn put_with_a_pause(
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    input.write_all(begin).unwrap();
-    input.flush().unwrap();
+    // A put that was refused or has given up does not read on.
+    let _ = input.write_all(begin).and_then(|()| input.flush());
     meanwhile();
-    // A put that has given up does not read on.
     let _ = input.write_all(rest);
     drop(input);
     let output = child.wait_with_output().unwrap();
@@ -229,9 +228,7 @@ fn a_worker_without_room_fails_its_attempts_with_the_remedy_and_others_run_them(
 #[test]
 fn a_jobtracker_without_room_takes_no_jobs() {
     let mut options = Options::tight();
-    options
-        .variables
-        .push(("HANNO_JOBTRACKER_FREE_SPACE_MIN", u64::from(u32::MAX).pow(2).to_string()));
+    options.variables.push(("HANNO_JOBTRACKER_FREE_SPACE_MIN", (1u64 << 60).to_string()));
     let cluster = Cluster::start(options);
     let local = tempfile::tempdir().unwrap();
     let input = local.path().join("text");
