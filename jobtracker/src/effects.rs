@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use client::RpcError;
 use client::error::chain;
 use client::rpc::{CallOptions, RpcClient};
+use protocol::jobs::BINARY_DIR;
 use protocol::namenode::{
     Answer, BATCH_CALLS_MAX, Call, Create, FileStatus, LIST_ENTRIES_MAX, Publish, Reply, Request,
 };
@@ -30,6 +31,8 @@ const SUCCESS: &str = "_SUCCESS";
 /// Permission bits of directories and files made here, as with umask 022.
 const DIRECTORY_MODE: u16 = 0o755;
 const FILE_MODE: u16 = 0o644;
+/// Everybody may add entries, and only remove their own.
+const SHARED_MODE: u16 = 0o1777;
 /// Effects of different jobs done at once; each is a few calls.
 const CONCURRENT_MAX: usize = 16;
 /// Directories listed in one call; each may bring a page of entries.
@@ -85,6 +88,22 @@ impl Effects {
     }
 }
 
+impl Effects {
+    /// Makes the directory where every user may put executables, and none can take another's away. Done at each start by the
+    /// user of this process, who has to be the superuser if it is not there yet.
+    pub(crate) async fn make_binary_directory(&self, user: &str) {
+        let Ok(directory) = DfsPath::parse(BINARY_DIR) else { return };
+        let files = Files { inner: &self.inner, user, output: &directory };
+        if let Err(error) = files.make_shared().await {
+            tracing::warn!(
+                %directory, %error,
+                "cannot make the directory for executables: other users may be unable to submit jobs; \
+                 as the superuser run `hanno dfs -mkdir -p` and `hanno dfs -chmod 1777` on it"
+            );
+        }
+    }
+}
+
 /// The output directory of one job.
 struct Files<'a> {
     inner: &'a Inner,
@@ -100,6 +119,18 @@ struct Move {
 }
 
 impl Files<'_> {
+    /// Makes the directory and opens it to everybody.
+    async fn make_shared(&self) -> Result<(), RemoteError> {
+        match self.call(Call::Status(self.output.clone())).await {
+            Ok(Reply::Status(status)) if status.mode == SHARED_MODE => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        self.call(mkdirs(self.output, true)).await?;
+        self.call(Call::SetMode { path: self.output.clone(), mode: SHARED_MODE }).await.map(drop)
+    }
+
     async fn set_up(&self, resumed: bool) -> Result<(), RemoteError> {
         let temporary = self.below(TEMPORARY)?;
         if resumed {

@@ -74,6 +74,8 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
 
     let patience = Duration::from_millis(config.namenode_patience_ms);
     let effects = Effects::new(namenode, ClientId(rand::random()), patience);
+    let making = effects.clone();
+    tokio::spawn(async move { making.make_binary_directory(&sys::host::user_name()).await });
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let poll_max = Duration::from_millis(config.poll_ms);
     let room = Room::new(config.data.clone(), config.free_space_min);

@@ -371,8 +371,11 @@ impl Stand {
         serde_json::from_str(last.unwrap()).unwrap()
     }
 
+    /// What there is, the directory for executables aside.
     fn tree(&self) -> Vec<String> {
-        self.names.lock().entries.keys().map(ToString::to_string).collect()
+        let names = self.names.lock();
+        let paths = names.entries.keys().map(ToString::to_string);
+        paths.filter(|path| !path.starts_with("/system")).collect()
     }
 }
 

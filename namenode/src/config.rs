@@ -1,5 +1,6 @@
 //! Configuration of a NameNode. Every time is in milliseconds, every size in bytes.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use daemon::ConfigError;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 
 /// Fields that have no value by default.
-const OPTIONAL: [&str; 2] = ["advertise", "secret_file"];
+const OPTIONAL: [&str; 3] = ["advertise", "secret_file", "superuser"];
 
 /// How safe a block must be before it counts as written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -18,6 +19,16 @@ pub enum Durability {
     Disk,
     /// In the memory of the DataNodes, as HDFS by default.
     Memory,
+}
+
+/// Who knows the groups of users.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupSource {
+    /// `/etc/group` of the NameNode's machine.
+    System,
+    /// The table `static_groups`.
+    Static,
 }
 
 /// The configuration.
@@ -89,6 +100,18 @@ pub struct Config {
     pub checkpoint_rows: usize,
     /// Time after which a checkpoint step is written if anything changed. Default 2000.
     pub checkpoint_ms: u64,
+    /// Whether permission bits are enforced. Default true. Even without, only owners change permissions and owners of files.
+    pub permissions: bool,
+    /// Who passes every check and may do what only an administrator may. Default: the user that the NameNode runs as.
+    pub superuser: Option<String>,
+    /// Group whose members have the superuser's rights; group of a new root. Default `supergroup`.
+    pub supergroup: String,
+    /// Who knows the groups of users. Default `"system"`.
+    pub groups: GroupSource,
+    /// Groups of each user with `groups = "static"`. Default none.
+    pub static_groups: BTreeMap<String, Vec<String>>,
+    /// How long the groups of a user are remembered. Default 300,000, as HDFS: reading them costs two small files.
+    pub groups_ttl_ms: u64,
 }
 
 impl Default for Config {
@@ -124,6 +147,12 @@ impl Default for Config {
             resource_check_ms: 1000,
             checkpoint_rows: 10_000,
             checkpoint_ms: 2000,
+            permissions: true,
+            superuser: None,
+            supergroup: "supergroup".to_owned(),
+            groups: GroupSource::System,
+            static_groups: BTreeMap::new(),
+            groups_ttl_ms: 300_000,
         }
     }
 }
@@ -145,6 +174,11 @@ impl Config {
     /// What others are told.
     pub fn advertised(&self) -> &str {
         self.advertise.as_deref().unwrap_or(&self.bind)
+    }
+
+    /// Who passes every check.
+    pub fn superuser(&self) -> String {
+        self.superuser.clone().unwrap_or_else(sys::host::user_name)
     }
 
     /// How often the loop looks at the clock: four times per heartbeat, within 20 ms and half a second.

@@ -72,11 +72,12 @@ impl Service {
             let text = format!("version {} of the protocol is not {VERSION}", request.version);
             return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
         }
+        let membership = self.shared.groups.of(&request.user).await;
         if request.body.is_read() {
-            return self.shared.read(&request).await;
+            return self.shared.read(&request, &membership).await;
         }
         let (sender, receiver) = oneshot::channel();
-        let event = Event::Call(Box::new(request), sender);
+        let event = Event::Call(Box::new(request), membership, sender);
         self.events.send(event).await.map_err(|_| stopping())?;
         receiver.await.map_err(|_| stopping())?
     }

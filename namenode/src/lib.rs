@@ -20,6 +20,7 @@
 pub mod config;
 pub mod core;
 pub mod error;
+mod groups;
 mod http;
 mod nodes;
 mod recover;
@@ -50,6 +51,7 @@ use crate::core::random::Generator;
 use crate::core::safe_mode::Rule;
 use crate::core::state::{Settings, State};
 pub use crate::error::Error;
+use crate::groups::Groups;
 use crate::http::Service;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
@@ -187,7 +189,7 @@ fn open(
     if state.ns.counters().cluster.is_none() {
         let cluster = ClusterId(rand::random());
         let record = state
-            .format(cluster, &sys::host::user_name(), clock.now())
+            .format(cluster, (&config.superuser(), &config.supergroup), clock.now())
             .map_err(Error::Namespace)?;
         last = journal.append(vec![record]);
         tracing::info!(%cluster, "new namespace");
@@ -204,6 +206,7 @@ fn open(
         clock,
         epoch: Epoch(recovered.epoch.0),
         heartbeat_ms: config.heartbeat_ms,
+        groups: Arc::new(Groups::new(config)),
     };
     Ok((Arc::new(shared), journal))
 }
@@ -234,6 +237,7 @@ fn settings(config: &Config, epoch: Epoch, token_key: Key) -> Settings {
             datanodes_min: config.safe_mode_datanodes,
             extension_ms: config.safe_mode_extension_ms,
         },
+        permissions: config.permissions,
     }
 }
 

@@ -22,6 +22,7 @@ use crate::core::query::Reader;
 use crate::core::report::ReportError;
 use crate::core::state::{Now, Output, State};
 use crate::error::CoreError;
+use crate::groups::{Groups, Membership};
 use crate::nodes::NodeTable;
 use crate::waiters::{Waiter, Waiters};
 
@@ -35,7 +36,7 @@ const CHECKPOINT_BACKLOG_BYTES_MAX: u64 = 64 << 20;
 /// What the loop is told.
 pub(crate) enum Event {
     /// A client wants a change.
-    Call(Box<Request>, oneshot::Sender<Answer>),
+    Call(Box<Request>, Membership, oneshot::Sender<Answer>),
     /// A DataNode says something else than a heartbeat.
     Datanode(Box<NodeRequest>, oneshot::Sender<datanode::Answer>),
     /// Time has passed.
@@ -61,6 +62,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) epoch: Epoch,
     pub(crate) heartbeat_ms: u64,
+    pub(crate) groups: Arc<Groups>,
 }
 
 /// The rim's clock.
@@ -84,13 +86,14 @@ impl Clock {
 
 impl Shared {
     /// Answers a read once what it saw is durable.
-    pub(crate) async fn read(&self, request: &Request) -> Answer {
+    pub(crate) async fn read(&self, request: &Request, membership: &Membership) -> Answer {
+        let caller = membership.caller(&request.user);
         let now = self.clock.now();
         let (answer, txid) = {
             let state = self.state.read();
             let txid = self.txid.load(Ordering::Acquire);
-            let reader = Reader { host: &request.host, now, txid };
-            let answer = match state.query_namespace(&request.body) {
+            let reader = Reader { caller, host: &request.host, now, txid };
+            let answer = match state.query_namespace(&request.body, caller) {
                 Some(answer) => answer,
                 None => state.query(&self.nodes.lock().nodes, &request.body, reader),
             };
@@ -227,7 +230,7 @@ impl Loop {
 fn is_heavy(event: &Event) -> bool {
     match event {
         Event::Datanode(request, _) => !matches!(**request, NodeRequest::Changes(_)),
-        Event::Call(request, _) => {
+        Event::Call(request, ..) => {
             matches!(request.body, protocol::namenode::Call::Batch(_))
         }
         Event::Tick | Event::Resources { .. } | Event::Stop => true,
@@ -242,8 +245,9 @@ fn apply(
     turn: &mut Turn,
 ) -> Result<(), CoreError> {
     match event {
-        Event::Call(request, sender) => {
-            let answer = state.call(nodes, &request, now, &mut turn.out)?;
+        Event::Call(request, membership, sender) => {
+            let caller = membership.caller(&request.user);
+            let answer = state.call(nodes, (&request, caller), now, &mut turn.out)?;
             turn.waiters.push(Waiter::Client(sender, answer));
         }
         Event::Datanode(request, sender) => {

@@ -47,6 +47,7 @@ impl Server {
             dead_ms: 4000,
             checkpoint_ms: 50,
             unknown_grace_ms: 100,
+            superuser: Some("ann".to_owned()),
             ..Config::default()
         };
         let secret_path = config.secret_path();

@@ -23,6 +23,7 @@ pub mod jobs;
 pub mod meta;
 pub mod namenode;
 pub mod path;
+pub mod permission;
 pub mod runner;
 pub mod shuffle;
 pub mod token;

@@ -1,7 +1,7 @@
 //! Facts about the machine and the user.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 /// Identifies this boot of this machine's kernel; equal for two processes exactly if they can share files and sockets
 /// (namespaces aside, so what it promises must still be tried). Empty if the system does not tell.
@@ -37,6 +37,34 @@ fn user_in_password_file(path: &Path, uid: u32) -> Option<String> {
     })
 }
 
+/// Groups of a user by the files `/etc/passwd` (the first group) and `/etc/group`; none for a user that they do not know.
+///
+/// # Errors
+/// If `/etc/group` cannot be read.
+pub fn groups_of(user: &str) -> io::Result<Vec<String>> {
+    groups_in_files(Path::new("/etc/passwd"), Path::new("/etc/group"), user)
+}
+
+fn groups_in_files(passwords: &Path, groups: &Path, user: &str) -> io::Result<Vec<String>> {
+    let first = fs::read_to_string(passwords).ok().and_then(|text| {
+        text.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            (fields.next()? == user).then(|| fields.nth(2).map(str::to_owned))?
+        })
+    });
+    let mut names = Vec::new();
+    for line in fs::read_to_string(groups)?.lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, number, members] = fields[..] else { continue };
+        if first.as_deref() == Some(number)
+            || (!user.is_empty() && members.split(',').any(|member| member == user))
+        {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
 /// Numeric id of the user this process runs as.
 pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
@@ -65,5 +93,25 @@ mod tests {
             .unwrap();
         assert_eq!(user_in_password_file(file.path(), 1000).as_deref(), Some("ann"));
         assert_eq!(user_in_password_file(file.path(), 7), None);
+    }
+
+    #[test]
+    fn the_group_file_names_groups() {
+        let mut passwords = tempfile::NamedTempFile::new().unwrap();
+        writeln!(passwords, "ann:x:1000:50::/:/bin/sh\nbob:x:1001:51").unwrap();
+        let mut groups = tempfile::NamedTempFile::new().unwrap();
+        writeln!(groups, "staff:x:50:\nbroken:x\netl:x:60:bob,ann\nops:x:61:bobby,bob\nnone:x:62:")
+            .unwrap();
+        for (user, expected) in [
+            ("ann", &["staff", "etl"][..]),
+            ("bob", &["etl", "ops"]),
+            ("bobby", &["ops"]),
+            ("", &[]),
+            ("eve", &[]),
+        ] {
+            let found = groups_in_files(passwords.path(), groups.path(), user).unwrap();
+            assert_eq!(found, expected, "{user}");
+        }
+        assert!(groups_in_files(passwords.path(), Path::new("/nowhere"), "ann").is_err());
     }
 }

@@ -12,6 +12,9 @@ use super::command::Outcome;
 /// How long a cluster may take to get ready. Generous: several clusters may start at once on two cores.
 const READY_MAX: Duration = Duration::from_secs(60);
 
+/// Who runs the daemons of a cluster and, unless a test says otherwise, its commands.
+pub(crate) const SUPERUSER: &str = "tester";
+
 /// What kind of cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -106,7 +109,7 @@ impl Cluster {
         let mut command = Command::new(binary);
         command.args(args.iter().map(AsRef::as_ref)).stdin(Stdio::null());
         command.env("HANNO_NAMENODE", &self.namenode).env("HANNO_JOBTRACKER", &self.jobtracker);
-        command.env("HADOOP_USER_NAME", "tester");
+        command.env("HADOOP_USER_NAME", SUPERUSER);
         command
     }
 
@@ -215,6 +218,8 @@ fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
         &options.workers.to_string(),
     ]);
     command.args(["--slots", &options.slots.to_string(), "--port-base", &port_base().to_string()]);
+    // Whoever runs the NameNode is the superuser.
+    command.env("HADOOP_USER_NAME", SUPERUSER);
     command.envs(options.variables.iter().map(|(name, value)| (*name, value.as_str())));
     let errors =
         fs::File::options().create(true).append(true).open(directory.join("cluster.err")).unwrap();

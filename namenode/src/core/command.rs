@@ -2,13 +2,15 @@
 
 use hashbrown::HashMap;
 use protocol::namenode::{Answer, BATCH_CALLS_MAX, Call, Reply, Request, SafeModeAction, VERSION};
+use protocol::permission::Action;
 use protocol::{BlockId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
 use super::blocks::Acknowledged;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::edit::{CallKey, Edit, Outcome, Record};
 use super::inode::{Directory, Inode};
-use super::namespace::{Resolved, Unresolved};
+use super::namespace::Resolved;
+use super::permission::{Blocked, Caller, Guard, Needs, Way};
 use super::random::Generator;
 use super::safe_mode::SafeMode;
 use super::state::{Now, Output, State};
@@ -42,6 +44,7 @@ pub(super) struct Planner<'a> {
     pub(super) nodes: &'a Datanodes,
     pub(super) random: &'a mut Generator,
     pub(super) request: &'a Request,
+    pub(super) caller: Caller<'a>,
     pub(super) now: Now,
     pub(super) edits: Vec<Edit>,
     pub(super) written: HashMap<BlockId, Acknowledged>,
@@ -66,7 +69,7 @@ impl State {
     pub fn call(
         &mut self,
         nodes: &mut Datanodes,
-        request: &Request,
+        (request, caller): (&Request, Caller<'_>),
         now: Now,
         out: &mut Output,
     ) -> Result<Answer, CoreError> {
@@ -79,7 +82,7 @@ impl State {
         }
         self.ns.leases.renew(request.call.client, now.mono_ms);
         let Call::Batch(calls) = &request.body else {
-            return self.one_call(nodes, request, (&request.body, 0), now, out);
+            return self.one_call(nodes, (request, caller), (&request.body, 0), now, out);
         };
         if calls.len() > BATCH_CALLS_MAX {
             let text = format!("{} calls in a batch of at most {BATCH_CALLS_MAX}", calls.len());
@@ -90,10 +93,11 @@ impl State {
             answers.push(match call {
                 Call::Batch(_) => Err(refuse(ErrorKind::InvalidArgument, "batches are not nested")),
                 call if call.is_read() => {
-                    let reader = super::query::Reader { host: &request.host, now, txid: 0 };
+                    let host = request.host.as_str();
+                    let reader = super::query::Reader { caller, host, now, txid: 0 };
                     self.query(nodes, call, reader)
                 }
-                call => self.one_call(nodes, request, (call, index), now, out)?,
+                call => self.one_call(nodes, (request, caller), (call, index), now, out)?,
             });
         }
         Ok(Ok(Reply::Batch(answers)))
@@ -102,12 +106,12 @@ impl State {
     fn one_call(
         &mut self,
         nodes: &mut Datanodes,
-        request: &Request,
+        (request, caller): (&Request, Caller<'_>),
         (call, index): (&Call, u16),
         now: Now,
         out: &mut Output,
     ) -> Result<Answer, CoreError> {
-        if let Some(answer) = self.soft_call(nodes, call, now) {
+        if let Some(answer) = self.soft_call(nodes, call, caller, now) {
             return Ok(answer);
         }
         let key = CallKey { call: request.call, index };
@@ -118,7 +122,7 @@ impl State {
             return Ok(Err(refusal));
         }
         let mut random = self.random.clone();
-        let planned = Planner::new(self, nodes, &mut random, request, now).plan(call);
+        let planned = Planner::new(self, nodes, &mut random, (request, caller), now).plan(call);
         self.random = random;
         match planned {
             Err(refusal) => {
@@ -169,7 +173,13 @@ impl State {
     }
 
     /// Calls that change nothing durable: repeated, they do the same again.
-    fn soft_call(&mut self, nodes: &mut Datanodes, call: &Call, now: Now) -> Option<Answer> {
+    fn soft_call(
+        &mut self,
+        nodes: &mut Datanodes,
+        call: &Call,
+        caller: Caller<'_>,
+        now: Now,
+    ) -> Option<Answer> {
         match call {
             Call::RenewLease => Some(Ok(Reply::Done)),
             Call::ReportBadReplicas(replicas) => {
@@ -185,6 +195,11 @@ impl State {
                 Some(Ok(Reply::Done))
             }
             Call::SafeMode(action) => {
+                if *action != SafeModeAction::Get
+                    && let Err(refusal) = self.guard(caller).check_superuser()
+                {
+                    return Some(Err(refusal));
+                }
                 match action {
                     SafeModeAction::Get => {}
                     SafeModeAction::Enter => self.safe_mode = SafeMode::Manual,
@@ -194,7 +209,7 @@ impl State {
                 Some(Ok(Reply::Flag(self.safe_mode.is_on())))
             }
             call if call.is_read() => {
-                let reader = super::query::Reader { host: "", now, txid: 0 };
+                let reader = super::query::Reader { caller, host: "", now, txid: 0 };
                 Some(self.query(nodes, call, reader))
             }
             _ => None,
@@ -240,7 +255,7 @@ impl<'a> Planner<'a> {
         state: &'a State,
         nodes: &'a Datanodes,
         random: &'a mut Generator,
-        request: &'a Request,
+        (request, caller): (&'a Request, Caller<'a>),
         now: Now,
     ) -> Self {
         let counters = state.ns.counters();
@@ -249,6 +264,7 @@ impl<'a> Planner<'a> {
             nodes,
             random,
             request,
+            caller,
             now,
             edits: Vec::new(),
             written: HashMap::new(),
@@ -310,43 +326,61 @@ impl<'a> Planner<'a> {
         GenerationStamp(self.next_stamp - 1)
     }
 
-    /// What is at a path, if anything.
-    pub(super) fn find(&self, path: &DfsPath) -> Result<Option<Resolved<'a>>, RemoteError> {
-        match self.state.ns.resolve(path) {
-            Ok(found) => Ok(Some(found)),
-            Err(Unresolved::Missing) => Ok(None),
-            Err(Unresolved::FileInTheWay(file)) => {
-                Err(refuse(ErrorKind::NotDirectory, format!("{file} (is not a directory)")))
-            }
-        }
+    /// The checks of this call.
+    pub(super) fn guard(&self) -> Guard<'a> {
+        self.state.guard(self.caller)
     }
 
+    /// Where a path leads, if the caller has the rights.
+    pub(super) fn way(&self, path: &DfsPath, needs: Needs) -> Result<Way<'a>, RemoteError> {
+        let way = self.guard().walk(path)?;
+        self.guard().check(path, &way, needs)?;
+        Ok(way)
+    }
+
+    /// What is at a path, if anything, and if the caller has the rights.
+    pub(super) fn find(
+        &self,
+        path: &DfsPath,
+        needs: Needs,
+    ) -> Result<Option<Resolved<'a>>, RemoteError> {
+        Ok(self.way(path, needs)?.found)
+    }
+
+    /// What is at a path that must exist.
     pub(super) fn expect(
         &self,
         path: &DfsPath,
+        needs: Needs,
         missing: impl FnOnce() -> String,
     ) -> Result<Resolved<'a>, RemoteError> {
-        self.find(path)?.ok_or_else(|| refuse(ErrorKind::NotFound, missing()))
+        self.find(path, needs)?.ok_or_else(|| refuse(ErrorKind::NotFound, missing()))
     }
 
     fn mkdirs(&mut self, path: &DfsPath, mode: u16, parents: bool) -> Planned {
         check_mode(mode)?;
-        match self.state.ns.resolve(path) {
-            Ok(Resolved { inode, .. }) if inode.directory().is_none() => {
+        let way = match self.guard().walk(path) {
+            Err(Blocked::FileInTheWay(file)) => {
+                let name = file.rsplit('/').next().unwrap_or_default();
+                let text = format!("Parent path is not a directory: {file} {name}");
+                return Err(refuse(ErrorKind::NotDirectory, text));
+            }
+            walked => walked?,
+        };
+        match &way.found {
+            Some(Resolved { inode, .. }) if inode.directory().is_none() => {
                 let text = format!("Path is not a directory: {path}");
                 return Err(refuse(ErrorKind::AlreadyExists, text));
             }
-            Ok(_) if parents => return Ok(Outcome::Done),
-            Ok(_) => {
+            Some(_) if parents => return Ok(Outcome::Done),
+            Some(_) => {
                 let text = format!("{path} already exists as a directory");
                 return Err(refuse(ErrorKind::AlreadyExists, text));
             }
-            Err(Unresolved::FileInTheWay(file)) => {
-                let name = file.rsplit('/').next().unwrap_or_default();
-                let text = format!("Parent path is not a directory: {file} {name}");
-                return Err(refuse(ErrorKind::AlreadyExists, text));
+            None => {
+                let needs = Needs { ancestor: Some(Action::WRITE), ..Needs::default() };
+                self.guard().check(path, &way, needs)?;
             }
-            Err(Unresolved::Missing) => {}
         }
         let (parent, group) = self.make_parents(path, parents, |_| mode | 0o300)?;
         let name = path.name().unwrap_or_default().to_owned();
@@ -412,7 +446,9 @@ impl<'a> Planner<'a> {
     }
 
     fn delete(&mut self, path: &DfsPath, recursive: bool) -> Planned {
-        let Some(Resolved { id, inode }) = self.find(path)? else {
+        let needs =
+            Needs { parent: Some(Action::WRITE), subtree: Some(Action::ALL), ..Needs::default() };
+        let Some(Resolved { id, inode }) = self.find(path, needs)? else {
             return Ok(Outcome::Flag(false));
         };
         if path.is_root() {
@@ -428,7 +464,8 @@ impl<'a> Planner<'a> {
 
     fn set_replication(&mut self, path: &DfsPath, replication: u16) -> Planned {
         check_replication(path, replication)?;
-        match self.find(path)? {
+        let needs = Needs { target: Some(Action::WRITE), ..Needs::default() };
+        match self.find(path, needs)? {
             Some(Resolved { id, inode }) if inode.file().is_some() => {
                 self.edits.push(Edit::SetReplication { file: id, replication });
                 Ok(Outcome::Flag(true))
@@ -439,7 +476,8 @@ impl<'a> Planner<'a> {
 
     fn set_mode(&mut self, path: &DfsPath, mode: u16) -> Planned {
         check_mode(mode)?;
-        let found = self.expect(path, || format!("File does not exist: {path}"))?;
+        let needs = Needs { ownership: true, ..Needs::default() };
+        let found = self.expect(path, needs, || format!("File does not exist: {path}"))?;
         self.edits.push(Edit::SetMode { inode: found.id, mode });
         Ok(Outcome::Done)
     }
@@ -450,7 +488,9 @@ impl<'a> Planner<'a> {
         if owner.is_empty() && group.is_empty() {
             return Err(refuse(ErrorKind::InvalidArgument, "Both owner and group are empty."));
         }
-        let found = self.expect(path, || format!("File does not exist: {path}"))?;
+        let needs = Needs { ownership: true, ..Needs::default() };
+        let found = self.expect(path, needs, || format!("File does not exist: {path}"))?;
+        self.guard().check_new_owner(owner, group)?;
         let names = &self.state.ns.names;
         let or = |new: &str, old| if new.is_empty() { names.text(old) } else { new }.to_owned();
         let (owner, group) = (or(owner, found.inode.owner), or(group, found.inode.group));
@@ -464,7 +504,9 @@ impl<'a> Planner<'a> {
         mtime_ms: Option<u64>,
         atime_ms: Option<u64>,
     ) -> Planned {
-        let found = self.expect(path, || format!("File/Directory {path} does not exist."))?;
+        let needs = Needs { target: Some(Action::WRITE), ..Needs::default() };
+        let found =
+            self.expect(path, needs, || format!("File/Directory {path} does not exist."))?;
         self.edits.push(Edit::SetTimes { inode: found.id, mtime_ms, atime_ms });
         Ok(Outcome::Done)
     }

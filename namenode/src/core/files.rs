@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use protocol::namenode::{Create, DatanodeState, Publish, WrittenBlock};
+use protocol::permission::Action;
 use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::blocks::Acknowledged;
@@ -12,7 +13,9 @@ use super::edit::{Allotted, Edit, Outcome};
 use super::inode::{File, Open};
 use super::lease::Leases;
 use super::namespace::{Block, Resolved};
+use super::permission::Needs;
 use super::placement::{self, Problem};
+use super::rename::Target;
 
 /// What became of a block at its commit.
 enum Committed {
@@ -52,7 +55,8 @@ impl Planner<'_> {
             let text = format!("Invalid permission bits: {:o}", create.mode);
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }
-        if let Some(existing) = self.find(path)?
+        let needs = Needs { ancestor: Some(Action::WRITE), ..Needs::default() };
+        if let Some(existing) = self.find(path, needs)?
             && let Some(refusal) = self.replace(create, &existing)?
         {
             return Ok(refusal);
@@ -91,6 +95,7 @@ impl Planner<'_> {
             return Err(refuse(ErrorKind::AlreadyExists, text));
         };
         if create.overwrite {
+            self.guard().check_inode(existing.id, Action::WRITE)?;
             self.edits.push(Edit::Delete { inode: existing.id, at_ms: self.now.wall_ms });
             return Ok(None);
         }
@@ -388,13 +393,15 @@ impl Planner<'_> {
                 );
                 return Err(refuse(ErrorKind::InvalidArgument, text));
             }
+            self.check_move(&from, &publish.path, Target::Exactly)?;
             self.move_onto((&from, id), &publish.path, publish.overwrite)?;
         }
         Ok(Outcome::Done)
     }
 
     pub(super) fn recover_lease(&mut self, path: &DfsPath) -> Planned {
-        let found = self.expect(path, || format!("File does not exist: {path}"))?;
+        let needs = Needs { target: Some(Action::WRITE), ..Needs::default() };
+        let found = self.expect(path, needs, || format!("File does not exist: {path}"))?;
         let Some(file) = found.inode.file() else {
             let text = format!("Path is not a file: {path}");
             return Err(refuse(ErrorKind::IsDirectory, text));

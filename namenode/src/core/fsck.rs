@@ -2,12 +2,14 @@
 //! the tree changes between pages.
 
 use protocol::namenode::{Answer, FsckBlock, FsckFile, FsckPage, Reply};
+use protocol::permission::Action;
 use protocol::{DfsPath, InodeId};
 
 use super::datanodes::Datanodes;
 use super::inode::Inode;
 use super::name::Name;
 use super::namespace::Resolved;
+use super::permission::{Caller, Needs};
 use super::state::State;
 
 /// Files on a page.
@@ -29,9 +31,14 @@ impl State {
         nodes: &Datanodes,
         path: &DfsPath,
         after: Option<&DfsPath>,
+        caller: Caller<'_>,
     ) -> Answer {
-        let Resolved { id, inode } =
-            self.lookup(path, || format!("File does not exist: {path}"))?;
+        let Resolved { id, inode } = self.lookup(path, (caller, Needs::default()), |path| {
+            format!("File does not exist: {path}")
+        })?;
+        let guard = self.guard(caller);
+        let access = if inode.file().is_some() { Action::READ } else { Action::READ_EXECUTE };
+        guard.check_inode(id, access)?;
         let mut page = FsckPage { files: Vec::new(), directory_count: 0, next: None };
         if inode.file().is_some() {
             page.files.extend(self.fsck_file(nodes, id, path.clone()));
@@ -49,11 +56,15 @@ impl State {
             // Only a path that a rename made too long does not fit; its parts were checked.
             let Ok(at) = at else { continue };
             if self.ns.inode(entry).is_some_and(|inode| inode.directory().is_some()) {
+                guard.check_inode(entry, Action::READ_EXECUTE)?;
                 page.directory_count += 1;
                 steps.push(Step { directory: entry, passed: None });
-            } else if let Some(file) = self.fsck_file(nodes, entry, at.clone()) {
-                block_count += file.blocks.len();
-                page.files.push(file);
+            } else {
+                guard.check_inode(entry, Action::READ)?;
+                if let Some(file) = self.fsck_file(nodes, entry, at.clone()) {
+                    block_count += file.blocks.len();
+                    page.files.push(file);
+                }
             }
             let full = page.files.len() >= FILES_MAX || block_count >= BLOCKS_MAX;
             if full || passed_count >= INODES_MAX {

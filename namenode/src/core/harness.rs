@@ -12,6 +12,7 @@ use protocol::{
 use super::datanodes::tests::{beat, info};
 use super::datanodes::{Datanodes, NodeIndex};
 use super::namespace::Namespace;
+use super::permission::Caller;
 use super::random::Generator;
 use super::safe_mode::{Rule, SafeMode};
 use super::state::{Loaded, Now, Output, Settings, State};
@@ -39,6 +40,7 @@ pub(crate) fn settings() -> Settings {
         list_limit: 1000,
         trash_interval_ms: 0,
         safe_mode: Rule { threshold: 0.999, datanodes_min: 1, extension_ms: 0 },
+        permissions: true,
     }
 }
 
@@ -59,7 +61,7 @@ impl Harness {
     pub(crate) fn new(seed: u64) -> Harness {
         let now = Now { mono_ms: 1000, wall_ms: 1_000_000 };
         let mut state = State::new(Loaded::default(), settings(), Generator::new(seed), now);
-        let records = vec![state.format(ClusterId([9; 16]), "root", now).unwrap()];
+        let records = vec![state.format(ClusterId([9; 16]), ("root", "supergroup"), now).unwrap()];
         state.safe_mode = SafeMode::Off;
         Harness {
             state,
@@ -128,17 +130,30 @@ impl Harness {
         self.call_again(self.number, body)
     }
 
+    /// A change by the superuser `ann` under a given call id.
     pub(crate) fn call_again(&mut self, number: u64, body: Call) -> Answer {
+        let ann = Caller { user: "ann", groups: &[], is_superuser: true };
+        self.request(number, ann, body)
+    }
+
+    /// Any call by any user, under the next call id.
+    pub(crate) fn call_as(&mut self, caller: Caller<'_>, body: Call) -> Answer {
+        self.number += 1;
+        self.request(self.number, caller, body)
+    }
+
+    fn request(&mut self, number: u64, caller: Caller<'_>, body: Call) -> Answer {
         let request = Request {
             version: protocol::namenode::VERSION,
             call: CallId { client: self.client, number },
-            user: "ann".to_owned(),
+            user: caller.user.to_owned(),
             host: "host1".to_owned(),
             body,
         };
         self.state.set_now(self.now);
         let mut out = Output::default();
-        let answer = self.state.call(&mut self.nodes, &request, self.now, &mut out).unwrap();
+        let answer =
+            self.state.call(&mut self.nodes, (&request, caller), self.now, &mut out).unwrap();
         self.take(out);
         answer
     }

@@ -15,6 +15,7 @@ pub mod inode;
 pub mod lease;
 pub mod name;
 pub mod namespace;
+pub mod permission;
 pub mod placement;
 pub mod query;
 pub mod quota;
@@ -36,6 +37,8 @@ pub mod totals;
 mod harness;
 #[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod permission_tests;
 #[cfg(test)]
 mod simulation_tests;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use protocol::ErrorKind;
 use protocol::namenode::{Answer, Call, ContentSummary, QuotaChange, Reply};
 
 use super::harness::{Harness, canonical, create, dfs, written};
+use super::permission::Caller;
 
 #[derive(Clone, PartialEq, Debug)]
 enum Node {
@@ -191,7 +192,7 @@ impl Model {
 
     fn mkdirs(&mut self, path: &str, parents: bool) -> Outcome {
         if self.file_above(path) {
-            return Err(ErrorKind::AlreadyExists);
+            return Err(ErrorKind::NotDirectory);
         }
         match self.get(path) {
             Some(Node::Directory) if parents => return Ok(None),
@@ -360,7 +361,9 @@ fn carry_out(harness: &mut Harness, op: &Op) -> Outcome {
 }
 
 fn check(harness: &Harness, model: &Model) {
-    let query = |call: Call| harness.state.query_namespace(&call).expect("a read of the namespace");
+    let query = |call: Call| {
+        harness.state.query_namespace(&call, Caller::NAMENODE).expect("a read of the namespace")
+    };
     for (path, node) in model.nodes.iter().chain([(&"/".to_owned(), &Node::Directory)]) {
         let Ok(Reply::Status(status)) = query(Call::Status(dfs(path))) else {
             panic!("{path} is missing")
@@ -392,7 +395,7 @@ fn list(harness: &Harness, path: &str) -> Vec<String> {
     loop {
         let start_after = names.last().cloned().unwrap_or_default();
         let call = Call::List { path: dfs(path), start_after, limit: 2 };
-        match harness.state.query_namespace(&call) {
+        match harness.state.query_namespace(&call, Caller::NAMENODE) {
             Some(Ok(Reply::Listing { entries, remaining })) => {
                 names.extend(entries.into_iter().map(|entry| entry.name));
                 if remaining == 0 {

@@ -193,17 +193,33 @@ impl Namespace {
         std::mem::take(&mut self.effects)
     }
 
-    /// Follows a path. The one place where paths become inodes, and so where rights to pass directories will be checked.
+    /// Follows a path, whoever asks.
     ///
     /// # Errors
     /// [`Unresolved`].
     pub fn resolve(&self, path: &DfsPath) -> Result<Resolved<'_>, Unresolved> {
+        self.resolve_through(path, |_, _| true)
+    }
+
+    /// Follows a path and shows `pass` every directory on the way, from the root down, with the number of elements that lead to
+    /// it; what it does not let through is missing. The one place where paths become inodes.
+    ///
+    /// # Errors
+    /// [`Unresolved`].
+    pub fn resolve_through<'a>(
+        &'a self,
+        path: &DfsPath,
+        mut pass: impl FnMut(usize, &'a Inode) -> bool,
+    ) -> Result<Resolved<'a>, Unresolved> {
         let (mut id, mut inode) =
             (InodeId::ROOT, self.inodes.get(&InodeId::ROOT).ok_or(Unresolved::Missing)?);
         for (depth, name) in path.elements().enumerate() {
             let Some(directory) = inode.directory() else {
                 return Err(Unresolved::FileInTheWay(prefix(path, depth)));
             };
+            if !pass(depth, inode) {
+                return Err(Unresolved::Missing);
+            }
             id = self.child(directory, name).ok_or(Unresolved::Missing)?;
             inode = self.inodes.get(&id).ok_or(Unresolved::Missing)?;
         }
@@ -456,7 +472,7 @@ impl Namespace {
 }
 
 /// The first `count` elements of a path.
-fn prefix(path: &DfsPath, count: usize) -> String {
+pub(super) fn prefix(path: &DfsPath, count: usize) -> String {
     path.elements().take(count).fold(String::new(), |mut text, element| {
         text.push('/');
         text.push_str(element);

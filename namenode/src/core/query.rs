@@ -4,19 +4,23 @@ use protocol::namenode::{
     Answer, Call, ClusterStatus, ContentSummary, DatanodeInfo, DatanodeReport, DatanodeState,
     LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply,
 };
+use protocol::permission::Action;
 use protocol::token::AccessMode;
 use protocol::{BlockId, DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::command::refuse;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::inode::{File, Inode};
-use super::namespace::{Block, Resolved, Unresolved};
+use super::namespace::{Block, Resolved};
+use super::permission::{Caller, Needs};
 use super::state::{Now, State};
 use super::totals::Totals;
 
 /// Who reads, and when.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
+    /// Who reads.
+    pub caller: Caller<'a>,
     /// Machine of the client; may be empty.
     pub host: &'a str,
     /// The time.
@@ -27,23 +31,29 @@ pub struct Reader<'a> {
 
 impl State {
     /// Answers a read that needs no DataNodes; `None` for the others.
-    pub fn query_namespace(&self, call: &Call) -> Option<Answer> {
+    pub fn query_namespace(&self, call: &Call, caller: Caller<'_>) -> Option<Answer> {
         match call {
-            Call::Status(path) => Some(self.stat(path)),
-            Call::List { path, start_after, limit } => Some(self.list(path, start_after, *limit)),
-            Call::ContentSummary(path) => Some(self.summary(path)),
+            Call::Status(path) => Some(self.stat(path, caller)),
+            Call::List { path, start_after, limit } => {
+                Some(self.list(path, (start_after, *limit), caller))
+            }
+            Call::ContentSummary(path) => Some(self.summary(path, caller)),
             _ => None,
         }
     }
 
-    fn stat(&self, path: &DfsPath) -> Answer {
-        let Resolved { id, inode } =
-            self.lookup(path, || format!("File does not exist: {path}"))?;
+    fn stat(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {
+        let Resolved { id, inode } = self.lookup(path, (caller, Needs::default()), |path| {
+            format!("File does not exist: {path}")
+        })?;
         Ok(Reply::Status(self.ns.status(id, inode, "")))
     }
 
-    fn summary(&self, path: &DfsPath) -> Answer {
-        let found = self.lookup(path, || format!("File does not exist: {path}"))?;
+    fn summary(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {
+        let found = self.lookup(path, (caller, Needs::default()), |path| {
+            format!("File does not exist: {path}")
+        })?;
+        self.guard(caller).check_directories(found.id)?;
         let Totals { length, file_count, directory_count, space_consumed } = found.inode.total();
         let quota = self.ns.quota_of(found.id);
         Ok(Reply::Summary(ContentSummary {
@@ -60,15 +70,17 @@ impl State {
     /// Answers a read.
     pub fn query(&self, nodes: &Datanodes, call: &Call, reader: Reader<'_>) -> Answer {
         match call {
-            Call::Status(path) => self.stat(path),
-            Call::List { path, start_after, limit } => self.list(path, start_after, *limit),
-            Call::ContentSummary(path) => self.summary(path),
+            Call::Status(path) => self.stat(path, reader.caller),
+            Call::List { path, start_after, limit } => {
+                self.list(path, (start_after, *limit), reader.caller)
+            }
+            Call::ContentSummary(path) => self.summary(path, reader.caller),
             Call::Locations { path, offset, length } => {
                 self.locations(nodes, path, (*offset, *length), reader)
             }
             Call::ClusterStatus => Ok(Reply::Cluster(Box::new(self.cluster_status(nodes, reader)))),
             Call::Datanodes => Ok(Reply::Datanodes(self.datanode_reports(nodes, reader.now))),
-            Call::Fsck { path, after } => self.fsck(nodes, path, after.as_ref()),
+            Call::Fsck { path, after } => self.fsck(nodes, path, after.as_ref(), reader.caller),
             Call::SafeMode(_) => Ok(Reply::Flag(self.safe_mode.is_on())),
             Call::Batch(calls) => Ok(Reply::Batch(
                 calls
@@ -85,29 +97,35 @@ impl State {
         }
     }
 
-    /// Resolves a path that must exist.
-    pub(super) fn lookup(
-        &self,
+    /// Resolves a path that must exist and on which the caller has the rights.
+    pub(super) fn lookup<'a>(
+        &'a self,
         path: &DfsPath,
-        missing: impl FnOnce() -> String,
-    ) -> Result<Resolved<'_>, RemoteError> {
-        self.ns.resolve(path).map_err(|unresolved| match unresolved {
-            Unresolved::Missing => refuse(ErrorKind::NotFound, missing()),
-            Unresolved::FileInTheWay(file) => {
-                refuse(ErrorKind::NotDirectory, format!("{file} (is not a directory)"))
-            }
-        })
+        (caller, needs): (Caller<'a>, Needs),
+        missing: impl FnOnce(&DfsPath) -> String,
+    ) -> Result<Resolved<'a>, RemoteError> {
+        let guard = self.guard(caller);
+        let way = guard.walk(path)?;
+        guard.check(path, &way, needs)?;
+        way.found.ok_or_else(|| refuse(ErrorKind::NotFound, missing(path)))
     }
 
-    fn list(&self, path: &DfsPath, start_after: &str, limit: u32) -> Answer {
-        let Resolved { id, inode } =
-            self.lookup(path, || format!("File {path} does not exist."))?;
+    fn list(
+        &self,
+        path: &DfsPath,
+        (start_after, limit): (&str, u32),
+        caller: Caller<'_>,
+    ) -> Answer {
+        let Resolved { id, inode } = self.lookup(path, (caller, Needs::default()), |path| {
+            format!("File {path} does not exist.")
+        })?;
         let Some(directory) = inode.directory() else {
             return Ok(Reply::Listing {
                 entries: vec![self.ns.status(id, inode, "")],
                 remaining: 0,
             });
         };
+        self.guard(caller).check_inode(id, Action::READ_EXECUTE)?;
         let limit = limit.clamp(1, self.settings.list_limit.min(LIST_ENTRIES_MAX)) as usize;
         let (rest, count) = self.ns.children_after(directory, start_after);
         let entries: Vec<_> =
@@ -123,8 +141,9 @@ impl State {
         (start, length): (u64, u64),
         reader: Reader<'_>,
     ) -> Answer {
-        let Resolved { id, inode } =
-            self.lookup(path, || format!("File does not exist: {path}"))?;
+        let needs = Needs { target: Some(Action::READ), ..Needs::default() };
+        let Resolved { id, inode } = self
+            .lookup(path, (reader.caller, needs), |path| format!("File does not exist: {path}"))?;
         let Some(file) = inode.file() else {
             return Err(refuse(ErrorKind::IsDirectory, format!("Path is not a file: {path}")));
         };

@@ -17,6 +17,7 @@ use super::command::{Planned, Planner, refuse};
 use super::edit::{Edit, Outcome};
 use super::inode::{Inode, NOWHERE};
 use super::namespace::Namespace;
+use super::permission::Needs;
 use super::totals::Totals;
 
 /// First byte of a quota's row.
@@ -65,6 +66,7 @@ impl Planner<'_> {
         names: QuotaChange,
         space: QuotaChange,
     ) -> Planned {
+        self.guard().check_superuser()?;
         for (change, least) in [(names, 1), (space, 0)] {
             if let QuotaChange::Set(value) = change
                 && !(least..=QUOTA_MAX).contains(&value)
@@ -73,7 +75,8 @@ impl Planner<'_> {
                 return Err(refuse(ErrorKind::InvalidArgument, text));
             }
         }
-        let found = self.expect(path, || format!("Directory does not exist: {path}"))?;
+        let found =
+            self.expect(path, Needs::default(), || format!("Directory does not exist: {path}"))?;
         if found.inode.directory().is_none() {
             let text = format!("`{path}': Is not a directory");
             return Err(refuse(ErrorKind::NotDirectory, text));

@@ -1,16 +1,33 @@
 //! The two renames of HDFS: without options (false instead of most errors, moves into directories) and with.
 
+use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::command::{Planned, Planner, refuse};
 use super::edit::{Edit, Outcome};
 use super::namespace::{Resolved, Unresolved};
+use super::permission::{Blocked, Needs};
+
+/// How the target of a move is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Target {
+    /// A directory takes the source into it.
+    Into,
+    /// The path itself, whose entry may be replaced.
+    Exactly,
+}
 
 impl Planner<'_> {
     /// Rename without options.
     pub(super) fn rename(&mut self, from: &DfsPath, to: &DfsPath) -> Planned {
         let ns = &self.state.ns;
         let no = Ok(Outcome::Flag(false));
+        match self.check_move(from, to, Target::Into) {
+            Ok(()) => {}
+            // Without options, what cannot be followed is only a false.
+            Err(error) if error.kind == ErrorKind::NotDirectory => return no,
+            Err(error) => return Err(error),
+        }
         let Ok(source) = ns.resolve(from) else { return no };
         if from.is_root() {
             return no;
@@ -56,7 +73,9 @@ impl Planner<'_> {
         to: &DfsPath,
         overwrite: bool,
     ) -> Planned {
-        let source = self.expect(from, || format!("rename source {from} not found."))?;
+        self.check_move(from, to, Target::Exactly)?;
+        let source =
+            self.expect(from, Needs::default(), || format!("rename source {from} not found."))?;
         if from == to {
             let text = format!("The source {from} and destination {to} are the same");
             return Err(refuse(ErrorKind::AlreadyExists, text));
@@ -75,6 +94,42 @@ impl Planner<'_> {
         }
         self.move_onto((from, source.id), to, overwrite)?;
         Ok(Outcome::Done)
+    }
+
+    /// Checks the rights to move `from` to, or into, `to`: WRITE on the directory that loses an entry and on the one that gains it,
+    /// and on both the sticky bit. HDFS asks no sticky bit of the entry that is replaced; that would let anybody delete it.
+    ///
+    /// # Errors
+    /// A refusal, or `NotDirectory` if `from` cannot be followed.
+    pub(super) fn check_move(
+        &self,
+        from: &DfsPath,
+        to: &DfsPath,
+        kind: Target,
+    ) -> Result<(), RemoteError> {
+        let guard = self.guard();
+        let source = guard.walk(from)?;
+        let target = match guard.walk(to) {
+            // Nothing can be gained there: which refusal comes first is the caller's to say.
+            Err(Blocked::FileInTheWay(_)) => None,
+            walked => Some(walked?),
+        };
+        let leave = Needs { parent: Some(Action::WRITE), ..Needs::default() };
+        guard.check(from, &source, leave)?;
+        let Some(target) = target else { return Ok(()) };
+        let into = target.found.as_ref().filter(|found| found.inode.directory().is_some());
+        match (kind, into) {
+            (Target::Into, Some(directory)) => guard.check_inode(directory.id, Action::WRITE),
+            (Target::Into, None) => {
+                let enter = Needs { ancestor: Some(Action::WRITE), ..Needs::default() };
+                guard.check(to, &target, enter)
+            }
+            (Target::Exactly, _) => {
+                let access = Some(Action::WRITE);
+                let replace = Needs { ancestor: access, parent: access, ..Needs::default() };
+                guard.check(to, &target, replace)
+            }
+        }
     }
 
     /// Moves an inode to a path that may exist, by the rules of rename with options.

@@ -14,6 +14,7 @@ use super::blocks::{Acknowledged, Blocks};
 use super::datanodes::{Datanodes, NodeIndex};
 use super::edit::{Allotted, CallKey, Edit, Outcome, Record};
 use super::namespace::Namespace;
+use super::permission::{Caller, Guard};
 use super::random::Generator;
 use super::recovery::Recoveries;
 use super::retry_cache::RetryCache;
@@ -60,6 +61,8 @@ pub struct Settings {
     pub trash_interval_ms: u64,
     /// When safe mode ends.
     pub safe_mode: Rule,
+    /// Whether permission bits are enforced.
+    pub permissions: bool,
 }
 
 /// The time as the rim sees it.
@@ -123,13 +126,13 @@ impl State {
     pub fn format(
         &mut self,
         cluster: ClusterId,
-        owner: &str,
+        (owner, group): (&str, &str),
         now: Now,
     ) -> Result<Vec<u8>, CoreError> {
         let edit = Edit::Format {
             cluster,
             owner: owner.to_owned(),
-            group: "supergroup".to_owned(),
+            group: group.to_owned(),
             at_ms: now.wall_ms,
         };
         self.ns.apply(&edit)?;
@@ -249,6 +252,11 @@ impl State {
     pub fn durable_min(&self, nodes: &Datanodes, replication: u16) -> u16 {
         let registered = u16::try_from(nodes.registered_count()).unwrap_or(u16::MAX);
         self.settings.durable_min.min(replication).min(registered)
+    }
+
+    /// The checks of a call.
+    pub fn guard<'a>(&'a self, caller: Caller<'a>) -> Guard<'a> {
+        Guard::new(&self.ns, caller, self.settings.permissions)
     }
 
     /// A token for a block.
