@@ -14,8 +14,9 @@ const GRAPH: &[(&str, &[&str])] = &[
     ("client", &["protocol", "sys"]),
     ("daemon", &["protocol", "sys"]),
     ("mr-api", &["client", "protocol", "shuffle", "sys"]),
-    ("namenode", &["client", "daemon", "journal", "protocol", "sys"]),
-    ("datanode", &["client", "daemon", "protocol", "sys"]),
+    ("webhdfs", &["client", "daemon", "protocol", "sys"]),
+    ("namenode", &["client", "daemon", "journal", "protocol", "sys", "webhdfs"]),
+    ("datanode", &["client", "daemon", "protocol", "sys", "webhdfs"]),
     ("jobtracker", &["client", "daemon", "journal", "protocol", "sys"]),
     ("worker", &["client", "daemon", "protocol", "shuffle", "sys"]),
 ];

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tower::ServiceExt;
 
 use crate::Shutdown;
 use crate::error::ServeError;
@@ -88,10 +90,10 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdo
         };
         while connections.try_join_next().is_some() {}
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let (router, shutdown) = (router.clone(), shutdown.clone());
                 connections.spawn(async move {
-                    connection(stream, router, limits, shutdown).await;
+                    connection(stream, peer, router, limits, shutdown).await;
                     drop(slot);
                 });
             }
@@ -108,10 +110,24 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdo
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, limits: Limits, shutdown: Shutdown) {
+/// Who sent a request: an extension of every request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer(pub SocketAddr);
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    limits: Limits,
+    shutdown: Shutdown,
+) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set nodelay");
     }
+    let router = router.map_request(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(Peer(peer));
+        request
+    });
     let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

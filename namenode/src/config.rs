@@ -112,6 +112,8 @@ pub struct Config {
     pub static_groups: BTreeMap<String, Vec<String>>,
     /// How long the groups of a user are remembered. Default 300,000, as HDFS: reading them costs two small files.
     pub groups_ttl_ms: u64,
+    /// WebHDFS: who may call it, and as whom.
+    pub webhdfs: webhdfs::Config,
 }
 
 impl Default for Config {
@@ -153,6 +155,7 @@ impl Default for Config {
             groups: GroupSource::System,
             static_groups: BTreeMap::new(),
             groups_ttl_ms: 300_000,
+            webhdfs: webhdfs::Config::default(),
         }
     }
 }

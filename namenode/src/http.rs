@@ -1,6 +1,7 @@
 //! The routes: signed messages of clients and DataNodes, and `/healthz`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::routing::get;
@@ -12,8 +13,8 @@ use protocol::auth::Role;
 use protocol::datanode::{
     self, Heartbeat, REPORT_REPLICAS_MAX, Reply as NodeReply, Request as NodeRequest,
 };
-use protocol::namenode::{Answer, Request, VERSION};
-use protocol::{ErrorKind, RemoteError};
+use protocol::namenode::{Answer, Call, Request, VERSION};
+use protocol::{ClientId, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::Config;
@@ -37,6 +38,13 @@ pub(crate) fn router(service: Service, auth: Authenticator, config: &Config) -> 
     let secret_file = config.secret_path();
     let secret_file = secret_file.canonicalize().unwrap_or(secret_file);
     let advertised = config.advertised().to_owned();
+    let web = Web { service: health.clone(), id: ClientId(rand::random()), calls: Arc::default() };
+    let settings = webhdfs::namenode::Settings {
+        auth: config.webhdfs.auth_at(&config.bind),
+        config: config.webhdfs.clone(),
+        advertised: advertised.clone(),
+    };
+    let web = webhdfs::namenode::Face::new(web, settings).router();
     Router::new()
         .route(
             "/rpc",
@@ -64,6 +72,23 @@ pub(crate) fn router(service: Service, auth: Authenticator, config: &Config) -> 
                 async move { Json(body) }
             }),
         )
+        .merge(web)
+}
+
+/// WebHDFS's way to the namespace, in this process.
+#[derive(Clone)]
+struct Web {
+    service: Service,
+    /// A client of its own: a call that comes from outside is never a repeated one.
+    id: ClientId,
+    calls: Arc<AtomicU64>,
+}
+
+impl webhdfs::namenode::Namesystem for Web {
+    async fn call(&self, user: &str, host: &str, call: Call) -> Answer {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        self.service.client(Request::new(self.id, number, user, host, call)).await
+    }
 }
 
 impl Service {

@@ -1,0 +1,172 @@
+//! `FileStatus` and what is made of it; totals; defaults of the server.
+
+use protocol::namenode::{ClusterStatus, ContentSummary, FileStatus};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Bytes that one checksum covers.
+const BYTES_PER_CHECKSUM: u64 = 512;
+/// Packet size that HDFS's own clients use; they only read it.
+const WRITE_PACKET_BYTES: u64 = 64 << 10;
+/// Buffer size that HDFS's own clients use.
+const FILE_BUFFER_BYTES: u64 = 4096;
+
+/// One file or directory.
+#[derive(Serialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct FileStatusJson<'a> {
+    access_time: u64,
+    block_size: u64,
+    children_num: u64,
+    file_id: u64,
+    group: &'a str,
+    length: u64,
+    modification_time: u64,
+    owner: &'a str,
+    path_suffix: &'a str,
+    permission: String,
+    replication: u16,
+    storage_policy: u32,
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+impl<'a> From<&'a FileStatus> for FileStatusJson<'a> {
+    fn from(status: &'a FileStatus) -> Self {
+        FileStatusJson {
+            access_time: status.atime_ms,
+            block_size: status.block_size,
+            children_num: status.children_count,
+            file_id: status.inode.0,
+            group: &status.group,
+            length: status.length,
+            modification_time: status.mtime_ms,
+            owner: &status.owner,
+            path_suffix: &status.name,
+            permission: format!("{:o}", status.mode),
+            replication: status.replication,
+            storage_policy: 0,
+            kind: if status.directory { "DIRECTORY" } else { "FILE" },
+        }
+    }
+}
+
+/// The entries of a listing as JSON, separated by commas, without brackets.
+pub fn entries(entries: &[FileStatus]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(entries.len() * 320);
+    for (index, entry) in entries.iter().enumerate() {
+        if index > 0 {
+            bytes.push(b',');
+        }
+        serde_json::to_writer(&mut bytes, &FileStatusJson::from(entry))
+            .expect("writing into memory cannot fail");
+    }
+    bytes
+}
+
+/// `ContentSummary`.
+pub fn content_summary(summary: &ContentSummary, directory: bool) -> Value {
+    json!({ "ContentSummary": {
+        "directoryCount": summary.directory_count,
+        "ecPolicy": if directory { "" } else { "Replicated" },
+        "fileCount": summary.file_count,
+        "length": summary.length,
+        "quota": -1,
+        "snapshotDirectoryCount": 0,
+        "snapshotFileCount": 0,
+        "snapshotLength": 0,
+        "snapshotSpaceConsumed": 0,
+        "spaceConsumed": summary.space_consumed,
+        "spaceQuota": -1,
+        "typeQuota": {},
+    }})
+}
+
+/// `QuotaUsage`.
+pub fn quota_usage(summary: &ContentSummary) -> Value {
+    json!({ "QuotaUsage": {
+        "fileAndDirectoryCount": summary.file_count + summary.directory_count,
+        "quota": -1,
+        "spaceConsumed": summary.space_consumed,
+        "spaceQuota": -1,
+        "typeQuota": {},
+    }})
+}
+
+/// `FsServerDefaults`.
+pub fn server_defaults(status: &ClusterStatus) -> Value {
+    json!({ "FsServerDefaults": {
+        "blockSize": status.block_size,
+        "bytesPerChecksum": BYTES_PER_CHECKSUM,
+        "writePacketSize": WRITE_PACKET_BYTES,
+        "replication": status.replication,
+        "fileBufferSize": FILE_BUFFER_BYTES,
+        "encryptDataTransfer": false,
+        "trashInterval": 0,
+        "checksumType": 2,
+        "keyProviderUri": "",
+        "defaultStoragePolicyId": 0,
+    }})
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use protocol::InodeId;
+
+    pub(crate) fn file() -> FileStatus {
+        FileStatus {
+            name: "a\"ü".to_owned(),
+            inode: InodeId(16386),
+            directory: false,
+            length: 24930,
+            replication: 3,
+            block_size: 134_217_728,
+            owner: "webuser".to_owned(),
+            group: "supergroup".to_owned(),
+            mode: 0o644,
+            mtime_ms: 1_320_171_722_771,
+            atime_ms: 1_320_171_722_770,
+            children_count: 0,
+            open: false,
+        }
+    }
+
+    #[test]
+    fn a_status_has_hadoops_fields() {
+        let directory = FileStatus {
+            name: String::new(),
+            directory: true,
+            mode: 0o1777,
+            length: 0,
+            atime_ms: 0,
+            ..file()
+        };
+        let text =
+            |status: &FileStatus| serde_json::to_string(&FileStatusJson::from(status)).unwrap();
+        assert_eq!(
+            text(&file()),
+            r#"{"accessTime":1320171722770,"blockSize":134217728,"childrenNum":0,"fileId":16386,"group":"supergroup","length":24930,"modificationTime":1320171722771,"owner":"webuser","pathSuffix":"a\"ü","permission":"644","replication":3,"storagePolicy":0,"type":"FILE"}"#
+        );
+        let text = text(&directory);
+        assert!(text.contains(r#""permission":"1777""#) && text.contains(r#""type":"DIRECTORY""#));
+        assert!(text.contains(r#""pathSuffix":"""#));
+        let listed = String::from_utf8(entries(&[file(), directory])).unwrap();
+        let parsed: Value = serde_json::from_str(&format!("[{listed}]")).unwrap();
+        assert_eq!(parsed.as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn totals_have_hadoops_fields() {
+        let summary =
+            ContentSummary { length: 10, file_count: 1, directory_count: 2, space_consumed: 30 };
+        assert_eq!(
+            content_summary(&summary, true).to_string(),
+            r#"{"ContentSummary":{"directoryCount":2,"ecPolicy":"","fileCount":1,"length":10,"quota":-1,"snapshotDirectoryCount":0,"snapshotFileCount":0,"snapshotLength":0,"snapshotSpaceConsumed":0,"spaceConsumed":30,"spaceQuota":-1,"typeQuota":{}}}"#
+        );
+        assert_eq!(
+            quota_usage(&summary).to_string(),
+            r#"{"QuotaUsage":{"fileAndDirectoryCount":3,"quota":-1,"spaceConsumed":30,"spaceQuota":-1,"typeQuota":{}}}"#
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! WebHDFS: the file system over HTTP for the clients that people already have - `hadoop fs`, Spark, Python, OpenDAL, curl.
+//!
+//! | module | |
+//! |---|---|
+//! | [`op`] [`query`] [`path`] | pure: what a request says |
+//! | [`json`] [`error`] | pure: what an answer says, in Hadoop's words |
+//! | [`redirect`] | pure: which DataNode does the second step, and the URL for it |
+//! | [`config`] [`identity`] | who may call, and as whom |
+//! | [`namenode`] | the NameNode's side: names and attributes, redirects for data |
+//! | [`drain`] | unread bodies |
+//!
+//! A NameNode never touches data: OPEN, CREATE, APPEND and GETFILECHECKSUM are answered with the URL of a DataNode, before
+//! anything of a body is read.
+
+pub mod config;
+pub mod drain;
+pub mod error;
+pub mod identity;
+pub mod json;
+pub mod namenode;
+pub mod op;
+pub mod path;
+pub mod query;
+pub mod redirect;
+pub mod steps;
+
+pub use config::{Auth, Config};

@@ -1,0 +1,86 @@
+//! What changes names and attributes.
+
+use axum::response::Response;
+use protocol::namenode::{Call, Reply};
+
+use super::{Asked, Face, Namesystem, unexpected};
+use crate::error::WebError;
+use crate::op::Op;
+use crate::query::required;
+use crate::{json, path};
+
+/// Permission of a directory that says none.
+const DIRECTORY_MODE: u16 = 0o755;
+
+impl<N: Namesystem> Face<N> {
+    pub(super) async fn change(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        let call = changing_call(asked)?;
+        match (asked.op, self.call(asked, call).await?) {
+            (_, Reply::Flag(flag)) => Ok(json::boolean(flag)),
+            // Java ignores the body of a rename with options, Python reads it.
+            (Op::Mkdirs | Op::Rename, Reply::Done) => Ok(json::boolean(true)),
+            (_, Reply::Done) => Ok(json::nothing()),
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
+    let (op, query, path) = (asked.op, &asked.query, asked.path.clone());
+    match op {
+        Op::Mkdirs => {
+            let mode = query.permission("permission")?.unwrap_or(DIRECTORY_MODE);
+            query.permission("unmaskedpermission")?;
+            Ok(Call::Mkdirs { path, mode, parents: true })
+        }
+        Op::Rename => {
+            let to = path::parse(query.required(op, "destination")?)?;
+            Ok(Call::Rename { from: path, to, overwrite: rename_options(asked)? })
+        }
+        Op::Delete => Ok(Call::Delete { path, recursive: query.boolean("recursive", false)? }),
+        Op::SetReplication => {
+            let replication = query.short("replication", 1)?;
+            let replication = replication.ok_or_else(|| required(op, "replication"))?;
+            Ok(Call::SetReplication { path, replication })
+        }
+        Op::SetPermission => {
+            let mode = query.permission("permission")?;
+            Ok(Call::SetMode { path, mode: mode.ok_or_else(|| required(op, "permission"))? })
+        }
+        Op::SetOwner => {
+            let text = |name| query.text(name).unwrap_or_default().to_owned();
+            let (owner, group) = (text("owner"), text("group"));
+            if owner.is_empty() && group.is_empty() {
+                return Err(WebError::illegal("Both owner and group are empty."));
+            }
+            Ok(Call::SetOwner { path, owner, group })
+        }
+        Op::SetTimes => {
+            let time =
+                |name| Ok::<_, WebError>(query.long(name, -1)?.and_then(|t| u64::try_from(t).ok()));
+            let (mtime_ms, atime_ms) = (time("modificationtime")?, time("accesstime")?);
+            Ok(Call::SetTimes { path, mtime_ms, atime_ms })
+        }
+        Op::CreateSymlink => Err(WebError::unsupported("Symlinks not supported")),
+        op => Err(WebError::unsupported(format!("{} is not supported", op.name()))),
+    }
+}
+
+/// `None` without options, else whether to overwrite.
+fn rename_options(asked: &Asked<'_>) -> Result<Option<bool>, WebError> {
+    let Some(text) = asked.query.text("renameoptions") else { return Ok(None) };
+    let mut overwrite = false;
+    for option in text.split(',').map(str::trim).filter(|option| !option.is_empty()) {
+        match option.to_uppercase().as_str() {
+            "OVERWRITE" => overwrite = true,
+            // Whether it goes to the trash is for permissions alone; the client names the place.
+            "NONE" | "TO_TRASH" => {}
+            other => {
+                let problem =
+                    format!("No enum constant org.apache.hadoop.fs.Options.Rename.{other}");
+                return Err(WebError::parameter("renameoptions", problem));
+            }
+        }
+    }
+    Ok(Some(overwrite))
+}

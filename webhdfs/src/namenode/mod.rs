@@ -1,0 +1,215 @@
+//! The NameNode's side, over whatever can make its calls: the NameNode itself, or a gateway through a client.
+
+mod changes;
+mod reads;
+mod steps;
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use daemon::serve::Peer;
+use parking_lot::Mutex;
+use protocol::namenode::{Answer, Call, DatanodeReport, Reply};
+use protocol::{DfsPath, ErrorKind};
+
+use crate::config::{Auth, Config};
+use crate::error::{Exception, WebError};
+use crate::identity::{self, Hosts};
+use crate::op::Op;
+use crate::query::Query;
+use crate::{drain, path, redirect};
+
+/// How long what is known of DataNodes serves further redirects: their state changes slower.
+const NODES_FRESH: Duration = Duration::from_millis(500);
+/// How long a request waits for a NameNode that has just started; Hadoop's clients would have to be told to try again.
+const STARTUP_WAIT_MAX: Duration = Duration::from_secs(20);
+/// Pause between tries meanwhile.
+const STARTUP_PAUSE: Duration = Duration::from_millis(100);
+
+/// Makes calls to the NameNode.
+pub trait Namesystem: Clone + Send + Sync + 'static {
+    /// Makes `call` as `user`, for a client on the machine `host` (may be empty).
+    fn call(&self, user: &str, host: &str, call: Call) -> impl Future<Output = Answer> + Send;
+}
+
+/// What the face needs to know of its surroundings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The operator's decisions.
+    pub config: Config,
+    /// How callers prove who they are.
+    pub auth: Auth,
+    /// `host:port` that others use for this daemon.
+    pub advertised: String,
+}
+
+/// The face of a NameNode. Cheap to clone.
+#[derive(Debug)]
+pub struct Face<N> {
+    inner: Arc<Inner<N>>,
+}
+
+#[derive(Debug)]
+struct Inner<N> {
+    namesystem: N,
+    settings: Settings,
+    hosts: Hosts,
+    own_host: String,
+    nodes: Mutex<Option<(Instant, Arc<Vec<DatanodeReport>>)>>,
+    /// Counts redirects, to spread them.
+    redirects: AtomicUsize,
+}
+
+impl<N> Clone for Face<N> {
+    fn clone(&self) -> Self {
+        Face { inner: Arc::clone(&self.inner) }
+    }
+}
+
+/// A request that was understood so far.
+struct Asked<'a> {
+    op: Op,
+    path: DfsPath,
+    query: Query,
+    user: String,
+    /// Address of the client.
+    address: Option<IpAddr>,
+    headers: &'a HeaderMap,
+}
+
+impl Asked<'_> {
+    /// How the client is named in texts.
+    fn client(&self) -> String {
+        self.address.map(|address| address.to_canonical().to_string()).unwrap_or_default()
+    }
+}
+
+impl<N: Namesystem> Face<N> {
+    /// A face over `namesystem`.
+    pub fn new(namesystem: N, settings: Settings) -> Self {
+        let hosts = Hosts::new(&settings.config, &settings.advertised);
+        let inner = Inner {
+            namesystem,
+            settings,
+            hosts,
+            own_host: sys::host::host_name(),
+            nodes: Mutex::new(None),
+            redirects: AtomicUsize::new(0),
+        };
+        Face { inner: Arc::new(inner) }
+    }
+
+    /// The routes under `/webhdfs/v1`.
+    pub fn router(self) -> Router {
+        Router::new()
+            .route("/webhdfs/v1", any(handle::<N>))
+            .route("/webhdfs/v1/", any(handle::<N>))
+            .route("/webhdfs/v1/{*path}", any(handle::<N>))
+            .with_state(self)
+    }
+
+    async fn answer(&self, parts: &Parts) -> Result<Response, WebError> {
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let name = query.text("op").unwrap_or_default();
+        let op = Op::find(&parts.method, name)?;
+        let user = self.user(&query)?;
+        let path = path::decode(parts.uri.path())?;
+        let address = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+        let asked = Asked { op, path, query, user, address, headers: &parts.headers };
+        match op {
+            Op::Open | Op::Create | Op::Append | Op::GetFileChecksum => self.step(&asked).await,
+            op if op.method() == "GET" => self.read(&asked).await,
+            _ => self.change(&asked).await,
+        }
+    }
+
+    fn user(&self, query: &Query) -> Result<String, WebError> {
+        match self.inner.settings.auth {
+            Auth::Simple => identity::believed(query, &self.inner.settings.config),
+            Auth::Token => {
+                let text = "Authentication required: this cluster does not believe user.name";
+                Err(WebError::new(Exception::Unauthenticated, text))
+            }
+        }
+    }
+
+    /// Makes a call for the client; waits for a NameNode that has just started.
+    async fn call(&self, asked: &Asked<'_>, call: Call) -> Result<Reply, WebError> {
+        let host = self.host_of(asked).await?;
+        let deadline = Instant::now() + STARTUP_WAIT_MAX;
+        loop {
+            match self.inner.namesystem.call(&asked.user, &host, call.clone()).await {
+                Ok(reply) => return Ok(reply),
+                Err(error)
+                    if error.kind == ErrorKind::StartupSafeMode && Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(STARTUP_PAUSE).await;
+                }
+                Err(error) => return Err(WebError::from_remote(asked.op, error)),
+            }
+        }
+    }
+
+    /// Name of the client's machine if a DataNode runs there.
+    async fn host_of(&self, asked: &Asked<'_>) -> Result<String, WebError> {
+        let nodes = self.nodes(asked).await?;
+        Ok(redirect::host_of(&nodes, asked.address))
+    }
+
+    /// The DataNodes as they were a moment ago.
+    async fn nodes(&self, asked: &Asked<'_>) -> Result<Arc<Vec<DatanodeReport>>, WebError> {
+        if let Some((at, nodes)) = &*self.inner.nodes.lock()
+            && at.elapsed() < NODES_FRESH
+        {
+            return Ok(Arc::clone(nodes));
+        }
+        let answer = self.inner.namesystem.call(&asked.user, "", Call::Datanodes).await;
+        let Reply::Datanodes(nodes) = answer.map_err(|e| WebError::from_remote(asked.op, e))?
+        else {
+            return Err(unexpected());
+        };
+        let nodes = Arc::new(nodes);
+        *self.inner.nodes.lock() = Some((Instant::now(), Arc::clone(&nodes)));
+        Ok(nodes)
+    }
+
+    /// Another number for each redirect.
+    fn salt(&self) -> usize {
+        self.inner.redirects.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+async fn handle<N: Namesystem>(State(face): State<Face<N>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let response = if face.inner.hosts.allow(&parts.headers) {
+        face.answer(&parts).await.unwrap_or_else(WebError::into_response)
+    } else {
+        misdirected(&parts.headers)
+    };
+    drain::linger(&parts.headers, body);
+    response
+}
+
+/// The answer to a request for a host that this daemon is not.
+pub(crate) fn misdirected(headers: &HeaderMap) -> Response {
+    let host = headers.get(header::HOST).map(|host| String::from_utf8_lossy(host.as_bytes()));
+    let text = format!(
+        "`{}` is not a name of this daemon; add it to `hosts` in [webhdfs] if it should be\n",
+        host.unwrap_or_default().escape_debug()
+    );
+    (StatusCode::MISDIRECTED_REQUEST, text).into_response()
+}
+
+/// The NameNode answered something else.
+fn unexpected() -> WebError {
+    WebError::new(Exception::Runtime, "the NameNode answered something that was not asked for")
+}

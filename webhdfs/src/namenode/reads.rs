@@ -1,0 +1,175 @@
+//! What only looks: status, listings, totals, locations, defaults.
+
+use axum::body::{Body, Bytes};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use protocol::DfsPath;
+use protocol::namenode::{Call, FileStatus, LIST_ENTRIES_MAX, LocatedBlocks, Reply};
+
+use super::{Asked, Face, Namesystem, unexpected};
+use crate::error::WebError;
+use crate::json::locations::{block_locations, block_pool, located_blocks};
+use crate::json::status::{self, FileStatusJson};
+use crate::json::{self, named};
+use crate::op::Op;
+
+impl<N: Namesystem> Face<N> {
+    pub(super) async fn read(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        match asked.op {
+            Op::GetFileStatus => {
+                let status = self.status(asked).await?;
+                Ok(json::ok(&named("FileStatus", FileStatusJson::from(&status))))
+            }
+            Op::ListStatus => self.list(asked).await,
+            Op::ListStatusBatch => self.list_batch(asked).await,
+            Op::GetContentSummary | Op::GetQuotaUsage => self.totals(asked).await,
+            Op::GetHomeDirectory => Ok(json::path(&format!("/user/{}", asked.user))),
+            Op::GetTrashRoot => Ok(json::path(&format!("/user/{}/.Trash", asked.user))),
+            Op::GetServerDefaults => {
+                let Reply::Cluster(status) = self.call(asked, Call::ClusterStatus).await? else {
+                    return Err(unexpected());
+                };
+                Ok(json::ok(&status::server_defaults(&status)))
+            }
+            Op::GetBlockLocations | Op::GetFileBlockLocations => self.locations(asked).await,
+            Op::GetDelegationToken => Ok(json::ok(&named("Token", ()))),
+            op => Err(WebError::unsupported(format!("{} is not supported", op.name()))),
+        }
+    }
+
+    pub(super) async fn status(&self, asked: &Asked<'_>) -> Result<FileStatus, WebError> {
+        match self.call(asked, Call::Status(asked.path.clone())).await? {
+            Reply::Status(status) => Ok(status),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn page(
+        &self,
+        asked: &Asked<'_>,
+        start_after: String,
+    ) -> Result<(Vec<FileStatus>, u64), WebError> {
+        let path = asked.path.clone();
+        let call = Call::List { path, start_after, limit: LIST_ENTRIES_MAX };
+        match self.call(asked, call).await? {
+            Reply::Listing { entries, remaining } => Ok((entries, remaining)),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The whole directory, streamed page by page: a large one takes no more memory than a small one.
+    async fn list(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        const HEAD: &[u8] = br#"{"FileStatuses":{"FileStatus":["#;
+        const TAIL: &[u8] = b"]}}";
+        let (entries, remaining) = self.page(asked, String::new()).await?;
+        let mut first = HEAD.to_vec();
+        first.extend_from_slice(&status::entries(&entries));
+        let headers = [(header::CONTENT_TYPE, json::CONTENT_TYPE)];
+        if remaining == 0 {
+            first.extend_from_slice(TAIL);
+            return Ok((StatusCode::OK, headers, first).into_response());
+        }
+        let pages = Pages {
+            face: self.clone(),
+            path: asked.path.clone(),
+            user: asked.user.clone(),
+            next: entries.last().map(|entry| entry.name.clone()),
+        };
+        let rest = stream::try_unfold(pages, Pages::step);
+        let first = stream::once(async move { Ok(Bytes::from(first)) });
+        let tail = stream::once(async { Ok(Bytes::from_static(TAIL)) });
+        let body = futures_util::StreamExt::chain(first, rest);
+        let body = Body::from_stream(futures_util::StreamExt::chain(body, tail));
+        Ok((StatusCode::OK, headers, body).into_response())
+    }
+
+    async fn list_batch(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        let start_after = asked.query.text("startafter").unwrap_or_default().to_owned();
+        let (entries, remaining) = self.page(asked, start_after).await?;
+        let mut body =
+            br#"{"DirectoryListing":{"partialListing":{"FileStatuses":{"FileStatus":["#.to_vec();
+        body.extend_from_slice(&status::entries(&entries));
+        body.extend_from_slice(format!("]}}}},\"remainingEntries\":{remaining}}}}}").as_bytes());
+        Ok((StatusCode::OK, [(header::CONTENT_TYPE, json::CONTENT_TYPE)], body).into_response())
+    }
+
+    async fn totals(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        let Reply::Summary(summary) =
+            self.call(asked, Call::ContentSummary(asked.path.clone())).await?
+        else {
+            return Err(unexpected());
+        };
+        if asked.op == Op::GetQuotaUsage {
+            return Ok(json::ok(&status::quota_usage(&summary)));
+        }
+        let directory = summary.directory_count > 0;
+        Ok(json::ok(&status::content_summary(&summary, directory)))
+    }
+
+    /// The blocks of `asked.path` that overlap a range.
+    pub(super) async fn located(
+        &self,
+        asked: &Asked<'_>,
+        offset: u64,
+        length: u64,
+    ) -> Result<LocatedBlocks, WebError> {
+        let path = asked.path.clone();
+        match self.call(asked, Call::Locations { path, offset, length }).await? {
+            Reply::Located(located) => Ok(located),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn locations(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        let offset = asked.query.size("offset", 0)?.unwrap_or(0);
+        let length = asked.query.size("length", 0)?.unwrap_or(u64::MAX);
+        let located = self.located(asked, offset, length).await?;
+        if asked.op == Op::GetFileBlockLocations {
+            return Ok(json::ok(&block_locations(&located)));
+        }
+        let ends = |located: &LocatedBlocks| {
+            let end = located.blocks.last().map_or(0, |block| block.offset + block.length);
+            end >= located.status.length
+        };
+        let last = match ends(&located) {
+            true => located.clone(),
+            false => self.located(asked, located.status.length.saturating_sub(1), 1).await?,
+        };
+        let Reply::Cluster(cluster) = self.call(asked, Call::ClusterStatus).await? else {
+            return Err(unexpected());
+        };
+        let nodes = self.nodes(asked).await?;
+        let pool = block_pool(cluster.cluster);
+        Ok(json::ok(&located_blocks(&located, last.blocks.last(), &pool, &nodes)))
+    }
+}
+
+/// The further pages of a listing.
+struct Pages<N> {
+    face: Face<N>,
+    path: DfsPath,
+    user: String,
+    /// Name after which the next page begins; `None` at the end.
+    next: Option<String>,
+}
+
+impl<N: Namesystem> Pages<N> {
+    /// The next page as JSON, begun with a comma. An error ends the connection: the client sees an unfinished body.
+    async fn step(mut self) -> Result<Option<(Bytes, Self)>, protocol::RemoteError> {
+        let Some(start_after) = self.next.take() else { return Ok(None) };
+        let path = self.path.clone();
+        let call = Call::List { path, start_after, limit: LIST_ENTRIES_MAX };
+        let answer = self.face.inner.namesystem.call(&self.user, "", call).await?;
+        let Reply::Listing { entries, remaining } = answer else { return Ok(None) };
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        if remaining > 0 {
+            self.next = entries.last().map(|entry| entry.name.clone());
+        }
+        let mut bytes = vec![b','];
+        bytes.extend_from_slice(&status::entries(&entries));
+        Ok(Some((Bytes::from(bytes), self)))
+    }
+}

@@ -1,0 +1,152 @@
+//! The first of two steps: OPEN, CREATE, APPEND and GETFILECHECKSUM are sent on to a DataNode.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use protocol::namenode::{Call, LocatedBlocks, Reply};
+
+use super::{Asked, Face, Namesystem, unexpected};
+use crate::error::{Exception, WebError};
+use crate::identity::host_part;
+use crate::json;
+use crate::op::Op;
+use crate::redirect::{self, Excluded};
+use crate::steps::create_flags;
+
+impl<N: Namesystem> Face<N> {
+    pub(super) async fn step(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        check_parameters(asked)?;
+        let no_redirect = asked.query.boolean("noredirect", false)?;
+        let address = self.choose(asked).await?;
+        let credentials = ("user.name", asked.user.clone());
+        let url = redirect::location(
+            &address,
+            &asked.path,
+            asked.op,
+            &credentials,
+            &self.inner.settings.advertised,
+            &asked.query,
+        );
+        if no_redirect {
+            return Ok(json::ok(&json::named("Location", url)));
+        }
+        let url = HeaderValue::from_str(&url).expect("everything but ASCII is encoded");
+        let headers = [(header::CONTENT_TYPE, json::BYTES), (header::LOCATION, url)];
+        Ok((StatusCode::TEMPORARY_REDIRECT, headers).into_response())
+    }
+
+    /// `host:port` of the DataNode that does the second step.
+    async fn choose(&self, asked: &Asked<'_>) -> Result<String, WebError> {
+        let excluded = Excluded::of(&asked.query);
+        let nodes = self.nodes(asked).await?;
+        let holders = match asked.op {
+            Op::Create => {
+                self.check_create(asked).await?;
+                None
+            }
+            Op::Open => self.open_holders(asked).await?,
+            _ => self.last_holders(asked).await?,
+        };
+        let node = match &holders {
+            Some(block) => redirect::choose_for_read(&block.replicas, &nodes, &excluded, block.id)?,
+            None if asked.op == Op::Create => {
+                redirect::choose_for_write(&nodes, &excluded, asked.address, self.salt())?
+            }
+            None => redirect::choose_any(&nodes, &excluded, self.salt())?,
+        };
+        let host = asked.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        Ok(redirect::address_for(node, &self.inner.own_host, host.map(host_part)))
+    }
+
+    /// Refuses at once what the DataNode would refuse after the data was sent.
+    async fn check_create(&self, asked: &Asked<'_>) -> Result<(), WebError> {
+        let overwrite = asked.query.boolean("overwrite", false)?
+            || create_flags(&asked.query)?.is_some_and(|flags| flags.contains(&"OVERWRITE"));
+        let path = &asked.path;
+        // Whatever else is wrong is found by the DataNode's own call, which decides.
+        let found = self.call(asked, Call::Status(path.clone())).await;
+        let Ok(Reply::Status(status)) = found else { return Ok(()) };
+        let exists = |text| Err(WebError::new(Exception::FileAlreadyExists, text));
+        match status.directory {
+            true => exists(format!("{path} already exists as a directory")),
+            false if !overwrite && !status.open => {
+                exists(format!("{path} for client {} already exists", asked.client()))
+            }
+            false => Ok(()),
+        }
+    }
+
+    async fn open_holders(
+        &self,
+        asked: &Asked<'_>,
+    ) -> Result<Option<protocol::namenode::LocatedBlock>, WebError> {
+        let offset = asked.query.size("offset", 0)?.unwrap_or(0);
+        let located = self.located(asked, offset, 1).await?;
+        let length = length_of(&located);
+        if length > 0 && offset >= length {
+            let text = format!(
+                "Offset={offset} out of the range [0, {length}); OPEN, path={}",
+                asked.path
+            );
+            return Err(WebError::new(Exception::Io, text));
+        }
+        Ok(located
+            .blocks
+            .into_iter()
+            .next()
+            .filter(|block| !block.replicas.is_empty() || length > 0))
+    }
+
+    async fn last_holders(
+        &self,
+        asked: &Asked<'_>,
+    ) -> Result<Option<protocol::namenode::LocatedBlock>, WebError> {
+        let Reply::Status(status) = self.call(asked, Call::Status(asked.path.clone())).await?
+        else {
+            return Err(unexpected());
+        };
+        if status.directory {
+            let path = &asked.path;
+            return Err(match asked.op {
+                Op::Append => WebError::new(
+                    Exception::FileAlreadyExists,
+                    format!("Cannot append to directory {path}; already exists as a directory."),
+                ),
+                _ => WebError::new(Exception::FileNotFound, format!("Path is not a file: {path}")),
+            });
+        }
+        if status.length == 0 {
+            return Ok(None);
+        }
+        let located = self.located(asked, status.length - 1, 1).await?;
+        Ok(located.blocks.into_iter().next())
+    }
+}
+
+/// Bytes of the file as a reader sees them.
+fn length_of(located: &LocatedBlocks) -> u64 {
+    let end = located.blocks.last().map_or(0, |block| block.offset + block.length);
+    end.max(located.status.length)
+}
+
+/// Refuses parameters that the DataNode would refuse.
+fn check_parameters(asked: &Asked<'_>) -> Result<(), WebError> {
+    let query = &asked.query;
+    query.integer("buffersize", 1)?;
+    match asked.op {
+        Op::Open => {
+            query.size("offset", 0)?;
+            query.size("length", 0)?;
+        }
+        Op::Create => {
+            query.boolean("overwrite", false)?;
+            query.boolean("createparent", true)?;
+            query.size("blocksize", 1)?;
+            query.short("replication", 1)?;
+            query.permission("permission")?;
+            query.permission("unmaskedpermission")?;
+            create_flags(&asked.query)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
