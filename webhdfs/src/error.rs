@@ -243,6 +243,9 @@ fn exception_of(op: Op, kind: ErrorKind) -> Exception {
             Op::Concat | Op::Truncate => Exception::HadoopIllegalArgument,
             _ => Exception::IllegalArgument,
         },
+        ErrorKind::NamespaceQuotaExceeded => Exception::NsQuotaExceeded,
+        ErrorKind::SpaceQuotaExceeded => Exception::DsQuotaExceeded,
+        ErrorKind::Snapshot => Exception::Snapshot,
         ErrorKind::Unavailable => Exception::Retriable,
         ErrorKind::Internal => Exception::Runtime,
         ErrorKind::NoDatanodes

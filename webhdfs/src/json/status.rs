@@ -71,13 +71,13 @@ pub fn content_summary(summary: &ContentSummary, directory: bool) -> Value {
         "ecPolicy": if directory { "" } else { "Replicated" },
         "fileCount": summary.file_count,
         "length": summary.length,
-        "quota": -1,
-        "snapshotDirectoryCount": 0,
-        "snapshotFileCount": 0,
-        "snapshotLength": 0,
-        "snapshotSpaceConsumed": 0,
+        "quota": quota(summary.quota),
+        "snapshotDirectoryCount": summary.snapshot_directory_count,
+        "snapshotFileCount": summary.snapshot_file_count,
+        "snapshotLength": summary.snapshot_length,
+        "snapshotSpaceConsumed": summary.snapshot_space_consumed,
         "spaceConsumed": summary.space_consumed,
-        "spaceQuota": -1,
+        "spaceQuota": quota(summary.space_quota),
         "typeQuota": {},
     }})
 }
@@ -86,11 +86,16 @@ pub fn content_summary(summary: &ContentSummary, directory: bool) -> Value {
 pub fn quota_usage(summary: &ContentSummary) -> Value {
     json!({ "QuotaUsage": {
         "fileAndDirectoryCount": summary.file_count + summary.directory_count,
-        "quota": -1,
+        "quota": quota(summary.quota),
         "spaceConsumed": summary.space_consumed,
-        "spaceQuota": -1,
+        "spaceQuota": quota(summary.space_quota),
         "typeQuota": {},
     }})
+}
+
+/// A quota, or -1 for none.
+fn quota(quota: Option<u64>) -> i64 {
+    quota.map_or(-1, |quota| i64::try_from(quota).unwrap_or(i64::MAX))
 }
 
 /// `FsServerDefaults`.
@@ -162,11 +167,11 @@ pub(crate) mod tests {
             ContentSummary { length: 10, file_count: 1, directory_count: 2, space_consumed: 30 };
         assert_eq!(
             content_summary(&summary, true).to_string(),
-            r#"{"ContentSummary":{"directoryCount":2,"ecPolicy":"","fileCount":1,"length":10,"quota":-1,"snapshotDirectoryCount":0,"snapshotFileCount":0,"snapshotLength":0,"snapshotSpaceConsumed":0,"spaceConsumed":30,"spaceQuota":-1,"typeQuota":{}}}"#
+            r#"{"ContentSummary":{"directoryCount":2,"ecPolicy":"","fileCount":1,"length":10,"quota":100,"snapshotDirectoryCount":0,"snapshotFileCount":0,"snapshotLength":0,"snapshotSpaceConsumed":0,"spaceConsumed":30,"spaceQuota":-1,"typeQuota":{}}}"#
         );
         assert_eq!(
             quota_usage(&summary).to_string(),
-            r#"{"QuotaUsage":{"fileAndDirectoryCount":3,"quota":-1,"spaceConsumed":30,"spaceQuota":-1,"typeQuota":{}}}"#
+            r#"{"QuotaUsage":{"fileAndDirectoryCount":3,"quota":100,"spaceConsumed":30,"spaceQuota":-1,"typeQuota":{}}}"#
         );
     }
 }

@@ -1,12 +1,12 @@
 //! What changes names and attributes.
 
 use axum::response::Response;
-use protocol::namenode::{Call, Reply};
+use protocol::namenode::{Call, QuotaChange, Reply};
 
 use super::{Asked, Face, Namesystem, unexpected};
 use crate::error::WebError;
 use crate::op::Op;
-use crate::query::required;
+use crate::query::{Query, required};
 use crate::{json, path};
 
 /// Permission of a directory that says none.
@@ -61,8 +61,25 @@ fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
             let (mtime_ms, atime_ms) = (time("modificationtime")?, time("accesstime")?);
             Ok(Call::SetTimes { path, mtime_ms, atime_ms })
         }
+        Op::SetQuota => {
+            let (names, space) =
+                (quota(query, "namespacequota")?, quota(query, "storagespacequota")?);
+            Ok(Call::SetQuota { path, names, space })
+        }
         Op::CreateSymlink => Err(WebError::unsupported("Symlinks not supported")),
         op => Err(WebError::unsupported(format!("{} is not supported", op.name()))),
+    }
+}
+
+/// A quota above 0, -1 to have none; Java's largest number or nothing at all leaves it.
+fn quota(query: &Query, name: &str) -> Result<QuotaChange, WebError> {
+    match query.long(name, i64::MIN)? {
+        None | Some(i64::MAX) => Ok(QuotaChange::Keep),
+        Some(-1) => Ok(QuotaChange::Clear),
+        Some(number) => match u64::try_from(number) {
+            Ok(number) if number > 0 => Ok(QuotaChange::Set(number)),
+            _ => Err(WebError::illegal(format!("Invalid values for quota : {name} = {number}"))),
+        },
     }
 }
 
