@@ -163,8 +163,14 @@ pub(crate) mod tests {
 
     #[test]
     fn totals_have_hadoops_fields() {
-        let summary =
-            ContentSummary { length: 10, file_count: 1, directory_count: 2, space_consumed: 30 };
+        let summary = ContentSummary {
+            length: 10,
+            file_count: 1,
+            directory_count: 2,
+            space_consumed: 30,
+            quota: Some(100),
+            ..ContentSummary::default()
+        };
         assert_eq!(
             content_summary(&summary, true).to_string(),
             r#"{"ContentSummary":{"directoryCount":2,"ecPolicy":"","fileCount":1,"length":10,"quota":100,"snapshotDirectoryCount":0,"snapshotFileCount":0,"snapshotLength":0,"snapshotSpaceConsumed":0,"spaceConsumed":30,"spaceQuota":-1,"typeQuota":{}}}"#
