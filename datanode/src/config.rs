@@ -54,6 +54,8 @@ pub struct Config {
     pub scan_period_s: u64,
     /// Bytes per second that the scanner reads at most. 8 MiB/s: not noticed beside real work.
     pub scan_rate_bytes: u64,
+    /// WebHDFS: who may call it, and as whom.
+    pub webhdfs: webhdfs::Config,
 }
 
 impl Default for Config {
@@ -80,6 +82,7 @@ impl Default for Config {
             trash_grace_ms: 60_000,
             scan_period_s: 21 * 24 * 3600,
             scan_rate_bytes: 8 << 20,
+            webhdfs: webhdfs::Config::default(),
         }
     }
 }

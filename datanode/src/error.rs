@@ -29,6 +29,13 @@ pub enum Error {
     /// The services cannot be started.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// WebHDFS cannot be offered.
+    #[error("cannot offer WebHDFS")]
+    Web {
+        /// Cause.
+        #[source]
+        source: client::dfs::DfsError,
+    },
     /// A data directory is in use.
     #[error(transparent)]
     Lock(#[from] LockError),

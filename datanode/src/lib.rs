@@ -24,10 +24,12 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
+use client::ClientConfig;
+use client::dfs::DfsClient;
 use client::dfs::transfer::{ConnectionPool, Timeouts};
 use client::rpc::{Health, RpcClient};
 use daemon::{ServeError, Shutdown};
-use protocol::auth::Role;
+use protocol::auth::{Key, Role};
 use protocol::namenode::DatanodeInfo;
 use protocol::token::token_key;
 
@@ -69,6 +71,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         Error::Serve(ServeError::Bind { address: config.http_bind.clone(), source })
     })?;
     let info = sockets.info(&config, &store, &http_address.to_string());
+    let web_address = info.http_address.clone();
     tracing::info!(datanode = %info.id, transfer = %info.transfer_address, http = %info.http_address, "datanode starts");
     let peers = ConnectionPool::new(Timeouts {
         connect: Duration::from_millis(config.connect_timeout_ms),
@@ -84,7 +87,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let service = Service::new(store, peers, token_key(&secret), limits);
     let rpc = RpcClient::new(&config.namenode, Role::Datanode, Some(&secret))?;
     let threads = Threads::start(sockets, &service, &config)?;
-    let router = router(&config);
+    let router = router(&config).merge(web(&config, &secret, &web_address)?);
     let served = tokio::spawn(daemon::serve::serve(
         http,
         router,
@@ -108,6 +111,23 @@ fn router(config: &Config) -> Router {
         more: Default::default(),
     };
     Router::new().route("/healthz", get(move || async move { axum::Json(health) }))
+}
+
+/// WebHDFS's side of data: through a client of the file system, like everybody else's.
+fn web(config: &Config, secret: &Key, advertised: &str) -> Result<Router, Error> {
+    let client = ClientConfig {
+        namenode: Some(config.namenode.clone()),
+        secret: Some(secret.clone()),
+        host: config.host.clone(),
+        ..ClientConfig::default()
+    };
+    let client = DfsClient::connect(&client).map_err(|source| Error::Web { source })?;
+    let settings = webhdfs::datanode::Settings {
+        auth: config.webhdfs.auth_at(&config.http_bind),
+        config: config.webhdfs.clone(),
+        advertised: advertised.to_owned(),
+    };
+    Ok(webhdfs::datanode::Face::new(client, settings).router())
 }
 
 /// The listening sockets of the transfer service.

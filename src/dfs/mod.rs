@@ -5,7 +5,6 @@
 //! standard error, and the exit code is 1 at the end.
 
 mod args;
-mod checksum;
 mod commands;
 mod context;
 mod copy;

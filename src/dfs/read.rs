@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::checksum::FileChecksum;
 use super::context::{Context, Item, Screen};
 use super::error::Failure;
 
@@ -73,12 +72,8 @@ pub(super) fn checksum(context: &Context) -> Result<(), Failure> {
     let mut screen = Screen::new()?;
     context.for_each(&context.args.operands, |item| {
         must_be_file(&item)?;
-        let mut sum = FileChecksum::new(item.status.block_size);
-        context.store.read(&item.named, 0, u64::MAX, &mut |bytes| {
-            sum.update(bytes);
-            Ok(())
-        })?;
-        let (algorithm, hex) = sum.finish();
+        let sum = context.store.checksum(&item.named)?;
+        let (algorithm, hex) = (sum.algorithm(), sum.hex());
         let path = &item.named.typed;
         let tail =
             if verbose { format!("\tBlockSize={}", item.status.block_size) } else { String::new() };

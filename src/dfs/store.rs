@@ -5,6 +5,7 @@ use std::io::{self, Read};
 
 use anyhow::Result as AnyResult;
 use client::ClientConfig;
+use client::dfs::checksum::FileChecksum;
 use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter};
 use protocol::DfsPath;
 use protocol::namenode::{
@@ -115,6 +116,11 @@ impl Store {
     /// Opens a file for reading from its start.
     pub(super) fn open(&self, named: &Named) -> Result<DfsReader, Failure> {
         self.client.open(&named.path).map_err(|error| refused(named, &error))
+    }
+
+    /// HDFS's checksum of a file.
+    pub(super) fn checksum(&self, named: &Named) -> Result<FileChecksum, Failure> {
+        FileChecksum::of(&self.client, &named.path).map_err(|error| refused(named, &error))
     }
 
     /// Where a file's blocks are.

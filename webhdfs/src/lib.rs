@@ -7,12 +7,15 @@
 //! | [`redirect`] | pure: which DataNode does the second step, and the URL for it |
 //! | [`config`] [`identity`] | who may call, and as whom |
 //! | [`namenode`] | the NameNode's side: names and attributes, redirects for data |
+//! | [`datanode`] | the DataNode's side: data |
+//! | [`steps`] | what both sides read of a two-step operation |
 //! | [`drain`] | unread bodies |
 //!
 //! A NameNode never touches data: OPEN, CREATE, APPEND and GETFILECHECKSUM are answered with the URL of a DataNode, before
 //! anything of a body is read.
 
 pub mod config;
+pub mod datanode;
 pub mod drain;
 pub mod error;
 pub mod identity;

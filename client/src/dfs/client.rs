@@ -111,6 +111,23 @@ impl DfsClient {
         Ok(DfsClient { inner: Arc::new(inner) })
     }
 
+    /// A client that acts as another user, over the same connections, with leases of its own.
+    pub fn as_user(&self, user: &str) -> Self {
+        let inner = &self.inner;
+        let inner = Inner {
+            rpc: inner.rpc.clone(),
+            id: ClientId(rand::random()),
+            user: user.to_owned(),
+            host: inner.host.clone(),
+            call_number: AtomicU64::new(0),
+            options: inner.options,
+            datanodes: inner.datanodes.clone(),
+            packets: inner.packets.clone(),
+            leases: Leases::default(),
+        };
+        DfsClient { inner: Arc::new(inner) }
+    }
+
     /// Acting user.
     pub fn user(&self) -> &str {
         &self.inner.user

@@ -3,11 +3,13 @@
 //! | module | |
 //! |---|---|
 //! | `client` | [`DfsClient`]: calls to the NameNode |
+//! | [`checksum`] | HDFS's file checksum |
 //! | `quota` | quotas of directories |
 //! | `writer`, `window` | [`DfsWriter`]: a file as packets through pipelines of DataNodes, rebuilt when members fail |
 //! | `reader`, `source` | [`DfsReader`]: verified bytes from the nearest replica that has them |
 //! | [`transfer`] | connections to DataNodes |
 
+pub mod checksum;
 mod client;
 mod error;
 mod lease;

@@ -92,6 +92,19 @@ impl DfsReader {
         self.slice(offset, max, u64::MAX)
     }
 
+    /// As [`DfsReader::next_slice`] for a caller that reads no more than `wanted` bytes from `offset` on: no more are fetched.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn next_slice_of(
+        &mut self,
+        offset: u64,
+        max: usize,
+        wanted: u64,
+    ) -> Result<BlockSlice, DfsError> {
+        self.slice(offset, max, wanted)
+    }
+
     /// Fills `buffer` from `offset`; less only at the end of the file.
     ///
     /// # Errors

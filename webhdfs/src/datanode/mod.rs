@@ -1,0 +1,163 @@
+//! The DataNode's side: data goes in and out here, through a client of the file system that acts as the caller.
+//!
+//! - memory per transfer is a few packets, whatever the size of the file;
+//! - an upload that ends before its end - no last chunk, fewer bytes than announced, silence - is given up: nothing of it
+//!   stays visible;
+//! - the URL may be used again and again; every use is a call of its own.
+
+mod clients;
+mod read;
+mod write;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use client::dfs::DfsClient;
+use protocol::DfsPath;
+use tokio::sync::Semaphore;
+
+use self::clients::Clients;
+use crate::config::{Auth, Config};
+use crate::error::{Exception, WebError};
+use crate::identity::{self, Hosts};
+use crate::namenode::misdirected;
+use crate::op::Op;
+use crate::query::Query;
+use crate::{drain, path};
+
+/// Uploads at once: each has a thread and a window of packets (8 MiB). More wait their turn.
+const UPLOADS_MAX: usize = 256;
+/// Any web page may read what it was given a URL for: the URL is the permission.
+const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
+/// Seconds that browsers may remember the answer to a preflight: 20 days, as Hadoop.
+const PREFLIGHT_MAX_AGE_S: HeaderValue = HeaderValue::from_static("1728000");
+
+/// What the face needs to know of its surroundings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The operator's decisions.
+    pub config: Config,
+    /// How callers prove who they are.
+    pub auth: Auth,
+    /// `host:port` that others use for this daemon's HTTP.
+    pub advertised: String,
+}
+
+/// The face of a DataNode. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Face {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    clients: Clients,
+    settings: Settings,
+    hosts: Hosts,
+    uploads: Arc<Semaphore>,
+}
+
+/// A request that was understood so far.
+struct Asked {
+    op: Op,
+    path: DfsPath,
+    query: Query,
+    client: DfsClient,
+}
+
+impl Face {
+    /// A face that reads and writes through `client`, as whoever calls.
+    pub fn new(client: DfsClient, settings: Settings) -> Self {
+        let hosts = Hosts::new(&settings.config, &settings.advertised);
+        let uploads = Arc::new(Semaphore::new(UPLOADS_MAX));
+        Face { inner: Arc::new(Inner { clients: Clients::new(client), settings, hosts, uploads }) }
+    }
+
+    /// The routes under `/webhdfs/v1`.
+    pub fn router(self) -> Router {
+        Router::new()
+            .route("/webhdfs/v1", any(handle))
+            .route("/webhdfs/v1/", any(handle))
+            .route("/webhdfs/v1/{*path}", any(handle))
+            .with_state(self)
+    }
+
+    fn understand(&self, parts: &Parts) -> Result<Asked, WebError> {
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let op = find(&parts.method, query.text("op").unwrap_or_default())?;
+        let user = self.user(&query)?;
+        let path = path::decode(parts.uri.path())?;
+        Ok(Asked { op, path, query, client: self.inner.clients.of(&user) })
+    }
+
+    fn user(&self, query: &Query) -> Result<String, WebError> {
+        match self.inner.settings.auth {
+            Auth::Simple => identity::believed(query, &self.inner.settings.config),
+            Auth::Token => {
+                let text = "Authentication required: this cluster does not believe user.name";
+                Err(WebError::new(Exception::Unauthenticated, text))
+            }
+        }
+    }
+
+    /// Answers; also gives back what was not read of the body.
+    async fn answer(&self, parts: &Parts, mut body: Body) -> (Response, Body) {
+        let result = match self.understand(parts) {
+            Ok(asked) => match asked.op {
+                Op::Open => self.open(asked).await,
+                Op::GetFileChecksum => self.checksum(asked).await,
+                _ => self.write(asked, &mut body).await,
+            },
+            Err(error) => Err(error),
+        };
+        (result.unwrap_or_else(WebError::into_response), body)
+    }
+}
+
+/// The operations of this side.
+fn find(method: &Method, name: &str) -> Result<Op, WebError> {
+    let op = Op::find(method, name)?;
+    match op {
+        Op::Open | Op::GetFileChecksum | Op::Create | Op::Append => Ok(op),
+        op => Err(WebError::illegal(format!("Invalid operation {}", op.name()))),
+    }
+}
+
+async fn handle(State(face): State<Face>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    if !face.inner.hosts.allow(&parts.headers) {
+        return misdirected(&parts.headers);
+    }
+    if parts.method == Method::OPTIONS {
+        return preflight();
+    }
+    let (mut response, body) = face.answer(&parts, body).await;
+    drain::linger(&parts.headers, body);
+    response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
+    response
+}
+
+/// What browsers ask before they send a PUT from another page.
+fn preflight() -> Response {
+    let headers = [
+        (header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Accept")),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("PUT")),
+        (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_MAX_AGE_S),
+    ];
+    (StatusCode::OK, headers).into_response()
+}
+
+/// A blocking task that did not come to its end.
+fn panicked(_: tokio::task::JoinError) -> WebError {
+    WebError::new(
+        Exception::Runtime,
+        "the request was given up: this daemon is stopping or has a defect",
+    )
+}

@@ -1,0 +1,140 @@
+//! OPEN and GETFILECHECKSUM.
+//!
+//! A file is read step by step on blocking threads: no thread is held while the client is slow, and the next step is read
+//! while the one before is sent. A replica on this machine is mapped, checked and sent from the map, without a copy.
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use client::dfs::checksum::FileChecksum;
+use client::dfs::{BlockSlice, DfsError, DfsReader};
+use futures_util::stream;
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use super::{Asked, Face, panicked};
+use crate::error::WebError;
+use crate::json;
+use crate::op::Op;
+
+/// Most bytes of one step.
+const STEP_BYTES_MAX: u64 = 1 << 20;
+
+impl Face {
+    pub(super) async fn open(&self, asked: Asked) -> Result<Response, WebError> {
+        let offset = asked.query.size("offset", 0)?.unwrap_or(0);
+        let length = asked.query.size("length", 0)?.unwrap_or(u64::MAX);
+        asked.query.integer("buffersize", 1)?;
+        let Asked { client, path, .. } = asked;
+        let opened = tokio::task::spawn_blocking(move || client.open(&path).map(OffThread::new));
+        let reader = opened
+            .await
+            .map_err(panicked)?
+            .map_err(|error| WebError::from_client(Op::Open, &error))?;
+        let left = reader.get().len().saturating_sub(offset).min(length);
+        let headers = [
+            (header::CONTENT_TYPE, json::BYTES),
+            (header::CONTENT_LENGTH, HeaderValue::from(left)),
+        ];
+        if left == 0 {
+            return Ok((StatusCode::OK, headers).into_response());
+        }
+        let state = Reading { next: Some(step(reader, offset, left)), offset, left };
+        let body = Body::from_stream(stream::try_unfold(state, Reading::advance));
+        Ok((StatusCode::OK, headers, body).into_response())
+    }
+
+    pub(super) async fn checksum(&self, asked: Asked) -> Result<Response, WebError> {
+        let Asked { client, path, .. } = asked;
+        let sum = tokio::task::spawn_blocking(move || FileChecksum::of(&client, &path));
+        let sum = sum
+            .await
+            .map_err(panicked)?
+            .map_err(|error| WebError::from_client(Op::GetFileChecksum, &error))?;
+        let body = json!({ "FileChecksum": {
+            "algorithm": sum.algorithm(),
+            "bytes": sum.hex(),
+            "length": FileChecksum::BYTES,
+        }});
+        let kind = HeaderValue::from_static("application/json; charset=utf-8");
+        Ok((StatusCode::OK, [(header::CONTENT_TYPE, kind)], body.to_string()).into_response())
+    }
+}
+
+/// A body being read.
+struct Reading {
+    /// The step under way; `None` at the end.
+    next: Option<JoinHandle<Step>>,
+    offset: u64,
+    left: u64,
+}
+
+/// What a step brought, and the reader for the next.
+type Step = (OffThread, Result<BlockSlice, DfsError>);
+
+fn step(mut reader: OffThread, offset: u64, left: u64) -> JoinHandle<Step> {
+    tokio::task::spawn_blocking(move || {
+        let max = usize::try_from(left.min(STEP_BYTES_MAX)).expect("a step fits in memory");
+        let slice = reader.get_mut().next_slice_of(offset, max, left);
+        (reader, slice)
+    })
+}
+
+impl Reading {
+    /// The next bytes. An error ends the connection: the client sees fewer bytes than were announced.
+    async fn advance(mut self) -> Result<Option<(Bytes, Self)>, std::io::Error> {
+        let Some(under_way) = self.next.take() else { return Ok(None) };
+        let (reader, slice) = under_way.await.map_err(std::io::Error::other)?;
+        let slice = slice.map_err(|error| {
+            let error = std::io::Error::from(error);
+            tracing::warn!(error = %protocol::error::chain(&error), "a read was broken off");
+            error
+        })?;
+        if slice.is_empty() {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let count = slice.len() as u64;
+        self.offset += count;
+        self.left = self.left.saturating_sub(count);
+        if self.left > 0 {
+            self.next = Some(step(reader, self.offset, self.left));
+        }
+        Ok(Some((Bytes::from_owner(Owned(slice)), self)))
+    }
+}
+
+/// Bytes of a file as an owner of memory.
+struct Owned(BlockSlice);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A reader that is dropped on a blocking thread: its end may wait for reports of bad replicas.
+struct OffThread(Option<DfsReader>);
+
+impl OffThread {
+    fn new(reader: DfsReader) -> Self {
+        OffThread(Some(reader))
+    }
+
+    fn get(&self) -> &DfsReader {
+        self.0.as_ref().expect("the reader is there until it is dropped")
+    }
+
+    fn get_mut(&mut self) -> &mut DfsReader {
+        self.0.as_mut().expect("the reader is there until it is dropped")
+    }
+}
+
+impl Drop for OffThread {
+    fn drop(&mut self) {
+        let reader = self.0.take();
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(reader))),
+            Err(_) => drop(reader),
+        }
+    }
+}
