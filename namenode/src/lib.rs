@@ -29,6 +29,7 @@ mod server;
 pub mod trash;
 mod waiters;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -103,6 +104,7 @@ pub async fn run_on(
         checkpoint_rows: config.checkpoint_rows,
         checkpoint_ms: config.checkpoint_ms,
         checkpointed_ms: 0,
+        reports: VecDeque::new(),
     };
     let guard = TellWhenDone(shutdown.clone());
     let thread = std::thread::Builder::new()

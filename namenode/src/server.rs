@@ -4,22 +4,26 @@
 //! answers and commands with [`Waiters`] until the records are durable. Reads do not pass through here: they take the read lock
 //! and wait, if need be, for the last transaction they have seen.
 //!
+//! Block reports are taken in slices, one per turn, so that calls and reads go on in between. What a DataNode sends after a part of
+//! a report waits behind that part: it may contradict it.
+//!
 //! Order of locks: state, then nodes, then waiters.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use journal::{Change, Journal, Txid};
-use parking_lot::RwLock;
-use protocol::datanode::{self, Reply as NodeReply, Request as NodeRequest};
+use parking_lot::{RwLock, RwLockWriteGuard};
+use protocol::datanode::{self, FullReport, Reply as NodeReply, Request as NodeRequest};
 use protocol::namenode::{Answer, Request};
 use protocol::{DatanodeId, Epoch, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::datanodes::{Datanodes, NodeIndex};
 use crate::core::query::Reader;
-use crate::core::report::ReportError;
+use crate::core::report::{ReportError, Taken};
 use crate::core::state::{Now, Output, State};
 use crate::error::CoreError;
 use crate::groups::{Groups, Membership};
@@ -121,6 +125,15 @@ pub(crate) struct Loop {
     pub(crate) checkpoint_rows: usize,
     pub(crate) checkpoint_ms: u64,
     pub(crate) checkpointed_ms: u64,
+    pub(crate) reports: VecDeque<Queued>,
+}
+
+/// A part of a report that is not done, or a message behind one.
+pub(crate) struct Queued {
+    request: Box<NodeRequest>,
+    sender: oneshot::Sender<datanode::Answer>,
+    /// Where the part goes on.
+    from: usize,
 }
 
 /// What one batch leaves behind.
@@ -138,7 +151,7 @@ impl Loop {
     pub(crate) fn run(mut self) -> Result<(), CoreError> {
         let mut more = false;
         loop {
-            let first = match more {
+            let first = match more || !self.reports.is_empty() {
                 true => self.events.try_recv().ok(),
                 false => match self.events.blocking_recv() {
                     Some(event) => Some(event),
@@ -167,14 +180,17 @@ impl Loop {
         let now = shared.clock.now();
         let mut turn = Turn::default();
         let (more, last) = {
-            let mut state = shared.state.write();
-            let state = &mut *state;
+            let mut guard = shared.state.write();
+            let state = &mut *guard;
             let mut table = shared.nodes.lock();
             let nodes = &mut table.nodes;
             state.set_now(now);
             for event in batch {
-                apply(state, nodes, event, (&shared, now), &mut turn)?;
+                if let Some(event) = self.queue_report(event) {
+                    apply(state, nodes, event, (&shared, now), &mut turn)?;
+                }
             }
+            self.report_slice(state, nodes, now, &mut turn)?;
             let was_safe = state.is_safe_mode_on();
             let more = state.work(nodes, now, &mut turn.out);
             if was_safe && !state.is_safe_mode_on() {
@@ -182,6 +198,9 @@ impl Loop {
             }
             let last = shared.txid.load(Ordering::Relaxed) + turn.out.records.len() as u64;
             shared.txid.store(last, Ordering::Release);
+            drop(table);
+            // Readers that wait come before the next turn.
+            RwLockWriteGuard::unlock_fair(guard);
             (more, last)
         };
         let Turn { out: Output { records, commands }, mut waiters } = turn;
@@ -197,6 +216,56 @@ impl Loop {
         }
         shared.waiters.push(last, waiters, &shared.nodes);
         Ok(more)
+    }
+
+    /// Sets a part of a report aside, or a change behind one; gives back everything else. A DataNode that registers again begins
+    /// anew.
+    fn queue_report(&mut self, event: Event) -> Option<Event> {
+        let Event::Datanode(request, sender) = event else { return Some(event) };
+        let (id, _) = sender_of(&request);
+        let waits = match &*request {
+            NodeRequest::FullReport(_) => true,
+            NodeRequest::Changes(_) => {
+                self.reports.iter().any(|queued| sender_of(&queued.request).0 == id)
+            }
+            NodeRequest::Register(_) => {
+                self.reports.retain(|queued| sender_of(&queued.request).0 != id);
+                false
+            }
+            _ => false,
+        };
+        if !waits {
+            return Some(Event::Datanode(request, sender));
+        }
+        self.reports.push_back(Queued { request, sender, from: 0 });
+        None
+    }
+
+    /// Takes one slice of the first report that waits, or what waits behind it.
+    fn report_slice(
+        &mut self,
+        state: &mut State,
+        nodes: &mut Datanodes,
+        now: Now,
+        turn: &mut Turn,
+    ) -> Result<(), CoreError> {
+        let Some(Queued { request, sender, from }) = self.reports.pop_front() else {
+            return Ok(());
+        };
+        let NodeRequest::FullReport(report) = &*request else {
+            let event = Event::Datanode(request, sender);
+            return apply(state, nodes, event, (&self.shared, now), turn);
+        };
+        let answer = match full_report(state, nodes, (report, from), (&self.shared, now)) {
+            Ok(Some(next)) => {
+                self.reports.push_front(Queued { request, sender, from: next });
+                return Ok(());
+            }
+            Ok(None) => Ok(NodeReply::Done),
+            Err(refusal) => Err(refusal),
+        };
+        turn.waiters.push(Waiter::Datanode(sender, answer));
+        Ok(())
     }
 
     /// Hands changed rows to the journal when there are enough, or it is time.
@@ -296,34 +365,46 @@ fn datanode_request(
         NodeRequest::Changes(changes) => {
             state.blocks.take_changes(&state.ns, nodes, node, &changes);
         }
-        NodeRequest::FullReport(report) => {
-            match state.blocks.take_report(&state.ns, nodes, node, &report) {
-                Ok(outcome) if outcome.kept_unknown > 0 => {
-                    tracing::error!(
-                        datanode = %id, count = outcome.kept_unknown,
-                        "datanode holds replicas that this namenode does not know; they are kept: is this metadata older than the data?"
-                    );
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    let text = match error {
-                        ReportError::Part => {
-                            "a part of the report is missing or repeated: begin again"
-                        }
-                        ReportError::Order => "the replicas of a report must ascend by block id",
-                    };
-                    return Ok(Err(RemoteError::new(ErrorKind::InvalidArgument, text)));
-                }
-            }
-        }
         NodeRequest::CommitRecovery(commit) => {
             if let Err(refusal) = state.commit_recovery(nodes, &commit, now, out)? {
                 return Ok(Err(refusal));
             }
         }
-        NodeRequest::Register(_) | NodeRequest::Heartbeat(_) => {}
+        // Reports are taken by `Loop::report_slice`, heartbeats by the table of DataNodes.
+        NodeRequest::Register(_) | NodeRequest::Heartbeat(_) | NodeRequest::FullReport(_) => {}
     }
     Ok(Ok(NodeReply::Done))
+}
+
+/// Takes a slice of a part of a report; says where it goes on.
+fn full_report(
+    state: &mut State,
+    nodes: &mut Datanodes,
+    (report, from): (&FullReport, usize),
+    (shared, now): (&Shared, Now),
+) -> Result<Option<usize>, RemoteError> {
+    let id = report.datanode;
+    let node = sender_index(nodes, (id, report.epoch), shared.epoch)?;
+    nodes.touch(node, now.mono_ms);
+    match state.blocks.take_report(&state.ns, nodes, node, (report, from)) {
+        Ok(Taken::Slice { next }) => Ok(Some(next)),
+        Ok(Taken::Part { kept_unknown }) => {
+            if kept_unknown > 0 {
+                tracing::error!(
+                    datanode = %id, count = kept_unknown,
+                    "datanode holds replicas that this namenode does not know; they are kept: is this metadata older than the data?"
+                );
+            }
+            Ok(None)
+        }
+        Err(error) => {
+            let text = match error {
+                ReportError::Part => "a part of the report is missing or repeated: begin again",
+                ReportError::Order => "the replicas of a report must ascend by block id",
+            };
+            Err(RemoteError::new(ErrorKind::InvalidArgument, text))
+        }
+    }
 }
 
 fn sender_of(request: &NodeRequest) -> (DatanodeId, Epoch) {

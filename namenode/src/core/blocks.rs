@@ -20,10 +20,11 @@ use super::placement;
 use super::redundancy::{Doomed, Low, Pending};
 use super::replica_set::ReplicaSet;
 use super::report::{Reports, Sighting};
+use super::survey::Survey;
 use super::table::Table;
 
 /// Replicas of a dead node that leave the map in one step; bounds the hold of the lock to a few milliseconds.
-const BURY_PER_STEP: usize = 10_000;
+const BURY_PER_STEP: usize = 2_000;
 
 /// Who acknowledged a block that is complete now.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,6 +50,8 @@ pub struct Blocks {
     held: Vec<BlockSet>,
     present: u64,
     dying: VecDeque<NodeIndex>,
+    /// Whether all blocks have been looked at since the start.
+    pub(super) survey: Survey,
     /// Too few replicas.
     pub(super) low: Low,
     /// Copies under way.
@@ -219,7 +222,7 @@ impl Blocks {
         }
         if live + coming >= expected {
             self.low.remove(block);
-        } else {
+        } else if !self.is_counting() {
             self.low.insert(block, Low::level(live, expected));
         }
     }

@@ -14,6 +14,7 @@ use super::datanodes::{Datanodes, NodeIndex};
 use super::namespace::Namespace;
 use super::permission::Caller;
 use super::random::Generator;
+use super::report::Taken;
 use super::safe_mode::{Rule, SafeMode};
 use super::state::{Loaded, Now, Output, Settings, State};
 
@@ -115,7 +116,12 @@ impl Harness {
         };
         let node = self.node(number);
         let State { ns, blocks, .. } = &mut self.state;
-        blocks.take_report(ns, &mut self.nodes, node, &report).unwrap();
+        let mut next = 0;
+        while let Taken::Slice { next: rest } =
+            blocks.take_report(ns, &mut self.nodes, node, (&report, next)).unwrap()
+        {
+            next = rest;
+        }
     }
 
     pub(crate) fn changes(&mut self, number: u8, changes: &Changes) {

@@ -30,6 +30,7 @@ pub mod rows;
 pub mod safe_mode;
 pub mod schedule;
 pub mod state;
+pub mod survey;
 pub mod table;
 pub mod totals;
 

@@ -1,6 +1,7 @@
 //! Block reports: full ones in parts, incremental ones, and what they say that cannot be settled yet.
 //!
-//! - A part of a full report is merged against the node's replicas in the same range of ids: both are ascending.
+//! - A part of a full report is taken in slices, each merged against the node's replicas in the same range of ids: both are
+//!   ascending.
 //! - A replica that was recorded within `RECENT_MS` is not taken off because a report lacks it: the report may be older.
 //! - Replicas of open blocks wait until the block is complete or recovered.
 //! - Unknown blocks are deleted only after a grace period and outside safe mode. If a node's first full report has more than 100
@@ -23,6 +24,8 @@ const RECENT_MS: u64 = 60_000;
 const UNKNOWN_MAX: usize = 100;
 /// One in this many unknown blocks is too much.
 const UNKNOWN_SHARE: usize = 5;
+/// Replicas of a report taken in one step; about half a millisecond.
+const REPLICAS_PER_SLICE: usize = 1_000;
 /// Unknown replicas judged in one step.
 const UNKNOWN_PER_STEP: usize = 5_000;
 
@@ -58,6 +61,8 @@ struct Recent {
 #[derive(Default, Debug)]
 struct Progress {
     next_part: u32,
+    /// Place in that part.
+    next_replica: usize,
     cursor: BlockId,
     total: usize,
     unknown: Vec<Replica>,
@@ -73,13 +78,19 @@ pub enum ReportError {
     Order,
 }
 
-/// What became of a report.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ReportOutcome {
-    /// It is complete.
-    pub finished: bool,
-    /// So many unknown replicas are kept for good because there are too many.
-    pub kept_unknown: usize,
+/// What became of a slice of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// The part goes on at this replica.
+    Slice {
+        /// Where.
+        next: usize,
+    },
+    /// The part is done.
+    Part {
+        /// So many unknown replicas are kept for good because there are too many.
+        kept_unknown: usize,
+    },
 }
 
 impl Reports {
@@ -178,7 +189,8 @@ impl Reports {
 }
 
 impl Blocks {
-    /// Takes one part of a full report.
+    /// Takes a slice of one part of a full report: `report.finalized` from `from` on, at most [`REPLICAS_PER_SLICE`]. A whole part
+    /// at once would hold everybody else up.
     ///
     /// # Errors
     /// [`ReportError`]; the node begins again with part 0.
@@ -187,60 +199,73 @@ impl Blocks {
         ns: &Namespace,
         nodes: &mut Datanodes,
         node: NodeIndex,
-        report: &FullReport,
-    ) -> Result<ReportOutcome, ReportError> {
-        let mut progress = match report.part {
-            0 => Progress::default(),
+        (report, from): (&FullReport, usize),
+    ) -> Result<Taken, ReportError> {
+        let mut progress = match (report.part, from) {
+            (0, 0) => Progress::default(),
             _ => self.reports.progress.remove(&node).ok_or(ReportError::Part)?,
         };
-        if progress.next_part != report.part {
+        if (progress.next_part, progress.next_replica) != (report.part, from) {
             return Err(ReportError::Part);
         }
-        let mut previous = (report.part > 0).then_some(progress.cursor);
-        for replica in &report.finalized {
+        let to = report.finalized.len().min(from.saturating_add(REPLICAS_PER_SLICE));
+        let slice = report.finalized.get(from..to).ok_or(ReportError::Part)?;
+        let mut previous = (report.part > 0 || from > 0).then_some(progress.cursor);
+        for replica in slice {
             if previous.is_some_and(|previous| previous >= replica.block) {
                 return Err(ReportError::Order);
             }
             previous = Some(replica.block);
         }
-        self.drop_absent(ns, nodes, (node, progress.cursor), report);
-        for &replica in &report.finalized {
+        let part_ends = to == report.finalized.len();
+        self.drop_absent(ns, nodes, (node, &progress), slice, part_ends && report.last);
+        for &replica in slice {
             self.take_reported(ns, nodes, node, replica, &mut progress);
+        }
+        progress.total += slice.len();
+        progress.cursor = previous.unwrap_or_default();
+        progress.next_replica = to;
+        if !part_ends {
+            self.reports.progress.insert(node, progress);
+            return Ok(Taken::Slice { next: to });
         }
         for &replica in &report.unfinished {
             self.take_unfinished(ns, node, replica);
         }
-        progress.total += report.finalized.len();
-        progress.cursor = previous.unwrap_or_default();
         progress.next_part += 1;
+        progress.next_replica = 0;
         if !report.last {
             self.reports.progress.insert(node, progress);
-            return Ok(ReportOutcome::default());
+            return Ok(Taken::Part { kept_unknown: 0 });
         }
         let sender = nodes.node_mut(node);
         sender.reported = true;
         let first = !std::mem::replace(&mut sender.ever_reported, true);
-        Ok(self.judge_unknown(node, progress, first))
+        Ok(Taken::Part { kept_unknown: self.judge_unknown(node, progress, first) })
     }
 
-    /// Takes off replicas in the part's range of ids that the report lacks.
+    /// Takes off replicas in the slice's range of ids that the report lacks.
     fn drop_absent(
         &mut self,
         ns: &Namespace,
         nodes: &mut Datanodes,
-        (node, cursor): (NodeIndex, BlockId),
-        report: &FullReport,
+        (node, progress): (NodeIndex, &Progress),
+        slice: &[Replica],
+        is_last: bool,
     ) {
-        let last = match report.finalized.last() {
-            _ if report.last => BlockId(u64::MAX),
+        let last = match slice.last() {
+            _ if is_last => BlockId(u64::MAX),
             Some(replica) => replica.block,
             None => return,
         };
-        let first = if report.part == 0 { BlockId(0) } else { BlockId(cursor.0.saturating_add(1)) };
+        let first = match progress.total {
+            0 => BlockId(0),
+            _ => BlockId(progress.cursor.0.saturating_add(1)),
+        };
         if first > last {
             return;
         }
-        let mut reported = report.finalized.iter().peekable();
+        let mut reported = slice.iter().peekable();
         let held = self.held(node).into_iter().flat_map(|held| held.range(first..=last));
         let absent: Vec<BlockId> = held
             .filter(|block| {
@@ -283,7 +308,8 @@ impl Blocks {
         }
     }
 
-    fn judge_unknown(&mut self, node: NodeIndex, progress: Progress, first: bool) -> ReportOutcome {
+    /// How many unknown replicas are kept for good because there are too many.
+    fn judge_unknown(&mut self, node: NodeIndex, progress: Progress, first: bool) -> usize {
         let count = progress.unknown.len();
         // Later reports meet metadata that this run has changed itself: many deletions explain many unknown blocks.
         let too_many = first && count > UNKNOWN_MAX && count * UNKNOWN_SHARE > progress.total;
@@ -294,7 +320,7 @@ impl Blocks {
                 self.reports.note_unknown(Sighting { node, replica, finalized: true });
             }
         }
-        ReportOutcome { finished: true, kept_unknown }
+        kept_unknown
     }
 
     /// Takes what changed on a DataNode.

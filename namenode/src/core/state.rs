@@ -21,8 +21,8 @@ use super::retry_cache::RetryCache;
 use super::safe_mode::{Rule, SafeMode, Situation};
 use crate::error::CoreError;
 
-/// Inodes of deleted trees that are taken apart in one step; a few milliseconds.
-const COLLECT_PER_STEP: usize = 10_000;
+/// Inodes of deleted trees that are taken apart in one step; about a millisecond.
+const COLLECT_PER_STEP: usize = 2_000;
 
 /// What the core needs of the configuration. Times in milliseconds.
 #[derive(Clone, Debug)]
@@ -107,9 +107,11 @@ impl State {
         let Loaded { mut ns, retry } = loaded;
         ns.leases.renew_all(now.mono_ms);
         ns.take_effects();
+        let mut blocks = Blocks::default();
+        blocks.begin_survey(&ns);
         State {
             ns,
-            blocks: Blocks::default(),
+            blocks,
             retry,
             safe_mode: SafeMode::Startup { reached_ms: None },
             resources_low: false,
@@ -188,10 +190,16 @@ impl State {
         let effects = self.ns.take_effects();
         self.blocks.follow(&self.ns, nodes, effects, (&HashMap::new(), 0));
         more |= self.blocks.bury_step(&self.ns, nodes);
-        if self.safe_mode.update(&self.settings.safe_mode, self.situation(nodes), now.mono_ms) {
+        let starting = matches!(self.safe_mode, SafeMode::Startup { .. });
+        if starting
+            && self.safe_mode.update(&self.settings.safe_mode, self.situation(nodes), now.mono_ms)
+        {
             more = true;
         }
         self.safe_mode.note_resources(self.resources_low);
+        if !starting {
+            more |= self.blocks.survey_step(&self.ns, nodes, now.mono_ms);
+        }
         if !self.safe_mode.is_on() {
             more |= self.schedule(nodes, now, out);
         }
