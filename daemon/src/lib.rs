@@ -8,12 +8,14 @@
 //! | [`rpc`] | routes that carry signed messages |
 //! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown |
 //! | [`shutdown`] | one token that ends everything |
+//! | [`page`] | frame, style, script and protection of the pages |
 //! | [`log`] | structured lines on standard error |
 
 pub mod auth;
 pub mod config;
 pub mod error;
 pub mod log;
+pub mod page;
 pub mod rpc;
 pub mod secret;
 pub mod serve;

@@ -10,11 +10,11 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use daemon::page::Hosts;
 use protocol::jobs::{Call, Reply, Request};
 use protocol::{CallId, ClientId, JobId, RemoteError};
 
 use crate::http::{Shared, refused};
-use crate::pages::own_hosts_only;
 use crate::server::Event;
 
 /// All routes.
@@ -26,7 +26,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/api/v1/workers", get(workers))
         .route("/metrics", get(metrics))
         .merge(history::routes())
-        .layer(from_fn_with_state(shared.clone(), own_hosts_only))
+        .layer(from_fn_with_state(shared.hosts.clone(), Hosts::guard))
         .with_state(shared)
 }
 

@@ -2,18 +2,18 @@
 //! monitors read without a signature in `api`.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use client::rpc::Health;
 use daemon::auth::Authenticator;
+use daemon::page::Hosts;
 use daemon::rpc;
 use futures_util::stream;
 use protocol::auth::{Key, Role};
@@ -34,8 +34,7 @@ const WORKER_BODY_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Shared {
     pub(crate) events: mpsc::Sender<Event>,
     pub(crate) secret_file: PathBuf,
-    pub(crate) page_hosts: Arc<Vec<String>>,
-    pub(crate) address: SocketAddr,
+    pub(crate) hosts: Hosts,
     /// `http://host:port` of the NameNode, for links.
     pub(crate) namenode: Arc<str>,
     /// Reads logs of attempts from workers in the name of who looks at a page.
@@ -51,19 +50,6 @@ impl Shared {
         let (reply, answer) = oneshot::channel();
         self.events.send(event(reply)).await.map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())
-    }
-
-    /// Browsers reach the pages only under names that are this machine's, so that a foreign name that resolves here shows nothing.
-    pub(crate) fn is_own_host(&self, headers: &HeaderMap) -> bool {
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
-        let name = match host.strip_prefix('[') {
-            Some(rest) => rest.split(']').next().unwrap_or(""),
-            None => host.split(':').next().unwrap_or(""),
-        };
-        let is_loopback = matches!(name, "localhost" | "127.0.0.1" | "::1");
-        is_loopback
-            || name == self.address.ip().to_string()
-            || self.page_hosts.iter().any(|own| own == name)
     }
 }
 

@@ -1,21 +1,20 @@
 //! Routes of the pages: what is asked for in the address, one question to the loop, one page.
 //!
-//! Invariants: a page is shown only under this machine's own names ([`Shared::is_own_host`]); every answer carries a content policy without
-//! inline script; nothing here changes anything.
+//! Invariant: nothing here changes anything.
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{Path, Query, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use client::rpc::{RpcClient, now_ms};
+use daemon::page::{self, Frame, Hosts, Site};
 use futures_util::stream;
 use maud::Markup;
 use protocol::auth::Role;
@@ -23,7 +22,7 @@ use protocol::{AttemptId, JobId};
 
 use crate::http::{Shared, refused};
 use crate::server::{Event, Overview};
-use crate::web::{self, Frame, Place};
+use crate::web;
 
 /// How often an open overview is compared with what it shows.
 const OVERVIEW_PERIOD: Duration = Duration::from_millis(500);
@@ -43,58 +42,32 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/jobs/{id}/attempts", get(attempts))
         .route("/jobs/{id}/attempts/{attempt}", get(attempt))
         .route("/workers", get(workers))
-        .route(web::STYLE_PATH, get(|| asset("text/css; charset=utf-8", web::STYLE)))
-        .route(web::SCRIPT_PATH, get(|| asset("text/javascript; charset=utf-8", web::SCRIPT)))
-        .layer(from_fn_with_state(shared.clone(), own_hosts_only))
+        .merge(page::assets())
+        .layer(from_fn_with_state(shared.hosts.clone(), Hosts::guard))
         .with_state(shared)
 }
 
-/// Refuses foreign names for this machine: a page elsewhere whose name resolves here must not read anything.
-pub(crate) async fn own_hosts_only(
-    State(shared): State<Shared>,
-    request: Request,
-    next: Next,
-) -> Response {
-    if shared.is_own_host(request.headers()) {
-        return next.run(request).await;
-    }
-    let text = "This JobTracker is not known under that name; see page_hosts in its configuration.";
-    (StatusCode::MISDIRECTED_REQUEST, text).into_response()
-}
-
-async fn asset(kind: &'static str, text: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], text).into_response()
-}
+const SITE: Site = Site {
+    name: "Hanno JobTracker",
+    entries: &[("/", "Overview"), ("/jobs", "Jobs"), ("/workers", "Workers")],
+};
 
 fn frame(
     shared: &Shared,
     title: &str,
-    place: Place,
+    place: &str,
     live: Option<String>,
     content: &Markup,
 ) -> Response {
-    let frame = Frame { title, place, live, namenode: &shared.namenode };
-    let mut response = Response::new(Body::from(frame.page(content).into_string()));
-    for (name, value) in [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'self'; object-src 'none'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'",
-        ),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "same-origin"),
-        (header::CACHE_CONTROL, "no-store"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
+    let other = Some((&*shared.namenode, "File system"));
+    Frame { site: SITE, title, place, live, other }.answer(content)
 }
 
 async fn overview(State(shared): State<Shared>) -> Response {
     match shared.ask(Event::Overview).await {
         Ok(overview) => {
             let content = web::overview::page(&overview, now_ms());
-            frame(&shared, "Overview", Place::Overview, Some("/live".to_owned()), &content)
+            frame(&shared, "Overview", "/", Some("/live".to_owned()), &content)
         }
         Err(error) => refused(&error),
     }
@@ -104,7 +77,7 @@ async fn jobs(State(shared): State<Shared>, Query(query): Query<web::jobs::Query
     match shared.ask(Event::Overview).await {
         Ok(overview) => {
             let content = web::jobs::page(&overview.jobs, &query, now_ms());
-            frame(&shared, "Jobs", Place::Jobs, Some("/live".to_owned()), &content)
+            frame(&shared, "Jobs", "/jobs", Some("/live".to_owned()), &content)
         }
         Err(error) => refused(&error),
     }
@@ -114,7 +87,7 @@ async fn workers(State(shared): State<Shared>) -> Response {
     match shared.ask(Event::Overview).await {
         Ok(overview) => {
             let content = web::workers::page(&overview.workers);
-            frame(&shared, "Workers", Place::Workers, Some("/live".to_owned()), &content)
+            frame(&shared, "Workers", "/workers", Some("/live".to_owned()), &content)
         }
         Err(error) => refused(&error),
     }
@@ -131,7 +104,7 @@ async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Res
     let picture = picture.map_err(|error| refused(&error))?;
     let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
     let content = web::job::page(&picture, now_ms());
-    Ok(frame(&shared, &picture.report.name, Place::Jobs, live, &content))
+    Ok(frame(&shared, &picture.report.name, "/jobs", live, &content))
 }
 
 async fn attempts(
@@ -144,7 +117,7 @@ async fn attempts(
     let picture = picture.map_err(|error| refused(&error))?;
     let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
     let content = web::attempts::table(&picture, &query, now_ms());
-    Ok(frame(&shared, &format!("Attempts of {}", picture.report.name), Place::Jobs, live, &content))
+    Ok(frame(&shared, &format!("Attempts of {}", picture.report.name), "/jobs", live, &content))
 }
 
 async fn attempt(
@@ -161,7 +134,7 @@ async fn attempt(
     let log = read_log(&shared, &picture.worker.http_address, id).await;
     let live = picture.row.state.is_live().then(|| format!("/jobs/{job}/live"));
     let content = web::attempts::one(&job.to_string(), &id.to_string(), &picture, &log, now_ms());
-    Ok(frame(&shared, &id.to_string(), Place::Jobs, live, &content))
+    Ok(frame(&shared, &id.to_string(), "/jobs", live, &content))
 }
 
 /// The end of an attempt's log, from the worker that keeps it.

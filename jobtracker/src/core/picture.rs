@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use daemon::page::format::Unit;
 use protocol::jobs::JobReport;
 use protocol::{ErrorKind, JobId, RemoteError, TaskKind};
 
@@ -26,14 +27,6 @@ const METRICS: [(TaskKind, &str, &str, Unit); 7] = [
     (TaskKind::Reduce, "REDUCE_INPUT_RECORDS", "Input records", Unit::Count),
     (TaskKind::Reduce, "REDUCE_OUTPUT_RECORDS", "Output records", Unit::Count),
 ];
-
-/// How a number is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unit {
-    Count,
-    Bytes,
-    Milliseconds,
-}
 
 /// A job.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! What a look at a job's numbers suggests, in sentences. Each rule names the figures it stands on, and its threshold has a reason.
 
+use daemon::page::format;
 use protocol::TaskKind;
 use protocol::jobs::Counters;
 
-use super::format;
 use super::spread::{Quantiles, durations};
 use crate::core::picture::Picture;
 use crate::core::task::AttemptState;
@@ -124,8 +124,9 @@ fn remote_reads(picture: &Picture) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::picture::{Metric, Unit};
+    use crate::core::picture::Metric;
     use crate::web::tests::picture;
+    use daemon::page::format::Unit;
 
     #[test]
     fn a_plain_job_needs_none() {

@@ -1,10 +1,10 @@
 //! Attempts: a filtered, paged table of a job's, and one attempt with its log.
 
+use daemon::page::{bar, format};
 use maud::{Markup, html};
 use protocol::TaskKind;
 use serde::Deserialize;
 
-use super::format;
 use crate::core::picture::{AttemptPicture, AttemptRow, Picture};
 use crate::core::task::AttemptState;
 
@@ -175,7 +175,7 @@ pub(crate) fn one(job: &str, id: &str, attempt: &AttemptPicture, log: &Log, now_
             @if let Some(input) = &attempt.input { tr { th { "Input" } td.wide { code { (input) } } } }
             tr { th { "Start (UTC)" } td { (format::time(row.started_ms)) } }
             tr { th { "Time" } td { (format::duration(row.elapsed_ms(now_ms))) } }
-            tr { th { "Progress" } td { (super::bar(row.progress)) } }
+            tr { th { "Progress" } td { (bar(row.progress)) } }
             @if attempt.is_pending { tr { th { "Task" } td { "waits for another attempt" } } }
         } }
         h2 { "Log" }

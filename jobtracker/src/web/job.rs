@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use daemon::page::{bar, format};
 use maud::{Markup, html};
 use protocol::jobs::{Counters, TaskCounts};
 
-use super::{advice, bar, format, spread, state, timeline};
+use super::{advice, spread, state, timeline};
 use crate::core::picture::Picture;
 
 /// Arguments are cut here on the page: a program may get thousands of input files.

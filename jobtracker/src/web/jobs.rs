@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
+use daemon::page::{bar, format};
 use maud::{Markup, html};
 use protocol::jobs::{JobReport, JobState};
 use serde::Deserialize;
 
-use super::{bar, format, state};
+use super::state;
 
 /// Jobs per page.
 const PAGE_ROWS: usize = 100;

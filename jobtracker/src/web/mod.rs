@@ -1,4 +1,4 @@
-//! The pages, drawn on the server; every text is escaped by maud. They read without script; `live.js` keeps them true while they are open.
+//! The contents of the pages; their frame is [`daemon::page`].
 //!
 //! | page | file |
 //! |---|---|
@@ -13,7 +13,6 @@
 
 pub(crate) mod advice;
 pub(crate) mod attempts;
-pub(crate) mod format;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod overview;
@@ -21,70 +20,8 @@ pub(crate) mod spread;
 pub(crate) mod timeline;
 pub(crate) mod workers;
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
 use protocol::jobs::JobState;
-
-/// Where the style sheet is served.
-pub(crate) const STYLE_PATH: &str = "/style.css";
-/// The style sheet.
-pub(crate) const STYLE: &str = include_str!("style.css");
-/// Where the script is served.
-pub(crate) const SCRIPT_PATH: &str = "/live.js";
-/// The script.
-pub(crate) const SCRIPT: &str = include_str!("live.js");
-
-/// Which entry of the navigation a page belongs to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    Overview,
-    Jobs,
-    Workers,
-}
-
-/// What surrounds every page.
-pub(crate) struct Frame<'a> {
-    pub(crate) title: &'a str,
-    pub(crate) place: Place,
-    /// Path of the event stream that says when the page is out of date.
-    pub(crate) live: Option<String>,
-    /// The NameNode's address, for the link.
-    pub(crate) namenode: &'a str,
-}
-
-impl Frame<'_> {
-    /// The whole page.
-    pub(crate) fn page(&self, content: &Markup) -> Markup {
-        let entries = [
-            ("/", "Overview", Place::Overview),
-            ("/jobs", "Jobs", Place::Jobs),
-            ("/workers", "Workers", Place::Workers),
-        ];
-        html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    title { (self.title) " · Hanno" }
-                    link rel="stylesheet" href=(STYLE_PATH);
-                    script src=(SCRIPT_PATH) defer {}
-                }
-                body data-live=[self.live.as_deref()] {
-                    header {
-                        strong { "Hanno JobTracker" }
-                        nav aria-label="Pages" {
-                            @for (path, name, place) in entries {
-                                a href=(path) aria-current=[(place == self.place).then_some("page")] { (name) }
-                            }
-                            a href=(self.namenode) { "File system" }
-                        }
-                    }
-                    main { (content) }
-                }
-            }
-        }
-    }
-}
 
 /// A job's state, coloured.
 pub(crate) fn state(state: JobState) -> Markup {
@@ -96,12 +33,6 @@ pub(crate) fn state(state: JobState) -> Markup {
         JobState::Killed => ("warn", "KILLED"),
     };
     html! { span class={ "state " (class) } { (name) } }
-}
-
-/// A share as a bar and in words.
-pub(crate) fn bar(share: f32) -> Markup {
-    let percent = format::percent(share);
-    html! { progress max="1" value=(share) { (percent) } " " (percent) }
 }
 
 #[cfg(test)]
@@ -202,9 +133,7 @@ pub(crate) mod tests {
             jobs::table(&[&picture.report], 9),
         ];
         for content in &contents {
-            let frame =
-                Frame { title: hostile, place: Place::Jobs, live: None, namenode: "http://n" };
-            let page = frame.page(content).into_string();
+            let page = content.clone().into_string();
             assert!(!page.contains("<img") && page.contains("&lt;img"), "{page}");
         }
     }

@@ -1,9 +1,10 @@
 //! The cluster at a glance: what runs, how busy it is, what needs attention.
 
+use daemon::page::format;
 use maud::{Markup, html};
 use protocol::jobs::{JobReport, JobState};
 
-use super::{format, jobs, workers};
+use super::{jobs, workers};
 use crate::server::Overview;
 
 /// Finished jobs shown.

@@ -1,10 +1,10 @@
 //! How numbers spread over the tasks of a job: quantiles per metric, and bytes per partition with the largest ones named.
 
+use daemon::page::format::{self, Unit};
 use maud::{Markup, html};
 use protocol::TaskKind;
 
-use super::format;
-use crate::core::picture::{Picture, Unit};
+use crate::core::picture::Picture;
 use crate::core::task::AttemptState;
 
 /// Partitions drawn one by one; more are drawn in groups by their maximum.

@@ -3,10 +3,10 @@
 //! Attempts of a worker are laid into as few lanes as they need: a lane is what a slot would have done. What would be narrower than a pixel is
 //! drawn together with its neighbour of the same kind, so that the drawing is bounded by its size and not by the job's.
 
+use daemon::page::format;
 use maud::{Markup, html};
 use protocol::TaskKind;
 
-use super::format;
 use crate::core::picture::{AttemptRow, Picture};
 use crate::core::task::AttemptState;
 

@@ -1,8 +1,8 @@
 //! Workers: tiles by load, and a table.
 
+use daemon::page::format;
 use maud::{Markup, html};
 
-use super::format;
 use crate::core::report::WorkerReport;
 
 /// Slots drawn in a tile; more are only counted.

@@ -2,15 +2,24 @@
 
 use jiff::Timestamp;
 
-use crate::core::picture::Unit;
+/// How a number is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// A count of things.
+    Count,
+    /// A size.
+    Bytes,
+    /// A length of time.
+    Milliseconds,
+}
 
 /// A share as a percentage.
-pub(crate) fn percent(share: f32) -> String {
+pub fn percent(share: f32) -> String {
     format!("{:.0}%", f64::from(share) * 100.0)
 }
 
 /// A moment, UTC; empty for 0.
-pub(crate) fn time(ms: u64) -> String {
+pub fn time(ms: u64) -> String {
     if ms == 0 {
         return String::new();
     }
@@ -19,7 +28,7 @@ pub(crate) fn time(ms: u64) -> String {
 }
 
 /// A length of time: `850 ms`, `12.3 s`, `4 min 05 s`, `2 h 10 min`.
-pub(crate) fn duration(ms: u64) -> String {
+pub fn duration(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),
         1_000..60_000 => format!("{:.1} s", ms as f64 / 1_000.0),
@@ -29,7 +38,7 @@ pub(crate) fn duration(ms: u64) -> String {
 }
 
 /// A size: `812 B`, `1.5 MiB`.
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let exponent = (count.checked_ilog2().unwrap_or(0) / 10) as usize;
     match exponent.checked_sub(1).and_then(|index| UNITS.get(index)) {
@@ -39,7 +48,7 @@ pub(crate) fn bytes(count: u64) -> String {
 }
 
 /// A count in groups of three digits.
-pub(crate) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -52,7 +61,7 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// A number in its unit.
-pub(crate) fn value(number: u64, unit: Unit) -> String {
+pub fn value(number: u64, unit: Unit) -> String {
     match unit {
         Unit::Count => count(number),
         Unit::Bytes => bytes(number),

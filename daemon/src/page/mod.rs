@@ -1,0 +1,186 @@
+//! What the pages of all daemons share: the frame with its navigation, style and script, protective headers, the check of host names.
+//!
+//! Pages are drawn on the server; every text is escaped by maud. They read without script; `live.js` keeps them true while they are open.
+//! Invariants: a page is shown only under names that are this machine's ([`Hosts`]), so that a foreign name that resolves here shows
+//! nothing; every page forbids inline script and content from elsewhere.
+
+pub mod format;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use maud::{DOCTYPE, Markup, html};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("live.js");
+
+/// A daemon's set of pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Site {
+    /// Shown at the top of each page, e.g. `Hanno JobTracker`.
+    pub name: &'static str,
+    /// Path and name of each entry of the navigation.
+    pub entries: &'static [(&'static str, &'static str)],
+}
+
+/// One page of a site.
+#[derive(Clone, Debug)]
+pub struct Frame<'a> {
+    /// The site.
+    pub site: Site,
+    /// Title of the window.
+    pub title: &'a str,
+    /// Path of the navigation's entry that it belongs to.
+    pub place: &'a str,
+    /// Path of the event stream that says when the page is out of date.
+    pub live: Option<String>,
+    /// Another daemon's pages: address and name.
+    pub other: Option<(&'a str, &'a str)>,
+}
+
+impl Frame<'_> {
+    /// The whole page as text.
+    pub fn draw(&self, content: &Markup) -> String {
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    title { (self.title) " · Hanno" }
+                    link rel="stylesheet" href="/style.css";
+                    script src="/live.js" defer {}
+                }
+                body data-live=[self.live.as_deref()] {
+                    header {
+                        strong { (self.site.name) }
+                        nav aria-label="Pages" {
+                            @for (path, name) in self.site.entries {
+                                a href=(path) aria-current=[(*path == self.place).then_some("page")] { (name) }
+                            }
+                            @if let Some((address, name)) = self.other { a href=(address) { (name) } }
+                        }
+                    }
+                    main { (content) }
+                }
+            }
+        };
+        page.into_string()
+    }
+
+    /// The whole page as an answer with its protective headers.
+    pub fn answer(&self, content: &Markup) -> Response {
+        let mut response = Response::new(Body::from(self.draw(content)));
+        for (name, value) in [
+            (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+            (
+                header::CONTENT_SECURITY_POLICY,
+                "default-src 'self'; object-src 'none'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'",
+            ),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::REFERRER_POLICY, "same-origin"),
+            (header::CACHE_CONTROL, "no-store"),
+        ] {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+/// A share as a bar and in words.
+pub fn bar(share: f32) -> Markup {
+    let percent = format::percent(share);
+    html! { progress max="1" value=(share) { (percent) } " " (percent) }
+}
+
+/// Routes of the style sheet and the script.
+pub fn assets<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    Router::new()
+        .route("/style.css", get(|| asset("text/css; charset=utf-8", STYLE)))
+        .route("/live.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
+}
+
+async fn asset(kind: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], text).into_response()
+}
+
+/// Names under which browsers may reach a daemon's pages. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Hosts {
+    own: Arc<Vec<String>>,
+}
+
+impl Hosts {
+    /// Loopback, the address listened on, and `more`.
+    pub fn new(address: IpAddr, more: &[String]) -> Hosts {
+        let mut own = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+        own.push(address.to_string());
+        own.extend(more.iter().cloned());
+        Hosts { own: Arc::new(own) }
+    }
+
+    /// True if the request names this machine.
+    pub fn allow(&self, headers: &HeaderMap) -> bool {
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
+        let name = match host.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or(""),
+            None => host.split(':').next().unwrap_or(""),
+        };
+        self.own.iter().any(|own| own == name)
+    }
+
+    /// Middleware: refuses other names.
+    pub async fn guard(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
+        if hosts.allow(request.headers()) {
+            return next.run(request).await;
+        }
+        let text =
+            "This daemon is not known under that name; see page_hosts in its configuration.\n";
+        (StatusCode::MISDIRECTED_REQUEST, text).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_own_names() {
+        let hosts = Hosts::new("10.1.2.3".parse().unwrap(), &["hanno.example".to_owned()]);
+        let allows = |host: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().unwrap());
+            hosts.allow(&headers)
+        };
+        for own in ["localhost:9870", "127.0.0.1", "[::1]:9870", "10.1.2.3:80", "hanno.example"] {
+            assert!(allows(own), "{own}");
+        }
+        for foreign in ["evil.example", "localhost.evil.example", "10.1.2.4", "[::2]:9870", ""] {
+            assert!(!allows(foreign), "{foreign}");
+        }
+        assert!(!hosts.allow(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn titles_and_addresses_are_escaped() {
+        let hostile = "\"><img src=x onerror=alert(1)>";
+        let site = Site { name: "Hanno", entries: &[("/", "Overview")] };
+        let frame = Frame {
+            site,
+            title: hostile,
+            place: "/",
+            live: Some(hostile.to_owned()),
+            other: Some((hostile, hostile)),
+        };
+        let page = frame.draw(&html! { p { (hostile) } });
+        assert!(!page.contains("<img") && page.matches("&lt;img").count() == 5, "{page}");
+        assert!(page.contains("aria-current=\"page\""), "{page}");
+    }
+}
