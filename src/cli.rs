@@ -1,7 +1,7 @@
 //! Which command is meant: by the name this program was started under (`hanno`, `hdfs`, `hadoop`, `mapred`), then by its
 //! arguments.
 //!
-//! `dfs`, `job`, `fsck` and `dfsadmin` take Hadoop's single-dash options, so their arguments go to their own parser
+//! The commands in [`hadoop::COMMANDS`] take Hadoop's single-dash options, so their arguments go to their own parsers
 //! untouched; everything else is clap's.
 
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::connect::Overrides;
 use crate::output::{EXIT_OK, EXIT_USAGE};
-use crate::{admin, bench, cluster, daemons, dfs, fsck, job};
+use crate::{admin, bench, cluster, daemons, dfs, dfsadmin, fsck, hadoop, job};
 
 /// The page of `hanno --help`.
 const HELP: &str = include_str!("help.txt");
@@ -43,6 +43,17 @@ enum Command {
     Job(Passed),
     /// Check the health of files (`hanno fsck -help`)
     Fsck(Passed),
+    /// Operate the file system (`hanno dfsadmin -help`)
+    Dfsadmin(Passed),
+    /// Make links, so that this program starts as `hdfs`, `hadoop` and `mapred`
+    #[command(after_help = "Example:\n  hanno install-links ~/bin")]
+    InstallLinks {
+        /// Where, a directory of your PATH
+        dir: PathBuf,
+        /// Replace links that lead elsewhere
+        #[arg(long)]
+        force: bool,
+    },
     /// Administer the cluster
     #[command(subcommand)]
     Admin(admin::AdminCommand),
@@ -79,39 +90,16 @@ struct Passed {
 pub(crate) fn run(args: Vec<OsString>) -> u8 {
     let name = args.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
     match name.to_str() {
-        Some("hdfs" | "hadoop" | "mapred") => hadoop(args.get(1..).unwrap_or_default()),
+        Some(program) if hadoop::PROGRAMS.contains(&program) => {
+            hadoop::run(program, args.get(1..).unwrap_or_default())
+        }
         _ => hanno(args),
     }
 }
 
-/// Started as `hdfs`, `hadoop` or `mapred`: those of their commands that exist here.
-fn hadoop(args: &[OsString]) -> u8 {
-    let overrides = Overrides::default();
-    let Some((command, rest)) = args.split_first() else {
-        eprintln!("Usage: hdfs dfs|dfsadmin|fsck|version …, hadoop fs|job|version …");
-        return EXIT_USAGE;
-    };
-    match command.to_str() {
-        Some("dfs" | "fs") => dfs::run(rest, &overrides),
-        Some("dfsadmin") => admin::dfsadmin(rest, &overrides),
-        Some("fsck") => fsck::run(rest, &overrides),
-        Some("job") => job::run(rest, &overrides),
-        Some("version" | "-version" | "--version") => version(),
-        _ => {
-            eprintln!("{}: Unknown command", command.to_string_lossy());
-            EXIT_USAGE
-        }
-    }
-}
-
 fn hanno(args: Vec<OsString>) -> u8 {
-    if let Some((family, rest, overrides)) = passed_through(args.get(1..).unwrap_or_default()) {
-        return match family {
-            Family::Dfs => dfs::run(rest, &overrides),
-            Family::Job => job::run(rest, &overrides),
-            Family::Fsck => fsck::run(rest, &overrides),
-            Family::Dfsadmin => admin::dfsadmin(rest, &overrides),
-        };
+    if let Some((run, rest, overrides)) = passed_through(args.get(1..).unwrap_or_default()) {
+        return run(rest, &overrides);
     }
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -133,6 +121,8 @@ fn hanno(args: Vec<OsString>) -> u8 {
         Command::Dfs(passed) => dfs::run(&passed.args, &overrides),
         Command::Job(passed) => job::run(&passed.args, &overrides),
         Command::Fsck(passed) => fsck::run(&passed.args, &overrides),
+        Command::Dfsadmin(passed) => dfsadmin::run(&passed.args, &overrides),
+        Command::InstallLinks { dir, force } => hadoop::install_links(&dir, force),
         Command::Admin(command) => admin::run(&command, &overrides),
         Command::Bench(command) => bench::run(&command, &overrides),
         Command::Version => version(),
@@ -144,31 +134,18 @@ fn version() -> u8 {
     EXIT_OK
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Family {
-    Dfs,
-    Job,
-    Fsck,
-    Dfsadmin,
-}
-
-/// The family whose arguments clap must not see, what follows its name, and the flags before it.
-fn passed_through(args: &[OsString]) -> Option<(Family, &[OsString], Overrides)> {
+/// The command of Hadoop's whose arguments clap must not see, what follows its name, and the flags before it.
+fn passed_through(args: &[OsString]) -> Option<(hadoop::Run, &[OsString], Overrides)> {
     let mut overrides = Overrides::default();
     let mut rest = args;
     loop {
         let (first, tail) = rest.split_first()?;
-        let family = match first.to_str()? {
-            "dfs" | "fs" => Family::Dfs,
-            "job" => Family::Job,
-            "fsck" => Family::Fsck,
-            "dfsadmin" => Family::Dfsadmin,
-            flag => {
-                rest = leading_flag(flag, tail, &mut overrides)?;
-                continue;
-            }
-        };
-        return Some((family, tail, overrides));
+        let word = first.to_str()?;
+        let known = hadoop::COMMANDS.iter().find(|command| command.name == word);
+        match known.filter(|command| command.name != "version") {
+            Some(command) => return Some((command.run, tail, overrides)),
+            None => rest = leading_flag(word, tail, &mut overrides)?,
+        }
     }
 }
 
@@ -214,8 +191,8 @@ mod tests {
             "--",
             "-x",
         ]);
-        let (family, rest, overrides) = passed_through(&all).unwrap();
-        assert_eq!((family, rest), (Family::Dfs, &args(&["-cat", "--", "-x"])[..]));
+        let (_, rest, overrides) = passed_through(&all).unwrap();
+        assert_eq!(rest, &args(&["-cat", "--", "-x"])[..]);
         assert_eq!(overrides.namenode.as_deref(), Some("http://a:1"));
         assert_eq!(overrides.jobtracker.as_deref(), Some("http://b:2"));
         for words in [&["cluster", "--data", "dfs"][..], &["--help"], &["--namenode"], &[]] {

@@ -13,7 +13,10 @@ mod cluster;
 mod connect;
 mod daemons;
 mod dfs;
+mod dfsadmin;
 mod fsck;
+mod getconf;
+mod hadoop;
 mod job;
 mod output;
 

@@ -5,6 +5,7 @@
 
 mod support;
 
+mod conformance;
 mod corruption;
 mod disk_full;
 mod jobs;

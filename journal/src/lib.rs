@@ -178,6 +178,16 @@ impl Journal {
         answer.recv().unwrap_or(Err(JournalError::Stopped))
     }
 
+    /// Begins a new segment of the log after what was appended before; returns its first txid. Blocks; the commit thread does it.
+    ///
+    /// # Errors
+    /// [`JournalError::Stopped`] if the journal stopped or closed.
+    pub fn roll(&self) -> Result<Txid, JournalError> {
+        let (reply, answer) = sync_channel(1);
+        self.inner.shared.request_roll(reply);
+        answer.recv().map_err(|_| JournalError::Stopped)
+    }
+
     /// Figures for metrics.
     pub fn stats(&self) -> Stats {
         let shared = &self.inner.shared;

@@ -90,6 +90,19 @@ impl LogWriter {
         Ok(Txid(txid.0 - 1))
     }
 
+    /// Begins a new segment unless the last one is still empty; returns the first txid of the last segment.
+    pub(crate) fn roll_now(&mut self) -> Result<Txid, JournalError> {
+        if self.failed {
+            return Err(JournalError::Stopped);
+        }
+        if self.next > self.segment_first {
+            let rolled = self.roll();
+            self.failed = rolled.is_err();
+            rolled?;
+        }
+        Ok(self.segment_first)
+    }
+
     fn roll(&mut self) -> Result<(), JournalError> {
         let header = Header { first: self.next, epoch: self.epoch }.encode();
         let name = segment::file_name(self.next);

@@ -68,6 +68,8 @@ struct CommitQueue {
     bytes: u64,
     /// The last txid that was given out.
     assigned: u64,
+    /// Who wants a new segment.
+    rolls: Vec<SyncSender<Txid>>,
     closing: bool,
 }
 
@@ -107,6 +109,7 @@ impl Shared {
                 bodies: VecDeque::new(),
                 bytes: 0,
                 assigned: last.0,
+                rolls: Vec::new(),
                 closing: false,
             }),
             commits_wake: Condvar::new(),
@@ -164,6 +167,15 @@ impl Shared {
         queue.sets.push_back((at, changes));
         drop(queue);
         self.checkpoints_wake.notify_one();
+    }
+
+    pub(crate) fn request_roll(&self, reply: SyncSender<Txid>) {
+        let mut queue = lock(&self.commits);
+        if !self.is_stopped() && !queue.closing {
+            queue.rolls.push(reply);
+        }
+        drop(queue);
+        self.commits_wake.notify_one();
     }
 
     pub(crate) fn request_export(&self, reply: SyncSender<Result<PathBuf, JournalError>>) {
@@ -227,6 +239,7 @@ impl Shared {
         }
         // Taking each lock once means that no thread is between its check and its wait.
         drop(lock(&self.commits));
+        lock(&self.commits).rolls.clear();
         self.commits_wake.notify_all();
         self.commits_done.notify_all();
         lock(&self.checkpoints).exports.clear();
@@ -248,6 +261,10 @@ pub(crate) fn run_commits(shared: &Shared, mut log: LogWriter, observer: &Observ
     shared.guard("commit", || {
         let mut batch = Vec::with_capacity(shared.limits.batch_records_max);
         while let Some(bytes) = next_batch(shared, &mut batch) {
+            if batch.is_empty() {
+                roll(shared, &mut log)?;
+                continue;
+            }
             let began = Instant::now();
             let durable = log.commit(&batch)?;
             let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -269,14 +286,33 @@ pub(crate) fn run_commits(shared: &Shared, mut log: LogWriter, observer: &Observ
     });
 }
 
-/// Moves up to one batch out of the queue, waiting for the first record. `None` when it is time to end.
+/// Begins a new segment for everyone who asked.
+fn roll(shared: &Shared, log: &mut LogWriter) -> Result<(), JournalError> {
+    let replies = std::mem::take(&mut lock(&shared.commits).rolls);
+    let first = log.roll_now()?;
+    for reply in replies {
+        // Whoever asked may have gone.
+        let _ = reply.send(first);
+    }
+    Ok(())
+}
+
+/// Moves up to one batch out of the queue, waiting for the first record; an empty batch asks for a new segment. `None` when it is
+/// time to end.
 fn next_batch(shared: &Shared, batch: &mut Vec<Vec<u8>>) -> Option<u64> {
     let mut queue = lock(&shared.commits);
-    while queue.bodies.is_empty() && !queue.closing && !shared.is_stopped() {
+    while queue.bodies.is_empty()
+        && queue.rolls.is_empty()
+        && !queue.closing
+        && !shared.is_stopped()
+    {
         queue = wait(&shared.commits_wake, queue);
     }
     if shared.is_stopped() {
         return None;
+    }
+    if queue.bodies.is_empty() && !queue.rolls.is_empty() {
+        return Some(0);
     }
     let mut bytes = 0;
     while batch.len() < shared.limits.batch_records_max {

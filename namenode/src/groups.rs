@@ -23,6 +23,11 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
+    /// Names of the groups.
+    pub(crate) fn groups(&self) -> &[String] {
+        &self.groups
+    }
+
     /// The caller with this user name.
     pub(crate) fn caller<'a>(&'a self, user: &'a str) -> Caller<'a> {
         Caller { user, groups: &self.groups, is_superuser: self.is_superuser }

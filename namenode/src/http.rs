@@ -1,5 +1,6 @@
 //! The routes: signed messages of clients and DataNodes, and `/healthz`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use axum::{Json, Router};
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::rpc;
+use journal::Journal;
 use protocol::auth::Role;
 use protocol::datanode::{
     self, Heartbeat, REPORT_REPLICAS_MAX, Reply as NodeReply, Request as NodeRequest,
@@ -30,6 +32,9 @@ const DATANODE_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct Service {
     pub(crate) shared: Arc<Shared>,
     pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) journal: Journal,
+    /// Where files for the operator are written.
+    pub(crate) logs_dir: PathBuf,
     pub(crate) shutdown: Shutdown,
 }
 
@@ -98,6 +103,9 @@ impl Service {
             return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
         }
         let membership = self.shared.groups.of(&request.user).await;
+        if let Some(answer) = self.administer(&request, &membership).await {
+            return answer;
+        }
         if request.body.is_read() {
             return self.shared.read(&request, &membership).await;
         }

@@ -17,6 +17,7 @@
 //!
 //! Enter with [`run`].
 
+mod admin;
 pub mod config;
 pub mod core;
 pub mod error;
@@ -117,13 +118,19 @@ pub async fn run_on(
     let ticker = tokio::spawn(tick(sender.clone(), config.tick_ms(), shutdown.clone()));
     let watcher = tokio::spawn(resources::watch(sender.clone(), config.clone(), shutdown.clone()));
 
-    let service =
-        Service { shared: Arc::clone(&shared), events: sender.clone(), shutdown: shutdown.clone() };
+    let service = Service {
+        shared: Arc::clone(&shared),
+        events: sender.clone(),
+        journal: journal.clone(),
+        logs_dir: config.data_dir.join("logs"),
+        shutdown: shutdown.clone(),
+    };
     let times = trash::Times {
         interval_ms: config.trash_interval_ms,
         checkpoint_ms: config.trash_checkpoint_ms,
     };
-    let emptier = tokio::spawn(trash::run(service.clone(), times, shutdown.clone()));
+    let emptier =
+        tokio::spawn(trash::run(service.clone(), config.superuser(), times, shutdown.clone()));
     let router = http::router(service, Authenticator::new(&secret), &config);
     serve::serve(listener, router, Limits::default(), shutdown).await;
 

@@ -43,6 +43,8 @@ pub(crate) enum Event {
     Call(Box<Request>, Membership, oneshot::Sender<Answer>),
     /// A DataNode says something else than a heartbeat.
     Datanode(Box<NodeRequest>, oneshot::Sender<datanode::Answer>),
+    /// An image is wanted: everything that changed must be handed to the journal first.
+    Checkpoint(oneshot::Sender<()>),
     /// Time has passed.
     Tick,
     /// The disk of the metadata was looked at: bytes free, and whether these are too few.
@@ -166,8 +168,23 @@ impl Loop {
                 batch.push(event);
             }
             let stop = batch.iter().any(|event| matches!(event, Event::Stop));
+            let mut wanted = Vec::new();
+            batch = batch
+                .into_iter()
+                .filter_map(|event| match event {
+                    Event::Checkpoint(sender) => {
+                        wanted.push(sender);
+                        None
+                    }
+                    event => Some(event),
+                })
+                .collect();
             more = self.turn(batch)?;
-            self.checkpoint(stop);
+            self.checkpoint(stop || !wanted.is_empty());
+            for sender in wanted {
+                // Whoever asked may have gone.
+                let _ = sender.send(());
+            }
             if stop {
                 return Ok(());
             }
@@ -302,7 +319,7 @@ fn is_heavy(event: &Event) -> bool {
         Event::Call(request, ..) => {
             matches!(request.body, protocol::namenode::Call::Batch(_))
         }
-        Event::Tick | Event::Resources { .. } | Event::Stop => true,
+        Event::Tick | Event::Resources { .. } | Event::Checkpoint(_) | Event::Stop => true,
     }
 }
 
@@ -336,7 +353,7 @@ fn apply(
                 );
             }
         }
-        Event::Stop => {}
+        Event::Checkpoint(_) | Event::Stop => {}
     }
     Ok(())
 }

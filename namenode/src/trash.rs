@@ -74,7 +74,7 @@ pub(crate) struct Times {
 }
 
 /// Empties the trash until the NameNode ends.
-pub(crate) async fn run(service: Service, times: Times, shutdown: Shutdown) {
+pub(crate) async fn run(service: Service, user: String, times: Times, shutdown: Shutdown) {
     if times.interval_ms == 0 {
         return;
     }
@@ -82,7 +82,7 @@ pub(crate) async fn run(service: Service, times: Times, shutdown: Shutdown) {
         service,
         client: ClientId(rand::random()),
         number: AtomicU64::new(0),
-        user: sys::host::user_name(),
+        user,
         zone: TimeZone::system(),
     };
     let period = Duration::from_millis(times.checkpoint_ms.clamp(1, times.interval_ms));

@@ -185,6 +185,26 @@ pub enum Call {
         /// How many bytes times replicas there may be.
         space: QuotaChange,
     },
+    /// Writes an image of the name space; for the superuser, in safe mode. -> [`Reply::Done`]
+    SaveNamespace,
+    /// Begins a new segment of the log; for the superuser. -> [`Reply::Number`]: the segment's first transaction.
+    RollEdits,
+    /// Writes what the block manager is busy with to a file of this name in `logs`; for the superuser. -> [`Reply::Done`]
+    Metasave(String),
+    /// A page of the files being written; for the superuser. -> [`Reply::OpenFiles`]
+    OpenFiles {
+        /// Continue after this file (from the page before).
+        after: Option<InodeId>,
+    },
+    /// Orders a full report from a DataNode; for the superuser. -> [`Reply::Done`]
+    TriggerBlockReport {
+        /// Which.
+        datanode: DatanodeId,
+    },
+    /// One block and its replicas. -> [`Reply::BlockInfo`]
+    BlockInfo(BlockId),
+    /// Groups of a user. -> [`Reply::Names`]
+    GroupsOf(String),
 }
 
 impl Call {
@@ -198,6 +218,8 @@ impl Call {
             | Call::ClusterStatus
             | Call::Datanodes
             | Call::Fsck { .. }
+            | Call::OpenFiles { .. }
+            | Call::BlockInfo(_)
             | Call::SafeMode(SafeModeAction::Get) => true,
             Call::Batch(calls) => calls.iter().all(Call::is_read),
             _ => false,
@@ -313,6 +335,19 @@ pub enum Reply {
     Block(LocatedBlock),
     /// Outcomes of a batch, in order.
     Batch(Vec<Answer>),
+    /// A number.
+    Number(u64),
+    /// Files being written.
+    OpenFiles {
+        /// In order of their ids.
+        files: Vec<OpenFile>,
+        /// Where the next page continues; `None` at the end.
+        next: Option<InodeId>,
+    },
+    /// One block.
+    BlockInfo(Box<BlockInfo>),
+    /// Names.
+    Names(Vec<String>),
 }
 
 /// What a file or directory is.
@@ -541,6 +576,30 @@ pub struct FsckBlock {
     pub live: Vec<DatanodeInfo>,
     /// How many replicas are known to be corrupt.
     pub corrupt_count: u16,
+}
+
+/// A file being written.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OpenFile {
+    /// Full path.
+    pub path: DfsPath,
+    /// Who writes it.
+    pub client: ClientId,
+}
+
+/// A block and where it is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BlockInfo {
+    /// The block.
+    pub id: BlockId,
+    /// The file it belongs to.
+    pub path: DfsPath,
+    /// Wanted replicas.
+    pub replication: u16,
+    /// Good replicas.
+    pub live: Vec<DatanodeInfo>,
+    /// Replicas that fail their checksums.
+    pub corrupt: Vec<DatanodeInfo>,
 }
 
 impl Request {

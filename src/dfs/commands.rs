@@ -26,8 +26,17 @@ const LS_OPTIONS: &[Opt] = &[
     flag("e"),
     flag("json"),
 ];
-const COUNT_OPTIONS: &[Opt] =
-    &[flag("q"), flag("h"), flag("v"), flag("u"), flag("x"), flag("json")];
+const COUNT_OPTIONS: &[Opt] = &[
+    flag("q"),
+    flag("h"),
+    flag("v"),
+    flag("u"),
+    flag("x"),
+    value("t"),
+    flag("e"),
+    flag("s"),
+    flag("json"),
+];
 const DU_OPTIONS: &[Opt] = &[flag("s"), flag("h"), flag("v"), flag("x"), flag("json")];
 const RM_OPTIONS: &[Opt] = &[flag("f"), flag("r"), flag("R"), flag("skipTrash"), flag("safely")];
 const TEST_OPTIONS: &[Opt] =
@@ -86,8 +95,11 @@ QUOTA REM_QUOTA SPACE_QUOTA REM_SPACE_QUOTA DIR_COUNT FILE_COUNT CONTENT_SIZE PA
 
   -h  shows file sizes in human readable format.
   -v  displays a header line.
+  -t  displays quota by storage type; with -q or -u.
   -u  shows the quota and the usage against the quota without the detailed content summary.
-  -x  excludes snapshots from being calculated.";
+  -x  excludes snapshots from being calculated.
+  -e  shows the erasure coding policy.
+  -s  shows what only snapshots still have.";
 const DU_HELP: &str = "Show the amount of space, in bytes, used by the files that match the specified file pattern:
 the size of one copy, the space of all replicas, the path.
 
@@ -232,7 +244,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command("chown", "[-R] [OWNER][:[GROUP]] PATH...", (2, MANY), &[flag("R")], mode::chown, CHOWN_HELP),
     command("copyFromLocal", FROM_LOCAL_USAGE, (1, MANY), PUT_OPTIONS, put::put, "Identical to the -put command."),
     command("copyToLocal", GET_USAGE, (1, MANY), GET_OPTIONS, get::get, "Identical to the -get command."),
-    command("count", "[-q] [-h] [-v] [-u] [-x] [--json] <path> ...", (1, MANY), COUNT_OPTIONS, usage::count, COUNT_HELP),
+    command("count", "[-q] [-h] [-v] [-t [<storage type>]] [-u] [-x] [-e] [-s] [--json] <path> ...", (1, MANY), COUNT_OPTIONS, usage::count, COUNT_HELP),
     command("cp", "[-f] [-p | -p[topax]] [-d] [-t <thread count>] [-q <thread pool queue size>] <src> ... <dst>", (2, MANY), CP_OPTIONS, copy::cp, CP_HELP),
     command("df", "[-h] [<path> ...]", (0, MANY), &[flag("h")], usage::df, "Shows the capacity, free and used space of the filesystem.\n\n  -h  Formats the sizes of files in a human-readable fashion rather than a number of bytes."),
     command("du", "[-s] [-h] [-v] [-x] [--json] <path> ...", (0, MANY), DU_OPTIONS, usage::du, DU_HELP),

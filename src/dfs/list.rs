@@ -42,6 +42,7 @@ struct Options {
     by_size: bool,
     reverse: bool,
     access_time: bool,
+    policy: bool,
     json: bool,
 }
 
@@ -67,6 +68,7 @@ impl<'a> Listing<'a> {
             by_size: has("S") && !has("t"),
             reverse: has("r"),
             access_time: has("u"),
+            policy: has("e"),
             json: has("json"),
         };
         let zone = TimeZone::system();
@@ -86,10 +88,10 @@ impl<'a> Listing<'a> {
         if !items.is_empty() && !paths_only && !recursive && !json {
             self.screen.line(format_args!("Found {} items", items.len()))?;
         }
-        sort(&mut items, &self.options);
         if !recursive {
             return self.print_all(items);
         }
+        sort(&mut items, &self.options);
         self.widths.adjust(&items, &self.options);
         for item in items {
             self.print(&item)?;
@@ -176,8 +178,13 @@ fn line(
 ) -> String {
     let kind = if status.directory { 'd' } else { '-' };
     let time = if options.access_time { status.atime_ms } else { status.mtime_ms };
+    let policy = match (options.policy, status.directory) {
+        (false, _) => "",
+        (true, true) => "           ",
+        (true, false) => "Replicated ",
+    };
     format!(
-        "{kind}{} {:>replication$} {:<owner$} {:<group$} {:>length$} {} {path}",
+        "{kind}{} {:>replication$} {:<owner$} {:<group$} {policy}{:>length$} {} {path}",
         permissions(status.mode),
         replication(status),
         status.owner,

@@ -37,14 +37,15 @@ use std::ffi::OsString;
 
 use self::args::{Format, Opt, Parsed};
 use self::context::Context;
-use self::error::Failure;
+pub(crate) use self::error::Failure;
 
 use self::properties::Properties;
 use self::store::Store;
 use crate::connect::{self, Overrides};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE};
 
-pub(crate) use self::path::Resolver;
+pub(crate) use self::path::{Resolver, named_namenode};
+pub(crate) use self::properties::size;
 
 /// A command of the shell.
 struct Command {
@@ -110,7 +111,8 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     if let "help" | "usage" | "-help" | "h" = name {
         return match help::print(rest, name != "usage") {
             Ok(true) | Err(Failure::ReaderLeft) => EXIT_OK,
-            _ => EXIT_FAILED,
+            Ok(false) => EXIT_USAGE,
+            Err(_) => EXIT_FAILED,
         };
     }
     let Some(command) = named(name) else {
@@ -188,16 +190,13 @@ fn context(
 fn named_address(parsed: &Parsed) -> Option<String> {
     if let Some(text) = &parsed.file_system {
         let plain = || text.starts_with("http://").then(|| text.clone());
-        return path::named_namenode(text).or_else(plain);
+        return named_namenode(text).or_else(plain);
     }
-    let typed = parsed
-        .operands
-        .iter()
-        .filter_map(|operand| operand.to_str())
-        .find_map(path::named_namenode);
+    let typed =
+        parsed.operands.iter().filter_map(|operand| operand.to_str()).find_map(named_namenode);
     let configured = || {
         let default = |(key, value): &(String, String)| {
-            (key == "fs.defaultFS").then(|| path::named_namenode(value)).flatten()
+            (key == "fs.defaultFS").then(|| named_namenode(value)).flatten()
         };
         parsed.properties.iter().rev().find_map(default)
     };

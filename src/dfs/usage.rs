@@ -60,7 +60,10 @@ struct UsageRow {
 }
 
 fn usage_row(context: &Context, item: &Item) -> Result<UsageRow, Failure> {
-    let summary = summary(context, item)?;
+    let mut summary = summary(context, item)?;
+    if context.args.has("x") {
+        summary = living(summary);
+    }
     let path = item.named.typed.clone();
     Ok(UsageRow { path, length: summary.length, space_consumed: summary.space_consumed })
 }
@@ -148,21 +151,31 @@ pub(super) fn count(context: &Context) -> Result<(), Failure> {
     let options = CountOptions {
         quota: args.has("q") || args.has("u"),
         quota_only: args.has("u"),
+        types: args.value("t").map(storage_types).transpose()?,
         human: args.has("h"),
+        policy: args.has("e"),
+        snapshots: args.has("s"),
+        without_snapshots: args.has("x"),
     };
     let mut screen = Screen::new()?;
     let mut json = Vec::new();
     if args.has("v") && !args.has("json") {
-        screen.line(format_args!("{}", count_header(options)))?;
+        screen.line(format_args!("{}", count_header(&options)))?;
     }
     context.for_each(&args.operands, |item| {
-        let summary = summary(context, &item)?;
+        let mut summary = summary(context, &item)?;
+        if options.without_snapshots {
+            summary = living(summary);
+        }
         let path = item.named.typed;
         if args.has("json") {
             json.push(CountRow { path, summary });
             return Ok(());
         }
-        screen.line(format_args!("{}", count_line(&summary, &path, options)))
+        screen.line(format_args!(
+            "{}",
+            count_line(&summary, (&path, item.status.directory), &options)
+        ))
     })?;
     screen.flush()?;
     drop(screen);
@@ -172,6 +185,17 @@ pub(super) fn count(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What is there without what only snapshots still have.
+fn living(summary: ContentSummary) -> ContentSummary {
+    ContentSummary {
+        length: summary.length.saturating_sub(summary.snapshot_length),
+        file_count: summary.file_count.saturating_sub(summary.snapshot_file_count),
+        directory_count: summary.directory_count.saturating_sub(summary.snapshot_directory_count),
+        space_consumed: summary.space_consumed.saturating_sub(summary.snapshot_space_consumed),
+        ..summary
+    }
+}
+
 #[derive(Serialize)]
 struct CountRow {
     path: String,
@@ -179,33 +203,84 @@ struct CountRow {
     summary: ContentSummary,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// Storage types that can have quotas in HDFS; none can here, since there is one type of storage.
+const STORAGE_TYPES: [&str; 4] = ["SSD", "DISK", "ARCHIVE", "PROVIDED"];
+
+/// The types that `-t` names; all for nothing or `all`.
+fn storage_types(text: &str) -> Result<Vec<&'static str>, Failure> {
+    if text.is_empty() || text.eq_ignore_ascii_case("all") {
+        return Ok(STORAGE_TYPES.to_vec());
+    }
+    let known = |word: &str| STORAGE_TYPES.into_iter().find(|kind| kind.eq_ignore_ascii_case(word));
+    let unknown =
+        || Failure::Usage(format!("No enum constant StorageType.{}", text.to_uppercase()));
+    text.split(',').map(|word| known(word).ok_or_else(unknown)).collect()
+}
+
+#[derive(Clone, Debug, Default)]
 struct CountOptions {
     quota: bool,
     quota_only: bool,
+    types: Option<Vec<&'static str>>,
     human: bool,
+    policy: bool,
+    snapshots: bool,
+    without_snapshots: bool,
 }
 
-fn count_header(options: CountOptions) -> String {
+fn count_header(options: &CountOptions) -> String {
     let mut line = String::new();
-    if options.quota {
-        line.push_str(&quota_columns(["QUOTA", "REM_QUOTA", "SPACE_QUOTA", "REM_SPACE_QUOTA"]));
+    match &options.types {
+        Some(types) if options.quota => {
+            for kind in types {
+                let (quota, rest) = (format!("{kind}_QUOTA"), format!("REM_{kind}_QUOTA"));
+                line.push_str(&format!("{quota:>13} {rest:>17} "));
+            }
+            return line + "PATHNAME";
+        }
+        _ if options.quota => {
+            let names = ["QUOTA", "REM_QUOTA", "SPACE_QUOTA", "REM_SPACE_QUOTA"];
+            line.push_str(&quota_columns(names.map(str::to_owned)));
+        }
+        _ => {}
     }
     if !options.quota_only {
         line.push_str(&format!("{:>12} {:>12} {:>18} ", "DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE"));
     }
+    if options.snapshots {
+        let names = [
+            "SNAPSHOT_LENGTH",
+            "SNAPSHOT_FILE_COUNT",
+            "SNAPSHOT_DIR_COUNT",
+            "SNAPSHOT_SPACE_CONSUMED",
+        ];
+        line.push_str(&snapshot_columns(names.map(str::to_owned)));
+    }
+    if options.policy {
+        line.push_str("ERASURECODING_POLICY ");
+    }
     line + "PATHNAME"
 }
 
-fn count_line(summary: &ContentSummary, path: &str, options: CountOptions) -> String {
+fn count_line(
+    summary: &ContentSummary,
+    (path, directory): (&str, bool),
+    options: &CountOptions,
+) -> String {
+    let show = |number: u64| if options.human { human_size(number) } else { number.to_string() };
     let mut line = String::new();
-    if options.quota {
-        line.push_str(&quota_columns(["none", "inf", "none", "inf"]));
+    match &options.types {
+        Some(types) if options.quota => {
+            for _ in types {
+                line.push_str(&format!("{:>13} {:>17} ", "none", "inf"));
+            }
+            return line + path;
+        }
+        _ if options.quota => line.push_str(&quota_columns(quota_values(summary, &show))),
+        _ => {}
     }
     if !options.quota_only {
         let ContentSummary { directory_count, file_count, length, .. } = *summary;
-        let show =
-            |number: u64| if options.human { human_size(number) } else { number.to_string() };
         line.push_str(&format!(
             "{:>12} {:>12} {:>18} ",
             show(directory_count),
@@ -213,11 +288,42 @@ fn count_line(summary: &ContentSummary, path: &str, options: CountOptions) -> St
             show(length)
         ));
     }
+    if options.snapshots {
+        line.push_str(&snapshot_columns([
+            show(summary.snapshot_length),
+            show(summary.snapshot_file_count),
+            show(summary.snapshot_directory_count),
+            show(summary.snapshot_space_consumed),
+        ]));
+    }
+    if options.policy {
+        line.push_str(if directory { "EC: " } else { "Replicated " });
+    }
     line + path
 }
 
-fn quota_columns([quota, rest, space, space_rest]: [&str; 4]) -> String {
+/// Quotas and what is left of them; what is over is a negative number, as HDFS prints it.
+fn quota_values(summary: &ContentSummary, show: &dyn Fn(u64) -> String) -> [String; 4] {
+    let rest = |quota: u64, used: u64| match quota.checked_sub(used) {
+        Some(rest) => show(rest),
+        None => format!("-{}", show(used - quota)),
+    };
+    let names = summary.file_count + summary.directory_count;
+    let both = |quota: Option<u64>, used| match quota {
+        Some(quota) => [show(quota), rest(quota, used)],
+        None => ["none".to_owned(), "inf".to_owned()],
+    };
+    let [quota, left] = both(summary.quota, names);
+    let [space, space_left] = both(summary.space_quota, summary.space_consumed);
+    [quota, left, space, space_left]
+}
+
+fn quota_columns([quota, rest, space, space_rest]: [String; 4]) -> String {
     format!("{quota:>12} {rest:>15} {space:>15} {space_rest:>15} ")
+}
+
+fn snapshot_columns([length, files, directories, space]: [String; 4]) -> String {
+    format!("{length:>18} {files:>24} {directories:>24} {space:>28} ")
 }
 
 #[cfg(test)]
@@ -262,23 +368,35 @@ mod tests {
         assert_eq!(
             count_line(
                 &ContentSummary { directory_count: 1, ..Default::default() },
-                "/dir1",
-                plain
+                ("/dir1", true),
+                &plain
             ),
             "           1            0                  0 /dir1"
         );
-        let human = CountOptions { human: true, ..plain };
+        let human = CountOptions { human: true, ..plain.clone() };
         assert_eq!(
-            count_line(&summary, "/d", human),
+            count_line(&summary, ("/d", true), &human),
             "           1            2                2 K /d"
         );
         let quota = CountOptions { quota: true, ..plain };
         assert_eq!(
-            count_line(&summary, "/d", quota),
+            count_line(&summary, ("/d", true), &quota),
             "        none             inf            none             inf            1            2               2048 /d"
         );
+        let limited = ContentSummary { quota: Some(2), space_quota: Some(10), ..summary };
+        let columns = quota_values(&limited, &|number| number.to_string());
+        assert_eq!(columns, ["2", "-1", "10", "10"]);
+        let types = CountOptions { types: Some(vec!["SSD"]), ..quota.clone() };
+        assert_eq!(count_header(&types), "    SSD_QUOTA     REM_SSD_QUOTA PATHNAME");
         assert_eq!(
-            count_header(quota),
+            count_line(&summary, ("/d", true), &types),
+            "         none               inf /d"
+        );
+        let policy = CountOptions { policy: true, ..CountOptions::default() };
+        assert!(count_line(&summary, ("/f", false), &policy).ends_with(" Replicated /f"));
+        assert!(storage_types("ssd,disk").is_ok() && storage_types("tape").is_err());
+        assert_eq!(
+            count_header(&quota),
             "       QUOTA       REM_QUOTA     SPACE_QUOTA REM_SPACE_QUOTA    DIR_COUNT   FILE_COUNT       CONTENT_SIZE PATHNAME"
         );
     }

@@ -70,6 +70,17 @@ impl Leases {
         }
     }
 
+    /// Every file being written and its holder, in order of files.
+    pub fn open_files(&self) -> Vec<(InodeId, ClientId)> {
+        let files_of = |(holder, lease): (&ClientId, &Lease)| {
+            let holder = *holder;
+            lease.files.iter().map(move |file| (*file, holder)).collect::<Vec<_>>()
+        };
+        let mut files: Vec<_> = self.leases.iter().flat_map(files_of).collect();
+        files.sort_unstable();
+        files
+    }
+
     /// True if `holder` was silent for `limit_ms`, or has no lease.
     pub fn is_expired(&self, holder: ClientId, now_ms: u64, limit_ms: u64) -> bool {
         self.leases

@@ -12,6 +12,7 @@ pub mod edit;
 pub mod files;
 pub mod fsck;
 pub mod inode;
+mod inspect;
 pub mod lease;
 pub mod name;
 pub mod namespace;

@@ -81,6 +81,8 @@ impl State {
             Call::ClusterStatus => Ok(Reply::Cluster(Box::new(self.cluster_status(nodes, reader)))),
             Call::Datanodes => Ok(Reply::Datanodes(self.datanode_reports(nodes, reader.now))),
             Call::Fsck { path, after } => self.fsck(nodes, path, after.as_ref(), reader.caller),
+            Call::OpenFiles { after } => self.open_files(*after, reader.caller),
+            Call::BlockInfo(block) => self.block_info(nodes, *block, reader.caller),
             Call::SafeMode(_) => Ok(Reply::Flag(self.safe_mode.is_on())),
             Call::Batch(calls) => Ok(Reply::Batch(
                 calls

@@ -1,0 +1,178 @@
+//! What an operator orders and the core has no part in: images, segments of the log, files to look at, reports.
+//!
+//! All of it is for the superuser, and nothing of it changes the name space.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use protocol::datanode::Command;
+use protocol::namenode::{Answer, Call, Reply, Request};
+use protocol::{DatanodeId, ErrorKind, RemoteError};
+use tokio::sync::oneshot;
+
+use crate::groups::Membership;
+use crate::http::Service;
+use crate::server::{Event, stopping};
+
+/// Files are for the operator alone.
+const FILE_MODE: u32 = 0o600;
+/// Longest name of a file that [`Call::Metasave`] writes, bytes.
+const NAME_BYTES_MAX: usize = 200;
+
+impl Service {
+    /// Answers an operator's order; `None` for all other calls.
+    pub(crate) async fn administer(
+        &self,
+        request: &Request,
+        membership: &Membership,
+    ) -> Option<Answer> {
+        if let Call::GroupsOf(user) = &request.body {
+            return Some(Ok(Reply::Names(self.shared.groups.of(user).await.groups().to_vec())));
+        }
+        let is_order = matches!(
+            request.body,
+            Call::SaveNamespace
+                | Call::RollEdits
+                | Call::Metasave(_)
+                | Call::TriggerBlockReport { .. }
+        );
+        if !is_order {
+            return None;
+        }
+        let caller = membership.caller(&request.user);
+        let allowed = self.shared.state.read().guard(caller).check_superuser();
+        if let Err(refusal) = allowed {
+            return Some(Err(refusal));
+        }
+        match &request.body {
+            Call::SaveNamespace => Some(self.save_namespace().await),
+            Call::RollEdits => Some(self.roll_edits().await),
+            Call::Metasave(name) => Some(self.metasave(name).await),
+            Call::TriggerBlockReport { datanode } => Some(self.trigger_report(*datanode)),
+            _ => None,
+        }
+    }
+
+    async fn save_namespace(&self) -> Answer {
+        if !self.shared.state.read().is_safe_mode_on() {
+            let text = "Safe mode should be turned ON in order to create namespace image.";
+            return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+        }
+        let (sender, handed_over) = oneshot::channel();
+        self.events.send(Event::Checkpoint(sender)).await.map_err(|_| stopping())?;
+        handed_over.await.map_err(|_| stopping())?;
+        let journal = self.journal.clone();
+        let exported = tokio::task::spawn_blocking(move || journal.export_image()).await;
+        match exported.map_err(|_| stopping())? {
+            Ok(path) => {
+                tracing::info!(path = %path.display(), "image of the name space written");
+                Ok(Reply::Done)
+            }
+            Err(error) => Err(RemoteError::new(
+                ErrorKind::Unavailable,
+                format!("cannot write an image: {}", protocol::error::chain(&error)),
+            )),
+        }
+    }
+
+    async fn roll_edits(&self) -> Answer {
+        let journal = self.journal.clone();
+        let rolled = tokio::task::spawn_blocking(move || journal.roll()).await;
+        match rolled.map_err(|_| stopping())? {
+            Ok(first) => Ok(Reply::Number(first.0)),
+            Err(_) => Err(stopping()),
+        }
+    }
+
+    async fn metasave(&self, name: &str) -> Answer {
+        let Some(path) = file_in(&self.logs_dir, name) else {
+            let text = format!("`{name}' is not the name of a file in the log directory");
+            return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+        };
+        let text = self.metasave_text();
+        let dir = self.logs_dir.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            sys::fs::create_private_dir(&dir)
+                .and_then(|()| sys::fs::write_atomic(&path, text.as_bytes(), FILE_MODE))
+        });
+        match written.await.map_err(|_| stopping())? {
+            Ok(()) => Ok(Reply::Done),
+            Err(error) => {
+                Err(RemoteError::new(ErrorKind::Unavailable, format!("cannot write: {error}")))
+            }
+        }
+    }
+
+    fn metasave_text(&self) -> String {
+        let state = self.shared.state.read();
+        let table = self.shared.nodes.lock();
+        let (namespace, blocks) = (&state.ns, &state.blocks);
+        let mut text = String::new();
+        let mut line = |args: std::fmt::Arguments<'_>| {
+            writeln!(text, "{args}").expect("writing into memory cannot fail");
+        };
+        line(format_args!(
+            "{} files and directories, {} blocks = {} total filesystem objects",
+            namespace.inode_count(),
+            namespace.block_count(),
+            namespace.inode_count() + namespace.block_count()
+        ));
+        line(format_args!("Metasave: Blocks waiting for reconstruction: {}", blocks.low_count()));
+        line(format_args!("Mis-replicated blocks that have been postponed: 0"));
+        line(format_args!("Metasave: Blocks being reconstructed: {}", blocks.pending_count()));
+        line(format_args!(
+            "Metasave: Blocks {} waiting deletion from datanodes.",
+            blocks.doomed_count()
+        ));
+        line(format_args!("Corrupt Blocks: {}", blocks.corrupt_count()));
+        line(format_args!("Metasave: Number of datanodes: {}", table.nodes.registered_count()));
+        for (_, node) in table.nodes.iter() {
+            line(format_args!(
+                "{} {} {:?} capacity {} used {} remaining {}",
+                node.info.transfer_address,
+                node.info.rack,
+                node.state,
+                node.capacity,
+                node.used,
+                node.remaining
+            ));
+        }
+        text
+    }
+
+    fn trigger_report(&self, datanode: DatanodeId) -> Answer {
+        let index = self.shared.nodes.lock().nodes.index(datanode);
+        match index {
+            Some(index) => {
+                self.shared.nodes.push_commands(vec![(index, Command::ReportAll)]);
+                Ok(Reply::Done)
+            }
+            None => {
+                let text = format!("DataNode {datanode} is not registered");
+                Err(RemoteError::new(ErrorKind::NotFound, text))
+            }
+        }
+    }
+}
+
+/// A plain name in a directory; `None` for names that lead elsewhere.
+fn file_in(directory: &Path, name: &str) -> Option<PathBuf> {
+    let is_plain = !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && !name.starts_with('.')
+        && !name.contains(['/', '\0']);
+    is_plain.then(|| directory.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_lead_out_of_the_directory() {
+        assert_eq!(file_in(Path::new("/d"), "meta 1.txt"), Some(PathBuf::from("/d/meta 1.txt")));
+        for name in ["", ".", "..", "../x", "a/b", "/etc/passwd", ".hidden", &"x".repeat(201)] {
+            assert_eq!(file_in(Path::new("/d"), name), None, "{name}");
+        }
+    }
+}

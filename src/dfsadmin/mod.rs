@@ -1,0 +1,180 @@
+//! `hanno dfsadmin` (`hdfs dfsadmin`): the operator's commands, with Hadoop's options, words and exit codes.
+//!
+//! [`GROUPS`] joins tables of commands. A command gets a [`Session`]; what it prints and what it refuses is Hadoop's. Exit code 0,
+//! or 255 for usage errors and failures alike.
+
+mod blocks;
+mod nodes;
+mod quota;
+pub(crate) mod report;
+mod state;
+
+pub(crate) use self::state::safe_mode;
+
+use std::ffi::OsString;
+
+use client::dfs::{DfsClient, DfsError};
+use protocol::namenode::{Call, Reply};
+
+use crate::connect::{self, Overrides, file_system};
+use crate::dfs::{Failure, Resolver};
+use crate::output::{EXIT_OK, EXIT_USAGE};
+
+/// One command.
+pub(crate) struct Command {
+    /// Without its dash.
+    pub(crate) name: &'static str,
+    /// Options and operands, for the usage line.
+    pub(crate) arguments: &'static str,
+    /// The text of `-help`.
+    pub(crate) about: &'static str,
+    /// Fewest and most words after the name.
+    pub(crate) words: (usize, usize),
+    /// Does it.
+    pub(crate) run: fn(&Session, &[String]) -> Result<(), Failure>,
+}
+
+/// No limit on words.
+pub(crate) const MANY: usize = usize::MAX;
+
+/// Every command, by subject. A new family is one more line here.
+static GROUPS: &[&[Command]] =
+    &[report::COMMANDS, state::COMMANDS, nodes::COMMANDS, blocks::COMMANDS, quota::COMMANDS];
+
+/// A NameNode that was contacted.
+pub(crate) struct Session {
+    /// Its client.
+    pub(crate) client: DfsClient,
+    /// Paths as users type them.
+    pub(crate) resolver: Resolver,
+}
+
+impl Session {
+    /// Makes first contact.
+    pub(crate) fn open(overrides: &Overrides) -> Result<Self, Failure> {
+        let wrong = |error: anyhow::Error| Failure::Text(connect::describe(error.as_ref()));
+        let client = overrides.config().and_then(|config| file_system(&config)).map_err(wrong)?;
+        let resolver = Resolver::new(client.user(), client.namenode());
+        Ok(Session { client, resolver })
+    }
+
+    /// Calls the NameNode; a refusal is its own first line.
+    pub(crate) fn call(&self, call: Call) -> Result<Reply, Failure> {
+        self.client.call(call).map_err(|error| refused(&error))
+    }
+
+    /// `host:port` of the NameNode.
+    pub(crate) fn authority(&self) -> &str {
+        self.client.namenode().trim_start_matches("http://")
+    }
+}
+
+/// A refusal in the NameNode's own words.
+pub(crate) fn refused(error: &DfsError) -> Failure {
+    let text = connect::describe(error);
+    Failure::Text(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// An answer to something else.
+pub(crate) fn unexpected() -> Failure {
+    refused(&DfsError::Unexpected)
+}
+
+fn all() -> impl Iterator<Item = &'static Command> {
+    GROUPS.iter().flat_map(|group| group.iter())
+}
+
+/// Runs the command line after `dfsadmin` and returns the exit code.
+pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    let (words, overrides) = match crate::hadoop::generic(arguments, overrides) {
+        Ok(found) => found,
+        Err(text) => {
+            eprintln!("{text}");
+            return EXIT_USAGE;
+        }
+    };
+    let Some((typed, rest)) = words.split_first() else {
+        eprint!("{}", usage());
+        return EXIT_USAGE;
+    };
+    let name = typed.trim_start_matches('-');
+    if name == "help" {
+        return help(rest);
+    }
+    let Some(command) = all().find(|command| command.name == name) else {
+        eprint!("{name}: Unknown command\n{}", usage());
+        return EXIT_USAGE;
+    };
+    let (min, max) = command.words;
+    if rest.len() < min || rest.len() > max {
+        eprintln!("{}", usage_of(command));
+        return EXIT_USAGE;
+    }
+    match Session::open(&overrides).and_then(|session| (command.run)(&session, rest)) {
+        Ok(()) | Err(Failure::ReaderLeft) => EXIT_OK,
+        Err(Failure::Usage(text)) => {
+            if !text.is_empty() {
+                eprintln!("{name}: {text}");
+            }
+            eprintln!("{}", usage_of(command));
+            EXIT_USAGE
+        }
+        Err(failure) => {
+            eprintln!("{name}: {failure}");
+            EXIT_USAGE
+        }
+    }
+}
+
+fn synopsis(command: &Command) -> String {
+    format!("-{} {}", command.name, command.arguments).trim_end().to_owned()
+}
+
+fn usage_of(command: &Command) -> String {
+    format!("Usage: hdfs dfsadmin [{}]", synopsis(command))
+}
+
+fn usage() -> String {
+    let mut text = "Usage: hdfs dfsadmin\nNote: Administrative commands can only be run as the HDFS superuser.\n".to_owned();
+    for command in all() {
+        text.push_str(&format!("\t[{}]\n", synopsis(command)));
+    }
+    text + "\t[-help [cmd]]\n"
+}
+
+fn help(names: &[String]) -> u8 {
+    let mut all_known = true;
+    let describe = |command: &Command| {
+        println!("{}:\n\t{}\n", synopsis(command), command.about.replace('\n', "\n\t"))
+    };
+    if names.is_empty() {
+        println!("hdfs dfsadmin performs DFS administrative commands.\n");
+        all().for_each(describe);
+    }
+    for name in names {
+        match all().find(|command| command.name == name.trim_start_matches('-')) {
+            Some(command) => describe(command),
+            None => {
+                all_known = false;
+                eprintln!("{name}: Unknown command");
+            }
+        }
+    }
+    if all_known { EXIT_OK } else { EXIT_USAGE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_mistakes_are_255() {
+        let mut names: Vec<&str> = all().map(|command| command.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        for words in [&[][..], &["-foo"], &["-safemode"], &["-metasave"], &["-help", "foo"]] {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            assert_eq!(run(&words, &Overrides::default()), EXIT_USAGE, "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Commands about DataNodes: racks, addresses.
+
+use std::collections::BTreeMap;
+
+use protocol::namenode::{DatanodeReport, DatanodeState};
+
+use super::{Command, Session, refused};
+use crate::dfs::Failure;
+
+/// See the module.
+#[rustfmt::skip]
+pub(super) const COMMANDS: &[Command] = &[
+    Command { name: "printTopology", arguments: "", about: "Print a tree of the racks and their nodes as reported by the NameNode.", words: (0, 0), run: print_topology },
+    Command { name: "getDatanodeInfo", arguments: "<datanode_host:port>", about: "Get information about a DataNode: whether it is live, and since when it has been silent.", words: (1, 1), run: datanode_info },
+];
+
+fn print_topology(session: &Session, _: &[String]) -> Result<(), Failure> {
+    let datanodes = session.client.datanodes().map_err(|error| refused(&error))?;
+    let text = topology(&datanodes);
+    print!("{}", if text.is_empty() { "No DataNodes\n" } else { &text });
+    Ok(())
+}
+
+/// Racks in order, each with its nodes.
+fn topology(datanodes: &[DatanodeReport]) -> String {
+    let mut racks: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for node in datanodes {
+        let line = format!("   {} ({})\n", node.info.transfer_address, node.info.host);
+        racks.entry(node.info.rack.as_str()).or_default().push(line);
+    }
+    let mut text = String::new();
+    for (rack, mut lines) in racks {
+        lines.sort();
+        text.push_str(&format!("Rack: {rack}\n{}\n", lines.concat()));
+    }
+    text
+}
+
+/// The DataNode that an operator means by `host:port` of its transfer or HTTP service, or by its host alone.
+pub(super) fn find(session: &Session, text: &str) -> Result<DatanodeReport, Failure> {
+    let datanodes = session.client.datanodes().map_err(|error| refused(&error))?;
+    let meant = |node: &DatanodeReport| {
+        let info = &node.info;
+        let port = |address: &str| address.rsplit(':').next().unwrap_or_default().to_owned();
+        let by_host = |address: &str| format!("{}:{}", info.host, port(address)) == text;
+        info.transfer_address == text
+            || info.http_address == text
+            || info.host == text
+            || by_host(&info.transfer_address)
+            || by_host(&info.http_address)
+    };
+    let found = datanodes.into_iter().find(meant);
+    found.ok_or_else(|| Failure::Text(format!("Datanode error: no DataNode {text} is known")))
+}
+
+fn datanode_info(session: &Session, words: &[String]) -> Result<(), Failure> {
+    let node = find(session, &words[0])?;
+    let state = match node.state {
+        DatanodeState::Live => "live",
+        DatanodeState::Stale => "stale",
+        DatanodeState::Dead => return Err(Failure::Text("Datanode unreachable.".to_owned())),
+    };
+    println!(
+        "State: {state}, Last contact: {} ms ago, Blocks: {}, Software version: {}, Id: {}",
+        node.last_contact_ms,
+        node.block_count,
+        env!("CARGO_PKG_VERSION"),
+        node.info.id,
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::tests::node;
+    use super::*;
+
+    #[test]
+    fn racks_and_their_nodes_are_sorted() {
+        let at = |rack: &str, address: &str| {
+            let mut node = node(DatanodeState::Live);
+            node.info.rack = rack.to_owned();
+            node.info.transfer_address = address.to_owned();
+            node
+        };
+        let nodes = [at("/r2", "10.0.0.2:1"), at("/r1", "10.0.0.9:1"), at("/r2", "10.0.0.1:1")];
+        assert_eq!(
+            topology(&nodes),
+            "Rack: /r1\n   10.0.0.9:1 (host1)\n\nRack: /r2\n   10.0.0.1:1 (host1)\n   10.0.0.2:1 (host1)\n\n"
+        );
+    }
+}

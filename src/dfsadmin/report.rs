@@ -1,0 +1,251 @@
+//! `-report`: capacity, blocks and DataNodes of the cluster, laid out as Hadoop's.
+
+use std::io::{self, Write};
+
+use jiff::tz::TimeZone;
+use protocol::namenode::{ClusterStatus, DatanodeReport, DatanodeState};
+use serde_json::{Value, json};
+
+use super::{Command, Session, refused};
+use crate::dfs::Failure;
+use crate::output::{java_date, print_json, report_size, unless_reader_left};
+
+/// See the module.
+pub(super) const COMMANDS: &[Command] = &[Command {
+    name: "report",
+    arguments: "[-live] [-dead] [-decommissioning] [-enteringmaintenance] [-inmaintenance]",
+    about: "Reports basic filesystem information and statistics. The options choose which DataNodes are listed.",
+    words: (0, super::MANY),
+    run: report,
+}];
+
+/// A list of DataNodes in the report.
+struct Section {
+    /// Option that asks for it.
+    option: &'static str,
+    title: &'static str,
+    holds: fn(&DatanodeReport) -> bool,
+}
+
+/// In the order in which Hadoop prints them.
+const SECTIONS: &[Section] = &[
+    Section { option: "live", title: "Live", holds: |node| node.state != DatanodeState::Dead },
+    Section { option: "dead", title: "Dead", holds: |node| node.state == DatanodeState::Dead },
+    Section { option: "decommissioning", title: "Decommissioning", holds: |_| false },
+    Section { option: "enteringmaintenance", title: "Entering maintenance", holds: |_| false },
+    Section { option: "inmaintenance", title: "In maintenance", holds: |_| false },
+];
+
+/// Prints the report: everything, or the sections that the words name.
+pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure> {
+    let mut wanted = Vec::new();
+    for word in words {
+        let section =
+            SECTIONS.iter().find(|section| word.trim_start_matches('-') == section.option);
+        match section {
+            Some(section) => wanted.push(section.option),
+            None if word == "-slownodes" => {}
+            None => return Err(Failure::Usage(String::new())),
+        }
+    }
+    let (status, datanodes) = facts(session)?;
+    let now_ms = client::rpc::now_ms();
+    let text = report_text(&status, &datanodes, &wanted, now_ms, &TimeZone::system());
+    let written = io::stdout().lock().write_all(text.as_bytes());
+    unless_reader_left(written).map(drop).map_err(|error| Failure::output(&error))
+}
+
+/// The same as JSON.
+pub(crate) fn report_as_json(session: &Session) -> Result<(), Failure> {
+    let (status, datanodes) = facts(session)?;
+    let json =
+        report_json(&status, &datanodes).map_err(|error| Failure::Text(error.to_string()))?;
+    print_json(&json).map_err(|error| Failure::output(&error))
+}
+
+fn facts(session: &Session) -> Result<(ClusterStatus, Vec<DatanodeReport>), Failure> {
+    let status = session.client.cluster_status().map_err(|error| refused(&error))?;
+    let datanodes = session.client.datanodes().map_err(|error| refused(&error))?;
+    Ok((status, datanodes))
+}
+
+/// The same for programs, ids as people write them.
+fn report_json(status: &ClusterStatus, datanodes: &[DatanodeReport]) -> serde_json::Result<Value> {
+    let mut shown = serde_json::to_value(status)?;
+    shown["cluster"] = status.cluster.to_string().into();
+    let mut nodes = serde_json::to_value(datanodes)?;
+    for (index, node) in datanodes.iter().enumerate() {
+        nodes[index]["info"]["id"] = node.info.id.to_string().into();
+    }
+    Ok(json!({ "status": shown, "datanodes": nodes }))
+}
+
+fn report_text(
+    status: &ClusterStatus,
+    datanodes: &[DatanodeReport],
+    wanted: &[&str],
+    now_ms: u64,
+    zone: &TimeZone,
+) -> String {
+    let live = || datanodes.iter().filter(|node| node.state != DatanodeState::Dead);
+    let sum = |part: fn(&DatanodeReport) -> u64| live().map(part).sum::<u64>();
+    let (capacity, used, remaining) =
+        (sum(|node| node.capacity), sum(|node| node.used), sum(|node| node.remaining));
+    let both = |bytes: u64| format!("{bytes} ({})", report_size(bytes));
+    let mut text = String::new();
+    if let Some(reason) = &status.safe_mode {
+        text.push_str(&format!("Safe mode is ON\n{reason}\n"));
+    }
+    text.push_str(&format!(
+        "Configured Capacity: {}\nPresent Capacity: {}\nDFS Remaining: {}\nDFS Used: {}\nDFS Used%: {}\n\
+         Replicated Blocks:\n\tUnder replicated blocks: {}\n\tBlocks with corrupt replicas: {}\n\tMissing blocks: {}\n\
+         \tMissing blocks (with replication factor 1): 0\n\tLow redundancy blocks with highest priority to recover: 0\n\
+         \tPending deletion blocks: {}\n{ERASURE_CODED}\n-------------------------------------------------\n",
+        both(capacity),
+        both(used + remaining),
+        both(remaining),
+        both(used),
+        percent(used, used + remaining),
+        status.low_redundancy_count,
+        status.corrupt_count,
+        status.missing_count,
+        status.pending_deletion_count,
+    ));
+    for Section { option, title, holds } in SECTIONS {
+        let nodes: Vec<_> = datanodes.iter().filter(|node| holds(node)).collect();
+        let asked = wanted.contains(option);
+        if !asked && (nodes.is_empty() || !wanted.is_empty()) {
+            continue;
+        }
+        text.push_str(&format!("{title} datanodes ({}):\n\n", nodes.len()));
+        for node in nodes {
+            text.push_str(&node_text(node, now_ms, zone));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+const ERASURE_CODED: &str = "\
+Erasure Coded Block Groups: 
+\tLow redundancy block groups: 0
+\tBlock groups with corrupt internal blocks: 0
+\tMissing block groups: 0
+\tLow redundancy blocks with highest priority to recover: 0
+\tPending deletion blocks: 0
+";
+
+fn node_text(node: &DatanodeReport, now_ms: u64, zone: &TimeZone) -> String {
+    let DatanodeReport { info, capacity, used, remaining, .. } = node;
+    let both = |bytes: u64| format!("{bytes} ({})", report_size(bytes));
+    let rack = match info.rack.as_str() {
+        "/default-rack" | "" => String::new(),
+        rack => format!("Rack: {rack}\n"),
+    };
+    format!(
+        "Name: {} ({})\nHostname: {}\n{rack}Decommission Status : Normal\nConfigured Capacity: {}\nDFS Used: {}\n\
+         Non DFS Used: {}\nDFS Remaining: {}\nDFS Used%: {}\nDFS Remaining%: {}\n\
+         Configured Cache Capacity: 0 (0 B)\nCache Used: 0 (0 B)\nCache Remaining: 0 (0 B)\nCache Used%: 100.00%\n\
+         Cache Remaining%: 0.00%\nXceivers: {}\nLast contact: {}\nNum of Blocks: {}\n\n",
+        info.transfer_address,
+        info.host,
+        info.host,
+        both(*capacity),
+        both(*used),
+        both(capacity.saturating_sub(used + remaining)),
+        both(*remaining),
+        percent(*used, *capacity),
+        percent(*remaining, *capacity),
+        node.transfer_count,
+        java_date(now_ms.saturating_sub(node.last_contact_ms), zone),
+        node.block_count,
+    )
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    let share = if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
+    format!("{share:.2}%")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use protocol::namenode::DatanodeInfo;
+    use protocol::{ClusterId, DatanodeId, Epoch};
+
+    pub(crate) fn status() -> ClusterStatus {
+        ClusterStatus {
+            cluster: ClusterId([1; 16]),
+            epoch: Epoch(1),
+            safe_mode: None,
+            inode_count: 3,
+            block_count: 1,
+            low_redundancy_count: 2,
+            corrupt_count: 0,
+            missing_count: 0,
+            pending_replication_count: 0,
+            pending_deletion_count: 4,
+            replication: 3,
+            block_size: 1 << 27,
+            live_count: 1,
+            dead_count: 0,
+            txid: 9,
+            trash_interval_ms: 0,
+        }
+    }
+
+    pub(crate) fn node(state: DatanodeState) -> DatanodeReport {
+        let info = DatanodeInfo {
+            id: DatanodeId([2; 16]),
+            host: "host1".to_owned(),
+            transfer_address: "10.0.0.1:9866".to_owned(),
+            http_address: String::new(),
+            rack: "/r1".to_owned(),
+            boot_id: String::new(),
+            local_socket: String::new(),
+        };
+        let (capacity, used, remaining) = (1000, 100, 800);
+        let (block_count, transfer_count, last_contact_ms) = (1, 0, 5000);
+        DatanodeReport {
+            info,
+            state,
+            capacity,
+            used,
+            remaining,
+            block_count,
+            transfer_count,
+            last_contact_ms,
+        }
+    }
+
+    #[test]
+    fn the_report_is_hadoops() {
+        let now_ms = 1_767_609_005_000;
+        let text =
+            report_text(&status(), &[node(DatanodeState::Live)], &[], now_ms, &TimeZone::UTC);
+        let start = "Configured Capacity: 1000 (1000 B)\nPresent Capacity: 900 (900 B)\nDFS Remaining: 800 (800 B)\n\
+            DFS Used: 100 (100 B)\nDFS Used%: 11.11%\nReplicated Blocks:\n\tUnder replicated blocks: 2\n";
+        assert!(text.starts_with(start), "{text}");
+        let end = "Live datanodes (1):\n\nName: 10.0.0.1:9866 (host1)\nHostname: host1\nRack: /r1\n\
+            Decommission Status : Normal\nConfigured Capacity: 1000 (1000 B)\nDFS Used: 100 (100 B)\n\
+            Non DFS Used: 100 (100 B)\nDFS Remaining: 800 (800 B)\nDFS Used%: 10.00%\nDFS Remaining%: 80.00%\n\
+            Configured Cache Capacity: 0 (0 B)\nCache Used: 0 (0 B)\nCache Remaining: 0 (0 B)\nCache Used%: 100.00%\n\
+            Cache Remaining%: 0.00%\nXceivers: 0\nLast contact: Mon Jan 05 10:30:00 UTC 2026\nNum of Blocks: 1\n\n\n";
+        assert!(text.ends_with(end), "{text}");
+        let safe = ClusterStatus { safe_mode: Some("by hand".to_owned()), ..status() };
+        let dead = report_text(&safe, &[node(DatanodeState::Dead)], &[], now_ms, &TimeZone::UTC);
+        assert!(
+            dead.starts_with("Safe mode is ON\nby hand\nConfigured Capacity: 0 (0 B)\n"),
+            "{dead}"
+        );
+        assert!(dead.contains("Dead datanodes (1):") && !dead.contains("Live datanodes"), "{dead}");
+    }
+
+    #[test]
+    fn ids_in_json_are_text() {
+        let json = report_json(&status(), &[node(DatanodeState::Live)]).unwrap();
+        assert_eq!(json["status"]["cluster"], "01".repeat(16));
+        assert_eq!(json["datanodes"][0]["info"]["id"], "02".repeat(16));
+        assert_eq!(json["datanodes"][0]["capacity"], 1000);
+    }
+}

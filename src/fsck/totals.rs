@@ -1,0 +1,212 @@
+//! Totals over the files that were looked at, and HDFS's summary of them.
+
+use std::collections::BTreeSet;
+
+use client::dfs::{DfsClient, DfsError};
+use protocol::namenode::{DatanodeState, FsckFile};
+use serde::Serialize;
+
+use super::lines::complete_blocks;
+use crate::output::{EXIT_FAILED, EXIT_OK, report_size};
+
+/// What was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Totals {
+    pub(super) datanode_count: usize,
+    pub(super) rack_count: usize,
+    pub(super) directory_count: u64,
+    pub(super) file_count: u64,
+    pub(super) open_file_count: u64,
+    pub(super) open_length: u64,
+    pub(super) open_block_count: u64,
+    pub(super) length: u64,
+    pub(super) block_count: u64,
+    pub(super) block_length: u64,
+    pub(super) minimally_replicated_count: u64,
+    pub(super) over_replicated_count: u64,
+    pub(super) under_replicated_count: u64,
+    pub(super) replica_count: u64,
+    pub(super) wanted_replica_count: u64,
+    pub(super) missing_block_count: u64,
+    pub(super) missing_length: u64,
+    pub(super) corrupt_block_count: u64,
+    pub(super) corrupt_length: u64,
+    pub(super) corrupt_file_count: u64,
+    pub(super) missing_replica_count: u64,
+    pub(super) pending_replication_count: u64,
+    pub(super) default_replication: u16,
+}
+
+impl Totals {
+    pub(super) fn new(client: &DfsClient) -> Result<Self, DfsError> {
+        let datanodes = client.datanodes()?;
+        let status = client.cluster_status()?;
+        let live = || datanodes.iter().filter(|node| node.state != DatanodeState::Dead);
+        let racks: BTreeSet<&str> = live().map(|node| node.info.rack.as_str()).collect();
+        Ok(Totals {
+            datanode_count: live().count(),
+            rack_count: racks.len(),
+            pending_replication_count: status.pending_replication_count,
+            default_replication: status.replication,
+            ..Totals::default()
+        })
+    }
+
+    /// Counts a file. One that is being written is only named, unless `open_too`.
+    pub(super) fn add(&mut self, file: &FsckFile, open_too: bool) {
+        if file.status.open {
+            self.open_file_count += 1;
+            if !open_too {
+                self.open_length += file.status.length;
+                self.open_block_count += file.blocks.len() as u64;
+                return;
+            }
+        }
+        self.file_count += 1;
+        self.length += file.status.length;
+        let wanted = u64::from(file.status.replication);
+        let mut is_damaged = false;
+        for block in complete_blocks(file) {
+            let live = block.live.len() as u64;
+            self.block_count += 1;
+            self.block_length += block.length;
+            self.replica_count += live;
+            self.wanted_replica_count += wanted;
+            self.minimally_replicated_count += u64::from(live > 0);
+            self.over_replicated_count += u64::from(live > wanted);
+            self.under_replicated_count += u64::from(live > 0 && live < wanted);
+            self.missing_replica_count += if live > 0 { wanted.saturating_sub(live) } else { 0 };
+            if live > 0 {
+                continue;
+            }
+            is_damaged = true;
+            if block.corrupt_count > 0 {
+                self.corrupt_block_count += 1;
+                self.corrupt_length += block.length;
+            } else {
+                self.missing_block_count += 1;
+                self.missing_length += block.length;
+            }
+        }
+        self.corrupt_file_count += u64::from(is_damaged);
+    }
+
+    pub(super) fn is_healthy(&self) -> bool {
+        self.missing_block_count == 0 && self.corrupt_block_count == 0
+    }
+
+    pub(super) fn exit_code(&self) -> u8 {
+        if self.is_healthy() { EXIT_OK } else { EXIT_FAILED }
+    }
+
+    pub(super) fn text(&self, damage: &[String]) -> String {
+        let state = if self.is_healthy() { "HEALTHY" } else { "CORRUPT" };
+        let blocks = self.block_count;
+        let average = self.block_length.checked_div(blocks).unwrap_or(0);
+        let mean = if blocks == 0 { 0.0 } else { self.replica_count as f32 / blocks as f32 };
+        let share = |count: u64, of: u64| {
+            let percent = if of == 0 { 0.0 } else { count as f32 * 100.0 / of as f32 };
+            format!("{count} ({percent:?} %)")
+        };
+        let of_blocks = |count| share(count, blocks);
+        let mut text = damage.concat();
+        text.push_str(&format!(
+            "\nStatus: {state}\n \
+             Number of data-nodes:\t{}\n \
+             Number of racks:\t\t{}\n \
+             Total dirs:\t\t\t{}\n \
+             Total symlinks:\t\t0\n\n\
+             Replicated Blocks:\n \
+             Total size:\t{}{}\n \
+             Total files:\t{}{}\n \
+             Total blocks (validated):\t{blocks}{}{}\n",
+            self.datanode_count,
+            self.rack_count,
+            self.directory_count,
+            report_bytes(self.length),
+            self.open_part(self.open_length, "Total open files size: ", " B"),
+            self.file_count,
+            self.open_part(self.open_file_count, "Files currently being written: ", ""),
+            if blocks == 0 { String::new() } else { format!(" (avg. block size {average} B)") },
+            self.open_part(self.open_block_count, "Total open file blocks (not validated): ", ""),
+        ));
+        text.push_str(&self.starred());
+        text.push_str(&format!(
+            " Minimally replicated blocks:\t{}\n \
+             Over-replicated blocks:\t{}\n \
+             Under-replicated blocks:\t{}\n \
+             Mis-replicated blocks:\t\t{}\n \
+             Default replication factor:\t{}\n \
+             Average block replication:\t{mean:?}\n \
+             Missing blocks:\t\t{}\n \
+             Corrupt blocks:\t\t{}\n \
+             Missing replicas:\t\t{}\n \
+             Blocks queued for replication:\t{}\n\n",
+            of_blocks(self.minimally_replicated_count),
+            of_blocks(self.over_replicated_count),
+            of_blocks(self.under_replicated_count),
+            of_blocks(0),
+            self.default_replication,
+            self.missing_block_count,
+            self.corrupt_block_count,
+            share(self.missing_replica_count, self.wanted_replica_count),
+            self.pending_replication_count,
+        ));
+        text.push_str(ERASURE_CODED);
+        text
+    }
+
+    /// What is said of files being written, where there are any.
+    fn open_part(&self, number: u64, before: &str, after: &str) -> String {
+        match self.open_file_count {
+            0 => String::new(),
+            _ => format!(" ({before}{number}{after})"),
+        }
+    }
+
+    /// The starred part that damage adds.
+    fn starred(&self) -> String {
+        if self.is_healthy() {
+            return String::new();
+        }
+        let stars = "  ********************************\n";
+        let mut text = stars.to_owned();
+        let damaged = self.missing_block_count + self.corrupt_block_count;
+        let percent = damaged as f32 * 100.0 / self.block_count as f32;
+        text.push_str(&format!(
+            "  UNDER MIN REPL'D BLOCKS:\t{damaged} ({percent:?} %)\n  \
+             MINIMAL BLOCK REPLICATION:\t1\n  CORRUPT FILES:\t{}\n",
+            self.corrupt_file_count
+        ));
+        if self.missing_block_count > 0 {
+            let (count, length) = (self.missing_block_count, self.missing_length);
+            text.push_str(&format!("  MISSING BLOCKS:\t{count}\n  MISSING SIZE:\t\t{length} B\n"));
+        }
+        if self.corrupt_block_count > 0 {
+            let (count, length) = (self.corrupt_block_count, self.corrupt_length);
+            text.push_str(&format!("  CORRUPT BLOCKS: \t{count}\n  CORRUPT SIZE:\t\t{length} B\n"));
+        }
+        text + stars
+    }
+}
+
+/// There are none, but tools look for the heading.
+const ERASURE_CODED: &str = "\
+Erasure Coded Block Groups:
+ Total size:\t0 B
+ Total files:\t0
+ Total block groups (validated):\t0
+ Minimally erasure-coded block groups:\t0
+ Over-erasure-coded block groups:\t0
+ Under-erasure-coded block groups:\t0
+ Unsatisfactory placement block groups:\t0
+ Average block group size:\t0.0
+ Missing block groups:\t\t0
+ Corrupt block groups:\t\t0
+ Missing internal blocks:\t0
+ Blocks queued for replication:\t0
+";
+
+fn report_bytes(bytes: u64) -> String {
+    if bytes < 1024 { format!("{bytes} B") } else { format!("{bytes} B ({})", report_size(bytes)) }
+}

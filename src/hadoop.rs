@@ -1,0 +1,216 @@
+//! The commands of Hadoop's own programs: what `hdfs`, `hadoop` and `mapred` understand when this program is started under one of
+//! those names, and the same commands as `hanno NAME`.
+//!
+//! [`COMMANDS`] is the table. Each takes its arguments untouched, because Hadoop's options have one dash and many letters.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::connect::Overrides;
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE};
+use crate::{dfs, dfsadmin, fsck, getconf, job};
+
+/// Runs a command with the words after its name; returns the exit code.
+pub(crate) type Run = fn(&[OsString], &Overrides) -> u8;
+
+/// One command.
+pub(crate) struct Command {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// Under which names of this program it exists; `hanno` has all.
+    programs: &'static [&'static str],
+    pub(crate) run: Run,
+}
+
+const HDFS: &[&str] = &["hdfs"];
+const HADOOP: &[&str] = &["hadoop"];
+const BOTH: &[&str] = &["hdfs", "hadoop"];
+const JOBS: &[&str] = &["hadoop", "mapred"];
+
+/// See the module. A new command is one more line.
+#[rustfmt::skip]
+pub(crate) static COMMANDS: &[Command] = &[
+    Command { name: "dfs", about: "run a filesystem command", programs: BOTH, run: dfs::run },
+    Command { name: "fs", about: "run a filesystem command", programs: HADOOP, run: dfs::run },
+    Command { name: "dfsadmin", about: "run a DFS admin client", programs: HDFS, run: dfsadmin::run },
+    Command { name: "fsck", about: "run a DFS filesystem checking utility", programs: HDFS, run: fsck::run },
+    Command { name: "getconf", about: "get config values from configuration", programs: HDFS, run: getconf::getconf },
+    Command { name: "groups", about: "get the groups which users belong to", programs: HDFS, run: getconf::groups },
+    Command { name: "job", about: "look at, stop and debug jobs", programs: JOBS, run: job::run },
+    Command { name: "version", about: "print the version", programs: &["hdfs", "hadoop", "mapred"], run: version },
+];
+
+/// The version of Hadoop whose commands these are.
+const HADOOP_VERSION: &str = "3.4.1";
+/// Names of this program besides `hanno`.
+pub(crate) const PROGRAMS: [&str; 3] = ["hdfs", "hadoop", "mapred"];
+/// Options of Hadoop's scripts before the command, each with a value, that mean nothing here.
+const SCRIPT_OPTIONS: [&str; 3] = ["--config", "--loglevel", "--hostnames"];
+
+/// Started as `program`.
+pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
+    let mut args = args;
+    while let [option, _, rest @ ..] = args
+        && option.to_str().is_some_and(|text| SCRIPT_OPTIONS.contains(&text))
+    {
+        args = rest;
+    }
+    let Some((name, rest)) = args.split_first() else {
+        eprint!("{}", usage(program));
+        return EXIT_USAGE;
+    };
+    let name = name.to_string_lossy();
+    let of_program = |command: &&Command| command.programs.contains(&program);
+    match COMMANDS.iter().filter(of_program).find(|command| command.name == name) {
+        Some(command) => (command.run)(rest, &Overrides::default()),
+        None if matches!(&*name, "-version" | "--version") => version(rest, &Overrides::default()),
+        None if matches!(&*name, "-help" | "--help" | "-h") => {
+            print!("{}", usage(program));
+            EXIT_OK
+        }
+        None => {
+            eprint!(
+                "ERROR: {name} is not COMMAND nor fully qualified CLASSNAME.\n{}",
+                usage(program)
+            );
+            EXIT_USAGE
+        }
+    }
+}
+
+fn usage(program: &str) -> String {
+    let mut text = format!("Usage: {program} [OPTIONS] SUBCOMMAND [SUBCOMMAND OPTIONS]\n\n");
+    for command in COMMANDS.iter().filter(|command| command.programs.contains(&program)) {
+        text.push_str(&format!("    {:<20} {}\n", command.name, command.about));
+    }
+    text
+}
+
+/// First line as Hadoop's, because scripts compare it; then what this is.
+fn version(_: &[OsString], _: &Overrides) -> u8 {
+    println!("Hadoop {HADOOP_VERSION}");
+    println!("Commands as of this version; program hanno {}", env!("CARGO_PKG_VERSION"));
+    EXIT_OK
+}
+
+/// Takes generic options off the front: the words after them, and where the cluster is.
+pub(crate) fn generic(
+    arguments: &[OsString],
+    overrides: &Overrides,
+) -> Result<(Vec<String>, Overrides), String> {
+    let mut overrides = overrides.clone();
+    let mut words = Vec::new();
+    for argument in arguments {
+        words.push(argument.to_str().ok_or("an argument that is not UTF-8")?.to_owned());
+    }
+    loop {
+        let (value, taken) = match &words[..] {
+            [option, value, ..]
+                if matches!(option.as_str(), "-fs" | "-D" | "-conf" | "-jt" | "-files") =>
+            {
+                (format!("{option} {value}"), 2)
+            }
+            [option, ..] if option.starts_with("-D") && option.contains('=') => {
+                (format!("-D {}", &option[2..]), 1)
+            }
+            _ => return Ok((words, overrides)),
+        };
+        words.drain(..taken);
+        let address = match value.split_once(' ') {
+            Some(("-fs", address)) => Some(address),
+            Some(("-D", pair)) => pair.strip_prefix("fs.defaultFS="),
+            _ => None,
+        };
+        if let Some(address) = address {
+            let plain = || address.starts_with("http://").then(|| address.to_owned());
+            let named = dfs::named_namenode(address).or_else(plain);
+            overrides.namenode = named.or(overrides.namenode);
+        }
+    }
+}
+
+/// `hanno install-links DIR`: makes this program start under Hadoop's names.
+pub(crate) fn install_links(directory: &Path, force: bool) -> u8 {
+    match make_links(directory, force) {
+        Ok(()) => EXIT_OK,
+        Err(error) => {
+            eprintln!("install-links: {error:#}");
+            EXIT_FAILED
+        }
+    }
+}
+
+fn make_links(directory: &Path, force: bool) -> Result<()> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    for name in PROGRAMS {
+        let link = directory.join(name);
+        match std::fs::read_link(&link) {
+            Ok(target) if target == program => {}
+            Ok(_) if force => {
+                std::fs::remove_file(&link)
+                    .with_context(|| format!("cannot replace {}", link.display()))?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            _ => bail!("{} is something else; --force replaces links", link.display()),
+        }
+        if std::fs::symlink_metadata(&link).is_err() {
+            symlink(&program, &link).with_context(|| format!("cannot make {}", link.display()))?;
+        }
+        println!("{} -> {}", link.display(), program.display());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn commands_belong_to_programs() {
+        for (program, args, code) in [
+            ("hdfs", &["version"][..], EXIT_OK),
+            ("hadoop", &["--loglevel", "WARN", "version"], EXIT_OK),
+            ("hdfs", &["fs", "-ls"], EXIT_USAGE),
+            ("hadoop", &["fsck", "/"], EXIT_USAGE),
+            ("hdfs", &[], EXIT_USAGE),
+            ("mapred", &["nothing"], EXIT_USAGE),
+        ] {
+            assert_eq!(run(program, &words(args)), code, "{program} {args:?}");
+        }
+    }
+
+    #[test]
+    fn generic_options_come_first() {
+        let args = words(&["-D", "a=b", "-fs", "webhdfs://h:1", "-Dx=y", "-report", "-fs"]);
+        let (rest, overrides) = generic(&args, &Overrides::default()).unwrap();
+        assert_eq!(rest, ["-report", "-fs"]);
+        assert_eq!(overrides.namenode.as_deref(), Some("http://h:1"));
+        let args = words(&["-Dfs.defaultFS=hanno://g:2", "x"]);
+        let (_, overrides) = generic(&args, &Overrides::default()).unwrap();
+        assert_eq!(overrides.namenode.as_deref(), Some("http://g:2"));
+    }
+
+    #[test]
+    fn links_are_made_once_and_replace_nothing_foreign() {
+        let directory = tempfile::tempdir().unwrap();
+        make_links(directory.path(), false).unwrap();
+        make_links(directory.path(), false).unwrap();
+        let link = directory.path().join("hdfs");
+        std::fs::remove_file(&link).unwrap();
+        std::fs::write(&link, "a script").unwrap();
+        assert!(make_links(directory.path(), true).is_err());
+        std::fs::remove_file(&link).unwrap();
+        symlink("/elsewhere", &link).unwrap();
+        assert!(make_links(directory.path(), false).is_err());
+        make_links(directory.path(), true).unwrap();
+        assert_eq!(std::fs::read_link(&link).unwrap(), std::env::current_exe().unwrap());
+    }
+}
