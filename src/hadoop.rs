@@ -41,6 +41,18 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "getconf", about: "get config values from configuration", programs: HDFS, run: getconf::getconf },
     Command { name: "groups", about: "get the groups which users belong to", programs: HDFS, run: getconf::groups },
     Command { name: "job", about: "look at, stop and debug jobs", programs: JOBS, run: job::run },
+    Command {
+        name: "streaming",
+        about: "run commands as mapper and reducer",
+        programs: &["mapred"],
+        run: job::streaming,
+    },
+    Command {
+        name: "jar",
+        about: "what …hadoop-streaming….jar does; it is built in",
+        programs: HADOOP,
+        run: job::jar,
+    },
     Command { name: "version", about: "print the version", programs: &["hdfs", "hadoop", "mapred"], run: version },
 ];
 

@@ -18,6 +18,7 @@ Usage: hanno job COMMAND
   -status ID [--json]             where a job stands, with its counters
   -kill ID                        end a job
   -counter ID GROUP NAME          one counter, e.g. 'Map-Reduce Framework' 'Map input records'
+  streaming …                     run commands as mapper and reducer (`hanno job streaming -help')
   -logs ID                        what the attempts of a job wrote on standard output and error
 
 Examples:
@@ -38,6 +39,40 @@ enum Request {
 
 /// Runs the command line after `job` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    match arguments.split_first() {
+        Some((first, rest)) if first == "streaming" || first == "-streaming" => {
+            streaming(rest, overrides)
+        }
+        _ => command(arguments, overrides),
+    }
+}
+
+/// `hanno job streaming`: this program is the job's driver, and on the workers its task runner.
+pub(crate) fn streaming(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    let mut words = Vec::new();
+    for (option, value) in
+        [("--namenode", &overrides.namenode), ("--jobtracker", &overrides.jobtracker)]
+    {
+        words.extend(value.iter().flat_map(|value| [option.to_owned(), value.clone()]));
+    }
+    words.extend(arguments.iter().map(|word| word.to_string_lossy().into_owned()));
+    mr_api::streaming::run(&["job", "streaming"], &words)
+}
+
+/// `hadoop jar …/hadoop-streaming-3.3.6.jar …`: what that jar does is built in; Java is not.
+pub(crate) fn jar(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    match arguments.split_first() {
+        Some((jar, rest)) if jar.to_string_lossy().contains("hadoop-streaming") => {
+            streaming(rest, overrides)
+        }
+        _ => {
+            eprintln!("jar: only hadoop-streaming is known here: Java programs do not run");
+            EXIT_USAGE
+        }
+    }
+}
+
+fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let mut words: Vec<String> =
         arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let count = words.len();

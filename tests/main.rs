@@ -11,4 +11,5 @@ mod disk_full;
 mod jobs;
 mod kills;
 mod shell;
+mod streaming;
 mod tidy;

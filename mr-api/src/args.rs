@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use crate::cache::SideFile;
 use crate::error::{Error, Result};
 use crate::options::{Options, set_property};
 
@@ -18,6 +19,7 @@ Job options:
   --name NAME            name of the job
   --namenode URL         http://host:port of the NameNode    (default: HANNO_NAMENODE or hanno.toml)
   --jobtracker URL       http://host:port of the JobTracker  (default: HANNO_JOBTRACKER or hanno.toml)
+  --files A,B#NAME       side files: every task finds them in its directory (hdfs://… is a file of the cluster)
   --quiet                no progress, no counters
   --json                 at the end, the job report as one line of JSON on stdout
   --                     what follows are paths, even if they begin with a dash
@@ -69,6 +71,11 @@ impl Args {
                 "--jobtracker" => options.jobtracker = Some(value(name, inline)?),
                 "--quiet" => options.quiet = true,
                 "--json" => options.json = true,
+                "--files" => {
+                    for file in value(name, inline)?.split(',') {
+                        options.side_files.push(SideFile::parse(file)?);
+                    }
+                }
                 "-D" => set_property(&mut options.properties, &value(name, None)?)?,
                 _ => match word.strip_prefix("-D") {
                     Some(property) => set_property(&mut options.properties, property)?,

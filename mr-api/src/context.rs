@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use protocol::AttemptId;
 use protocol::jobs::Counters;
@@ -30,10 +31,41 @@ struct Shared {
     attempt: AttemptId,
     properties: BTreeMap<String, String>,
     counters: Mutex<BTreeMap<(String, String), Counter>>,
+    surroundings: Surroundings,
     /// 0 to 1, as the bits of an `f32`.
     progress: AtomicU32,
     /// Grows with everything that shows the task lives.
     life_signs: AtomicU64,
+}
+
+/// What the engine tells about the task before user code runs.
+#[derive(Default)]
+struct Surroundings {
+    directory: OnceLock<PathBuf>,
+    side_files: OnceLock<BTreeMap<String, PathBuf>>,
+    input: OnceLock<TaskInput>,
+    counts: OnceLock<TaskCounts>,
+    output_directory: OnceLock<String>,
+}
+
+/// What a map reads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskInput {
+    /// The file.
+    pub path: String,
+    /// First byte of the split.
+    pub start: u64,
+    /// Bytes of the split.
+    pub length: u64,
+}
+
+/// How many tasks the job has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TaskCounts {
+    /// Map tasks.
+    pub maps: u32,
+    /// Reduce tasks.
+    pub reduces: u32,
 }
 
 /// A named sum. Clones share it; adding is cheap enough for every record.
@@ -49,6 +81,7 @@ impl Context {
             attempt,
             properties,
             counters,
+            surroundings: Surroundings::default(),
             progress: AtomicU32::new(0),
             life_signs: AtomicU64::new(0),
         };
@@ -63,6 +96,60 @@ impl Context {
     /// The value given with `-D name=value`.
     pub fn property(&self, name: &str) -> Option<&str> {
         self.shared.properties.get(name).map(String::as_str)
+    }
+
+    /// All of them, by name.
+    pub fn properties(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.shared.properties.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// A directory of this attempt alone, on local disk; it is removed when the attempt is over.
+    pub fn directory(&self) -> &Path {
+        self.shared.surroundings.directory.get().map_or(Path::new("."), PathBuf::as_path)
+    }
+
+    /// Where the side file `name` lies on this machine (`--files`, [`crate::Job::side_file`]).
+    ///
+    /// # Errors
+    /// If the job has no such file.
+    pub fn side_file(&self, name: &str) -> crate::Result<&Path> {
+        let found = self.shared.surroundings.side_files.get().and_then(|files| files.get(name));
+        let missing = || crate::Error::NoSideFile { name: name.to_owned() };
+        Ok(found.map(PathBuf::as_path).ok_or_else(missing)?)
+    }
+
+    /// File and range that a map reads; `None` in a reduce.
+    pub fn input(&self) -> Option<&TaskInput> {
+        self.shared.surroundings.input.get()
+    }
+
+    /// How many tasks the job has.
+    pub fn task_counts(&self) -> Option<TaskCounts> {
+        self.shared.surroundings.counts.get().copied()
+    }
+
+    /// Where this attempt's output files lie until the job commits.
+    pub fn output_directory(&self) -> Option<&str> {
+        self.shared.surroundings.output_directory.get().map(String::as_str)
+    }
+
+    pub(crate) fn set_input(&self, input: TaskInput) {
+        // Told once per attempt; a second time would be the same.
+        let _ = self.shared.surroundings.input.set(input);
+    }
+
+    pub(crate) fn set_task_counts(&self, counts: TaskCounts) {
+        let _ = self.shared.surroundings.counts.set(counts);
+    }
+
+    pub(crate) fn set_output_directory(&self, directory: String) {
+        let _ = self.shared.surroundings.output_directory.set(directory);
+    }
+
+    /// The attempt's directory and the side files of its job, which get links there.
+    pub(crate) fn set_directory(&self, directory: PathBuf, side_files: BTreeMap<String, PathBuf>) {
+        let _ = self.shared.surroundings.directory.set(directory);
+        let _ = self.shared.surroundings.side_files.set(side_files);
     }
 
     /// The counter of this name, to be kept (look it up in `setup`, not per record).
@@ -121,6 +208,13 @@ impl Counter {
     #[inline]
     pub fn add(&self, amount: u64) {
         self.value.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Adds or takes away; the sum stays at 0 where it would fall below.
+    pub fn add_signed(&self, amount: i64) {
+        let add = |value: u64| Some(value.saturating_add_signed(amount));
+        // The closure always has a value.
+        let _ = self.value.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
     /// Adds one.

@@ -24,20 +24,30 @@ use crate::{driver, runner};
 pub fn main(help: &str, build: impl Fn(&mut Args) -> Result<Plan>) -> ExitCode {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    match run(&words, &build) {
-        Ok(()) => ExitCode::SUCCESS,
+    ExitCode::from(report(help, run(&words, &build)))
+}
+
+/// A job failed.
+const EXIT_FAILED: u8 = 1;
+/// The command line is wrong.
+const EXIT_USAGE: u8 = 2;
+
+/// The exit code for an outcome; says what is to be said.
+pub(crate) fn report(help: &str, outcome: Result<()>) -> u8 {
+    match outcome {
+        Ok(()) => 0,
         Err(error) => match error.downcast_ref::<Error>() {
             Some(Error::HelpAsked) => {
                 print!("{help}\n{OPTIONS_HELP}");
-                ExitCode::SUCCESS
+                0
             }
             Some(Error::Usage { .. }) => {
                 eprintln!("{}", chain(&*error));
-                ExitCode::from(2)
+                EXIT_USAGE
             }
             _ => {
                 eprintln!("{}", chain(&*error));
-                ExitCode::FAILURE
+                EXIT_FAILED
             }
         },
     }
@@ -45,16 +55,26 @@ pub fn main(help: &str, build: impl Fn(&mut Args) -> Result<Plan>) -> ExitCode {
 
 fn run(words: &[String], build: &dyn Fn(&mut Args) -> Result<Plan>) -> Result<(), BoxError> {
     let (mut args, options) = Args::parse(words)?;
+    start(words, &options, || build(&mut args))
+}
+
+/// Drives the plan that `build` makes, or runs its tasks if a worker started this process. `words` is the whole command line: workers
+/// start the executable with it.
+pub(crate) fn start(
+    words: &[String],
+    options: &Options,
+    build: impl FnOnce() -> Result<Plan>,
+) -> Result<()> {
     if let Ok(socket) = std::env::var(SOCKET_VARIABLE) {
-        return runner::run(&socket, || build(&mut args));
+        return runner::run(&socket, build);
     }
-    let plan = build(&mut args)?;
+    let plan = build()?;
     for warning in options.warnings() {
         eprintln!("{warning}");
     }
     match options.local {
-        Some(_) => run_locally(plan, &options),
-        None => driver::run(plan, &options, words),
+        Some(_) => run_locally(plan, options),
+        None => driver::run(plan, options, words),
     }
 }
 

@@ -131,6 +131,78 @@ pub enum Error {
         /// The first line that differs.
         difference: String,
     },
+    /// A script of a streaming job does not start.
+    #[error("cannot start `{command}`")]
+    ScriptStart {
+        /// The command.
+        command: String,
+        /// Cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A script could not be fed.
+    #[error("cannot write to the standard input of the command")]
+    ScriptInput {
+        /// Cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A script closed its input too early.
+    #[error("the command `{command}` ended before it had read its input{stderr}")]
+    ScriptStopped {
+        /// The command.
+        command: String,
+        /// Empty, or what it wrote on standard error.
+        stderr: String,
+    },
+    /// A script said that it failed.
+    #[error("the command `{command}` ended with {status}{stderr}")]
+    ScriptExit {
+        /// The command.
+        command: String,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// Empty, or what it wrote on standard error.
+        stderr: String,
+    },
+    /// A script printed what is no record.
+    #[error("the output of the command is malformed: {reason}")]
+    ScriptRecord {
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// Typed bytes that are none.
+    #[error("malformed typed bytes: {reason}")]
+    TypedBytes {
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A task asks for a side file that the job does not have.
+    #[error("the job has no side file `{name}`: give it with --files or Job::side_file")]
+    NoSideFile {
+        /// Its name.
+        name: String,
+    },
+    /// A side file arrived with other bytes than were submitted.
+    #[error("the side file `{name}` is not the one that was submitted (its hash differs)")]
+    SideFileChanged {
+        /// Its name.
+        name: String,
+    },
+    /// A value that Hadoop's aggregate library does not know.
+    #[error("not for the aggregate library: `{text}`")]
+    Aggregate {
+        /// Key or value.
+        text: String,
+    },
+    /// A named output with a name that is none.
+    #[error(
+        "`{name}` cannot be the name of an output: letters, digits, `-`, `_`, `.`, and not `part`"
+    )]
+    OutputName {
+        /// The name.
+        name: String,
+    },
     /// The worker broke the conversation.
     #[error("unexpected message from the worker: {what}")]
     Conversation {

@@ -1,5 +1,6 @@
 //! Where records come from: a [`Source`] of bytes and a [`Format`] that cuts them into records.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -42,6 +43,33 @@ pub trait Format: Clone + Send + Sync + 'static {
         source: &mut dyn Source,
         each: &mut impl FnMut(u64, Self::Record<'_>) -> Result<()>,
     ) -> Result<()>;
+}
+
+/// The records of one split, for [`crate::Mapper::run`].
+pub struct Records<'a, F> {
+    pub(crate) format: &'a F,
+    pub(crate) split: SplitRange,
+    pub(crate) source: &'a mut dyn Source,
+    /// Where the record that was handed out last begins.
+    pub(crate) position: &'a Cell<u64>,
+    /// Records handed out.
+    pub(crate) count: &'a Cell<u64>,
+}
+
+impl<F: Format> Records<'_, F> {
+    /// Calls `each` for every record, in order.
+    ///
+    /// # Errors
+    /// Those of the input and of `each`.
+    #[inline]
+    pub fn for_each(self, mut each: impl FnMut(F::Record<'_>) -> Result<()>) -> Result<()> {
+        let Records { format, split, source, position, count } = self;
+        format.read(split, source, &mut |at, record| {
+            position.set(at);
+            count.set(count.get() + 1);
+            each(record)
+        })
+    }
 }
 
 /// Bytes read from a local file at once: large enough that the call costs nothing, small enough for the second-level cache.

@@ -9,10 +9,13 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::Result;
+use crate::cache::SideFile;
+use crate::combine::{CombineSorted, CombiningSorted};
 use crate::datum::{Datum, Key};
 use crate::fold::Fold;
 use crate::input::Format;
 use crate::mapper::{Emit, MapFn, Mapper, map_fn};
+use crate::output::OutputOptions;
 use crate::partition::{FirstElement, Partition, Partitioner, first_element_bytes};
 use crate::reducer::{LiftReducer, MergeReducer, Reducer};
 use crate::stage::{Combining, Direct, NoReduce, Reducing, Sorting, Stage, TypedStage};
@@ -81,16 +84,37 @@ pub(crate) enum OutputPath {
 
 /// An output; made by [`text_out`] or [`intermediate`].
 #[derive(Clone, Debug)]
-pub struct OutputTo(pub(crate) OutputPath);
+pub struct OutputTo {
+    path: OutputPath,
+    options: OutputOptions,
+}
+
+impl OutputTo {
+    fn new(path: OutputPath) -> Self {
+        OutputTo { path, options: OutputOptions::default() }
+    }
+
+    /// Files appear with their first record: a task that writes nothing leaves none.
+    pub fn lazy(mut self) -> Self {
+        self.options.lazy = true;
+        self
+    }
+
+    /// No files at all; for jobs that only count, or write by other ways.
+    pub fn discard(mut self) -> Self {
+        self.options.discard = true;
+        self
+    }
+}
 
 /// Text files `part-r-00000` and so on in a new directory.
 pub fn text_out(path: impl Into<String>) -> OutputTo {
-    OutputTo(OutputPath::Path(path.into()))
+    OutputTo::new(OutputPath::Path(path.into()))
 }
 
 /// Output for the next job of the plan alone.
 pub fn intermediate() -> OutputTo {
-    OutputTo(OutputPath::Intermediate)
+    OutputTo::new(OutputPath::Intermediate)
 }
 
 #[derive(Clone)]
@@ -98,9 +122,19 @@ pub(crate) struct JobSettings {
     pub(crate) name: String,
     pub(crate) input: InputPaths,
     pub(crate) output: OutputPath,
+    pub(crate) output_options: OutputOptions,
+    pub(crate) side_files: Vec<SideFile>,
+    /// What driver and task runner must agree on besides types, one line each.
+    pub(crate) description: String,
     pub(crate) reducers: Reducers,
     pub(crate) partition: Partition,
     pub(crate) group_prefix: Option<shuffle::GroupPrefix>,
+}
+
+impl JobSettings {
+    fn set_output(&mut self, output: OutputTo) {
+        (self.output, self.output_options) = (output.path, output.options);
+    }
 }
 
 /// A job under construction; `S` says how far it is.
@@ -129,6 +163,12 @@ pub struct Combined<M: Mapper, F> {
     fold: F,
 }
 
+/// A job has a mapper and a combiner that sees sorted pairs, and needs a reducer.
+pub struct CombinedSorted<M: Mapper, C> {
+    mapped: Mapped<M>,
+    combiner: C,
+}
+
 /// A job has everything but an output.
 pub struct Reduced {
     build: Box<dyn FnOnce(JobSettings) -> Box<dyn Stage>>,
@@ -152,6 +192,9 @@ impl Job<NeedsInput> {
             name: name.into(),
             input: InputPaths::Previous,
             output: OutputPath::Intermediate,
+            output_options: OutputOptions::default(),
+            side_files: Vec::new(),
+            description: String::new(),
             reducers: Reducers::Auto,
             partition: Partition::Hash,
             group_prefix: None,
@@ -169,6 +212,28 @@ impl Job<NeedsInput> {
 impl<S> Job<S> {
     fn step<T>(self, state: T) -> Job<T> {
         Job { settings: self.settings, state }
+    }
+
+    /// Gives every task a local file to read: [`Context::side_file`](crate::Context::side_file) of its name says where it lies. It is
+    /// sent once to each worker and checked there. With `hdfs://` or `hanno://` in front, `path` is one of the cluster; `PATH#NAME` names
+    /// it. `--files A,B` on the command line does the same.
+    ///
+    /// # Errors
+    /// If `path` has no usable name.
+    pub fn side_file(mut self, path: &str) -> Result<Self> {
+        self.settings.side_files.push(SideFile::parse(path)?);
+        Ok(self)
+    }
+
+    pub(crate) fn side_files(mut self, files: Vec<SideFile>) -> Self {
+        self.settings.side_files.extend(files);
+        self
+    }
+
+    pub(crate) fn describe(mut self, line: String) -> Self {
+        self.settings.description.push_str(&line);
+        self.settings.description.push('\n');
+        self
     }
 }
 
@@ -212,6 +277,16 @@ impl<M: Mapper> Job<Mapped<M>> {
         Job { settings, state: Reduced { build } }
     }
 
+    pub(crate) fn partition_by(mut self, partition: Partition) -> Self {
+        self.settings.partition = partition;
+        self
+    }
+
+    pub(crate) fn combine_sorted<C: CombineSorted>(self, combiner: C) -> Job<CombinedSorted<M, C>> {
+        let Job { settings, state } = self;
+        Job { settings, state: CombinedSorted { mapped: state, combiner } }
+    }
+
     /// Chooses the reduce task of each key.
     pub fn partition(mut self, partitioner: impl Partitioner<M::Key>) -> Self {
         self.settings.partition = Partition::custom(partitioner);
@@ -236,7 +311,7 @@ impl<M: Mapper> Job<Mapped<M>> {
         for<'a> <M::Value as Datum>::View<'a>: ToText,
     {
         let Job { mut settings, state } = self;
-        settings.output = output.0;
+        settings.set_output(output);
         let Mapped { format, mapper } = state;
         let stage =
             TypedStage { settings, format, mapper, map_side: Direct, reduce_side: NoReduce };
@@ -272,6 +347,25 @@ impl<M: Mapper, F: Fold<M::Value>> Job<Combined<M, F>> {
     }
 }
 
+impl<M: Mapper, C: CombineSorted> Job<CombinedSorted<M, C>> {
+    /// Sets the reducer: a [`Reducer`] or a [`Fold`].
+    pub fn reduce<Kind, R: IntoReducer<M::Key, M::Value, Kind>>(self, reducer: R) -> Job<Reduced> {
+        let Job { settings, state } = self;
+        let reducer = reducer.into_reducer();
+        let build = Box::new(move |settings: JobSettings| -> Box<dyn Stage> {
+            let group_prefix = settings.group_prefix;
+            Box::new(TypedStage {
+                format: state.mapped.format,
+                mapper: state.mapped.mapper,
+                map_side: CombiningSorted(state.combiner),
+                reduce_side: Reducing { reducer, group_prefix },
+                settings,
+            })
+        });
+        Job { settings, state: Reduced { build } }
+    }
+}
+
 impl Job<Reduced> {
     /// How many reduce tasks: [`Auto`] or a number. `--reducers` on the command line wins over it.
     pub fn reducers(mut self, reducers: impl Into<Reducers>) -> Self {
@@ -282,7 +376,7 @@ impl Job<Reduced> {
     /// Where to write.
     pub fn output(self, output: OutputTo) -> CompleteJob {
         let Job { mut settings, state } = self;
-        settings.output = output.0;
+        settings.set_output(output);
         CompleteJob { stage: (state.build)(settings) }
     }
 }

@@ -44,6 +44,8 @@
 //! | test | [`LocalRunner`], [`testing`] |
 
 mod args;
+mod cache;
+mod combine;
 mod context;
 mod datum;
 mod driver;
@@ -65,24 +67,26 @@ mod runner;
 mod sort;
 mod splits;
 mod stage;
+pub mod streaming;
 pub mod testing;
 mod text;
 
 pub use args::{Args, usage_error};
-pub use context::{Context, Counter};
+pub use context::{Context, Counter, TaskCounts, TaskInput};
 pub use datum::{Datum, DecodeError, Desc, Key, Put};
 pub use entry::main;
 pub use error::{BoxError, Error, Result};
 pub use fold::{Count, Fold, Max, Min, Sum};
-pub use input::{Format, Source, SplitRange};
+pub use input::{Format, Records, Source, SplitRange};
 pub use job::{
-    Auto, ByFold, ByReducer, Combined, CompleteJob, Input, IntoMerger, IntoReducer, Job, Mapped,
-    NeedsInput, NeedsMapper, OutputTo, Reduced, Reducers, intermediate, previous, text, text_out,
+    Auto, ByFold, ByReducer, Combined, CombinedSorted, CompleteJob, Input, IntoMerger, IntoReducer,
+    Job, Mapped, NeedsInput, NeedsMapper, OutputTo, Reduced, Reducers, intermediate, previous,
+    text, text_out,
 };
 pub use local::LocalRunner;
 pub use mapper::{Emit, MapFn, Mapper, Sink, map_fn};
 pub use output::Output;
 pub use partition::{FirstElement, Partitioner};
 pub use plan::{Finished, Plan};
-pub use reducer::{LiftReducer, MergeReducer, ReduceFn, Reducer, Values, reduce_fn};
+pub use reducer::{Groups, LiftReducer, MergeReducer, ReduceFn, Reducer, Values, reduce_fn};
 pub use text::{LINE_BYTES_MAX, Line, Lines, ToText, Words};

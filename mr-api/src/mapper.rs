@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use crate::Result;
 use crate::context::{Context, Counter};
 use crate::datum::{Datum, Key, Put};
-use crate::input::Format;
+use crate::input::{Format, Records};
 
 /// Turns input records into key-value pairs.
 ///
@@ -47,6 +47,18 @@ pub trait Mapper: Clone + Send + Sync + 'static {
         Ok(())
     }
 
+    /// The loop over the records of the split. Override it to see the split as a whole; by default it calls [`Mapper::map`] for each.
+    ///
+    /// # Errors
+    /// Any error fails the attempt; the report names file and byte offset of the record read last.
+    fn run<S: Sink>(
+        &mut self,
+        records: Records<'_, Self::In>,
+        out: &mut Emit<Self::Key, Self::Value, S>,
+    ) -> Result<()> {
+        records.for_each(|record| self.map(record, out))
+    }
+
     /// Called for each record.
     ///
     /// # Errors
@@ -67,7 +79,7 @@ pub trait Mapper: Clone + Send + Sync + 'static {
 }
 
 /// Takes encoded pairs; implemented by the engine.
-pub trait Sink: 'static {
+pub trait Sink: Send + 'static {
     /// Takes one pair.
     ///
     /// # Errors

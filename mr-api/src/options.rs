@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use crate::args::Properties;
+use crate::cache::SideFile;
 use crate::error::Error;
 use crate::splits::SplitLimits;
 
@@ -18,6 +19,7 @@ pub(crate) struct Options {
     pub(crate) quiet: bool,
     pub(crate) json: bool,
     pub(crate) properties: Properties,
+    pub(crate) side_files: Vec<SideFile>,
 }
 
 pub(crate) const REDUCES: &str = "mapreduce.job.reduces";
@@ -28,9 +30,36 @@ pub(crate) const SPLIT_MAX: &str = "mapreduce.input.fileinputformat.split.maxsiz
 pub(crate) const MAP_ATTEMPTS: &str = "mapreduce.map.maxattempts";
 pub(crate) const REDUCE_ATTEMPTS: &str = "mapreduce.reduce.maxattempts";
 pub(crate) const JOB_NAME: &str = "mapreduce.job.name";
+/// Separates key and value in key-value text.
+pub(crate) const KEY_VALUE_SEPARATOR: &str =
+    "mapreduce.input.keyvaluelinerecordreader.key.value.separator";
 pub(crate) const SLOW_START: &str = "mapreduce.job.reduce.slowstart.completedmaps";
 
-const KNOWN: [&str; 10] = [
+/// Former names of properties and the present ones.
+pub(crate) const ALIASES: [(&str, &str); 20] = [
+    ("mapred.reduce.tasks", REDUCES),
+    ("mapred.job.name", JOB_NAME),
+    ("io.sort.mb", SORT_MB),
+    ("io.sort.factor", SORT_FACTOR),
+    ("mapred.min.split.size", SPLIT_MIN),
+    ("mapred.max.split.size", SPLIT_MAX),
+    ("mapred.map.max.attempts", MAP_ATTEMPTS),
+    ("mapred.reduce.max.attempts", REDUCE_ATTEMPTS),
+    ("mapred.reduce.slowstart.completed.maps", SLOW_START),
+    ("mapred.textoutputformat.separator", crate::output::SEPARATOR_PROPERTY),
+    ("mapred.map.tasks", "mapreduce.job.maps"),
+    ("mapred.partitioner.class", "mapreduce.job.partitioner.class"),
+    ("mapred.output.key.comparator.class", "mapreduce.job.output.key.comparator.class"),
+    ("mapred.text.key.comparator.options", "mapreduce.partition.keycomparator.options"),
+    ("mapred.text.key.partitioner.options", "mapreduce.partition.keypartitioner.options"),
+    ("map.output.key.field.separator", "mapreduce.map.output.key.field.separator"),
+    ("key.value.separator.in.input.line", KEY_VALUE_SEPARATOR),
+    ("mapred.job.queue.name", "mapreduce.job.queuename"),
+    ("mapred.job.priority", "mapreduce.job.priority"),
+    ("stream.map.output.field.seperator", "stream.map.output.field.separator"),
+];
+
+const KNOWN: [&str; 19] = [
     REDUCES,
     SORT_MB,
     SORT_FACTOR,
@@ -41,6 +70,15 @@ const KNOWN: [&str; 10] = [
     JOB_NAME,
     SLOW_START,
     crate::output::SEPARATOR_PROPERTY,
+    KEY_VALUE_SEPARATOR,
+    "mapreduce.job.maps",
+    "mapreduce.job.partitioner.class",
+    "mapreduce.job.output.key.comparator.class",
+    "mapreduce.partition.keycomparator.options",
+    "mapreduce.partition.keypartitioner.options",
+    "mapreduce.map.output.key.field.separator",
+    "mapreduce.job.queuename",
+    "mapreduce.job.priority",
 ];
 
 /// Attempts per task before a job fails, as in Hadoop.
@@ -118,6 +156,8 @@ pub(crate) fn merge_factor(properties: &Properties) -> Result<usize, Error> {
 pub(crate) fn set_property(properties: &mut Properties, text: &str) -> Result<(), Error> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => {
+            let present = ALIASES.iter().find(|(former, _)| *former == name);
+            let name = present.map_or(name, |(_, present)| present);
             properties.insert(name.to_owned(), value.to_owned());
             Ok(())
         }

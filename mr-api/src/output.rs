@@ -1,19 +1,27 @@
-//! Text output of reduces and of map-only jobs: `key`, separator, `value`, newline.
+//! What tasks write: text files `part-r-00000` (`key`, separator, `value`, newline) and named ones beside them.
+//!
+//! Invariant: files lie in the attempt's directory until the job commits, so an attempt that fails leaves nothing behind.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
+use std::path::PathBuf;
+
+use protocol::TaskKind;
 
 use crate::Result;
 use crate::context::{Context, OUTPUT_COUNTERS};
-use crate::error::BoxError;
+use crate::error::{BoxError, Error};
 use crate::text::ToText;
 
 /// Name of the property that holds the separator between key and value; a tab by default.
 pub(crate) const SEPARATOR_PROPERTY: &str = "mapreduce.output.textoutputformat.separator";
 /// Written at once: large calls are cheaper, and this still fits the second-level cache.
 const BUFFER_BYTES: usize = 256 << 10;
+/// Base name of the files that every task writes.
+const MAIN: &str = "part";
 
-/// The file that an [`Output`] fills.
+/// A file that an [`Output`] fills.
 pub(crate) trait OutputFile: Write + Send {
     /// Makes the file complete and durable.
     fn close(self: Box<Self>) -> Result<(), BoxError>;
@@ -25,21 +33,63 @@ impl OutputFile for File {
     }
 }
 
+/// Opens files in the directory of an attempt.
+pub(crate) trait OutputFiles: Send {
+    fn create(&self, name: &str) -> Result<Box<dyn OutputFile>>;
+}
+
+/// Files in a local directory.
+pub(crate) struct LocalFiles(pub(crate) PathBuf);
+
+impl OutputFiles for LocalFiles {
+    fn create(&self, name: &str) -> Result<Box<dyn OutputFile>> {
+        let path = self.0.join(name);
+        Ok(Box::new(File::create(&path).map_err(Error::file("create", &path))?))
+    }
+}
+
+/// How a job writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct OutputOptions {
+    /// Files appear with their first record.
+    pub(crate) lazy: bool,
+    /// Records go nowhere.
+    pub(crate) discard: bool,
+}
+
 /// Takes the output records of a task.
 pub struct Output {
-    buffer: Vec<u8>,
-    file: Box<dyn OutputFile>,
+    main: Stream,
+    named: BTreeMap<String, Stream>,
+    files: Box<dyn OutputFiles>,
+    options: OutputOptions,
     separator: Vec<u8>,
     context: Context,
     records: u64,
+}
+
+/// One file and what is not yet written to it.
+struct Stream {
+    name: String,
+    buffer: Vec<u8>,
+    file: Option<Box<dyn OutputFile>>,
     bytes: u64,
 }
 
 impl Output {
-    pub(crate) fn new(file: Box<dyn OutputFile>, context: Context) -> Self {
+    pub(crate) fn new(
+        files: Box<dyn OutputFiles>,
+        options: OutputOptions,
+        context: Context,
+    ) -> Result<Self> {
         let separator = context.property(SEPARATOR_PROPERTY).unwrap_or("\t").as_bytes().to_vec();
-        let buffer = Vec::with_capacity(BUFFER_BYTES + 4096);
-        Output { buffer, file, separator, context, records: 0, bytes: 0 }
+        let mut main = Stream::new(MAIN, &context);
+        main.buffer.reserve_exact(BUFFER_BYTES + 4096);
+        if !options.lazy && !options.discard {
+            main.open(&*files)?;
+        }
+        let named = BTreeMap::new();
+        Ok(Output { main, named, files, options, separator, context, records: 0 })
     }
 
     /// Writes a line. An absent key or value (`()`, `None`) is left out together with the separator; nothing at all is written if
@@ -49,18 +99,35 @@ impl Output {
     /// What the file system says.
     #[inline]
     pub fn write(&mut self, key: impl ToText, value: impl ToText) -> Result<()> {
-        let (key_absent, value_absent) = (key.is_absent(), value.is_absent());
-        if key_absent && value_absent {
+        if !self.main.line(key, value, &self.separator) {
             return Ok(());
         }
-        key.write_text(&mut self.buffer);
-        if !key_absent && !value_absent {
-            self.buffer.extend_from_slice(&self.separator);
-        }
-        value.write_text(&mut self.buffer);
-        self.buffer.push(b'\n');
         self.records += 1;
-        if self.buffer.len() >= BUFFER_BYTES { Ok(self.flush()?) } else { Ok(()) }
+        if self.main.buffer.len() < BUFFER_BYTES {
+            return Ok(());
+        }
+        self.main.flush(&*self.files, self.options)
+    }
+
+    /// Writes a line to the file `NAME-r-00000` (of a map: `NAME-m-00000`) beside the main one. It appears with its first line.
+    ///
+    /// # Errors
+    /// If `name` is no name of letters, digits, `-`, `_` and `.` or is `part`; what the file system says.
+    pub fn write_to(&mut self, name: &str, key: impl ToText, value: impl ToText) -> Result<()> {
+        if !self.named.contains_key(name) {
+            if !is_output_name(name) {
+                return Err(Error::OutputName { name: name.to_owned() }.into());
+            }
+            self.named.insert(name.to_owned(), Stream::new(name, &self.context));
+        }
+        let stream = self.named.get_mut(name).expect("inserted above");
+        if stream.line(key, value, &self.separator) {
+            self.context.counter("MultipleOutputs", name).increment();
+        }
+        if stream.buffer.len() < BUFFER_BYTES {
+            return Ok(());
+        }
+        stream.flush(&*self.files, self.options)
     }
 
     /// The task's surroundings.
@@ -68,18 +135,126 @@ impl Output {
         &self.context
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.bytes += self.buffer.len() as u64;
-        self.file.write_all(&self.buffer)?;
+    /// Completes the files; the number of records written to the main one.
+    pub(crate) fn close(self) -> Result<u64> {
+        let written = self.context.counter(OUTPUT_COUNTERS, "BYTES_WRITTEN");
+        for mut stream in std::iter::once(self.main).chain(self.named.into_values()) {
+            if !stream.buffer.is_empty() {
+                stream.flush(&*self.files, self.options)?;
+            }
+            if let Some(file) = stream.file {
+                file.close()?;
+            }
+            written.add(stream.bytes);
+        }
+        Ok(self.records)
+    }
+}
+
+impl Stream {
+    fn new(base: &str, context: &Context) -> Self {
+        let task = context.attempt().task;
+        let name = file_name(base, task.kind, task.index);
+        Stream { name, buffer: Vec::new(), file: None, bytes: 0 }
+    }
+
+    fn open(&mut self, files: &dyn OutputFiles) -> Result<&mut Box<dyn OutputFile>> {
+        match &mut self.file {
+            Some(file) => Ok(file),
+            none => Ok(none.insert(files.create(&self.name)?)),
+        }
+    }
+
+    /// Appends a line; false if there was nothing to write.
+    #[inline]
+    fn line(&mut self, key: impl ToText, value: impl ToText, separator: &[u8]) -> bool {
+        let (key_absent, value_absent) = (key.is_absent(), value.is_absent());
+        if key_absent && value_absent {
+            return false;
+        }
+        key.write_text(&mut self.buffer);
+        if !key_absent && !value_absent {
+            self.buffer.extend_from_slice(separator);
+        }
+        value.write_text(&mut self.buffer);
+        self.buffer.push(b'\n');
+        true
+    }
+
+    fn flush(&mut self, files: &dyn OutputFiles, options: OutputOptions) -> Result<()> {
+        if !options.discard {
+            self.bytes += self.buffer.len() as u64;
+            let buffer = std::mem::take(&mut self.buffer);
+            let written = self.open(files)?.write_all(&buffer);
+            self.buffer = buffer;
+            written?;
+        }
         self.buffer.clear();
         Ok(())
     }
+}
 
-    /// Completes the file; the number of records written.
-    pub(crate) fn close(mut self) -> Result<u64> {
-        self.flush()?;
-        self.file.close()?;
-        self.context.counter(OUTPUT_COUNTERS, "BYTES_WRITTEN").add(self.bytes);
-        Ok(self.records)
+/// `part-r-00000`, `errors-m-00012`.
+fn file_name(base: &str, kind: TaskKind, index: u32) -> String {
+    format!("{base}-{}-{index:05}", kind.letter())
+}
+
+fn is_output_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name != MAIN && !name.is_empty() && !name.starts_with(['_', '.']) && name.chars().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use protocol::{AttemptId, JobId, TaskId};
+
+    use super::*;
+
+    fn written(
+        options: OutputOptions,
+        write: impl FnOnce(&mut Output) -> Result<()>,
+    ) -> BTreeMap<String, String> {
+        let directory = tempfile::tempdir().unwrap();
+        let task =
+            TaskId { job: JobId { cluster_start: 1, number: 1 }, kind: TaskKind::Reduce, index: 7 };
+        let context = Context::new(AttemptId { task, number: 0 }, BTreeMap::new());
+        let files = Box::new(LocalFiles(directory.path().to_owned()));
+        let mut output = Output::new(files, options, context).unwrap();
+        write(&mut output).unwrap();
+        output.close().unwrap();
+        let entries = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap());
+        entries
+            .map(|entry| {
+                let text = fs::read_to_string(entry.path()).unwrap();
+                (entry.file_name().to_string_lossy().into_owned(), text)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn lines_and_named_outputs() {
+        let files = written(OutputOptions::default(), |out| {
+            out.write("a", 1)?;
+            out.write((), "v")?;
+            out.write("k", None::<u8>)?;
+            out.write((), ())?;
+            out.write_to("errors", "bad", "line")?;
+            assert!(out.write_to("part", 1, 2).is_err() && out.write_to("../x", 1, 2).is_err());
+            Ok(())
+        });
+        assert_eq!(files["part-r-00007"], "a\t1\nv\nk\n");
+        assert_eq!(files["errors-r-00007"], "bad\tline\n");
+        assert_eq!(files.len(), 2);
+    }
+
+    #[test]
+    fn lazy_and_discarded_outputs_leave_no_files() {
+        let lazy = OutputOptions { lazy: true, ..OutputOptions::default() };
+        assert!(written(lazy, |_| Ok(())).is_empty());
+        assert_eq!(written(lazy, |out| out.write("x", ())).len(), 1);
+        let discard = OutputOptions { discard: true, ..OutputOptions::default() };
+        assert!(written(discard, |out| out.write("x", 1)).is_empty());
     }
 }

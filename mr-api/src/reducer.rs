@@ -1,14 +1,16 @@
 //! The reduce side of a job: [`Reducer`], [`Values`], closures and folds as reducers.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 
-use shuffle::ReduceInput;
+use shuffle::{ReduceInput, ReduceStats};
 
 use crate::Result;
 use crate::context::Context;
 use crate::datum::{Datum, Key};
 use crate::fold::Fold;
 use crate::output::Output;
+use crate::stage::REDUCE_START_PROGRESS;
 use crate::text::ToText;
 
 /// Turns each key with all its values into output.
@@ -29,6 +31,22 @@ pub trait Reducer: Clone + Send + Sync + 'static {
         Ok(())
     }
 
+    /// The loop over the groups of the partition. Override it to see them as a whole; by default it calls [`Reducer::reduce`] for
+    /// each.
+    ///
+    /// # Errors
+    /// Any error fails the attempt.
+    fn run(
+        &mut self,
+        groups: &mut Groups<'_, Self::Key, Self::Value>,
+        out: &mut Output,
+    ) -> Result<()> {
+        while let Some((key, mut values)) = groups.next_group()? {
+            self.reduce(key, &mut values, out)?;
+        }
+        Ok(())
+    }
+
     /// Called for each group. Values that are not read are skipped.
     ///
     /// # Errors
@@ -46,6 +64,57 @@ pub trait Reducer: Clone + Send + Sync + 'static {
     /// Any error fails the attempt.
     fn cleanup(&mut self, _out: &mut Output) -> Result<()> {
         Ok(())
+    }
+}
+
+/// The groups of one partition, one at a time, in key order.
+pub struct Groups<'a, K, V> {
+    input: ReduceInput,
+    key: Vec<u8>,
+    /// Groups begun so far, for the report of a failure.
+    begun: &'a Cell<u64>,
+    context: Context,
+    /// Records in all sources together.
+    records: u64,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+/// How often a reduce says how far it is, groups.
+const PROGRESS_GROUPS: u64 = 1024;
+
+impl<'a, K: Key, V: Datum> Groups<'a, K, V> {
+    pub(crate) fn new(
+        input: ReduceInput,
+        records: u64,
+        begun: &'a Cell<u64>,
+        context: Context,
+    ) -> Self {
+        Groups { input, key: Vec::new(), begun, context, records, types: PhantomData }
+    }
+
+    /// The next group: its first key and its values. Values that were not read are skipped.
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    #[inline]
+    pub fn next_group(&mut self) -> Result<Option<(K::View<'_>, Values<'_, K, V>)>> {
+        if !self.input.next_group()? {
+            return Ok(None);
+        }
+        let begun = self.begun.get() + 1;
+        self.begun.set(begun);
+        if begun.is_multiple_of(PROGRESS_GROUPS) {
+            let share = self.input.stats().records as f64 / self.records.max(1) as f64;
+            let rest = 1.0 - REDUCE_START_PROGRESS;
+            self.context.set_progress(REDUCE_START_PROGRESS + rest * share);
+        }
+        self.key.clear();
+        self.key.extend_from_slice(self.input.key());
+        Ok(Some((K::read(&self.key)?, Values::new(&mut self.input))))
+    }
+
+    pub(crate) fn stats(&self) -> ReduceStats {
+        self.input.stats()
     }
 }
 

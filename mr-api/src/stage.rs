@@ -11,17 +11,17 @@ use shuffle::{
     MapOutputWriter, ReduceInput, ReduceOptions, SegmentSource,
 };
 
-use crate::context::{Context, INPUT_COUNTERS};
+use crate::context::{Context, INPUT_COUNTERS, TaskInput};
 use crate::datum::{Datum, Put};
 use crate::error::{Error, Result};
 use crate::fold::Fold;
 use crate::guard::guard;
-use crate::input::{Format, Source, SplitRange};
+use crate::input::{Records, Source, SplitRange};
 use crate::job::JobSettings;
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::output::Output;
 use crate::partition::Partition;
-use crate::reducer::{Reducer, Values};
+use crate::reducer::{Groups, Reducer};
 use crate::text::ToText;
 
 /// A map attempt's work.
@@ -72,7 +72,12 @@ pub(crate) trait Stage: Send + Sync {
 pub(crate) trait MapSide<M: Mapper>: Send + Sync + 'static {
     type Sink: Sink;
     const MAP_ONLY: bool = false;
-    fn open(&self, target: MapTarget, partition: &Partition) -> Result<Self::Sink>;
+    fn open(
+        &self,
+        target: MapTarget,
+        partition: &Partition,
+        context: &Context,
+    ) -> Result<Self::Sink>;
     fn close(sink: Self::Sink) -> Result<MapResult>;
 }
 
@@ -101,7 +106,7 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
     fn description(&self) -> String {
         let settings = &self.settings;
         format!(
-            "job {}\nformat {}\nmapper {}\nkey {}\nvalue {}\ncombiner {}\nreducer {}\npartitioner {}\nreducers {:?}\n",
+            "job {}\nformat {}\nmapper {}\nkey {}\nvalue {}\ncombiner {}\nreducer {}\npartitioner {}\nreducers {:?}\n{}",
             settings.name,
             type_name::<M::In>(),
             type_name::<M>(),
@@ -111,24 +116,29 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
             type_name::<R>(),
             settings.partition.describe(),
             settings.reducers,
+            settings.description,
         )
     }
 
     fn run_map(&self, task: MapTask<'_>) -> Result<MapResult, Error> {
         let MapTask { context, path, split, source, target } = task;
-        let position = Cell::new(split.start);
+        let (position, count) = (Cell::new(split.start), Cell::new(0));
+        let length = split.end.saturating_sub(split.start);
+        context.set_input(TaskInput { path: path.clone(), start: split.start, length });
         let mut source = Measured { source, split, context: context.clone(), bytes: 0 };
-        let mut record_count = 0u64;
         let work = || -> Result<MapResult> {
-            let sink = self.map_side.open(target, &self.settings.partition)?;
+            let sink = self.map_side.open(target, &self.settings.partition, &context)?;
             let mut mapper = self.mapper.clone();
             let mut emit = Emit::new(context.clone(), sink);
             mapper.setup(&context)?;
-            let read = self.format.read(split, &mut source, &mut |at, record| {
-                position.set(at);
-                record_count += 1;
-                mapper.map(record, &mut emit)
-            });
+            let records = Records {
+                format: &self.format,
+                split,
+                source: &mut source,
+                position: &position,
+                count: &count,
+            };
+            let read = mapper.run(records, &mut emit);
             let cleaned = mapper.cleanup(&mut emit);
             read.and(cleaned)?;
             C::close(emit.into_sink())
@@ -136,7 +146,7 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
         let result =
             guard(work).map_err(|message| Error::Map { path, offset: position.get(), message })?;
         context.counter(INPUT_COUNTERS, "BYTES_READ").add(source.bytes);
-        context.add("MAP_INPUT_RECORDS", record_count);
+        context.add("MAP_INPUT_RECORDS", count.get());
         count_map_output(&context, &result);
         Ok(result)
     }
@@ -205,7 +215,7 @@ impl Sink for SortSink {
 impl<M: Mapper> MapSide<M> for Sorting {
     type Sink = SortSink;
 
-    fn open(&self, target: MapTarget, partition: &Partition) -> Result<SortSink> {
+    fn open(&self, target: MapTarget, partition: &Partition, _: &Context) -> Result<SortSink> {
         let (options, pool) = shuffle_target(target)?;
         let partitions = options.partitions;
         let writer = MapOutputWriter::with_pool(options, &pool)?;
@@ -258,7 +268,7 @@ impl<F: Fold<V>, V: Datum> Sink for FoldSink<F, V> {
 impl<M: Mapper, F: Fold<M::Value>> MapSide<M> for Combining<F> {
     type Sink = FoldSink<F, M::Value>;
 
-    fn open(&self, target: MapTarget, partition: &Partition) -> Result<Self::Sink> {
+    fn open(&self, target: MapTarget, partition: &Partition, _: &Context) -> Result<Self::Sink> {
         let (options, pool) = shuffle_target(target)?;
         let partitioning = partition.to_shuffle(options.partitions);
         let combine = FoldCombine { fold: self.0.clone(), value: PhantomData };
@@ -295,7 +305,7 @@ where
     type Sink = TextSink<M::Key, M::Value>;
     const MAP_ONLY: bool = true;
 
-    fn open(&self, target: MapTarget, _: &Partition) -> Result<Self::Sink> {
+    fn open(&self, target: MapTarget, _: &Partition, _: &Context) -> Result<Self::Sink> {
         match target {
             MapTarget::Output(output) => Ok(TextSink { output, types: PhantomData }),
             MapTarget::Shuffle { .. } => Err(mismatch("a map-only job was given reduces")),
@@ -314,7 +324,7 @@ fn shuffle_target(target: MapTarget) -> Result<(MapOutputOptions, BufferPool)> {
     }
 }
 
-fn mismatch(what: &str) -> crate::BoxError {
+pub(crate) fn mismatch(what: &str) -> crate::BoxError {
     Error::Conversation { what: what.to_owned() }.into()
 }
 
@@ -327,8 +337,6 @@ impl ReduceSide for NoReduce {
     }
 }
 
-/// How often a reduce says how far it is, groups.
-const PROGRESS_GROUPS: u64 = 1024;
 /// Share of a reduce that is done when its input is merged: copying and sorting are a third each.
 pub(crate) const REDUCE_START_PROGRESS: f64 = 2.0 / 3.0;
 
@@ -343,15 +351,16 @@ impl<R: Reducer> ReduceSide for Reducing<R> {
         let group = Cell::new(0u64);
         let work = || -> Result<()> {
             let options = ReduceOptions { group_prefix: self.group_prefix, ..options };
-            let mut input = ReduceInput::new(sources, options)?;
+            let input = ReduceInput::new(sources, options)?;
+            let mut groups = Groups::new(input, records, &group, context.clone());
             context.set_progress(REDUCE_START_PROGRESS);
             let mut output = output;
             let mut reducer = self.reducer.clone();
             reducer.setup(&context)?;
-            let reduced = reduce_all(&mut reducer, &mut input, &mut output, &group, records);
+            let reduced = reducer.run(&mut groups, &mut output);
             let cleaned = reducer.cleanup(&mut output);
             reduced.and(cleaned)?;
-            let stats = input.stats();
+            let stats = groups.stats();
             context.add("REDUCE_INPUT_GROUPS", stats.groups);
             context.add("REDUCE_INPUT_RECORDS", stats.records);
             context.add("SPILLED_RECORDS", stats.spilled_records);
@@ -365,28 +374,6 @@ impl<R: Reducer> ReduceSide for Reducing<R> {
             None => Error::Reduce { partition, group: group.get(), message },
         })
     }
-}
-
-fn reduce_all<R: Reducer>(
-    reducer: &mut R,
-    input: &mut ReduceInput,
-    output: &mut Output,
-    group: &Cell<u64>,
-    records: u64,
-) -> Result<()> {
-    let mut key = Vec::new();
-    while input.next_group()? {
-        group.set(group.get() + 1);
-        key.clear();
-        key.extend_from_slice(input.key());
-        reducer.reduce(R::Key::read(&key)?, &mut Values::new(input), output)?;
-        if group.get().is_multiple_of(PROGRESS_GROUPS) {
-            let share = input.stats().records as f64 / records.max(1) as f64;
-            let rest = 1.0 - REDUCE_START_PROGRESS;
-            output.context().set_progress(REDUCE_START_PROGRESS + rest * share);
-        }
-    }
-    Ok(())
 }
 
 /// Which source of the reduce an error is about, if it is about one.

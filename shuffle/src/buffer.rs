@@ -211,6 +211,14 @@ impl SortBuffer {
         })
     }
 
+    /// The record at a place in the present order.
+    #[inline]
+    pub(crate) fn record(&self, index: usize) -> Option<(u32, &[u8], &[u8])> {
+        let entry = self.sorter.entries.get(index)?;
+        let (key, value) = record_at(&self.arena, entry.place);
+        Some((entry.partition, key, value))
+    }
+
     pub(crate) fn clear(&mut self) {
         self.arena.clear();
         self.sorter.entries.clear();

@@ -69,6 +69,13 @@ pub enum Error {
         /// Length of the value.
         value_bytes: usize,
     },
+    /// The job's combiner failed.
+    #[error("the combiner failed")]
+    Combiner {
+        /// What it said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The caller (or a custom partitioner) named a partition that does not exist.
     #[error("partition {partition} does not exist: the job has {partitions}")]
     PartitionOutOfRange {

@@ -25,6 +25,7 @@ mod pool;
 mod reduce;
 mod run;
 mod segment;
+mod sorted_combine;
 mod table;
 mod writer;
 
@@ -39,4 +40,5 @@ pub use partition::{PartitionFn, Partitioning, partition_of};
 pub use pool::BufferPool;
 pub use reduce::{GroupPrefix, ReduceInput, ReduceOptions, ReduceStats};
 pub use segment::{SegmentSource, SegmentTotals, verify_segment};
+pub use sorted_combine::{SortedCombine, SortedCombiningWriter, SortedRecords};
 pub use writer::MapOutputWriter;

@@ -16,6 +16,7 @@ use protocol::jobs::{JobReport, JobSpec, JobState, Split};
 use protocol::{BinaryHash, DfsPath, JobId};
 
 use crate::Result;
+use crate::cache;
 use crate::error::Error;
 use crate::job::{InputPaths, OutputPath, Reducers};
 use crate::options::Options;
@@ -182,6 +183,11 @@ impl<'a> Driver<'a> {
         let fingerprint = fingerprint(&description);
         let mut properties = self.options.properties.clone();
         properties.insert(DESCRIPTION_PROPERTY.to_owned(), description);
+        let side_files = [&settings.side_files[..], &self.options.side_files].concat();
+        if !side_files.is_empty() {
+            let stored = cache::submit(&self.dfs, &side_files)?;
+            properties.insert(cache::FILES_PROPERTY.to_owned(), stored);
+        }
         let reduce_count = match (stage.is_map_only(), self.options.reducers()?) {
             (true, _) => 0,
             (false, Some(count)) => count.max(1),

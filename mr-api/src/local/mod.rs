@@ -11,11 +11,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use protocol::JobId;
 use protocol::jobs::Counters;
-use protocol::{JobId, TaskKind};
 use shuffle::BufferPool;
 
 use crate::Result;
+use crate::cache;
 use crate::error::Error;
 use crate::job::{InputPaths, OutputPath, Reducers};
 use crate::options::{self, Options};
@@ -229,8 +230,13 @@ impl LocalRunner {
             merge_factor: self.merge_factor,
             properties: self.options.properties.clone(),
             pool: BufferPool::new(2 * self.memory_bytes * self.thread_count),
+            side_files: cache::local(
+                &[&settings.side_files[..], &self.options.side_files].concat(),
+            )?,
+            scratch: output.join(SCRATCH),
         };
         let counters = run.run(self.thread_count, &mut progress)?;
+        remove_dir(&run.scratch)?;
         commit(output)?;
         progress.finish(&name, &counters);
         Ok(counters)
@@ -238,11 +244,8 @@ impl LocalRunner {
 }
 
 const TEMPORARY: &str = "_temporary";
-
-/// Name of the file that a task writes.
-pub(crate) fn part_name(kind: TaskKind, index: u32) -> String {
-    format!("part-{}-{index:05}", kind.letter())
-}
+/// Spills, map outputs, links to side files; gone before the commit.
+const SCRATCH: &str = "_scratch";
 
 /// Moves the files of all attempts up, removes `_temporary` and marks success.
 fn commit(output: &Path) -> Result<(), Error> {
@@ -250,9 +253,7 @@ fn commit(output: &Path) -> Result<(), Error> {
     for attempt in files::read_dir(&temporary)? {
         for part in files::read_dir(&attempt)? {
             let name = part.file_name().unwrap_or_default().to_owned();
-            if name.to_string_lossy().starts_with("part-") {
-                fs::rename(&part, output.join(name)).map_err(Error::file("rename", &part))?;
-            }
+            fs::rename(&part, output.join(name)).map_err(Error::file("rename", &part))?;
         }
     }
     remove_dir(&temporary)?;

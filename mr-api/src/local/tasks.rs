@@ -11,11 +11,11 @@ use protocol::jobs::Counters;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{BufferPool, MapOutput, SegmentSource};
 
-use crate::context::{Context, TASK_COUNTERS};
+use crate::cache;
+use crate::context::{Context, TASK_COUNTERS, TaskCounts};
 use crate::error::{Error, Result};
 use crate::input::{LocalSource, SplitRange};
-use crate::local::part_name;
-use crate::output::Output;
+use crate::output::{LocalFiles, Output};
 use crate::progress::Progress;
 use crate::sort::{map_options, reduce_options};
 use crate::stage::{MapResult, MapTarget, MapTask, ReduceTask, Stage};
@@ -35,18 +35,23 @@ pub(super) struct JobRun<'a> {
     pub(super) job: JobId,
     /// Directory for attempts.
     pub(super) temporary: PathBuf,
+    /// Directory for what attempts need while they run.
+    pub(super) scratch: PathBuf,
     pub(super) splits: Vec<LocalSplit>,
     pub(super) reduces: u32,
     pub(super) memory_bytes: usize,
     pub(super) merge_factor: usize,
     pub(super) properties: BTreeMap<String, String>,
     pub(super) pool: BufferPool,
+    pub(super) side_files: BTreeMap<String, PathBuf>,
 }
 
 impl JobRun<'_> {
     /// Runs maps, then reduces; their counters.
     pub(super) fn run(&self, thread_count: usize, progress: &mut Progress) -> Result<Counters> {
-        fs::create_dir_all(&self.temporary).map_err(Error::file("create", &self.temporary))?;
+        for directory in [&self.temporary, &self.scratch] {
+            fs::create_dir_all(directory).map_err(Error::file("create", directory))?;
+        }
         let map_count = self.splits.len();
         let reduces_share = if self.reduces == 0 { 1.0 } else { 0.0 };
         let maps = self.contexts(TaskKind::Map, map_count);
@@ -81,14 +86,20 @@ impl JobRun<'_> {
     fn directory(&self, context: &Context) -> Result<PathBuf> {
         let directory = self.temporary.join(context.attempt().to_string());
         fs::create_dir_all(&directory).map_err(Error::file("create", &directory))?;
+        let work = fs::canonicalize(&self.scratch).map_err(Error::file("read", &self.scratch))?;
+        let work = work.join(context.attempt().to_string());
+        fs::create_dir_all(&work).map_err(Error::file("create", &work))?;
+        cache::link(&self.side_files, &work)?;
+        context.set_directory(work, self.side_files.clone());
+        context.set_output_directory(directory.display().to_string());
+        let maps = self.splits.len() as u32;
+        context.set_task_counts(TaskCounts { maps, reduces: self.reduces });
         Ok(directory)
     }
 
     fn output(&self, directory: &Path, context: &Context) -> Result<Output> {
-        let task = context.attempt().task;
-        let path = directory.join(part_name(task.kind, task.index));
-        let file = File::create(&path).map_err(Error::file("create", &path))?;
-        Ok(Output::new(Box::new(file), context.clone()))
+        let files = Box::new(LocalFiles(directory.to_owned()));
+        Output::new(files, self.stage.settings().output_options, context.clone())
     }
 
     fn map(&self, index: usize, context: &Context) -> Result<Option<MapOutput>> {
@@ -99,7 +110,8 @@ impl JobRun<'_> {
             MapTarget::Output(self.output(&directory, context)?)
         } else {
             let (memory_bytes, merge_factor) = (self.memory_bytes, self.merge_factor);
-            let options = map_options(directory, self.reduces, memory_bytes, merge_factor);
+            let work = context.directory().to_owned();
+            let options = map_options(work, self.reduces, memory_bytes, merge_factor);
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
         let result = self.stage.run_map(MapTask {
@@ -132,7 +144,8 @@ impl JobRun<'_> {
         context.counter(TASK_COUNTERS, "REDUCE_SHUFFLE_BYTES").add(stored);
         context.counter(TASK_COUNTERS, "SHUFFLED_MAPS").add(outputs.len() as u64);
         let output = self.output(&directory, context)?;
-        let options = reduce_options(directory, self.memory_bytes, self.merge_factor);
+        let work = context.directory().to_owned();
+        let options = reduce_options(work, self.memory_bytes, self.merge_factor);
         let context = context.clone();
         let task = ReduceTask { context, partition, sources, records, options, output };
         Ok(self.stage.run_reduce(task)?)

@@ -1,5 +1,6 @@
 //! One attempt: a map or a reduce with its files.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Instant;
@@ -11,12 +12,12 @@ use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
 use protocol::{AttemptId, DfsPath};
 use shuffle::BufferPool;
 
-use crate::context::Context;
+use crate::cache;
+use crate::context::{Context, TaskCounts};
 use crate::error::{Error, Result};
 use crate::input::SplitRange;
-use crate::local::part_name;
 use crate::options;
-use crate::output::Output;
+use crate::output::{Output, OutputFile, OutputFiles};
 use crate::plan::Plan;
 use crate::runner::Channel;
 use crate::runner::fetch::Fetcher;
@@ -33,6 +34,7 @@ pub(crate) struct Host {
     pub(crate) setup: Setup,
     stage: Box<dyn Stage>,
     dfs: DfsClient,
+    side_files: BTreeMap<String, PathBuf>,
     pool: BufferPool,
     memory_bytes: usize,
     merge_factor: usize,
@@ -60,8 +62,11 @@ impl Host {
         let given = usize::try_from(setup.memory_bytes_max).unwrap_or(usize::MAX);
         let wanted = options::sort_bytes(&program.properties)?.unwrap_or(given);
         let memory_bytes = wanted.min(given);
+        let dfs = DfsClient::connect(&config)?;
+        let files = program.properties.get(cache::FILES_PROPERTY).map(String::as_str);
         Ok(Host {
-            dfs: DfsClient::connect(&config)?,
+            side_files: cache::localise(&dfs, files, &std::env::current_dir()?)?,
+            dfs,
             stage: plan.stages.swap_remove(program.stage as usize),
             pool: BufferPool::new(memory_bytes.saturating_mul(2)),
             memory_bytes,
@@ -72,6 +77,13 @@ impl Host {
 
     /// Runs one attempt to its end.
     pub(crate) fn run(&self, work: Work, launched: Launched) -> Result<AttemptState> {
+        let (context, program) = (&launched.context, &self.setup.program);
+        cache::link(&self.side_files, &launched.directory)?;
+        context.set_directory(launched.directory.clone(), self.side_files.clone());
+        context
+            .set_task_counts(TaskCounts { maps: program.map_count, reduces: program.reduce_count });
+        let output = self.output_directory(context.attempt())?;
+        context.set_output_directory(output.to_string());
         match work {
             Work::Map(split) => self.map(split, &launched),
             Work::Reduce(outputs) => self.reduce(outputs, launched),
@@ -155,10 +167,22 @@ impl Host {
     }
 
     fn output(&self, directory: &DfsPath, context: &Context) -> Result<Output> {
-        let task = context.attempt().task;
-        let path = directory.join(&part_name(task.kind, task.index))?;
+        let files = DfsFiles { dfs: self.dfs.clone(), directory: directory.clone() };
+        Output::new(Box::new(files), self.stage.settings().output_options, context.clone())
+    }
+}
+
+/// Output files of an attempt in the file system of the cluster.
+struct DfsFiles {
+    dfs: DfsClient,
+    directory: DfsPath,
+}
+
+impl OutputFiles for DfsFiles {
+    fn create(&self, name: &str) -> Result<Box<dyn OutputFile>> {
+        let path = self.directory.join(name)?;
         let options = CreateOptions { overwrite: true, ..CreateOptions::default() };
         let writer = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
-        Ok(Output::new(Box::new(DfsOutput(writer)), context.clone()))
+        Ok(Box::new(DfsOutput(writer)))
     }
 }

@@ -1,0 +1,220 @@
+//! Side files of a job (Hadoop's distributed cache): small files that every task can read.
+//!
+//! ```text
+//! driver     local file ─► hash ─► file system, under the hash (once);  file of the cluster ─► hash
+//! worker     fetched by the first task process of the job ─► hash checked ─► named (rename); others find it there
+//! attempt    a link of the file's name in its directory
+//! ```
+//!
+//! Invariants: a side file under its name in the job's directory is complete and has the hash that was submitted; tasks cannot tell
+//! whether they or another process fetched it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use client::dfs::DfsClient;
+use client::job::{binary_path, hash_file, upload};
+use protocol::{BinaryHash, DfsPath};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::Result;
+use crate::error::Error;
+
+/// Job property that carries the list of side files to the workers.
+pub(crate) const FILES_PROPERTY: &str = "hanno.side.files";
+/// Directory of side files in the directory of a job on a worker.
+const DIRECTORY: &str = "side-files";
+/// Copied at once.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Side files are programs as often as data.
+const MODE: u32 = 0o755;
+
+/// A side file as the job names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SideFile {
+    /// What tasks call it.
+    pub(crate) name: String,
+    /// Where the driver finds it.
+    pub(crate) origin: Origin,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// A file of the driver's machine.
+    Local(PathBuf),
+    /// A file of the cluster's file system.
+    Cluster(String),
+}
+
+impl SideFile {
+    /// `PATH` or `PATH#NAME`; with a scheme (`hdfs://…`, `hanno://…`) a file of the cluster, `file://` or none a local one.
+    pub(crate) fn parse(text: &str) -> Result<SideFile, Error> {
+        let (place, name) = match text.split_once('#') {
+            Some((place, name)) => (place, Some(name)),
+            None => (text, None),
+        };
+        let origin = match place.split_once("://") {
+            Some(("file", path)) => Origin::Local(path.into()),
+            Some(("hdfs" | "hanno" | "webhdfs", rest)) => {
+                Origin::Cluster(rest.find('/').map_or("/", |slash| &rest[slash..]).to_owned())
+            }
+            Some(_) => return Err(Error::usage(format!("side file `{text}`: unknown scheme"))),
+            None => Origin::Local(place.strip_prefix("file:").unwrap_or(place).into()),
+        };
+        let last = place.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let name = name.unwrap_or(last);
+        if name.is_empty() || name.contains('/') || name == "." || name == ".." {
+            return Err(Error::usage(format!("side file `{text}` has no usable name")));
+        }
+        Ok(SideFile { name: name.to_owned(), origin })
+    }
+}
+
+/// A side file as workers hear of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Stored {
+    name: String,
+    path: DfsPath,
+    /// SHA-256 of its bytes, hexadecimal.
+    hash: String,
+}
+
+/// Makes the files available to workers; the value of [`FILES_PROPERTY`].
+pub(crate) fn submit(dfs: &DfsClient, files: &[SideFile]) -> Result<String> {
+    let mut stored = Vec::new();
+    for file in files {
+        let (path, hash) = match &file.origin {
+            Origin::Local(path) => {
+                if !fs::metadata(path).map_err(Error::file("read", path))?.is_file() {
+                    return Err(Error::usage(format!("{} is not a file", path.display())).into());
+                }
+                let hash = hash_file(path)?;
+                upload(dfs, path, hash)?;
+                (binary_path(hash), hash)
+            }
+            Origin::Cluster(path) => {
+                let path = DfsPath::parse(path)?;
+                let mut reader = dfs.open(&path).map_err(Error::dfs("open", &path))?;
+                let hash = copy(&mut reader, &mut io::sink())?;
+                (path, hash)
+            }
+        };
+        stored.push(Stored { name: file.name.clone(), path, hash: hash.to_string() });
+    }
+    Ok(serde_json::to_string(&stored)?)
+}
+
+/// Fetches the side files that `property` lists into the job's directory, unless they are there; where they lie.
+pub(crate) fn localise(
+    dfs: &DfsClient,
+    property: Option<&str>,
+    job_directory: &Path,
+) -> Result<BTreeMap<String, PathBuf>> {
+    let mut places = BTreeMap::new();
+    let Some(property) = property else { return Ok(places) };
+    let directory = job_directory.join(DIRECTORY);
+    fs::create_dir_all(&directory).map_err(Error::file("create directory", &directory))?;
+    for file in serde_json::from_str::<Vec<Stored>>(property)? {
+        let place = directory.join(SideFile::parse(&file.name)?.name);
+        if !place.try_exists().map_err(Error::file("look for", &place))? {
+            fetch(dfs, &file, &place)?;
+        }
+        places.insert(file.name, place);
+    }
+    Ok(places)
+}
+
+fn fetch(dfs: &DfsClient, file: &Stored, place: &Path) -> Result<()> {
+    let temporary = place.with_file_name(format!(".{}.{}", file.name, std::process::id()));
+    let mut reader = dfs.open(&file.path).map_err(Error::dfs("open", &file.path))?;
+    let mut target = File::create(&temporary).map_err(Error::file("create", &temporary))?;
+    let hash = copy(&mut reader, &mut target)?;
+    if hash.to_string() != file.hash {
+        // The directory goes with the job in any case.
+        let _ = fs::remove_file(&temporary);
+        return Err(Error::SideFileChanged { name: file.name.clone() }.into());
+    }
+    let mode = fs::Permissions::from_mode(MODE);
+    fs::set_permissions(&temporary, mode).map_err(Error::file("set the mode of", &temporary))?;
+    fs::rename(&temporary, place).map_err(Error::file("rename", &temporary))?;
+    Ok(())
+}
+
+/// The side files of a local run: the files themselves.
+pub(crate) fn local(files: &[SideFile]) -> Result<BTreeMap<String, PathBuf>> {
+    let mut places = BTreeMap::new();
+    for file in files {
+        let path = match &file.origin {
+            Origin::Local(path) => path.clone(),
+            Origin::Cluster(path) => path.into(),
+        };
+        let place = fs::canonicalize(&path).map_err(Error::file("read", &path))?;
+        places.insert(file.name.clone(), place);
+    }
+    Ok(places)
+}
+
+/// Puts a link to each side file into the directory of an attempt.
+pub(crate) fn link(files: &BTreeMap<String, PathBuf>, directory: &Path) -> Result<(), Error> {
+    for (name, place) in files {
+        let link = directory.join(name);
+        match symlink(place, &link) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::file("create", &link)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<BinaryHash> {
+    let (mut hasher, mut chunk) = (Sha256::new(), vec![0; CHUNK_BYTES]);
+    loop {
+        match from.read(&mut chunk)? {
+            0 => return Ok(BinaryHash(hasher.finalize().into())),
+            count => {
+                hasher.update(&chunk[..count]);
+                to.write_all(&chunk[..count])?;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_places_of_side_files() {
+        for (text, name, origin) in [
+            ("data/stop.txt", "stop.txt", Origin::Local("data/stop.txt".into())),
+            ("stop.txt#words", "words", Origin::Local("stop.txt".into())),
+            ("file:///tmp/a", "a", Origin::Local("/tmp/a".into())),
+            ("hdfs://nn:8020/x/y.gz#z", "z", Origin::Cluster("/x/y.gz".into())),
+            ("hdfs:///x", "x", Origin::Cluster("/x".into())),
+        ] {
+            assert_eq!(SideFile::parse(text).unwrap(), SideFile { name: name.into(), origin });
+        }
+        for bad in ["", "a#", "a#b/c", "a#..", "s3://b/x"] {
+            assert!(SideFile::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_gets_links() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, attempt) = (directory.path().join("f"), directory.path().join("attempt"));
+        fs::write(&file, "x").unwrap();
+        fs::create_dir(&attempt).unwrap();
+        let origin = Origin::Local(file);
+        let files = local(&[SideFile { name: "other".into(), origin }]).unwrap();
+        link(&files, &attempt).unwrap();
+        link(&files, &attempt).unwrap();
+        assert_eq!(fs::read(attempt.join("other")).unwrap(), b"x");
+    }
+}

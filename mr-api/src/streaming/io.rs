@@ -1,0 +1,300 @@
+//! Records on the pipes of a script: how they are written to its standard input and read from its standard output.
+//!
+//! | | text | rawbytes | typedbytes |
+//! |---|---|---|---|
+//! | a record | key, separator, value, newline | key and value | key and value |
+//! | each of them | bytes | u32 length, bytes | a typed value |
+//!
+//! Text that a script prints is cut at the `n`-th separator into key and value; a line with fewer is all key.
+
+use std::io::{self, Read};
+
+use memchr::memmem;
+
+use super::typed;
+use crate::Result;
+use crate::error::Error;
+use crate::input::{Format, Source, SplitRange};
+use crate::text::{LINE_BYTES_MAX, Lines};
+
+/// How records look on a pipe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Encoding {
+    #[default]
+    Text,
+    Raw,
+    Typed,
+}
+
+impl Encoding {
+    pub(super) fn parse(text: &str) -> Result<Encoding, Error> {
+        match text {
+            "text" => Ok(Encoding::Text),
+            "rawbytes" => Ok(Encoding::Raw),
+            "typedbytes" => Ok(Encoding::Typed),
+            _ => Err(Error::usage(format!("`{text}` is none of text, rawbytes, typedbytes"))),
+        }
+    }
+}
+
+/// A key or value on its way to a script.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8], Encoding),
+}
+
+/// Writes records for a script.
+#[derive(Clone, Debug)]
+pub(super) struct RecordWriter {
+    pub(super) encoding: Encoding,
+    pub(super) separator: Vec<u8>,
+}
+
+impl RecordWriter {
+    #[inline]
+    pub(super) fn put(&self, key: Option<Field<'_>>, value: Field<'_>, out: &mut Vec<u8>) {
+        match self.encoding {
+            Encoding::Text => {
+                if let Some(key) = key {
+                    put_text(key, out);
+                    out.extend_from_slice(&self.separator);
+                }
+                put_text(value, out);
+                out.push(b'\n');
+            }
+            Encoding::Raw => [key, Some(value)].into_iter().flatten().for_each(|field| {
+                let start = out.len();
+                out.extend_from_slice(&[0; 4]);
+                put_text(field, out);
+                let length = (out.len() - start - 4) as u32;
+                out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+            }),
+            Encoding::Typed => {
+                [key, Some(value)].into_iter().flatten().for_each(|field| match field {
+                    Field::Number(number) => typed::put_long(number as i64, out),
+                    Field::Bytes(bytes, Encoding::Text) => typed::put_string(bytes, out),
+                    Field::Bytes(bytes, Encoding::Raw) => typed::put_bytes(bytes, out),
+                    Field::Bytes(bytes, Encoding::Typed) => out.extend_from_slice(bytes),
+                })
+            }
+        }
+    }
+}
+
+fn put_text(field: Field<'_>, out: &mut Vec<u8>) {
+    match field {
+        Field::Bytes(bytes, Encoding::Text | Encoding::Raw) => out.extend_from_slice(bytes),
+        Field::Bytes(bytes, Encoding::Typed) => typed::put_text(bytes, out),
+        Field::Number(number) => crate::ToText::write_text(&number, out),
+    }
+}
+
+/// Reads records that a script prints.
+#[derive(Clone, Debug)]
+pub(super) struct RecordReader {
+    pub(super) encoding: Encoding,
+    pub(super) separator: Vec<u8>,
+    /// Fields of a line that make the key.
+    pub(super) key_fields: usize,
+}
+
+impl RecordReader {
+    /// Hands every record of `pipe` to `each` until the script closes it.
+    pub(super) fn read(
+        &self,
+        pipe: &mut (dyn Read + Send),
+        mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        match self.encoding {
+            Encoding::Text => {
+                let mut source = PipeSource { pipe, buffer: vec![0; PIPE_BYTES] };
+                let all = SplitRange { start: 0, end: u64::MAX };
+                Lines.read(all, &mut source, &mut |_, line| {
+                    let (key, value) = self.split(line.bytes);
+                    each(key, value)
+                })
+            }
+            Encoding::Raw => binary(
+                pipe,
+                |bytes| Ok(bytes.first_chunk::<4>().map(|n| 4 + u32::from_be_bytes(*n) as usize)),
+                |key, value| each(&key[4..], &value[4..]),
+            ),
+            Encoding::Typed => binary(pipe, typed::length, each),
+        }
+    }
+
+    #[inline]
+    fn split<'a>(&self, line: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        let mut end = 0;
+        for _ in 0..self.key_fields {
+            let rest = &line[end..];
+            let found = match &self.separator[..] {
+                [byte] => memchr::memchr(*byte, rest),
+                separator => memmem::find(rest, separator),
+            };
+            match found {
+                Some(found) => end += found + self.separator.len(),
+                None => return (line, &[]),
+            }
+        }
+        (&line[..end.saturating_sub(self.separator.len())], &line[end..])
+    }
+}
+
+/// Read from a pipe at once: more than a pipe holds.
+const PIPE_BYTES: usize = 256 << 10;
+
+/// The standard output of a script as the source of a [`Lines`] reader.
+struct PipeSource<'a> {
+    pipe: &'a mut (dyn Read + Send),
+    buffer: Vec<u8>,
+}
+
+impl Source for PipeSource<'_> {
+    fn slice(&mut self, _: u64) -> io::Result<&[u8]> {
+        let count = read(self.pipe, &mut self.buffer)?;
+        Ok(&self.buffer[..count])
+    }
+}
+
+fn read(pipe: &mut (dyn Read + Send), buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match pipe.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// Reads pairs of items, whose `length` tells their own, from their first bytes on.
+fn binary(
+    pipe: &mut (dyn Read + Send),
+    length: impl Fn(&[u8]) -> Result<Option<usize>, Error>,
+    mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
+) -> Result<()> {
+    let (mut buffer, mut start, mut end) = (vec![0; PIPE_BYTES], 0, 0);
+    loop {
+        let filled = &buffer[start..end];
+        let pair = match length(filled)? {
+            Some(key) if key <= filled.len() => length(&filled[key..])?
+                .filter(|value| key + value <= filled.len())
+                .map(|value| (key, value)),
+            _ => None,
+        };
+        if let Some((key, value)) = pair {
+            each(&filled[..key], &filled[key..key + value])?;
+            start += key + value;
+            continue;
+        }
+        buffer.copy_within(start..end, 0);
+        (start, end) = (0, end - start);
+        if end == buffer.len() {
+            if end > LINE_BYTES_MAX {
+                return Err(Error::ScriptRecord { reason: "a record is longer than 1 GiB" }.into());
+            }
+            buffer.resize(2 * end, 0);
+        }
+        match read(pipe, &mut buffer[end..])? {
+            0 if end == 0 => return Ok(()),
+            0 => return Err(Error::ScriptRecord { reason: "the last record is cut off" }.into()),
+            count => end += count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(encoding: Encoding, separator: &str, key_fields: usize) -> RecordReader {
+        RecordReader { encoding, separator: separator.into(), key_fields }
+    }
+
+    fn read_all(reader: &RecordReader, bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        /// Hands out one byte at a time: every boundary is met.
+        struct Slow<'a>(&'a [u8]);
+        impl Read for Slow<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let count = self.0.len().min(buffer.len()).min(1);
+                buffer[..count].copy_from_slice(&self.0[..count]);
+                self.0 = &self.0[count..];
+                Ok(count)
+            }
+        }
+        let mut records = Vec::new();
+        reader.read(&mut Slow(bytes), |key, value| {
+            records.push((key.to_vec(), value.to_vec()));
+            Ok(())
+        })?;
+        Ok(records)
+    }
+
+    #[test]
+    fn lines_are_cut_at_the_nth_separator() {
+        for (fields, separator, line, key, value) in [
+            (1, "\t", "k\tv\tw", "k", "v\tw"),
+            (1, "\t", "alone", "alone", ""),
+            (1, "\t", "k\t", "k", ""),
+            (1, "\t", "\tv", "", "v"),
+            (2, ".", "a.b.c", "a.b", "c"),
+            (4, ".", "a.b.c", "a.b.c", ""),
+            (1, "::", "a:b::c", "a:b", "c"),
+        ] {
+            let records =
+                read_all(&reader(Encoding::Text, separator, fields), line.as_bytes()).unwrap();
+            assert_eq!(records, [(key.into(), value.into())], "{line}");
+        }
+        let reader = reader(Encoding::Text, "\t", 1);
+        assert_eq!(read_all(&reader, b"a\t1\r\n\nb").unwrap().len(), 3);
+        assert!(read_all(&reader, b"").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let pairs: [(&[u8], &[u8]); 3] = [(b"key", b"value"), (b"", b"\0\n\t"), (b"x", b"")];
+        for encoding in [Encoding::Raw, Encoding::Typed] {
+            let writer = RecordWriter { encoding, separator: b"\t".to_vec() };
+            let (mut out, mut expected) = (Vec::new(), Vec::new());
+            for (key, value) in pairs {
+                writer.put(
+                    Some(Field::Bytes(key, Encoding::Text)),
+                    Field::Bytes(value, Encoding::Text),
+                    &mut out,
+                );
+                let typed = |bytes: &[u8]| {
+                    let mut out = Vec::new();
+                    typed::put_string(bytes, &mut out);
+                    out
+                };
+                expected.push(match encoding {
+                    Encoding::Typed => (typed(key), typed(value)),
+                    _ => (key.to_vec(), value.to_vec()),
+                });
+            }
+            let reader = reader(encoding, "\t", 1);
+            assert_eq!(read_all(&reader, &out).unwrap(), expected);
+            for cut in 1..out.len() {
+                let complete = read_all(&reader, &out[..cut]);
+                assert!(complete.is_err() || complete.unwrap().len() < 3, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn fields_become_what_the_script_reads() {
+        let writer = |encoding| RecordWriter { encoding, separator: b"=".to_vec() };
+        let mut out = Vec::new();
+        let mut typed_seven = Vec::new();
+        typed::put_long(7, &mut typed_seven);
+        let value = Field::Bytes(&typed_seven, Encoding::Typed);
+        writer(Encoding::Text).put(Some(Field::Number(12)), value, &mut out);
+        assert_eq!(out, b"12=7\n");
+        out.clear();
+        writer(Encoding::Typed).put(None, Field::Bytes(b"\xff", Encoding::Raw), &mut out);
+        assert_eq!(out, [0, 0, 0, 0, 1, 0xff]);
+        out.clear();
+        writer(Encoding::Raw).put(Some(Field::Bytes(b"k", Encoding::Text)), value, &mut out);
+        assert_eq!(out, b"\0\0\0\x01k\0\0\0\x017");
+    }
+}

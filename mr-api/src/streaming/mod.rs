@@ -1,0 +1,66 @@
+//! Hadoop Streaming: a job whose mapper and reducer are commands that read records on standard input and print records.
+//!
+//! ```text
+//! input ─► format ─► mapper script ─► key, value ─► sort, shuffle ─► reducer script ─► output
+//! ```
+//!
+//! The runner of a streaming job is the program that was called with its command line: [`run`] is driver and task runner alike, so a
+//! worker starts it with the same words.
+
+mod aggregate;
+mod args;
+mod command;
+mod environment;
+mod io;
+mod key_field;
+mod process;
+mod stages;
+mod typed;
+
+use crate::Result;
+use crate::entry;
+use crate::job::Job;
+use crate::plan::Plan;
+
+pub use args::HELP;
+
+use args::{Request, Spec};
+use stages::{StreamCombiner, StreamMapper, StreamReducer};
+
+/// Reduce tasks if nothing is said, as in Hadoop: scripts count on one output file.
+const REDUCERS_DEFAULT: u32 = 1;
+
+/// Runs `hanno job streaming WORDS`. `prefix` are the words before that, which a worker needs to get here again.
+///
+/// The exit code: 0 if the job succeeded, 1 if it failed, 2 for a wrong command line.
+pub fn run(prefix: &[&str], words: &[String]) -> u8 {
+    entry::report(HELP, start(prefix, words))
+}
+
+fn start(prefix: &[&str], words: &[String]) -> Result<()> {
+    let Request { spec, options } = args::parse(words)?;
+    let all: Vec<String> =
+        prefix.iter().map(|word| (*word).to_owned()).chain(words.iter().cloned()).collect();
+    entry::start(&all, &options, || plan(&spec))
+}
+
+/// The job that a command line describes.
+fn plan(spec: &Spec) -> Result<Plan> {
+    let mut job = Job::new(spec.name.clone())
+        .input(spec.input())
+        .map(StreamMapper::new(spec))
+        .side_files(spec.side_files.clone())
+        .describe(spec.describe());
+    if spec.is_map_only() {
+        return Ok(job.output(spec.output()).into());
+    }
+    if let Some(partition) = spec.partition() {
+        job = job.partition_by(partition);
+    }
+    let reducer = StreamReducer::new(spec);
+    let job = match StreamCombiner::new(spec) {
+        Some(combiner) => job.combine_sorted(combiner).reduce(reducer),
+        None => job.reduce(reducer),
+    };
+    Ok(job.reducers(spec.reducers.unwrap_or(REDUCERS_DEFAULT)).output(spec.output()).into())
+}

@@ -1,0 +1,350 @@
+//! The process of a script: started in the task's directory with the job's environment, fed on one thread and read on another.
+//!
+//! ```text
+//! feeding thread  records ─► pipe ─► script ─► pipe ─► pump thread ─► sort buffer or output file
+//!                                      └─ stderr ─► listener thread ─► counters, status, the task's log
+//! ```
+//!
+//! Invariants: the script never waits for us while we wait for it, as its output is always being read; what is buffered is bounded by
+//! the pipes and one chunk on each side; the process is over, and reaped, when [`run`] returns, whatever happened.
+
+use std::io::{self, Read, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::thread;
+
+use protocol::runner::{COOKIE_VARIABLE, SOCKET_VARIABLE};
+
+use super::command::locate;
+use crate::Result;
+use crate::context::Context;
+use crate::error::Error;
+
+/// Written to the script at once; as much as a large pipe takes.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Longest line of standard error that is looked at as one.
+const ERROR_LINE_BYTES_MAX: usize = 16 << 10;
+/// First and last lines of standard error that a failure quotes.
+const QUOTED_LINES: usize = 8;
+/// Most bytes of a quoted line.
+const QUOTED_LINE_BYTES: usize = 300;
+
+/// A script and how to start it.
+#[derive(Clone, Debug)]
+pub(super) struct Script {
+    /// Program and arguments.
+    pub(super) words: Vec<String>,
+    /// Variables given with `-cmdenv`.
+    pub(super) variables: Vec<(String, String)>,
+    /// Beginning of lines on standard error that are meant for us.
+    pub(super) reporter_prefix: String,
+    /// Whether another exit code than 0 fails the attempt.
+    pub(super) exit_code_matters: bool,
+}
+
+/// The writing end of a script's standard input, with a buffer.
+pub(super) struct Feed {
+    pipe: ChildStdin,
+    buffer: Vec<u8>,
+}
+
+impl Feed {
+    /// Lets `put` append a record.
+    #[inline]
+    pub(super) fn record(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        put(&mut self.buffer);
+        if self.buffer.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let written = self.pipe.write_all(&self.buffer);
+        self.buffer.clear();
+        Ok(written.map_err(|source| Error::ScriptInput { source })?)
+    }
+}
+
+/// Runs `script`: `feed` writes its input on this thread while `pump` reads its output on another.
+pub(super) fn run(
+    script: &Script,
+    context: &Context,
+    feed: impl FnOnce(&mut Feed) -> Result<()>,
+    pump: impl FnOnce(&mut (dyn Read + Send)) -> Result<()> + Send,
+) -> Result<()> {
+    let mut child = start(script, context)?;
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(mut stdout), Some(mut stderr)) = (stdin, stdout, stderr) else {
+        return Err(Error::ScriptRecord { reason: "the script has no pipes" }.into());
+    };
+    let mut listener = Listener { script, context, quoted: Quoted::default() };
+    let (fed, pumped, quoted) = thread::scope(|scope| {
+        let listening = scope.spawn(|| {
+            listener.listen(&mut stderr);
+            listener.quoted
+        });
+        let pumping = scope.spawn(move || {
+            let pumped = pump(&mut stdout);
+            // A script must not wait for a reader that has given up; one that writes on gets SIGPIPE.
+            drop(stdout);
+            pumped
+        });
+        let mut input = Feed { pipe: stdin, buffer: Vec::with_capacity(2 * CHUNK_BYTES) };
+        let fed = feed(&mut input).and_then(|()| input.flush());
+        drop(input);
+        if fed.as_ref().is_err_and(|error| !is_closed_input(error)) {
+            end(&mut child);
+        }
+        let pumped = joined(pumping.join());
+        if pumped.is_err() {
+            end(&mut child);
+        }
+        (fed, pumped, listening.join().unwrap_or_default())
+    });
+    let status = child.wait().map_err(|source| Error::ScriptInput { source })?;
+    judge(script, status, fed, pumped, &quoted)
+}
+
+fn start(script: &Script, context: &Context) -> Result<Child> {
+    let directory = context.directory();
+    let (program, arguments) =
+        script.words.split_first().ok_or_else(|| Error::usage("a command of the job is empty"))?;
+    let mut command = Command::new(locate(program, directory));
+    command
+        .args(arguments)
+        .current_dir(directory)
+        .env_remove(SOCKET_VARIABLE)
+        .env_remove(COOKIE_VARIABLE)
+        .envs(super::environment::variables(context))
+        .envs(script.variables.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let started = command.spawn();
+    started.map_err(|source| Error::ScriptStart { command: script.words.join(" "), source }.into())
+}
+
+fn end(child: &mut Child) {
+    // It may be over already.
+    let _ = child.kill();
+}
+
+fn joined(result: thread::Result<Result<()>>) -> Result<()> {
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn is_closed_input(error: &crate::BoxError) -> bool {
+    matches!(error.downcast_ref::<Error>(), Some(Error::ScriptInput { source }) if source.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// What the attempt comes to.
+fn judge(
+    script: &Script,
+    status: ExitStatus,
+    fed: Result<()>,
+    pumped: Result<()>,
+    quoted: &Quoted,
+) -> Result<()> {
+    let command = || script.words.join(" ");
+    match fed {
+        Err(error) if !is_closed_input(&error) => return Err(error),
+        Err(_) if status.success() || !script.exit_code_matters => {
+            return Err(Error::ScriptStopped { command: command(), stderr: quoted.text() }.into());
+        }
+        _ => {}
+    }
+    pumped?;
+    if status.success() || !script.exit_code_matters {
+        return Ok(());
+    }
+    Err(Error::ScriptExit { command: command(), status, stderr: quoted.text() }.into())
+}
+
+/// Reads the standard error of a script.
+struct Listener<'a> {
+    script: &'a Script,
+    context: &'a Context,
+    quoted: Quoted,
+}
+
+impl Listener<'_> {
+    fn listen(&mut self, stderr: &mut impl Read) {
+        let (mut buffer, mut end) = (vec![0; ERROR_LINE_BYTES_MAX], 0);
+        loop {
+            let count = match stderr.read(&mut buffer[end..]) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => 0,
+            };
+            self.context.show_life();
+            end += count;
+            let mut start = 0;
+            while let Some(length) = memchr::memchr(b'\n', &buffer[start..end]) {
+                self.line(&buffer[start..start + length]);
+                start += length + 1;
+            }
+            if start < end && (count == 0 || end - start == buffer.len()) {
+                self.line(&buffer[start..end]);
+                start = end;
+            }
+            if count == 0 {
+                return;
+            }
+            buffer.copy_within(start..end, 0);
+            end -= start;
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
+        match text.strip_prefix(self.script.reporter_prefix.as_str()) {
+            Some(report) if self.report(report) => {}
+            _ => {
+                self.quoted.add(&text);
+                // The log of the task; nobody to tell if it is closed.
+                let _ = io::stderr().write_all(&[line, b"\n"].concat());
+            }
+        }
+    }
+
+    /// `counter:GROUP,COUNTER,AMOUNT` or `status:TEXT`; false if it is neither.
+    fn report(&self, report: &str) -> bool {
+        if let Some(text) = report.strip_prefix("status:") {
+            self.context.status(text);
+            return true;
+        }
+        let Some(counter) = report.strip_prefix("counter:") else { return false };
+        let mut parts = counter.rsplitn(2, ',');
+        let amount = parts.next().and_then(|amount| amount.trim().parse::<i64>().ok());
+        let (Some(amount), Some((group, name))) =
+            (amount, parts.next().and_then(|names| names.split_once(',')))
+        else {
+            return false;
+        };
+        self.context.counter(group, name).add_signed(amount);
+        true
+    }
+}
+
+/// The first and the last lines of standard error.
+#[derive(Default)]
+struct Quoted {
+    first: Vec<String>,
+    last: std::collections::VecDeque<String>,
+    left_out: usize,
+}
+
+impl Quoted {
+    fn add(&mut self, line: &str) {
+        let line: String = line.chars().take(QUOTED_LINE_BYTES).collect();
+        if self.first.len() < QUOTED_LINES {
+            self.first.push(line);
+            return;
+        }
+        self.last.push_back(line);
+        if self.last.len() > QUOTED_LINES {
+            self.last.pop_front();
+            self.left_out += 1;
+        }
+    }
+
+    /// For the end of a message: empty, or a colon and the lines.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (index, line) in self.first.iter().chain(&self.last).enumerate() {
+            if index == 0 {
+                text.push_str("; it wrote on standard error:");
+            }
+            if index == QUOTED_LINES && self.left_out > 0 {
+                text.push_str(&format!("\n  … {} lines …", self.left_out));
+            }
+            text.push_str("\n  ");
+            text.push_str(line);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use protocol::{AttemptId, JobId, TaskId, TaskKind};
+
+    use super::*;
+
+    fn context(directory: &std::path::Path) -> Context {
+        let job = JobId { cluster_start: 1, number: 1 };
+        let task = TaskId { job, kind: TaskKind::Map, index: 0 };
+        let context = Context::new(AttemptId { task, number: 0 }, BTreeMap::new());
+        context.set_directory(directory.to_owned(), BTreeMap::new());
+        context
+    }
+
+    fn sh(text: &str) -> Script {
+        Script {
+            words: vec!["sh".into(), "-c".into(), text.into()],
+            variables: vec![("GREETING".into(), "hello".into())],
+            reporter_prefix: "reporter:".into(),
+            exit_code_matters: true,
+        }
+    }
+
+    /// Feeds `input` in records of 1000 bytes; what came out.
+    fn check(script: &Script, context: &Context, input: &[u8]) -> Result<Vec<u8>> {
+        let mut output = Vec::new();
+        run(
+            script,
+            context,
+            |feed| {
+                input
+                    .chunks(1000)
+                    .try_for_each(|chunk| feed.record(|out| out.extend_from_slice(chunk)))
+            },
+            |pipe| {
+                pipe.read_to_end(&mut output)?;
+                Ok(())
+            },
+        )?;
+        Ok(output)
+    }
+
+    #[test]
+    fn much_flows_both_ways_without_deadlock() {
+        let directory = tempfile::tempdir().unwrap();
+        let context = context(directory.path());
+        let input: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+        assert!(check(&sh("cat"), &context, &input).unwrap() == input);
+        let flood = sh("head -c 2000000 /dev/zero; cat >&2; echo $GREETING");
+        assert_eq!(check(&flood, &context, &input).unwrap().len(), 2_000_006);
+    }
+
+    #[test]
+    fn counters_and_status_come_from_standard_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let context = context(directory.path());
+        let script = "cat > /dev/null; for i in 1 2; do echo 'reporter:counter:My Group,a, b,21' >&2; done
+            echo reporter:counter:G,c,-5 >&2; echo reporter:status:busy >&2; printf 'reporter:counter:G,last,1' >&2";
+        check(&sh(script), &context, b"").unwrap();
+        let counters = context.counters();
+        assert_eq!(counters.value("My Group", "a, b"), 42);
+        assert_eq!(counters.value("G", "c"), 0, "a sum cannot be negative");
+        assert_eq!(counters.value("G", "last"), 1);
+    }
+
+    #[test]
+    fn failures_name_command_exit_code_and_first_lines() {
+        let directory = tempfile::tempdir().unwrap();
+        let context = context(directory.path());
+        let fails = sh("cat > /dev/null; echo first cause >&2; seq 100 >&2; exit 3");
+        let text = check(&fails, &context, b"x").unwrap_err().to_string();
+        for part in ["exit status: 3", "first cause", "\n  100", "lines …"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(check(&Script { exit_code_matters: false, ..fails }, &context, b"x").is_ok());
+        let early = check(&sh("exit 0"), &context, &vec![b'x'; 4 << 20]).unwrap_err().to_string();
+        assert!(early.contains("before it had read its input"), "{early}");
+        let dies = check(&sh("echo dead >&2; exit 4"), &context, &vec![b'x'; 4 << 20]).unwrap_err();
+        assert!(dies.to_string().contains("exit status: 4"), "{dies}");
+        let missing = Script { words: vec!["./no-such-script".into()], ..sh("") };
+        let text = crate::guard::guard(|| check(&missing, &context, b"")).unwrap_err();
+        assert!(text.contains("./no-such-script") && text.contains("No such file"), "{text}");
+    }
+}

@@ -1,0 +1,342 @@
+//! Mapper, combiner and reducer of a streaming job.
+
+use std::sync::Arc;
+
+use super::aggregate;
+use super::args::{InputKind, Spec, Work};
+use super::io::{Encoding, Field, RecordReader, RecordWriter};
+use super::key_field::{self, KeyFields};
+use super::process;
+use super::typed;
+use crate::Result;
+use crate::combine::{CombineSorted, SortedPairs};
+use crate::context::Context;
+use crate::input::{Format, Records, Source, SplitRange};
+use crate::mapper::{Emit, Mapper, Sink};
+use crate::output::Output;
+use crate::reducer::{Groups, Reducer, Values};
+use crate::text::{Line, Lines};
+
+/// Keys and values are bytes; what they mean is known by the encodings of the job.
+type Bytes = Vec<u8>;
+
+/// The input formats of streaming jobs, chosen by name.
+#[derive(Clone)]
+pub(super) struct StreamInput {
+    kind: InputKind,
+    separator: u8,
+}
+
+/// A record of any of them.
+pub(super) struct StreamRecord<'a> {
+    key: Field<'a>,
+    value: Field<'a>,
+}
+
+/// Separates key and value of `KeyValueTextInputFormat`, by its property.
+const KEY_VALUE_SEPARATOR: u8 = b'\t';
+
+impl StreamInput {
+    pub(super) fn new(spec: &Spec) -> Self {
+        let separator = spec.key_value_separator.unwrap_or(KEY_VALUE_SEPARATOR);
+        StreamInput { kind: spec.input_kind, separator }
+    }
+
+    fn record<'a>(&self, line: Line<'a>) -> StreamRecord<'a> {
+        let text = |bytes| Field::Bytes(bytes, Encoding::Text);
+        match self.kind {
+            InputKind::Text => {
+                StreamRecord { key: Field::Number(line.offset), value: text(line.bytes) }
+            }
+            InputKind::KeyValueText => {
+                let (key, value) = match memchr::memchr(self.separator, line.bytes) {
+                    Some(at) => (&line.bytes[..at], &line.bytes[at + 1..]),
+                    None => (line.bytes, &[][..]),
+                };
+                StreamRecord { key: text(key), value: text(value) }
+            }
+        }
+    }
+}
+
+impl Format for StreamInput {
+    type Record<'a> = StreamRecord<'a>;
+
+    fn read(
+        &self,
+        split: SplitRange,
+        source: &mut dyn Source,
+        each: &mut impl FnMut(u64, StreamRecord<'_>) -> Result<()>,
+    ) -> Result<()> {
+        Lines.read(split, source, &mut |at, line| each(at, self.record(line)))
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct StreamMapper {
+    work: Work,
+    ignore_key: bool,
+    writer: RecordWriter,
+    reader: RecordReader,
+    comparator: Option<Arc<KeyFields>>,
+    /// There is no reduce: pairs are written as text.
+    to_text: bool,
+}
+
+impl StreamMapper {
+    pub(super) fn new(spec: &Spec) -> Self {
+        StreamMapper {
+            work: spec.mapper.clone(),
+            ignore_key: spec.ignore_key,
+            writer: spec.map_input.clone(),
+            reader: spec.map_output.clone(),
+            comparator: spec.comparator.clone().filter(|_| !spec.is_map_only()),
+            to_text: spec.is_map_only() && spec.map_output.encoding == Encoding::Typed,
+        }
+    }
+}
+
+impl Mapper for StreamMapper {
+    type In = StreamInput;
+    type Key = Bytes;
+    type Value = Bytes;
+
+    fn run<S: Sink>(
+        &mut self,
+        records: Records<'_, StreamInput>,
+        out: &mut Emit<Bytes, Bytes, S>,
+    ) -> Result<()> {
+        let StreamMapper { work, ignore_key, writer, reader, comparator, to_text } = self;
+        let context = out.context().clone();
+        let mut scratch = (Vec::new(), Vec::new());
+        let mut emit = |key: &[u8], value: &[u8]| {
+            if *to_text {
+                let (key_text, value_text) = &mut scratch;
+                key_text.clear();
+                value_text.clear();
+                typed::put_text(key, key_text);
+                typed::put_text(value, value_text);
+                return out.emit(&key_text[..], &value_text[..]);
+            }
+            match comparator {
+                None => out.emit(key, value),
+                Some(fields) => {
+                    scratch.0.clear();
+                    fields.encode(key, &mut scratch.0);
+                    out.emit(&scratch.0[..], value)
+                }
+            }
+        };
+        let Work::Script(script) = work else {
+            let (mut key, mut value) = (Vec::new(), Vec::new());
+            return records.for_each(|record| {
+                key.clear();
+                value.clear();
+                field_bytes(record.key, &mut key);
+                field_bytes(record.value, &mut value);
+                emit(&key, &value)
+            });
+        };
+        process::run(
+            script,
+            &context,
+            |feed| {
+                records.for_each(|StreamRecord { key, value }| {
+                    let key = (!*ignore_key).then_some(key);
+                    feed.record(|pipe| writer.put(key, value, pipe))
+                })
+            },
+            |pipe| reader.read(pipe, &mut emit),
+        )
+    }
+
+    fn map<S: Sink>(&mut self, _: StreamRecord<'_>, _: &mut Emit<Bytes, Bytes, S>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn field_bytes(field: Field<'_>, out: &mut Vec<u8>) {
+    match field {
+        Field::Bytes(bytes, _) => out.extend_from_slice(bytes),
+        Field::Number(number) => crate::ToText::write_text(&number, out),
+    }
+}
+
+/// The key that the map printed.
+fn plain_key(key: &[u8], sorted: bool) -> &[u8] {
+    if sorted { key_field::decode(key) } else { key }
+}
+
+#[derive(Clone)]
+pub(super) struct StreamReducer {
+    work: Work,
+    /// How the map's pairs are encoded.
+    encoding: Encoding,
+    writer: RecordWriter,
+    reader: RecordReader,
+    sorted: bool,
+}
+
+impl StreamReducer {
+    pub(super) fn new(spec: &Spec) -> Self {
+        StreamReducer {
+            work: spec.reducer.clone().unwrap_or(Work::Identity),
+            encoding: spec.map_output.encoding,
+            writer: spec.reduce_input.clone(),
+            reader: spec.reduce_output.clone(),
+            sorted: spec.comparator.is_some(),
+        }
+    }
+}
+
+impl Reducer for StreamReducer {
+    type Key = Bytes;
+    type Value = Bytes;
+
+    fn run(&mut self, groups: &mut Groups<'_, Bytes, Bytes>, out: &mut Output) -> Result<()> {
+        let StreamReducer { work, encoding, writer, reader, sorted } = self;
+        match work {
+            Work::Script(script) => {
+                let context = out.context().clone();
+                let typed = reader.encoding == Encoding::Typed;
+                process::run(
+                    script,
+                    &context,
+                    |feed| {
+                        while let Some((key, mut values)) = groups.next_group()? {
+                            let key = Field::Bytes(plain_key(key, *sorted), *encoding);
+                            while let Some(value) = values.next_value()? {
+                                let value = Field::Bytes(value, *encoding);
+                                feed.record(|pipe| writer.put(Some(key), value, pipe))?;
+                            }
+                        }
+                        Ok(())
+                    },
+                    |pipe| reader.read(pipe, |key, value| write(out, key, value, typed)),
+                )
+            }
+            Work::Identity => {
+                let typed = *encoding == Encoding::Typed;
+                while let Some((key, mut values)) = groups.next_group()? {
+                    while let Some(value) = values.next_value()? {
+                        write(out, plain_key(key, *sorted), value, typed)?;
+                    }
+                }
+                Ok(())
+            }
+            Work::Aggregate => {
+                while let Some((key, mut values)) = groups.next_group()? {
+                    let (mut sum, name) = aggregate::begin(plain_key(key, *sorted))?;
+                    while let Some(value) = values.next_value()? {
+                        sum.add(value)?;
+                    }
+                    out.write(name, sum.report())?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn reduce(&mut self, _: &[u8], _: &mut Values<'_, Bytes, Bytes>, _: &mut Output) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn write(out: &mut Output, key: &[u8], value: &[u8], typed: bool) -> Result<()> {
+    if !typed {
+        return out.write(key, value);
+    }
+    let (mut key_text, mut value_text) = (Vec::new(), Vec::new());
+    typed::put_text(key, &mut key_text);
+    typed::put_text(value, &mut value_text);
+    out.write(key_text, value_text)
+}
+
+/// A command (or the aggregate library) that reduces a map's sorted output before it is written.
+#[derive(Clone)]
+pub(super) struct StreamCombiner {
+    work: Work,
+    encoding: Encoding,
+    writer: RecordWriter,
+    reader: RecordReader,
+    comparator: Option<Arc<KeyFields>>,
+}
+
+impl StreamCombiner {
+    /// The combiner of the job, if it has one: `-combiner`, or that of `-reducer aggregate`.
+    pub(super) fn new(spec: &Spec) -> Option<Self> {
+        let work = match (&spec.combiner, &spec.reducer) {
+            (Some(work), _) => work.clone(),
+            (None, Some(Work::Aggregate)) => Work::Aggregate,
+            _ => return None,
+        };
+        Some(StreamCombiner {
+            work,
+            encoding: spec.map_output.encoding,
+            writer: spec.reduce_input.clone(),
+            reader: spec.map_output.clone(),
+            comparator: spec.comparator.clone(),
+        })
+    }
+}
+
+impl CombineSorted for StreamCombiner {
+    fn combine(
+        &self,
+        context: &Context,
+        pairs: &mut SortedPairs<'_>,
+        emit: &mut (dyn FnMut(&[u8], &[u8]) -> Result<()> + Send),
+    ) -> Result<()> {
+        let StreamCombiner { work, encoding, writer, reader, comparator } = self;
+        let sorted = comparator.is_some();
+        let mut scratch = Vec::new();
+        let mut emit = |key: &[u8], value: &[u8]| match comparator {
+            None => emit(key, value),
+            Some(fields) => {
+                scratch.clear();
+                fields.encode(key, &mut scratch);
+                emit(&scratch, value)
+            }
+        };
+        match work {
+            Work::Identity => {
+                while let Some((key, value)) = pairs.next_pair() {
+                    emit(plain_key(key, sorted), value)?;
+                }
+                Ok(())
+            }
+            Work::Aggregate => {
+                let mut current: Option<(Vec<u8>, aggregate::Aggregate)> = None;
+                while let Some((key, value)) = pairs.next_pair() {
+                    let key = plain_key(key, sorted);
+                    if current.as_ref().is_none_or(|(known, _)| known != key) {
+                        if let Some((known, sum)) = current.take() {
+                            sum.parts(|part| emit(&known, part))?;
+                        }
+                        current = Some((key.to_vec(), aggregate::begin(key)?.0));
+                    }
+                    if let Some((_, sum)) = &mut current {
+                        sum.add(value)?;
+                    }
+                }
+                match current {
+                    Some((known, sum)) => sum.parts(|part| emit(&known, part)),
+                    None => Ok(()),
+                }
+            }
+            Work::Script(script) => process::run(
+                script,
+                context,
+                |feed| {
+                    while let Some((key, value)) = pairs.next_pair() {
+                        let key = Field::Bytes(plain_key(key, sorted), *encoding);
+                        let value = Field::Bytes(value, *encoding);
+                        feed.record(|pipe| writer.put(Some(key), value, pipe))?;
+                    }
+                    Ok(())
+                },
+                |pipe| reader.read(pipe, &mut emit),
+            ),
+        }
+    }
+}
