@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::connect::Overrides;
 use crate::output::{EXIT_OK, EXIT_USAGE};
-use crate::{admin, bench, cluster, daemons, dfs, dfsadmin, fsck, hadoop, job};
+use crate::{admin, bench, cluster, daemons, debug, dfs, dfsadmin, fsck, hadoop, job};
 
 /// The page of `hanno --help`.
 const HELP: &str = include_str!("help.txt");
@@ -43,6 +43,8 @@ enum Command {
     Job(Passed),
     /// Check the health of files (`hanno fsck -help`)
     Fsck(Passed),
+    /// Free what is stuck (`hanno debug -help`)
+    Debug(Passed),
     /// Operate the file system (`hanno dfsadmin -help`)
     Dfsadmin(Passed),
     /// Make links, so that this program starts as `hdfs`, `hadoop` and `mapred`
@@ -121,6 +123,7 @@ fn hanno(args: Vec<OsString>) -> u8 {
         Command::Dfs(passed) => dfs::run(&passed.args, &overrides),
         Command::Job(passed) => job::run(&passed.args, &overrides),
         Command::Fsck(passed) => fsck::run(&passed.args, &overrides),
+        Command::Debug(passed) => debug::run(&passed.args, &overrides),
         Command::Dfsadmin(passed) => dfsadmin::run(&passed.args, &overrides),
         Command::InstallLinks { dir, force } => hadoop::install_links(&dir, force),
         Command::Admin(command) => admin::run(&command, &overrides),

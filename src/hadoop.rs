@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::connect::Overrides;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE};
-use crate::{dfs, dfsadmin, fsck, getconf, job};
+use crate::{debug, dfs, dfsadmin, fsck, getconf, job};
 
 /// Runs a command with the words after its name; returns the exit code.
 pub(crate) type Run = fn(&[OsString], &Overrides) -> u8;
@@ -34,6 +34,7 @@ const JOBS: &[&str] = &["hadoop", "mapred"];
 /// See the module. A new command is one more line.
 #[rustfmt::skip]
 pub(crate) static COMMANDS: &[Command] = &[
+    Command { name: "debug", about: "run a Debug Admin to execute HDFS debug commands", programs: HDFS, run: debug::run },
     Command { name: "dfs", about: "run a filesystem command", programs: BOTH, run: dfs::run },
     Command { name: "fs", about: "run a filesystem command", programs: HADOOP, run: dfs::run },
     Command { name: "dfsadmin", about: "run a DFS admin client", programs: HDFS, run: dfsadmin::run },

@@ -12,6 +12,7 @@ mod cli;
 mod cluster;
 mod connect;
 mod daemons;
+mod debug;
 mod dfs;
 mod dfsadmin;
 mod fsck;

@@ -13,3 +13,4 @@ mod kills;
 mod shell;
 mod streaming;
 mod tidy;
+mod writing;

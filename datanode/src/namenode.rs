@@ -220,7 +220,7 @@ impl Link {
                 Ok(())
             }
             Command::ReportAll => self.report_all(session).await,
-            Command::Replicate { .. } | Command::Recover { .. } => {
+            Command::Replicate { .. } | Command::Recover { .. } | Command::Cut { .. } => {
                 let (link, slots) = (Arc::clone(self), Arc::clone(&self.slots));
                 tokio::spawn(async move {
                     let slot = slots.acquire_owned().await;
@@ -251,11 +251,21 @@ impl Link {
                 }
                 None
             }
-            Command::Recover { block, old_stamp, stamp, replicas, token } => {
+            Command::Cut { source, source_stamp, block, stamp, length, targets, token } => {
+                let cut = transfer::Cut { source, source_stamp, block, stamp, length };
+                if let Err(error) = transfer::cut(&self.service, &cut, &targets, token) {
+                    tracing::warn!(%block, error = %client::error::chain(&error), "cannot cut");
+                    return None;
+                }
+                let replicas = targets.iter().map(|target| target.id).collect();
+                let (datanode, epoch) = (self.info.id, session.epoch);
+                Some(CommitRecovery { datanode, epoch, block, stamp, length, replicas })
+            }
+            Command::Recover { block, old_stamp, stamp, length_min, replicas, token } => {
                 let led = transfer::lead_recovery(
                     &self.service,
                     block,
-                    old_stamp,
+                    (old_stamp, length_min),
                     stamp,
                     &replicas,
                     &token,

@@ -219,7 +219,7 @@ async fn obey(
                 say(rpc, NodeRequest::Changes(changes)).await;
             }
         }
-        Command::Recover { .. } | Command::ReportAll => {}
+        Command::Recover { .. } | Command::ReportAll | Command::Cut { .. } => {}
     }
 }
 

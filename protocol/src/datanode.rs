@@ -171,6 +171,8 @@ pub enum Command {
         old_stamp: GenerationStamp,
         /// The new stamp.
         stamp: GenerationStamp,
+        /// Bytes that readers or the writer were promised: who has fewer has no vote if anyone has them.
+        length_min: u64,
         /// Everyone who may have a replica, the receiver included.
         replicas: Vec<DatanodeInfo>,
         /// Write permission under the new stamp.
@@ -178,4 +180,21 @@ pub enum Command {
     },
     /// Send a full report now.
     ReportAll,
+    /// Make a block of the first bytes of another, on `targets`; then [`Request::CommitRecovery`].
+    Cut {
+        /// Block to copy from, which the receiver has.
+        source: BlockId,
+        /// Its stamp.
+        source_stamp: GenerationStamp,
+        /// The new block.
+        block: BlockId,
+        /// Its stamp.
+        stamp: GenerationStamp,
+        /// Its bytes.
+        length: u64,
+        /// Who will have it.
+        targets: Vec<DatanodeInfo>,
+        /// Write permission for the new block.
+        token: BlockToken,
+    },
 }

@@ -205,6 +205,39 @@ pub enum Call {
     BlockInfo(BlockId),
     /// Groups of a user. -> [`Reply::Names`]
     GroupsOf(String),
+    /// Opens a closed file for writing at its end. -> [`Reply::Appended`]
+    Append {
+        /// File.
+        path: DfsPath,
+        /// Begin a new block even if the last one has room.
+        new_block: bool,
+    },
+    /// Every member of the pipeline has so much of the block, under its newest stamp: readers and a recovery may count on it.
+    /// -> [`Reply::Done`]
+    SyncBlock {
+        /// The open file.
+        file: InodeId,
+        /// Its last block.
+        block: BlockId,
+        /// Stamp under which it was acknowledged.
+        stamp: GenerationStamp,
+        /// Bytes.
+        length: u64,
+    },
+    /// Cuts a closed file. -> [`Reply::Flag`]: false if its last block is still being cut; it is closed when that is done.
+    Truncate {
+        /// File.
+        path: DfsPath,
+        /// New length, bytes.
+        length: u64,
+    },
+    /// Moves the blocks of `sources`, in order, to the end of `target`; the sources are gone then. -> [`Reply::Done`]
+    Concat {
+        /// File that grows.
+        target: DfsPath,
+        /// Files in the same directory.
+        sources: Vec<DfsPath>,
+    },
 }
 
 impl Call {
@@ -348,6 +381,8 @@ pub enum Reply {
     BlockInfo(Box<BlockInfo>),
     /// Names.
     Names(Vec<String>),
+    /// A file opened at its end.
+    Appended(Appended),
 }
 
 /// What a file or directory is.
@@ -432,6 +467,8 @@ pub struct LocatedBlock {
     pub durable_min: u16,
     /// True if every known replica is corrupt.
     pub corrupt: bool,
+    /// True while it is written: its DataNodes may have more than `length`.
+    pub open: bool,
     /// Permission to read, or to write if it was asked for.
     pub token: BlockToken,
 }
@@ -466,6 +503,21 @@ pub struct Created {
     pub replication: u16,
     /// The first block if it was asked for.
     pub first_block: Option<LocatedBlock>,
+}
+
+/// A file opened at its end.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Appended {
+    /// Its id.
+    pub file: InodeId,
+    /// Bytes per block.
+    pub block_size: u64,
+    /// Bytes before the end.
+    pub length: u64,
+    /// The last block under its new stamp, if it has room.
+    pub last: Option<LocatedBlock>,
+    /// Stamp of the replicas of that block so far.
+    pub prior: GenerationStamp,
 }
 
 /// State of the NameNode.

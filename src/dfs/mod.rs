@@ -25,6 +25,7 @@ mod properties;
 mod publish;
 mod put;
 mod read;
+mod rewrite;
 mod stat;
 mod store;
 mod text;
@@ -69,7 +70,7 @@ struct Command {
 const MANY: usize = usize::MAX;
 
 /// Every command, by the file or subject that brings it. A new family of commands is one more line here.
-static GROUPS: &[&[Command]] = &[commands::COMMANDS];
+static GROUPS: &[&[Command]] = &[commands::COMMANDS, rewrite::COMMANDS];
 
 /// All commands, by name.
 fn all() -> Vec<&'static Command> {

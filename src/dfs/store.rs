@@ -205,6 +205,23 @@ impl Store {
         Ok(Writer { writer, named: named.clone() })
     }
 
+    /// Opens a file for writing at its end. A writer that is dropped leaves it with what was there.
+    pub(super) fn append(&self, named: &Named, new_block: bool) -> Result<Writer, Failure> {
+        let writer = self.client.append(&named.path, new_block);
+        let writer = writer.map_err(|error| refused(named, &error))?;
+        Ok(Writer { writer, named: named.clone() })
+    }
+
+    /// Cuts a file; false if its last block is still being cut.
+    pub(super) fn truncate(&self, named: &Named, length: u64) -> Result<bool, Failure> {
+        self.client.truncate(&named.path, length).map_err(|error| refused(named, &error))
+    }
+
+    /// Moves the blocks of `sources` to the end of a file.
+    pub(super) fn concat(&self, named: &Named, sources: &[DfsPath]) -> Result<(), Failure> {
+        self.client.concat(&named.path, sources).map_err(|error| refused(named, &error))
+    }
+
     /// Hands `length` bytes from `offset` on to `sink`, in order, without copying them.
     pub(super) fn read(
         &self,

@@ -28,6 +28,22 @@ pub fn kill(pid: u32) -> io::Result<()> {
     signal(pid, |pid| rustix::process::kill_process(pid, Signal::KILL))
 }
 
+/// Stops one process where it is (SIGSTOP) until [`resume`]. A process that is gone already is fine.
+///
+/// # Errors
+/// What the system says.
+pub fn pause(pid: u32) -> io::Result<()> {
+    signal(pid, |pid| rustix::process::kill_process(pid, Signal::STOP))
+}
+
+/// Lets a stopped process go on (SIGCONT). A process that is gone already is fine.
+///
+/// # Errors
+/// What the system says.
+pub fn resume(pid: u32) -> io::Result<()> {
+    signal(pid, |pid| rustix::process::kill_process(pid, Signal::CONT))
+}
+
 /// True if a process with this id exists.
 pub fn is_alive(pid: u32) -> bool {
     i32::try_from(pid)

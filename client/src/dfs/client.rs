@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use protocol::auth::Role;
 use protocol::namenode::{
-    Answer, BadReplica, Call, ClusterStatus, ContentSummary, Create, Created, DatanodeReport,
-    FileStatus, FsckPage, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply, Request,
-    SafeModeAction,
+    Answer, Appended, BadReplica, Call, ClusterStatus, ContentSummary, Create, Created,
+    DatanodeReport, FileStatus, FsckPage, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply,
+    Request, SafeModeAction,
 };
 use protocol::{ClientId, DfsPath, ErrorKind};
 
@@ -23,6 +23,8 @@ use crate::rpc::{CallOptions, RpcClient};
 
 /// Where clients call.
 const TARGET: &str = "/rpc";
+/// How long the end of a file may wait for copies of its last block: longer than a DataNode that is gone counts as there.
+const COPY_WAIT: Duration = Duration::from_secs(150);
 
 /// A client of the file system. Cheap to clone; clones share connections and leases. Its calls block.
 #[derive(Clone, Debug)]
@@ -203,6 +205,38 @@ impl DfsClient {
         DfsWriter::create(self.clone(), path.clone(), options)
     }
 
+    /// Opens a closed file for writing at its end; with `new_block` in a new block even if the last one has room.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn append(&self, path: &DfsPath, new_block: bool) -> Result<DfsWriter, DfsError> {
+        DfsWriter::append(self.clone(), path.clone(), new_block)
+    }
+
+    /// Cuts a closed file to `length`; false if its last block is still being cut: then it is closed once that is done.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn truncate(&self, path: &DfsPath, length: u64) -> Result<bool, DfsError> {
+        self.flag(Call::Truncate { path: path.clone(), length })
+    }
+
+    /// Moves the blocks of `sources`, in order, to the end of `target`, and deletes the sources.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn concat(&self, target: &DfsPath, sources: &[DfsPath]) -> Result<(), DfsError> {
+        self.done(Call::Concat { target: target.clone(), sources: sources.to_vec() })
+    }
+
+    /// True if nobody writes the file.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn is_file_closed(&self, path: &DfsPath) -> Result<bool, DfsError> {
+        self.status(path).map(|status| !status.open)
+    }
+
     /// Opens a file for reading.
     ///
     /// # Errors
@@ -365,6 +399,27 @@ impl DfsClient {
     pub(super) fn create_file(&self, create: Create) -> Result<Created, DfsError> {
         match self.call(Call::Create(create))? {
             Reply::Created(created) => Ok(created),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    pub(super) fn append_file(
+        &self,
+        path: &DfsPath,
+        new_block: bool,
+    ) -> Result<Appended, DfsError> {
+        match self.call(Call::Append { path: path.clone(), new_block })? {
+            Reply::Appended(appended) => Ok(appended),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// As [`DfsClient::done`], for a call that waits until blocks are copied.
+    pub(super) fn done_patiently(&self, call: Call) -> Result<(), DfsError> {
+        let options = self.inner.options;
+        let options = CallOptions { retry_for: options.retry_for.max(COPY_WAIT), ..options };
+        match self.call_with(call, options)? {
+            Reply::Done => Ok(()),
             _ => Err(DfsError::Unexpected),
         }
     }

@@ -6,6 +6,7 @@
 //! | [`checksum`] | HDFS's file checksum |
 //! | `quota` | quotas of directories |
 //! | `writer`, `window` | [`DfsWriter`]: a file as packets through pipelines of DataNodes, rebuilt when members fail |
+//! | `visible` | the length of a block that is being written |
 //! | `reader`, `source` | [`DfsReader`]: verified bytes from the nearest replica that has them |
 //! | [`transfer`] | connections to DataNodes |
 
@@ -17,6 +18,7 @@ mod quota;
 mod reader;
 mod source;
 pub mod transfer;
+mod visible;
 mod window;
 mod writer;
 

@@ -17,6 +17,7 @@ use super::client::DfsClient;
 use super::error::DfsError;
 use super::source::{self, BlockSlice, Source};
 use super::transfer::{PooledPacket, TransferFailure};
+use super::visible::visible_length;
 
 /// Most data handed out at once by [`Read`].
 const READ_BYTES_MAX: usize = 1 << 20;
@@ -52,7 +53,10 @@ struct Block {
 
 impl DfsReader {
     pub(super) fn open(client: DfsClient, path: DfsPath) -> Result<Self, DfsError> {
-        let located = client.locations(&path, 0, u64::MAX)?;
+        let mut located = client.locations(&path, 0, u64::MAX)?;
+        if let Some(last) = located.blocks.last_mut().filter(|block| block.open) {
+            last.length = visible_length(&client, last);
+        }
         if located.status.directory {
             return Err(DfsError::IsDirectory { path });
         }
@@ -209,7 +213,11 @@ impl DfsReader {
         };
         let block = &mut self.blocks[index];
         block.failed = block.damaged.clone();
+        let seen = block.located.length;
         block.located = found;
+        if block.located.open {
+            block.located.length = block.located.length.max(seen);
+        }
         Ok(())
     }
 

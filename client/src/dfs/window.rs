@@ -51,6 +51,11 @@ impl<P: Slot> Window<P> {
         Window { packets: VecDeque::new(), sent: 0, next_sequence: 0, acked_length: 0 }
     }
 
+    /// Of a block of which every member has `length` bytes already.
+    pub(super) fn resumed(length: u64) -> Self {
+        Window { acked_length: length, ..Window::new() }
+    }
+
     /// Adds the next packet and numbers it.
     pub(super) fn push(&mut self, mut packet: P) {
         packet.header_mut().sequence = self.next_sequence;

@@ -14,7 +14,7 @@ use protocol::transfer::{
     Operation, PACKET_DATA_BYTES, PacketHeader, Reply as TransferReply, Resume, Status,
     Write as WriteOperation,
 };
-use protocol::{DatanodeId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
+use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
 use super::client::{CreateOptions, DfsClient};
 use super::error::DfsError;
@@ -35,8 +35,9 @@ const WIDEN_TRIES: u32 = 20;
 /// Time to delete a file that was not closed.
 const ABANDON_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An open file that this client writes. Nothing is promised before [`DfsWriter::close`] returns; dropped without it, the file
-/// is deleted.
+/// An open file that this client writes. Nothing is promised before [`DfsWriter::hflush`], [`DfsWriter::hsync`] or
+/// [`DfsWriter::close`] returns; dropped before, a new file is deleted. A file with promised bytes stays: dropped without `close`,
+/// it is closed by a recovery.
 #[derive(Debug)]
 pub struct DfsWriter {
     client: DfsClient,
@@ -51,6 +52,10 @@ pub struct DfsWriter {
     exclude: Vec<DatanodeId>,
     failure_count: u32,
     open: bool,
+    /// There are bytes that somebody was promised.
+    promised: bool,
+    /// Block and stamp under which the NameNode knows that the pipeline works.
+    confirmed: Option<(BlockId, GenerationStamp)>,
     _lease: Lease,
 }
 
@@ -125,8 +130,64 @@ impl DfsWriter {
             exclude: Vec::new(),
             failure_count: 0,
             open: true,
+            promised: false,
+            confirmed: None,
             _lease: lease,
         })
+    }
+
+    pub(super) fn append(
+        client: DfsClient,
+        path: DfsPath,
+        new_block: bool,
+    ) -> Result<Self, DfsError> {
+        let appended = client.append_file(&path, new_block)?;
+        let lease = Lease::hold(&client.inner);
+        let mut writer = DfsWriter {
+            client,
+            path,
+            publish: None,
+            file: appended.file,
+            block_size: appended.block_size.max(1),
+            block: None,
+            packet: None,
+            previous: None,
+            position: appended.length,
+            exclude: Vec::new(),
+            failure_count: 0,
+            open: true,
+            promised: true,
+            confirmed: None,
+            _lease: lease,
+        };
+        if let Some(located) = appended.last {
+            writer.go_on_with(located, appended.prior)?;
+        }
+        Ok(writer)
+    }
+
+    /// Begins at the end of a block that others wrote. Packets begin at chunks, so the bytes of a partial one are read first.
+    fn go_on_with(
+        &mut self,
+        located: LocatedBlock,
+        prior: GenerationStamp,
+    ) -> Result<(), DfsError> {
+        let (begin, length) = (located.offset, located.length);
+        let mut tail = vec![0; (length % CHUNK_BYTES as u64) as usize];
+        let chunk = length - tail.len() as u64;
+        self.block = Some(OpenBlock::resumed(located, prior));
+        if tail.is_empty() {
+            return Ok(());
+        }
+        let mut reader = self.client.open(&self.path)?;
+        if reader.read_at(begin + chunk, &mut tail)? < tail.len() {
+            return Err(DfsError::Short { path: self.path.clone(), offset: begin + length });
+        }
+        let mut packet = self.client.inner.packets.take();
+        packet.header.offset = chunk;
+        packet.append(&tail, PACKET_DATA_BYTES);
+        self.packet = Some(packet);
+        Ok(())
     }
 
     /// The path it was created at.
@@ -166,27 +227,64 @@ impl DfsWriter {
     /// # Errors
     /// [`DfsError`].
     pub fn hflush(&mut self) -> Result<(), DfsError> {
-        self.push_all(false).inspect_err(|_| self.give_up())
+        self.flush_all(false, false).inspect_err(|_| self.give_up())
     }
 
-    /// Returns once all DataNodes of the pipeline have everything written so far on disk, as HDFS's `hsync`.
+    /// Returns once all DataNodes of the pipeline have everything written so far on disk, as HDFS's `hsync`: on as many as the
+    /// NameNode asks for at least.
     ///
     /// # Errors
     /// [`DfsError`].
     pub fn hsync(&mut self) -> Result<(), DfsError> {
-        self.push_all(true).inspect_err(|_| self.give_up())
+        self.flush_all(true, false).inspect_err(|_| self.give_up())
+    }
+
+    /// As [`DfsWriter::hsync`], and the file's length in listings is up to date, as HDFS's `hsync(UPDATE_LENGTH)`.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn hsync_with_length(&mut self) -> Result<(), DfsError> {
+        self.flush_all(true, true).inspect_err(|_| self.give_up())
+    }
+
+    fn flush_all(&mut self, sync: bool, update_length: bool) -> Result<(), DfsError> {
+        if sync {
+            self.widen()?;
+        }
+        self.push_all(sync)?;
+        self.confirm(update_length)?;
+        self.promised = true;
+        Ok(())
+    }
+
+    /// Tells the NameNode how much of the block is with everybody: the first time under each stamp, since from then on
+    /// replicas with older stamps lack what was promised, or whenever the length shall be seen.
+    fn confirm(&mut self, update_length: bool) -> Result<(), DfsError> {
+        let (id, stamp, length) = match (&self.block, &self.previous) {
+            (Some(block), _) => {
+                (block.located.id, block.located.stamp, block.window.acked_length())
+            }
+            (None, Some(previous)) => (previous.id, previous.stamp, previous.length),
+            (None, None) => return Ok(()),
+        };
+        if length == 0 || (self.confirmed == Some((id, stamp)) && !update_length) {
+            return Ok(());
+        }
+        self.client.done(Call::SyncBlock { file: self.file, block: id, stamp, length })?;
+        self.confirmed = Some((id, stamp));
+        Ok(())
     }
 
     /// Ends the file: when this returns, it is complete, on disk on as many DataNodes as the NameNode asks for, and published.
     ///
     /// # Errors
-    /// [`DfsError`]; the file is then deleted.
+    /// [`DfsError`]; the file is then deleted, or recovered if bytes of it were promised.
     pub fn close(mut self) -> Result<(), DfsError> {
         self.check_open()?;
         self.finish_block()?;
         let last = self.previous.take();
         let publish = self.publish.take();
-        self.client.done(Call::Complete { file: self.file, last, publish })?;
+        self.client.done_patiently(Call::Complete { file: self.file, last, publish })?;
         self.open = false;
         Ok(())
     }
@@ -430,7 +528,10 @@ impl DfsWriter {
             replicas: survivors.iter().map(|replica| replica.id).collect(),
             durable_count: 0,
         };
-        let failed = failed_id.into_iter().collect();
+        // Whoever failed before is no replacement either.
+        let is_survivor = |id: &DatanodeId| survivors.iter().any(|survivor| survivor.id == *id);
+        let all = self.exclude.iter().copied().chain(failed_id);
+        let failed = all.filter(|id| !is_survivor(id)).collect();
         let located =
             self.client.block(Call::RecoverPipeline { file: self.file, block: written, failed })?;
         block.move_to(located);
@@ -446,15 +547,28 @@ impl DfsWriter {
         DfsError::Closed { path: self.path.clone() }
     }
 
-    /// Deletes the half-written file; best effort.
+    /// Has the NameNode close the file at what is with everybody, instead of after the lease.
+    fn recover_own(&self) -> Result<(), DfsError> {
+        let once = CallOptions::once(ABANDON_TIMEOUT);
+        let path = self.path.clone();
+        match self.client.call_with(Call::Status(path.clone()), once)? {
+            Reply::Status(status) if status.open && status.inode == self.file => {
+                self.client.call_with(Call::RecoverLease(path), once).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes the half-written file, or has it recovered; best effort.
     fn give_up(&mut self) {
         if !std::mem::take(&mut self.open) {
             return;
         }
         self.block = None;
-        if let Err(error) = self.delete_own() {
+        let ended = if self.promised { self.recover_own() } else { self.delete_own() };
+        if let Err(error) = ended {
             let error = crate::error::chain(&error);
-            tracing::warn!(path = %self.path, %error, "cannot delete a file that was not closed");
+            tracing::warn!(path = %self.path, %error, "cannot end a file that was not closed");
         }
     }
 
@@ -510,6 +624,18 @@ impl OpenBlock {
             answered: false,
             window: Window::new(),
             length: 0,
+        }
+    }
+
+    /// A block of which the members have a part under the stamp `prior`.
+    fn resumed(located: LocatedBlock, prior: GenerationStamp) -> Self {
+        let length = located.length;
+        OpenBlock {
+            prior,
+            resume: Some(Resume { prior, offset: length }),
+            window: Window::resumed(length),
+            length,
+            ..OpenBlock::new(located)
         }
     }
 

@@ -13,17 +13,22 @@ pub struct Agreement {
 }
 
 /// Decides by the states that could be had. Replicas with a stamp older than `old_stamp` missed acknowledged data and have no
-/// vote, nor have empty ones. A finalized replica has everything that was ever acknowledged, so it decides; else the
+/// vote, nor have empty ones. If anyone has the `length_min` bytes that somebody was promised, whoever has fewer has none
+/// either: its disk lost them. A finalized replica has everything that was ever acknowledged, so it decides; else the
 /// shortest does, which every member that was acknowledged through has.
 pub fn agree(
     old_stamp: GenerationStamp,
+    length_min: u64,
     states: &[(DatanodeId, Option<ReplicaSummary>)],
 ) -> Agreement {
-    let voters: Vec<(DatanodeId, ReplicaSummary)> = states
+    let mut voters: Vec<(DatanodeId, ReplicaSummary)> = states
         .iter()
         .filter_map(|(datanode, state)| state.map(|state| (*datanode, state)))
         .filter(|(_, state)| state.stamp >= old_stamp && state.length > 0)
         .collect();
+    if voters.iter().any(|(_, state)| state.length >= length_min) {
+        voters.retain(|(_, state)| state.length >= length_min);
+    }
     let finalized = voters.iter().filter(|(_, state)| state.finalized);
     let length = finalized
         .map(|(_, state)| state.length)
@@ -55,7 +60,7 @@ mod tests {
             })
             .collect();
         let members = members.iter().map(|id| DatanodeId([*id; 16])).collect();
-        assert_eq!(agree(GenerationStamp(5), &states), Agreement { length, members });
+        assert_eq!(agree(GenerationStamp(5), 50, &states), Agreement { length, members });
     }
 
     #[test]
@@ -66,5 +71,9 @@ mod tests {
         check(&[Some((5, 100, true)), Some((5, 90, false)), None], 100, &[0]);
         check(&[Some((5, 110, false)), Some((5, 100, true))], 100, &[0, 1]);
         check(&[Some((6, 70, false)), Some((5, 90, false))], 70, &[0, 1]);
+        // Fifty bytes were promised.
+        check(&[Some((5, 49, false)), Some((5, 60, false)), Some((5, 50, false))], 50, &[1, 2]);
+        check(&[Some((5, 40, true)), Some((5, 60, false))], 60, &[1]);
+        check(&[Some((5, 40, false)), Some((5, 30, false))], 30, &[0, 1]);
     }
 }

@@ -155,9 +155,37 @@ impl Store {
         block: BlockId,
         stamp: GenerationStamp,
     ) -> Result<OpenReplica, StoreError> {
+        self.open_if(block, |replica| replica.stamp == stamp)
+    }
+
+    /// Opens a replica with this stamp or a later one: a writer that went on has only added to it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_at_least(
+        &self,
+        block: BlockId,
+        stamp: GenerationStamp,
+    ) -> Result<OpenReplica, StoreError> {
+        let mut opened = self.open_if(block, |replica| replica.stamp >= stamp)?;
+        if opened.replica.state == State::Receiving {
+            let replicas = self.replicas.lock();
+            let writer = replicas.get(&block).and_then(|entry| entry.writer.as_ref());
+            // What only some members have may be gone after a failure, and other readers do not see it.
+            let acked = writer.map_or(opened.replica.length, |writer| writer.acked());
+            opened.replica.length = opened.replica.length.min(acked);
+        }
+        Ok(opened)
+    }
+
+    fn open_if(
+        &self,
+        block: BlockId,
+        fits: impl Fn(&Replica) -> bool,
+    ) -> Result<OpenReplica, StoreError> {
         let mut tries = 0;
         loop {
-            let (replica, place) = self.find(block, |replica| replica.stamp == stamp)?;
+            let (replica, place) = self.find(block, &fits)?;
             tries += 1;
             match place.open_for_reading() {
                 Ok((file, meta)) => return Ok(OpenReplica { replica, block: file, meta }),

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -29,6 +29,8 @@ const SYNC_QUEUE_MAX: usize = 64;
 pub(super) struct WriterHandle {
     stream: Option<Arc<Stream>>,
     stopped: AtomicBool,
+    /// Bytes that this member and all behind it have: what readers may see.
+    acked: AtomicU64,
     done: Mutex<bool>,
     signal: Condvar,
 }
@@ -38,9 +40,15 @@ impl WriterHandle {
         WriterHandle {
             stream,
             stopped: AtomicBool::new(false),
+            acked: AtomicU64::new(0),
             done: Mutex::new(false),
             signal: Condvar::new(),
         }
+    }
+
+    /// Bytes that readers may see.
+    pub(super) fn acked(&self) -> u64 {
+        self.acked.load(Ordering::Acquire)
     }
 
     /// Wakes the writer and waits for its end; false if it has not ended in time.
@@ -121,6 +129,8 @@ pub struct ReplicaWriter {
     sync_ahead: bool,
     /// The disk was full when this was to be synced: what of it is on disk is not known.
     lost: bool,
+    /// The names of its files are on disk.
+    entry_synced: bool,
     /// The damaged replica that this one is to take the place of.
     repairs: Option<Replica>,
 }
@@ -155,6 +165,10 @@ impl ReplicaWriter {
                     if from != place {
                         from.rename(&place)?;
                     }
+                    if old.is_in_finalized() {
+                        // What is added must never be found in a replica that counts as finalized.
+                        sync_folders(&[&place, &from])?;
+                    }
                     place.open_for_writing()
                 }
                 (Begin::Repair, _) => {
@@ -187,6 +201,7 @@ impl ReplicaWriter {
             background: Arc::default(),
             sync_ahead: false,
             lost: false,
+            entry_synced: false,
             repairs: old.filter(|_| begin == Begin::Repair).map(|(replica, _)| replica),
         };
         if let (Begin::Resume { offset }, Some((old, _))) = (begin, old)
@@ -194,7 +209,13 @@ impl ReplicaWriter {
         {
             writer.cut(offset)?;
         }
+        writer.note_acked(writer.replica.length);
         Ok(writer)
+    }
+
+    /// Notes that all members behind this one have the first `end` bytes, too.
+    pub fn note_acked(&self, end: u64) {
+        self.handle.acked.fetch_max(end, Ordering::AcqRel);
     }
 
     /// Bytes so far.
@@ -283,6 +304,19 @@ impl ReplicaWriter {
         result.map_err(|error| self.sync_failed(error))
     }
 
+    /// Syncs everything so far and, the first time, that the files are there at all.
+    ///
+    /// # Errors
+    /// As [`ReplicaWriter::sync`].
+    pub fn sync_entry(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        if !self.entry_synced {
+            sync_folders(&[&self.place]).map_err(|error| self.sync_failed(error))?;
+            self.entry_synced = true;
+        }
+        Ok(())
+    }
+
     /// Completes the replica: sync both files, move them, sync the folder, tell.
     ///
     /// # Errors
@@ -355,6 +389,16 @@ impl ReplicaWriter {
             tracing::warn!(block = %self.replica.block, %error, "cannot remove an unfinished replica");
         }
     }
+}
+
+/// Syncs the folders that hold these files.
+fn sync_folders(places: &[&Place]) -> io::Result<()> {
+    for place in places {
+        if let Some(folder) = place.block.parent() {
+            File::open(folder)?.sync_all()?;
+        }
+    }
+    Ok(())
 }
 
 impl Drop for ReplicaWriter {

@@ -29,7 +29,7 @@ use crate::error::OperationError;
 use crate::store::Store;
 
 pub use recover::lead_recovery;
-pub use send::replicate;
+pub use send::{Cut, cut, replicate};
 
 /// Bytes read and thrown away after a refusal, so that the refusal is not lost to a reset of the connection.
 const DRAIN_BYTES_MAX: u64 = 4 << 20;

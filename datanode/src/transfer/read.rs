@@ -3,13 +3,14 @@
 use std::os::unix::fs::FileExt;
 
 use client::dfs::transfer::{Connection, Packet};
-use protocol::checksum::CHUNK_BYTES;
+use protocol::checksum::{self, CHUNK_BYTES, CRC_BYTES};
 use protocol::frame;
 use protocol::token::AccessMode;
 use protocol::transfer::{Answer, PACKET_DATA_BYTES, PacketHeader, Read, Reply};
 use protocol::{BlockId, GenerationStamp, meta};
 
 use super::{After, Service};
+use crate::core::replica::State;
 use crate::error::{OperationError, StoreError};
 use crate::store::OpenReplica;
 
@@ -20,7 +21,7 @@ impl Service {
         read: &Read,
     ) -> Result<After, OperationError> {
         self.check(&read.token, read.block, read.stamp, AccessMode::Read)?;
-        let replica = self.store.open_replica(read.block, read.stamp)?;
+        let replica = self.store.open_at_least(read.block, read.stamp)?;
         self.check_meta(&replica)?;
         let length = replica.replica.length;
         let wanted_end = read.offset.saturating_add(read.length).min(length);
@@ -45,6 +46,9 @@ impl Service {
                 // Within a stream there is no room for an answer: the reader sees it end.
                 return if sequence == 0 { Err(error.into()) } else { Ok(After::Close) };
             }
+            if replica.replica.state == State::Receiving {
+                seal_tail(&mut packet);
+            }
             connection.send_packet(&before, &packet)?;
             if last {
                 return Ok(After::Keep);
@@ -61,7 +65,7 @@ impl Service {
         block: BlockId,
         stamp: GenerationStamp,
     ) -> Result<After, OperationError> {
-        let opened = self.store.open_replica(block, stamp).map_err(OperationError::from);
+        let opened = self.store.open_at_least(block, stamp).map_err(OperationError::from);
         let usable = opened.and_then(|replica| {
             if !replica.replica.is_finalized() {
                 return Err(OperationError::Invalid("only finalized replicas may be mapped"));
@@ -97,6 +101,17 @@ impl Service {
             self.store.report_bad(&replica.replica);
         }
     }
+}
+
+/// Computes the checksum of the last chunk anew if that is partial: its writer may have replaced the one on disk by that of a
+/// longer chunk. Bytes before the replica's length do not change.
+fn seal_tail(packet: &mut Packet) {
+    let begin = packet.data().len() / CHUNK_BYTES * CHUNK_BYTES;
+    let mut crc = Vec::with_capacity(CRC_BYTES);
+    checksum::append_crcs(&packet.data()[begin..], &mut crc);
+    let crcs = packet.crcs_mut();
+    let at = crcs.len() - crc.len();
+    crcs[at..].copy_from_slice(&crc);
 }
 
 /// Reads what the packet's header announces from the files; nothing is verified.

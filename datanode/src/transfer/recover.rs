@@ -20,7 +20,7 @@ use crate::error::OperationError;
 pub fn lead_recovery(
     service: &Arc<Service>,
     block: BlockId,
-    old_stamp: GenerationStamp,
+    (old_stamp, length_min): (GenerationStamp, u64),
     stamp: GenerationStamp,
     replicas: &[DatanodeInfo],
     token: &BlockToken,
@@ -42,7 +42,7 @@ pub fn lead_recovery(
             (datanode.id, state)
         })
         .collect();
-    let agreement = agree(old_stamp, &states);
+    let agreement = agree(old_stamp, length_min, &states);
     let mut members = Vec::new();
     for datanode in replicas.iter().filter(|datanode| agreement.members.contains(&datanode.id)) {
         let updated = if datanode.id == own {

@@ -62,6 +62,49 @@ pub fn replicate(
     }
 }
 
+/// A block to be made of the first bytes of another.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    /// Block to copy from.
+    pub source: BlockId,
+    /// Its stamp.
+    pub source_stamp: GenerationStamp,
+    /// The new block.
+    pub block: BlockId,
+    /// Its stamp.
+    pub stamp: GenerationStamp,
+    /// Its bytes.
+    pub length: u64,
+}
+
+/// Makes the block on `targets` through a pipeline; all of them sync it. Blocks.
+///
+/// # Errors
+/// [`OperationError`]; a source that turns out to be bad has been reported.
+pub fn cut(
+    service: &Arc<Service>,
+    cut: &Cut,
+    targets: &[DatanodeInfo],
+    token: BlockToken,
+) -> Result<(), OperationError> {
+    let replica = service.store.open_replica(cut.source, cut.source_stamp)?;
+    if !replica.replica.is_finalized() || replica.replica.length < cut.length {
+        return Err(OperationError::Invalid("only what a finalized replica has can be copied"));
+    }
+    let [first, rest @ ..] = targets else { return Ok(()) };
+    let write = Write {
+        block: cut.block,
+        stamp: cut.stamp,
+        token,
+        client: ClientId::default(),
+        resume: None,
+        prefix_only: false,
+        pipeline: rest.to_vec(),
+        durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
+    };
+    service.send(&replica, first, write, cut.length)
+}
+
 impl Service {
     pub(super) fn send_prefix(
         &self,

@@ -28,6 +28,8 @@ struct Behind {
     answered: bool,
     /// Packets that it has not acknowledged.
     pending: VecDeque<u32>,
+    /// Where the data of these packets ends.
+    ends: VecDeque<u64>,
 }
 
 /// A write that ended early; an ack has told why.
@@ -90,8 +92,9 @@ impl Reception<'_> {
         match self.service.peers.take(&target) {
             Ok(connection) => {
                 let before = frame::encode(&Operation::Write(write));
-                let pending = VecDeque::new();
-                self.behind = Some(Behind { target, connection, before, answered: false, pending });
+                let (pending, ends) = (VecDeque::new(), VecDeque::new());
+                let answered = false;
+                self.behind = Some(Behind { target, connection, before, answered, pending, ends });
                 Ok(())
             }
             Err(error) => {
@@ -179,6 +182,9 @@ impl Reception<'_> {
         forwarded.map_err(|statuses| self.fail(header.sequence, Status::Success, &statuses))?;
         self.last_received = header.last;
         if self.behind.is_none() {
+            if let Some(writer) = &self.writer {
+                writer.note_acked(header.end());
+            }
             return self.ack(Ack::new(header.sequence, Status::Success));
         }
         Ok(())
@@ -188,6 +194,7 @@ impl Reception<'_> {
     fn forward(&mut self, packet: &Packet) -> Result<(), Vec<Status>> {
         let Some(behind) = &mut self.behind else { return Ok(()) };
         behind.pending.push_back(packet.header.sequence);
+        behind.ends.push_back(packet.header.end());
         match behind.connection.send_packet(&behind.before, packet) {
             Ok(()) => {
                 behind.before = Vec::new();
@@ -237,7 +244,7 @@ impl Reception<'_> {
             writer.write(packet).map_err(log)?;
         }
         if !header.last {
-            return if header.sync { writer.sync().map_err(log) } else { Ok(()) };
+            return if header.sync { writer.sync_entry().map_err(log) } else { Ok(()) };
         }
         if writer.length() != header.end() {
             tracing::warn!(
@@ -277,6 +284,10 @@ impl Reception<'_> {
             }
             Ok(ack) if Some(ack.sequence) == expected => {
                 behind.pending.pop_front();
+                let end = behind.ends.pop_front();
+                if let (Some(writer), Some(end)) = (&self.writer, end) {
+                    writer.note_acked(end);
+                }
                 self.ack(Ack::new(ack.sequence, Status::Success).followed_by(ack.statuses()))
             }
             Ok(_) => Err(self.fail_oldest(&[Status::Failed])),

@@ -30,6 +30,12 @@ impl Namespace {
             | Edit::RestampBlock { .. }
             | Edit::BeginRecovery { .. }
             | Edit::Close { .. } => self.apply_to_open(edit),
+            Edit::Reopen { file, holder, last } => self.reopen(*file, *holder, last.as_ref()),
+            Edit::SyncBlock { file, block, length } => self.sync_block(*file, *block, *length),
+            Edit::Truncate { file, length, cut, at_ms } => {
+                self.truncate(*file, *length, *cut, *at_ms)
+            }
+            Edit::Concat { target, sources, at_ms } => self.concat(*target, sources, *at_ms),
             Edit::Move { inode, parent, name, at_ms } => {
                 self.move_to(*inode, *parent, name, *at_ms)
             }
@@ -123,15 +129,13 @@ impl Namespace {
                 holder,
                 at_ms,
             } => {
-                let open =
-                    Open { holder: *holder, targets: Vec::new(), recovery: None, writing: false };
                 let file = File {
                     length: 0,
                     blocks: BlockList::default(),
                     atime_ms: *at_ms,
                     block_size: *block_size,
                     replication: *replication,
-                    open: Some(Box::new(open)),
+                    open: Some(Box::new(Open::by(*holder))),
                 };
                 let inode = Inode {
                     parent: *parent,
@@ -163,6 +167,7 @@ impl Namespace {
                 let open = self.open_mut(*file)?;
                 open.recovery = None;
                 open.writing = false;
+                (open.prior, open.known) = (None, 0);
                 let targets = std::mem::take(&mut open.targets);
                 let after = self.total_of(*file)?;
                 self.adjust_above(*file, before, after);
@@ -175,9 +180,11 @@ impl Namespace {
                 Ok(())
             }
             Edit::CommitBlock { file, block, length } => self.commit(*file, *block, *length),
-            Edit::RestampBlock { file, block, stamp, targets } => {
+            Edit::RestampBlock { file, block, stamp, targets, prior } => {
                 self.check_open_block(*file, *block)?;
-                self.open_mut(*file)?.targets.clone_from(targets);
+                let open = self.open_mut(*file)?;
+                open.targets.clone_from(targets);
+                open.prior = *prior;
                 self.dirty.inodes.insert(*file);
                 if let Some(info) = self.blocks.get_mut(block) {
                     info.stamp = *stamp;
@@ -199,9 +206,11 @@ impl Namespace {
                 if let Some(block) = self.open_block(*file) {
                     return Err(CoreError::NotLastBlock { inode: *file, block });
                 }
-                let holder = self.open_mut(*file)?.holder;
+                let open = self.open_mut(*file)?;
+                let (holder, source) = (open.holder, open.source.take());
                 self.leases.remove(holder, *file);
                 self.file_mut(*file)?.open = None;
+                self.release(source.as_slice());
                 self.inode_mut(*file)?.mtime_ms = *at_ms;
                 Ok(())
             }
@@ -244,6 +253,7 @@ impl Namespace {
         open.targets = Vec::new();
         open.recovery = None;
         open.writing = false;
+        (open.prior, open.known) = (None, 0);
         self.file_mut(file)?.length += length;
         let after = self.total_of(file)?;
         self.adjust_above(file, before, after);
@@ -294,7 +304,7 @@ impl Namespace {
     }
 
     /// Takes an inode out of its parent; it stays in the table with the parent [`NOWHERE`].
-    fn detach(&mut self, id: InodeId, at_ms: u64) -> Result<(), CoreError> {
+    pub(super) fn detach(&mut self, id: InodeId, at_ms: u64) -> Result<(), CoreError> {
         let inode = self.inodes.get(&id).filter(|_| id != InodeId::ROOT);
         let inode = inode.ok_or(CoreError::NoInode { inode: id, expected: "below the root" })?;
         let (total, parent) = (inode.total(), inode.parent);
@@ -311,7 +321,7 @@ impl Namespace {
     }
 
     /// Replaces `before` by `after` in the totals of all directories above `id`.
-    fn adjust_above(&mut self, id: InodeId, before: Totals, after: Totals) {
+    pub(super) fn adjust_above(&mut self, id: InodeId, before: Totals, after: Totals) {
         let mut at = self.inodes.get(&id).map_or(NOWHERE, |inode| inode.parent);
         while let Some(Inode { body: Body::Directory(directory), parent, .. }) =
             self.inodes.get_mut(&at)
@@ -330,37 +340,41 @@ impl Namespace {
         self.blocks.get(last).filter(|info| !info.complete).map(|_| *last)
     }
 
-    fn check_open_block(&self, file: InodeId, block: BlockId) -> Result<Block, CoreError> {
+    pub(super) fn check_open_block(
+        &self,
+        file: InodeId,
+        block: BlockId,
+    ) -> Result<Block, CoreError> {
         match self.blocks.get(&block) {
             Some(info) if self.open_block(file) == Some(block) => Ok(*info),
             _ => Err(CoreError::NotLastBlock { inode: file, block }),
         }
     }
 
-    fn total_of(&self, id: InodeId) -> Result<Totals, CoreError> {
+    pub(super) fn total_of(&self, id: InodeId) -> Result<Totals, CoreError> {
         let inode = self.inodes.get(&id).ok_or(CoreError::NoInode { inode: id, expected: "there" });
         inode.map(Inode::total)
     }
 
     /// An inode to change; its row becomes dirty.
-    fn inode_mut(&mut self, id: InodeId) -> Result<&mut Inode, CoreError> {
+    pub(super) fn inode_mut(&mut self, id: InodeId) -> Result<&mut Inode, CoreError> {
         self.dirty.inodes.insert(id);
         self.inodes.get_mut(&id).ok_or(CoreError::NoInode { inode: id, expected: "there" })
     }
 
-    fn file_mut(&mut self, id: InodeId) -> Result<&mut File, CoreError> {
+    pub(super) fn file_mut(&mut self, id: InodeId) -> Result<&mut File, CoreError> {
         match &mut self.inode_mut(id)?.body {
             Body::File(file) => Ok(file),
             Body::Directory(_) => Err(CoreError::NoInode { inode: id, expected: "a file" }),
         }
     }
 
-    fn open_mut(&mut self, id: InodeId) -> Result<&mut Open, CoreError> {
+    pub(super) fn open_mut(&mut self, id: InodeId) -> Result<&mut Open, CoreError> {
         let open = self.file_mut(id)?.open.as_deref_mut();
         open.ok_or(CoreError::NoInode { inode: id, expected: "an open file" })
     }
 
-    fn raise_stamp(&mut self, stamp: GenerationStamp) {
+    pub(super) fn raise_stamp(&mut self, stamp: GenerationStamp) {
         self.counters.next_stamp = self.counters.next_stamp.max(stamp.0 + 1);
         self.dirty.counters = true;
     }

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
+use protocol::datanode::Replica;
 use protocol::namenode::DatanodeState;
 use protocol::{BlockId, DatanodeId, GenerationStamp};
 
@@ -246,19 +247,26 @@ impl Blocks {
                     }
                     for sighting in self.reports.take_open(block) {
                         let held = self.holders(block).contains(&sighting.node);
+                        let stamp = ns.block(block).map(|info| info.stamp);
+                        let coming = self.pending.arrivals(block).any(|n| n == sighting.node);
+                        // Who has acknowledged the newest stamp has no older replica any more.
+                        let superseded = coming && stamp > Some(sighting.replica.stamp);
                         match sighting.finalized {
-                            true if !held => self.take_replica(ns, nodes, sighting),
+                            _ if held || superseded => {}
+                            true => self.take_replica(ns, nodes, sighting),
                             // A writer that failed left it there.
-                            false if !held => {
+                            false => {
                                 let Sighting { node, replica, .. } = sighting;
                                 self.doomed.insert(node, block, replica.stamp);
                             }
-                            _ => {}
                         }
                     }
                     self.evaluate(ns, nodes, block);
                 }
                 Effect::Restamped(block) => self.clear(block),
+                Effect::Reopened(block, stamp, length) => {
+                    self.reopen(ns, nodes, Replica { block, stamp, length });
+                }
                 Effect::Removed { block, stamp, complete, targets } => {
                     let targets = targets.iter().filter_map(|id| nodes.index(*id)).collect();
                     self.remove_block(nodes, block, (stamp, complete), targets);
@@ -295,6 +303,17 @@ impl Blocks {
     /// Nodes that acknowledged a complete block and have not reported it yet.
     pub fn arrivals(&self, block: BlockId) -> impl Iterator<Item = NodeIndex> {
         self.pending.arrivals(block)
+    }
+
+    /// A complete block is written again: its replicas are like those of any open block, and stale when it is complete anew.
+    fn reopen(&mut self, ns: &Namespace, nodes: &mut Datanodes, replica: Replica) {
+        let block = replica.block;
+        self.present -= u64::from(!self.holders(block).is_empty());
+        for node in self.holders(block).to_vec() {
+            self.reports.note_open(Sighting { node, replica, finalized: true });
+        }
+        self.clear(block);
+        self.evaluate(ns, nodes, block);
     }
 
     /// Forgets the replicas of a block that was not complete.

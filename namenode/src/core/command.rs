@@ -231,6 +231,10 @@ impl State {
             }
             Call::Complete { file, .. } => format!("complete file {}", of(file)),
             Call::RecoverLease(path) => format!("recover the lease of {path}"),
+            Call::Append { path, .. } => format!("append to file{path}"),
+            Call::SyncBlock { file, .. } => format!("fsync file {}", of(file)),
+            Call::Truncate { path, .. } => format!("truncate for {path}"),
+            Call::Concat { target, .. } => format!("concat {target}"),
             Call::Rename { from, .. } => format!("rename {from}"),
             Call::Delete { path, .. } => format!("delete {path}"),
             Call::SetReplication { path, .. } => format!("set replication for {path}"),
@@ -292,6 +296,12 @@ impl<'a> Planner<'a> {
                 self.complete(*file, last.as_ref(), publish.as_ref())
             }
             Call::RecoverLease(path) => self.recover_lease(path),
+            Call::Append { path, new_block } => self.append(path, *new_block),
+            Call::SyncBlock { file, block, stamp, length } => {
+                self.sync_block(*file, *block, (*stamp, *length))
+            }
+            Call::Truncate { path, length } => self.truncate(path, *length),
+            Call::Concat { target, sources } => self.concat(target, sources),
             Call::Rename { from, to, overwrite: None } => self.rename(from, to),
             Call::Rename { from, to, overwrite: Some(overwrite) } => {
                 self.rename_with_options(from, to, *overwrite)

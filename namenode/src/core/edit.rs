@@ -128,6 +128,8 @@ pub enum Edit {
         stamp: GenerationStamp,
         /// New pipeline.
         targets: Vec<DatanodeId>,
+        /// Oldest stamp of replicas that count until the pipeline is known to work under the new one.
+        prior: Option<GenerationStamp>,
     },
     /// Takes an open file from its writer; `stamp` is for the recovery of its last block.
     BeginRecovery {
@@ -202,6 +204,44 @@ pub enum Edit {
         /// How many bytes times replicas.
         space: Option<u64>,
     },
+    /// Opens a closed file at its end.
+    Reopen {
+        /// The file.
+        file: InodeId,
+        /// Who writes it.
+        holder: ClientId,
+        /// New stamp and pipeline of its last block, if that goes on.
+        last: Option<(GenerationStamp, Vec<DatanodeId>)>,
+    },
+    /// Notes how much of the last, incomplete block every member of its pipeline has.
+    SyncBlock {
+        /// The file.
+        file: InodeId,
+        /// The block.
+        block: BlockId,
+        /// Bytes.
+        length: u64,
+    },
+    /// Cuts a closed file.
+    Truncate {
+        /// The file.
+        file: InodeId,
+        /// New length, bytes.
+        length: u64,
+        /// The block that takes the place of the one that is cut, and its stamp; `None` at the border of a block.
+        cut: Option<(BlockId, GenerationStamp)>,
+        /// New modification time.
+        at_ms: u64,
+    },
+    /// Moves all blocks of `sources` to the end of `target` and deletes the sources.
+    Concat {
+        /// File that grows.
+        target: InodeId,
+        /// Files that go.
+        sources: Vec<InodeId>,
+        /// New modification time.
+        at_ms: u64,
+    },
 }
 
 /// The answer of a call in the form that outlives a restart: addresses and tokens are filled in when it is given. Append only.
@@ -226,6 +266,19 @@ pub enum Outcome {
     Block(Allotted),
     /// A refusal.
     Refused(RemoteError),
+    /// [`protocol::namenode::Reply::Appended`].
+    Appended {
+        /// The file.
+        file: InodeId,
+        /// Its bytes per block.
+        block_size: u64,
+        /// Its length.
+        length: u64,
+        /// Its last block, if that goes on.
+        last: Option<Allotted>,
+        /// Stamp of that block before.
+        prior: GenerationStamp,
+    },
 }
 
 /// A block as it was handed to a writer.

@@ -99,22 +99,33 @@ impl Planner<'_> {
             self.edits.push(Edit::Delete { inode: existing.id, at_ms: self.now.wall_ms });
             return Ok(None);
         }
-        if let Some(open) = file.open.as_deref() {
-            let soft_ms = self.state.settings.lease_soft_ms;
-            let leases = &self.state.ns.leases;
-            if open.holder != Leases::RECOVERER
-                && leases.is_expired(open.holder, self.now.mono_ms, soft_ms)
-            {
-                self.recover = Some(existing.id);
-                let open = Open { holder: Leases::RECOVERER, ..open.clone() };
-                let refusal = self.refuse_open("CREATE_FILE", path, &open);
-                return Ok(Some(Outcome::Refused(refusal)));
-            }
-            return Err(self.refuse_open("CREATE_FILE", path, open));
+        if let Some(refusal) = self.refuse_if_open("CREATE_FILE", path, (existing.id, file))? {
+            return Ok(Some(refusal));
         }
         let client = self.request.host.as_str();
         let text = format!("{path} for client {client} already exists");
         Err(refuse(ErrorKind::AlreadyExists, text))
+    }
+
+    /// Refuses what a file that is being written does not permit. If its writer has been silent for the soft limit, the refusal
+    /// is an outcome: the file's recovery begins.
+    pub(super) fn refuse_if_open(
+        &mut self,
+        verb: &str,
+        path: &DfsPath,
+        (id, file): (InodeId, &File),
+    ) -> Result<Option<Outcome>, RemoteError> {
+        let Some(open) = file.open.as_deref() else { return Ok(None) };
+        let soft_ms = self.state.settings.lease_soft_ms;
+        let leases = &self.state.ns.leases;
+        if open.holder != Leases::RECOVERER
+            && leases.is_expired(open.holder, self.now.mono_ms, soft_ms)
+        {
+            self.recover = Some(id);
+            let open = Open::by(Leases::RECOVERER);
+            return Ok(Some(Outcome::Refused(self.refuse_open(verb, path, &open))));
+        }
+        Err(self.refuse_open(verb, path, open))
     }
 
     fn refuse_open(&self, verb: &str, path: &DfsPath, open: &Open) -> RemoteError {
@@ -124,6 +135,12 @@ impl Planner<'_> {
                 "Failed to {verb} {path} for {holder} on {host} because lease recovery is in progress. Try again later."
             );
             return refuse(ErrorKind::RecoveryInProgress, text);
+        }
+        if open.holder == holder {
+            let text = format!(
+                "Failed to {verb} {path} for {holder} on {host} because current leaseholder is trying to recreate file."
+            );
+            return refuse(ErrorKind::AlreadyBeingCreated, text);
         }
         let text = format!(
             "Failed to {verb} {path} for {holder} on {host} because this file lease is currently owned by {}",
@@ -188,7 +205,7 @@ impl Planner<'_> {
     }
 
     /// A file that this client writes, and its path.
-    fn held(&self, id: InodeId) -> Result<(&File, &Open, String), RemoteError> {
+    pub(super) fn held(&self, id: InodeId) -> Result<(&File, &Open, String), RemoteError> {
         let lost = |text: String| Err(refuse(ErrorKind::LeaseExpired, text));
         let Some(path) = self.state.ns.path_of(id) else {
             return lost(format!(
@@ -298,7 +315,12 @@ impl Planner<'_> {
     }
 
     /// The last block of a file, which must be `block`.
-    fn own_block(&self, id: InodeId, path: &str, block: BlockId) -> Result<Block, RemoteError> {
+    pub(super) fn own_block(
+        &self,
+        id: InodeId,
+        path: &str,
+        block: BlockId,
+    ) -> Result<Block, RemoteError> {
         let last = self.state.ns.file(id).and_then(|file| file.blocks.last());
         match self.state.ns.block(block) {
             Some(info) if last == Some(&block) => Ok(*info),
@@ -314,8 +336,9 @@ impl Planner<'_> {
         if self.state.ns.block(block).is_none() {
             return Ok(Outcome::Done);
         }
-        if self.own_block(id, &path, block)?.complete {
-            let text = format!("block {block} of {path} is complete");
+        let has_data = self.held(id)?.1.known > 0;
+        if self.own_block(id, &path, block)?.complete || has_data {
+            let text = format!("block {block} of {path} has data");
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }
         self.edits.push(Edit::DropBlock { file: id, block });
@@ -330,7 +353,7 @@ impl Planner<'_> {
     ) -> Planned {
         let (file, open, path) = self.held(id)?;
         let (replication, block_size) = (file.replication, file.block_size);
-        let offset = file.length;
+        let (offset, prior) = (file.length, open.prior);
         let mut targets: Vec<DatanodeId> =
             open.targets.iter().filter(|target| !failed.contains(target)).copied().collect();
         let info = self.own_block(id, &path, written.id)?;
@@ -347,11 +370,18 @@ impl Planner<'_> {
             let text = format!("all DataNodes of block {} of {path} failed", written.id);
             return Err(refuse(ErrorKind::NoDatanodes, text));
         }
+        let prior = prior.unwrap_or(info.stamp);
         let added = self.choose(&path, (replication, block_size), &survivors, failed)?;
         targets.extend(added.iter().map(|target| self.nodes.node(*target).info.id));
         let stamp = self.new_stamp();
         let block = written.id;
-        self.edits.push(Edit::RestampBlock { file: id, block, stamp, targets: targets.clone() });
+        self.edits.push(Edit::RestampBlock {
+            file: id,
+            block,
+            stamp,
+            targets: targets.clone(),
+            prior: Some(prior),
+        });
         let length = written.length;
         Ok(Outcome::Block(Allotted { id: block, stamp, offset, length, targets, replication }))
     }
@@ -362,8 +392,8 @@ impl Planner<'_> {
         last: Option<&WrittenBlock>,
         publish: Option<&Publish>,
     ) -> Planned {
-        let (file, _, path) = self.held(id)?;
-        let block_count = file.blocks.len();
+        let (file, open, path) = self.held(id)?;
+        let (block_count, known) = (file.blocks.len(), open.known);
         match (last, self.state.ns.open_block(id)) {
             (Some(written), _) => {
                 if let Committed::Waits(refusal) = self.commit_block(id, &path, written)? {
@@ -371,7 +401,7 @@ impl Planner<'_> {
                 }
             }
             // An empty file whose first block was never written to.
-            (None, Some(block)) if block_count == 1 => {
+            (None, Some(block)) if block_count == 1 && known == 0 => {
                 self.edits.push(Edit::DropBlock { file: id, block });
             }
             (None, Some(block)) => {

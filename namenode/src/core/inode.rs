@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use protocol::{ClientId, DatanodeId, GenerationStamp, InodeId};
+use protocol::{BlockId, ClientId, DatanodeId, GenerationStamp, InodeId};
 
 use super::block_list::BlockList;
 use super::children::Children;
@@ -79,10 +79,12 @@ pub struct File {
 /// The state of a file that is open for writing.
 ///
 /// ```text
-/// Create -> held by a client -> Complete -> closed
+/// Create or Append -> held by a client -> Complete -> closed
 ///              | lease over
 ///              v
 ///           recovery set, held by Leases::RECOVERER -> CommitRecovery or no replica left -> closed
+///              ^
+///          Truncate within a block (`source` is copied)
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Open {
@@ -94,6 +96,12 @@ pub struct Open {
     pub recovery: Option<GenerationStamp>,
     /// True while the last block is not complete: it counts with its full size.
     pub writing: bool,
+    /// Oldest stamp of replicas of the last block that count, while its pipeline is not known to work under the newest.
+    pub prior: Option<GenerationStamp>,
+    /// Bytes of the last block, while that is not complete, which every member of its pipeline is known to have.
+    pub known: u64,
+    /// Block that the last block is copied from, while the file is truncated. It still is in the block map.
+    pub source: Option<BlockId>,
 }
 
 const _: () = assert!(size_of::<Inode>() == 112, "an inode is paid ten million times");
@@ -129,7 +137,32 @@ impl Inode {
     }
 }
 
+impl Open {
+    /// Just opened by `holder`.
+    pub fn by(holder: ClientId) -> Self {
+        Open {
+            holder,
+            targets: Vec::new(),
+            recovery: None,
+            writing: false,
+            prior: None,
+            known: 0,
+            source: None,
+        }
+    }
+}
+
 impl File {
+    /// Bytes that readers may count on.
+    pub fn visible_length(&self) -> u64 {
+        self.length + self.known_length()
+    }
+
+    /// Bytes of the last block, while that is not complete, that readers may count on.
+    pub fn known_length(&self) -> u64 {
+        self.open.as_deref().map_or(0, |open| open.known)
+    }
+
     /// Bytes times replicas; a block that is being written counts with its full size.
     pub fn space_consumed(&self) -> u64 {
         let writing = self.open.as_deref().is_some_and(|open| open.writing);

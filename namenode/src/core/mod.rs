@@ -2,6 +2,7 @@
 //! out. No clock, no I/O, no async; random choices come from a generator that is passed in.
 
 pub mod apply;
+pub mod apply_rewrite;
 pub mod block_list;
 pub mod block_set;
 pub mod blocks;
@@ -27,6 +28,7 @@ pub mod rename;
 pub mod replica_set;
 pub mod report;
 pub mod retry_cache;
+pub mod rewrite;
 pub mod rows;
 pub mod safe_mode;
 pub mod schedule;
@@ -41,6 +43,8 @@ mod harness;
 mod model_tests;
 #[cfg(test)]
 mod permission_tests;
+#[cfg(test)]
+mod rewrite_tests;
 #[cfg(test)]
 mod simulation_tests;
 #[cfg(test)]

@@ -89,6 +89,8 @@ pub enum Effect {
     },
     /// A file wants another number of replicas.
     Replication(InodeId),
+    /// A complete block, with this stamp and length, is written again: its replicas count again when it is complete.
+    Reopened(BlockId, GenerationStamp, u64),
 }
 
 /// Which rows of the checkpoint are behind.
@@ -309,7 +311,7 @@ impl Namespace {
             name: name.to_owned(),
             inode: id,
             directory: directory.is_some(),
-            length: file.map_or(0, |file| file.length),
+            length: file.map_or(0, File::visible_length),
             replication: file.map_or(0, |file| file.replication),
             block_size: file.map_or(0, |file| file.block_size),
             owner: self.names.text(inode.owner).to_owned(),
@@ -365,7 +367,8 @@ impl Namespace {
             self.leases.remove(open.holder, id);
         }
         self.dirty.erased.push((id, file.blocks.len()));
-        for &block in &file.blocks {
+        let source = open.and_then(|open| open.source);
+        for block in file.blocks.iter().copied().chain(source) {
             if let Some(info) = self.blocks.remove(&block) {
                 self.complete_block_count -= u64::from(info.complete);
                 let targets = match open {
@@ -399,7 +402,11 @@ impl Namespace {
                 return Err(CoreError::Counter("inodes"));
             }
             if let Some(file) = inode.file() {
-                block_count += file.blocks.len();
+                let source = file.open.as_deref().and_then(|open| open.source);
+                block_count += file.blocks.len() + usize::from(source.is_some());
+                if let Some(block) = source.filter(|block| !self.is_source_of(*block, id)) {
+                    return Err(CoreError::BadBlock { inode: id, block });
+                }
                 self.check_file(id, file)?;
             }
         }
@@ -412,6 +419,10 @@ impl Namespace {
             return Err(CoreError::Counter("blocks"));
         }
         self.check_tree()
+    }
+
+    fn is_source_of(&self, block: BlockId, file: InodeId) -> bool {
+        self.blocks.get(&block).is_some_and(|info| info.complete && info.file == file)
     }
 
     fn check_file(&self, id: InodeId, file: &File) -> Result<(), CoreError> {

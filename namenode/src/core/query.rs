@@ -159,7 +159,8 @@ impl State {
             if beyond && info.complete {
                 break;
             }
-            let overlaps = offset.saturating_add(info.length) > start && !beyond;
+            let known = if info.complete { info.length } else { file.known_length() };
+            let overlaps = offset.saturating_add(known) > start && !beyond;
             if overlaps || (!info.complete && end > offset) {
                 blocks.push(self.for_reader(nodes, (block, info, file, offset), reader));
             }
@@ -194,11 +195,20 @@ impl State {
         (block, info, file, offset): (BlockId, &Block, &File, u64),
         reader: Reader<'_>,
     ) -> LocatedBlock {
+        let open = file.open.as_deref().filter(|_| !info.complete);
+        // A block that is being cut is read from the one that it is cut from.
+        let source = open.and_then(|open| open.source);
+        let block = source.unwrap_or(block);
+        let info = self.ns.block(block).unwrap_or(info);
+        let open = open.filter(|_| source.is_none());
+        let stamp = open.and_then(|open| open.prior).unwrap_or(info.stamp);
+        let length = match info.complete && source.is_none() {
+            true => info.length,
+            false => file.known_length(),
+        };
         let corrupt = self.is_corrupt(block);
-        let holders: Vec<NodeIndex> = match file.open.as_deref() {
-            Some(open) if !info.complete => {
-                open.targets.iter().filter_map(|id| nodes.index(*id)).collect()
-            }
+        let holders: Vec<NodeIndex> = match open {
+            Some(open) => open.targets.iter().filter_map(|id| nodes.index(*id)).collect(),
             _ if corrupt => self.blocks.corrupt_holders(block).collect(),
             // Who has acknowledged it but not synced it can be read from as well.
             _ => [self.blocks.holders(block), &self.blocks.arrivals(block).collect::<Vec<_>>()]
@@ -206,9 +216,9 @@ impl State {
         };
         LocatedBlock {
             id: block,
-            stamp: info.stamp,
+            stamp,
             offset,
-            length: info.length,
+            length,
             replicas: nearest_first(
                 nodes,
                 &holders,
@@ -217,7 +227,8 @@ impl State {
             ),
             durable_min: 0,
             corrupt,
-            token: self.token(block, info.stamp, AccessMode::Read, reader.now),
+            open: open.is_some(),
+            token: self.token(block, stamp, AccessMode::Read, reader.now),
         }
     }
 

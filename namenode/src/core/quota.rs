@@ -154,6 +154,11 @@ impl Budget<'_> {
                     made.block_size.saturating_sub(length).saturating_mul(made.replication);
                 made.total.space_consumed = made.total.space_consumed.saturating_sub(unused);
             }),
+            Edit::Reopen { file, last: Some(_), .. }
+            | Edit::Truncate { file, cut: Some(_), .. } => self.resize(file, |made| {
+                let block = made.block_size.saturating_mul(made.replication);
+                made.total.space_consumed += block;
+            }),
             Edit::SetReplication { file, replication } => self.resize(file, |made| {
                 let bytes = made.total.space_consumed / made.replication.max(1);
                 made.replication = u64::from(replication);

@@ -19,6 +19,7 @@ use protocol::{BlockId, ErrorKind, GenerationStamp, InodeId, RemoteError};
 use super::blocks::Acknowledged;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::edit::{Edit, Outcome, Record};
+use super::inode::File;
 use super::lease::Leases;
 use super::namespace::Block;
 use super::state::{Now, Output, State};
@@ -99,9 +100,11 @@ impl State {
         attempt.last_ms = now.mono_ms;
         attempt.count += 1;
         let Attempt { first_ms, count, .. } = *attempt;
+        let known = self.ns.file(file).map_or(0, File::known_length);
         if candidates.is_empty() {
             let waited_ms = now.mono_ms.saturating_sub(first_ms);
-            if waited_ms < self.settings.lease_hard_ms {
+            // What somebody was promised is waited for.
+            if waited_ms < self.settings.lease_hard_ms || known > 0 {
                 return self.take_over(nodes, file, now, out).map(|_| false);
             }
             let edits =
@@ -109,12 +112,23 @@ impl State {
             self.commit_own(nodes, edits, now, out)?;
             return Ok(true);
         }
-        let old_stamp = self.ns.block(block).map(|info| info.stamp).unwrap_or_default();
+        let info = self.ns.block(block).copied();
+        let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        let prior = open.and_then(|open| open.prior);
+        let old_stamp = prior.or(info.map(|info| info.stamp)).unwrap_or_default();
+        let length_min = open.map_or(0, |open| open.known);
+        let source = open.and_then(|open| open.source);
         let stamp = self.take_over(nodes, file, now, out)?;
+        if let Some(source) = source {
+            let leader = candidates[(count - 1) % candidates.len()];
+            self.order_cut(nodes, (source, block, stamp, length_min), (leader, count), now, out);
+            return Ok(false);
+        }
         let command = Command::Recover {
             block,
             old_stamp,
             stamp,
+            length_min,
             replicas: candidates.iter().map(|node| nodes.node(*node).info.clone()).collect(),
             token: self.token(block, stamp, AccessMode::Write, now),
         };
@@ -135,11 +149,39 @@ impl State {
         Ok(stamp)
     }
 
+    /// Orders a block to be made of the first bytes of `source`. The first try makes all replicas, later ones only the leader's
+    /// own, so that a bad target delays it once.
+    fn order_cut(
+        &mut self,
+        nodes: &mut Datanodes,
+        (source, block, stamp, length): (BlockId, BlockId, GenerationStamp, u64),
+        (leader, count): (NodeIndex, usize),
+        now: Now,
+        out: &mut Output,
+    ) {
+        let source_stamp = self.ns.block(source).map(|info| info.stamp).unwrap_or_default();
+        let mut targets = vec![leader];
+        if count == 1 {
+            let others =
+                self.blocks.holders(source).iter().filter(|node| {
+                    **node != leader && nodes.node(**node).state == DatanodeState::Live
+                });
+            targets.extend(others);
+        }
+        let targets = targets.iter().map(|node| nodes.node(*node).info.clone()).collect();
+        let token = self.token(block, stamp, AccessMode::Write, now);
+        let command = Command::Cut { source, source_stamp, block, stamp, length, targets, token };
+        out.commands.push((leader, command));
+    }
+
     /// Live DataNodes that may have a replica of an open block.
     fn candidates(&self, nodes: &Datanodes, file: InodeId, block: BlockId) -> Vec<NodeIndex> {
         let open = self.ns.file(file).and_then(|file| file.open.as_deref());
         let targets = open.map(|open| open.targets.as_slice()).unwrap_or_default();
         let mut all: Vec<NodeIndex> = targets.iter().filter_map(|id| nodes.index(*id)).collect();
+        if let Some(source) = open.and_then(|open| open.source) {
+            all = self.blocks.holders(source).to_vec();
+        }
         for sighting in self.blocks.reports.open_holders(block) {
             if !all.contains(&sighting.node) {
                 all.push(sighting.node);
@@ -181,13 +223,17 @@ impl State {
         if length > block_size {
             return refuse(format!("block {block} has {length} bytes where {block_size} fit"));
         }
+        let known = open.map_or(0, |open| open.known);
+        if length < known {
+            return refuse(format!("block {block} has {length} bytes where {known} were promised"));
+        }
         let file = info.file;
         let close = Edit::Close { file, at_ms: now.wall_ms };
         let edits = if replicas.is_empty() || length == 0 {
             vec![Edit::DropBlock { file, block }, close]
         } else {
             let targets = replicas.clone();
-            let restamp = Edit::RestampBlock { file, block, stamp, targets };
+            let restamp = Edit::RestampBlock { file, block, stamp, targets, prior: None };
             vec![restamp, Edit::CommitBlock { file, block, length }, close]
         };
         let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };

@@ -147,6 +147,9 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
         Outcome::Done | Outcome::Flag(_) => 2,
         Outcome::Refused(error) => 16 + error.message.len(),
         Outcome::Block(block) => 64 + 17 * block.targets.len(),
+        Outcome::Appended { last, .. } => {
+            64 + last.as_ref().map_or(0, |block| 64 + 17 * block.targets.len())
+        }
         Outcome::Created { first_block, .. } => {
             64 + first_block.as_ref().map_or(0, |block| 64 + 17 * block.targets.len())
         }

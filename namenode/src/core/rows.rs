@@ -53,6 +53,9 @@ struct OpenRow {
     holder: ClientId,
     targets: Vec<DatanodeId>,
     recovery: Option<GenerationStamp>,
+    prior: Option<GenerationStamp>,
+    known: u64,
+    source: Option<BlockRow>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -114,6 +117,9 @@ impl Namespace {
                 holder: open.holder,
                 targets: open.targets.clone(),
                 recovery: open.recovery,
+                prior: open.prior,
+                known: open.known,
+                source: open.source.and_then(|block| self.block_rows(&[block]).pop()),
             }),
             blocks: self.block_rows(&file.blocks[..file.blocks.len().min(ROW_BLOCKS)]),
         });
@@ -131,7 +137,7 @@ impl Namespace {
         for (chunk, blocks) in file.blocks.chunks(ROW_BLOCKS).enumerate().skip(1) {
             rows.push((overflow_key(id, chunk), Some(encode(&self.block_rows(blocks)))));
         }
-        // A chunk that lost its only block stays behind empty: blocks are only ever dropped one at a time at the end.
+        // A chunk that lost its only block stays behind empty; edits that take more blocks off name the file in `erased`.
         if !file.blocks.is_empty() && file.blocks.len().is_multiple_of(ROW_BLOCKS) {
             rows.push((overflow_key(id, file.blocks.len() / ROW_BLOCKS), None));
         }
@@ -192,8 +198,15 @@ impl Namespace {
                 blocks = file.blocks;
                 let open = file.open.map(|open| {
                     self.leases.add(open.holder, id);
-                    let OpenRow { holder, targets, recovery } = open;
-                    Box::new(Open { holder, targets, recovery, writing: false })
+                    let OpenRow { holder, targets, recovery, prior, known, source } = open;
+                    let opened = Open { targets, recovery, prior, known, ..Open::by(holder) };
+                    let source = source.map(|row| {
+                        let BlockRow { id: block, stamp, length, complete } = row;
+                        self.complete_block_count += u64::from(complete);
+                        self.blocks.insert(block, Block { file: id, stamp, length, complete });
+                        block
+                    });
+                    Box::new(Open { source, ..opened })
                 });
                 Body::File(File {
                     length: 0,

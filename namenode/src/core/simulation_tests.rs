@@ -145,7 +145,7 @@ impl Cluster {
                         }
                     }
                 }
-                Command::Recover { .. } | Command::ReportAll => {}
+                Command::Recover { .. } | Command::ReportAll | Command::Cut { .. } => {}
             }
         }
     }

@@ -295,6 +295,10 @@ impl State {
             Outcome::Flag(flag) => Ok(Reply::Flag(*flag)),
             Outcome::Refused(error) => Err(error.clone()),
             Outcome::Block(block) => Ok(Reply::Block(self.for_writer(nodes, block, now)?)),
+            Outcome::Appended { file, block_size, length, last, prior } => {
+                let terms = (*file, *block_size, *length);
+                self.for_append(nodes, terms, (last.as_ref(), *prior), now)
+            }
             Outcome::Created { file, block_size, replication, first_block } => {
                 let first_block = match first_block {
                     Some(block) => Some(self.for_writer(nodes, block, now)?),
@@ -308,6 +312,18 @@ impl State {
                 }))
             }
         }
+    }
+
+    fn for_append(
+        &self,
+        nodes: &Datanodes,
+        (file, block_size, length): (protocol::InodeId, u64, u64),
+        (last, prior): (Option<&Allotted>, GenerationStamp),
+        now: Now,
+    ) -> Result<Reply, RemoteError> {
+        let last = last.map(|block| self.for_writer(nodes, block, now)).transpose()?;
+        let appended = protocol::namenode::Appended { file, block_size, length, last, prior };
+        Ok(Reply::Appended(appended))
     }
 
     fn for_writer(
@@ -334,6 +350,7 @@ impl State {
             replicas,
             durable_min: self.durable_min(nodes, block.replication),
             corrupt: false,
+            open: true,
             token: self.token(block.id, block.stamp, AccessMode::Write, now),
         })
     }

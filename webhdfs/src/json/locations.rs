@@ -151,6 +151,7 @@ pub(crate) mod tests {
             replicas,
             durable_min: 0,
             corrupt: false,
+            open: false,
             token: BlockToken::issue(&key, id, stamp, AccessMode::Read, 1),
         }
     }

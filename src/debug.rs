@@ -1,0 +1,98 @@
+//! `hanno debug` (`hdfs debug`): what an administrator needs when something is stuck.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use protocol::{DfsPath, ErrorKind};
+
+use crate::connect::{Overrides, describe, file_system};
+use crate::output::{EXIT_FAILED, EXIT_OK};
+
+const USAGE: &str = "\
+Usage: hdfs debug <command> [arguments]
+
+These commands are for advanced users only.
+
+recoverLease -path <path> [-retries <num-retries>]
+";
+/// Pause between tries.
+const RETRY_PAUSE: Duration = Duration::from_millis(5000);
+
+/// Runs the command line after `debug` and returns the exit code.
+pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    let Some((command, rest)) = arguments.split_first() else {
+        eprint!("{USAGE}");
+        return EXIT_OK;
+    };
+    match command.to_str() {
+        Some("recoverLease" | "-recoverLease") => recover_lease(rest, overrides),
+        Some("help" | "-help" | "--help") => {
+            print!("{USAGE}");
+            EXIT_OK
+        }
+        _ => {
+            eprintln!("Unknown command {}", command.to_string_lossy());
+            eprint!("{USAGE}");
+            EXIT_FAILED
+        }
+    }
+}
+
+/// The value behind an option.
+fn value_of<'a>(arguments: &'a [OsString], option: &str) -> Option<&'a str> {
+    let at = arguments.iter().position(|argument| argument == option)?;
+    arguments.get(at + 1)?.to_str()
+}
+
+fn recover_lease(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    let Some(text) = value_of(arguments, "-path") else {
+        eprintln!("You must supply a -path argument to recoverLease.");
+        return EXIT_FAILED;
+    };
+    let tries_max = match value_of(arguments, "-retries").map(str::parse::<u32>) {
+        None => 1,
+        Some(Ok(count)) => count.max(1),
+        Some(Err(error)) => {
+            eprintln!("Failed to parse the argument to -retries: {error}");
+            return EXIT_FAILED;
+        }
+    };
+    let path = match DfsPath::parse(text) {
+        Ok(path) => path,
+        Err(error) => {
+            eprintln!("recoverLease got exception: {error}");
+            return EXIT_FAILED;
+        }
+    };
+    let client = match overrides.config().and_then(|config| file_system(&config)) {
+        Ok(client) => client,
+        Err(error) => {
+            eprintln!("{}", describe(error.as_ref()));
+            return EXIT_FAILED;
+        }
+    };
+    for number in 1..=tries_max {
+        match client.recover_lease(&path) {
+            Ok(true) => {
+                println!("recoverLease SUCCEEDED on {text}");
+                return EXIT_OK;
+            }
+            Ok(false) => eprintln!("recoverLease returned false."),
+            Err(error) => {
+                eprintln!("recoverLease got exception: {}", describe(&error));
+                if error.kind() == Some(ErrorKind::NotFound) {
+                    eprintln!("Giving up on recoverLease for {text} after 1 try.");
+                    return EXIT_FAILED;
+                }
+            }
+        }
+        if number < tries_max {
+            eprintln!("Retrying in {} ms...", RETRY_PAUSE.as_millis());
+            std::thread::sleep(RETRY_PAUSE);
+            eprintln!("Retry #{number}");
+        }
+    }
+    let tries = if tries_max == 1 { "try" } else { "tries" };
+    eprintln!("Giving up on recoverLease for {text} after {tries_max} {tries}.");
+    EXIT_FAILED
+}
