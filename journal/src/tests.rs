@@ -513,6 +513,38 @@ fn threads_acknowledge_nothing_that_a_crash_can_undo() {
     }
 }
 
+#[test]
+fn a_segment_begins_when_asked() {
+    let world = SimWorld::new(1);
+    let places = places(&world, ONE);
+    let started = recover::start(&places, &mut Map::default()).unwrap();
+    let limits = Limits {
+        batch_records_max: 4,
+        batch_bytes_max: 3000,
+        queue_bytes_max: 4000,
+        image_edits_max: 1000,
+        image_interval: Duration::from_secs(3600),
+    };
+    let (journal, _) =
+        Journal::run(started, limits, None, Box::new(|_| {}), Box::new(|_| {})).unwrap();
+    assert_eq!(journal.roll().unwrap(), Txid(1), "an empty segment is kept");
+    journal.append((1..=3u8).map(|number| vec![number, number]).collect());
+    assert!(journal.wait_durable(Txid(3)));
+    assert_eq!(journal.roll().unwrap(), Txid(4));
+    assert_eq!(journal.roll().unwrap(), Txid(4));
+    journal.append(vec![vec![4, 4]]);
+    assert!(journal.wait_durable(Txid(4)));
+    assert_eq!(journal.roll().unwrap(), Txid(5));
+    journal.close();
+    assert!(journal.roll().is_err(), "a closed journal says so");
+    drop(journal);
+    world.reboot();
+    assert!(world.files("/j/log").len() >= 3);
+    let mut after = Map::default();
+    let started = recover::start(&places, &mut after).unwrap();
+    assert_eq!((started.recovered.last, after.rows.len()), (Txid(4), 4));
+}
+
 /// The newest segment cut, or zero from there on, at each byte of its last 4 KiB.
 #[test]
 fn a_torn_tail_is_cut_at_the_last_whole_record() {

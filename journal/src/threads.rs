@@ -262,7 +262,8 @@ pub(crate) fn run_commits(shared: &Shared, mut log: LogWriter, observer: &Observ
         let mut batch = Vec::with_capacity(shared.limits.batch_records_max);
         while let Some(bytes) = next_batch(shared, &mut batch) {
             if batch.is_empty() {
-                roll(shared, &mut log)?;
+                let rolls = std::mem::take(&mut lock(&shared.commits).rolls);
+                roll(&mut log, rolls)?;
                 continue;
             }
             let began = Instant::now();
@@ -276,19 +277,23 @@ pub(crate) fn run_commits(shared: &Shared, mut log: LogWriter, observer: &Observ
             let mut queue = lock(&shared.commits);
             queue.bytes -= bytes;
             shared.durable.store(durable.0, Ordering::Release);
+            // A journal that is never idle makes segments too.
+            let rolls = std::mem::take(&mut queue.rolls);
             drop(queue);
             shared.commits_done.notify_all();
             drop(lock(&shared.checkpoints));
             shared.checkpoints_wake.notify_one();
             observer(durable);
+            if !rolls.is_empty() {
+                roll(&mut log, rolls)?;
+            }
         }
         Ok(())
     });
 }
 
 /// Begins a new segment for everyone who asked.
-fn roll(shared: &Shared, log: &mut LogWriter) -> Result<(), JournalError> {
-    let replies = std::mem::take(&mut lock(&shared.commits).rolls);
+fn roll(log: &mut LogWriter, replies: Vec<SyncSender<Txid>>) -> Result<(), JournalError> {
     let first = log.roll_now()?;
     for reply in replies {
         // Whoever asked may have gone.

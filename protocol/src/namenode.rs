@@ -576,6 +576,8 @@ pub struct DatanodeReport {
     pub transfer_count: u32,
     /// Milliseconds since its last heartbeat.
     pub last_contact_ms: u64,
+    /// Milliseconds since its last full report; `None` before the first.
+    pub last_report_ms: Option<u64>,
 }
 
 /// Liveness of a DataNode.

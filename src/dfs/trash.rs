@@ -96,6 +96,11 @@ impl<'a> Trash<'a> {
     /// Makes the directory for `parent` below `Current`. Where a deleted file lies in the way, that element gets the time behind it.
     fn make_base(&self, parent: DfsPath) -> Result<DfsPath, Failure> {
         let wrong = |error: protocol::PathError| Failure::Text(error.to_string());
+        let home = unnamed(self.root.parent().unwrap_or_else(DfsPath::root));
+        if self.context.store.find(&home)?.is_none() {
+            // Only the trash itself is private: a home directory looks as any other.
+            self.context.store.mkdirs(&home, self.context.properties.umask, true)?;
+        }
         let mut base = self.root.join(CURRENT).map_err(wrong)?;
         self.context.store.mkdirs(&unnamed(base.clone()), TRASH_UMASK, true)?;
         for element in parent.elements() {

@@ -146,7 +146,7 @@ fn node_text(node: &DatanodeReport, now_ms: u64, zone: &TimeZone) -> String {
         "Name: {} ({})\nHostname: {}\n{rack}Decommission Status : Normal\nConfigured Capacity: {}\nDFS Used: {}\n\
          Non DFS Used: {}\nDFS Remaining: {}\nDFS Used%: {}\nDFS Remaining%: {}\n\
          Configured Cache Capacity: 0 (0 B)\nCache Used: 0 (0 B)\nCache Remaining: 0 (0 B)\nCache Used%: 100.00%\n\
-         Cache Remaining%: 0.00%\nXceivers: {}\nLast contact: {}\nNum of Blocks: {}\n\n",
+         Cache Remaining%: 0.00%\nXceivers: {}\nLast contact: {}\nLast Block Report: {}\nNum of Blocks: {}\n\n",
         info.transfer_address,
         info.host,
         info.host,
@@ -158,6 +158,10 @@ fn node_text(node: &DatanodeReport, now_ms: u64, zone: &TimeZone) -> String {
         percent(*remaining, *capacity),
         node.transfer_count,
         java_date(now_ms.saturating_sub(node.last_contact_ms), zone),
+        match node.last_report_ms {
+            Some(ago) => java_date(now_ms.saturating_sub(ago), zone),
+            None => "Never".to_owned(),
+        },
         node.block_count,
     )
 }
@@ -215,6 +219,7 @@ pub(crate) mod tests {
             block_count,
             transfer_count,
             last_contact_ms,
+            last_report_ms: Some(1_800_000),
         }
     }
 
@@ -230,7 +235,7 @@ pub(crate) mod tests {
             Decommission Status : Normal\nConfigured Capacity: 1000 (1000 B)\nDFS Used: 100 (100 B)\n\
             Non DFS Used: 100 (100 B)\nDFS Remaining: 800 (800 B)\nDFS Used%: 10.00%\nDFS Remaining%: 80.00%\n\
             Configured Cache Capacity: 0 (0 B)\nCache Used: 0 (0 B)\nCache Remaining: 0 (0 B)\nCache Used%: 100.00%\n\
-            Cache Remaining%: 0.00%\nXceivers: 0\nLast contact: Mon Jan 05 10:30:00 UTC 2026\nNum of Blocks: 1\n\n\n";
+            Cache Remaining%: 0.00%\nXceivers: 0\nLast contact: Mon Jan 05 10:30:00 UTC 2026\nLast Block Report: Mon Jan 05 10:00:05 UTC 2026\nNum of Blocks: 1\n\n\n";
         assert!(text.ends_with(end), "{text}");
         let safe = ClusterStatus { safe_mode: Some("by hand".to_owned()), ..status() };
         let dead = report_text(&safe, &[node(DatanodeState::Dead)], &[], now_ms, &TimeZone::UTC);

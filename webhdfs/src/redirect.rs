@@ -185,6 +185,7 @@ mod tests {
             block_count: 0,
             transfer_count: 0,
             last_contact_ms: 0,
+            last_report_ms: None,
         }
     }
 

@@ -48,6 +48,8 @@ pub struct Node {
     pub reported: bool,
     /// True once a full report of it was taken in this run of the NameNode.
     pub ever_reported: bool,
+    /// Monotonic time of its last full report, milliseconds.
+    pub reported_ms: Option<u64>,
     /// True once a heartbeat told how much room it has.
     pub beaten: bool,
     commands: VecDeque<Command>,
@@ -149,6 +151,7 @@ impl Datanodes {
             outgoing,
             reported: false,
             ever_reported: false,
+            reported_ms: None,
             beaten: false,
             commands: VecDeque::new(),
         };

@@ -272,6 +272,7 @@ impl State {
                 block_count: self.blocks.held(index).map_or(0, |held| held.len() as u64),
                 transfer_count: node.transfer_count,
                 last_contact_ms: now.mono_ms.saturating_sub(node.last_contact_ms),
+                last_report_ms: node.reported_ms.map(|at| now.mono_ms.saturating_sub(at)),
             })
             .collect()
     }

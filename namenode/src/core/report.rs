@@ -240,6 +240,7 @@ impl Blocks {
         }
         let sender = nodes.node_mut(node);
         sender.reported = true;
+        sender.reported_ms = Some(sender.last_contact_ms);
         let first = !std::mem::replace(&mut sender.ever_reported, true);
         Ok(Taken::Part { kept_unknown: self.judge_unknown(node, progress, first) })
     }
