@@ -8,12 +8,14 @@
 //! | [`rpc`] | routes that carry signed messages |
 //! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown |
 //! | [`shutdown`] | one token that ends everything |
-//! | [`page`] | frame, style, script and protection of the pages |
+//! | [`page`] | frame, style, script and protective headers of the pages |
+//! | [`hosts`] | names under which pages may be reached |
 //! | [`log`] | structured lines on standard error |
 
 pub mod auth;
 pub mod config;
 pub mod error;
+pub mod hosts;
 pub mod log;
 pub mod page;
 pub mod rpc;

@@ -10,7 +10,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use daemon::page::Hosts;
+use daemon::hosts::Hosts;
 use protocol::jobs::{Call, Reply, Request};
 use protocol::{CallId, ClientId, JobId, RemoteError};
 

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use client::rpc::Health;
 use daemon::auth::Authenticator;
-use daemon::page::Hosts;
+use daemon::hosts::Hosts;
 use daemon::rpc;
 use futures_util::stream;
 use protocol::auth::{Key, Role};

@@ -33,7 +33,7 @@ use std::time::Duration;
 use client::rpc::RpcClient;
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
-use daemon::page::Hosts;
+use daemon::hosts::Hosts;
 use daemon::serve::{self, Limits};
 use journal::{Journal, JournalError, Options};
 use parking_lot::Mutex;
@@ -88,7 +88,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         events,
         secret_file: std::path::absolute(&config.secret_file)
             .map_err(|source| Error::System { action: "find the working directory", source })?,
-        hosts: Hosts::new(address.ip(), &config.page_hosts),
+        hosts: Hosts::new(&address.to_string(), &config.page_hosts),
         namenode: config.namenode.as_str().into(),
         secret: secret.clone(),
     };

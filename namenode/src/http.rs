@@ -9,6 +9,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
+use daemon::hosts::Hosts;
 use daemon::rpc;
 use journal::Journal;
 use protocol::auth::Role;
@@ -20,6 +21,7 @@ use protocol::{ClientId, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::Config;
+use crate::pages;
 use crate::server::{Event, Shared, stopping};
 
 /// Bytes of a client's request: a batch of a thousand calls with the longest paths.
@@ -49,6 +51,8 @@ pub(crate) fn router(service: Service, auth: Authenticator, config: &Config) -> 
         config: config.webhdfs.clone(),
         advertised: advertised.clone(),
     };
+    let hosts = Hosts::new(&advertised, &config.webhdfs.hosts);
+    let pages = pages::router(web.clone(), hosts);
     let web = webhdfs::namenode::Face::new(web, settings).router();
     Router::new()
         .route(
@@ -78,11 +82,12 @@ pub(crate) fn router(service: Service, auth: Authenticator, config: &Config) -> 
             }),
         )
         .merge(web)
+        .merge(pages)
 }
 
 /// WebHDFS's way to the namespace, in this process.
 #[derive(Clone)]
-struct Web {
+pub(crate) struct Web {
     service: Service,
     /// A client of its own: a call that comes from outside is never a repeated one.
     id: ClientId,

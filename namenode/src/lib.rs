@@ -12,7 +12,7 @@
 //! | waiters | transaction | waiters | no | no answer, read or command leaves before its transaction is durable |
 //!
 //! - `core` is synchronous and pure; it changes only by edits, which replay in the same way.
-//! - `server` is the one thread that changes it; `http` are the handlers; `journal` makes edits durable.
+//! - `server` is the one thread that changes it; `http` are the handlers, `pages` what people look at; `journal` makes edits durable.
 //! - Ids of inodes and blocks, and generation stamps, never repeat.
 //!
 //! Enter with [`run`].
@@ -24,6 +24,7 @@ pub mod error;
 mod groups;
 mod http;
 mod nodes;
+mod pages;
 mod recover;
 mod resources;
 mod server;

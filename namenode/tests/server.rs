@@ -370,3 +370,53 @@ async fn strangers_are_refused() {
     );
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_show_files_and_refuse_foreign_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let mut client = Client::new(&server, 1);
+    let nodes = [SimNode::start(&server, 1, Vec::new()), SimNode::start(&server, 2, Vec::new())];
+    client.out_of_safe_mode().await;
+    let path = dfs("/a/<img src=x>&\"");
+    client.call(Call::Mkdirs { path, mode: 0o755, parents: true }).await.unwrap();
+    let secret = dfs("/secret");
+    client.call(Call::Mkdirs { path: secret, mode: 0o700, parents: true }).await.unwrap();
+
+    for (target, wanted) in [
+        ("/", "live DataNodes"),
+        ("/datanodes", "host1"),
+        ("/browse", "href=\"/browse?path=%2Fa\""),
+        ("/browse?path=%2Fa", "&lt;img src=x&gt;&amp;&quot;/</a>"),
+    ] {
+        let page = get(&server.base, target, "localhost").await;
+        assert!(page.starts_with("HTTP/1.1 200") && page.contains(wanted), "{target}: {page}");
+        assert!(page.contains("content-security-policy: default-src 'self'"), "{page}");
+        assert!(!page.contains("<img"), "{page}");
+        assert!(get(&server.base, target, "evil.example").await.starts_with("HTTP/1.1 421"));
+    }
+    for (target, status) in [
+        ("/browse?path=%2Fsecret", "HTTP/1.1 403"),
+        ("/browse?path=%2Fnothing", "HTTP/1.1 404"),
+        ("/browse?path=relative", "HTTP/1.1 400"),
+    ] {
+        let page = get(&server.base, target, "localhost").await;
+        assert!(page.starts_with(status), "{target}: {page}");
+    }
+    for node in nodes {
+        node.stop().await;
+    }
+    server.stop().await;
+}
+
+/// Head and body of an answer.
+async fn get(base: &str, target: &str, host: &str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let address = base.strip_prefix("http://").unwrap();
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {target} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    text
+}

@@ -1,10 +1,7 @@
 //! Who calls: `user.name` where it is believed, and `doas`.
 
-use axum::http::{HeaderMap, header};
-
 use crate::config::Config;
 use crate::error::{Exception, WebError};
-use crate::json::locations::split_address;
 use crate::query::Query;
 
 /// Who calls without a name: somebody with no rights but everybody's.
@@ -55,49 +52,9 @@ pub fn is_user(name: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// Names by which a daemon may be called.
-#[derive(Clone, Debug)]
-pub struct Hosts {
-    names: Vec<String>,
-    any: bool,
-}
-
-impl Hosts {
-    /// `localhost`, this machine, the host of `advertised`, and what the operator allows.
-    pub fn new(config: &Config, advertised: &str) -> Self {
-        let own = [
-            "localhost".to_owned(),
-            sys::host::host_name(),
-            split_address(advertised).0.to_owned(),
-        ];
-        let names = own.into_iter().chain(config.hosts.iter().cloned());
-        let names: Vec<String> = names.map(|name| name.to_lowercase()).collect();
-        let any = names.iter().any(|name| name == "*");
-        Hosts { names, any }
-    }
-
-    /// True if the request was sent to a name or address of this daemon. An address cannot be made to point elsewhere, so all
-    /// are fine; a name could (DNS rebinding).
-    pub fn allow(&self, headers: &HeaderMap) -> bool {
-        let Some(value) = headers.get(header::HOST) else { return true };
-        let Ok(text) = value.to_str() else { return false };
-        let host = host_part(text).to_lowercase();
-        self.any || host.parse::<std::net::IpAddr>().is_ok() || self.names.contains(&host)
-    }
-}
-
-/// The host that a client used, without the port.
-pub fn host_part(text: &str) -> &str {
-    match text.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(rest),
-        None => text.split(':').next().unwrap_or(text),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::HeaderValue;
 
     #[test]
     fn names_are_checked_and_believed() {
@@ -134,26 +91,5 @@ mod tests {
                 )
             );
         }
-    }
-
-    #[test]
-    fn foreign_names_are_not_served() {
-        let config = Config { hosts: vec!["Files.example".to_owned()], ..Config::default() };
-        let hosts = Hosts::new(&config, "nn.local:9870");
-        for (host, allowed) in [
-            ("localhost:9870", true),
-            ("127.0.0.1:9870", true),
-            ("[::1]:9870", true),
-            ("10.1.2.3", true),
-            ("NN.local", true),
-            ("files.EXAMPLE:80", true),
-            ("evil.example:9870", false),
-            ("localhost.evil.example", false),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::HOST, HeaderValue::from_str(host).unwrap());
-            assert_eq!(hosts.allow(&headers), allowed, "{host}");
-        }
-        assert!(hosts.allow(&HeaderMap::new()));
     }
 }

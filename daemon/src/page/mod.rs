@@ -1,19 +1,13 @@
-//! What the pages of all daemons share: the frame with its navigation, style and script, protective headers, the check of host names.
+//! What the pages of all daemons share: the frame with its navigation, style and script, and protective headers.
 //!
 //! Pages are drawn on the server; every text is escaped by maud. They read without script; `live.js` keeps them true while they are open.
-//! Invariants: a page is shown only under names that are this machine's ([`Hosts`]), so that a foreign name that resolves here shows
-//! nothing; every page forbids inline script and content from elsewhere.
+//! Invariant: every page forbids inline script and content from elsewhere.
 
 pub mod format;
 
-use std::net::IpAddr;
-use std::sync::Arc;
-
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::Next;
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use maud::{DOCTYPE, Markup, html};
@@ -111,62 +105,9 @@ async fn asset(kind: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], text).into_response()
 }
 
-/// Names under which browsers may reach a daemon's pages. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Hosts {
-    own: Arc<Vec<String>>,
-}
-
-impl Hosts {
-    /// Loopback, the address listened on, and `more`.
-    pub fn new(address: IpAddr, more: &[String]) -> Hosts {
-        let mut own = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
-        own.push(address.to_string());
-        own.extend(more.iter().cloned());
-        Hosts { own: Arc::new(own) }
-    }
-
-    /// True if the request names this machine.
-    pub fn allow(&self, headers: &HeaderMap) -> bool {
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
-        let name = match host.strip_prefix('[') {
-            Some(rest) => rest.split(']').next().unwrap_or(""),
-            None => host.split(':').next().unwrap_or(""),
-        };
-        self.own.iter().any(|own| own == name)
-    }
-
-    /// Middleware: refuses other names.
-    pub async fn guard(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
-        if hosts.allow(request.headers()) {
-            return next.run(request).await;
-        }
-        let text =
-            "This daemon is not known under that name; see page_hosts in its configuration.\n";
-        (StatusCode::MISDIRECTED_REQUEST, text).into_response()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_own_names() {
-        let hosts = Hosts::new("10.1.2.3".parse().unwrap(), &["hanno.example".to_owned()]);
-        let allows = |host: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::HOST, host.parse().unwrap());
-            hosts.allow(&headers)
-        };
-        for own in ["localhost:9870", "127.0.0.1", "[::1]:9870", "10.1.2.3:80", "hanno.example"] {
-            assert!(allows(own), "{own}");
-        }
-        for foreign in ["evil.example", "localhost.evil.example", "10.1.2.4", "[::2]:9870", ""] {
-            assert!(!allows(foreign), "{foreign}");
-        }
-        assert!(!hosts.allow(&HeaderMap::new()));
-    }
 
     #[test]
     fn titles_and_addresses_are_escaped() {

@@ -25,11 +25,12 @@ use tokio::sync::Semaphore;
 use self::clients::Clients;
 use crate::config::{Auth, Config};
 use crate::error::{Exception, WebError};
-use crate::identity::{self, Hosts};
+use crate::identity;
 use crate::namenode::misdirected;
 use crate::op::Op;
 use crate::query::Query;
 use crate::{drain, path};
+use daemon::hosts::Hosts;
 
 /// Uploads at once: each has a thread and a window of packets (8 MiB). More wait their turn.
 const UPLOADS_MAX: usize = 256;
@@ -74,7 +75,7 @@ struct Asked {
 impl Face {
     /// A face that reads and writes through `client`, as whoever calls.
     pub fn new(client: DfsClient, settings: Settings) -> Self {
-        let hosts = Hosts::new(&settings.config, &settings.advertised);
+        let hosts = Hosts::new(&settings.advertised, &settings.config.hosts);
         let uploads = Arc::new(Semaphore::new(UPLOADS_MAX));
         Face { inner: Arc::new(Inner { clients: Clients::new(client), settings, hosts, uploads }) }
     }

@@ -16,6 +16,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use daemon::hosts::Hosts;
 use daemon::serve::Peer;
 use parking_lot::Mutex;
 use protocol::namenode::{Answer, Call, DatanodeReport, Reply};
@@ -23,7 +24,7 @@ use protocol::{DfsPath, ErrorKind};
 
 use crate::config::{Auth, Config};
 use crate::error::{Exception, WebError};
-use crate::identity::{self, Hosts};
+use crate::identity;
 use crate::op::Op;
 use crate::query::Query;
 use crate::{drain, path, redirect};
@@ -96,7 +97,7 @@ impl Asked<'_> {
 impl<N: Namesystem> Face<N> {
     /// A face over `namesystem`.
     pub fn new(namesystem: N, settings: Settings) -> Self {
-        let hosts = Hosts::new(&settings.config, &settings.advertised);
+        let hosts = Hosts::new(&settings.advertised, &settings.config.hosts);
         let inner = Inner {
             namesystem,
             settings,

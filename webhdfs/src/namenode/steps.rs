@@ -2,11 +2,11 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use daemon::hosts::host_part;
 use protocol::namenode::{Call, LocatedBlocks, Reply};
 
 use super::{Asked, Face, Namesystem, unexpected};
 use crate::error::{Exception, WebError};
-use crate::identity::host_part;
 use crate::json;
 use crate::op::Op;
 use crate::redirect::{self, Excluded};

@@ -1,0 +1,112 @@
+//! The cluster at a glance, and its DataNodes.
+
+use daemon::page::{bar, format};
+use maud::{Markup, html};
+use protocol::namenode::{ClusterStatus, DatanodeReport, DatanodeState};
+
+/// A DataNode fuller than this is worth a word.
+const FULL_PERCENT: u64 = 90;
+
+/// The overview.
+pub(super) fn overview(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Markup {
+    let live = || nodes.iter().filter(|node| node.state != DatanodeState::Dead);
+    let capacity: u64 = live().map(|node| node.capacity).sum();
+    let used: u64 = live().map(|node| node.used).sum();
+    let remaining: u64 = live().map(|node| node.remaining).sum();
+    let stale = nodes.iter().filter(|node| node.state == DatanodeState::Stale).count();
+    html! {
+        h1 { "Overview" }
+        @for text in alerts(status, nodes) { div.alert { (text) } }
+        div.tiles {
+            div.tile { b { (format::count(status.inode_count)) } span { "files and directories" } }
+            div.tile { b { (format::count(status.block_count)) } span { "blocks" } }
+            div.tile { b { (status.live_count) } span { "live DataNodes" @if stale > 0 { ", " (stale) " stale" } } }
+            div.tile { b { (format::bytes(used)) } span { "used of " (format::bytes(capacity)) } }
+            div.tile { b { (format::bytes(remaining)) } span { "free" } }
+        }
+        h2 { "Blocks" }
+        div.scroll { table {
+            (row("Under-replicated", status.low_redundancy_count))
+            (row("With a corrupt replica", status.corrupt_count))
+            (row("Missing: no good replica", status.missing_count))
+            (row("Replicas being copied", status.pending_replication_count))
+            (row("Replicas to delete", status.pending_deletion_count))
+        } }
+        h2 { "This cluster" }
+        div.scroll { table {
+            tr { th { "Cluster" } td { code { (status.cluster) } } }
+            tr { th { "Start of the NameNode" } td { (status.epoch) } }
+            tr { th { "Last durable transaction" } td { (format::count(status.txid)) } }
+            tr { th { "Replication by default" } td { (status.replication) } }
+            tr { th { "Block size by default" } td { (format::bytes(status.block_size)) } }
+        } }
+    }
+}
+
+fn row(name: &str, count: u64) -> Markup {
+    html! { tr { th { (name) } td.number { (format::count(count)) } } }
+}
+
+fn alerts(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Vec<String> {
+    let mut alerts = Vec::new();
+    if let Some(reason) = &status.safe_mode {
+        alerts.push(format!("Safe mode: nothing can be changed. {reason}"));
+    }
+    if status.missing_count > 0 {
+        alerts.push(format!(
+            "{} blocks have no good replica: `hanno fsck / -list-corruptfileblocks` names their files.",
+            status.missing_count
+        ));
+    }
+    let dead: Vec<&str> = nodes
+        .iter()
+        .filter(|node| node.state == DatanodeState::Dead)
+        .map(|node| node.info.transfer_address.as_str())
+        .collect();
+    if !dead.is_empty() {
+        alerts.push(format!("Dead DataNodes: {}.", dead.join(", ")));
+    }
+    for node in nodes.iter().filter(|node| node.state != DatanodeState::Dead) {
+        let full = node.capacity.saturating_sub(node.remaining).saturating_mul(100);
+        if full.checked_div(node.capacity).is_some_and(|percent| percent >= FULL_PERCENT) {
+            alerts.push(format!(
+                "{} ({}) has {} left.",
+                node.info.host,
+                node.info.transfer_address,
+                format::bytes(node.remaining)
+            ));
+        }
+    }
+    alerts
+}
+
+/// The table of DataNodes.
+pub(super) fn datanodes(nodes: &[DatanodeReport]) -> Markup {
+    html! {
+        h1 { "DataNodes" }
+        div.scroll { table {
+            tr {
+                th { "Machine" } th { "Address" } th { "Rack" } th { "State" } th.number { "Capacity" } th { "Used" }
+                th.number { "Free" } th.number { "Blocks" } th.number { "Transfers" } th.number { "Last heard of" }
+            }
+            @for node in nodes {
+                tr {
+                    td { (node.info.host) } td { (node.info.transfer_address) } td { (node.info.rack) } td { (state(node.state)) }
+                    td.number { (format::bytes(node.capacity)) }
+                    td { (bar(node.used as f32 / node.capacity.max(1) as f32)) " " (format::bytes(node.used)) }
+                    td.number { (format::bytes(node.remaining)) } td.number { (format::count(node.block_count)) }
+                    td.number { (node.transfer_count) } td.number { (format::duration(node.last_contact_ms)) " ago" }
+                }
+            }
+        } }
+    }
+}
+
+fn state(state: DatanodeState) -> Markup {
+    let (class, name) = match state {
+        DatanodeState::Live => ("good", "live"),
+        DatanodeState::Stale => ("warn", "stale"),
+        DatanodeState::Dead => ("bad", "dead"),
+    };
+    html! { span class={ "state " (class) } { (name) } }
+}
