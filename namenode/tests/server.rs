@@ -171,7 +171,15 @@ async fn serve(rpc: RpcClient, number: u8, replicas: Arc<Mutex<Vec<Replica>>>, s
         }),
     )
     .await;
+    let mut told = replicas.lock().clone();
     while !stop.is_told() {
+        let received: Vec<Replica> =
+            replicas.lock().iter().copied().filter(|replica| !told.contains(replica)).collect();
+        if !received.is_empty() {
+            told.extend(&received);
+            let changes = Changes { datanode, epoch, received, ..Changes::default() };
+            say(&rpc, NodeRequest::Changes(changes)).await;
+        }
         let beat = Heartbeat {
             datanode,
             epoch,
@@ -287,8 +295,7 @@ async fn a_file_is_written_survives_a_restart_and_loses_a_datanode() {
     assert!(refusal.is_transient(), "{refusal}");
     one.replicas.lock().push(replica(&block, 600));
     two.replicas.lock().push(replica(&block, 600));
-    let completed = ann.call(complete(written(&block, 600))).await.unwrap();
-    assert_eq!(completed, Reply::Done);
+    ann.until(complete(written(&block, 600)), |reply| *reply == Reply::Done).await;
     let repeated = ann.send(ann.number, complete(written(&block, 600))).await.unwrap();
     assert_eq!(repeated, Reply::Done);
     let number = ann.number;
