@@ -199,6 +199,14 @@ pub enum StoreError {
         path: PathBuf,
     },
 
+    /// The thread that reads could not be started.
+    #[error("cannot start a thread to read it")]
+    Thread(#[source] io::Error),
+
+    /// Reading ended early because a row was not accepted.
+    #[error("its rows are not wanted any more")]
+    NotWanted,
+
     /// Rows, but no description of them: a restore that was cut off, or a foreign database.
     #[error("it holds rows but not the row that describes them")]
     NotDescribed,

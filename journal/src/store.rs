@@ -13,6 +13,9 @@
 //! Invariant: what [`Store::load`] accepted is exactly what some [`Store::apply`] left behind.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 
 use crate::bytes::{u32_at, u64_at};
 use crate::error::{JournalError, StoreError};
@@ -74,27 +77,25 @@ pub(crate) struct Store {
 impl Store {
     /// Shows all rows to `row` and checks that they are what was last applied. Rows are shown before
     /// the check is complete: on an error, forget them.
+    ///
+    /// The engine is read and the rows are summed on a thread of their own: `row` usually costs as much.
     pub(crate) fn load(kv: Box<dyn Kv>, row: &mut RowFn<'_>) -> Result<Store, StoreError> {
-        let mut stored = None;
-        let (mut row_count, mut row_sum) = (0, 0u64);
-        kv.scan(&mut |key, value| {
-            if key == META_KEY {
-                stored = Some(Meta::decode(value)?);
-                return Ok(());
+        let (sender, chunks) = sync_channel::<RowChunk>(CHUNKS_WAITING_MAX);
+        thread::scope(|scope| {
+            let reader = thread::Builder::new()
+                .name("journal-read".to_owned())
+                .spawn_scoped(scope, move || read_all(kv, &sender))
+                .map_err(StoreError::Thread)?;
+            let shown = chunks.iter().try_for_each(|chunk| chunk.show(row));
+            // A reader that still has rows ends when nobody takes them.
+            drop(chunks);
+            let read = reader.join();
+            shown?;
+            match read {
+                Ok(read) => read,
+                Err(panic) => resume_unwind(panic),
             }
-            row_count += 1;
-            row_sum = row_sum.wrapping_add(row_crc(key, value));
-            row(key, value)
-        })?;
-        let meta = match stored {
-            Some(meta) => meta,
-            None if row_count == 0 => Meta::default(),
-            None => return Err(StoreError::NotDescribed),
-        };
-        if (meta.row_count, meta.row_sum) != (row_count, row_sum) {
-            return Err(StoreError::RowsDiffer { expected: meta.row_count, found: row_count });
-        }
-        Ok(Store { kv, meta })
+        })
     }
 
     /// The txid whose state the rows are.
@@ -160,6 +161,65 @@ impl Store {
     pub(crate) fn fill(kv: Box<dyn Kv>) -> Filler {
         Filler { kv, meta: Meta::default(), batch: Vec::new(), batch_bytes: 0 }
     }
+}
+
+/// Rows on their way from the thread that reads to the one that takes them.
+#[derive(Default)]
+struct RowChunk {
+    bytes: Vec<u8>,
+    /// Ends of key and value in `bytes`.
+    ends: Vec<(u32, u32)>,
+}
+
+impl RowChunk {
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        let mut end = |part: &[u8]| {
+            self.bytes.extend_from_slice(part);
+            u32::try_from(self.bytes.len()).expect("a chunk is closed long before 4 GiB")
+        };
+        let ends = (end(key), end(value));
+        self.ends.push(ends);
+    }
+
+    fn show(&self, row: &mut RowFn<'_>) -> Result<(), StoreError> {
+        let mut from = 0;
+        for &(key_end, value_end) in &self.ends {
+            let (key_end, value_end) = (key_end as usize, value_end as usize);
+            row(&self.bytes[from..key_end], &self.bytes[key_end..value_end])?;
+            from = value_end;
+        }
+        Ok(())
+    }
+}
+
+/// Reads every row, sends them in chunks, and checks them against the row that describes them.
+fn read_all(kv: Box<dyn Kv>, chunks: &SyncSender<RowChunk>) -> Result<Store, StoreError> {
+    let mut stored = None;
+    let (mut row_count, mut row_sum) = (0, 0u64);
+    let mut chunk = RowChunk::default();
+    kv.scan(&mut |key, value| {
+        if key == META_KEY {
+            stored = Some(Meta::decode(value)?);
+            return Ok(());
+        }
+        row_count += 1;
+        row_sum = row_sum.wrapping_add(row_crc(key, value));
+        chunk.push(key, value);
+        if chunk.bytes.len() < CHUNK_BYTES {
+            return Ok(());
+        }
+        chunks.send(std::mem::take(&mut chunk)).map_err(|_| StoreError::NotWanted)
+    })?;
+    chunks.send(chunk).map_err(|_| StoreError::NotWanted)?;
+    let meta = match stored {
+        Some(meta) => meta,
+        None if row_count == 0 => Meta::default(),
+        None => return Err(StoreError::NotDescribed),
+    };
+    if (meta.row_count, meta.row_sum) != (row_count, row_sum) {
+        return Err(StoreError::RowsDiffer { expected: meta.row_count, found: row_count });
+    }
+    Ok(Store { kv, meta })
 }
 
 /// See [`Store::fill`].
@@ -262,6 +322,12 @@ pub const VALUE_BYTES_MAX: usize = 16 << 10;
 
 /// Rows that go into one batch of a restore, in bytes: 1 MiB.
 const FILL_BATCH_BYTES: usize = 1 << 20;
+
+/// Size of a chunk of rows between two threads, in bytes: 256 KiB, a few thousand rows.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// Chunks that wait at most: enough that neither thread waits for a hiccup of the other.
+const CHUNKS_WAITING_MAX: usize = 8;
 
 const META_KEY: &[u8] = b"\0hanno.journal";
 const META_LEN: usize = 40;

@@ -64,6 +64,9 @@ use crate::waiters::Waiters;
 /// Replicas that `close` waits for with `durability = "disk"`, as the promise says.
 const DURABLE_MIN: u16 = 2;
 
+/// Connections at once: each DataNode holds one with its heartbeat, and ten thousand of them must leave room for clients.
+const CONNECTIONS_MAX: usize = 50_000;
+
 /// Runs a NameNode until `shutdown` is told.
 ///
 /// # Errors
@@ -133,7 +136,8 @@ pub async fn run_on(
     let emptier =
         tokio::spawn(trash::run(service.clone(), config.superuser(), times, shutdown.clone()));
     let router = http::router(service, Authenticator::new(&secret), &config);
-    serve::serve(listener, router, Limits::default(), shutdown).await;
+    let limits = Limits { connections_max: CONNECTIONS_MAX, ..Limits::default() };
+    serve::serve(listener, router, limits, shutdown).await;
 
     ticker.abort();
     emptier.abort();

@@ -202,6 +202,9 @@ impl Blocks {
 
     /// Puts a block into the queues where it belongs.
     pub fn evaluate(&mut self, ns: &Namespace, nodes: &mut Datanodes, block: BlockId) {
+        if self.is_counting() {
+            return;
+        }
         let Some(info) = ns.block(block).copied().filter(|info| info.complete) else {
             self.low.remove(block);
             self.pending.remove_block(nodes, block);
@@ -223,7 +226,7 @@ impl Blocks {
         }
         if live + coming >= expected {
             self.low.remove(block);
-        } else if !self.is_counting() {
+        } else {
             self.low.insert(block, Low::level(live, expected));
         }
     }

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use clap::{Subcommand, ValueEnum};
+use clap::ValueEnum;
 use client::RpcError;
 use client::rpc::{CallOptions, RpcClient};
 use protocol::auth::Role;
@@ -15,37 +15,27 @@ use protocol::{ClientId, DfsPath, ErrorKind, RemoteError};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
-use crate::connect::{Overrides, describe, first_contact, namenode_address, random_client};
-use crate::output::{EXIT_FAILED, EXIT_OK, print_json};
+use crate::connect::{Overrides, first_contact, namenode_address, random_client};
+use crate::output::print_json;
 
 /// Files that the phases other than `create` work on if `create` is not measured, per client.
 const PREPARED_FILES: u64 = 1000;
 
-/// Commands of `hanno bench`.
-#[derive(Subcommand)]
-pub(crate) enum BenchCommand {
-    /// Metadata calls per second over HTTP
-    #[command(
-        after_help = "Example:\n  hanno bench namenode --clients 1,16,64 --seconds 5 --op stat,create"
-    )]
-    Namenode {
-        /// Numbers of clients to measure with
-        #[arg(long, value_delimiter = ',', default_value = "64", value_parser = clap::value_parser!(u32).range(1..=4096))]
-        clients: Vec<u32>,
-        /// Seconds of each phase
-        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
-        seconds: u64,
-        /// Phases, in this order
-        #[arg(
-            long,
-            value_delimiter = ',',
-            default_value = "mkdirs,create,stat,list,rename,delete"
-        )]
-        op: Vec<Operation>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+/// What `hanno bench namenode` measures without a command of its own.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct CallsArgs {
+    /// Numbers of clients to measure with
+    #[arg(long, value_delimiter = ',', default_value = "64", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    clients: Vec<u32>,
+    /// Seconds of each phase
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// Phases, in this order
+    #[arg(long, value_delimiter = ',', default_value = "mkdirs,create,stat,list,rename,delete")]
+    op: Vec<Operation>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// What is measured.
@@ -77,16 +67,9 @@ struct Row {
     p99_us: f64,
 }
 
-/// Runs a command of `hanno bench` and returns the exit code.
-pub(crate) fn run(command: &BenchCommand, overrides: &Overrides) -> u8 {
-    let BenchCommand::Namenode { clients, seconds, op, json } = command;
-    match namenode(clients, Duration::from_secs(*seconds), op, *json, overrides) {
-        Ok(()) => EXIT_OK,
-        Err(error) => {
-            eprintln!("bench: {}", describe(error.as_ref()));
-            EXIT_FAILED
-        }
-    }
+/// Measures calls of a running NameNode.
+pub(super) fn run(args: &CallsArgs, overrides: &Overrides) -> Result<()> {
+    namenode(&args.clients, Duration::from_secs(args.seconds), &args.op, args.json, overrides)
 }
 
 fn namenode(

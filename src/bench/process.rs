@@ -1,0 +1,154 @@
+//! A NameNode of the bench's own: a child process with its data in one directory, started and stopped as an operator would.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use client::rpc::{Health, RpcClient};
+use protocol::auth::{Key, Role};
+use tokio::time::{sleep, timeout};
+
+/// Longest start that is waited for: far beyond the promise, so that a slow one is measured and not just called a failure.
+const START_MAX: Duration = Duration::from_secs(1800);
+/// Longest stop: the last rows of the checkpoint are written.
+const STOP_MAX: Duration = Duration::from_secs(600);
+/// Pause between looks at a process that starts or stops; the resolution of those times.
+const POLL: Duration = Duration::from_millis(50);
+/// Time for one look.
+const LOOK_MAX: Duration = Duration::from_secs(2);
+/// Ticks per second of times in /proc: fixed on Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The process. Dropping it kills it.
+pub(super) struct Process {
+    child: Child,
+    directory: PathBuf,
+    address: String,
+}
+
+impl Process {
+    /// Starts a NameNode on `port` of this machine with its data in `directory`.
+    pub(super) fn start(directory: &Path, port: u16) -> Result<Process> {
+        let data = directory.join("namenode");
+        fs::create_dir_all(&data).with_context(|| format!("create {}", data.display()))?;
+        let config = directory.join("namenode.toml");
+        let text = format!(
+            "bind = \"127.0.0.1:{port}\"\ndata_dir = {}\n",
+            toml::Value::String(data.display().to_string())
+        );
+        fs::write(&config, text).with_context(|| format!("write {}", config.display()))?;
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(directory.join("namenode.log"))
+            .context("open namenode.log")?;
+        let child = Command::new(std::env::current_exe().context("find this program")?)
+            .args(["namenode", "--config"])
+            .arg(&config)
+            .args(["--parent", &std::process::id().to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .context("start a namenode")?;
+        let address = format!("http://127.0.0.1:{port}");
+        Ok(Process { child, directory: directory.to_owned(), address })
+    }
+
+    /// A client of it; it must have answered once, for its secret is read from its directory.
+    pub(super) fn client(&self, role: Role) -> Result<RpcClient> {
+        Ok(RpcClient::new(&self.address, role, Some(&self.secret()?))?)
+    }
+
+    fn secret(&self) -> Result<Key> {
+        Ok(client::rpc::read_secret(&self.directory.join("namenode").join("secret"))?)
+    }
+
+    /// Waits until `condition` holds for what it says of itself.
+    pub(super) async fn until(&mut self, condition: impl Fn(&Health) -> bool) -> Result<()> {
+        let rpc = RpcClient::new(&self.address, Role::Client, None)?;
+        let deadline = Instant::now() + START_MAX;
+        loop {
+            if let Some(status) = self.child.try_wait().context("look after the namenode")? {
+                bail!("the namenode ended with {status}; see {}", self.log().display());
+            }
+            match timeout(LOOK_MAX, rpc.health()).await {
+                Ok(Ok(health)) if condition(&health) => return Ok(()),
+                _ if Instant::now() > deadline => {
+                    bail!("the namenode is not ready; see {}", self.log().display())
+                }
+                _ => sleep(POLL).await,
+            }
+        }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.join("namenode.log")
+    }
+
+    /// Stops it in an orderly way.
+    pub(super) async fn stop(mut self) -> Result<()> {
+        Command::new("kill").arg(self.child.id().to_string()).status().context("run kill")?;
+        let deadline = Instant::now() + STOP_MAX;
+        while self.child.try_wait().context("look after the namenode")?.is_none() {
+            if Instant::now() > deadline {
+                bail!("the namenode does not stop; see {}", self.log().display());
+            }
+            sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Memory it has now and had at most, bytes.
+    pub(super) fn memory(&self) -> Result<Memory> {
+        let text = self.proc("status")?;
+        let bytes = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+            line.split_whitespace().next()?.parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
+        };
+        let found = bytes("VmRSS:").zip(bytes("VmHWM:"));
+        let (now, most) = found.context("the namenode's memory is not in /proc")?;
+        Ok(Memory { now, most })
+    }
+
+    /// Processor time it has used, seconds.
+    pub(super) fn processor_seconds(&self) -> Result<f64> {
+        let text = self.proc("stat")?;
+        // The name in parentheses may contain anything; user and system time are the 12th and 13th fields after it.
+        let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let ticks: Vec<f64> = rest
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .filter_map(|field| field.parse().ok())
+            .collect();
+        match ticks[..] {
+            [user, system] => Ok((user + system) / TICKS_PER_SECOND),
+            _ => bail!("the namenode's time is not in /proc"),
+        }
+    }
+
+    fn proc(&self, name: &str) -> Result<String> {
+        let path = format!("/proc/{}/{name}", self.child.id());
+        fs::read_to_string(&path).with_context(|| format!("read {path}"))
+    }
+}
+
+/// Memory of a process, bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memory {
+    /// Now.
+    pub(super) now: u64,
+    /// At most, so far.
+    pub(super) most: u64,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended; nothing more can be done either way.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
