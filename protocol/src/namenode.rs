@@ -14,6 +14,10 @@ pub const VERSION: u16 = 1;
 pub const LIST_ENTRIES_MAX: u32 = 1000;
 /// Most calls in one batch; bounds how long the NameNode's loop is held.
 pub const BATCH_CALLS_MAX: usize = 1000;
+/// Most entries in one page of a snapshot diff: a message stays below a few megabytes.
+pub const DIFF_ENTRIES_MAX: usize = 1000;
+/// Name below a directory under which its snapshots are read.
+pub const DOT_SNAPSHOT: &str = ".snapshot";
 
 /// A call and who makes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -238,6 +242,46 @@ pub enum Call {
         /// Files in the same directory.
         sources: Vec<DfsPath>,
     },
+    /// Lets a directory have snapshots; for the superuser. -> [`Reply::Done`]
+    AllowSnapshot(DfsPath),
+    /// Takes that back; refused while there are snapshots. -> [`Reply::Done`]
+    DisallowSnapshot(DfsPath),
+    /// Takes a snapshot. -> [`Reply::Path`]: where it can be read.
+    CreateSnapshot {
+        /// Directory.
+        path: DfsPath,
+        /// Its name; `None` for one made of the time.
+        name: Option<String>,
+    },
+    /// Renames a snapshot. -> [`Reply::Done`]
+    RenameSnapshot {
+        /// Directory.
+        path: DfsPath,
+        /// Old name.
+        from: String,
+        /// New name.
+        to: String,
+    },
+    /// Deletes a snapshot. -> [`Reply::Done`]
+    DeleteSnapshot {
+        /// Directory.
+        path: DfsPath,
+        /// Its name.
+        name: String,
+    },
+    /// What changed between two snapshots, or a snapshot and the present. -> [`Reply::SnapshotDiff`]
+    SnapshotDiff {
+        /// Directory.
+        path: DfsPath,
+        /// Name of the first; empty for the present.
+        from: String,
+        /// Name of the second; empty for the present.
+        to: String,
+        /// Entries to leave out at the front: those of the pages before.
+        skip: u64,
+    },
+    /// Directories that may have snapshots: all for the superuser, else the caller's. -> [`Reply::Snapshottable`]
+    SnapshottableDirectories,
 }
 
 impl Call {
@@ -253,6 +297,8 @@ impl Call {
             | Call::Fsck { .. }
             | Call::OpenFiles { .. }
             | Call::BlockInfo(_)
+            | Call::SnapshotDiff { .. }
+            | Call::SnapshottableDirectories
             | Call::SafeMode(SafeModeAction::Get) => true,
             Call::Batch(calls) => calls.iter().all(Call::is_read),
             _ => false,
@@ -383,6 +429,17 @@ pub enum Reply {
     Names(Vec<String>),
     /// A file opened at its end.
     Appended(Appended),
+    /// A path.
+    Path(DfsPath),
+    /// What changed between two snapshots.
+    SnapshotDiff {
+        /// In the order of HDFS's report.
+        entries: Vec<DiffEntry>,
+        /// How many follow.
+        remaining: u64,
+    },
+    /// Directories that may have snapshots.
+    Snapshottable(Vec<SnapshottableDirectory>),
 }
 
 /// What a file or directory is.
@@ -593,6 +650,43 @@ pub enum DatanodeState {
     Stale,
     /// Given up; its replicas are copied elsewhere.
     Dead,
+}
+
+/// One difference between two snapshots.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DiffEntry {
+    /// What happened.
+    pub kind: DiffKind,
+    /// To what, relative to the directory; empty for the directory itself.
+    pub path: String,
+    /// Where it is now, if it was renamed.
+    pub target: Option<String>,
+}
+
+/// What happened to a file or directory between two snapshots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DiffKind {
+    /// It is new.
+    Created,
+    /// It is gone.
+    Deleted,
+    /// Its content or attributes changed.
+    Modified,
+    /// It has another name or place in the same directory of snapshots.
+    Renamed,
+}
+
+/// A directory that may have snapshots.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SnapshottableDirectory {
+    /// Full path.
+    pub path: DfsPath,
+    /// The directory.
+    pub status: FileStatus,
+    /// Its snapshots.
+    pub snapshot_count: u32,
+    /// How many it may have.
+    pub snapshot_quota: u32,
 }
 
 /// A page of fsck.

@@ -40,8 +40,9 @@ impl Namespace {
                 self.move_to(*inode, *parent, name, *at_ms)
             }
             Edit::Delete { inode, at_ms } => {
+                self.forget_roots(*inode);
                 self.detach(*inode, *at_ms)?;
-                self.garbage.push_back(*inode);
+                self.retire(*inode);
                 if self.garbage.len() == 1 {
                     self.collect(COLLECT_WITH_EDIT);
                 }
@@ -73,6 +74,11 @@ impl Namespace {
                 }
                 Ok(())
             }
+            Edit::AllowSnapshot { .. }
+            | Edit::DisallowSnapshot { .. }
+            | Edit::CreateSnapshot { .. }
+            | Edit::RenameSnapshot { .. }
+            | Edit::DeleteSnapshot { .. } => self.apply_snapshot(edit),
             Edit::SetQuota { directory, names, space } => {
                 if self.inodes.get(directory).and_then(Inode::directory).is_none() {
                     let expected = "a directory";
@@ -298,6 +304,9 @@ impl Namespace {
             *mtime_ms = at_ms;
         }
         self.adjust_above(id, Totals::default(), total);
+        let retained = self.retained(id);
+        self.adjust_retained(parent, Totals::default(), retained);
+        self.note_arrival(id, parent);
         self.counters.next_inode = self.counters.next_inode.max(id.0 + 1);
         self.dirty.counters = true;
         Ok(())
@@ -312,25 +321,38 @@ impl Namespace {
         let at = directory.and_then(|directory| self.find_child(directory, &inode.name).ok());
         let at = at.ok_or(CoreError::NoInode { inode: id, expected: "in a directory" })?;
         self.adjust_above(id, total, Totals::default());
+        let retained = self.retained(id);
+        self.adjust_retained(parent, retained, Totals::default());
         if let Inode { body: Body::Directory(directory), mtime_ms, .. } = self.inode_mut(parent)? {
             directory.children.remove(at);
             *mtime_ms = at_ms;
         }
         self.inode_mut(id)?.parent = NOWHERE;
+        self.note_departure(id);
         Ok(())
     }
 
-    /// Replaces `before` by `after` in the totals of all directories above `id`.
+    /// Replaces `before` by `after` in the totals of all directories above `id`; above a tree that only snapshots have, in what
+    /// they keep.
     pub(super) fn adjust_above(&mut self, id: InodeId, before: Totals, after: Totals) {
-        let mut at = self.inodes.get(&id).map_or(NOWHERE, |inode| inode.parent);
-        while let Some(Inode { body: Body::Directory(directory), parent, .. }) =
-            self.inodes.get_mut(&at)
-        {
-            directory.total = directory.total.replacing(before, after);
-            if at == InodeId::ROOT {
-                break;
+        let mut at = id;
+        loop {
+            let parent = match self.inodes.get(&at).map(|inode| inode.parent) {
+                Some(NOWHERE) => {
+                    if let Some(home) = self.history.homes.get(&at).copied() {
+                        self.adjust_retained(home, before, after);
+                    }
+                    return;
+                }
+                Some(parent) if at != InodeId::ROOT => parent,
+                _ => return,
+            };
+            if let Some(Inode { body: Body::Directory(directory), .. }) =
+                self.inodes.get_mut(&parent)
+            {
+                directory.total = directory.total.replacing(before, after);
             }
-            at = *parent;
+            at = parent;
         }
     }
 
@@ -356,8 +378,9 @@ impl Namespace {
         inode.map(Inode::total)
     }
 
-    /// An inode to change; its row becomes dirty.
+    /// An inode to change; its row becomes dirty, and what a snapshot sees of it is kept.
     pub(super) fn inode_mut(&mut self, id: InodeId) -> Result<&mut Inode, CoreError> {
+        self.save(id);
         self.dirty.inodes.insert(id);
         self.inodes.get_mut(&id).ok_or(CoreError::NoInode { inode: id, expected: "there" })
     }

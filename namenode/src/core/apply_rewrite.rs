@@ -69,6 +69,8 @@ impl Namespace {
         at_ms: u64,
     ) -> Result<(), CoreError> {
         self.expect_closed(file)?;
+        self.save(file);
+        self.pin_blocks(file);
         let before = self.total_of(file)?;
         let blocks = self.file(file).map(|file| file.blocks.to_vec()).unwrap_or_default();
         let (kept, kept_length) = self.whole_blocks(&blocks, length);
@@ -122,17 +124,12 @@ impl Namespace {
         (blocks.len(), end)
     }
 
-    /// Lets go of complete blocks that their file no longer has. The one place where blocks leave a file that stays.
+    /// Lets go of complete blocks that their file no longer has, unless a snapshot sees them. The one place where blocks leave a file that stays.
     pub(super) fn release(&mut self, blocks: &[BlockId]) {
         for &block in blocks {
-            let Some(info) = self.blocks.remove(&block) else { continue };
-            self.complete_block_count -= u64::from(info.complete);
-            self.effects.push(Effect::Removed {
-                block,
-                stamp: info.stamp,
-                complete: info.complete,
-                targets: Vec::new(),
-            });
+            if let Some(file) = self.blocks.get(&block).map(|info| info.file) {
+                self.free_block(file, block, &[]);
+            }
         }
     }
 

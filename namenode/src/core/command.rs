@@ -242,6 +242,11 @@ impl State {
             Call::SetOwner { path, .. } => format!("set owner for {path}"),
             Call::SetTimes { path, .. } => format!("set times {path}"),
             Call::SetQuota { path, .. } => format!("set quota on {path}"),
+            Call::AllowSnapshot(path) => format!("allow snapshot for {path}"),
+            Call::DisallowSnapshot(path) => format!("disallow snapshot for {path}"),
+            Call::CreateSnapshot { path, .. } => format!("create snapshot for {path}"),
+            Call::RenameSnapshot { path, .. } => format!("rename snapshot for {path}"),
+            Call::DeleteSnapshot { path, .. } => format!("delete snapshot for {path}"),
             _ => return None,
         };
         let text = format!("Cannot {what}. Name node is in safe mode.\n{reason}");
@@ -282,6 +287,9 @@ impl<'a> Planner<'a> {
     }
 
     fn plan(mut self, call: &Call) -> Result<Plan, RemoteError> {
+        for path in changed_paths(call) {
+            self.check_writable(path)?;
+        }
         let outcome = match call {
             Call::Mkdirs { path, mode, parents } => self.mkdirs(path, *mode, *parents),
             Call::Create(create) => self.create(create),
@@ -314,8 +322,14 @@ impl<'a> Planner<'a> {
                 self.set_times(path, *mtime_ms, *atime_ms)
             }
             Call::SetQuota { path, names, space } => self.set_quota(path, *names, *space),
+            Call::AllowSnapshot(path) => self.allow_snapshot(path),
+            Call::DisallowSnapshot(path) => self.disallow_snapshot(path),
+            Call::CreateSnapshot { path, name } => self.create_snapshot(path, name.as_deref()),
+            Call::RenameSnapshot { path, from, to } => self.rename_snapshot(path, from, to),
+            Call::DeleteSnapshot { path, name } => self.delete_snapshot(path, name),
             _ => Err(refuse(ErrorKind::InvalidArgument, "not a change")),
         }?;
+        self.check_snapshots()?;
         self.check_quotas()?;
         let Planner { edits, written, chosen, released, recover, .. } = self;
         Ok(Plan { edits, outcome, written, chosen, released, recover })
@@ -520,6 +534,33 @@ impl<'a> Planner<'a> {
         self.edits.push(Edit::SetTimes { inode: found.id, mtime_ms, atime_ms });
         Ok(Outcome::Done)
     }
+}
+
+/// Paths that a call changes something at; none of them may lie in a snapshot.
+fn changed_paths(call: &Call) -> impl Iterator<Item = &DfsPath> {
+    let (first, second) = match call {
+        Call::Mkdirs { path, .. }
+        | Call::Delete { path, .. }
+        | Call::SetReplication { path, .. }
+        | Call::SetMode { path, .. }
+        | Call::SetOwner { path, .. }
+        | Call::SetTimes { path, .. }
+        | Call::SetQuota { path, .. }
+        | Call::CreateSnapshot { path, .. }
+        | Call::RenameSnapshot { path, .. }
+        | Call::DeleteSnapshot { path, .. }
+        | Call::Append { path, .. }
+        | Call::Truncate { path, .. }
+        | Call::Concat { target: path, .. }
+        | Call::AllowSnapshot(path)
+        | Call::DisallowSnapshot(path)
+        | Call::RecoverLease(path) => (Some(path), None),
+        Call::Create(create) => (Some(&create.path), None),
+        Call::Rename { from, to, .. } => (Some(from), Some(to)),
+        Call::Complete { publish: Some(publish), .. } => (Some(&publish.path), None),
+        _ => (None, None),
+    };
+    first.into_iter().chain(second)
 }
 
 fn check_name(what: &str, name: &str) -> Result<(), RemoteError> {

@@ -6,7 +6,8 @@
 //! Journal record body: `version u8 = 1 | postcard(Record)`. Enum order is the format: append only.
 
 use protocol::{
-    BlockId, CallId, ClientId, ClusterId, DatanodeId, GenerationStamp, InodeId, RemoteError,
+    BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId,
+    RemoteError,
 };
 use serde::{Deserialize, Serialize};
 
@@ -242,6 +243,45 @@ pub enum Edit {
         /// New modification time.
         at_ms: u64,
     },
+    /// Lets a directory have snapshots.
+    AllowSnapshot {
+        /// The directory.
+        directory: InodeId,
+    },
+    /// Takes that back.
+    DisallowSnapshot {
+        /// The directory.
+        directory: InodeId,
+    },
+    /// Takes a snapshot under the next number.
+    CreateSnapshot {
+        /// The directory.
+        directory: InodeId,
+        /// Name of the snapshot.
+        name: String,
+        /// New modification time of the directory, before and after.
+        at_ms: u64,
+    },
+    /// Renames a snapshot.
+    RenameSnapshot {
+        /// The directory.
+        directory: InodeId,
+        /// Old name.
+        from: String,
+        /// New name.
+        to: String,
+        /// New modification time of the directory.
+        at_ms: u64,
+    },
+    /// Deletes a snapshot.
+    DeleteSnapshot {
+        /// The directory.
+        directory: InodeId,
+        /// Its name.
+        name: String,
+        /// New modification time of the directory.
+        at_ms: u64,
+    },
 }
 
 /// The answer of a call in the form that outlives a restart: addresses and tokens are filled in when it is given. Append only.
@@ -279,6 +319,8 @@ pub enum Outcome {
         /// Stamp of that block before.
         prior: GenerationStamp,
     },
+    /// [`protocol::namenode::Reply::Path`].
+    Path(DfsPath),
 }
 
 /// A block as it was handed to a writer.

@@ -321,6 +321,16 @@ pub(crate) fn canonical(ns: &mut Namespace) -> Vec<String> {
             stack.extend(directory.children.iter());
         }
     }
+    let history = &ns.history;
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort();
+        lines
+    };
+    lines.extend(sorted(history.versions.iter().map(|entry| format!("{entry:?}")).collect()));
+    lines.extend(sorted(history.stamps.iter().map(|entry| format!("{entry:?}")).collect()));
+    lines.extend(sorted(history.homes.iter().map(|entry| format!("{entry:?}")).collect()));
+    lines.extend(sorted(history.retained.iter().map(|entry| format!("{entry:?}")).collect()));
+    lines.push(format!("{:?} {:?} {}", history.roots, history.live, history.next));
     lines.push(format!("{} blocks {} complete", ns.block_count(), ns.complete_block_count()));
     lines
 }

@@ -12,6 +12,8 @@ pub mod datanodes;
 pub mod edit;
 pub mod files;
 pub mod fsck;
+pub mod history;
+pub mod history_rows;
 pub mod inode;
 mod inspect;
 pub mod lease;
@@ -32,6 +34,9 @@ pub mod rewrite;
 pub mod rows;
 pub mod safe_mode;
 pub mod schedule;
+pub mod snapshot;
+pub mod snapshot_diff;
+pub mod snapshot_view;
 pub mod state;
 pub mod survey;
 pub mod table;
@@ -47,5 +52,7 @@ mod permission_tests;
 mod rewrite_tests;
 #[cfg(test)]
 mod simulation_tests;
+#[cfg(test)]
+mod snapshot_tests;
 #[cfg(test)]
 mod writing_tests;

@@ -17,6 +17,7 @@ use protocol::namenode::FileStatus;
 use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId};
 
 use super::children::Position;
+use super::history::History;
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Names};
 use super::lease::Leases;
 use super::quota::Quotas;
@@ -36,6 +37,7 @@ pub struct Namespace {
     /// Who writes what.
     pub leases: Leases,
     pub(super) quotas: Quotas,
+    pub(super) history: History,
     pub(super) counters: Counters,
     pub(super) garbage: VecDeque<InodeId>,
     pub(super) dirty: Dirty,
@@ -130,6 +132,7 @@ impl Default for Namespace {
             names: Names::default(),
             leases: Leases::default(),
             quotas: Quotas::default(),
+            history: History::default(),
             counters: Counters {
                 cluster: None,
                 next_inode: InodeId::ROOT.0 + 1,
@@ -165,9 +168,11 @@ impl Namespace {
         self.blocks.get(&id)
     }
 
-    /// Wanted replicas of a block.
+    /// Wanted replicas of a block: what the file wants, or wanted when a snapshot was taken.
     pub fn replication_of(&self, block: &Block) -> u16 {
-        self.file(block.file).map_or(0, |file| file.replication)
+        let now = self.file(block.file).map_or(0, |file| file.replication);
+        let versions = self.versions(block.file).iter().filter_map(|version| version.file.as_ref());
+        versions.map(|file| file.replication).fold(now, u16::max)
     }
 
     /// Blocks.
@@ -326,6 +331,7 @@ impl Namespace {
 
     /// Takes deleted trees apart, at most `count_max` inodes per call. True if something is left.
     pub fn collect(&mut self, count_max: usize) -> bool {
+        let forgetting = self.forget_step(count_max);
         let mut left = count_max;
         while left > 0
             && let Some(&top) = self.garbage.front()
@@ -345,19 +351,23 @@ impl Namespace {
                 self.dirty.inodes.insert(child);
             }
             let is_directory = self.inodes.get(&child).is_some_and(|i| i.directory().is_some());
-            if is_directory {
+            if !self.versions(child).is_empty() {
+                self.note_departure(child);
+                self.retire(child);
+            } else if is_directory {
                 self.garbage.push_back(child);
             } else {
                 self.erase(child);
             }
         }
-        !self.garbage.is_empty()
+        forgetting || !self.garbage.is_empty() || !self.history.is_settled()
     }
 
     /// Removes an inode that is in no directory any more, and its blocks.
     pub(super) fn erase(&mut self, id: InodeId) {
         let Some(inode) = self.inodes.remove(&id) else { return };
         self.dirty.inodes.insert(id);
+        self.forget_inode(id);
         if self.quotas.remove(&id).is_some() {
             self.dirty.quotas.insert(id);
         }
@@ -415,6 +425,7 @@ impl Namespace {
         {
             return Err(CoreError::NoInode { inode: *id, expected: "a directory" });
         }
+        block_count += self.kept_blocks().count();
         if block_count != self.blocks.len() {
             return Err(CoreError::Counter("blocks"));
         }
@@ -450,7 +461,9 @@ impl Namespace {
     /// parent, in order of names; so there are no rings and no names twice. Compares the totals, too.
     fn check_tree(&self) -> Result<(), CoreError> {
         let mut reached = 0_u64;
-        let mut stack: Vec<InodeId> = self.garbage.iter().copied().chain([InodeId::ROOT]).collect();
+        let kept = self.history.homes.keys();
+        let mut stack: Vec<InodeId> = self.garbage.iter().chain(kept).copied().collect();
+        stack.push(InodeId::ROOT);
         while let Some(id) = stack.pop() {
             reached += 1;
             let Some(inode) = self.inodes.get(&id) else { continue };

@@ -216,6 +216,27 @@ impl<'a> Guard<'a> {
         }
     }
 
+    /// Checks an inode as it was when a snapshot was taken.
+    ///
+    /// # Errors
+    /// A refusal.
+    pub fn check_former(
+        &self,
+        inode: &Inode,
+        access: Action,
+        path: &str,
+    ) -> Result<(), RemoteError> {
+        match self.is_exempt() {
+            true => Ok(()),
+            false => self.check_one(inode, access, || path.to_owned()),
+        }
+    }
+
+    /// True if the caller may know everything about an inode: its owner, or the superuser.
+    pub fn owns(&self, inode: &Inode) -> bool {
+        self.is_exempt() || self.ns.names.text(inode.owner) == self.caller.user
+    }
+
     /// Every directory of the tree that is not empty must grant `access`, and no sticky bit may protect one of its entries.
     fn check_subtree(&self, top: InodeId, access: Action) -> Result<(), RemoteError> {
         let mut stack = vec![top];

@@ -38,11 +38,18 @@ impl State {
                 Some(self.list(path, (start_after, *limit), caller))
             }
             Call::ContentSummary(path) => Some(self.summary(path, caller)),
+            Call::SnapshotDiff { path, from, to, skip } => {
+                Some(self.snapshot_diff(path, (from, to), *skip, caller))
+            }
+            Call::SnapshottableDirectories => Some(self.snapshottable_directories(caller)),
             _ => None,
         }
     }
 
     fn stat(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {
+        if let Some(view) = self.view(path, caller) {
+            return self.stat_view(path, view?);
+        }
         let Resolved { id, inode } = self.lookup(path, (caller, Needs::default()), |path| {
             format!("File does not exist: {path}")
         })?;
@@ -50,11 +57,16 @@ impl State {
     }
 
     fn summary(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {
+        if let Some(view) = self.view(path, caller) {
+            return self.summary_view(path, view?, caller);
+        }
         let found = self.lookup(path, (caller, Needs::default()), |path| {
             format!("File does not exist: {path}")
         })?;
         self.guard(caller).check_directories(found.id)?;
-        let Totals { length, file_count, directory_count, space_consumed } = found.inode.total();
+        let kept = self.ns.retained(found.id);
+        let Totals { length, file_count, directory_count, space_consumed } =
+            found.inode.total().plus(kept);
         let quota = self.ns.quota_of(found.id);
         Ok(Reply::Summary(ContentSummary {
             length,
@@ -63,7 +75,10 @@ impl State {
             space_consumed,
             quota: quota.names,
             space_quota: quota.space,
-            ..ContentSummary::default()
+            snapshot_length: kept.length,
+            snapshot_file_count: kept.file_count,
+            snapshot_directory_count: kept.directory_count,
+            snapshot_space_consumed: kept.space_consumed,
         }))
     }
 
@@ -83,6 +98,10 @@ impl State {
             Call::Fsck { path, after } => self.fsck(nodes, path, after.as_ref(), reader.caller),
             Call::OpenFiles { after } => self.open_files(*after, reader.caller),
             Call::BlockInfo(block) => self.block_info(nodes, *block, reader.caller),
+            Call::SnapshotDiff { path, from, to, skip } => {
+                self.snapshot_diff(path, (from, to), *skip, reader.caller)
+            }
+            Call::SnapshottableDirectories => self.snapshottable_directories(reader.caller),
             Call::SafeMode(_) => Ok(Reply::Flag(self.safe_mode.is_on())),
             Call::Batch(calls) => Ok(Reply::Batch(
                 calls
@@ -118,6 +137,9 @@ impl State {
         (start_after, limit): (&str, u32),
         caller: Caller<'_>,
     ) -> Answer {
+        if let Some(view) = self.view(path, caller) {
+            return self.list_view(path, (start_after, limit), view?, caller);
+        }
         let Resolved { id, inode } = self.lookup(path, (caller, Needs::default()), |path| {
             format!("File {path} does not exist.")
         })?;
@@ -143,6 +165,9 @@ impl State {
         (start, length): (u64, u64),
         reader: Reader<'_>,
     ) -> Answer {
+        if let Some(view) = self.view(path, reader.caller) {
+            return self.locations_view(nodes, (path, view?), (start, length), reader);
+        }
         let needs = Needs { target: Some(Action::READ), ..Needs::default() };
         let Resolved { id, inode } = self
             .lookup(path, (reader.caller, needs), |path| format!("File does not exist: {path}"))?;
@@ -189,7 +214,7 @@ impl State {
         }
     }
 
-    fn for_reader(
+    pub(super) fn for_reader(
         &self,
         nodes: &Datanodes,
         (block, info, file, offset): (BlockId, &Block, &File, u64),

@@ -179,6 +179,10 @@ impl Budget<'_> {
             Edit::Delete { inode, .. } => {
                 let before = self.look(inode);
                 self.made.insert(inode, Made { parent: NOWHERE, ..before });
+                // What a snapshot keeps is not given back.
+                if self.ns.is_kept(inode) {
+                    return Ok(());
+                }
                 self.spend(before.parent, &[], (before.total, Totals::default()))
             }
             _ => Ok(()),
@@ -207,7 +211,7 @@ impl Budget<'_> {
         let file = inode.and_then(Inode::file);
         Made {
             parent: inode.map_or(NOWHERE, |inode| inode.parent),
-            total: inode.map(Inode::total).unwrap_or_default(),
+            total: self.ns.whole(id),
             block_size: file.map_or(0, |file| file.block_size),
             replication: file.map_or(0, |file| u64::from(file.replication)),
         }
@@ -254,7 +258,7 @@ impl Budget<'_> {
 
     fn check(&self, id: InodeId, (before, after): (Totals, Totals)) -> Result<(), RemoteError> {
         let quota = self.ns.quotas.get(&id).copied().unwrap_or_default();
-        let used = self.ns.inode(id).map(Inode::total).unwrap_or_default();
+        let used = self.ns.whole(id);
         let spent = self.spent.get(&id).copied().unwrap_or_default();
         let path = || self.ns.path_of(id).unwrap_or_default();
         let exceeds = |quota: Option<u64>, used: u64, spent: i128, before: u64, after: u64| {

@@ -146,6 +146,7 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
     match outcome {
         Outcome::Done | Outcome::Flag(_) => 2,
         Outcome::Refused(error) => 16 + error.message.len(),
+        Outcome::Path(path) => 16 + path.as_str().len(),
         Outcome::Block(block) => 64 + 17 * block.targets.len(),
         Outcome::Appended { last, .. } => {
             64 + last.as_ref().map_or(0, |block| 64 + 17 * block.targets.len())

@@ -5,6 +5,7 @@
 //! | `c` | version u8 and the counters |
 //! | `i` + inode id, big endian | an inode with its first `ROW_BLOCKS` blocks |
 //! | `o` + inode id + chunk number u32, big endian | the next `ROW_BLOCKS` blocks |
+//! | `b`, `s`, `v`, `w` … | snapshots and what they keep, see `history_rows` |
 //! | `q` + inode id, big endian | quotas of a directory, see `quota` |
 //! | `r` + chunk number | answers of recent calls, see `retry_cache` |
 //!
@@ -21,7 +22,7 @@ use super::quota;
 use crate::error::CoreError;
 
 /// Blocks in one row: 64 take under 2 KB.
-const ROW_BLOCKS: usize = 64;
+pub(super) const ROW_BLOCKS: usize = 64;
 /// Version of all rows.
 const ROWS_VERSION: u8 = 1;
 
@@ -59,11 +60,11 @@ struct OpenRow {
 }
 
 #[derive(Serialize, Deserialize)]
-struct BlockRow {
-    id: BlockId,
-    stamp: GenerationStamp,
-    length: u64,
-    complete: bool,
+pub(super) struct BlockRow {
+    pub(super) id: BlockId,
+    pub(super) stamp: GenerationStamp,
+    pub(super) length: u64,
+    pub(super) complete: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -99,6 +100,7 @@ impl Namespace {
                 .into_iter()
                 .map(|id| (id_key(quota::ROW_PREFIX, id), self.quotas.get(&id).map(encode))),
         );
+        self.push_history_rows(&mut rows);
         for id in dirty.inodes {
             match self.inodes.get(&id) {
                 Some(inode) => self.push_inode_rows(id, inode, &mut rows),
@@ -143,7 +145,7 @@ impl Namespace {
         }
     }
 
-    fn block_rows(&self, blocks: &[BlockId]) -> Vec<BlockRow> {
+    pub(super) fn block_rows(&self, blocks: &[BlockId]) -> Vec<BlockRow> {
         let known = blocks.iter().filter_map(|id| Some((id, self.blocks.get(id)?)));
         known
             .map(|(&id, info)| BlockRow {
@@ -181,7 +183,7 @@ impl Namespace {
                 self.quotas.insert(id, row);
                 Ok(())
             }
-            _ => Err(CoreError::BadRow("an unknown kind")),
+            _ => self.load_history_row(key, value),
         }
     }
 
@@ -262,7 +264,9 @@ impl Namespace {
     pub fn finish_load(&mut self) -> Result<(), CoreError> {
         let mut links: Vec<(InodeId, InodeId)> = Vec::with_capacity(self.inodes.len());
         for (id, inode) in self.inodes.iter() {
-            if inode.parent == NOWHERE {
+            if inode.parent == NOWHERE && self.history.versions.contains_key(&id) {
+                self.history.homes.insert(id, NOWHERE);
+            } else if inode.parent == NOWHERE {
                 self.garbage.push_back(id);
             } else if id != InodeId::ROOT {
                 links.push((inode.parent, id));
@@ -287,13 +291,16 @@ impl Namespace {
             directory.children = Children::from_sorted(&ids);
         }
         self.sum_up();
+        self.tie_history()?;
         self.check()
     }
 
     /// Fills in the totals, children before parents.
     fn sum_up(&mut self) {
         let mut order = Vec::new();
-        let mut stack: Vec<InodeId> = self.garbage.iter().copied().chain([InodeId::ROOT]).collect();
+        let mut stack: Vec<InodeId> =
+            self.garbage.iter().chain(self.history.homes.keys()).copied().collect();
+        stack.push(InodeId::ROOT);
         while let Some(id) = stack.pop() {
             if let Some(directory) = self.inodes.get(&id).and_then(Inode::directory) {
                 order.push(id);
@@ -335,11 +342,14 @@ fn read_id(bytes: &[u8]) -> Result<InodeId, CoreError> {
     Ok(InodeId(u64::from_be_bytes(bytes)))
 }
 
-fn encode<T: Serialize>(row: &T) -> Vec<u8> {
+pub(super) fn encode<T: Serialize>(row: &T) -> Vec<u8> {
     postcard::to_allocvec(row).expect("rows are plain data: encoding into memory cannot fail")
 }
 
-fn decode<'a, T: Deserialize<'a>>(value: &'a [u8], what: &'static str) -> Result<T, CoreError> {
+pub(super) fn decode<'a, T: Deserialize<'a>>(
+    value: &'a [u8],
+    what: &'static str,
+) -> Result<T, CoreError> {
     match postcard::take_from_bytes(value) {
         Ok((row, [])) => Ok(row),
         _ => Err(CoreError::BadRow(what)),

@@ -294,6 +294,7 @@ impl State {
             Outcome::Done => Ok(Reply::Done),
             Outcome::Flag(flag) => Ok(Reply::Flag(*flag)),
             Outcome::Refused(error) => Err(error.clone()),
+            Outcome::Path(path) => Ok(Reply::Path(path.clone())),
             Outcome::Block(block) => Ok(Reply::Block(self.for_writer(nodes, block, now)?)),
             Outcome::Appended { file, block_size, length, last, prior } => {
                 let terms = (*file, *block_size, *length);

@@ -1,0 +1,95 @@
+//! Snapshots of directories. They are read under `<directory>/.snapshot/<name>`.
+
+use protocol::DfsPath;
+use protocol::namenode::{Call, DiffEntry, Reply, SnapshottableDirectory};
+
+use super::client::DfsClient;
+use super::error::DfsError;
+
+impl DfsClient {
+    /// Lets a directory have snapshots; for the superuser.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn allow_snapshot(&self, path: &DfsPath) -> Result<(), DfsError> {
+        self.done(Call::AllowSnapshot(path.clone()))
+    }
+
+    /// Takes that back; refused while there are snapshots.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn disallow_snapshot(&self, path: &DfsPath) -> Result<(), DfsError> {
+        self.done(Call::DisallowSnapshot(path.clone()))
+    }
+
+    /// Takes a snapshot and says where it can be read; without a name it is called after the time.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn create_snapshot(
+        &self,
+        path: &DfsPath,
+        name: Option<&str>,
+    ) -> Result<DfsPath, DfsError> {
+        let name = name.map(str::to_owned);
+        match self.call(Call::CreateSnapshot { path: path.clone(), name })? {
+            Reply::Path(path) => Ok(path),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// Renames a snapshot.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn rename_snapshot(&self, path: &DfsPath, from: &str, to: &str) -> Result<(), DfsError> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.done(Call::RenameSnapshot { path: path.clone(), from, to })
+    }
+
+    /// Deletes a snapshot.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn delete_snapshot(&self, path: &DfsPath, name: &str) -> Result<(), DfsError> {
+        self.done(Call::DeleteSnapshot { path: path.clone(), name: name.to_owned() })
+    }
+
+    /// What changed between two snapshots of a directory; an empty name stands for the present.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn snapshot_diff(
+        &self,
+        path: &DfsPath,
+        from: &str,
+        to: &str,
+    ) -> Result<Vec<DiffEntry>, DfsError> {
+        let mut all: Vec<DiffEntry> = Vec::new();
+        loop {
+            let (from, to, skip) = (from.to_owned(), to.to_owned(), all.len() as u64);
+            match self.call(Call::SnapshotDiff { path: path.clone(), from, to, skip })? {
+                Reply::SnapshotDiff { entries, remaining } => {
+                    let is_last = remaining == 0 || entries.is_empty();
+                    all.extend(entries);
+                    if is_last {
+                        return Ok(all);
+                    }
+                }
+                _ => return Err(DfsError::Unexpected),
+            }
+        }
+    }
+
+    /// Directories that may have snapshots.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn snapshottable_directories(&self) -> Result<Vec<SnapshottableDirectory>, DfsError> {
+        match self.call(Call::SnapshottableDirectories)? {
+            Reply::Snapshottable(all) => Ok(all),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! Snapshots against a slow model that copies the whole tree for each; and a restart at any point against the live state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use protocol::namenode::{Answer, Call, ContentSummary, DiffKind, FileStatus, Reply};
+use protocol::{BlockId, ErrorKind, InodeId};
+
+use super::harness::{Harness, canonical, create, dfs, written};
+use super::namespace::Namespace;
+use super::permission::Caller;
+
+/// A file or directory as a test sees it.
+#[derive(Clone, PartialEq, Debug)]
+struct Node {
+    status: FileStatus,
+    blocks: Vec<BlockId>,
+}
+
+/// Nodes by path below the root of a copy; "" is that root.
+type Tree = BTreeMap<String, Node>;
+
+/// Every snapshot as the live tree was when it was taken.
+#[derive(Default)]
+struct Model {
+    snapshots: BTreeMap<(String, String), Tree>,
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Mkdirs(String),
+    Write { path: String, length: u64 },
+    Open { path: String },
+    Rename { from: String, to: String, overwrite: bool },
+    Delete(String),
+    SetMode { path: String, mode: u16 },
+    SetReplication { path: String, replication: u16 },
+    Allow(String),
+    Disallow(String),
+    Create { path: String, name: &'static str },
+    Name { path: String, from: &'static str, to: &'static str },
+    Drop { path: String, name: &'static str },
+    Collect(usize),
+    Checkpoint,
+}
+
+fn query(harness: &Harness, call: Call) -> Answer {
+    harness.state.query_namespace(&call, Caller::NAMENODE).expect("a read of the namespace")
+}
+
+fn list(harness: &Harness, path: &str) -> Vec<FileStatus> {
+    let mut all: Vec<FileStatus> = Vec::new();
+    loop {
+        let start_after = all.last().map(|entry| entry.name.clone()).unwrap_or_default();
+        match query(harness, Call::List { path: dfs(path), start_after, limit: 2 }) {
+            Ok(Reply::Listing { entries, remaining }) => {
+                all.extend(entries);
+                if remaining == 0 {
+                    return all;
+                }
+            }
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+}
+
+fn blocks(harness: &Harness, path: &str) -> Vec<BlockId> {
+    let reader = super::query::Reader { caller: Caller::NAMENODE, host: "", now: harness.now, txid: 0 };
+    let call = Call::Locations { path: dfs(path), offset: 0, length: u64::MAX };
+    match harness.state.query(&harness.nodes, &call, reader) {
+        Ok(Reply::Located(located)) => {
+            located.blocks.iter().filter(|block| block.length > 0).map(|block| block.id).collect()
+        }
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+/// The tree below a path, by walking it.
+fn tree(harness: &Harness, top: &str) -> Tree {
+    let mut found = Tree::new();
+    let mut stack = vec![String::new()];
+    while let Some(way) = stack.pop() {
+        let path = format!("{}{way}", top.trim_end_matches('/'));
+        let path = if path.is_empty() { "/".to_owned() } else { path };
+        let Ok(Reply::Status(mut status)) = query(harness, Call::Status(dfs(&path))) else {
+            panic!("{path} is missing")
+        };
+        // Snapshots are of what is complete.
+        status.open = false;
+        let mut node = Node { status, blocks: Vec::new() };
+        if node.status.directory {
+            let entries = list(harness, &path);
+            assert_eq!(entries.len() as u64, node.status.children_count, "{path}");
+            stack.extend(entries.iter().map(|entry| format!("{way}/{}", entry.name)));
+        } else {
+            node.blocks = blocks(harness, &path);
+        }
+        found.insert(way, node);
+    }
+    found
+}
+
+fn summary(tree: &Tree) -> ContentSummary {
+    tree.values().fold(ContentSummary::default(), |mut sum, node| {
+        let status = &node.status;
+        sum.directory_count += u64::from(status.directory);
+        sum.file_count += u64::from(!status.directory);
+        sum.length += status.length;
+        sum.space_consumed += status.length * u64::from(status.replication);
+        sum
+    })
+}
+
+fn carry_out(harness: &mut Harness, model: &mut Model, op: &Op) {
+    let call = match op.clone() {
+        Op::Mkdirs(path) => Call::Mkdirs { path: dfs(&path), mode: 0o755, parents: true },
+        Op::Write { path, length } => {
+            let Ok(Reply::Created(created)) = harness.call(create(&path, true, None, length > 0))
+            else {
+                return;
+            };
+            let last = created.first_block.map(|block| written(&block, length));
+            Call::Complete { file: created.file, last, publish: None }
+        }
+        Op::Open { path } => {
+            // One block is complete, the next is being written.
+            if let Ok(Reply::Created(created)) = harness.call(create(&path, true, None, true)) {
+                let previous = created.first_block.map(|block| written(&block, 77));
+                let add = Call::AddBlock { file: created.file, previous, exclude: vec![] };
+                harness.call(add).unwrap();
+            }
+            return;
+        }
+        Op::Rename { from, to, overwrite } => {
+            Call::Rename { from: dfs(&from), to: dfs(&to), overwrite: Some(overwrite) }
+        }
+        Op::Delete(path) => Call::Delete { path: dfs(&path), recursive: true },
+        Op::SetMode { path, mode } => Call::SetMode { path: dfs(&path), mode },
+        Op::SetReplication { path, replication } => {
+            Call::SetReplication { path: dfs(&path), replication }
+        }
+        Op::Allow(path) => Call::AllowSnapshot(dfs(&path)),
+        Op::Disallow(path) => Call::DisallowSnapshot(dfs(&path)),
+        Op::Create { path, name } => {
+            let call = Call::CreateSnapshot { path: dfs(&path), name: Some(name.to_owned()) };
+            if harness.call(call).is_ok() {
+                let copy = tree(harness, &path);
+                let root = copy[""].status.inode;
+                let key = (root.to_string(), name.to_owned());
+                assert!(model.snapshots.insert(key, copy).is_none(), "one of a name");
+            }
+            return;
+        }
+        Op::Name { path, from, to } => {
+            let root = inode_of(harness, &path);
+            let (from, to) = (from.to_owned(), to.to_owned());
+            let call =
+                Call::RenameSnapshot { path: dfs(&path), from: from.clone(), to: to.clone() };
+            if harness.call(call).is_ok() {
+                let root = root.unwrap().to_string();
+                let copy = model.snapshots.remove(&(root.clone(), from)).unwrap();
+                model.snapshots.insert((root, to), copy);
+            }
+            return;
+        }
+        Op::Drop { path, name } => {
+            let root = inode_of(harness, &path);
+            let call = Call::DeleteSnapshot { path: dfs(&path), name: name.to_owned() };
+            if harness.call(call).is_ok() {
+                let key = (root.unwrap().to_string(), name.to_owned());
+                model.snapshots.remove(&key).unwrap();
+            }
+            return;
+        }
+        Op::Collect(count) => {
+            harness.state.ns.collect(count);
+            return;
+        }
+        Op::Checkpoint => return harness.checkpoint(),
+    };
+    let _ = harness.call(call);
+}
+
+fn inode_of(harness: &Harness, path: &str) -> Option<InodeId> {
+    match query(harness, Call::Status(dfs(path))) {
+        Ok(Reply::Status(status)) => Some(status.inode),
+        _ => None,
+    }
+}
+
+/// Every snapshot shows what the tree was; so do summaries.
+fn check(harness: &Harness, model: &Model) {
+    let ns = &harness.state.ns;
+    assert_eq!(ns.history.live.len(), model.snapshots.len());
+    for ((root, name), expected) in &model.snapshots {
+        let root = ns.path_of(InodeId(root.parse().unwrap())).expect("roots stay");
+        let at = format!("{}/.snapshot/{name}", root.trim_end_matches('/'));
+        assert_eq!(&tree(harness, &at), expected, "{at}");
+        let answer = query(harness, Call::ContentSummary(dfs(&at)));
+        assert_eq!(answer, Ok(Reply::Summary(summary(expected))), "{at}");
+    }
+}
+
+/// Nothing is kept that neither the tree nor a snapshot has, and the sums agree.
+fn check_settled(harness: &Harness, model: &Model) {
+    let ns = &harness.state.ns;
+    let live = tree(harness, "/");
+    let mut inodes: BTreeSet<InodeId> = BTreeSet::new();
+    let mut complete: BTreeSet<BlockId> = BTreeSet::new();
+    for node in model.snapshots.values().flat_map(BTreeMap::values).chain(live.values()) {
+        inodes.insert(node.status.inode);
+        complete.extend(&node.blocks);
+    }
+    let held: BTreeSet<InodeId> = ns.inodes.iter().map(|(id, _)| id).collect();
+    assert_eq!(held, inodes);
+    let blocks = ns.blocks.iter().filter(|(_, info)| info.complete);
+    assert_eq!(blocks.map(|(id, _)| id).collect::<BTreeSet<_>>(), complete);
+    let history = &ns.history;
+    let watched: usize = history.watch.values().map(BTreeSet::len).sum();
+    let versions: usize = history.versions.values().map(Vec::len).sum();
+    assert_eq!(watched, versions);
+    if model.snapshots.is_empty() {
+        let tables = (history.versions.len(), history.stamps.len(), history.former.len());
+        assert_eq!(tables, (0, 0, 0));
+        assert_eq!((history.homes.len(), history.retained.len()), (0, 0));
+    }
+    let whole = ns.whole(InodeId::ROOT);
+    assert_eq!(whole.inode_count(), inodes.len() as u64, "what is kept is counted");
+}
+
+/// Differences by comparing two copies, as a set of lines.
+fn difference(earlier: &Tree, later: &Tree) -> BTreeSet<String> {
+    let by_inode = |tree: &Tree| -> BTreeMap<InodeId, String> {
+        tree.iter().map(|(way, node)| (node.status.inode, way.clone())).collect()
+    };
+    let (before, after) = (by_inode(earlier), by_inode(later));
+    let split = |way: &str| {
+        let (parent, name) = way.rsplit_once('/').unwrap();
+        (parent.to_owned(), name.to_owned())
+    };
+    let mut lines = BTreeSet::new();
+    let touched = |way: &str, lines: &mut BTreeSet<String>| {
+        lines.insert(format!("M {way}"));
+    };
+    for (id, from) in &before {
+        let old = &earlier[from];
+        let Some(to) = after.get(id) else {
+            if from.is_empty() {
+                continue;
+            }
+            let (parent, _) = split(from);
+            if after.contains_key(&earlier[&parent].status.inode) {
+                lines.insert(format!("- {from}"));
+                touched(&parent, &mut lines);
+            }
+            continue;
+        };
+        let new = &later[to];
+        let attributes = |status: &FileStatus| {
+            (status.mode, status.owner.clone(), status.group.clone(), status.replication)
+        };
+        let same = attributes(&old.status) == attributes(&new.status) && old.blocks == new.blocks;
+        if !same {
+            touched(from, &mut lines);
+        }
+        if from.is_empty() {
+            continue;
+        }
+        let ((parent, name), (new_parent, new_name)) = (split(from), split(to));
+        let (parent_id, new_parent_id) =
+            (earlier[&parent].status.inode, later[&new_parent].status.inode);
+        if parent_id == new_parent_id && name == new_name {
+            continue;
+        }
+        if after.contains_key(&parent_id) {
+            lines.insert(format!("R {from} -> {to}"));
+            touched(&parent, &mut lines);
+        }
+        if let Some(way) = before.get(&new_parent_id) {
+            touched(way, &mut lines);
+            if !after.contains_key(&parent_id) {
+                lines.insert(format!("+ {way}/{new_name}"));
+            }
+        }
+    }
+    for (id, to) in after.iter().filter(|(id, _)| !before.contains_key(*id)) {
+        let (parent, name) = split(&after[id]);
+        debug_assert_eq!(&format!("{parent}/{name}"), to);
+        if let Some(way) = before.get(&later[&parent].status.inode) {
+            lines.insert(format!("+ {way}/{name}"));
+            touched(way, &mut lines);
+        }
+    }
+    lines
+}
+
+fn check_differences(harness: &Harness, model: &Model) {
+    let ns = &harness.state.ns;
+    for (root_id, root) in &ns.history.roots {
+        let path = ns.path_of(*root_id).unwrap();
+        let present = tree(harness, &path);
+        let mut moments: Vec<(&str, &Tree)> = root
+            .snapshots
+            .values()
+            .map(|s| (s.name.as_str(), &model.snapshots[&(root_id.to_string(), s.name.clone())]))
+            .collect();
+        moments.push(("", &present));
+        for (index, earlier) in moments.iter().enumerate() {
+            for later in &moments[index..] {
+                let call = Call::SnapshotDiff {
+                    path: dfs(&path),
+                    from: earlier.0.to_owned(),
+                    to: later.0.to_owned(),
+                    skip: 0,
+                };
+                let Ok(Reply::SnapshotDiff { entries, .. }) = query(harness, call) else {
+                    panic!()
+                };
+                let slash = |way: &str| match way {
+                    "" => String::new(),
+                    way => format!("/{way}"),
+                };
+                let mut lines = BTreeSet::new();
+                for entry in &entries {
+                    let path = slash(&entry.path);
+                    let line = match entry.kind {
+                        DiffKind::Created => format!("+ {path}"),
+                        DiffKind::Deleted => format!("- {path}"),
+                        DiffKind::Modified => format!("M {path}"),
+                        DiffKind::Renamed => {
+                            format!("R {path} -> {}", slash(entry.target.as_ref().unwrap()))
+                        }
+                    };
+                    assert!(lines.insert(line.clone()), "{line} twice");
+                }
+                let expected = difference(earlier.1, later.1);
+                assert_eq!(lines, expected, "{path}: {} to {}", earlier.0, later.0);
+            }
+        }
+    }
+}
+
+fn path() -> impl Strategy<Value = String> {
+    let name = prop::sample::select(vec!["a", "b", "c"]);
+    prop::collection::vec(name, 1..4).prop_map(|names| format!("/{}", names.join("/")))
+}
+
+/// Few directories have snapshots, so that much happens in each.
+fn top() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["/a", "/b", "/a/b", "/"]).prop_map(str::to_owned)
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let name = || prop::sample::select(vec!["s", "t", "u"]);
+    let length = prop_oneof![Just(0), 1_u64..1000];
+    prop_oneof![
+        4 => path().prop_map(Op::Mkdirs),
+        6 => (path(), length).prop_map(|(path, length)| Op::Write { path, length }),
+        1 => path().prop_map(|path| Op::Open { path }),
+        6 => (path(), path(), any::<bool>())
+            .prop_map(|(from, to, overwrite)| Op::Rename { from, to, overwrite }),
+        5 => path().prop_map(Op::Delete),
+        2 => (path(), 0_u16..0o1000).prop_map(|(path, mode)| Op::SetMode { path, mode }),
+        2 => (path(), 1_u16..4)
+            .prop_map(|(path, replication)| Op::SetReplication { path, replication }),
+        3 => top().prop_map(Op::Allow),
+        1 => top().prop_map(Op::Disallow),
+        6 => (top(), name()).prop_map(|(path, name)| Op::Create { path, name }),
+        1 => (top(), name(), name()).prop_map(|(path, from, to)| Op::Name { path, from, to }),
+        4 => (top(), name()).prop_map(|(path, name)| Op::Drop { path, name }),
+        2 => (1_usize..20).prop_map(Op::Collect),
+        1 => Just(Op::Checkpoint),
+    ]
+}
+
+fn settle(ns: &mut Namespace) {
+    while ns.collect(7) {}
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_snapshot_is_the_copy_that_it_promises(ops in prop::collection::vec(op(), 1..90)) {
+        let mut harness = Harness::with_nodes(1, 3);
+        let mut model = Model::default();
+        for dir in ["/a", "/b", "/a/b"] {
+            harness.call(Call::Mkdirs { path: dfs(dir), mode: 0o755, parents: true }).unwrap();
+        }
+        for op in &ops {
+            harness.now.wall_ms += 7;
+            carry_out(&mut harness, &mut model, op);
+            check(&harness, &model);
+        }
+        check_differences(&harness, &model);
+        let (mut reloaded, mut replayed) = (harness.reload(), harness.replay());
+        harness.work();
+        settle(&mut harness.state.ns);
+        check_settled(&harness, &model);
+        harness.state.blocks.check(&harness.state.ns);
+        check(&harness, &model);
+        let live = canonical(&mut harness.state.ns);
+        prop_assert_eq!(&live, &canonical(&mut reloaded.ns));
+        prop_assert_eq!(&live, &canonical(&mut replayed.ns));
+    }
+}
+
+#[test]
+fn refusals_are_hdfs_words() {
+    let mut harness = Harness::with_nodes(1, 3);
+    harness.write("/d/f", 10, 3);
+    harness.write("/d/sub/g", 10, 3);
+    let path = || dfs("/d");
+    let snapshot = |name: &str| Call::CreateSnapshot { path: dfs("/d"), name: Some(name.into()) };
+    let rename =
+        |from: &str, to: &str| Call::Rename { from: dfs(from), to: dfs(to), overwrite: Some(true) };
+    let delete = |path: &str| Call::Delete { path: dfs(path), recursive: true };
+    let mkdirs = |path: &str| Call::Mkdirs { path: dfs(path), mode: 0o755, parents: true };
+    let steps: Vec<(Call, &str)> = vec![
+        (snapshot("s"), "Directory is not a snapshottable directory: /d"),
+        (Call::AllowSnapshot(dfs("/x")), "Directory does not exist: /x"),
+        (Call::AllowSnapshot(dfs("/d/f")), "`/d/f': Is not a directory"),
+        (mkdirs("/d/.snapshot"), "\".snapshot\" is a reserved name."),
+        (Call::DisallowSnapshot(path()), ""),
+        (Call::AllowSnapshot(path()), ""),
+        (Call::AllowSnapshot(path()), ""),
+        (
+            Call::AllowSnapshot(dfs("/d/sub")),
+            "Nested snapshottable directories not allowed: path=/d/sub, the ancestor /d is already a snapshottable directory.",
+        ),
+        (
+            Call::AllowSnapshot(dfs("/")),
+            "Nested snapshottable directories not allowed: path=/, the subdirectory /d is already a snapshottable directory.",
+        ),
+        (snapshot("a/b"), "Invalid path name Invalid snapshot name: a/b"),
+        (snapshot(".snapshot"), "\".snapshot\" is a reserved name."),
+        (snapshot("s"), ""),
+        (
+            snapshot("s"),
+            "Failed to add snapshot: there is already a snapshot with the same name \"s\".",
+        ),
+        (snapshot("t"), ""),
+        (
+            Call::RenameSnapshot { path: path(), from: "s".into(), to: "t".into() },
+            "The snapshot t already exists for directory /d",
+        ),
+        (
+            Call::RenameSnapshot { path: path(), from: "x".into(), to: "y".into() },
+            "The snapshot x does not exist for directory /d",
+        ),
+        (
+            Call::DeleteSnapshot { path: path(), name: "x".into() },
+            "Cannot delete snapshot x from path /d: the snapshot does not exist.",
+        ),
+        (
+            Call::DisallowSnapshot(path()),
+            "The directory /d has snapshot(s). Please redo the operation after removing all the snapshots.",
+        ),
+        (
+            delete("/d"),
+            "The directory /d cannot be deleted since /d is snapshottable and already has snapshots",
+        ),
+        (mkdirs("/d/.snapshot/s/x"), "Modification on a read-only snapshot is disallowed"),
+        (mkdirs("/d/.snapshot/z"), "Modification on a read-only snapshot is disallowed"),
+        (delete("/d/.snapshot/s/f"), "Modification on a read-only snapshot is disallowed"),
+        (rename("/d/.snapshot/s/f", "/x"), "Modification on a read-only snapshot is disallowed"),
+        (rename("/d/f", "/d/.snapshot/s/q"), "Modification on a read-only snapshot is disallowed"),
+        (
+            create("/d/.snapshot/s/q", true, None, true),
+            "Modification on a read-only snapshot is disallowed",
+        ),
+        (
+            Call::SnapshotDiff { path: path(), from: "s".into(), to: "x".into(), skip: 0 },
+            "Cannot find the snapshot of directory /d with name x",
+        ),
+        (Call::Status(dfs("/d/.snapshot/x")), "File does not exist: /d/.snapshot/x"),
+        (Call::Status(dfs("/d/.snapshot/s/f/y")), "/d/.snapshot/s/f (is not a directory)"),
+        (Call::Status(dfs("/d/sub/.snapshot")), "File does not exist: /d/sub/.snapshot"),
+    ];
+    for (call, expected) in steps {
+        let said = format!("{call:?}");
+        let text = harness.call(call).map_or_else(|refusal| refusal.message, |_| String::new());
+        assert_eq!(text, expected, "{said}");
+    }
+    harness.write("/e/f", 10, 3);
+    harness.call(Call::AllowSnapshot(dfs("/e"))).unwrap();
+    let nested = harness.call(rename("/e", "/d/e")).unwrap_err();
+    assert_eq!(nested.kind, ErrorKind::Snapshot);
+}
+
+#[test]
+fn a_snapshot_without_a_name_is_called_after_the_time() {
+    let mut harness = Harness::with_nodes(1, 3);
+    harness.now.wall_ms = 1_795_215_599_123;
+    harness.call(Call::AllowSnapshot(dfs("/"))).unwrap();
+    let made = harness.call(Call::CreateSnapshot { path: dfs("/"), name: None });
+    assert_eq!(made, Ok(Reply::Path(dfs("/.snapshot/s20261120-225959.123"))));
+}
