@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::connect::Overrides;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE};
-use crate::{debug, dfs, dfsadmin, fsck, getconf, job};
+use crate::{debug, dfs, dfsadmin, fsck, getconf, job, snapshots};
 
 /// Runs a command with the words after its name; returns the exit code.
 pub(crate) type Run = fn(&[OsString], &Overrides) -> u8;
@@ -54,6 +54,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         programs: HADOOP,
         run: job::jar,
     },
+    Command { name: "lsSnapshottableDir", about: "list all snapshottable dirs owned by the current user", programs: HDFS, run: snapshots::list_snapshottable },
+    Command { name: "snapshotDiff", about: "diff two snapshots of a directory or diff the current directory contents with a snapshot", programs: HDFS, run: snapshots::snapshot_diff },
     Command { name: "version", about: "print the version", programs: &["hdfs", "hadoop", "mapred"], run: version },
 ];
 

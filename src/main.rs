@@ -20,6 +20,7 @@ mod getconf;
 mod hadoop;
 mod job;
 mod output;
+mod snapshots;
 
 fn main() -> ExitCode {
     ExitCode::from(cli::run(std::env::args_os().collect()))

@@ -12,6 +12,7 @@ mod guide;
 mod jobs;
 mod kills;
 mod shell;
+mod snapshots;
 mod streaming;
 mod tidy;
 mod writing;

@@ -26,6 +26,7 @@ mod publish;
 mod put;
 mod read;
 mod rewrite;
+mod snapshot;
 mod stat;
 mod store;
 mod text;
@@ -70,7 +71,7 @@ struct Command {
 const MANY: usize = usize::MAX;
 
 /// Every command, by the file or subject that brings it. A new family of commands is one more line here.
-static GROUPS: &[&[Command]] = &[commands::COMMANDS, rewrite::COMMANDS];
+static GROUPS: &[&[Command]] = &[commands::COMMANDS, rewrite::COMMANDS, snapshot::COMMANDS];
 
 /// All commands, by name.
 fn all() -> Vec<&'static Command> {

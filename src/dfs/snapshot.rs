@@ -1,9 +1,8 @@
 //! `-createSnapshot`, `-deleteSnapshot` and `-renameSnapshot`.
 
-use super::args::text_operands;
 use super::context::{Context, Screen};
 use super::error::Failure;
-use super::path::Named;
+use super::path::{Named, text_of};
 use super::{Command, commands::command};
 
 /// The commands of snapshots.
@@ -15,7 +14,7 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 fn create(context: &Context) -> Result<(), Failure> {
-    let words = text_operands(context)?;
+    let words = words(context)?;
     let directory = directory(context, words[0])?;
     let client = context.store.client();
     let made = client.create_snapshot(&directory.path, words.get(1).copied());
@@ -24,7 +23,7 @@ fn create(context: &Context) -> Result<(), Failure> {
 }
 
 fn delete(context: &Context) -> Result<(), Failure> {
-    let words = text_operands(context)?;
+    let words = words(context)?;
     let directory = directory(context, words[0])?;
     let deleted = context.store.client().delete_snapshot(&directory.path, words[1]);
     deleted.map_err(|error| Failure::remote(&directory.typed, &error))?;
@@ -32,11 +31,15 @@ fn delete(context: &Context) -> Result<(), Failure> {
 }
 
 fn rename(context: &Context) -> Result<(), Failure> {
-    let words = text_operands(context)?;
+    let words = words(context)?;
     let directory = directory(context, words[0])?;
     let renamed = context.store.client().rename_snapshot(&directory.path, words[1], words[2]);
     renamed.map_err(|error| Failure::remote(&directory.typed, &error))?;
     say(format_args!("Renamed snapshot {} to {} under {}", words[1], words[2], directory.path))
+}
+
+fn words(context: &Context) -> Result<Vec<&str>, Failure> {
+    context.args.operands.iter().map(|operand| text_of(operand)).collect()
 }
 
 /// The directory that an operand names; it must be one.

@@ -98,6 +98,11 @@ impl Store {
         Ok(items)
     }
 
+    /// The client itself, for calls that no other command makes.
+    pub(super) fn client(&self) -> &DfsClient {
+        &self.client
+    }
+
     /// Totals of a subtree.
     pub(super) fn summary(&self, named: &Named) -> Result<ContentSummary, Failure> {
         self.client.content_summary(&named.path).map_err(|error| refused(named, &error))

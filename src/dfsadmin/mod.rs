@@ -7,6 +7,7 @@ mod blocks;
 mod nodes;
 mod quota;
 pub(crate) mod report;
+mod snapshot;
 mod state;
 
 pub(crate) use self::state::safe_mode;
@@ -38,8 +39,14 @@ pub(crate) struct Command {
 pub(crate) const MANY: usize = usize::MAX;
 
 /// Every command, by subject. A new family is one more line here.
-static GROUPS: &[&[Command]] =
-    &[report::COMMANDS, state::COMMANDS, nodes::COMMANDS, blocks::COMMANDS, quota::COMMANDS];
+static GROUPS: &[&[Command]] = &[
+    report::COMMANDS,
+    state::COMMANDS,
+    nodes::COMMANDS,
+    blocks::COMMANDS,
+    quota::COMMANDS,
+    snapshot::COMMANDS,
+];
 
 /// A NameNode that was contacted.
 pub(crate) struct Session {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `client` | [`DfsClient`]: calls to the NameNode |
 //! | [`checksum`] | HDFS's file checksum |
-//! | `quota` | quotas of directories |
+//! | `quota`, `snapshot` | quotas and snapshots of directories |
 //! | `writer`, `window` | [`DfsWriter`]: a file as packets through pipelines of DataNodes, rebuilt when members fail |
 //! | `visible` | the length of a block that is being written |
 //! | `reader`, `source` | [`DfsReader`]: verified bytes from the nearest replica that has them |
@@ -16,6 +16,7 @@ mod error;
 mod lease;
 mod quota;
 mod reader;
+mod snapshot;
 mod source;
 pub mod transfer;
 mod visible;

@@ -27,11 +27,7 @@ impl DfsClient {
     ///
     /// # Errors
     /// [`DfsError`].
-    pub fn create_snapshot(
-        &self,
-        path: &DfsPath,
-        name: Option<&str>,
-    ) -> Result<DfsPath, DfsError> {
+    pub fn create_snapshot(&self, path: &DfsPath, name: Option<&str>) -> Result<DfsPath, DfsError> {
         let name = name.map(str::to_owned);
         match self.call(Call::CreateSnapshot { path: path.clone(), name })? {
             Reply::Path(path) => Ok(path),

@@ -102,8 +102,7 @@ impl Namespace {
 impl Planner<'_> {
     /// A directory that must exist.
     fn directory(&self, path: &DfsPath, needs: Needs) -> Result<InodeId, RemoteError> {
-        let found =
-            self.expect(path, needs, || format!("Directory does not exist: {path}"))?;
+        let found = self.expect(path, needs, || format!("Directory does not exist: {path}"))?;
         if found.inode.directory().is_none() {
             let text = format!("`{path}': Is not a directory");
             return Err(refuse(ErrorKind::NotDirectory, text));

@@ -131,9 +131,8 @@ impl State {
         caller: Caller<'_>,
     ) -> Answer {
         let needs = Needs { target: Some(Action::READ_EXECUTE), ..Needs::default() };
-        let found = self.lookup(path, (caller, needs), |path| {
-            format!("Directory does not exist: {path}")
-        })?;
+        let found =
+            self.lookup(path, (caller, needs), |path| format!("Directory does not exist: {path}"))?;
         if !self.ns.history.roots.contains_key(&found.id) {
             return Err(not_snapshottable(path));
         }

@@ -65,7 +65,8 @@ fn list(harness: &Harness, path: &str) -> Vec<FileStatus> {
 }
 
 fn blocks(harness: &Harness, path: &str) -> Vec<BlockId> {
-    let reader = super::query::Reader { caller: Caller::NAMENODE, host: "", now: harness.now, txid: 0 };
+    let reader =
+        super::query::Reader { caller: Caller::NAMENODE, host: "", now: harness.now, txid: 0 };
     let call = Call::Locations { path: dfs(path), offset: 0, length: u64::MAX };
     match harness.state.query(&harness.nodes, &call, reader) {
         Ok(Reply::Located(located)) => {

@@ -1,0 +1,25 @@
+//! Commands about snapshots: which directories may have them.
+
+use super::{Command, Session, refused};
+use crate::dfs::Failure;
+
+/// See the module.
+#[rustfmt::skip]
+pub(super) const COMMANDS: &[Command] = &[
+    Command { name: "allowSnapshot", arguments: "<snapshotDir>", about: "Allow snapshots to be taken on a directory.", words: (1, 1), run: allow },
+    Command { name: "disallowSnapshot", arguments: "<snapshotDir>", about: "Do not allow snapshots to be taken on a directory any more.", words: (1, 1), run: disallow },
+];
+
+fn allow(session: &Session, words: &[String]) -> Result<(), Failure> {
+    let path = session.resolver.resolve(&words[0])?.path;
+    session.client.allow_snapshot(&path).map_err(|error| refused(&error))?;
+    println!("Allowing snapshot on {path} succeeded");
+    Ok(())
+}
+
+fn disallow(session: &Session, words: &[String]) -> Result<(), Failure> {
+    let path = session.resolver.resolve(&words[0])?.path;
+    session.client.disallow_snapshot(&path).map_err(|error| refused(&error))?;
+    println!("Disallowing snapshot on {path} succeeded");
+    Ok(())
+}
