@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::connect::Overrides;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE};
-use crate::{debug, dfs, dfsadmin, fsck, getconf, job, snapshots};
+use crate::{balancer, debug, dfs, dfsadmin, fsck, getconf, job, snapshots};
 
 /// Runs a command with the words after its name; returns the exit code.
 pub(crate) type Run = fn(&[OsString], &Overrides) -> u8;
@@ -38,6 +38,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "dfs", about: "run a filesystem command", programs: BOTH, run: dfs::run },
     Command { name: "fs", about: "run a filesystem command", programs: HADOOP, run: dfs::run },
     Command { name: "dfsadmin", about: "run a DFS admin client", programs: HDFS, run: dfsadmin::run },
+    Command { name: "balancer", about: "run a cluster balancing utility", programs: HDFS, run: balancer::run },
     Command { name: "fsck", about: "run a DFS filesystem checking utility", programs: HDFS, run: fsck::run },
     Command { name: "getconf", about: "get config values from configuration", programs: HDFS, run: getconf::getconf },
     Command { name: "groups", about: "get the groups which users belong to", programs: HDFS, run: getconf::groups },

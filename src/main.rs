@@ -7,6 +7,7 @@
 use std::process::ExitCode;
 
 mod admin;
+mod balancer;
 mod bench;
 mod cli;
 mod cluster;

@@ -106,7 +106,8 @@ fn when_all_disks_are_full_a_put_ends_with_the_remedy_and_leaves_nothing() {
             lines[0]
         );
     }
-    cluster.dfs(&["-ls", "/"]).ok().prints("");
+    let listing = cluster.dfs(&["-ls", "/"]).ok().stdout_text();
+    assert!(!listing.contains("/x") && !listing.contains("/y"), "{listing}");
     cluster.wait_until("nothing half-written stays", 30, |_| {
         volumes.iter().all(|volume| is_empty(&volume.join("rbw")))
     });

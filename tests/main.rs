@@ -11,6 +11,7 @@ mod disk_full;
 mod guide;
 mod jobs;
 mod kills;
+mod operation;
 mod shell;
 mod snapshots;
 mod streaming;

@@ -48,6 +48,14 @@ pub struct Config {
     pub writer_idle_ms: u64,
     /// Bytes written to a replica after which it is synced in the background, so that the last sync is short.
     pub sync_interval_bytes: u64,
+    /// Data directories that may fail before the DataNode gives up. Absent: all but one, since what the others hold is as good as
+    /// before.
+    pub failed_volumes_tolerated: Option<usize>,
+    /// Milliseconds between looks at every data directory: failed ones go out of service, replaced ones come back. 5 s: a look
+    /// writes and syncs a few bytes.
+    pub volume_check_ms: u64,
+    /// Bytes per second that this DataNode sends for the balancer at most. 100 MiB/s, as HDFS; the NameNode can change it.
+    pub balancer_bandwidth_bytes: u64,
     /// Milliseconds that deleted replicas are kept in the trash: time to notice a mistaken mass deletion.
     pub trash_grace_ms: u64,
     /// Seconds in which the scanner verifies every replica once. Three weeks, as HDFS.
@@ -79,6 +87,9 @@ impl Default for Config {
             io_timeout_ms: 60_000,
             writer_idle_ms: 600_000,
             sync_interval_bytes: 16 << 20,
+            failed_volumes_tolerated: None,
+            volume_check_ms: 5000,
+            balancer_bandwidth_bytes: 100 << 20,
             trash_grace_ms: 60_000,
             scan_period_s: 21 * 24 * 3600,
             scan_rate_bytes: 8 << 20,
@@ -89,8 +100,8 @@ impl Default for Config {
 
 impl Config {
     /// Keys that may be absent and have no default.
-    pub const OPTIONAL: [&'static str; 4] =
-        ["advertise", "http_advertise", "host", "reserved_bytes"];
+    pub const OPTIONAL: [&'static str; 5] =
+        ["advertise", "http_advertise", "host", "reserved_bytes", "failed_volumes_tolerated"];
 
     /// Checks what types cannot.
     ///
@@ -114,6 +125,15 @@ impl Config {
             return fail(
                 "connections_max",
                 "must be at least `transfers_max`, which must not be 0",
+            );
+        }
+        if self.volume_check_ms == 0 || self.balancer_bandwidth_bytes == 0 {
+            return fail("volume_check_ms", "and `balancer_bandwidth_bytes` must not be 0");
+        }
+        if self.failed_volumes_tolerated.is_some_and(|count| count >= self.data_directories.len()) {
+            return fail(
+                "failed_volumes_tolerated",
+                "must be below the number of data directories",
             );
         }
         if self.io_timeout_ms == 0 || self.connect_timeout_ms == 0 || self.writer_idle_ms == 0 {

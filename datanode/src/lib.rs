@@ -17,6 +17,7 @@ pub mod store;
 pub mod transfer;
 
 use std::net::TcpListener;
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -62,10 +63,11 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
             trash_grace: Duration::from_millis(config.trash_grace_ms),
         })
         .collect();
-    let sync_interval = config.sync_interval_bytes;
-    let store = tokio::task::spawn_blocking(move || Store::open(&volumes, sync_interval))
-        .await
-        .expect("opening the store does not panic")?;
+    let (sync_interval, tolerated) = (config.sync_interval_bytes, config.failed_volumes_tolerated);
+    let store =
+        tokio::task::spawn_blocking(move || Store::open(&volumes, sync_interval, tolerated))
+            .await
+            .expect("opening the store does not panic")?;
     let store = Arc::new(store);
     let http_address = http.local_addr().map_err(|source| {
         Error::Serve(ServeError::Bind { address: config.http_bind.clone(), source })
@@ -84,7 +86,8 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         io_timeout: config.io_timeout(),
         writer_idle_max: Duration::from_millis(config.writer_idle_ms),
     };
-    let service = Service::new(store, peers, token_key(&secret), limits);
+    let bandwidth = config.balancer_bandwidth_bytes;
+    let service = Service::new(store, peers, token_key(&secret), limits, bandwidth);
     let rpc = RpcClient::new(&config.namenode, Role::Datanode, Some(&secret))?;
     let threads = Threads::start(sockets, &service, &config)?;
     let router = router(&config).merge(web(&config, &secret, &web_address)?);
@@ -169,7 +172,7 @@ impl Sockets {
     }
 }
 
-/// The threads that listen and scan; dropping this ends and joins them.
+/// The threads that listen, scan and look at the disks; dropping this ends and joins them.
 struct Threads {
     stop: Option<UnixStream>,
     handles: Vec<JoinHandle<()>>,
@@ -196,12 +199,24 @@ impl Threads {
             spawn("accept-unix", Box::new(move || server.accept_unix(&unix, &stopped_unix)))
                 .map_err(fail)?;
         }
+        let (store, stopped_checks) =
+            (Arc::clone(&service.store), stopped.try_clone().map_err(fail)?);
+        let pause = Duration::from_millis(config.volume_check_ms);
+        spawn("volumes", Box::new(move || check_volumes(&store, pause, &stopped_checks)))
+            .map_err(fail)?;
         let store = Arc::clone(&service.store);
         let scrub = Scrub::new(Duration::from_secs(config.scan_period_s), config.scan_rate_bytes);
         let rate = config.scan_rate_bytes;
         spawn("scanner", Box::new(move || scanner::run(&store, scrub, rate, &stopped)))
             .map_err(fail)?;
         Ok(threads)
+    }
+}
+
+/// Looks at the data directories until `stop` ends; blocks. A thread of its own: a broken disk may take long to say so.
+fn check_volumes(store: &Store, pause: Duration, stop: &UnixStream) {
+    while matches!(sys::poll::wait_readable([stop.as_fd()], pause), Ok([false])) {
+        store.check_volumes();
     }
 }
 

@@ -169,6 +169,9 @@ impl Link {
             used: usage.used,
             remaining: usage.remaining,
             transfer_count: u32::try_from(self.service.transfer_count()).unwrap_or(u32::MAX),
+            non_dfs_used: usage.non_dfs_used,
+            failed_volumes: self.service.store.failed_volumes(),
+            balancer_bandwidth: self.service.balancing().rate(),
         }
     }
 
@@ -220,6 +223,11 @@ impl Link {
                 Ok(())
             }
             Command::ReportAll => self.report_all(session).await,
+            Command::SetBalancerBandwidth(rate) => {
+                tracing::info!(rate, "bandwidth of the balancer is set");
+                self.service.balancing().set_rate(rate);
+                Ok(())
+            }
             Command::Replicate { .. } | Command::Recover { .. } | Command::Cut { .. } => {
                 let (link, slots) = (Arc::clone(self), Arc::clone(&self.slots));
                 tokio::spawn(async move {
@@ -241,8 +249,9 @@ impl Link {
     /// Copies or recovers; blocks.
     fn carry_out(&self, command: Command, session: Session) -> Option<CommitRecovery> {
         match command {
-            Command::Replicate { block, stamp, targets, token } => {
-                match transfer::replicate(&self.service, block, stamp, &targets, token) {
+            Command::Replicate { block, stamp, targets, token, balancing } => {
+                let terms = (token, balancing);
+                match transfer::replicate(&self.service, block, stamp, &targets, terms) {
                     Ok(()) => tracing::info!(%block, targets = targets.len(), "replicated"),
                     Err(error) => {
                         let error = client::error::chain(&error);
@@ -285,7 +294,7 @@ impl Link {
                     }
                 }
             }
-            Command::Delete(_) | Command::ReportAll => None,
+            Command::Delete(_) | Command::ReportAll | Command::SetBalancerBandwidth(_) => None,
         }
     }
 }

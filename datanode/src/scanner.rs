@@ -5,19 +5,34 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use client::rpc::now_ms;
+
 use crate::core::scrub::{Next, Scrub};
 use crate::error::StoreError;
-use crate::store::{Store, verify_range};
+use crate::store::{Cursor, Store, verify_range};
 
 /// Longest sleep, so that the trash is emptied in time.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// How often the scanner's place is kept, as HDFS: a crash repeats so much at most.
+const CURSOR_SAVE_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Runs until `stop` ends; blocks.
 pub(crate) fn run(store: &Arc<Store>, mut scrub: Scrub, rate: u64, stop: &UnixStream) {
     let start = Instant::now();
+    if let Some(cursor) = store.load_cursor() {
+        scrub.resume(cursor.block, Duration::from_millis(now_ms().saturating_sub(cursor.round_ms)));
+    }
+    let mut saved = Instant::now();
     loop {
         store.empty_trash();
-        let sleep = match scrub.next(start.elapsed(), |after| store.next_finalized(after)) {
+        if saved.elapsed() >= CURSOR_SAVE_INTERVAL {
+            store.save_cursor(place(&scrub, start));
+            saved = Instant::now();
+        }
+        let suspect = scrub.suspect(start.elapsed(), || store.pop_suspect());
+        let next = suspect
+            .unwrap_or_else(|| scrub.next(start.elapsed(), |after| store.next_finalized(after)));
+        let sleep = match next {
             Next::Scan(block) => {
                 let mut pace = Pace { start: Instant::now(), bytes: 0, rate: rate.max(1) };
                 let bytes = scan(store, block, &mut pace, stop);
@@ -28,9 +43,18 @@ pub(crate) fn run(store: &Arc<Store>, mut scrub: Scrub, rate: u64, stop: &UnixSt
             Next::Wait(until) => until.saturating_sub(start.elapsed()).min(SLEEP_MAX),
         };
         if has_ended(stop, sleep) {
+            store.save_cursor(place(&scrub, start));
             return;
         }
     }
+}
+
+/// The scanner's place as it is kept.
+fn place(scrub: &Scrub, start: Instant) -> Cursor {
+    let (block, round_start, head_start) = scrub.place();
+    let age = start.elapsed().saturating_sub(round_start) + head_start;
+    let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+    Cursor { block, round_ms: now_ms().saturating_sub(age_ms) }
 }
 
 struct Pace {

@@ -9,7 +9,15 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 
 /// Fields that have no value by default.
-const OPTIONAL: [&str; 3] = ["advertise", "secret_file", "superuser"];
+const OPTIONAL: [&str; 7] = [
+    "superuser",
+    "advertise",
+    "secret_file",
+    "hosts_file",
+    "hosts_exclude_file",
+    "topology_script",
+    "topology_table",
+];
 
 /// How safe a block must be before it counts as written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -91,6 +99,15 @@ pub struct Config {
     pub trash_interval_ms: u64,
     /// Time between checkpoints of the trash: by so much longer than the interval may a deleted file stay. Default 3,600,000.
     pub trash_checkpoint_ms: u64,
+    /// File that names the DataNodes that may register, as `dfs.hosts`; read at the start and by `-refreshNodes`. Default: everybody.
+    pub hosts_file: Option<PathBuf>,
+    /// File that names the DataNodes to be drained, as `dfs.hosts.exclude`; read at the same times. Default: nobody.
+    pub hosts_exclude_file: Option<PathBuf>,
+    /// Program that is called with the name of a machine and prints its rack, as `net.topology.script.file.name`. Default: each
+    /// DataNode says its rack itself.
+    pub topology_script: Option<PathBuf>,
+    /// Table `machine /rack` instead of a program, as `net.topology.table.file.name`.
+    pub topology_table: Option<PathBuf>,
     /// Bytes that must be free on the disk of `data_dir`; below it the NameNode goes into safe mode by itself. Default 100 MiB, as
     /// `dfs.namenode.resource.du.reserved`: room for a minute of edits and a checkpoint.
     pub free_space_min: u64,
@@ -145,6 +162,10 @@ impl Default for Config {
             safe_mode_extension_ms: 0,
             trash_interval_ms: 86_400_000,
             trash_checkpoint_ms: 3_600_000,
+            hosts_file: None,
+            hosts_exclude_file: None,
+            topology_script: None,
+            topology_table: None,
             free_space_min: 100 << 20,
             resource_check_ms: 1000,
             checkpoint_rows: 10_000,

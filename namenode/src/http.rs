@@ -21,8 +21,10 @@ use protocol::{ClientId, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::Config;
+use crate::lists;
 use crate::pages;
 use crate::server::{Event, Shared, stopping};
+use crate::topology::Topology;
 
 /// Bytes of a client's request: a batch of a thousand calls with the longest paths.
 const CLIENT_BYTES_MAX: usize = 16 << 20;
@@ -38,6 +40,8 @@ pub(crate) struct Service {
     /// Where files for the operator are written.
     pub(crate) logs_dir: PathBuf,
     pub(crate) shutdown: Shutdown,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) config: Arc<Config>,
 }
 
 pub(crate) fn router(service: Service, auth: Authenticator, config: &Config) -> Router {
@@ -114,13 +118,35 @@ impl Service {
         if request.body.is_read() {
             return self.shared.read(&request, &membership).await;
         }
+        if matches!(request.body, Call::RefreshNodes) {
+            let caller = membership.caller(&request.user);
+            self.shared.state.read().guard(caller).check_superuser()?;
+            return self.refresh_nodes().await;
+        }
         let (sender, receiver) = oneshot::channel();
         let event = Event::Call(Box::new(request), membership, sender);
         self.events.send(event).await.map_err(|_| stopping())?;
         receiver.await.map_err(|_| stopping())?
     }
 
-    async fn datanode(&self, request: NodeRequest) -> datanode::Answer {
+    /// Reads the lists of DataNodes again.
+    async fn refresh_nodes(&self) -> Answer {
+        let config = Arc::clone(&self.config);
+        let read = tokio::task::spawn_blocking(move || lists::read(&config)).await;
+        let read = read.map_err(|_| stopping())?;
+        let lists = read.map_err(|error| {
+            RemoteError::new(ErrorKind::InvalidArgument, protocol::error::chain(&error))
+        })?;
+        self.topology.forget();
+        let (sender, receiver) = oneshot::channel();
+        self.events.send(Event::Hosts(lists, sender)).await.map_err(|_| stopping())?;
+        receiver.await.map_err(|_| stopping())?
+    }
+
+    async fn datanode(&self, mut request: NodeRequest) -> datanode::Answer {
+        if let NodeRequest::Register(register) = &mut request {
+            register.info.rack = self.topology.rack_of(&register.info).await;
+        }
         match &request {
             NodeRequest::Heartbeat(beat) => return self.heartbeat(beat).await,
             NodeRequest::FullReport(report)

@@ -23,11 +23,13 @@ pub mod core;
 pub mod error;
 mod groups;
 mod http;
+mod lists;
 mod nodes;
 mod pages;
 mod recover;
 mod resources;
 mod server;
+mod topology;
 pub mod trash;
 mod waiters;
 
@@ -59,6 +61,7 @@ use crate::http::Service;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
 use crate::server::{Clock, Event, Loop, QUEUE_MAX, Shared};
+use crate::topology::Topology;
 use crate::waiters::Waiters;
 
 /// Replicas that `close` waits for with `durability = "disk"`, as the promise says.
@@ -128,6 +131,8 @@ pub async fn run_on(
         journal: journal.clone(),
         logs_dir: config.data_dir.join("logs"),
         shutdown: shutdown.clone(),
+        topology: Arc::new(Topology::new(&config)),
+        config: Arc::new(config.clone()),
     };
     let times = trash::Times {
         interval_ms: config.trash_interval_ms,
@@ -199,6 +204,8 @@ fn open(
     let settings = settings(config, Epoch(recovered.epoch.0), token_key);
     let random = Generator::new(rand::random());
     let mut state = State::new(recovering.loaded, settings, random, clock.now());
+    let refreshed = state.refresh_nodes(&mut nodes.lock().nodes, lists::read(config)?);
+    debug_assert!(refreshed.is_empty(), "nobody has registered yet");
     let mut last = recovered.last;
     if state.ns.counters().cluster.is_none() {
         let cluster = ClusterId(rand::random());

@@ -17,11 +17,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use journal::{Change, Journal, Txid};
 use parking_lot::{RwLock, RwLockWriteGuard};
 use protocol::datanode::{self, FullReport, Reply as NodeReply, Request as NodeRequest};
-use protocol::namenode::{Answer, Request};
+use protocol::namenode::{self, Answer, Request};
 use protocol::{DatanodeId, Epoch, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::datanodes::{Datanodes, NodeIndex};
+use crate::core::hosts::HostLists;
 use crate::core::query::Reader;
 use crate::core::report::{ReportError, Taken};
 use crate::core::state::{Now, Output, State};
@@ -47,6 +48,8 @@ pub(crate) enum Event {
     Checkpoint(oneshot::Sender<()>),
     /// Time has passed.
     Tick,
+    /// The lists of DataNodes were read; who asked for it is answered.
+    Hosts(HostLists, oneshot::Sender<Answer>),
     /// The disk of the metadata was looked at: bytes free, and whether these are too few.
     Resources {
         /// Bytes free.
@@ -220,7 +223,10 @@ impl Loop {
             RwLockWriteGuard::unlock_fair(guard);
             (more, last)
         };
-        let Turn { out: Output { records, commands }, mut waiters } = turn;
+        let Turn { out: Output { records, commands, decommissioned }, mut waiters } = turn;
+        for datanode in decommissioned {
+            tracing::info!(%datanode, "datanode is decommissioned: every block has enough replicas elsewhere");
+        }
         if !records.is_empty() {
             let appended = self.journal.append(records);
             if appended != Txid(last) {
@@ -317,9 +323,13 @@ fn is_heavy(event: &Event) -> bool {
     match event {
         Event::Datanode(request, _) => !matches!(**request, NodeRequest::Changes(_)),
         Event::Call(request, ..) => {
-            matches!(request.body, protocol::namenode::Call::Batch(_))
+            matches!(request.body, namenode::Call::Batch(_))
         }
-        Event::Tick | Event::Resources { .. } | Event::Checkpoint(_) | Event::Stop => true,
+        Event::Tick
+        | Event::Hosts(..)
+        | Event::Resources { .. }
+        | Event::Checkpoint(_)
+        | Event::Stop => true,
     }
 }
 
@@ -344,6 +354,15 @@ fn apply(
             for dead in state.tick(nodes, now, &mut turn.out)? {
                 tracing::warn!(datanode = %dead, "datanode is dead, its blocks are copied elsewhere");
             }
+        }
+        Event::Hosts(lists, sender) => {
+            let (include, exclude) = (lists.include.len(), lists.exclude.len());
+            tracing::info!(include, exclude, "the lists of datanodes were read");
+            for node in state.refresh_nodes(nodes, lists) {
+                let datanode = nodes.node(node).info.id;
+                tracing::warn!(%datanode, "datanode is not in the list of those that may be here: given up");
+            }
+            turn.waiters.push(Waiter::Client(sender, Ok(namenode::Reply::Done)));
         }
         Event::Resources { available, low } => {
             if state.note_resources(low) {
@@ -444,7 +463,7 @@ fn sender_index(
     }
     let node = nodes.index(id).ok_or_else(|| fenced("this DataNode is not registered"))?;
     match nodes.node(node).state {
-        protocol::namenode::DatanodeState::Dead => Err(fenced("this DataNode was given up")),
+        namenode::DatanodeState::Dead => Err(fenced("this DataNode was given up")),
         _ => Ok(node),
     }
 }
@@ -465,6 +484,13 @@ fn take_registration(
         let id = register.info.id;
         tracing::warn!(datanode = %id, cluster = %other, "datanode of another cluster refused");
         return refuse(format!("this DataNode's data belongs to cluster {other}, not {cluster}"));
+    }
+    if !state.allows(&register.info) {
+        let (host, address) = (&register.info.host, &register.info.transfer_address);
+        tracing::warn!(host, address, "datanode that is not in the include list refused");
+        return refuse(format!(
+            "Datanode denied communication with namenode because the host is not in the include-list: {address} ({host})"
+        ));
     }
     tracing::info!(
         datanode = %register.info.id, address = %register.info.transfer_address, "datanode registered"

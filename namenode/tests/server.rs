@@ -186,7 +186,7 @@ async fn serve(rpc: RpcClient, number: u8, replicas: Arc<Mutex<Vec<Replica>>>, s
             capacity: 1 << 30,
             used: 0,
             remaining: 1 << 30,
-            transfer_count: 0,
+            ..Heartbeat::default()
         };
         let NodeReply::Commands { commands, .. } = say(&rpc, NodeRequest::Heartbeat(beat)).await
         else {
@@ -227,7 +227,10 @@ async fn obey(
                 say(rpc, NodeRequest::Changes(changes)).await;
             }
         }
-        Command::Recover { .. } | Command::ReportAll | Command::Cut { .. } => {}
+        Command::Recover { .. }
+        | Command::ReportAll
+        | Command::Cut { .. }
+        | Command::SetBalancerBandwidth(_) => {}
     }
 }
 
@@ -368,7 +371,7 @@ async fn strangers_are_refused() {
         capacity: 0,
         used: 0,
         remaining: 0,
-        transfer_count: 0,
+        ..Heartbeat::default()
     });
     let error = node.call::<_, NodeReply>("/rpc/datanode", &beat, ONCE).await.unwrap_err();
     assert!(

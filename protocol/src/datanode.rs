@@ -45,7 +45,7 @@ pub struct Register {
 }
 
 /// Life sign.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// Sender.
     pub datanode: DatanodeId,
@@ -59,6 +59,12 @@ pub struct Heartbeat {
     pub remaining: u64,
     /// Transfers running.
     pub transfer_count: u32,
+    /// Bytes on its volumes that something else uses.
+    pub non_dfs_used: u64,
+    /// Data directories that are out of service.
+    pub failed_volumes: Vec<String>,
+    /// Bytes per second that it sends for the balancer at most.
+    pub balancer_bandwidth: u64,
 }
 
 /// A part of a full block report.
@@ -161,6 +167,8 @@ pub enum Command {
         targets: Vec<DatanodeInfo>,
         /// Write permission for the targets.
         token: BlockToken,
+        /// True for a copy that only evens out: it keeps to the balancer's bandwidth.
+        balancing: bool,
     },
     /// Lead the recovery of a block whose writer is gone: agree on a length, adopt `stamp`, finalize, then
     /// [`Request::CommitRecovery`].
@@ -197,4 +205,6 @@ pub enum Command {
         /// Write permission for the new block.
         token: BlockToken,
     },
+    /// Copies for the balancer take so many bytes per second at most, until the DataNode restarts.
+    SetBalancerBandwidth(u64),
 }

@@ -282,6 +282,24 @@ pub enum Call {
     },
     /// Directories that may have snapshots: all for the superuser, else the caller's. -> [`Reply::Snapshottable`]
     SnapshottableDirectories,
+    /// Reads the lists of DataNodes again: who may register, who is to be drained. -> [`Reply::Done`]
+    RefreshNodes,
+    /// Sets what each live DataNode sends for the balancer at most, bytes per second. -> [`Reply::Done`]
+    SetBalancerBandwidth(u64),
+    /// A page of the complete blocks on a DataNode, ascending. -> [`Reply::BlocksOn`]
+    BlocksOn {
+        /// The DataNode.
+        datanode: DatanodeId,
+        /// Continue after this block.
+        after: Option<BlockId>,
+        /// Blocks wanted, at most [`LIST_ENTRIES_MAX`].
+        limit: u32,
+    },
+    /// Moves replicas, for the balancer: each is copied, then its old one is deleted. What would break the rules of placement is not
+    /// begun. -> [`Reply::Moves`]
+    MoveReplicas(Vec<ReplicaMove>),
+    /// How these moves stand. -> [`Reply::Moves`]
+    MoveStates(Vec<ReplicaMove>),
 }
 
 impl Call {
@@ -299,6 +317,8 @@ impl Call {
             | Call::BlockInfo(_)
             | Call::SnapshotDiff { .. }
             | Call::SnapshottableDirectories
+            | Call::BlocksOn { .. }
+            | Call::MoveStates(_)
             | Call::SafeMode(SafeModeAction::Get) => true,
             Call::Batch(calls) => calls.iter().all(Call::is_read),
             _ => false,
@@ -440,6 +460,10 @@ pub enum Reply {
     },
     /// Directories that may have snapshots.
     Snapshottable(Vec<SnapshottableDirectory>),
+    /// Blocks of a DataNode.
+    BlocksOn(Vec<BlockOn>),
+    /// How moves stand, in the order asked.
+    Moves(Vec<MoveState>),
 }
 
 /// What a file or directory is.
@@ -531,7 +555,7 @@ pub struct LocatedBlock {
 }
 
 /// How to reach a DataNode.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DatanodeInfo {
     /// Its identity.
     pub id: DatanodeId,
@@ -615,7 +639,7 @@ pub struct ClusterStatus {
 }
 
 /// A DataNode as the NameNode sees it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DatanodeReport {
     /// How to reach it.
     pub info: DatanodeInfo,
@@ -635,6 +659,87 @@ pub struct DatanodeReport {
     pub last_contact_ms: u64,
     /// Milliseconds since its last full report; `None` before the first.
     pub last_report_ms: Option<u64>,
+    /// Bytes on its volumes that something else uses.
+    pub non_dfs_used: u64,
+    /// Whether it is in service.
+    pub admin: AdminState,
+    /// How far its drain is.
+    pub drain: DrainReport,
+    /// Its data directories that are out of service.
+    pub failed_volumes: Vec<String>,
+    /// Bytes per second that it sends for the balancer at most.
+    pub balancer_bandwidth: u64,
+}
+
+/// Whether a DataNode is in service.
+///
+/// ```text
+/// Normal -> (named in the exclude list) DecommissionInProgress -> (every block is safe without it) Decommissioned
+///   ^                                          |                                                        |
+///   +------------------------------- (no longer named) ------------------------------------------------+
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum AdminState {
+    /// It takes blocks.
+    #[default]
+    Normal,
+    /// It takes no blocks; its replicas do not count, and are copied elsewhere.
+    DecommissionInProgress,
+    /// Every block has enough replicas elsewhere: it may be switched off.
+    Decommissioned,
+}
+
+impl AdminState {
+    /// In the words of `dfsadmin -report`.
+    pub fn text(self) -> &'static str {
+        match self {
+            AdminState::Normal => "Normal",
+            AdminState::DecommissionInProgress => "Decommission in progress",
+            AdminState::Decommissioned => "Decommissioned",
+        }
+    }
+}
+
+/// What still holds a drain up, as of the last look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DrainReport {
+    /// Blocks with too few replicas elsewhere.
+    pub low_redundancy_count: u64,
+    /// Of these, blocks without any replica elsewhere.
+    pub only_here_count: u64,
+    /// Files that are being written to it.
+    pub open_file_count: u64,
+}
+
+/// A block on a DataNode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BlockOn {
+    /// The block.
+    pub block: BlockId,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// A replica to move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReplicaMove {
+    /// The block.
+    pub block: BlockId,
+    /// Who has it.
+    pub from: DatanodeId,
+    /// Who is to get it.
+    pub to: DatanodeId,
+}
+
+/// How a move stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum MoveState {
+    /// It would break a rule, or was given up; nothing has changed.
+    Refused,
+    /// Under way.
+    Moving,
+    /// The new replica is there, and the old one is deleted or about to be.
+    Moved,
 }
 
 /// Liveness of a DataNode.
@@ -642,9 +747,10 @@ pub struct DatanodeReport {
 /// ```text
 /// register -> Live -> (no heartbeat) Stale -> Dead -> register -> Live
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum DatanodeState {
     /// Heartbeats arrive.
+    #[default]
     Live,
     /// Late: used last for reads, not at all for writes.
     Stale,

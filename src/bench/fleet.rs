@@ -169,9 +169,8 @@ impl Node {
                 datanode: id_of(self.number),
                 epoch: self.epoch(),
                 capacity: CAPACITY,
-                used: 0,
                 remaining: CAPACITY,
-                transfer_count: 0,
+                ..Heartbeat::default()
             };
             match self.send(&Request::Heartbeat(beat)).await {
                 Ok(Reply::Commands { commands, .. }) => {

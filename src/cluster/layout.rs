@@ -33,6 +33,8 @@ const REPLICATION_MAX: u16 = 3;
 pub(super) struct Plan {
     /// DataNodes.
     pub(super) datanode_count: u16,
+    /// Data directories of each DataNode.
+    pub(super) disk_count: u16,
     /// Slots of each worker.
     pub(super) worker_slots: Vec<u32>,
     /// First port if the user chose.
@@ -102,7 +104,7 @@ impl Layout {
     pub(super) fn write_configs(&self, plan: &Plan, ports: &Ports) -> Result<Vec<Spec>> {
         let mut specs = vec![self.spec(Kind::Namenode, 1, &self.namenode_config(plan, ports))?];
         for number in 1..=plan.datanode_count {
-            let text = self.datanode_config(number, ports);
+            let text = self.datanode_config(number, plan.disk_count, ports);
             specs.push(self.spec(Kind::Datanode, number, &text)?);
         }
         specs.push(self.spec(Kind::Jobtracker, 1, &self.jobtracker_config(ports))?);
@@ -122,11 +124,17 @@ impl Layout {
         text
     }
 
-    fn datanode_config(&self, number: u16, ports: &Ports) -> String {
+    fn datanode_config(&self, number: u16, disk_count: u16, ports: &Ports) -> String {
         let index = usize::from(number - 1);
         let mut text = self.common(ports.transfer[index]);
         line(&mut text, "http_bind", quoted(&local(ports.datanode[index])));
-        line(&mut text, "data_directories", format!("[{}]", self.data(Kind::Datanode, number)));
+        let first = file_name(Kind::Datanode, number);
+        let more = (2..=disk_count).map(|disk| format!("{first}-disk-{disk}"));
+        let directories: Vec<String> = std::iter::once(first.clone())
+            .chain(more)
+            .map(|name| quoted(&self.root.join(name).to_string_lossy()))
+            .collect();
+        line(&mut text, "data_directories", format!("[{}]", directories.join(", ")));
         line(&mut text, "namenode", quoted(&url(ports.namenode)));
         text
     }
@@ -276,7 +284,7 @@ mod tests {
     use super::*;
 
     fn plan(datanode_count: u16, workers: usize) -> Plan {
-        Plan { datanode_count, worker_slots: vec![1; workers], port_base: None }
+        Plan { datanode_count, disk_count: 2, worker_slots: vec![1; workers], port_base: None }
     }
 
     #[test]

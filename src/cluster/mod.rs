@@ -42,6 +42,9 @@ pub(crate) struct ClusterArgs {
     /// DataNodes
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=i64::from(DAEMONS_MAX)))]
     datanodes: u16,
+    /// Data directories of each DataNode, as if on as many disks
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    disks: u16,
     /// Workers
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=i64::from(DAEMONS_MAX)))]
     workers: u16,
@@ -77,6 +80,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
     let layout = Layout::open(&args.data)?;
     let plan = Plan {
         datanode_count: args.datanodes,
+        disk_count: args.disks,
         worker_slots: worker_slots(args.workers, args.slots),
         port_base: args.port_base,
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::namenode::{DatanodeReport, DatanodeState};
+use protocol::namenode::{Call, DatanodeReport, DatanodeState};
 
 use super::{Command, Session, refused};
 use crate::dfs::Failure;
@@ -11,6 +11,9 @@ use crate::dfs::Failure;
 #[rustfmt::skip]
 pub(super) const COMMANDS: &[Command] = &[
     Command { name: "printTopology", arguments: "", about: "Print a tree of the racks and their nodes as reported by the NameNode.", words: (0, 0), run: print_topology },
+    Command { name: "refreshNodes", arguments: "", about: "Updates the namenode with the set of datanodes allowed to connect to it, and of those to decommission.", words: (0, 0), run: refresh_nodes },
+    Command { name: "setBalancerBandwidth", arguments: "<bandwidth in bytes per second>", about: "Changes the network bandwidth used by each datanode during balancing.", words: (1, 1), run: set_balancer_bandwidth },
+    Command { name: "getBalancerBandwidth", arguments: "<datanode_host:port>", about: "Get the network bandwidth that a datanode uses during balancing.", words: (1, 1), run: balancer_bandwidth },
     Command { name: "getDatanodeInfo", arguments: "<datanode_host:port>", about: "Get information about a DataNode: whether it is live, and since when it has been silent.", words: (1, 1), run: datanode_info },
 ];
 
@@ -18,6 +21,28 @@ fn print_topology(session: &Session, _: &[String]) -> Result<(), Failure> {
     let datanodes = session.client.datanodes().map_err(|error| refused(&error))?;
     let text = topology(&datanodes);
     print!("{}", if text.is_empty() { "No DataNodes\n" } else { &text });
+    Ok(())
+}
+
+fn refresh_nodes(session: &Session, _: &[String]) -> Result<(), Failure> {
+    session.client.call(Call::RefreshNodes).map_err(|error| refused(&error))?;
+    println!("Refresh nodes successful");
+    Ok(())
+}
+
+fn set_balancer_bandwidth(session: &Session, words: &[String]) -> Result<(), Failure> {
+    let bytes: u64 = words[0].parse().map_err(|_| {
+        Failure::Text(format!("NumberFormatException: For input string: \"{}\"", words[0]))
+    })?;
+    let call = Call::SetBalancerBandwidth(bytes);
+    session.client.call(call).map_err(|error| refused(&error))?;
+    println!("Balancer bandwidth is set to {bytes}");
+    Ok(())
+}
+
+fn balancer_bandwidth(session: &Session, words: &[String]) -> Result<(), Failure> {
+    let node = find(session, &words[0])?;
+    println!("Balancer bandwidth is {} bytes per second.", node.balancer_bandwidth);
     Ok(())
 }
 

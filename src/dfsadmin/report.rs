@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use jiff::tz::TimeZone;
-use protocol::namenode::{ClusterStatus, DatanodeReport, DatanodeState};
+use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState};
 use serde_json::{Value, json};
 
 use super::{Command, Session, refused};
@@ -31,7 +31,11 @@ struct Section {
 const SECTIONS: &[Section] = &[
     Section { option: "live", title: "Live", holds: |node| node.state != DatanodeState::Dead },
     Section { option: "dead", title: "Dead", holds: |node| node.state == DatanodeState::Dead },
-    Section { option: "decommissioning", title: "Decommissioning", holds: |_| false },
+    Section {
+        option: "decommissioning",
+        title: "Decommissioning",
+        holds: |node| node.admin == AdminState::DecommissionInProgress,
+    },
     Section { option: "enteringmaintenance", title: "Entering maintenance", holds: |_| false },
     Section { option: "inmaintenance", title: "In maintenance", holds: |_| false },
 ];
@@ -143,16 +147,17 @@ fn node_text(node: &DatanodeReport, now_ms: u64, zone: &TimeZone) -> String {
         rack => format!("Rack: {rack}\n"),
     };
     format!(
-        "Name: {} ({})\nHostname: {}\n{rack}Decommission Status : Normal\nConfigured Capacity: {}\nDFS Used: {}\n\
+        "Name: {} ({})\nHostname: {}\n{rack}Decommission Status : {}\nConfigured Capacity: {}\nDFS Used: {}\n\
          Non DFS Used: {}\nDFS Remaining: {}\nDFS Used%: {}\nDFS Remaining%: {}\n\
          Configured Cache Capacity: 0 (0 B)\nCache Used: 0 (0 B)\nCache Remaining: 0 (0 B)\nCache Used%: 100.00%\n\
          Cache Remaining%: 0.00%\nXceivers: {}\nLast contact: {}\nLast Block Report: {}\nNum of Blocks: {}\n\n",
         info.transfer_address,
         info.host,
         info.host,
+        node.admin.text(),
         both(*capacity),
         both(*used),
-        both(capacity.saturating_sub(used + remaining)),
+        both(node.non_dfs_used),
         both(*remaining),
         percent(*used, *capacity),
         percent(*remaining, *capacity),
@@ -220,6 +225,8 @@ pub(crate) mod tests {
             transfer_count,
             last_contact_ms,
             last_report_ms: Some(1_800_000),
+            non_dfs_used: 100,
+            ..DatanodeReport::default()
         }
     }
 

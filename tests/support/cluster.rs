@@ -19,6 +19,8 @@ pub(crate) const SUPERUSER: &str = "tester";
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) datanodes: u32,
+    /// Data directories of each.
+    pub(crate) disks: u32,
     pub(crate) workers: u32,
     pub(crate) slots: u32,
     /// Variables for the daemons, e.g. `("HANNO_NAMENODE_DEAD_MS", "2000")`.
@@ -29,7 +31,14 @@ pub(crate) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { datanodes: 3, workers: 2, slots: 1, variables: Vec::new(), mounts: Vec::new() }
+        Options {
+            datanodes: 3,
+            disks: 1,
+            workers: 2,
+            slots: 1,
+            variables: Vec::new(),
+            mounts: Vec::new(),
+        }
     }
 }
 
@@ -170,7 +179,12 @@ impl Cluster {
     pub(crate) fn replicas(&self) -> Vec<(u32, PathBuf)> {
         let mut found = Vec::new();
         for number in 1..=self.options.datanodes {
-            let mut folders = vec![self.directory.join(format!("datanode-{number}"))];
+            let first = format!("datanode-{number}");
+            let more = (2..=self.options.disks).map(|disk| format!("{first}-disk-{disk}"));
+            let mut folders: Vec<PathBuf> = std::iter::once(first.clone())
+                .chain(more)
+                .map(|name| self.directory.join(name))
+                .collect();
             while let Some(folder) = folders.pop() {
                 for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                     let (path, name) =
@@ -214,6 +228,8 @@ fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
     command.args([
         "--datanodes",
         &options.datanodes.to_string(),
+        "--disks",
+        &options.disks.to_string(),
         "--workers",
         &options.workers.to_string(),
     ]);

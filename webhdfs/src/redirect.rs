@@ -186,6 +186,7 @@ mod tests {
             transfer_count: 0,
             last_contact_ms: 0,
             last_report_ms: None,
+            ..DatanodeReport::default()
         }
     }
 

@@ -4,4 +4,5 @@ pub mod recovery;
 pub mod replica;
 pub mod report;
 pub mod scrub;
+pub mod throttle;
 pub mod volumes;

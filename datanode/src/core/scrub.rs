@@ -13,6 +13,8 @@ pub struct Scrub {
     round_start: Duration,
     cursor: Option<BlockId>,
     not_before: Duration,
+    /// How long the round had lasted when the DataNode started.
+    head_start: Duration,
 }
 
 /// What the scanner does next.
@@ -33,7 +35,28 @@ impl Scrub {
             round_start: Duration::ZERO,
             cursor: None,
             not_before: Duration::ZERO,
+            head_start: Duration::ZERO,
         }
+    }
+
+    /// Goes on with a round that had reached `cursor` and lasted for `age` when the DataNode started.
+    pub fn resume(&mut self, cursor: Option<BlockId>, age: Duration) {
+        self.cursor = cursor;
+        self.head_start = age.min(self.period);
+    }
+
+    /// The last replica of this round that was handed out, and when the round began; before the start of the DataNode that is a
+    /// negative time, told as how long before.
+    pub fn place(&self) -> (Option<BlockId>, Duration, Duration) {
+        (self.cursor, self.round_start, self.head_start)
+    }
+
+    /// A replica that is suspected, if it may be read now: it does not wait for its turn.
+    pub fn suspect(&self, now: Duration, pop: impl FnOnce() -> Option<BlockId>) -> Option<Next> {
+        if now < self.not_before {
+            return None;
+        }
+        pop().map(Next::Scan)
     }
 
     /// The next step at `now`; `after` finds the first replica within bounds.
@@ -53,7 +76,8 @@ impl Scrub {
             None => {
                 // A round is over; the next begins a period after this one did.
                 self.cursor = None;
-                self.round_start = (self.round_start + self.period).max(now);
+                let period = self.period.saturating_sub(std::mem::take(&mut self.head_start));
+                self.round_start = (self.round_start + period).max(now);
                 self.not_before = self.round_start;
                 Next::Wait(self.not_before)
             }
@@ -90,5 +114,26 @@ mod tests {
         let round = |start: u64| (0..5).map(move |n| (start + 2 * n, n + 1));
         let expected: Vec<_> = round(0).chain(round(100)).chain(round(200)).collect();
         assert_eq!(scanned, expected);
+    }
+
+    #[test]
+    fn a_round_goes_on_after_a_restart_and_suspects_come_first() {
+        let day = Duration::from_secs(86_400);
+        let mut scrub = Scrub::new(21 * day, 1000);
+        scrub.resume(Some(BlockId(7)), 20 * day);
+        let after = |bound| {
+            assert_eq!(bound, Bound::Excluded(BlockId(7)));
+            None
+        };
+        assert_eq!(scrub.next(Duration::ZERO, after), Next::Wait(day));
+        assert_eq!(scrub.suspect(Duration::ZERO, || Some(BlockId(3))), None, "the rate is kept");
+        assert_eq!(scrub.suspect(day, || Some(BlockId(3))), Some(Next::Scan(BlockId(3))));
+        assert_eq!(scrub.next(day, |_| Some(BlockId(1))), Next::Scan(BlockId(1)));
+        assert_eq!(scrub.place(), (Some(BlockId(1)), day, Duration::ZERO));
+        assert_eq!(
+            scrub.next(day, |_| None),
+            Next::Wait(22 * day),
+            "the next round is a whole one"
+        );
     }
 }

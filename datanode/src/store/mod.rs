@@ -6,12 +6,13 @@
 //! - a failed sync is never tried again: the volume is fenced and its replicas are given up.
 
 mod changes;
+mod cursor;
 mod scan;
 mod verify;
 mod volume;
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::core::volumes::{self, Usage};
 use crate::error::{Error, StoreError};
 
 pub use changes::ChangeQueue;
+pub use cursor::Cursor;
 pub use verify::{check_header as check_meta_header, verify_range};
 pub use volume::VolumeConfig;
 pub use writer::{ReplicaWriter, SyncThreads};
@@ -38,6 +40,8 @@ use writer::WriterHandle;
 /// How long a request waits for the writer it replaces. Writers are woken by closing their socket, so only a stuck disk
 /// takes that long.
 const WRITER_STOP_MAX: Duration = Duration::from_secs(20);
+/// Replicas that wait for the scanner out of turn; what is beyond waits for its turn.
+const SUSPECTS_MAX: usize = 10_000;
 /// Tries at opening a replica's files; each failure means that it was just moved by a finalize.
 const OPEN_TRIES: usize = 3;
 
@@ -50,6 +54,10 @@ pub struct Store {
     changes: ChangeQueue,
     syncs: SyncThreads,
     sync_interval_bytes: u64,
+    /// Volumes that may fail.
+    tolerated: usize,
+    /// Replicas that the scanner is to look at before all others.
+    suspects: Mutex<BTreeSet<BlockId>>,
 }
 
 #[derive(Debug)]
@@ -75,11 +83,27 @@ impl Store {
     ///
     /// # Errors
     /// [`Error`] if a directory is in use, belongs to another cluster, or cannot be used.
-    pub fn open(configs: &[VolumeConfig], sync_interval_bytes: u64) -> Result<Self, Error> {
-        let volumes = volume::open_all(configs)?;
+    pub fn open(
+        configs: &[VolumeConfig],
+        sync_interval_bytes: u64,
+        tolerated: Option<usize>,
+    ) -> Result<Self, Error> {
+        let tolerated = tolerated.unwrap_or(configs.len().saturating_sub(1));
+        let volumes = volume::open_all(configs, tolerated)?;
         let mut replicas = BTreeMap::new();
-        for (index, volume) in volumes.iter().enumerate() {
-            scan::scan(volume, index, &volumes, &mut replicas)?;
+        for (index, volume) in volumes.iter().enumerate().filter(|(_, volume)| !volume.is_fenced())
+        {
+            match scan::scan(volume, index, &volumes, &mut replicas) {
+                Err(Error::Io { path, source }) => {
+                    tracing::error!(path = %path.display(), error = %source, "cannot read a data directory");
+                    volume.fence(&source);
+                    replicas.retain(|_, entry: &mut Entry| entry.volume != index);
+                }
+                scanned => scanned?,
+            }
+        }
+        if volumes.iter().filter(|volume| volume.is_fenced()).count() > tolerated {
+            return Err(Error::NoVolumes);
         }
         tracing::info!(replicas = replicas.len(), volumes = volumes.len(), "store opened");
         Ok(Store {
@@ -89,6 +113,8 @@ impl Store {
             changes: ChangeQueue::default(),
             syncs: SyncThreads::new(),
             sync_interval_bytes,
+            tolerated,
+            suspects: Mutex::default(),
         })
     }
 
@@ -141,9 +167,66 @@ impl Store {
             .fold(Usage::default(), Usage::plus)
     }
 
-    /// True once no volume works.
+    /// Data directories that are out of service.
+    pub fn failed_volumes(&self) -> Vec<String> {
+        let failed = self.volumes.iter().filter(|volume| volume.is_fenced());
+        failed.map(|volume| volume.path().display().to_string()).collect()
+    }
+
+    /// True once more volumes have failed than may, or all.
     pub fn is_lost(&self) -> bool {
-        self.volumes.iter().all(Volume::is_fenced)
+        let failed = self.volumes.iter().filter(|volume| volume.is_fenced()).count();
+        failed > self.tolerated || failed == self.volumes.len()
+    }
+
+    /// Looks at every data directory: takes those that fail out of service, and those that work again back in.
+    pub fn check_volumes(&self) {
+        for (index, volume) in self.volumes.iter().enumerate() {
+            if volume.is_fenced() {
+                match self.restore(index) {
+                    Ok(count) => tracing::info!(count, "replicas found in a data directory"),
+                    Err(error) => {
+                        let error = client::error::chain(&error);
+                        tracing::debug!(error, "data directory stays out of service");
+                    }
+                }
+            } else if let Err(error) = volume.check() {
+                self.fence(index, &error);
+            }
+        }
+    }
+
+    /// Takes a volume back; returns how many replicas it brings.
+    fn restore(&self, index: usize) -> Result<usize, Error> {
+        let volume = &self.volumes[index];
+        volume.reopen()?;
+        let mut found = BTreeMap::new();
+        if let Err(error) = scan::scan(volume, index, &self.volumes, &mut found) {
+            volume.fence_again();
+            return Err(error);
+        }
+        volume.unfence();
+        let mut count = 0;
+        for (block, entry) in found {
+            let mut replicas = self.replicas.lock();
+            if replicas.contains_key(&block) {
+                drop(replicas);
+                // Made anew on another volume meanwhile.
+                volume.discard(&entry.replica);
+                continue;
+            }
+            let replica = entry.replica;
+            replicas.insert(block, entry);
+            drop(replicas);
+            count += 1;
+            // A disk that failed once is not trusted blindly.
+            self.suspect(block);
+            self.changes.push(|pending| match replica.is_finalized() {
+                true => pending.received(&replica),
+                false => pending.unfinished(&replica),
+            });
+        }
+        Ok(count)
     }
 
     /// Opens a replica with this stamp for reading.
@@ -377,6 +460,33 @@ impl Store {
     pub fn report_bad(&self, replica: &Replica) {
         tracing::warn!(block = %replica.block, stamp = %replica.stamp, "bad replica");
         self.changes.push(|pending| pending.bad(replica));
+    }
+
+    /// Asks the scanner to verify a replica soon.
+    pub fn suspect(&self, block: BlockId) {
+        let mut suspects = self.suspects.lock();
+        if suspects.len() < SUSPECTS_MAX {
+            suspects.insert(block);
+        }
+    }
+
+    /// The next replica to verify before all others.
+    pub fn pop_suspect(&self) -> Option<BlockId> {
+        self.suspects.lock().pop_first()
+    }
+
+    /// Where the scanner was when this DataNode ended.
+    pub fn load_cursor(&self) -> Option<Cursor> {
+        let found = self.volumes.iter().filter_map(|volume| cursor::load(volume.path()));
+        found.max_by_key(|cursor| (cursor.round_ms, cursor.block))
+    }
+
+    /// Keeps where the scanner is, on the first data directory that works.
+    pub fn save_cursor(&self, cursor: Cursor) {
+        let Some(volume) = self.volumes.iter().find(|volume| !volume.is_fenced()) else { return };
+        if let Err(error) = cursor::save(volume.path(), cursor) {
+            tracing::warn!(%error, "cannot keep where the scanner is");
+        }
     }
 
     /// Removes deleted files whose grace period is over.

@@ -16,7 +16,75 @@ fn open(root: &Path) -> Arc<Store> {
         reserved_bytes: Some(0),
         trash_grace: Duration::ZERO,
     };
-    Arc::new(Store::open(&[config], 1 << 20).unwrap())
+    Arc::new(Store::open(&[config], 1 << 20, None).unwrap())
+}
+
+#[test]
+fn a_directory_that_goes_away_is_fenced_and_comes_back_with_what_it_held() {
+    let root = tempfile::tempdir().unwrap();
+    let config = |name: &str| VolumeConfig {
+        path: root.path().join(name),
+        reserved_bytes: Some(0),
+        trash_grace: Duration::ZERO,
+    };
+    let configs = [config("a"), config("b")];
+    let store = Arc::new(Store::open(&configs, 1 << 20, None).unwrap());
+    let data = sample(3000);
+    for block in 1..=6 {
+        let mut writer = store.write(BlockId(block), STAMP, None, None).unwrap();
+        writer.write(&packet(0, &data)).unwrap();
+        writer.finalize().unwrap();
+    }
+    store.check_volumes();
+    assert_eq!((store.failed_volumes().len(), store.replicas().len()), (0, 6));
+    let (away, aside) = (root.path().join("b"), root.path().join("aside"));
+    fs::rename(&away, &aside).unwrap();
+    let half = store.write(BlockId(7), STAMP, None, None).unwrap();
+    store.check_volumes();
+    assert_eq!(store.failed_volumes(), [away.display().to_string()]);
+    assert!(!store.is_lost());
+    drop(half);
+    assert_eq!(store.replicas().len(), 3);
+    // What is written now goes to the other one, and the directory is not made anew.
+    for block in 8..=9 {
+        store.write(BlockId(block), STAMP, None, None).unwrap().finalize().unwrap();
+    }
+    store.check_volumes();
+    assert!(!away.exists());
+    fs::rename(&aside, &away).unwrap();
+    store.check_volumes();
+    assert!(store.failed_volumes().is_empty());
+    for block in 1..=6 {
+        check(&store, block, STAMP, &data, State::Finalized);
+    }
+    // An empty disk in its place is taken as well; what it held is gone.
+    fs::rename(&away, &aside).unwrap();
+    store.check_volumes();
+    fs::create_dir(&away).unwrap();
+    store.check_volumes();
+    assert!(store.failed_volumes().is_empty());
+    assert_eq!(store.replicas().len(), 5);
+    drop(store);
+    Store::open(&configs, 1 << 20, None).unwrap();
+}
+
+#[test]
+fn as_many_directories_may_fail_as_are_tolerated() {
+    let root = tempfile::tempdir().unwrap();
+    let config = |name: &str| VolumeConfig {
+        path: root.path().join(name),
+        reserved_bytes: Some(0),
+        trash_grace: Duration::ZERO,
+    };
+    // A file where the directory should be: what a broken disk looks like.
+    fs::write(root.path().join("b"), "").unwrap();
+    let configs = [config("a"), config("b")];
+    assert!(Store::open(&configs, 1 << 20, Some(0)).is_err());
+    let store = Store::open(&configs, 1 << 20, Some(1)).unwrap();
+    assert_eq!(store.failed_volumes().len(), 1);
+    fs::remove_dir_all(root.path().join("a")).unwrap();
+    store.check_volumes();
+    assert!(store.is_lost());
 }
 
 fn packet(offset: u64, data: &[u8]) -> impl std::ops::Deref<Target = Packet> {

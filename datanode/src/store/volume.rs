@@ -5,6 +5,7 @@
 //! lock                                 held while a DataNode uses the directory
 //! rbw/blk_<block>_<stamp>[.meta]       being written, or left by a writer that is gone
 //! finalized/<2 hex>/blk_…              complete; 256 consecutive blocks share a folder
+//! scanner                              where the scanner is
 //! trash/blk_…                          deleted, removed after a grace period
 //! quarantine/…                         found at start and not understood; never touched again
 //! ```
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
-use sys::fs::LockFile;
+use sys::fs::{LockError, LockFile};
 
 use crate::core::replica::Replica;
 use crate::core::volumes::{self, Disk, Usage};
@@ -30,6 +31,8 @@ use crate::error::Error;
 const LAYOUT: u32 = 1;
 const VERSION_FILE: &str = "VERSION";
 const LOCK_FILE: &str = "lock";
+/// Written and removed to see whether a disk works.
+const PROBE_FILE: &str = ".probe";
 pub(super) const RBW: &str = "rbw";
 pub(super) const FINALIZED: &str = "finalized";
 pub(super) const TRASH: &str = "trash";
@@ -63,7 +66,7 @@ pub(super) struct Volume {
     fenced: AtomicBool,
     folders: Mutex<HashMap<u8, Arc<File>>>,
     trash: Mutex<VecDeque<(Instant, PathBuf)>>,
-    _lock: LockFile,
+    lock: Mutex<Option<LockFile>>,
 }
 
 /// Where the two files of a replica are.
@@ -126,13 +129,22 @@ impl Place {
     }
 }
 
-/// Opens all data directories of a DataNode.
-pub(super) fn open_all(configs: &[VolumeConfig]) -> Result<Vec<Volume>, Error> {
+/// Opens all data directories of a DataNode. Up to `tolerated` of them may fail: these begin out of service.
+pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec<Volume>, Error> {
     let fresh = Identity { cluster: None, datanode: DatanodeId(rand::random()) };
-    let mut identity: Option<Identity> = None;
+    let (mut identity, mut failed_count): (Option<Identity>, usize) = (None, 0);
     let mut opened = Vec::with_capacity(configs.len());
     for config in configs {
-        let (lock, found) = prepare(config)?;
+        let (lock, found) = match prepare(config) {
+            Ok((lock, found)) => (Some(lock), found),
+            Err(error) if failed_count < tolerated && is_failure(&error) => {
+                let (volume, error) = (config.path.display(), client::error::chain(&error));
+                tracing::error!(%volume, error, "data directory is out of service");
+                failed_count += 1;
+                (None, None)
+            }
+            Err(error) => return Err(error),
+        };
         if let (Some(known), Some(found)) = (identity, found)
             && known != found
         {
@@ -151,17 +163,22 @@ pub(super) fn open_all(configs: &[VolumeConfig]) -> Result<Vec<Volume>, Error> {
         let volume = Volume {
             config: config.clone(),
             identity: Mutex::new(identity),
-            fenced: AtomicBool::new(false),
+            fenced: AtomicBool::new(lock.is_none()),
             folders: Mutex::default(),
             trash: Mutex::default(),
-            _lock: lock,
+            lock: Mutex::new(lock),
         };
-        if found.is_none() {
+        if found.is_none() && !volume.is_fenced() {
             volume.write_version(identity)?;
         }
         volumes.push(volume);
     }
     Ok(volumes)
+}
+
+/// True if the disk does not work, as against a directory that belongs to somebody else.
+fn is_failure(error: &Error) -> bool {
+    matches!(error, Error::Io { .. } | Error::Lock(LockError::Io { .. }))
 }
 
 fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error> {
@@ -227,7 +244,9 @@ impl Volume {
 
     pub(super) fn adopt_cluster(&self, cluster: ClusterId) -> Result<(), Error> {
         let identity = Identity { cluster: Some(cluster), ..self.identity() };
-        if identity != self.identity() {
+        if identity != self.identity() && self.is_fenced() {
+            *self.identity.lock() = identity;
+        } else if identity != self.identity() {
             self.write_version(identity)?;
             *self.identity.lock() = identity;
         }
@@ -300,9 +319,77 @@ impl Volume {
         let first = !self.fenced.swap(true, Ordering::AcqRel);
         if first {
             let volume = self.config.path.display();
-            tracing::error!(%volume, error = %cause, "sync failed: data directory is out of service");
+            tracing::error!(%volume, error = %cause, "data directory is out of service");
+            self.folders.lock().clear();
+            self.trash.lock().clear();
+            // A disk that takes this one's place must not find it locked.
+            *self.lock.lock() = None;
         }
         first
+    }
+
+    /// Looks whether the disk works: its identity can be read, its folders listed, and a few bytes written and synced.
+    pub(super) fn check(&self) -> io::Result<()> {
+        let path = self.config.path.join(VERSION_FILE);
+        let text = fs::read_to_string(&path)?;
+        match parse_version(&text, &path) {
+            // The cluster is written down at first contact, perhaps just now.
+            Ok(found) if found.datanode == self.identity().datanode => {}
+            _ => return Err(io::Error::other("its VERSION file is not this DataNode's any more")),
+        }
+        for folder in [RBW, FINALIZED] {
+            fs::read_dir(self.config.path.join(folder))?.next().transpose()?;
+        }
+        let probe = self.config.path.join(PROBE_FILE);
+        let written = fs::write(&probe, b"probe")
+            .and_then(|()| File::open(&probe)?.sync_all())
+            .and_then(|()| fs::remove_file(&probe));
+        match written {
+            // Full is not broken.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                let _ = fs::remove_file(&probe);
+                Ok(())
+            }
+            written => written,
+        }
+    }
+
+    /// Takes a directory that works again into service: what it held before, or a new disk in its place.
+    ///
+    /// # Errors
+    /// [`Error`]; it stays out of service.
+    pub(super) fn reopen(&self) -> Result<(), Error> {
+        if !self.config.path.is_dir() {
+            // Made anew it would hide a disk that is not mounted.
+            let source = io::ErrorKind::NotFound.into();
+            return Err(Error::Io { path: self.config.path.clone(), source });
+        }
+        let (lock, found) = prepare(&self.config)?;
+        match found {
+            Some(found) if found != self.identity() => {
+                return Err(Error::Directory {
+                    path: self.config.path.clone(),
+                    reason: "it belongs to another cluster or DataNode".to_owned(),
+                });
+            }
+            Some(_) => {}
+            None => self.write_version(self.identity())?,
+        }
+        self.check().map_err(|source| Error::Io { path: self.config.path.clone(), source })?;
+        *self.lock.lock() = Some(lock);
+        Ok(())
+    }
+
+    /// Lets go of a directory that could not be read after all.
+    pub(super) fn fence_again(&self) {
+        *self.lock.lock() = None;
+        self.trash.lock().clear();
+    }
+
+    /// Ends the time out of service.
+    pub(super) fn unfence(&self) {
+        tracing::info!(volume = %self.config.path.display(), "data directory is in service again");
+        self.fenced.store(false, Ordering::Release);
     }
 
     /// Moves the files of a replica to the trash. Not synced: after a crash the NameNode orders the deletion again.
@@ -383,13 +470,13 @@ mod tests {
             reserved_bytes: Some(0),
             trash_grace: Duration::ZERO,
         };
-        let first = open_all(&[config("a")]).unwrap();
-        assert!(matches!(open_all(&[config("a")]), Err(Error::Lock(_))));
-        drop(open_all(&[config("b")]).unwrap());
+        let first = open_all(&[config("a")], 0).unwrap();
+        assert!(matches!(open_all(&[config("a")], 1), Err(Error::Lock(_))));
+        drop(open_all(&[config("b")], 0).unwrap());
         let id = first[0].identity();
         drop(first);
-        assert!(matches!(open_all(&[config("a"), config("b")]), Err(Error::Directory { .. })));
-        let grown = open_all(&[config("a"), config("c")]).unwrap();
+        assert!(matches!(open_all(&[config("a"), config("b")], 1), Err(Error::Directory { .. })));
+        let grown = open_all(&[config("a"), config("c")], 0).unwrap();
         assert!(grown.iter().all(|volume| volume.identity() == id));
     }
 }

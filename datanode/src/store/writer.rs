@@ -143,6 +143,10 @@ struct Background {
     full: AtomicBool,
 }
 
+fn volume_is_fenced(store: &Store, volume: usize) -> bool {
+    store.volumes[volume].is_fenced()
+}
+
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -338,6 +342,10 @@ impl ReplicaWriter {
         self.place = to;
         if let Err(error) = folder.sync_all() {
             return Err(self.sync_failed(error));
+        }
+        if volume_is_fenced(&self.store, self.volume) {
+            // The replica was given up with its volume.
+            return Err(StoreError::NotFound(id));
         }
         self.replica.state = State::Finalized;
         let replica = self.replica;

@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use client::dfs::transfer::{Connection, ConnectionPool, PacketPool, Stream, TransferFailure};
 use client::rpc::now_ms;
@@ -25,6 +25,7 @@ use protocol::token::{AccessMode, BlockToken};
 use protocol::transfer::{Operation, Reply};
 use protocol::{BlockId, ErrorKind, GenerationStamp};
 
+use crate::core::throttle::Throttle;
 use crate::error::OperationError;
 use crate::store::Store;
 
@@ -64,8 +65,38 @@ pub struct Service {
     pub packets: PacketPool,
     token_key: Key,
     limits: Limits,
+    balancing: Balancing,
     transfers: AtomicUsize,
     connections: Mutex<Connections>,
+}
+
+/// The share of the network that the balancer may use, over all its copies.
+#[derive(Debug)]
+pub struct Balancing {
+    start: Instant,
+    throttle: Mutex<Throttle>,
+}
+
+impl Balancing {
+    fn new(rate: u64) -> Self {
+        Balancing { start: Instant::now(), throttle: Mutex::new(Throttle::new(rate)) }
+    }
+
+    /// Bytes per second.
+    pub fn rate(&self) -> u64 {
+        self.throttle.lock().rate()
+    }
+
+    /// Changes it.
+    pub fn set_rate(&self, rate: u64) {
+        self.throttle.lock().set_rate(rate);
+    }
+
+    /// Waits so that `bytes` more keep to it.
+    fn pace(&self, bytes: u64) {
+        let pause = self.throttle.lock().take(self.start.elapsed(), bytes);
+        std::thread::sleep(pause);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +121,7 @@ impl Service {
         peers: ConnectionPool,
         token_key: Key,
         limits: Limits,
+        balancer_bandwidth: u64,
     ) -> Arc<Self> {
         Arc::new(Service {
             store,
@@ -97,9 +129,15 @@ impl Service {
             packets: PacketPool::default(),
             token_key,
             limits,
+            balancing: Balancing::new(balancer_bandwidth),
             transfers: AtomicUsize::new(0),
             connections: Mutex::default(),
         })
+    }
+
+    /// What copies for the balancer may take.
+    pub fn balancing(&self) -> &Balancing {
+        &self.balancing
     }
 
     /// Operations that run now.

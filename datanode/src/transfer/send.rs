@@ -35,7 +35,7 @@ pub fn replicate(
     block: BlockId,
     stamp: GenerationStamp,
     targets: &[DatanodeInfo],
-    token: BlockToken,
+    (token, balancing): (BlockToken, bool),
 ) -> Result<(), OperationError> {
     let replica = service.store.open_replica(block, stamp)?;
     if !replica.replica.is_finalized() {
@@ -52,7 +52,7 @@ pub fn replicate(
         pipeline: rest.to_vec(),
         durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
     };
-    match service.send(&replica, first, write, replica.replica.length) {
+    match service.send(&replica, first, write, (replica.replica.length, balancing)) {
         Err(OperationError::Transfer(TransferFailure::Remote(refusal)))
             if refusal.kind == ErrorKind::AlreadyExists =>
         {
@@ -102,7 +102,7 @@ pub fn cut(
         pipeline: rest.to_vec(),
         durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
     };
-    service.send(&replica, first, write, cut.length)
+    service.send(&replica, first, write, (cut.length, false))
 }
 
 impl Service {
@@ -127,16 +127,16 @@ impl Service {
             pipeline: Vec::new(),
             durable: 0,
         };
-        self.send(&replica, target, write, length)
+        self.send(&replica, target, write, (length, false))
     }
 
-    /// Sends the first `length` bytes and waits until everyone has them.
+    /// Sends the first `length` bytes and waits until everyone has them; at the balancer's pace if it is for the balancer.
     fn send(
         &self,
         replica: &OpenReplica,
         target: &DatanodeInfo,
         write: Write,
-        length: u64,
+        (length, balancing): (u64, bool),
     ) -> Result<(), OperationError> {
         let mut connection = self.peers.take(target)?;
         let mut before = frame::encode(&Operation::Write(write));
@@ -153,6 +153,9 @@ impl Service {
                 sync: false,
             };
             self.fill_verified(replica, &mut packet, header)?;
+            if balancing {
+                self.balancing.pace(data_bytes);
+            }
             let sent = connection.send_packet(&before, &packet);
             before.clear();
             sequence += 1;

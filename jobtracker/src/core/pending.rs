@@ -110,7 +110,7 @@ impl PendingTasks {
         }
     }
 
-    /// Takes a task for a worker at `host` in `rack`; `avoids` tells whether a task has failed on that worker. The level
+    /// Takes a task for a worker at `host` in `rack`; `avoids` tells whether a task must not go there because it has failed there. The level
     /// returned is how near the task really is.
     pub(crate) fn take(
         &mut self,
@@ -132,7 +132,7 @@ impl PendingTasks {
                 None => None,
             },
             Level::Any | Level::Avoided => {
-                let retry = self.pop_retry(level, avoids);
+                let retry = self.pop_retry(avoids);
                 retry.or_else(|| pop(&mut self.any, &self.waiting))
             }
         };
@@ -150,13 +150,18 @@ impl PendingTasks {
         }
     }
 
-    fn pop_retry(&mut self, level: Level, avoids: impl Fn(u32) -> bool) -> Option<u32> {
+    /// True if tasks that failed wait.
+    pub(crate) fn has_retries(&self) -> bool {
+        !self.retries.is_empty()
+    }
+
+    fn pop_retry(&mut self, avoids: impl Fn(u32) -> bool) -> Option<u32> {
         let mut position = 0;
         while position < self.retries.len().min(RETRIES_SEEN_MAX) {
             let task = self.retries[position];
             if self.waiting[task as usize] != Waiting::AsRetry {
                 self.retries.remove(position);
-            } else if level == Level::Avoided || !avoids(task) {
+            } else if !avoids(task) {
                 self.retries.remove(position);
                 return Some(task);
             } else {

@@ -74,7 +74,18 @@ impl Core {
         };
         let base = job.number_base(self.epoch);
         let (pending, tasks) = job.tasks_mut(kind).pending_mut();
-        let avoids = |index: u32| tasks[index as usize].failed_on(worker);
+        let last_resort = level == Level::Avoided;
+        if last_resort && !pending.has_retries() {
+            return false;
+        }
+        // A task goes back to where it failed only if it has failed everywhere: a worker that fails fast is free again first.
+        let others = self.workers.iter().filter(|other| last_resort && other.is_usable());
+        let others: Vec<WorkerId> = others.map(|other| other.id).collect();
+        let avoids = |index: u32| {
+            let task = &tasks[index as usize];
+            task.failed_on(worker)
+                && (!last_resort || others.iter().any(|other| !task.failed_on(*other)))
+        };
         let Some((index, nearness)) = pending.take(level, &place.host, &place.rack, avoids) else {
             return false;
         };

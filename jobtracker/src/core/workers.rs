@@ -45,6 +45,11 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    /// True if it is there and may get work once it has a free slot.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.liveness == Liveness::Live && self.slot_count > 0
+    }
+
     fn free(&self) -> u32 {
         let busy = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
         match self.liveness {

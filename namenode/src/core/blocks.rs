@@ -53,6 +53,8 @@ pub struct Blocks {
     dying: VecDeque<NodeIndex>,
     /// Whether all blocks have been looked at since the start.
     pub(super) survey: Survey,
+    /// Replicas that are being moved: from, to.
+    pub(super) moves: BTreeMap<BlockId, (NodeIndex, NodeIndex)>,
     /// Too few replicas.
     pub(super) low: Low,
     /// Copies under way.
@@ -107,6 +109,27 @@ impl Blocks {
     /// Replicas a node is believed to hold, in order.
     pub fn held(&self, node: NodeIndex) -> Option<&BlockSet> {
         self.held.get(node.0 as usize)
+    }
+
+    /// Up to `count_max` of these after a block.
+    pub fn held_after(
+        &self,
+        node: NodeIndex,
+        after: Option<BlockId>,
+        count_max: usize,
+    ) -> Vec<BlockId> {
+        let first = BlockId(after.map_or(0, |block| block.0.saturating_add(1)));
+        let held = self.held(node).into_iter();
+        held.flat_map(|held| held.range(first..=BlockId(u64::MAX))).take(count_max).collect()
+    }
+
+    /// Good replicas of a block on nodes in service.
+    pub fn serving_count(&self, nodes: &Datanodes, block: BlockId) -> usize {
+        let holders = self.holders(block);
+        if !nodes.is_any_drained() {
+            return holders.len();
+        }
+        holders.iter().filter(|node| nodes.node(**node).is_serving()).count()
     }
 
     fn held_mut(&mut self, node: NodeIndex) -> &mut BlockSet {
@@ -207,14 +230,23 @@ impl Blocks {
         }
         let Some(info) = ns.block(block).copied().filter(|info| info.complete) else {
             self.low.remove(block);
+            self.moves.remove(&block);
             self.pending.remove_block(nodes, block);
             return;
         };
         let expected = usize::from(ns.replication_of(&info));
-        let live = self.holders(block).len();
+        let mut live = self.serving_count(nodes, block);
         let coming = self.pending.targets(block).count();
+        if let Some(from) = self.end_move(block)
+            && live > expected
+        {
+            self.doom(ns, block, from, info.stamp);
+            live -= 1;
+        }
         if live > expected {
-            let excess = placement::choose_excess(nodes, self.holders(block), live - expected);
+            let mut serving = self.holders(block).to_vec();
+            serving.retain(|node| nodes.node(*node).is_serving());
+            let excess = placement::choose_excess(nodes, &serving, live - expected);
             for node in excess {
                 self.doom(ns, block, node, info.stamp);
             }
@@ -224,11 +256,27 @@ impl Blocks {
                 self.doom(ns, block, node, info.stamp);
             }
         }
-        if live + coming >= expected {
-            self.low.remove(block);
+        if live + coming < expected {
+            let only_drained = live == 0 && !self.holders(block).is_empty();
+            let level = if only_drained { Low::URGENT } else { Low::level(live, expected) };
+            self.low.insert(block, level);
+        } else if coming == 0 && placement::is_misplaced(nodes, self.holders(block)) {
+            self.low.insert(block, Low::MISPLACED);
         } else {
-            self.low.insert(block, Low::level(live, expected));
+            self.low.remove(block);
         }
+    }
+
+    /// Forgets the move of a block once it is over; the node that is to lose its replica if the new one has arrived.
+    fn end_move(&mut self, block: BlockId) -> Option<NodeIndex> {
+        let (from, to) = *self.moves.get(&block)?;
+        let holders = self.holders(block);
+        let arrived = holders.contains(&to);
+        let goes_on = self.pending.targets(block).any(|target| target == to);
+        if arrived || !goes_on {
+            self.moves.remove(&block);
+        }
+        (arrived && self.holders(block).contains(&from)).then_some(from)
     }
 
     /// Follows what edits did. `written` tells who acknowledged a block that was completed. Only those who had it on disk count
@@ -341,6 +389,7 @@ impl Blocks {
         all.extend(self.reports.take_open(block).iter().map(|sighting| sighting.node));
         all.extend(targets);
         self.low.remove(block);
+        self.moves.remove(&block);
         self.pending.remove_block(nodes, block);
         for node in all {
             self.held_mut(node).remove(&block);

@@ -114,6 +114,20 @@ impl State {
         if let Some(answer) = self.soft_call(nodes, call, caller, now) {
             return Ok(answer);
         }
+        if matches!(call, Call::MoveReplicas(_) | Call::SetBalancerBandwidth(_))
+            && let Err(refusal) = self.guard(caller).check_superuser()
+        {
+            return Ok(Err(refusal));
+        }
+        match call {
+            Call::MoveReplicas(moves) if !self.safe_mode.is_on() => {
+                return Ok(self.move_replicas(nodes, moves, now, out));
+            }
+            Call::SetBalancerBandwidth(bytes) => {
+                return Ok(self.set_balancer_bandwidth(nodes, *bytes, out));
+            }
+            _ => {}
+        }
         let key = CallKey { call: request.call, index };
         if let Some(first) = self.retry.answer(&key) {
             return Ok(self.answer(nodes, first, now));
@@ -241,6 +255,7 @@ impl State {
             Call::SetMode { path, .. } => format!("set permission for {path}"),
             Call::SetOwner { path, .. } => format!("set owner for {path}"),
             Call::SetTimes { path, .. } => format!("set times {path}"),
+            Call::MoveReplicas(_) => "move replicas".to_owned(),
             Call::SetQuota { path, .. } => format!("set quota on {path}"),
             Call::AllowSnapshot(path) => format!("allow snapshot for {path}"),
             Call::DisallowSnapshot(path) => format!("disallow snapshot for {path}"),

@@ -5,12 +5,12 @@
 //! Invariants: a [`NodeIndex`] is given once per DataNode id and stays; a dead node has no commands; `outgoing` is the number of
 //! copies in `Pending` with this source.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
 use protocol::DatanodeId;
 use protocol::datanode::{Command, Heartbeat};
-use protocol::namenode::{DatanodeInfo, DatanodeState};
+use protocol::namenode::{AdminState, DatanodeInfo, DatanodeState};
 
 /// A tick this late means that this process was stopped, not the DataNodes: everybody gets a new term.
 const TICK_GAP_FACTOR: u64 = 10;
@@ -52,6 +52,14 @@ pub struct Node {
     pub reported_ms: Option<u64>,
     /// True once a heartbeat told how much room it has.
     pub beaten: bool,
+    /// Whether it is in service.
+    pub admin: AdminState,
+    /// Bytes on its volumes that something else uses.
+    pub non_dfs_used: u64,
+    /// Its data directories that are out of service.
+    pub failed_volumes: Vec<String>,
+    /// Bytes per second that it sends for the balancer at most.
+    pub balancer_bandwidth: u64,
     commands: VecDeque<Command>,
 }
 
@@ -59,6 +67,11 @@ impl Node {
     /// Bytes that may still be promised.
     pub fn free(&self) -> u64 {
         self.remaining.saturating_sub(self.chosen_bytes)
+    }
+
+    /// True if its replicas count: it is not being drained.
+    pub fn is_serving(&self) -> bool {
+        self.admin == AdminState::Normal
     }
 
     /// How busy it is.
@@ -76,6 +89,10 @@ pub struct Datanodes {
     dead_ms: u64,
     ticked_ms: Option<u64>,
     tick_ms: u64,
+    /// Nodes out of service, alive or not.
+    drained_count: usize,
+    /// Racks with a node in service that is not dead.
+    rack_count: usize,
 }
 
 impl Datanodes {
@@ -89,6 +106,8 @@ impl Datanodes {
             dead_ms,
             ticked_ms: None,
             tick_ms,
+            drained_count: 0,
+            rack_count: 0,
         }
     }
 
@@ -117,9 +136,42 @@ impl Datanodes {
         self.nodes.iter().filter(|node| node.state == state).count()
     }
 
-    /// How many are not dead.
+    /// How many are not dead and in service.
     pub fn registered_count(&self) -> usize {
-        self.nodes.len() - self.count(DatanodeState::Dead)
+        let counts = |node: &&Node| node.state != DatanodeState::Dead && node.is_serving();
+        self.nodes.iter().filter(counts).count()
+    }
+
+    /// True if the replicas of some node do not count.
+    pub fn is_any_drained(&self) -> bool {
+        self.drained_count > 0
+    }
+
+    /// Racks with a node in service that is not dead.
+    pub fn rack_count(&self) -> usize {
+        self.rack_count
+    }
+
+    /// Takes a node out of service or back.
+    pub fn set_admin(&mut self, index: NodeIndex, admin: AdminState) {
+        self.node_mut(index).admin = admin;
+        self.recount();
+    }
+
+    /// Declares a node dead.
+    pub fn give_up(&mut self, index: NodeIndex) {
+        let node = self.node_mut(index);
+        node.state = DatanodeState::Dead;
+        node.commands.clear();
+        self.recount();
+    }
+
+    /// Racks and drained nodes; after registrations, deaths and changes of the lists, which are rare.
+    fn recount(&mut self) {
+        self.drained_count = self.nodes.iter().filter(|node| !node.is_serving()).count();
+        let in_service = |node: &&Node| node.state != DatanodeState::Dead && node.is_serving();
+        let racks = self.nodes.iter().filter(in_service).map(|node| node.info.rack.as_str());
+        self.rack_count = racks.collect::<BTreeSet<&str>>().len();
     }
 
     /// How many are not dead and have told how much room they have.
@@ -153,16 +205,21 @@ impl Datanodes {
             ever_reported: false,
             reported_ms: None,
             beaten: false,
+            admin: AdminState::Normal,
+            non_dfs_used: 0,
+            failed_volumes: Vec::new(),
+            balancer_bandwidth: 0,
             commands: VecDeque::new(),
         };
         match self.nodes.get_mut(index.0 as usize) {
             Some(slot) => {
                 let (capacity, used, remaining) = (slot.capacity, slot.used, slot.remaining);
-                let ever_reported = slot.ever_reported;
-                *slot = Node { capacity, used, remaining, ever_reported, ..node };
+                let (ever_reported, admin) = (slot.ever_reported, slot.admin);
+                *slot = Node { capacity, used, remaining, ever_reported, admin, ..node };
             }
             None => self.nodes.push(node),
         }
+        self.recount();
         index
     }
 
@@ -179,6 +236,9 @@ impl Datanodes {
         node.used = beat.used;
         node.remaining = beat.remaining;
         node.transfer_count = beat.transfer_count;
+        node.non_dfs_used = beat.non_dfs_used;
+        node.failed_volumes.clone_from(&beat.failed_volumes);
+        node.balancer_bandwidth = beat.balancer_bandwidth;
         node.chosen_count = 0;
         node.chosen_bytes = 0;
         node.beaten = true;
@@ -216,6 +276,9 @@ impl Datanodes {
             } else if silent_ms >= stale_ms {
                 node.state = DatanodeState::Stale;
             }
+        }
+        if !dead.is_empty() {
+            self.recount();
         }
         dead
     }
@@ -272,7 +335,7 @@ pub(crate) mod tests {
             capacity: remaining,
             used: 0,
             remaining,
-            transfer_count: 0,
+            ..Heartbeat::default()
         }
     }
 

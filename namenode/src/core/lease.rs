@@ -104,6 +104,11 @@ impl Leases {
         self.leases.get(&holder).into_iter().flat_map(|lease| lease.files.iter().copied())
     }
 
+    /// All open files.
+    pub fn all_files(&self) -> impl Iterator<Item = InodeId> {
+        self.leases.values().flat_map(|lease| lease.files.iter().copied())
+    }
+
     /// Open files.
     pub fn file_count(&self) -> usize {
         self.leases.values().map(|lease| lease.files.len()).sum()

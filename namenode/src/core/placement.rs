@@ -33,6 +33,7 @@ pub fn choose_targets(problem: Problem<'_>, random: &mut Generator) -> Vec<NodeI
         .iter()
         .filter(|(index, node)| {
             node.state == DatanodeState::Live
+                && node.is_serving()
                 && node.free() >= problem.bytes
                 && !problem.existing.contains(index)
                 && !problem.excluded.contains(index)
@@ -108,6 +109,36 @@ pub fn choose_excess(nodes: &Datanodes, holders: &[NodeIndex], count: usize) -> 
         excess.push(left.remove(place));
     }
     excess
+}
+
+/// True if all replicas of a block are on one rack although there are others. One replica is never misplaced.
+pub fn is_misplaced(nodes: &Datanodes, holders: &[NodeIndex]) -> bool {
+    if nodes.rack_count() < 2 {
+        return false;
+    }
+    let mut serving =
+        holders.iter().map(|index| nodes.node(*index)).filter(|node| node.is_serving());
+    let Some(first) = serving.next() else { return false };
+    let mut others = serving.peekable();
+    others.peek().is_some() && others.all(|node| node.info.rack == first.info.rack)
+}
+
+/// True if moving a replica leaves the others as spread over racks and machines as they are.
+pub fn keeps_rules(
+    nodes: &Datanodes,
+    holders: &[NodeIndex],
+    from: NodeIndex,
+    to: NodeIndex,
+) -> bool {
+    let others = || holders.iter().filter(|index| **index != from).map(|index| nodes.node(*index));
+    let (source, target) = (&nodes.node(from).info, &nodes.node(to).info);
+    let shares = |part: fn(&Node) -> &str, name: &str| others().any(|node| part(node) == name);
+    let host = |node: &Node| -> bool { node.info.host == target.host };
+    let new_host = !others().any(host) || shares(|node| &node.info.host, &source.host);
+    let same_rack = source.rack == target.rack;
+    let new_rack = !shares(|node| &node.info.rack, &target.rack);
+    let rack_is_shared = shares(|node| &node.info.rack, &source.rack);
+    new_host && (same_rack || new_rack || rack_is_shared)
 }
 
 /// Chooses who copies a replica: alive, with a free stream, the least busy.

@@ -94,6 +94,10 @@ impl State {
                 self.locations(nodes, path, (*offset, *length), reader)
             }
             Call::ClusterStatus => Ok(Reply::Cluster(Box::new(self.cluster_status(nodes, reader)))),
+            Call::BlocksOn { datanode, after, limit } => {
+                self.blocks_on(nodes, *datanode, *after, *limit)
+            }
+            Call::MoveStates(moves) => self.move_states(nodes, moves),
             Call::Datanodes => Ok(Reply::Datanodes(self.datanode_reports(nodes, reader.now))),
             Call::Fsck { path, after } => self.fsck(nodes, path, after.as_ref(), reader.caller),
             Call::OpenFiles { after } => self.open_files(*after, reader.caller),
@@ -298,6 +302,11 @@ impl State {
                 transfer_count: node.transfer_count,
                 last_contact_ms: now.mono_ms.saturating_sub(node.last_contact_ms),
                 last_report_ms: node.reported_ms.map(|at| now.mono_ms.saturating_sub(at)),
+                non_dfs_used: node.non_dfs_used,
+                admin: node.admin,
+                drain: self.drains.report(index),
+                failed_volumes: node.failed_volumes.clone(),
+                balancer_bandwidth: node.balancer_bandwidth,
             })
             .collect()
     }

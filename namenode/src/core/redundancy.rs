@@ -28,6 +28,11 @@ pub struct Low {
 }
 
 impl Low {
+    /// Copied first: one replica left, or none in service.
+    pub const URGENT: u8 = 0;
+    /// Copied last: enough replicas, but all on one rack.
+    pub const MISPLACED: u8 = 4;
+
     /// The urgency of a block with `live` good replicas where `expected` are wanted: 0 is copied first.
     pub fn level(live: usize, expected: usize) -> u8 {
         match live {
@@ -79,6 +84,11 @@ impl Low {
     /// Up to `count_max` blocks to work on, the most endangered first.
     pub fn ready(&self, count_max: usize) -> Vec<BlockId> {
         self.ready.iter().take(count_max).map(|(_, block)| *block).collect()
+    }
+
+    /// The urgency of a block in the queue.
+    pub fn level_of(&self, block: BlockId) -> Option<u8> {
+        self.levels.get(&block).copied()
     }
 
     /// Blocks with too few replicas.

@@ -332,6 +332,11 @@ impl Blocks {
         node: NodeIndex,
         changes: &Changes,
     ) {
+        // Until its next heartbeat tells exactly.
+        let received: u64 = changes.received.iter().map(|replica| replica.length).sum();
+        let sender = nodes.node_mut(node);
+        sender.used = sender.used.saturating_add(received).min(sender.capacity);
+        sender.remaining = sender.remaining.saturating_sub(received);
         for &replica in &changes.received {
             self.reports.note_recent(node, replica.block);
             self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });

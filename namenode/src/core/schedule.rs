@@ -7,6 +7,7 @@ use protocol::{BlockId, GenerationStamp};
 
 use super::datanodes::{Datanodes, NodeIndex};
 use super::placement::{self, Problem};
+use super::redundancy::Low;
 use super::state::{Now, Output, State};
 
 /// Blocks looked at for copies in one step; more than are ordered, because holders of the first may be busy.
@@ -65,13 +66,24 @@ impl State {
             return Ordered::NoSource;
         };
         let expected = usize::from(self.ns.replication_of(&info));
-        let mut existing = holders;
+        // Replicas on nodes that are being drained do not count, but their nodes cannot take another.
+        let (mut existing, drained): (Vec<NodeIndex>, Vec<NodeIndex>) =
+            holders.into_iter().partition(|node| nodes.node(*node).is_serving());
         existing.extend(self.blocks.pending.targets(block));
         let corrupt: Vec<NodeIndex> = self.blocks.corrupt_holders(block).collect();
         let mut excluded = corrupt.clone();
         let doomed = nodes.iter().map(|(index, _)| index);
         excluded.extend(doomed.filter(|index| self.blocks.doomed.is_doomed(*index, block)));
-        let count = expected.saturating_sub(existing.len());
+        excluded.extend(&drained);
+        let mut count = expected.saturating_sub(existing.len());
+        if count == 0 && self.blocks.low.level_of(block) == Some(Low::MISPLACED) {
+            // One more, on another rack; then one of this rack is too many.
+            let racks: Vec<&str> =
+                existing.iter().map(|index| nodes.node(*index).info.rack.as_str()).collect();
+            let same = nodes.iter().filter(|(_, node)| racks.contains(&node.info.rack.as_str()));
+            excluded.extend(same.map(|(index, _)| index));
+            count = 1;
+        }
         let mut targets = placement::choose_targets(
             Problem {
                 nodes,
@@ -86,7 +98,9 @@ impl State {
         if targets.is_empty() {
             // Nobody else has room: who has a bad replica writes a good one beside it and then replaces it.
             let can_repair = |node: &NodeIndex| {
-                nodes.node(*node).state == DatanodeState::Live && !existing.contains(node)
+                nodes.node(*node).state == DatanodeState::Live
+                    && nodes.node(*node).is_serving()
+                    && !existing.contains(node)
             };
             targets = corrupt.into_iter().filter(can_repair).take(count).collect();
         }
@@ -103,6 +117,7 @@ impl State {
             stamp: info.stamp,
             targets: targets.iter().map(|target| nodes.node(*target).info.clone()).collect(),
             token: self.token(block, info.stamp, AccessMode::Write, now),
+            balancing: false,
         };
         out.commands.push((source, command));
         self.blocks.evaluate(&self.ns, nodes, block);

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use protocol::datanode::{Changes, Command, Replica};
-use protocol::namenode::{BadReplica, Call, LocatedBlock, Reply, WrittenBlock};
+use protocol::namenode::{BadReplica, Call, LocatedBlock, ReplicaMove, Reply, WrittenBlock};
 use protocol::{BlockId, DatanodeId, ErrorKind, GenerationStamp};
 
 use super::harness::{Harness, create, dfs, replica, written};
+use super::hosts::HostLists;
 use super::random::Generator;
 
 const NODES: u8 = 6;
@@ -145,7 +146,10 @@ impl Cluster {
                         }
                     }
                 }
-                Command::Recover { .. } | Command::ReportAll | Command::Cut { .. } => {}
+                Command::Recover { .. }
+                | Command::ReportAll
+                | Command::Cut { .. }
+                | Command::SetBalancerBandwidth(_) => {}
             }
         }
     }
@@ -211,7 +215,7 @@ impl Cluster {
     /// One random fault. Never more than one DataNode is down, and never the last good replica is damaged.
     fn fault(&mut self) {
         let alive = self.alive();
-        match self.random.below(7) {
+        match self.random.below(9) {
             0 if alive.len() == usize::from(NODES) => {
                 let victim = self.pick(&alive).unwrap();
                 self.disks.get_mut(&victim).unwrap().alive = false;
@@ -238,6 +242,25 @@ impl Cluster {
                 self.files.get_mut(&path).unwrap().3 = replication;
                 let call = Call::SetReplication { path: dfs(&path), replication };
                 assert_eq!(self.h.call(call), Ok(Reply::Flag(true)));
+            }
+            6 => {
+                // One DataNode at most leaves service, or comes back.
+                let number = 1 + u8::try_from(self.random.below(2 * usize::from(NODES))).unwrap();
+                let exclude = [format!("host{number}")].into();
+                let lists = HostLists { exclude, ..HostLists::default() };
+                self.h.state.refresh_nodes(&mut self.h.nodes, lists);
+            }
+            7 => {
+                let wanted: Vec<ReplicaMove> = self
+                    .files
+                    .values()
+                    .filter_map(|(block, ..)| {
+                        let from = *self.h.holders(*block).first()?;
+                        let to = DatanodeId([1 + from % NODES; 16]);
+                        Some(ReplicaMove { block: *block, from: DatanodeId([from; 16]), to })
+                    })
+                    .collect();
+                assert!(matches!(self.h.call(Call::MoveReplicas(wanted)), Ok(Reply::Moves(_))));
             }
             _ => {
                 // A replica of an old stamp turns up again.
@@ -325,6 +348,8 @@ fn run(seed: u64) {
     for disk in cluster.disks.values_mut() {
         disk.alive = true;
     }
+    let h = &mut cluster.h;
+    h.state.refresh_nodes(&mut h.nodes, HostLists::default());
     let mut last = Err("never looked".to_owned());
     for _ in 0..400 {
         cluster.step(false);

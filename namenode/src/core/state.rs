@@ -12,6 +12,7 @@ use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp
 
 use super::blocks::{Acknowledged, Blocks};
 use super::datanodes::{Datanodes, NodeIndex};
+use super::drain::Drains;
 use super::edit::{Allotted, CallKey, Edit, Outcome, Record};
 use super::namespace::Namespace;
 use super::permission::{Caller, Guard};
@@ -81,6 +82,8 @@ pub struct Output {
     pub records: Vec<Vec<u8>>,
     /// Commands to DataNodes in order.
     pub commands: Vec<(NodeIndex, Command)>,
+    /// DataNodes that may be switched off from now on.
+    pub decommissioned: Vec<DatanodeId>,
 }
 
 /// The state machine.
@@ -99,6 +102,8 @@ pub struct State {
     pub settings: Settings,
     pub(super) random: Generator,
     pub(super) recoveries: Recoveries,
+    /// Nodes that leave service or come back.
+    pub(super) drains: Drains,
 }
 
 impl State {
@@ -118,6 +123,7 @@ impl State {
             settings,
             random,
             recoveries: Recoveries::default(),
+            drains: Drains::default(),
         }
     }
 
@@ -222,6 +228,9 @@ impl State {
             self.blocks.bury(&self.ns, nodes, node);
         }
         self.retry_late(nodes, now);
+        for node in self.sweep(nodes) {
+            out.decommissioned.push(nodes.node(node).info.id);
+        }
         self.blocks.low.changed = true;
         if !self.safe_mode.is_on() {
             self.blocks.expire_unknown(&self.ns, nodes, self.settings.unknown_grace_ms);
@@ -356,10 +365,16 @@ impl State {
         })
     }
 
+    /// False if a DataNode is not in the list of those that may be here.
+    pub fn allows(&self, info: &protocol::namenode::DatanodeInfo) -> bool {
+        self.drains.lists().allows(info)
+    }
+
     /// A DataNode registered.
     pub fn note_registered(&mut self, nodes: &mut Datanodes, node: NodeIndex) {
         debug_assert!(nodes.node(node).state == DatanodeState::Live);
         self.blocks.revive(&self.ns, nodes, node);
+        self.set_admin(nodes, node);
         self.retry_stuck();
     }
 

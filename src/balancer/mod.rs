@@ -1,0 +1,386 @@
+//! `hanno balancer` and Hadoop's `hdfs balancer`: moves replicas until every DataNode is about as full as the average.
+//!
+//! One iteration: ask how full everybody is, plan ([`plan`]), begin moves and wait for them. The NameNode refuses moves that would
+//! break the rules of racks, and deletes the old replica only when the new one is there. One balancer at a time: it holds the
+//! lease of [`ID_PATH`]. Ctrl-C begins no more moves and waits for those under way.
+
+mod plan;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use client::dfs::{CreateOptions, DfsClient, DfsError, DfsWriter};
+use client::rpc::{now_ms, runtime};
+use jiff::tz::TimeZone;
+use protocol::namenode::{
+    AdminState, BlockOn, Call, DatanodeState, LIST_ENTRIES_MAX, MoveState, ReplicaMove, Reply,
+};
+use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind};
+
+use self::plan::{Node, Plan};
+use crate::connect::{Overrides, describe, file_system};
+use crate::output::{EXIT_OK, java_date, report_size};
+
+/// Whoever holds the lease of this file is the balancer.
+const ID_PATH: &str = "/system/balancer.id";
+/// Block size of that file: the smallest that a NameNode takes by default.
+const ID_BLOCK_BYTES: u64 = 1 << 20;
+/// Default difference from the average that is left alone, per cent of the capacity.
+const THRESHOLD: f64 = 10.0;
+/// Moves of one DataNode under way at once; the NameNode refuses more.
+const MOVES_PER_SOURCE: usize = 8;
+/// Iterations without a byte moved after which it ends, as HDFS.
+const IDLE_ITERATIONS_MAX: u32 = 5;
+/// Pause between looks at moves under way.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+/// Time for DataNodes to tell how full they are after an iteration.
+const SETTLE_MAX: Duration = Duration::from_secs(15);
+/// Time for the lease of a balancer that died to be taken over: HDFS's soft limit and a recovery.
+const TAKE_OVER_MAX: Duration = Duration::from_secs(10);
+
+/// HDFS's exit codes, as the shell sees them.
+const EXIT_ALREADY_RUNNING: u8 = 255;
+const EXIT_NO_MOVE: u8 = 253;
+const EXIT_IO: u8 = 252;
+const EXIT_ILLEGAL: u8 = 251;
+const EXIT_INTERRUPTED: u8 = 250;
+
+/// What was asked for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Options {
+    threshold: f64,
+    idle_iterations_max: u32,
+}
+
+/// Runs the balancer and returns the exit code.
+pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    let options = match parse(arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!(
+                "{error}\nUsage: hanno balancer [-threshold <per cent>] [-idleiterations <number>]"
+            );
+            return EXIT_ILLEGAL;
+        }
+    };
+    let begin = Instant::now();
+    let code = balance(options, overrides).unwrap_or_else(|error| {
+        println!("{}.  Exiting ...", describe(error.as_ref()));
+        EXIT_IO
+    });
+    println!(
+        "{:<24} Balancing took {:.1} seconds",
+        java_date(now_ms(), &TimeZone::system()),
+        begin.elapsed().as_secs_f64()
+    );
+    code
+}
+
+fn parse(arguments: &[OsString]) -> Result<Options> {
+    let mut options = Options { threshold: THRESHOLD, idle_iterations_max: IDLE_ITERATIONS_MAX };
+    let mut words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
+    while let Some(word) = words.next() {
+        let value = words.next().with_context(|| format!("{word} needs a value"))?;
+        match word.as_str() {
+            "-threshold" => {
+                let threshold: f64 =
+                    value.parse().with_context(|| format!("not a threshold: {value}"))?;
+                if !(1.0..=100.0).contains(&threshold) {
+                    bail!("Number out of range: threshold = {value}");
+                }
+                options.threshold = threshold;
+            }
+            "-idleiterations" => {
+                options.idle_iterations_max =
+                    value.parse().with_context(|| format!("not a number: {value}"))?;
+            }
+            _ => bail!("unknown option: {word}"),
+        }
+    }
+    Ok(options)
+}
+
+fn balance(options: Options, overrides: &Overrides) -> Result<u8> {
+    let client = file_system(&overrides.config()?)?;
+    let Some(held) = hold(&client)? else {
+        println!("Another Balancer is running..  Exiting ...");
+        return Ok(EXIT_ALREADY_RUNNING);
+    };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&interrupted);
+    runtime().spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            eprintln!("interrupted: waiting for the moves under way");
+            told.store(true, Ordering::Relaxed);
+        }
+    });
+    let mut balancer = Balancer { client, interrupted, moved_bytes: 0, seen: BTreeSet::new() };
+    let code = balancer.iterate(options);
+    // Deletes the file.
+    drop(held);
+    code
+}
+
+/// Takes the lease; `None` if another balancer has it.
+fn hold(client: &DfsClient) -> Result<Option<DfsWriter>> {
+    let path = DfsPath::parse(ID_PATH)?;
+    let deadline = Instant::now() + TAKE_OVER_MAX;
+    loop {
+        // Nothing is written to it: full disks must not keep the balancer from helping.
+        let block_size = Some(ID_BLOCK_BYTES);
+        let options = CreateOptions { parents: true, block_size, ..CreateOptions::default() };
+        match client.create(&path, options) {
+            Ok(writer) => return Ok(Some(writer)),
+            Err(error) => match error.kind() {
+                // Left by one that died; its lease is over.
+                Some(ErrorKind::AlreadyExists) => drop(client.delete(&path, false)?),
+                Some(ErrorKind::RecoveryInProgress) if Instant::now() < deadline => {}
+                Some(ErrorKind::AlreadyBeingCreated | ErrorKind::RecoveryInProgress) => {
+                    return Ok(None);
+                }
+                _ => return Err(error.into()),
+            },
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+        sleep(LOOK_PAUSE);
+    }
+}
+
+struct Balancer {
+    client: DfsClient,
+    interrupted: Arc<AtomicBool>,
+    moved_bytes: u64,
+    /// Blocks that were moved or refused in this run: they are not tried again.
+    seen: BTreeSet<BlockId>,
+}
+
+/// A pair of the plan while it is carried out.
+struct Work {
+    from: DatanodeId,
+    to: DatanodeId,
+    bytes: u64,
+    after: Option<BlockId>,
+    candidates: VecDeque<BlockOn>,
+    under_way: Vec<(ReplicaMove, u64)>,
+    exhausted: bool,
+}
+
+impl Balancer {
+    fn iterate(&mut self, options: Options) -> Result<u8> {
+        println!(
+            "{:<28} {:>10} {:>20} {:>18} {:>18}  NameNode",
+            "Time Stamp",
+            "Iteration#",
+            "Bytes Already Moved",
+            "Bytes Left To Move",
+            "Bytes Being Moved"
+        );
+        let mut idle = 0;
+        for iteration in 0.. {
+            let nodes = self.nodes()?;
+            let plan = plan::plan(&nodes, options.threshold);
+            if plan.left_bytes == 0 {
+                println!("The cluster is balanced. Exiting...");
+                self.line(iteration, &plan)?;
+                return Ok(EXIT_OK);
+            }
+            if plan.pairs.is_empty() {
+                println!("No block can be moved. Exiting...");
+                self.line(iteration, &plan)?;
+                return Ok(EXIT_NO_MOVE);
+            }
+            self.line(iteration, &plan)?;
+            let moved = self.carry_out(&nodes, &plan)?;
+            if self.interrupted.load(Ordering::Relaxed) {
+                println!("Interrupted. Exiting...");
+                return Ok(EXIT_INTERRUPTED);
+            }
+            idle = if moved == 0 { idle + 1 } else { 0 };
+            if idle >= options.idle_iterations_max.max(1) {
+                println!("No block has been moved for {idle} iterations. Exiting...");
+                return Ok(EXIT_NO_MOVE);
+            }
+            self.settle()?;
+        }
+        Ok(EXIT_OK)
+    }
+
+    fn line(&self, iteration: u32, plan: &Plan) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        writeln!(
+            out,
+            "{:<28} {:>10} {:>20} {:>18} {:>18}  {}",
+            java_date(now_ms(), &TimeZone::system()),
+            iteration,
+            report_size(self.moved_bytes),
+            report_size(plan.left_bytes),
+            report_size(plan.bytes()),
+            self.client.namenode()
+        )?;
+        out.flush()
+    }
+
+    /// DataNodes that take part: alive and in service.
+    fn nodes(&self) -> Result<Vec<Node>, DfsError> {
+        let reports = self.client.datanodes()?.into_iter();
+        let takes_part = reports.filter(|report| {
+            report.state == DatanodeState::Live && report.admin == AdminState::Normal
+        });
+        let node = |report: protocol::namenode::DatanodeReport| Node {
+            id: report.info.id,
+            capacity: report.capacity,
+            used: report.used,
+            remaining: report.remaining,
+        };
+        Ok(takes_part.map(node).collect())
+    }
+
+    /// Moves what the plan says, as far as there are blocks; returns the bytes moved.
+    fn carry_out(&mut self, nodes: &[Node], plan: &Plan) -> Result<u64, DfsError> {
+        let mut works: Vec<Work> = plan
+            .pairs
+            .iter()
+            .map(|pair| Work {
+                from: nodes[pair.from].id,
+                to: nodes[pair.to].id,
+                bytes: pair.bytes,
+                after: None,
+                candidates: VecDeque::new(),
+                under_way: Vec::new(),
+                exhausted: false,
+            })
+            .collect();
+        let mut moved = 0;
+        loop {
+            let stop = self.interrupted.load(Ordering::Relaxed);
+            for work in &mut works {
+                moved += self.look(work)?;
+                if !stop {
+                    self.begin(work)?;
+                }
+            }
+            let done = |work: &Work| work.under_way.is_empty() && (stop || work.exhausted);
+            if works.iter().all(done) {
+                self.moved_bytes += moved;
+                return Ok(moved);
+            }
+            sleep(LOOK_PAUSE);
+        }
+    }
+
+    /// Settles moves that are over; returns the bytes moved.
+    fn look(&mut self, work: &mut Work) -> Result<u64, DfsError> {
+        if work.under_way.is_empty() {
+            return Ok(0);
+        }
+        let asked = work.under_way.iter().map(|(wanted, _)| *wanted).collect();
+        let states = moves(self.client.call(Call::MoveStates(asked))?)?;
+        let (mut moved, mut states) = (0, states.into_iter());
+        work.under_way.retain(|(_, bytes)| match states.next() {
+            Some(MoveState::Moved) => {
+                moved += bytes;
+                false
+            }
+            Some(MoveState::Refused) => {
+                work.bytes += bytes;
+                false
+            }
+            Some(MoveState::Moving) | None => true,
+        });
+        Ok(moved)
+    }
+
+    /// Begins as many moves as may run at once.
+    fn begin(&mut self, work: &mut Work) -> Result<(), DfsError> {
+        let mut wanted: Vec<(ReplicaMove, u64)> = Vec::new();
+        while work.under_way.len() + wanted.len() < MOVES_PER_SOURCE && !work.exhausted {
+            let Some(BlockOn { block, length }) = work.candidates.pop_front() else {
+                self.fetch(work)?;
+                continue;
+            };
+            if length == 0 || length > work.bytes || !self.seen.insert(block) {
+                continue;
+            }
+            work.bytes -= length;
+            wanted.push((ReplicaMove { block, from: work.from, to: work.to }, length));
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let asked = wanted.iter().map(|(wanted, _)| *wanted).collect();
+        let states = moves(self.client.call(Call::MoveReplicas(asked))?)?;
+        for (begun, state) in wanted.into_iter().zip(states) {
+            match state {
+                MoveState::Refused => work.bytes += begun.1,
+                MoveState::Moving | MoveState::Moved => work.under_way.push(begun),
+            }
+        }
+        Ok(())
+    }
+
+    fn fetch(&self, work: &mut Work) -> Result<(), DfsError> {
+        let call =
+            Call::BlocksOn { datanode: work.from, after: work.after, limit: LIST_ENTRIES_MAX };
+        let Reply::BlocksOn(blocks) = self.client.call(call)? else {
+            return Err(DfsError::Unexpected);
+        };
+        match blocks.last() {
+            Some(last) => work.after = Some(last.block),
+            None => work.exhausted = true,
+        }
+        work.candidates.extend(blocks);
+        Ok(())
+    }
+
+    /// Waits until every DataNode has told how full it is after the moves.
+    fn settle(&self) -> Result<(), DfsError> {
+        let begin = Instant::now();
+        let mut beaten: BTreeSet<DatanodeId> = BTreeSet::new();
+        loop {
+            let since = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let reports = self.client.datanodes()?;
+            let live = reports.iter().filter(|report| report.state == DatanodeState::Live);
+            let fresh = live.clone().filter(|report| report.last_contact_ms < since);
+            beaten.extend(fresh.map(|report| report.info.id));
+            let all = live.clone().all(|report| beaten.contains(&report.info.id));
+            if all || begin.elapsed() >= SETTLE_MAX {
+                return Ok(());
+            }
+            sleep(LOOK_PAUSE);
+        }
+    }
+}
+
+fn moves(reply: Reply) -> Result<Vec<MoveState>, DfsError> {
+    match reply {
+        Reply::Moves(states) => Ok(states),
+        _ => Err(DfsError::Unexpected),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments() {
+        let parsed = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            parse(&words).ok().map(|options| (options.threshold, options.idle_iterations_max))
+        };
+        assert_eq!(parsed(&[]), Some((THRESHOLD, IDLE_ITERATIONS_MAX)));
+        assert_eq!(parsed(&["-threshold", "2.5"]), Some((2.5, IDLE_ITERATIONS_MAX)));
+        assert_eq!(parsed(&["-idleiterations", "1", "-threshold", "100"]), Some((100.0, 1)));
+        for bad in [&["-threshold"][..], &["-threshold", "0"], &["-threshold", "x"], &["-x", "1"]] {
+            assert_eq!(parsed(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Operating DataNodes on a running cluster: draining them, losing a disk, evening them out.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use crate::support::{Cluster, Options, data, mount};
+
+/// What `admin report --json` says of each DataNode.
+fn datanodes(cluster: &Cluster) -> Vec<Value> {
+    let text = cluster.hanno(&["admin", "report", "--json"]).stdout_text();
+    let report: Value = serde_json::from_str(&text).unwrap_or_default();
+    report["datanodes"].as_array().cloned().unwrap_or_default()
+}
+
+/// The address of the DataNode whose data is in `datanode-<number>`.
+fn address(cluster: &Cluster, number: u32) -> String {
+    let config = cluster.directory.join(format!("conf/datanode-{number}.toml"));
+    let text = fs::read_to_string(config).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("bind = ")).unwrap();
+    line.trim_matches('"').to_owned()
+}
+
+fn put(cluster: &Cluster, local: &Path, name: &str, content: &[u8]) {
+    let source = local.join(name);
+    fs::write(&source, content).unwrap();
+    let path = format!("/{name}");
+    cluster.dfs(&["-D", "dfs.blocksize=1048576", "-put", source.to_str().unwrap(), &path]).ok();
+}
+
+fn admin_state(cluster: &Cluster, address: &str) -> String {
+    datanodes(cluster)
+        .iter()
+        .find(|node| node["info"]["transfer_address"] == address)
+        .map(|node| node["admin"].as_str().unwrap_or_default().to_owned())
+        .unwrap_or_default()
+}
+
+#[test]
+fn a_datanode_is_drained_under_load_and_comes_back() {
+    let local = tempfile::tempdir().unwrap();
+    let exclude = local.path().join("exclude");
+    fs::write(&exclude, "").unwrap();
+    let mut options = Options { datanodes: 4, workers: 1, ..Options::tight() };
+    let variable = ("HANNO_NAMENODE_HOSTS_EXCLUDE_FILE", exclude.to_str().unwrap().to_owned());
+    options.variables.push(variable);
+    let cluster = Cluster::start(options);
+    let content =
+        |number: u64| data::bytes(number, 300_000 + (number as usize * 77_777) % 2_000_000);
+    for number in 0..8 {
+        put(&cluster, local.path(), &format!("f{number}"), &content(number));
+    }
+    let drained = address(&cluster, 2);
+    let done = AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut number = 8;
+            while !done.load(Ordering::Relaxed) {
+                put(&cluster, local.path(), &format!("f{number}"), &content(number));
+                number += 1;
+            }
+            number
+        });
+        fs::write(&exclude, format!("# switched off soon\n{drained}\n")).unwrap();
+        cluster.hanno(&["dfsadmin", "-refreshNodes"]).ok().prints("Refresh nodes successful\n");
+        cluster.wait_until("it is drained", 90, |cluster| {
+            admin_state(cluster, &drained) == "Decommissioned"
+        });
+        done.store(true, Ordering::Relaxed);
+        writer.join().unwrap()
+    });
+    // Without it everything is there three times.
+    let elsewhere = |cluster: &Cluster| {
+        let replicas = cluster.replicas();
+        let mut counts = std::collections::BTreeMap::new();
+        for (number, path) in replicas {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            *counts.entry(name).or_insert(0) += u32::from(number != 2);
+        }
+        counts.values().all(|count| *count >= 3)
+    };
+    cluster.wait_until("every block has three replicas elsewhere", 30, elsewhere);
+    for number in 0..written {
+        let found = cluster.dfs(&["-cat", &format!("/f{number}")]).ok().stdout;
+        assert!(found == content(number), "/f{number}");
+    }
+    let ordinary = cluster.hanno(&["dfsadmin", "-printTopology"]).ok().stdout_text();
+    assert!(ordinary.contains("Rack: /default-rack\n   ") && ordinary.contains(&drained));
+    // Back in service: what is too much goes.
+    fs::write(&exclude, "").unwrap();
+    cluster.hanno(&["dfsadmin", "-refreshNodes"]).ok();
+    cluster
+        .wait_until("it is in service", 20, |cluster| admin_state(cluster, &drained) == "Normal");
+    cluster.wait_healthy(60);
+}
+
+#[test]
+fn a_disk_that_goes_away_is_fenced_its_blocks_are_copied_and_it_comes_back() {
+    let mut options = Options { workers: 1, disks: 2, ..Options::tight() };
+    options.variables.push(("HANNO_DATANODE_VOLUME_CHECK_MS", "300".to_owned()));
+    let cluster = Cluster::start(options);
+    let local = tempfile::tempdir().unwrap();
+    let contents: Vec<Vec<u8>> = (0..6).map(|number| data::bytes(number, 1_500_000)).collect();
+    for (number, content) in contents.iter().enumerate() {
+        put(&cluster, local.path(), &format!("f{number}"), content);
+    }
+    cluster.wait_healthy(30);
+    cluster.wait_until("what is used is told", 5, |cluster| {
+        let nodes = datanodes(cluster);
+        let used: u64 = nodes.iter().filter_map(|node| node["used"].as_u64()).sum();
+        used >= 6 * 3 * 1_500_000
+    });
+    let disk = cluster.directory.join("datanode-1-disk-2");
+    let aside = cluster.directory.join("aside");
+    let pid = cluster.pid("datanode-1");
+    fs::rename(&disk, &aside).unwrap();
+    let failed_count = |cluster: &Cluster| -> usize {
+        let nodes = datanodes(cluster);
+        nodes.iter().filter_map(|node| Some(node["failed_volumes"].as_array()?.len())).sum()
+    };
+    cluster.wait_until("the failed disk is reported", 20, |cluster| failed_count(cluster) == 1);
+    cluster.wait_healthy(60);
+    for (number, content) in contents.iter().enumerate() {
+        assert!(cluster.dfs(&["-cat", &format!("/f{number}")]).ok().stdout == *content);
+    }
+    assert_eq!(cluster.pid("datanode-1"), pid, "it lives on with its other disk");
+    fs::rename(&aside, &disk).unwrap();
+    cluster.wait_until("the disk is back", 20, |cluster| failed_count(cluster) == 0);
+    cluster.wait_healthy(60);
+    assert_eq!(cluster.pid("datanode-1"), pid);
+}
+
+#[test]
+fn the_balancer_evens_out_a_cluster_with_a_new_datanode() {
+    if !mount::is_possible() {
+        return;
+    }
+    let local = tempfile::tempdir().unwrap();
+    let exclude = local.path().join("exclude");
+    fs::write(&exclude, "127.0.0.1\n").unwrap();
+    // Small disks, so that some megabytes are many per cent of them.
+    let daemons = ["datanode-1", "datanode-2", "datanode-3"];
+    let mounts = daemons.map(|daemon| (daemon, 100 << 20)).to_vec();
+    let mut options = Options { workers: 1, mounts, ..Options::tight() };
+    let variable = ("HANNO_NAMENODE_HOSTS_EXCLUDE_FILE", exclude.to_str().unwrap().to_owned());
+    options.variables.push(variable);
+    let cluster = Cluster::start(options);
+    // The third one is as good as new until it is in service.
+    let third = address(&cluster, 3);
+    fs::write(&exclude, &third).unwrap();
+    cluster.hanno(&["dfsadmin", "-refreshNodes"]).ok();
+    let contents: Vec<Vec<u8>> = (0..10).map(|number| data::bytes(number, 3 << 20)).collect();
+    for (number, content) in contents.iter().enumerate() {
+        let source = local.path().join("x");
+        fs::write(&source, content).unwrap();
+        let (source, path) = (source.to_str().unwrap(), format!("/f{number}"));
+        let sizes = ["-D", "dfs.blocksize=1048576", "-D", "dfs.replication=2"];
+        cluster.dfs(&[&sizes[..], &["-put", source, &path]].concat()).ok();
+    }
+    fs::write(&exclude, "").unwrap();
+    cluster.hanno(&["dfsadmin", "-refreshNodes"]).ok();
+    let used = |cluster: &Cluster| -> Vec<u64> {
+        datanodes(cluster).iter().filter_map(|node| node["used"].as_u64()).collect()
+    };
+    assert_eq!(used(&cluster).iter().filter(|used| **used == 0).count(), 1, "{:?}", used(&cluster));
+    cluster.hanno(&["dfsadmin", "-setBalancerBandwidth", "2000000"]).ok();
+    let (first, second) = std::thread::scope(|scope| {
+        let first = scope.spawn(|| cluster.hanno(&["balancer", "-threshold", "3"]));
+        cluster.wait_until("it holds its lease", 20, |cluster| {
+            cluster.dfs(&["-test", "-e", "/system/balancer.id"]).code == 0
+        });
+        let second = cluster.hanno(&["balancer", "-threshold", "3"]);
+        (first.join().unwrap(), second)
+    });
+    assert_eq!(second.code, 255, "one at a time: {}", second.stdout_text());
+    let text = first.ok().stdout_text();
+    assert!(text.contains("The cluster is balanced. Exiting..."), "{text}");
+    println!("{text}");
+    let after = used(&cluster);
+    let total: u64 = after.iter().sum();
+    assert_eq!(total, 2 * 30 * (1 << 20), "two replicas of everything: {after:?}");
+    for used in after {
+        assert!(used.abs_diff(total / 3) <= 4 << 20, "within the threshold");
+    }
+    assert_eq!(
+        cluster.dfs(&["-test", "-e", "/system/balancer.id"]).code,
+        1,
+        "the lease is given back"
+    );
+    cluster.wait_healthy(30);
+    for (number, content) in contents.iter().enumerate() {
+        assert!(cluster.dfs(&["-cat", &format!("/f{number}")]).ok().stdout == *content);
+    }
+    let again = cluster.hanno(&["balancer", "-threshold", "3"]).ok().stdout_text();
+    assert!(again.contains("The cluster is balanced"), "{again}");
+}
