@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use client::ClientConfig;
@@ -25,7 +25,8 @@ fn path(text: &str) -> DfsPath {
 
 /// A client that gives a silent peer two seconds.
 fn connect(namenode: &str) -> DfsClient {
-    let config = ClientConfig { namenode: Some(namenode.to_owned()), ..ClientConfig::default() };
+    let (namenode, user) = (Some(namenode.to_owned()), Some("tester".to_owned()));
+    let config = ClientConfig { namenode, user, ..ClientConfig::default() };
     let timeouts = Timeouts {
         connect: Duration::from_secs(2),
         io: Duration::from_secs(3),
@@ -134,16 +135,16 @@ fn readers_of_a_growing_file_see_only_right_bytes() {
     let client = connect(&cluster.namenode);
     let all = data::bytes(2, 200_000);
     create(&client, "/f", 65_536).close().unwrap();
-    let done = AtomicBool::new(false);
+    let (done, flushed) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..2 {
-            let (client, all, done) = (&client, &all, &done);
+            let (client, all, done, flushed) = (&client, &all, &done, &flushed);
             scope.spawn(move || {
-                let mut seen = 0;
                 while !done.load(Ordering::Relaxed) {
+                    let promised = flushed.load(Ordering::Acquire);
                     let mut reader = client.open(&path("/f")).unwrap();
-                    assert!(reader.len() >= seen, "a reader sees no less than one before it");
-                    seen = reader.len();
+                    let seen = reader.len();
+                    assert!(seen >= promised, "{seen} of {promised} flushed bytes");
                     let from = seen.saturating_sub(3000);
                     reader.seek(SeekFrom::Start(from)).unwrap();
                     let mut bytes = Vec::new();
@@ -161,6 +162,7 @@ fn readers_of_a_growing_file_see_only_right_bytes() {
                 writer.write_all(&all[at..end]).unwrap();
                 writer.hflush().unwrap();
                 at = end;
+                flushed.store(at as u64, Ordering::Release);
             }
             writer.close().unwrap();
         }

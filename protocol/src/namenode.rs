@@ -475,7 +475,7 @@ pub struct FileStatus {
     pub inode: InodeId,
     /// True for a directory.
     pub directory: bool,
-    /// Bytes; 0 for a directory. Of an open file: the blocks that are complete.
+    /// Bytes; 0 for a directory. Of an open file: its complete blocks and what is known to be written of the last.
     pub length: u64,
     /// Wanted replicas; 0 for a directory.
     pub replication: u16,
