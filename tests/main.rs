@@ -16,4 +16,5 @@ mod shell;
 mod snapshots;
 mod streaming;
 mod tidy;
+mod webhdfs;
 mod writing;

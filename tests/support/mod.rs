@@ -3,6 +3,7 @@
 pub(crate) mod cluster;
 pub(crate) mod command;
 pub(crate) mod data;
+pub(crate) mod http;
 pub(crate) mod mount;
 
 pub(crate) use cluster::{Cluster, Options};

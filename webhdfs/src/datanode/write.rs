@@ -105,7 +105,7 @@ fn write_pieces(
                 return writer.close().map_err(|error| WebError::from_client(op, &error));
             }
             None => {
-                // Dropped before it is closed, the writer deletes its file.
+                // Dropped before it is closed, the writer deletes a new file, and closes an older one at what it promised.
                 return Err(WebError::new(Exception::Io, "the upload was cut off"));
             }
         }
@@ -115,11 +115,12 @@ fn write_pieces(
 fn open_writer(asked: &Asked) -> Result<DfsWriter, WebError> {
     let Asked { op, path, query, client } = asked;
     let refused = |error: client::dfs::DfsError| WebError::from_client(*op, &error);
-    if *op == Op::Append {
-        return Err(WebError::unsupported("Append is not supported"));
-    }
     let flags = create_flags(query)?;
     let has = |flag| flags.as_ref().is_some_and(|flags| flags.contains(&flag));
+    if *op == Op::Append {
+        query.integer("buffersize", 1)?;
+        return client.append(path, has("NEW_BLOCK")).map_err(refused);
+    }
     if flags.is_some() && !has("CREATE") {
         match client.status(path) {
             Err(error) if error.kind() == Some(ErrorKind::NotFound) => {

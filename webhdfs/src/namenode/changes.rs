@@ -61,6 +61,14 @@ fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
             let (mtime_ms, atime_ms) = (time("modificationtime")?, time("accesstime")?);
             Ok(Call::SetTimes { path, mtime_ms, atime_ms })
         }
+        Op::Truncate => {
+            let length = query.size("newlength", 0)?;
+            Ok(Call::Truncate { path, length: length.ok_or_else(|| required(op, "newlength"))? })
+        }
+        Op::Concat => {
+            let sources = query.required(op, "sources")?.split(',').map(path::parse);
+            Ok(Call::Concat { target: path, sources: sources.collect::<Result<_, _>>()? })
+        }
         Op::SetQuota => {
             let (names, space) =
                 (quota(query, "namespacequota")?, quota(query, "storagespacequota")?);

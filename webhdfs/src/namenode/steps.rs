@@ -100,10 +100,17 @@ impl<N: Namesystem> Face<N> {
         &self,
         asked: &Asked<'_>,
     ) -> Result<Option<protocol::namenode::LocatedBlock>, WebError> {
-        let Reply::Status(status) = self.call(asked, Call::Status(asked.path.clone())).await?
-        else {
-            return Err(unexpected());
-        };
+        let found = self.call(asked, Call::Status(asked.path.clone())).await;
+        let found = found.map_err(|error| match (asked.op, error.exception) {
+            (Op::Append, Exception::FileNotFound) => {
+                let (path, client) = (&asked.path, asked.client());
+                let text =
+                    format!("Failed to append to non-existent file {path} for client {client}");
+                WebError::new(Exception::FileNotFound, text)
+            }
+            _ => error,
+        })?;
+        let Reply::Status(status) = found else { return Err(unexpected()) };
         if status.directory {
             let path = &asked.path;
             return Err(match asked.op {

@@ -1,0 +1,63 @@
+"""Spark (local mode) over `webhdfs://`: Parquet written, partitioned, overwritten and read back; text files; many tasks at once."""
+
+import os
+import sys
+
+from pyspark.sql import SparkSession, functions as F
+
+from common import NAMENODE, ROOT, USER, equal
+
+os.environ["HADOOP_USER_NAME"] = USER
+base = NAMENODE.replace("http://", "webhdfs://") + f"{ROOT}/spark"
+spark = (
+    SparkSession.builder.master("local[2]")
+    .appName("clients")
+    .config("spark.ui.enabled", "false")
+    .config("spark.ui.showConsoleProgress", "false")
+    .config("spark.sql.shuffle.partitions", "4")
+    .config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.driver.memory", "1g")
+    .getOrCreate()
+)
+spark.sparkContext.setLogLevel("ERROR")
+
+frame = spark.range(0, 200_000, numPartitions=4).select(
+    "id", (F.col("id") % 7).alias("day"), F.sha1(F.col("id").cast("string")).alias("text")
+)
+expected = frame.agg(F.count("*"), F.sum("id"), F.sum(F.crc32("text"))).first()
+
+
+def summed(read):
+    return read.agg(F.count("*"), F.sum("id"), F.sum(F.crc32("text"))).first()
+
+
+frame.write.parquet(f"{base}/plain")
+equal(summed(spark.read.parquet(f"{base}/plain")), expected, "Parquet")
+frame.write.mode("overwrite").parquet(f"{base}/plain")
+equal(summed(spark.read.parquet(f"{base}/plain")), expected, "Parquet, overwritten")
+frame.write.partitionBy("day").parquet(f"{base}/days")
+equal(summed(spark.read.parquet(f"{base}/days")), expected, "Parquet, partitioned")
+equal(spark.read.parquet(f"{base}/days").where("day = 3").count(), frame.where("day = 3").count(), "one partition")
+spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+frame.where("day = 3").write.mode("overwrite").partitionBy("day").parquet(f"{base}/days")
+equal(summed(spark.read.parquet(f"{base}/days")), expected, "one partition overwritten")
+try:
+    frame.write.parquet(f"{base}/plain")
+    sys.exit("writing where something is should fail")
+except Exception as error:
+    if "PATH_ALREADY_EXISTS" not in str(error):
+        raise
+
+# Both versions of the file output committer, a hundred tasks.
+for version in ("1", "2"):
+    spark.conf.set("mapreduce.fileoutputcommitter.algorithm.version", version)
+    lines = spark.sparkContext.parallelize(range(10_000), 100).map(lambda n: f"line {n}")
+    lines.saveAsTextFile(f"{base}/text{version}")
+    back = spark.sparkContext.textFile(f"{base}/text{version}")
+    equal((back.count(), len(set(back.collect()))), (10_000, 10_000), "text files")
+
+frame.write.option("header", True).csv(f"{base}/csv")
+equal(spark.read.option("header", True).csv(f"{base}/csv").count(), 200_000, "CSV")
+spark.stop()
+print("Spark: ok")
