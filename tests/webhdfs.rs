@@ -389,7 +389,7 @@ const REFUSALS: &[Refusal] = &[
         "/d/f (is not a directory)",
     ),
     ("PUT", "/d/f?op=MKDIRS", 403, EXISTS, "Path is not a directory: /d/f"),
-    ("PUT", "/d/f/x?op=MKDIRS", 403, EXISTS, "Parent path is not a directory: /d/f f"),
+    ("PUT", "/d/f/x?op=MKDIRS", 403, EXISTS, "Parent path is not a directory: /d/f x"),
     ("PUT", "/d/f?op=CREATE", 403, EXISTS, "/d/f for client 127.0.0.1 already exists"),
     ("PUT", "/d?op=CREATE&overwrite=true", 403, EXISTS, "/d already exists as a directory"),
     (

@@ -228,6 +228,7 @@ fn exception_of(op: Op, kind: ErrorKind) -> Exception {
     match kind {
         ErrorKind::NotFound | ErrorKind::IsDirectory => Exception::FileNotFound,
         ErrorKind::AlreadyExists => Exception::FileAlreadyExists,
+        ErrorKind::NotDirectory if op == Op::Mkdirs => Exception::FileAlreadyExists,
         ErrorKind::NotDirectory => Exception::ParentNotDirectory,
         ErrorKind::NotEmpty => Exception::PathIsNotEmptyDirectory,
         ErrorKind::PermissionDenied => Exception::AccessControl,

@@ -400,7 +400,8 @@ impl<'a> Planner<'a> {
         check_mode(mode)?;
         let way = match self.guard().walk(path) {
             Err(Blocked::FileInTheWay(file)) => {
-                let name = file.rsplit('/').next().unwrap_or_default();
+                let below = path.as_str().get(file.len()..).unwrap_or_default();
+                let name = below.split('/').find(|name| !name.is_empty()).unwrap_or_default();
                 let text = format!("Parent path is not a directory: {file} {name}");
                 return Err(refuse(ErrorKind::NotDirectory, text));
             }
