@@ -9,7 +9,7 @@ use protocol::namenode::{Call, ClusterStatus, Reply};
 use crate::connect::Overrides;
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, unexpected};
-use crate::output::{EXIT_OK, EXIT_USAGE};
+use crate::output::{EXIT_OK, EXIT_USAGE, say};
 
 const USAGE: &str = "\
 hdfs getconf is utility for getting configuration information from the config file.
@@ -50,7 +50,7 @@ pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {
     };
     match answer {
         Ok(text) => {
-            println!("{text}");
+            say!("{text}");
             EXIT_OK
         }
         Err(failure) => failed(&failure.to_string()),
@@ -99,7 +99,7 @@ fn tell_groups(users: &[String], overrides: &Overrides) -> Result<(), Failure> {
         let Reply::Names(groups) = session.call(Call::GroupsOf(user.clone()))? else {
             return Err(unexpected());
         };
-        println!("{}", format!("{user} : {}", groups.join(" ")).trim_end());
+        say!("{}", format!("{user} : {}", groups.join(" ")).trim_end());
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::connect::Overrides;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say};
 use crate::{balancer, debug, dfs, dfsadmin, fsck, getconf, job, snapshots};
 
 /// Runs a command with the words after its name; returns the exit code.
@@ -108,8 +108,8 @@ fn usage(program: &str) -> String {
 
 /// First line as Hadoop's, because scripts compare it; then what this is.
 fn version(_: &[OsString], _: &Overrides) -> u8 {
-    println!("Hadoop {HADOOP_VERSION}");
-    println!("Commands as of this version; program hanno {}", env!("CARGO_PKG_VERSION"));
+    say!("Hadoop {HADOOP_VERSION}");
+    say!("Commands as of this version; program hanno {}", env!("CARGO_PKG_VERSION"));
     EXIT_OK
 }
 
@@ -176,7 +176,7 @@ fn make_links(directory: &Path, force: bool) -> Result<()> {
         if std::fs::symlink_metadata(&link).is_err() {
             symlink(&program, &link).with_context(|| format!("cannot make {}", link.display()))?;
         }
-        println!("{} -> {}", link.display(), program.display());
+        say!("{} -> {}", link.display(), program.display());
     }
     Ok(())
 }

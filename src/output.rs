@@ -28,6 +28,17 @@ pub(crate) fn unless_reader_left(result: io::Result<()>) -> io::Result<bool> {
     }
 }
 
+/// Prints a line on standard output; whoever read it may have left, and then nobody misses the rest.
+pub(crate) fn line(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout().lock(), "{text}");
+}
+
+/// `println!` that does not end the program when its reader leaves.
+macro_rules! say {
+    ($($argument:tt)*) => { $crate::output::line(format_args!($($argument)*)) };
+}
+pub(crate) use say;
+
 /// Prints `value` as indented JSON.
 pub(crate) fn print_json<T: serde::Serialize>(value: &T) -> io::Result<()> {
     let mut out = io::stdout().lock();

@@ -4,6 +4,7 @@ use protocol::namenode::Call;
 
 use super::{Command, Session, nodes};
 use crate::dfs::Failure;
+use crate::output::say;
 
 /// See the module.
 #[rustfmt::skip]
@@ -18,7 +19,7 @@ fn trigger(session: &Session, words: &[String]) -> Result<(), Failure> {
         _ => return Err(Failure::Usage(String::new())),
     };
     let node = nodes::find(session, name)?;
-    println!(
+    say!(
         "Triggering {} block report on {name}.",
         if incremental { "an incremental" } else { "a full" }
     );

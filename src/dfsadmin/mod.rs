@@ -19,7 +19,7 @@ use protocol::namenode::{Call, Reply};
 
 use crate::connect::{self, Overrides, file_system};
 use crate::dfs::{Failure, Resolver};
-use crate::output::{EXIT_OK, EXIT_USAGE};
+use crate::output::{EXIT_OK, EXIT_USAGE, say};
 
 /// One command.
 pub(crate) struct Command {
@@ -152,10 +152,10 @@ fn usage() -> String {
 fn help(names: &[String]) -> u8 {
     let mut all_known = true;
     let describe = |command: &Command| {
-        println!("{}:\n\t{}\n", synopsis(command), command.about.replace('\n', "\n\t"))
+        say!("{}:\n\t{}\n", synopsis(command), command.about.replace('\n', "\n\t"))
     };
     if names.is_empty() {
-        println!("hdfs dfsadmin performs DFS administrative commands.\n");
+        say!("hdfs dfsadmin performs DFS administrative commands.\n");
         all().for_each(describe);
     }
     for name in names {

@@ -6,6 +6,7 @@ use protocol::namenode::{Call, DatanodeReport, DatanodeState};
 
 use super::{Command, Session, refused};
 use crate::dfs::Failure;
+use crate::output::say;
 
 /// See the module.
 #[rustfmt::skip]
@@ -20,7 +21,8 @@ pub(super) const COMMANDS: &[Command] = &[
 fn print_topology(session: &Session, _: &[String]) -> Result<(), Failure> {
     let datanodes = session.client.datanodes().map_err(|error| refused(&error))?;
     let text = topology(&datanodes);
-    print!("{}", if text.is_empty() { "No DataNodes\n" } else { &text });
+    say!("{}", if text.is_empty() { "No DataNodes" } else { text.trim_end_matches('\n') });
+    say!("");
     Ok(())
 }
 
@@ -85,7 +87,7 @@ fn datanode_info(session: &Session, words: &[String]) -> Result<(), Failure> {
         DatanodeState::Stale => "stale",
         DatanodeState::Dead => return Err(Failure::Text("Datanode unreachable.".to_owned())),
     };
-    println!(
+    say!(
         "State: {state}, Last contact: {} ms ago, Blocks: {}, Software version: {}, Id: {}",
         node.last_contact_ms,
         node.block_count,

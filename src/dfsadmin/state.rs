@@ -7,6 +7,7 @@ use protocol::namenode::{Call, Reply, SafeModeAction};
 
 use super::{Command, MANY, Session, unexpected};
 use crate::dfs::Failure;
+use crate::output::say;
 
 /// Pause between looks of `safemode wait`.
 const WAIT_PAUSE: Duration = Duration::from_millis(200);
@@ -37,7 +38,7 @@ pub(crate) fn safe_mode(session: &Session, words: &[String]) -> Result<(), Failu
         }
         _ => return Err(Failure::Usage(String::new())),
     };
-    println!("Safe mode is {}", if is_on { "ON" } else { "OFF" });
+    say!("Safe mode is {}", if is_on { "ON" } else { "OFF" });
     Ok(())
 }
 
@@ -46,25 +47,25 @@ fn save_namespace(session: &Session, words: &[String]) -> Result<(), Failure> {
         return Err(Failure::Usage(String::new()));
     }
     session.call(Call::SaveNamespace)?;
-    println!("Save namespace successful");
+    say!("Save namespace successful");
     Ok(())
 }
 
 fn roll_edits(session: &Session, _: &[String]) -> Result<(), Failure> {
     let Reply::Number(txid) = session.call(Call::RollEdits)? else { return Err(unexpected()) };
-    println!("Successfully rolled edit logs.\nNew segment starts at txid {txid}");
+    say!("Successfully rolled edit logs.\nNew segment starts at txid {txid}");
     Ok(())
 }
 
 fn finalize_upgrade(session: &Session, _: &[String]) -> Result<(), Failure> {
     session.call(Call::ClusterStatus)?;
-    println!("Finalize upgrade successful");
+    say!("Finalize upgrade successful");
     Ok(())
 }
 
 fn metasave(session: &Session, words: &[String]) -> Result<(), Failure> {
     session.call(Call::Metasave(words[0].clone()))?;
-    println!(
+    say!(
         "Created metasave file {} in the log directory of namenode hdfs://{}",
         words[0],
         session.authority()
@@ -86,14 +87,14 @@ fn list_open_files(session: &Session, words: &[String]) -> Result<(), Failure> {
             _ => return Err(Failure::Usage(String::new())),
         }
     }
-    println!("{:<34}\tOpen File Path", "Client Name");
+    say!("{:<34}\tOpen File Path", "Client Name");
     let mut after = None;
     loop {
         let Reply::OpenFiles { files, next } = session.call(Call::OpenFiles { after })? else {
             return Err(unexpected());
         };
         for file in files.iter().filter(|file| file.path.starts_with(&path)) {
-            println!("{:<34}\t{}", file.client.to_string(), file.path);
+            say!("{:<34}\t{}", file.client.to_string(), file.path);
         }
         match next {
             Some(next) => after = Some(next),
