@@ -79,6 +79,8 @@ impl Rows {
             length: 0,
             hosts: Vec::new(),
             racks: Vec::new(),
+            input: 0,
+            more: Vec::new(),
         };
         spec.splits = vec![nowhere; job.maps.len() as usize];
         let slim = Edit::Submitted(Box::new(Submitted {

@@ -395,6 +395,8 @@ fn spec(map_count: usize) -> JobSpec {
         length: 1,
         hosts: vec!["here".to_owned()],
         racks: vec!["/r".to_owned()],
+        input: 0,
+        more: Vec::new(),
     };
     JobSpec {
         name: "a <job>".to_owned(),

@@ -28,6 +28,18 @@ pub enum Error {
         /// Where it begins.
         offset: u64,
     },
+    /// A record that no format allows.
+    #[error("the record at offset {offset} is longer than 1 GiB")]
+    RecordTooLong {
+        /// Where it begins.
+        offset: u64,
+    },
+    /// A file does not end where a record of fixed length does.
+    #[error("the record at offset {offset} is cut off")]
+    RecordCutOff {
+        /// Where it begins.
+        offset: u64,
+    },
     /// Nothing matches an input path.
     #[error("Input path does not exist: {path}")]
     NoInput {

@@ -25,6 +25,25 @@ pub struct SplitRange {
     pub end: u64,
 }
 
+/// How files are cut into splits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cut {
+    /// At block boundaries, within `mapreduce.input.fileinputformat.split.minsize` and `.maxsize`.
+    Blocks,
+    /// Not at all.
+    Whole,
+    /// After so many lines.
+    Lines {
+        /// Lines of a split.
+        count: u64,
+    },
+    /// Small files together make a split; large ones are cut at block boundaries.
+    Combined {
+        /// Bytes of a split at least, unless the input ends.
+        bytes: u64,
+    },
+}
+
 /// How the bytes of a split become records.
 ///
 /// Reading pushes the records into a closure, so records may borrow from the source and the loop is compiled together with the
@@ -32,6 +51,11 @@ pub struct SplitRange {
 pub trait Format: Clone + Send + Sync + 'static {
     /// A record; borrows from the source.
     type Record<'a>;
+
+    /// How files are cut into splits. Compressed files are never cut.
+    fn cut(&self) -> Cut {
+        Cut::Blocks
+    }
 
     /// Calls `each` with the position and content of every record that belongs to `split`, in order.
     ///
@@ -54,6 +78,8 @@ pub struct Records<'a, F> {
     pub(crate) position: &'a Cell<u64>,
     /// Records handed out.
     pub(crate) count: &'a Cell<u64>,
+    /// Which of the job's inputs this is.
+    pub(crate) input: u32,
 }
 
 impl<F: Format> Records<'_, F> {
@@ -63,7 +89,7 @@ impl<F: Format> Records<'_, F> {
     /// Those of the input and of `each`.
     #[inline]
     pub fn for_each(self, mut each: impl FnMut(F::Record<'_>) -> Result<()>) -> Result<()> {
-        let Records { format, split, source, position, count } = self;
+        let Records { format, split, source, position, count, .. } = self;
         format.read(split, source, &mut |at, record| {
             position.set(at);
             count.set(count.get() + 1);

@@ -10,11 +10,13 @@ use std::marker::PhantomData;
 
 use crate::Result;
 use crate::cache::SideFile;
+use crate::codec::FileCodec;
 use crate::combine::{CombineSorted, CombiningSorted};
 use crate::datum::{Datum, Key};
 use crate::fold::Fold;
-use crate::input::Format;
+use crate::input::{Cut, Format};
 use crate::mapper::{Emit, MapFn, Mapper, map_fn};
+use crate::multiple::{Both, BothFormats};
 use crate::output::OutputOptions;
 use crate::partition::{FirstElement, Partition, Partitioner, first_element_bytes};
 use crate::reducer::{LiftReducer, MergeReducer, Reducer};
@@ -55,6 +57,13 @@ pub(crate) enum InputPaths {
     Previous,
 }
 
+/// One of the inputs of a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct JobInput {
+    pub(crate) paths: InputPaths,
+    pub(crate) cut: Cut,
+}
+
 /// An input: paths and their format. Made by [`text`] or [`previous`].
 #[derive(Clone, Debug)]
 pub struct Input<F> {
@@ -66,6 +75,21 @@ pub struct Input<F> {
 pub fn text<P: Into<String>>(paths: impl IntoIterator<Item = P>) -> Input<Lines> {
     let paths = InputPaths::Paths(paths.into_iter().map(Into::into).collect());
     Input { paths, format: Lines }
+}
+
+/// Files in any [`Format`]; directories and hidden files as in [`text`].
+///
+/// ```
+/// use mr_api::{FixedLength, from_files};
+///
+/// let records = from_files(["/measurements"], FixedLength { bytes: 100 });
+/// # let _ = records;
+/// ```
+pub fn from_files<F: Format, P: Into<String>>(
+    paths: impl IntoIterator<Item = P>,
+    format: F,
+) -> Input<F> {
+    Input { paths: InputPaths::Paths(paths.into_iter().map(Into::into).collect()), format }
 }
 
 /// The lines of the output of the job before this one in a [`Plan`](crate::Plan).
@@ -100,6 +124,12 @@ impl OutputTo {
         self
     }
 
+    /// Compressed files, with the codec's extension.
+    pub fn compressed(mut self, codec: FileCodec) -> Self {
+        self.options.codec = Some(codec);
+        self
+    }
+
     /// No files at all; for jobs that only count, or write by other ways.
     pub fn discard(mut self) -> Self {
         self.options.discard = true;
@@ -120,7 +150,7 @@ pub fn intermediate() -> OutputTo {
 #[derive(Clone)]
 pub(crate) struct JobSettings {
     pub(crate) name: String,
-    pub(crate) input: InputPaths,
+    pub(crate) inputs: Vec<JobInput>,
     pub(crate) output: OutputPath,
     pub(crate) output_options: OutputOptions,
     pub(crate) side_files: Vec<SideFile>,
@@ -190,7 +220,7 @@ impl Job<NeedsInput> {
     pub fn new(name: impl Into<String>) -> Job<NeedsInput> {
         let settings = JobSettings {
             name: name.into(),
-            input: InputPaths::Previous,
+            inputs: Vec::new(),
             output: OutputPath::Intermediate,
             output_options: OutputOptions::default(),
             side_files: Vec::new(),
@@ -204,7 +234,7 @@ impl Job<NeedsInput> {
 
     /// What to read.
     pub fn input<F: Format>(mut self, input: Input<F>) -> Job<NeedsMapper<F>> {
-        self.settings.input = input.paths;
+        self.settings.inputs = vec![JobInput { paths: input.paths, cut: input.format.cut() }];
         self.step(NeedsMapper { format: input.format })
     }
 }
@@ -254,6 +284,20 @@ impl<F: Format> Job<NeedsMapper<F>> {
 }
 
 impl<M: Mapper> Job<Mapped<M>> {
+    /// Adds another input with a mapper of its own, which emits the same types: for joins, and for data of several shapes. May be called
+    /// again.
+    pub fn also<F: Format, N>(mut self, input: Input<F>, mapper: N) -> Job<Mapped<Both<M, N>>>
+    where
+        N: Mapper<In = F, Key = M::Key, Value = M::Value>,
+    {
+        let boundary = self.settings.inputs.len() as u32;
+        self.settings.inputs.push(JobInput { paths: input.paths, cut: input.format.cut() });
+        let Job { settings, state } = self;
+        let format = BothFormats { first: state.format, second: input.format };
+        let mapper = Both { first: state.mapper, second: mapper, boundary };
+        Job { settings, state: Mapped { format, mapper } }
+    }
+
     /// Combines the values of a key on the map side, in a hash table where possible. From here on the values are accumulators.
     pub fn combine<F: Fold<M::Value>>(self, fold: F) -> Job<Combined<M, F>> {
         let Job { settings, state } = self;

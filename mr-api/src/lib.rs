@@ -45,6 +45,7 @@
 
 mod args;
 mod cache;
+pub mod codec;
 mod combine;
 mod context;
 mod datum;
@@ -52,11 +53,13 @@ mod driver;
 mod entry;
 mod error;
 mod fold;
+mod formats;
 mod guard;
 mod input;
 mod job;
 mod local;
 mod mapper;
+mod multiple;
 mod options;
 mod output;
 mod partition;
@@ -64,6 +67,7 @@ mod plan;
 mod progress;
 mod reducer;
 mod runner;
+pub mod sequence;
 mod sort;
 mod splits;
 mod stage;
@@ -77,14 +81,16 @@ pub use datum::{Datum, DecodeError, Desc, Key, Put};
 pub use entry::main;
 pub use error::{BoxError, Error, Result};
 pub use fold::{Count, Fold, Max, Min, Sum};
-pub use input::{Format, Records, Source, SplitRange};
+pub use formats::{CombinedLines, FixedLength, KeyValueLines, NLines, SequenceFiles, WholeFiles};
+pub use input::{Cut, Format, Records, Source, SplitRange};
 pub use job::{
     Auto, ByFold, ByReducer, Combined, CombinedSorted, CompleteJob, Input, IntoMerger, IntoReducer,
-    Job, Mapped, NeedsInput, NeedsMapper, OutputTo, Reduced, Reducers, intermediate, previous,
-    text, text_out,
+    Job, Mapped, NeedsInput, NeedsMapper, OutputTo, Reduced, Reducers, from_files, intermediate,
+    previous, text, text_out,
 };
 pub use local::LocalRunner;
 pub use mapper::{Emit, MapFn, Mapper, Sink, map_fn};
+pub use multiple::{Both, BothFormats, Either};
 pub use output::Output;
 pub use partition::{FirstElement, Partitioner};
 pub use plan::{Finished, Plan};

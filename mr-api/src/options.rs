@@ -36,7 +36,9 @@ pub(crate) const KEY_VALUE_SEPARATOR: &str =
 pub(crate) const SLOW_START: &str = "mapreduce.job.reduce.slowstart.completedmaps";
 
 /// Former names of properties and the present ones.
-pub(crate) const ALIASES: [(&str, &str); 20] = [
+pub(crate) const ALIASES: [(&str, &str); 22] = [
+    ("mapred.output.compress", crate::output::COMPRESS_PROPERTY),
+    ("mapred.output.compression.codec", crate::output::CODEC_PROPERTY),
     ("mapred.reduce.tasks", REDUCES),
     ("mapred.job.name", JOB_NAME),
     ("io.sort.mb", SORT_MB),
@@ -59,7 +61,9 @@ pub(crate) const ALIASES: [(&str, &str); 20] = [
     ("stream.map.output.field.seperator", "stream.map.output.field.separator"),
 ];
 
-const KNOWN: [&str; 19] = [
+const KNOWN: [&str; 21] = [
+    crate::output::COMPRESS_PROPERTY,
+    crate::output::CODEC_PROPERTY,
     REDUCES,
     SORT_MB,
     SORT_FACTOR,

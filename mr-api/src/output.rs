@@ -4,18 +4,22 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use protocol::TaskKind;
 
 use crate::Result;
+use crate::codec::{Encoder, FileCodec};
 use crate::context::{Context, OUTPUT_COUNTERS};
 use crate::error::{BoxError, Error};
 use crate::text::ToText;
 
 /// Name of the property that holds the separator between key and value; a tab by default.
 pub(crate) const SEPARATOR_PROPERTY: &str = "mapreduce.output.textoutputformat.separator";
+/// Whether output files are compressed, and how.
+pub(crate) const COMPRESS_PROPERTY: &str = "mapreduce.output.fileoutputformat.compress";
+pub(crate) const CODEC_PROPERTY: &str = "mapreduce.output.fileoutputformat.compress.codec";
 /// Written at once: large calls are cheaper, and this still fits the second-level cache.
 const BUFFER_BYTES: usize = 256 << 10;
 /// Base name of the files that every task writes.
@@ -55,6 +59,8 @@ pub(crate) struct OutputOptions {
     pub(crate) lazy: bool,
     /// Records go nowhere.
     pub(crate) discard: bool,
+    /// Files are compressed.
+    pub(crate) codec: Option<FileCodec>,
 }
 
 /// Takes the output records of a task.
@@ -71,6 +77,7 @@ pub struct Output {
 /// One file and what is not yet written to it.
 struct Stream {
     name: String,
+    codec: Option<FileCodec>,
     buffer: Vec<u8>,
     file: Option<Box<dyn OutputFile>>,
     bytes: u64,
@@ -83,7 +90,8 @@ impl Output {
         context: Context,
     ) -> Result<Self> {
         let separator = context.property(SEPARATOR_PROPERTY).unwrap_or("\t").as_bytes().to_vec();
-        let mut main = Stream::new(MAIN, &context);
+        let options = OutputOptions { codec: codec(options, &context)?, ..options };
+        let mut main = Stream::new(MAIN, &context, options.codec);
         main.buffer.reserve_exact(BUFFER_BYTES + 4096);
         if !options.lazy && !options.discard {
             main.open(&*files)?;
@@ -118,7 +126,8 @@ impl Output {
             if !is_output_name(name) {
                 return Err(Error::OutputName { name: name.to_owned() }.into());
             }
-            self.named.insert(name.to_owned(), Stream::new(name, &self.context));
+            let stream = Stream::new(name, &self.context, self.options.codec);
+            self.named.insert(name.to_owned(), stream);
         }
         let stream = self.named.get_mut(name).expect("inserted above");
         if stream.line(key, value, &self.separator) {
@@ -152,16 +161,25 @@ impl Output {
 }
 
 impl Stream {
-    fn new(base: &str, context: &Context) -> Self {
+    fn new(base: &str, context: &Context, codec: Option<FileCodec>) -> Self {
         let task = context.attempt().task;
-        let name = file_name(base, task.kind, task.index);
-        Stream { name, buffer: Vec::new(), file: None, bytes: 0 }
+        let mut name = file_name(base, task.kind, task.index);
+        if let Some(codec) = codec {
+            name = format!("{name}.{}", codec.extension());
+        }
+        Stream { name, codec, buffer: Vec::new(), file: None, bytes: 0 }
     }
 
     fn open(&mut self, files: &dyn OutputFiles) -> Result<&mut Box<dyn OutputFile>> {
         match &mut self.file {
             Some(file) => Ok(file),
-            none => Ok(none.insert(files.create(&self.name)?)),
+            none => {
+                let file = files.create(&self.name)?;
+                Ok(none.insert(match self.codec {
+                    Some(codec) => Box::new(Compressed(codec.encoder(file)?)),
+                    None => file,
+                }))
+            }
         }
     }
 
@@ -192,6 +210,35 @@ impl Stream {
         self.buffer.clear();
         Ok(())
     }
+}
+
+/// A file that compresses what it is given.
+struct Compressed(Box<dyn Encoder<Box<dyn OutputFile>>>);
+
+impl Write for Compressed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl OutputFile for Compressed {
+    fn close(self: Box<Self>) -> Result<(), BoxError> {
+        self.0.end()?.close()
+    }
+}
+
+/// The codec that the job or its properties ask for.
+fn codec(options: OutputOptions, context: &Context) -> Result<Option<FileCodec>> {
+    if options.codec.is_some() || context.property(COMPRESS_PROPERTY) != Some("true") {
+        return Ok(options.codec);
+    }
+    let Some(class) = context.property(CODEC_PROPERTY) else { return Ok(Some(FileCodec::Deflate)) };
+    let unknown = || Error::usage(format!("property {CODEC_PROPERTY}: `{class}` is not known"));
+    Ok(Some(FileCodec::of_class(class).ok_or_else(unknown)?))
 }
 
 /// `part-r-00000`, `errors-m-00012`.

@@ -3,6 +3,12 @@
 //! `split size = max(min, min(max, block size))`; a file is cut while more than 1.1 split sizes remain, so the last split may be
 //! up to a tenth longer. An empty file is one empty split.
 
+use std::io::{self, Read};
+
+use crate::Result;
+use crate::codec::FileCodec;
+use crate::input::Cut;
+
 /// Where to cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SplitLimits {
@@ -33,6 +39,92 @@ pub(crate) fn split_file(length: u64, block_bytes: u64, limits: SplitLimits) -> 
     }
     splits
 }
+
+/// A file to be cut.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct FileToCut {
+    /// Its path; the extension tells whether it is compressed.
+    pub(crate) path: String,
+    /// Bytes.
+    pub(crate) length: u64,
+    /// Bytes of its blocks.
+    pub(crate) block_bytes: u64,
+}
+
+/// Part of a split: number of the file, offset, length.
+pub(crate) type Part = (usize, u64, u64);
+
+/// The splits of all files, in order. `line_ends` finds where every so many lines of a file end.
+pub(crate) fn plan(
+    files: &[FileToCut],
+    cut: Cut,
+    limits: SplitLimits,
+    mut line_ends: impl FnMut(usize, u64) -> Result<Vec<u64>>,
+) -> Result<Vec<Vec<Part>>> {
+    let mut splits = Vec::new();
+    let (mut combined, mut combined_bytes): (Vec<Part>, u64) = (Vec::new(), 0);
+    for (index, file) in files.iter().enumerate() {
+        let whole = (index, 0, file.length);
+        let compressed = FileCodec::of_path(&file.path).is_some();
+        match cut {
+            Cut::Combined { bytes } if file.length < bytes => {
+                combined.push(whole);
+                combined_bytes += file.length;
+                if combined_bytes >= bytes {
+                    splits.push(std::mem::take(&mut combined));
+                    combined_bytes = 0;
+                }
+            }
+            _ if compressed || cut == Cut::Whole => splits.push(vec![whole]),
+            Cut::Lines { count } => {
+                let mut start = 0;
+                for end in line_ends(index, count.max(1))? {
+                    splits.push(vec![(index, start, end - start)]);
+                    start = end;
+                }
+            }
+            _ => {
+                let parts = split_file(file.length, file.block_bytes, limits);
+                splits.extend(
+                    parts.into_iter().map(|(offset, length)| vec![(index, offset, length)]),
+                );
+            }
+        }
+    }
+    if !combined.is_empty() {
+        splits.push(combined);
+    }
+    Ok(splits)
+}
+
+/// Where every `count` lines (ended by a newline) of a file end, and the end of the file.
+pub(crate) fn line_ends(mut file: impl Read, count: u64) -> io::Result<Vec<u64>> {
+    let (mut ends, mut at, mut lines) = (Vec::new(), 0u64, 0);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let length = match file.read(&mut chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            length => length?,
+        };
+        if length == 0 {
+            break;
+        }
+        for found in memchr::memchr_iter(b'\n', &chunk[..length]) {
+            lines += 1;
+            if lines % count == 0 {
+                ends.push(at + found as u64 + 1);
+            }
+        }
+        at += length as u64;
+    }
+    if ends.last().is_none_or(|end| *end < at) {
+        ends.push(at);
+    }
+    Ok(ends)
+}
+
+/// Read at once while lines are counted.
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// True for files that are no input: `_SUCCESS`, `.crc`, ...
 pub(crate) fn is_hidden(name: &str) -> bool {
@@ -88,6 +180,34 @@ mod tests {
         assert_eq!(split_file(6, 10, SplitLimits { min: 1, max: 3 }), [(0, 3), (3, 3)]);
         assert_eq!(split_file(6, 10, SplitLimits { min: 4, max: 3 }), [(0, 4), (4, 2)]);
         assert_eq!(split_file(u64::MAX, u64::MAX, SplitLimits::default()).len(), 1);
+    }
+
+    #[test]
+    fn every_way_of_cutting() {
+        let file = |path: &str, length| FileToCut { path: path.into(), length, block_bytes: 10 };
+        let files = [file("a", 3), file("b", 25), file("c.gz", 30), file("d", 4), file("e", 0)];
+        let plan = |cut| plan(&files, cut, SplitLimits::default(), |_, _| Ok(vec![1, 3])).unwrap();
+        let flat = |splits: Vec<Vec<Part>>| splits.concat();
+        assert_eq!(
+            flat(plan(Cut::Blocks)),
+            [(0, 0, 3), (1, 0, 10), (1, 10, 10), (1, 20, 5), (2, 0, 30), (3, 0, 4), (4, 0, 0)]
+        );
+        assert_eq!(plan(Cut::Whole).len(), 5);
+        assert_eq!(
+            plan(Cut::Combined { bytes: 7 }),
+            [
+                vec![(1, 0, 10)],
+                vec![(1, 10, 10)],
+                vec![(1, 20, 5)],
+                vec![(2, 0, 30)],
+                vec![(0, 0, 3), (3, 0, 4)],
+                vec![(4, 0, 0)]
+            ]
+        );
+        assert_eq!(plan(Cut::Lines { count: 1 })[..2], [vec![(0, 0, 1)], vec![(0, 1, 2)]]);
+        assert_eq!(line_ends(&b"a\nb\nc\nd"[..], 2).unwrap(), [4, 7]);
+        assert_eq!(line_ends(&b"a\nb\n"[..], 2).unwrap(), [4]);
+        assert_eq!(line_ends(&b""[..], 2).unwrap(), [0]);
     }
 
     #[test]

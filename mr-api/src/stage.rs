@@ -11,6 +11,7 @@ use shuffle::{
     MapOutputWriter, ReduceInput, ReduceOptions, SegmentSource,
 };
 
+use crate::codec::{DecodedSource, FileCodec};
 use crate::context::{Context, INPUT_COUNTERS, TaskInput};
 use crate::datum::{Datum, Put};
 use crate::error::{Error, Result};
@@ -27,11 +28,19 @@ use crate::text::ToText;
 /// A map attempt's work.
 pub(crate) struct MapTask<'a> {
     pub(crate) context: Context,
-    /// Input file, for people.
-    pub(crate) path: String,
-    pub(crate) split: SplitRange,
-    pub(crate) source: &'a mut dyn Source,
+    /// Which of the job's inputs is read.
+    pub(crate) input: u32,
+    /// What is read, one after the other.
+    pub(crate) parts: Vec<MapPart>,
+    pub(crate) open: &'a dyn Fn(&MapPart) -> Result<Box<dyn Source>>,
     pub(crate) target: MapTarget,
+}
+
+/// A part of one file.
+#[derive(Clone, Debug)]
+pub(crate) struct MapPart {
+    pub(crate) path: String,
+    pub(crate) range: SplitRange,
 }
 
 /// Where a map's pairs go.
@@ -121,31 +130,52 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
     }
 
     fn run_map(&self, task: MapTask<'_>) -> Result<MapResult, Error> {
-        let MapTask { context, path, split, source, target } = task;
-        let (position, count) = (Cell::new(split.start), Cell::new(0));
-        let length = split.end.saturating_sub(split.start);
-        context.set_input(TaskInput { path: path.clone(), start: split.start, length });
-        let mut source = Measured { source, split, context: context.clone(), bytes: 0 };
+        let MapTask { context, input, parts, open, target } = task;
+        let (position, count, current) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let bytes = Cell::new(0);
+        if let Some(MapPart { path, range }) = parts.first() {
+            let length = range.end.saturating_sub(range.start);
+            context.set_input(TaskInput { path: path.clone(), start: range.start, length });
+        }
         let work = || -> Result<MapResult> {
             let sink = self.map_side.open(target, &self.settings.partition, &context)?;
             let mut mapper = self.mapper.clone();
             let mut emit = Emit::new(context.clone(), sink);
             mapper.setup(&context)?;
-            let records = Records {
-                format: &self.format,
-                split,
-                source: &mut source,
-                position: &position,
-                count: &count,
-            };
-            let read = mapper.run(records, &mut emit);
+            let mut read = Ok(());
+            for (index, part) in parts.iter().enumerate() {
+                current.set(index);
+                position.set(part.range.start);
+                let source = open(part)?;
+                let (done, total) = (index as f64, parts.len() as f64);
+                let progress = move |share: f64| (done + share.min(1.0)) / total;
+                let (split, context) = (part.range, context.clone());
+                let mut source = Measured { source, split, context, bytes: &bytes, progress };
+                let mut decoded;
+                let (split, source): (SplitRange, &mut dyn Source) =
+                    match FileCodec::of_path(&part.path) {
+                        Some(codec) => {
+                            decoded = DecodedSource::open(codec, &mut source)?;
+                            (SplitRange { start: 0, end: u64::MAX }, &mut decoded)
+                        }
+                        None => (split, &mut source),
+                    };
+                let (format, position, count) = (&self.format, &position, &count);
+                let records = Records { format, split, source, position, count, input };
+                read = mapper.run(records, &mut emit);
+                if read.is_err() {
+                    break;
+                }
+            }
             let cleaned = mapper.cleanup(&mut emit);
             read.and(cleaned)?;
             C::close(emit.into_sink())
         };
-        let result =
-            guard(work).map_err(|message| Error::Map { path, offset: position.get(), message })?;
-        context.counter(INPUT_COUNTERS, "BYTES_READ").add(source.bytes);
+        let result = guard(work).map_err(|message| {
+            let path = parts.get(current.get()).map(|part| part.path.clone()).unwrap_or_default();
+            Error::Map { path, offset: position.get(), message }
+        })?;
+        context.counter(INPUT_COUNTERS, "BYTES_READ").add(bytes.get());
         context.add("MAP_INPUT_RECORDS", count.get());
         count_map_output(&context, &result);
         Ok(result)
@@ -172,19 +202,22 @@ fn count_map_output(context: &Context, result: &MapResult) {
 }
 
 /// Counts what is read and reports progress by it.
-struct Measured<'a> {
-    source: &'a mut dyn Source,
+struct Measured<'a, P> {
+    source: Box<dyn Source>,
     split: SplitRange,
     context: Context,
-    bytes: u64,
+    bytes: &'a Cell<u64>,
+    /// Progress of the task by the share of this file.
+    progress: P,
 }
 
-impl Source for Measured<'_> {
+impl<P: Fn(f64) -> f64> Source for Measured<'_, P> {
     fn slice(&mut self, offset: u64) -> std::io::Result<&[u8]> {
         let length = self.split.end.saturating_sub(self.split.start).max(1);
-        self.context.set_progress(offset.saturating_sub(self.split.start) as f64 / length as f64);
+        let share = offset.saturating_sub(self.split.start) as f64 / length as f64;
+        self.context.set_progress((self.progress)(share));
         let slice = self.source.slice(offset)?;
-        self.bytes += slice.len() as u64;
+        self.bytes.set(self.bytes.get() + slice.len() as u64);
         Ok(slice)
     }
 }

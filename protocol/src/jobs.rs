@@ -102,6 +102,21 @@ pub struct Split {
     pub hosts: Vec<String>,
     /// Their racks.
     pub racks: Vec<String>,
+    /// Which of the job's inputs it belongs to, from 0.
+    pub input: u32,
+    /// More files of the same split, after the first: many small ones make one task.
+    pub more: Vec<SplitPart>,
+}
+
+/// A part of one file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SplitPart {
+    /// File.
+    pub path: DfsPath,
+    /// Start, bytes.
+    pub offset: u64,
+    /// Length, bytes.
+    pub length: u64,
 }
 
 /// Life of a job.

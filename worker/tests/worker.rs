@@ -126,6 +126,8 @@ impl Stand {
             length: 1,
             hosts: Vec::new(),
             racks: Vec::new(),
+            input: 0,
+            more: Vec::new(),
         };
         let program = Program {
             user: "ann".to_owned(),

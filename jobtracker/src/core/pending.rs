@@ -208,6 +208,8 @@ mod tests {
             length: 1,
             hosts: owned(hosts),
             racks: owned(racks),
+            input: 0,
+            more: Vec::new(),
         }
     }
 

@@ -164,8 +164,10 @@ impl LocalPaths {
     pub(super) fn check(plan: &Plan) -> Result<Self> {
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
         for stage in &plan.stages {
-            if let InputPaths::Paths(paths) = &stage.settings().input {
-                inputs.extend(paths.iter().cloned());
+            for input in &stage.settings().inputs {
+                if let InputPaths::Paths(paths) = &input.paths {
+                    inputs.extend(paths.iter().cloned());
+                }
             }
             if let OutputPath::Path(path) = &stage.settings().output {
                 outputs.push(path.clone());

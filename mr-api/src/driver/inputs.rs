@@ -2,12 +2,13 @@
 
 use client::dfs::DfsClient;
 use protocol::DfsPath;
-use protocol::jobs::Split;
+use protocol::jobs::{Split, SplitPart};
 use protocol::namenode::{FileStatus, LocatedBlock};
 
 use crate::Result;
 use crate::error::Error;
-use crate::splits::{self, SplitLimits};
+use crate::input::Cut;
+use crate::splits::{self, FileToCut, SplitLimits};
 
 /// The files that `paths` stand for, in order.
 pub(super) fn expand(dfs: &DfsClient, paths: &[DfsPath]) -> Result<Vec<(DfsPath, FileStatus)>> {
@@ -27,20 +28,42 @@ pub(super) fn expand(dfs: &DfsClient, paths: &[DfsPath]) -> Result<Vec<(DfsPath,
     Ok(files)
 }
 
-/// The splits of all files, each with the machines of the block it begins in.
+/// The splits of one input, each with the machines of the block it begins in.
 pub(super) fn splits(
     dfs: &DfsClient,
     paths: &[DfsPath],
+    input: u32,
+    cut: Cut,
     limits: SplitLimits,
 ) -> Result<Vec<Split>> {
-    let mut all = Vec::new();
-    for (path, status) in expand(dfs, paths)? {
-        let located =
-            dfs.locations(&path, 0, status.length).map_err(Error::dfs("locate", &path))?;
-        for (offset, length) in splits::split_file(status.length, status.block_size, limits) {
-            let (hosts, racks) = places(&located.blocks, offset);
-            all.push(Split { path: path.clone(), offset, length, hosts, racks });
+    let files = expand(dfs, paths)?;
+    let to_cut = |(path, status): &(DfsPath, FileStatus)| FileToCut {
+        path: path.to_string(),
+        length: status.length,
+        block_bytes: status.block_size,
+    };
+    let to_cut: Vec<FileToCut> = files.iter().map(to_cut).collect();
+    let planned = splits::plan(&to_cut, cut, limits, |index, count| {
+        let path = &files[index].0;
+        let reader = dfs.open(path).map_err(Error::dfs("open", path))?;
+        Ok(splits::line_ends(reader, count)?)
+    })?;
+    let (mut all, mut located) = (Vec::with_capacity(planned.len()), (usize::MAX, Vec::new()));
+    for parts in planned {
+        let Some((&(index, offset, length), more)) = parts.split_first() else { continue };
+        let (path, status) = &files[index];
+        if located.0 != index {
+            let answer = dfs.locations(path, 0, status.length);
+            located = (index, answer.map_err(Error::dfs("locate", path))?.blocks);
         }
+        let (hosts, racks) = places(&located.1, offset);
+        let part = |&(index, offset, length): &splits::Part| SplitPart {
+            path: files[index].0.clone(),
+            offset,
+            length,
+        };
+        let (path, more) = (path.clone(), more.iter().map(part).collect());
+        all.push(Split { path, offset, length, hosts, racks, input, more });
     }
     Ok(all)
 }

@@ -162,11 +162,16 @@ impl<'a> Driver<'a> {
         names: &Names,
         previous: Option<&DfsPath>,
     ) -> Result<Vec<Split>> {
-        let paths = match &stage.settings().input {
-            InputPaths::Paths(paths) => names.inputs(paths)?,
-            InputPaths::Previous => vec![previous.ok_or(Error::NoPrevious)?.clone()],
-        };
-        inputs::splits(&self.dfs, &paths, self.options.split_limits()?)
+        let limits = self.options.split_limits()?;
+        let mut all = Vec::new();
+        for (number, input) in stage.settings().inputs.iter().enumerate() {
+            let paths = match &input.paths {
+                InputPaths::Paths(paths) => names.inputs(paths)?,
+                InputPaths::Previous => vec![previous.ok_or(Error::NoPrevious)?.clone()],
+            };
+            all.extend(inputs::splits(&self.dfs, &paths, number as u32, input.cut, limits)?);
+        }
+        Ok(all)
     }
 
     fn spec(
@@ -213,7 +218,7 @@ impl<'a> Driver<'a> {
 
     /// As many as there are slots, unless the input is too small for that.
     fn auto_reducers(&self, splits: &[Split]) -> Result<u32> {
-        let bytes: u64 = splits.iter().map(|split| split.length).sum();
+        let bytes: u64 = splits.iter().map(split_bytes).sum();
         let worth = u32::try_from(bytes.div_ceil(REDUCE_INPUT_BYTES)).unwrap_or(u32::MAX);
         if worth <= 1 {
             return Ok(1);
@@ -269,6 +274,11 @@ impl<'a> Driver<'a> {
         }
         Ok(Finished { parts })
     }
+}
+
+/// Bytes of all parts of a split.
+fn split_bytes(split: &Split) -> u64 {
+    split.length + split.more.iter().map(|part| part.length).sum::<u64>()
 }
 
 /// Exit code after Ctrl-C, as shells have it.

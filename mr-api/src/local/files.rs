@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::Result;
 use crate::error::Error;
-use crate::input::SplitRange;
+use crate::input::{Cut, SplitRange};
 use crate::local::tasks::LocalSplit;
-use crate::splits::{self, SplitLimits};
+use crate::splits::{self, FileToCut, SplitLimits};
 
 /// A file to read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,22 +36,33 @@ pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<LocalFile>, Error> {
     Ok(files)
 }
 
-/// The splits of all files, in order.
+/// The splits of all files of one input, in order.
 pub(super) fn splits(
     files: &[LocalFile],
+    input: u32,
+    cut: Cut,
     block_bytes: u64,
     limits: SplitLimits,
-) -> Vec<LocalSplit> {
-    let of_file = |file: &LocalFile| {
-        let path = file.path.clone();
-        splits::split_file(file.length, block_bytes, limits).into_iter().map(
-            move |(offset, length)| LocalSplit {
-                path: path.clone(),
-                range: SplitRange { start: offset, end: offset + length },
-            },
-        )
+) -> Result<Vec<LocalSplit>> {
+    let to_cut = |file: &LocalFile| FileToCut {
+        path: file.path.display().to_string(),
+        length: file.length,
+        block_bytes,
     };
-    files.iter().flat_map(of_file).collect()
+    let to_cut: Vec<FileToCut> = files.iter().map(to_cut).collect();
+    let planned = splits::plan(&to_cut, cut, limits, |index, count| {
+        let path = &files[index].path;
+        let file = fs::File::open(path).map_err(Error::file("open", path))?;
+        Ok(splits::line_ends(file, count)?)
+    })?;
+    let place = |(index, offset, length): splits::Part| {
+        (files[index].path.clone(), SplitRange { start: offset, end: offset + length })
+    };
+    let split = |parts: Vec<splits::Part>| LocalSplit {
+        input,
+        parts: parts.into_iter().map(place).collect(),
+    };
+    Ok(planned.into_iter().map(split).collect())
 }
 
 /// What is in a directory, sorted by name.

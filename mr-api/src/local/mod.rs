@@ -124,6 +124,15 @@ impl LocalRunner {
         self
     }
 
+    /// Gives every task a side file, as `--files` does.
+    ///
+    /// # Errors
+    /// If `path` has no usable name.
+    pub fn side_file(mut self, path: &str) -> Result<Self> {
+        self.options.side_files.push(cache::SideFile::parse(path)?);
+        Ok(self)
+    }
+
     /// Runs all jobs of the plan; the counters of each.
     ///
     /// # Errors
@@ -189,15 +198,22 @@ impl LocalRunner {
     }
 
     fn splits(&self, stage: &dyn Stage, previous: Option<&PathBuf>) -> Result<Vec<LocalSplit>> {
-        let paths = match &stage.settings().input {
-            InputPaths::Paths(paths) => paths.iter().map(PathBuf::from).collect(),
-            InputPaths::Previous => vec![previous.ok_or(Error::NoPrevious)?.clone()],
-        };
-        let files = files::expand(&paths)?;
-        let total: u64 = files.iter().map(|file| file.length).sum();
+        let mut inputs = Vec::new();
+        for input in &stage.settings().inputs {
+            let paths = match &input.paths {
+                InputPaths::Paths(paths) => paths.iter().map(PathBuf::from).collect(),
+                InputPaths::Previous => vec![previous.ok_or(Error::NoPrevious)?.clone()],
+            };
+            inputs.push((files::expand(&paths)?, input.cut));
+        }
+        let total: u64 = inputs.iter().flat_map(|(files, _)| files).map(|file| file.length).sum();
         let share = total.div_ceil(self.thread_count as u64);
         let block_bytes = share.clamp(SPLIT_BYTES_MIN, SPLIT_BYTES_MAX);
-        Ok(files::splits(&files, block_bytes, self.limits))
+        let mut all = Vec::new();
+        for (number, (files, cut)) in inputs.iter().enumerate() {
+            all.extend(files::splits(files, number as u32, *cut, block_bytes, self.limits)?);
+        }
+        Ok(all)
     }
 
     fn run_stage(

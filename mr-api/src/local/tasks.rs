@@ -18,7 +18,7 @@ use crate::input::{LocalSource, SplitRange};
 use crate::output::{LocalFiles, Output};
 use crate::progress::Progress;
 use crate::sort::{map_options, reduce_options};
-use crate::stage::{MapResult, MapTarget, MapTask, ReduceTask, Stage};
+use crate::stage::{MapPart, MapResult, MapTarget, MapTask, ReduceTask, Stage};
 
 /// How often progress is looked at.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
@@ -26,8 +26,10 @@ const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
 /// Input of one map.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LocalSplit {
-    pub(super) path: PathBuf,
-    pub(super) range: SplitRange,
+    /// Which of the job's inputs it belongs to.
+    pub(super) input: u32,
+    /// Files and their parts.
+    pub(super) parts: Vec<(PathBuf, SplitRange)>,
 }
 
 pub(super) struct JobRun<'a> {
@@ -105,7 +107,6 @@ impl JobRun<'_> {
     fn map(&self, index: usize, context: &Context) -> Result<Option<MapOutput>> {
         let split = &self.splits[index];
         let directory = self.directory(context)?;
-        let file = File::open(&split.path).map_err(Error::file("open", &split.path))?;
         let target = if self.reduces == 0 {
             MapTarget::Output(self.output(&directory, context)?)
         } else {
@@ -114,11 +115,19 @@ impl JobRun<'_> {
             let options = map_options(work, self.reduces, memory_bytes, merge_factor);
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
+        let part = |(path, range): &(PathBuf, SplitRange)| MapPart {
+            path: path.display().to_string(),
+            range: *range,
+        };
         let result = self.stage.run_map(MapTask {
             context: context.clone(),
-            path: split.path.display().to_string(),
-            split: split.range,
-            source: &mut LocalSource::new(file),
+            input: split.input,
+            parts: split.parts.iter().map(part).collect(),
+            open: &|part| {
+                let path = Path::new(&part.path);
+                let file = File::open(path).map_err(Error::file("open", path))?;
+                Ok(Box::new(LocalSource::new(file)))
+            },
             target,
         })?;
         match result {

@@ -24,7 +24,7 @@ use crate::runner::fetch::Fetcher;
 use crate::runner::gather::{Gather, News};
 use crate::runner::source::{DfsOutput, DfsSource};
 use crate::sort::{map_options, reduce_options};
-use crate::stage::{MapResult, MapTarget, MapTask, ReduceTask, Stage};
+use crate::stage::{MapPart, MapResult, MapTarget, MapTask, ReduceTask, Stage};
 
 /// How often a reduce starts over because a map output turned out to be damaged, before the attempt fails.
 const DAMAGED_INPUTS_MAX: u32 = 10;
@@ -92,7 +92,6 @@ impl Host {
 
     fn map(&self, split: protocol::jobs::Split, launched: &Launched) -> Result<AttemptState> {
         let context = &launched.context;
-        let reader = self.dfs.open(&split.path).map_err(Error::dfs("open", &split.path))?;
         let output_directory = self.output_directory(context.attempt())?;
         let target = if self.setup.program.reduce_count == 0 {
             MapTarget::Output(self.output(&output_directory, context)?)
@@ -103,14 +102,21 @@ impl Host {
             let options = map_options(directory, partitions, memory_bytes, merge_factor);
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
+        let part = |path: &DfsPath, offset: u64, length: u64| MapPart {
+            path: path.to_string(),
+            range: SplitRange { start: offset, end: offset.saturating_add(length) },
+        };
+        let mut parts = vec![part(&split.path, split.offset, split.length)];
+        parts.extend(split.more.iter().map(|more| part(&more.path, more.offset, more.length)));
         let result = self.stage.run_map(MapTask {
             context: context.clone(),
-            path: split.path.to_string(),
-            split: SplitRange {
-                start: split.offset,
-                end: split.offset.saturating_add(split.length),
+            input: split.input,
+            parts,
+            open: &|part| {
+                let path = DfsPath::parse(&part.path)?;
+                let reader = self.dfs.open(&path).map_err(Error::dfs("open", &path))?;
+                Ok(Box::new(DfsSource::new(reader)))
             },
-            source: &mut DfsSource::new(reader),
             target,
         })?;
         Ok(match result {

@@ -375,6 +375,8 @@ pub(super) fn spec(number: u64, hosts: &[&str], reduce_count: u32) -> JobSpec {
         length: 1,
         hosts: vec![(*host).to_owned()],
         racks: vec![format!("/rack-{}", host.len() % 2)],
+        input: 0,
+        more: Vec::new(),
     };
     JobSpec {
         name: format!("job {number}"),
