@@ -172,6 +172,7 @@ fn status(name: &str, directory: bool) -> FileStatus {
         atime_ms: 0,
         children_count: 0,
         open: false,
+        has_acl: false,
     }
 }
 

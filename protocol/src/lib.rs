@@ -13,6 +13,7 @@
 //! | [`runner`] | a worker to the job process it started |
 //! | [`shuffle`] | map outputs from a worker to reduces |
 
+pub mod acl;
 pub mod auth;
 pub mod checksum;
 pub mod datanode;
@@ -30,6 +31,7 @@ pub mod token;
 pub mod tracker;
 pub mod transfer;
 pub mod wire;
+pub mod xattr;
 
 pub use error::{ErrorKind, RemoteError};
 pub use id::{

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::acl::{AclChange, AclStatus};
+use crate::permission::Action;
 use crate::token::BlockToken;
+use crate::xattr::{Xattr, XattrFlag};
 use crate::{
     BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId,
     RemoteError,
@@ -300,6 +303,47 @@ pub enum Call {
     MoveReplicas(Vec<ReplicaMove>),
     /// How these moves stand. -> [`Reply::Moves`]
     MoveStates(Vec<ReplicaMove>),
+    /// The access control list. -> [`Reply::Acl`]
+    GetAcl(DfsPath),
+    /// Changes the access control list. -> [`Reply::Done`]
+    ChangeAcl {
+        /// File or directory.
+        path: DfsPath,
+        /// How.
+        change: AclChange,
+    },
+    /// Extended attributes. -> [`Reply::Xattrs`]
+    GetXattrs {
+        /// File or directory.
+        path: DfsPath,
+        /// Names with their namespaces; none for all that the caller may see.
+        names: Vec<String>,
+    },
+    /// Sets an extended attribute. -> [`Reply::Done`]
+    SetXattr {
+        /// File or directory.
+        path: DfsPath,
+        /// Name with its namespace.
+        name: String,
+        /// Value.
+        value: Vec<u8>,
+        /// Whether it may be there.
+        flag: XattrFlag,
+    },
+    /// Removes an extended attribute. -> [`Reply::Done`]
+    RemoveXattr {
+        /// File or directory.
+        path: DfsPath,
+        /// Name with its namespace.
+        name: String,
+    },
+    /// Asks whether the caller may do something with a path. -> [`Reply::Done`], or `PermissionDenied`.
+    CheckAccess {
+        /// File or directory.
+        path: DfsPath,
+        /// What.
+        action: Action,
+    },
 }
 
 impl Call {
@@ -319,6 +363,9 @@ impl Call {
             | Call::SnapshottableDirectories
             | Call::BlocksOn { .. }
             | Call::MoveStates(_)
+            | Call::GetAcl(_)
+            | Call::GetXattrs { .. }
+            | Call::CheckAccess { .. }
             | Call::SafeMode(SafeModeAction::Get) => true,
             Call::Batch(calls) => calls.iter().all(Call::is_read),
             _ => false,
@@ -464,6 +511,10 @@ pub enum Reply {
     BlocksOn(Vec<BlockOn>),
     /// How moves stand, in the order asked.
     Moves(Vec<MoveState>),
+    /// An access control list.
+    Acl(AclStatus),
+    /// Extended attributes in the order asked for, or by name.
+    Xattrs(Vec<Xattr>),
 }
 
 /// What a file or directory is.
@@ -495,6 +546,8 @@ pub struct FileStatus {
     pub children_count: u64,
     /// True while a client writes it.
     pub open: bool,
+    /// True if it has an access control list beyond its permission bits.
+    pub has_acl: bool,
 }
 
 /// Totals of a subtree, the top included, and its quotas.

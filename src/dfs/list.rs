@@ -177,6 +177,7 @@ fn line(
     zone: &TimeZone,
 ) -> String {
     let kind = if status.directory { 'd' } else { '-' };
+    let list = if status.has_acl { '+' } else { ' ' };
     let time = if options.access_time { status.atime_ms } else { status.mtime_ms };
     let policy = match (options.policy, status.directory) {
         (false, _) => "",
@@ -184,7 +185,7 @@ fn line(
         (true, false) => "Replicated ",
     };
     format!(
-        "{kind}{} {:>replication$} {:<owner$} {:<group$} {policy}{:>length$} {} {path}",
+        "{kind}{}{list}{:>replication$} {:<owner$} {:<group$} {policy}{:>length$} {} {path}",
         permissions(status.mode),
         replication(status),
         status.owner,
@@ -282,6 +283,7 @@ pub(super) mod tests {
             atime_ms: if directory { 0 } else { 1_767_609_065_000 },
             children_count: 0,
             open: false,
+            has_acl: false,
         }
     }
 

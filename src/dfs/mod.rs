@@ -26,6 +26,7 @@ mod publish;
 mod put;
 mod read;
 mod rewrite;
+mod rights;
 mod snapshot;
 mod stat;
 mod store;
@@ -71,7 +72,8 @@ struct Command {
 const MANY: usize = usize::MAX;
 
 /// Every command, by the file or subject that brings it. A new family of commands is one more line here.
-static GROUPS: &[&[Command]] = &[commands::COMMANDS, rewrite::COMMANDS, snapshot::COMMANDS];
+static GROUPS: &[&[Command]] =
+    &[commands::COMMANDS, rewrite::COMMANDS, rights::COMMANDS, snapshot::COMMANDS];
 
 /// All commands, by name.
 fn all() -> Vec<&'static Command> {

@@ -38,34 +38,16 @@ fn mkdir_one(context: &Context, named: &Named, parents: bool) -> Result<(), Fail
         Ok(()) => return Ok(()),
         Err(failure) => failure,
     };
-    // The NameNode tells that a file stands in the way; the shell names which one it is.
-    let in_the_way = match &failure {
-        Failure::At { text, .. } if text == "Is not a directory" => file_above(context, named)?,
-        Failure::At { text, .. } if text == "File exists" => match file_above(context, named)? {
-            None if parents => Some(named.clone()),
-            above => above,
+    // A file at the path itself is told apart from a directory there.
+    match &failure {
+        Failure::At { text, .. } if text == "File exists" => match context.store.find(named)? {
+            Some(status) if !status.directory => {
+                Err(Failure::at(&*named.typed, "Is not a directory"))
+            }
+            _ => Err(failure),
         },
-        _ => None,
-    };
-    Err(match in_the_way {
-        Some(file) => Failure::at(file.typed, "Is not a directory"),
-        None => failure,
-    })
-}
-
-/// The file among the ancestors of a path, named as the path is.
-fn file_above(context: &Context, named: &Named) -> Result<Option<Named>, Failure> {
-    let mut above = named.clone();
-    while let (Some(path), Some((typed, _))) = (above.path.parent(), above.typed.rsplit_once('/')) {
-        above = Named { typed: typed.to_owned(), path };
-        match context.store.find(&above) {
-            Ok(Some(status)) => return Ok((!status.directory).then_some(above)),
-            // Below a file there is nothing.
-            Ok(None) | Err(Failure::At { .. }) => {}
-            Err(failure) => return Err(failure),
-        }
+        _ => Err(failure),
     }
-    Ok(None)
 }
 
 /// Deletes.

@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 
+use protocol::ErrorKind;
 use protocol::namenode::FileStatus;
+use protocol::permission::Action;
 
 use super::context::{Context, Screen};
 use super::error::Failure;
 use super::list::Entry;
-use super::path::text_of;
+use super::path::{Named, text_of};
 use crate::output::{permissions, print_json, second_time_utc};
 
 /// Format of `-stat` without one.
@@ -87,8 +89,12 @@ pub(super) fn test(context: &Context) -> Result<(), Failure> {
     let mut yes = true;
     for named in context.expand_any(operand)? {
         let status = context.store.find(&named)?;
-        let user = context.store.user();
-        yes &= status.is_some_and(|status| answer(question, &status, user));
+        yes &= match (status, question) {
+            (None, _) => false,
+            (Some(_), 'r') => allows(context, &named, Action::READ)?,
+            (Some(_), 'w') => allows(context, &named, Action::WRITE)?,
+            (Some(status), question) => answer(question, &status),
+        };
     }
     if !yes {
         context.set_failed();
@@ -96,23 +102,26 @@ pub(super) fn test(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-fn answer(question: char, status: &FileStatus, user: &str) -> bool {
+fn answer(question: char, status: &FileStatus) -> bool {
     match question {
         'e' => true,
         'd' => status.directory,
         'f' => !status.directory,
         's' => status.length > 0,
         'z' => status.length == 0,
-        'r' => allows(status, user, 4),
-        'w' => allows(status, user, 2),
         _ => false,
     }
 }
 
-/// What the permission bits alone say; membership of groups is the NameNode's to know.
-fn allows(status: &FileStatus, user: &str, bit: u16) -> bool {
-    let shift = if status.owner == user { 6 } else { 0 };
-    status.mode >> shift & bit != 0
+/// What the NameNode says.
+fn allows(context: &Context, named: &Named, action: Action) -> Result<bool, Failure> {
+    match context.store.client().check_access(&named.path, action) {
+        Ok(()) => Ok(true),
+        Err(error) => match error.kind() {
+            Some(ErrorKind::PermissionDenied | ErrorKind::NotFound) => Ok(false),
+            _ => Err(Failure::remote(&named.typed, &error)),
+        },
+    }
 }
 
 #[cfg(test)]
@@ -147,13 +156,10 @@ mod tests {
             ('f', true, true, false),
             ('s', true, false, false),
             ('z', false, true, true),
-            ('r', true, true, true),
-            ('w', true, true, true),
         ] {
-            assert_eq!(answer(question, &file, "alice"), of_file, "{question}");
-            assert_eq!(answer(question, &empty, "alice"), of_empty, "{question}");
-            assert_eq!(answer(question, &directory, "alice"), of_directory, "{question}");
+            assert_eq!(answer(question, &file), of_file, "{question}");
+            assert_eq!(answer(question, &empty), of_empty, "{question}");
+            assert_eq!(answer(question, &directory), of_directory, "{question}");
         }
-        assert!(!answer('w', &file, "bob") && answer('r', &file, "bob"));
     }
 }

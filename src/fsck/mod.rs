@@ -363,6 +363,7 @@ pub(super) mod tests {
             atime_ms: 0,
             children_count: 0,
             open: false,
+            has_acl: false,
         };
         let block = |(index, (length, live, corrupt_count)): (usize, &(u64, u8, u16))| FsckBlock {
             id: BlockId(1_073_741_825 + index as u64),

@@ -5,6 +5,7 @@
 //! | `client` | [`DfsClient`]: calls to the NameNode |
 //! | [`checksum`] | HDFS's file checksum |
 //! | `quota`, `snapshot` | quotas and snapshots of directories |
+//! | `rights` | access control lists, extended attributes |
 //! | `writer`, `window` | [`DfsWriter`]: a file as packets through pipelines of DataNodes, rebuilt when members fail |
 //! | `visible` | the length of a block that is being written |
 //! | `reader`, `source` | [`DfsReader`]: verified bytes from the nearest replica that has them |
@@ -16,6 +17,7 @@ mod error;
 mod lease;
 mod quota;
 mod reader;
+mod rights;
 mod snapshot;
 mod source;
 pub mod transfer;

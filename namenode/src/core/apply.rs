@@ -79,6 +79,16 @@ impl Namespace {
             | Edit::CreateSnapshot { .. }
             | Edit::RenameSnapshot { .. }
             | Edit::DeleteSnapshot { .. } => self.apply_snapshot(edit),
+            Edit::SetAcl { inode, mode, entries } => {
+                self.inode_mut(*inode)?.mode = *mode;
+                self.change_features(*inode, |features| features.acl.clone_from(entries))
+            }
+            Edit::SetXattr { inode, name, value } => {
+                self.change_features(*inode, |features| match value {
+                    Some(value) => drop(features.xattrs.insert(name.clone(), value.clone())),
+                    None => drop(features.xattrs.remove(name)),
+                })
+            }
             Edit::SetQuota { directory, names, space } => {
                 if self.inodes.get(directory).and_then(Inode::directory).is_none() {
                     let expected = "a directory";

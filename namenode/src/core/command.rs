@@ -1,10 +1,12 @@
 //! Changing calls: a call is judged against the state as it is, becomes edits and an outcome, and only then anything changes.
 
 use hashbrown::HashMap;
+use protocol::acl::AclEntry;
 use protocol::namenode::{Answer, BATCH_CALLS_MAX, Call, Reply, Request, SafeModeAction, VERSION};
 use protocol::permission::Action;
 use protocol::{BlockId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
+use super::acl;
 use super::blocks::Acknowledged;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::edit::{CallKey, Edit, Outcome, Record};
@@ -51,6 +53,8 @@ pub(super) struct Planner<'a> {
     pub(super) chosen: Vec<(NodeIndex, u64)>,
     pub(super) released: Vec<(NodeIndex, u64)>,
     pub(super) recover: Option<InodeId>,
+    /// Default list of the directory that new entries are made in.
+    pub(super) defaults: Vec<AclEntry>,
     next_inode: u64,
     next_block: u64,
     next_stamp: u64,
@@ -262,6 +266,9 @@ impl State {
             Call::CreateSnapshot { path, .. } => format!("create snapshot for {path}"),
             Call::RenameSnapshot { path, .. } => format!("rename snapshot for {path}"),
             Call::DeleteSnapshot { path, .. } => format!("delete snapshot for {path}"),
+            Call::ChangeAcl { path, .. } => format!("modify ACL entries on {path}"),
+            Call::SetXattr { path, .. } => format!("set XAttr on {path}"),
+            Call::RemoveXattr { path, .. } => format!("remove XAttr entry on {path}"),
             _ => return None,
         };
         let text = format!("Cannot {what}. Name node is in safe mode.\n{reason}");
@@ -295,6 +302,7 @@ impl<'a> Planner<'a> {
             chosen: Vec::new(),
             released: Vec::new(),
             recover: None,
+            defaults: Vec::new(),
             next_inode: counters.next_inode,
             next_block: counters.next_block,
             next_stamp: counters.next_stamp,
@@ -342,6 +350,11 @@ impl<'a> Planner<'a> {
             Call::CreateSnapshot { path, name } => self.create_snapshot(path, name.as_deref()),
             Call::RenameSnapshot { path, from, to } => self.rename_snapshot(path, from, to),
             Call::DeleteSnapshot { path, name } => self.delete_snapshot(path, name),
+            Call::ChangeAcl { path, change } => self.change_acl(path, change),
+            Call::SetXattr { path, name, value, flag } => {
+                self.set_xattr(path, (name, value), *flag)
+            }
+            Call::RemoveXattr { path, name } => self.remove_xattr(path, name),
             _ => Err(refuse(ErrorKind::InvalidArgument, "not a change")),
         }?;
         self.check_snapshots()?;
@@ -459,6 +472,7 @@ impl<'a> Planner<'a> {
             }
         }
         let group = group(inode);
+        self.defaults = ns.default_acl(id).to_vec();
         if missing.is_some() && !make {
             let parent = path.parent().unwrap_or_else(DfsPath::root);
             let text = format!("Parent directory doesn't exist: {parent}");
@@ -473,6 +487,7 @@ impl<'a> Planner<'a> {
 
     fn make_directory(&mut self, parent: InodeId, name: String, group: &str, mode: u16) -> InodeId {
         let id = self.new_inode();
+        let (mode, acl) = acl::inherited(&self.defaults, mode, true);
         self.edits.push(Edit::MakeDirectory {
             id,
             parent,
@@ -482,7 +497,15 @@ impl<'a> Planner<'a> {
             mode,
             at_ms: self.now.wall_ms,
         });
+        self.push_acl(id, mode, acl);
         id
+    }
+
+    /// Gives a new inode the list that it inherits.
+    pub(super) fn push_acl(&mut self, inode: InodeId, mode: u16, entries: Vec<AclEntry>) {
+        if !entries.is_empty() {
+            self.edits.push(Edit::SetAcl { inode, mode, entries });
+        }
     }
 
     fn delete(&mut self, path: &DfsPath, recursive: bool) -> Planned {
@@ -562,6 +585,9 @@ fn changed_paths(call: &Call) -> impl Iterator<Item = &DfsPath> {
         | Call::SetOwner { path, .. }
         | Call::SetTimes { path, .. }
         | Call::SetQuota { path, .. }
+        | Call::ChangeAcl { path, .. }
+        | Call::SetXattr { path, .. }
+        | Call::RemoveXattr { path, .. }
         | Call::CreateSnapshot { path, .. }
         | Call::RenameSnapshot { path, .. }
         | Call::DeleteSnapshot { path, .. }
@@ -579,7 +605,8 @@ fn changed_paths(call: &Call) -> impl Iterator<Item = &DfsPath> {
     first.into_iter().chain(second)
 }
 
-fn check_name(what: &str, name: &str) -> Result<(), RemoteError> {
+/// Checks the name of a user, group or host.
+pub(super) fn check_name(what: &str, name: &str) -> Result<(), RemoteError> {
     if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
         let text = format!(
             "the name of the {what} is longer than {NAME_BYTES_MAX} bytes or has control characters"

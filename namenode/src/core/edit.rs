@@ -5,6 +5,8 @@
 //!
 //! Journal record body: `version u8 = 1 | postcard(Record)`. Enum order is the format: append only.
 
+use protocol::acl::AclEntry;
+use protocol::xattr::XattrName;
 use protocol::{
     BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId,
     RemoteError,
@@ -281,6 +283,24 @@ pub enum Edit {
         name: String,
         /// New modification time of the directory.
         at_ms: u64,
+    },
+    /// Replaces the stored entries of an access control list, and the permission bits with them.
+    SetAcl {
+        /// Which.
+        inode: InodeId,
+        /// Permission bits.
+        mode: u16,
+        /// Stored entries; none for none.
+        entries: Vec<AclEntry>,
+    },
+    /// Sets or removes an extended attribute.
+    SetXattr {
+        /// Which.
+        inode: InodeId,
+        /// Its name.
+        name: XattrName,
+        /// Its value; `None` removes it.
+        value: Option<Vec<u8>>,
     },
 }
 

@@ -6,6 +6,7 @@ use protocol::namenode::{Create, DatanodeState, Publish, WrittenBlock};
 use protocol::permission::Action;
 use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
 
+use super::acl;
 use super::blocks::Acknowledged;
 use super::command::{Planned, Planner, check_replication, refuse};
 use super::datanodes::{Node, NodeIndex};
@@ -63,18 +64,20 @@ impl Planner<'_> {
         }
         let (parent, group) = self.make_parents(path, create.parents, |mode| mode | 0o300)?;
         let file = self.new_inode();
+        let (mode, acl) = acl::inherited(&self.defaults, create.mode, false);
         self.edits.push(Edit::MakeFile {
             id: file,
             parent,
             name: path.name().unwrap_or_default().to_owned(),
             owner: self.request.user.clone(),
             group,
-            mode: create.mode,
+            mode,
             replication,
             block_size,
             holder: self.request.call.client,
             at_ms: self.now.wall_ms,
         });
+        self.push_acl(file, mode, acl);
         let first_block = match create.first_block {
             true => Some(self.allot(path.as_str(), file, (replication, block_size, 0), &[])?),
             false => None,

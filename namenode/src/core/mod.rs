@@ -1,6 +1,7 @@
 //! The NameNode without a machine: synchronous and deterministic. Inputs and the time go in; records, answers and commands come
 //! out. No clock, no I/O, no async; random choices come from a generator that is passed in.
 
+pub mod acl;
 pub mod apply;
 pub mod apply_rewrite;
 pub mod block_list;
@@ -11,6 +12,7 @@ pub mod command;
 pub mod datanodes;
 pub mod drain;
 pub mod edit;
+pub mod features;
 pub mod files;
 pub mod fsck;
 pub mod history;
@@ -44,6 +46,7 @@ pub mod state;
 pub mod survey;
 pub mod table;
 pub mod totals;
+pub mod xattr;
 
 #[cfg(test)]
 mod harness;

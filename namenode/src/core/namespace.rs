@@ -17,6 +17,7 @@ use protocol::namenode::FileStatus;
 use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId};
 
 use super::children::Position;
+use super::features::FeatureTable;
 use super::history::History;
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Names};
 use super::lease::Leases;
@@ -38,6 +39,7 @@ pub struct Namespace {
     pub leases: Leases,
     pub(super) quotas: Quotas,
     pub(super) history: History,
+    pub(super) features: FeatureTable,
     pub(super) counters: Counters,
     pub(super) garbage: VecDeque<InodeId>,
     pub(super) dirty: Dirty,
@@ -116,7 +118,7 @@ pub enum Unresolved {
 }
 
 /// Where a path leads.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Resolved<'a> {
     /// The inode.
     pub id: InodeId,
@@ -133,6 +135,7 @@ impl Default for Namespace {
             leases: Leases::default(),
             quotas: Quotas::default(),
             history: History::default(),
+            features: FeatureTable::default(),
             counters: Counters {
                 cluster: None,
                 next_inode: InodeId::ROOT.0 + 1,
@@ -216,7 +219,7 @@ impl Namespace {
     pub fn resolve_through<'a>(
         &'a self,
         path: &DfsPath,
-        mut pass: impl FnMut(usize, &'a Inode) -> bool,
+        mut pass: impl FnMut(usize, Resolved<'a>) -> bool,
     ) -> Result<Resolved<'a>, Unresolved> {
         let (mut id, mut inode) =
             (InodeId::ROOT, self.inodes.get(&InodeId::ROOT).ok_or(Unresolved::Missing)?);
@@ -224,7 +227,7 @@ impl Namespace {
             let Some(directory) = inode.directory() else {
                 return Err(Unresolved::FileInTheWay(prefix(path, depth)));
             };
-            if !pass(depth, inode) {
+            if !pass(depth, Resolved { id, inode }) {
                 return Err(Unresolved::Missing);
             }
             id = self.child(directory, name).ok_or(Unresolved::Missing)?;
@@ -326,6 +329,7 @@ impl Namespace {
             atime_ms: file.map_or(0, |file| file.atime_ms),
             children_count: directory.map_or(0, |directory| directory.children.len() as u64),
             open: file.is_some_and(|file| file.open.is_some()),
+            has_acl: !self.acl(id).is_empty(),
         }
     }
 
@@ -368,6 +372,7 @@ impl Namespace {
         let Some(inode) = self.inodes.remove(&id) else { return };
         self.dirty.inodes.insert(id);
         self.forget_inode(id);
+        self.erase_features(id);
         if self.quotas.remove(&id).is_some() {
             self.dirty.quotas.insert(id);
         }
@@ -426,6 +431,7 @@ impl Namespace {
             return Err(CoreError::NoInode { inode: *id, expected: "a directory" });
         }
         block_count += self.kept_blocks().count();
+        self.check_features()?;
         if block_count != self.blocks.len() {
             return Err(CoreError::Counter("blocks"));
         }

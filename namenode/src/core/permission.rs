@@ -6,6 +6,7 @@
 //!
 //! Invariant: a refused call has changed nothing, because checks come before its first edit.
 
+use protocol::acl::{AclKind, AclScope};
 use protocol::permission::{Action, STICKY, symbols};
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
@@ -57,7 +58,7 @@ pub struct Way<'a> {
     /// What is there.
     pub found: Option<Resolved<'a>>,
     /// The deepest directory above it that exists; the root for the root itself.
-    ancestor: &'a Inode,
+    ancestor: Resolved<'a>,
     /// How many elements lead to `ancestor`.
     ancestor_depth: usize,
     /// How many elements the path has.
@@ -66,7 +67,7 @@ pub struct Way<'a> {
 
 impl<'a> Way<'a> {
     /// The directory that holds or would hold the path, if it exists.
-    fn parent(&self) -> Option<&'a Inode> {
+    fn parent(&self) -> Option<Resolved<'a>> {
         (self.depth > 0 && self.ancestor_depth + 1 == self.depth).then_some(self.ancestor)
     }
 }
@@ -140,7 +141,7 @@ impl<'a> Guard<'a> {
                 Ok(Way { found, ancestor, ancestor_depth, depth })
             }
             // Only the root is reached without passing a directory.
-            (None, Some(root)) => Ok(Way { ancestor: root.inode, found, ancestor_depth: 0, depth }),
+            (None, Some(root)) => Ok(Way { ancestor: *root, found, ancestor_depth: 0, depth }),
             (None, None) => Err(Blocked::FileInTheWay("/".to_owned())),
         }
     }
@@ -168,13 +169,15 @@ impl<'a> Guard<'a> {
     }
 
     fn check_bits(&self, path: &DfsPath, way: &Way<'a>, needs: Needs) -> Result<(), RemoteError> {
-        let target = way.found.as_ref().map(|found| found.inode);
+        let target = way.found;
         if let (Some(parent), Some(target), Some(access)) = (way.parent(), target, needs.parent)
             && access.implies(Action::WRITE)
-            && self.is_stuck(parent, target)
+            && self.is_stuck(parent.inode, target.inode)
         {
             let parent_path = prefix(path, way.ancestor_depth);
-            return Err(self.denied_by_sticky((target, path.as_str()), (parent, &parent_path)));
+            return Err(
+                self.denied_by_sticky((target.inode, path.as_str()), (parent.inode, &parent_path))
+            );
         }
         if let (Some(access), true) = (needs.ancestor, way.depth > 0) {
             self.check_one(way.ancestor, access, || prefix(path, way.ancestor_depth))?;
@@ -193,13 +196,13 @@ impl<'a> Guard<'a> {
 
     fn check_one(
         &self,
-        inode: &Inode,
+        at: Resolved<'_>,
         access: Action,
         path: impl FnOnce() -> String,
     ) -> Result<(), RemoteError> {
-        match self.allows(inode, access) {
+        match self.allows(at, access) {
             true => Ok(()),
-            false => Err(self.denied(inode, &path(), access)),
+            false => Err(self.denied(at, &path(), access)),
         }
     }
 
@@ -210,25 +213,27 @@ impl<'a> Guard<'a> {
     pub fn check_inode(&self, id: InodeId, access: Action) -> Result<(), RemoteError> {
         match self.ns.inode(id) {
             Some(inode) if !self.is_exempt() => {
-                self.check_one(inode, access, || self.ns.path_of(id).unwrap_or_default())
+                self.check_one(Resolved { id, inode }, access, || {
+                    self.ns.path_of(id).unwrap_or_default()
+                })
             }
             _ => Ok(()),
         }
     }
 
-    /// Checks an inode as it was when a snapshot was taken.
+    /// Checks an inode as it was when a snapshot was taken; its access control list is today's.
     ///
     /// # Errors
     /// A refusal.
     pub fn check_former(
         &self,
-        inode: &Inode,
+        (id, inode): (InodeId, &Inode),
         access: Action,
         path: &str,
     ) -> Result<(), RemoteError> {
         match self.is_exempt() {
             true => Ok(()),
-            false => self.check_one(inode, access, || path.to_owned()),
+            false => self.check_one(Resolved { id, inode }, access, || path.to_owned()),
         }
     }
 
@@ -246,7 +251,7 @@ impl<'a> Guard<'a> {
                 continue;
             };
             let path = || self.ns.path_of(id).unwrap_or_default();
-            self.check_one(inode, access, path)?;
+            self.check_one(Resolved { id, inode }, access, path)?;
             for child in directory.children.iter() {
                 let Some(below) = self.ns.inode(child) else { continue };
                 if self.is_stuck(inode, below) {
@@ -275,7 +280,7 @@ impl<'a> Guard<'a> {
             let Some(inode) = self.ns.inode(id) else { continue };
             let Some(directory) = inode.directory() else { continue };
             let path = || self.ns.path_of(id).unwrap_or_default();
-            self.check_one(inode, Action::READ_EXECUTE, path)?;
+            self.check_one(Resolved { id, inode }, Action::READ_EXECUTE, path)?;
             stack.extend(directory.children.iter());
         }
         Ok(())
@@ -315,16 +320,39 @@ impl<'a> Guard<'a> {
         Ok(())
     }
 
-    /// Whether permission bits grant `access`: the owner's class counts for the owner alone, then the group's, then the others'.
-    fn allows(&self, inode: &Inode, access: Action) -> bool {
-        let granted = if self.ns.names.text(inode.owner) == self.caller.user {
-            Action::of_owner(inode.mode)
-        } else if self.caller.is_member(self.ns.names.text(inode.group)) {
-            Action::of_group(inode.mode)
-        } else {
-            Action::of_others(inode.mode)
-        };
-        granted.implies(access)
+    /// Whether permission bits and list grant `access`: the owner's class counts for the owner alone, then a named user's entry, then
+    /// all of the user's groups together, then the others'. Without a list the group is the only one.
+    fn allows(&self, at: Resolved<'_>, access: Action) -> bool {
+        let Resolved { id, inode } = at;
+        let mask = Action::of_group(inode.mode);
+        if self.ns.names.text(inode.owner) == self.caller.user {
+            return Action::of_owner(inode.mode).implies(access);
+        }
+        let acl = self.ns.acl(id);
+        let access_list = &acl[..acl.partition_point(|entry| entry.scope == AclScope::Access)];
+        let group = self.ns.names.text(inode.group);
+        if access_list.is_empty() {
+            let granted = match self.caller.is_member(group) {
+                true => mask,
+                false => Action::of_others(inode.mode),
+            };
+            return granted.implies(access);
+        }
+        let mut is_matched = false;
+        for entry in access_list {
+            let grants = entry.action.and(mask).implies(access);
+            match entry.kind {
+                AclKind::User if entry.name.as_deref() == Some(self.caller.user) => return grants,
+                AclKind::Group if self.caller.is_member(entry.name.as_deref().unwrap_or(group)) => {
+                    if grants {
+                        return true;
+                    }
+                    is_matched = true;
+                }
+                _ => {}
+            }
+        }
+        !is_matched && Action::of_others(inode.mode).implies(access)
     }
 
     /// True if the sticky bit of `parent` keeps the caller from deleting or renaming `entry`.
@@ -333,9 +361,12 @@ impl<'a> Guard<'a> {
         parent.mode & STICKY != 0 && !owns(parent) && !owns(entry)
     }
 
-    fn denied(&self, inode: &Inode, path: &str, access: Action) -> RemoteError {
-        let (user, described) = (self.caller.user, self.describe(inode, path));
-        let text = format!("Permission denied: user={user}, access={access}, inode={described}");
+    fn denied(&self, at: Resolved<'_>, path: &str, access: Action) -> RemoteError {
+        let (user, described) = (self.caller.user, self.describe(at.inode, path));
+        let has_list = self.ns.acl(at.id).iter().any(|entry| entry.scope == AclScope::Access);
+        let plus = if has_list { "+" } else { "" };
+        let text =
+            format!("Permission denied: user={user}, access={access}, inode={described}{plus}");
         refuse(ErrorKind::PermissionDenied, text)
     }
 

@@ -42,6 +42,9 @@ impl State {
                 Some(self.snapshot_diff(path, (from, to), *skip, caller))
             }
             Call::SnapshottableDirectories => Some(self.snapshottable_directories(caller)),
+            Call::GetAcl(path) => Some(self.acl_status(path, caller)),
+            Call::GetXattrs { path, names } => Some(self.xattrs(path, names, caller)),
+            Call::CheckAccess { path, action } => Some(self.check_access(path, *action, caller)),
             _ => None,
         }
     }
@@ -106,6 +109,9 @@ impl State {
                 self.snapshot_diff(path, (from, to), *skip, reader.caller)
             }
             Call::SnapshottableDirectories => self.snapshottable_directories(reader.caller),
+            Call::GetAcl(path) => self.acl_status(path, reader.caller),
+            Call::GetXattrs { path, names } => self.xattrs(path, names, reader.caller),
+            Call::CheckAccess { path, action } => self.check_access(path, *action, reader.caller),
             Call::SafeMode(_) => Ok(Reply::Flag(self.safe_mode.is_on())),
             Call::Batch(calls) => Ok(Reply::Batch(
                 calls

@@ -6,6 +6,7 @@
 //! | `i` + inode id, big endian | an inode with its first `ROW_BLOCKS` blocks |
 //! | `o` + inode id + chunk number u32, big endian | the next `ROW_BLOCKS` blocks |
 //! | `b`, `s`, `v`, `w` … | snapshots and what they keep, see `history_rows` |
+//! | `f` + inode id + chunk number u32, big endian | access control list and extended attributes, see `features` |
 //! | `q` + inode id, big endian | quotas of a directory, see `quota` |
 //! | `r` + chunk number | answers of recent calls, see `retry_cache` |
 //!
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::block_list::BlockList;
 use super::children::Children;
+use super::features;
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Open};
 use super::namespace::{Block, Counters, Namespace};
 use super::quota;
@@ -94,6 +96,7 @@ impl Namespace {
             let chunks = 1..=block_count / ROW_BLOCKS;
             rows.extend(chunks.map(|chunk| (overflow_key(id, chunk), None)));
         }
+        rows.extend(self.features.take_rows());
         rows.extend(
             dirty
                 .quotas
@@ -178,6 +181,7 @@ impl Namespace {
                 let rows: Vec<BlockRow> = decode(value, "blocks")?;
                 self.load_blocks(id, rows)
             }
+            [features::ROW_PREFIX, rest @ ..] => self.features.load_row(rest, value),
             [quota::ROW_PREFIX, id @ ..] => {
                 let (id, row) = (read_id(id)?, decode(value, "quotas")?);
                 self.quotas.insert(id, row);
@@ -262,6 +266,7 @@ impl Namespace {
     /// # Errors
     /// [`CoreError`] if they are not one sound tree.
     pub fn finish_load(&mut self) -> Result<(), CoreError> {
+        self.features.finish_load()?;
         let mut links: Vec<(InodeId, InodeId)> = Vec::with_capacity(self.inodes.len());
         for (id, inode) in self.inodes.iter() {
             if inode.parent == NOWHERE && self.history.versions.contains_key(&id) {

@@ -87,6 +87,7 @@ impl Namespace {
             owner: String::new(),
             group: String::new(),
             mode: DOT_SNAPSHOT_MODE,
+            has_acl: !self.acl(id).is_empty(),
             mtime_ms: 0,
             atime_ms: 0,
             children_count: 0,
@@ -106,13 +107,13 @@ impl Namespace {
     fn summary_at(
         &self,
         seen: Seen<'_>,
-        pass: impl Fn(At<'_>) -> Result<(), RemoteError>,
+        pass: impl Fn(InodeId, At<'_>) -> Result<(), RemoteError>,
     ) -> Result<ContentSummary, RemoteError> {
         let mut sum = ContentSummary::default();
         let mut stack = vec![(seen.id, seen.state)];
         while let Some((id, state)) = stack.pop() {
             let Some(file) = self.file(id) else {
-                pass(state)?;
+                pass(id, state)?;
                 sum.directory_count += 1;
                 let children = self.children_at(id, seen.at, "").into_values();
                 stack.extend(children.filter_map(|child| Some((child, self.at(child, seen.at)?))));
@@ -179,7 +180,7 @@ impl State {
                 return Err(refuse(ErrorKind::NotDirectory, text));
             }
             let Some(state) = ns.at(id, at) else { return Ok(None) };
-            guard.check_former(&state.rights(), Action::EXECUTE, &path)?;
+            guard.check_former((id, &state.rights()), Action::EXECUTE, &path)?;
             let Some(child) = ns.child_at(id, name, at) else { return Ok(None) };
             id = child;
             path = format!("{path}/{name}");
@@ -222,7 +223,7 @@ impl State {
             return Ok(Reply::Listing { entries, remaining: 0 });
         }
         self.guard(caller).check_former(
-            &seen.state.rights(),
+            (seen.id, &seen.state.rights()),
             Action::READ_EXECUTE,
             path.as_str(),
         )?;
@@ -242,9 +243,9 @@ impl State {
         view: Option<View<'_>>,
         caller: Caller<'_>,
     ) -> Answer {
-        let pass = |state: At<'_>| {
+        let pass = |id: InodeId, state: At<'_>| {
             let access = Action::READ_EXECUTE;
-            self.guard(caller).check_former(&state.rights(), access, path.as_str())
+            self.guard(caller).check_former((id, &state.rights()), access, path.as_str())
         };
         match view {
             None => Err(refuse(ErrorKind::NotFound, format!("File does not exist: {path}"))),
@@ -268,7 +269,7 @@ impl State {
         let View::Inside(seen) = view.ok_or_else(missing)? else { return Err(not_file()) };
         let file = self.ns.file(seen.id).ok_or_else(not_file)?;
         self.guard(reader.caller).check_former(
-            &seen.state.rights(),
+            (seen.id, &seen.state.rights()),
             Action::READ,
             path.as_str(),
         )?;

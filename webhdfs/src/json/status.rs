@@ -134,6 +134,7 @@ pub(crate) mod tests {
             atime_ms: 1_320_171_722_770,
             children_count: 0,
             open: false,
+            has_acl: false,
         }
     }
 

@@ -1,0 +1,74 @@
+//! Access control lists, extended attributes, and the question whether something is allowed.
+
+use protocol::DfsPath;
+use protocol::acl::{AclChange, AclStatus};
+use protocol::namenode::{Call, Reply};
+use protocol::permission::Action;
+use protocol::xattr::{Xattr, XattrFlag};
+
+use super::client::DfsClient;
+use super::error::DfsError;
+
+impl DfsClient {
+    /// The access control list.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn acl(&self, path: &DfsPath) -> Result<AclStatus, DfsError> {
+        match self.call(Call::GetAcl(path.clone()))? {
+            Reply::Acl(status) => Ok(status),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// Changes the access control list.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn change_acl(&self, path: &DfsPath, change: AclChange) -> Result<(), DfsError> {
+        self.done(Call::ChangeAcl { path: path.clone(), change })
+    }
+
+    /// The extended attributes of these names, or all that the user may see.
+    ///
+    /// # Errors
+    /// [`DfsError`], also if one of them is not there.
+    pub fn xattrs(&self, path: &DfsPath, names: &[&str]) -> Result<Vec<Xattr>, DfsError> {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        match self.call(Call::GetXattrs { path: path.clone(), names })? {
+            Reply::Xattrs(xattrs) => Ok(xattrs),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn set_xattr(
+        &self,
+        path: &DfsPath,
+        name: &str,
+        value: &[u8],
+        flag: XattrFlag,
+    ) -> Result<(), DfsError> {
+        let (name, value) = (name.to_owned(), value.to_vec());
+        self.done(Call::SetXattr { path: path.clone(), name, value, flag })
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// [`DfsError`], also if it is not there.
+    pub fn remove_xattr(&self, path: &DfsPath, name: &str) -> Result<(), DfsError> {
+        self.done(Call::RemoveXattr { path: path.clone(), name: name.to_owned() })
+    }
+
+    /// Asks whether the user may do something with a path.
+    ///
+    /// # Errors
+    /// [`DfsError`]; kind `PermissionDenied` if not.
+    pub fn check_access(&self, path: &DfsPath, action: Action) -> Result<(), DfsError> {
+        self.done(Call::CheckAccess { path: path.clone(), action })
+    }
+}
