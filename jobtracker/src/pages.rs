@@ -94,13 +94,13 @@ async fn workers(State(shared): State<Shared>) -> Response {
     }
 }
 
-/// Job ids in paths: what is none is not found.
-fn job_id(text: &str) -> Result<JobId, Response> {
-    text.parse().map_err(|_| StatusCode::NOT_FOUND.into_response())
+/// What an address names and does not exist.
+fn missing() -> Response {
+    StatusCode::NOT_FOUND.into_response()
 }
 
 async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, Response> {
-    let id = job_id(&id)?;
+    let id: JobId = id.parse().map_err(|_| missing())?;
     let picture = shared.ask(|reply| Event::Picture(id, reply)).await.and_then(|picture| picture);
     let picture = picture.map_err(|error| refused(&error))?;
     let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
@@ -113,7 +113,7 @@ async fn attempts(
     Path(id): Path<String>,
     Query(query): Query<web::attempts::Query>,
 ) -> Result<Response, Response> {
-    let id = job_id(&id)?;
+    let id: JobId = id.parse().map_err(|_| missing())?;
     let picture = shared.ask(|reply| Event::Picture(id, reply)).await.and_then(|picture| picture);
     let picture = picture.map_err(|error| refused(&error))?;
     let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
@@ -125,10 +125,10 @@ async fn attempt(
     State(shared): State<Shared>,
     Path((job, attempt)): Path<(String, String)>,
 ) -> Result<Response, Response> {
-    let job = job_id(&job)?;
-    let id: AttemptId = attempt.parse().map_err(|_| StatusCode::NOT_FOUND.into_response())?;
+    let job: JobId = job.parse().map_err(|_| missing())?;
+    let id: AttemptId = attempt.parse().map_err(|_| missing())?;
     if id.task.job != job {
-        return Err(StatusCode::NOT_FOUND.into_response());
+        return Err(missing());
     }
     let picture = shared.ask(|reply| Event::Attempt(id, reply)).await.and_then(|picture| picture);
     let picture = picture.map_err(|error| refused(&error))?;
@@ -168,7 +168,7 @@ async fn job_changes(
     State(shared): State<Shared>,
     Path(id): Path<String>,
 ) -> Result<Response, Response> {
-    let id = job_id(&id)?;
+    let id: JobId = id.parse().map_err(|_| missing())?;
     let watched = shared.ask(|reply| Event::Watch(id, reply)).await.and_then(|watched| watched);
     let watched = watched.map_err(|error| refused(&error))?;
     let changes = stream::unfold(Some(watched), |watched| async move {

@@ -52,7 +52,7 @@ impl<C: CombineSorted> SortedCombine for Adapter<C> {
     fn combine(
         &mut self,
         records: SortedRecords<'_>,
-        emit: &mut (dyn FnMut(u32, &[u8], &[u8]) -> shuffle::Result<()> + Send),
+        emit: &mut shuffle::EmitCombined<'_>,
     ) -> Result<(), BoxError> {
         let mut pairs = SortedPairs(records);
         self.combiner.combine(&self.context, &mut pairs, &mut |key, value| {

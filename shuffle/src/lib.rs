@@ -40,5 +40,5 @@ pub use partition::{PartitionFn, Partitioning, partition_of};
 pub use pool::BufferPool;
 pub use reduce::{GroupPrefix, ReduceInput, ReduceOptions, ReduceStats};
 pub use segment::{SegmentSource, SegmentTotals, verify_segment};
-pub use sorted_combine::{SortedCombine, SortedCombiningWriter, SortedRecords};
+pub use sorted_combine::{EmitCombined, SortedCombine, SortedCombiningWriter, SortedRecords};
 pub use writer::MapOutputWriter;

@@ -14,6 +14,9 @@ use crate::pool::BufferPool;
 use crate::run::WriteAll;
 use crate::writer::{check_record, push_after_spill, spill};
 
+/// Takes the partition, key and value of a combined record.
+pub type EmitCombined<'a> = dyn FnMut(u32, &[u8], &[u8]) -> Result<()> + Send + 'a;
+
 /// A combiner of sorted records.
 pub trait SortedCombine: Send {
     /// Combines records that come in order of (partition, key); equal keys are neighbours.
@@ -23,7 +26,7 @@ pub trait SortedCombine: Send {
     fn combine(
         &mut self,
         records: SortedRecords<'_>,
-        emit: &mut (dyn FnMut(u32, &[u8], &[u8]) -> Result<()> + Send),
+        emit: &mut EmitCombined<'_>,
     ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>;
 }
 

@@ -283,29 +283,33 @@ fn task_object(picture: &Picture, kind: TaskKind, index: u32) -> Value {
     })
 }
 
-fn parse_task(picture: &Picture, text: &str) -> Result<TaskId, Response> {
-    let unknown = || not_found(&format!("task not found with id {text}"));
-    let task: TaskId = text.parse().map_err(|_| unknown())?;
+/// A task of this job.
+fn parse_task(picture: &Picture, text: &str) -> Option<TaskId> {
+    let task: TaskId = text.parse().ok()?;
     let is_known =
         task.job.to_string() == picture.report.id && task.index < total(picture, task.kind);
-    if is_known { Ok(task) } else { Err(unknown()) }
+    is_known.then_some(task)
+}
+
+fn unknown_task(text: &str) -> Response {
+    not_found(&format!("task not found with id {text}"))
 }
 
 async fn task(
     State(shared): State<Shared>,
-    Path((id, task)): Path<(String, String)>,
+    Path((id, name)): Path<(String, String)>,
 ) -> Result<Response, Response> {
     let picture = picture(&shared, &id).await?;
-    let task = parse_task(&picture, &task)?;
+    let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
     Ok(Json(json!({ "task": task_object(&picture, task.kind, task.index) })).into_response())
 }
 
 async fn attempts(
     State(shared): State<Shared>,
-    Path((id, task)): Path<(String, String)>,
+    Path((id, name)): Path<(String, String)>,
 ) -> Result<Response, Response> {
     let picture = picture(&shared, &id).await?;
-    let task = parse_task(&picture, &task)?;
+    let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
     let rows = of_task(&picture, task.kind, task.index);
     let objects: Vec<Value> = rows.iter().map(|row| attempt_object(&picture, row)).collect();
     Ok(Json(json!({ "taskAttempts": { "taskAttempt": objects } })).into_response())

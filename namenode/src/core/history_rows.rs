@@ -254,7 +254,7 @@ impl Namespace {
         }
         for (id, until) in orphans {
             let from = self.versions(id).iter().find(|v| v.until == until).map_or(0, |v| v.from);
-            match self.witness(id, from, until.min(PRESENT)) {
+            match self.witness(id, from, until) {
                 Some(witness) => {
                     self.history.watch.entry(witness).or_default().insert((id, until));
                 }
