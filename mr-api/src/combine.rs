@@ -22,13 +22,16 @@ impl SortedPairs<'_> {
     }
 }
 
+/// Takes the key and value of a combined pair.
+pub(crate) type EmitPair<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + Send + 'a;
+
 /// A combiner of sorted pairs.
 pub trait CombineSorted: Send + Sync + Clone + 'static {
     fn combine(
         &self,
         context: &Context,
         pairs: &mut SortedPairs<'_>,
-        emit: &mut (dyn FnMut(&[u8], &[u8]) -> Result<()> + Send),
+        emit: &mut EmitPair<'_>,
     ) -> Result<()>;
 }
 

@@ -94,5 +94,5 @@ pub use multiple::{Both, BothFormats, Either};
 pub use output::Output;
 pub use partition::{FirstElement, Partitioner};
 pub use plan::{Finished, Plan};
-pub use reducer::{Groups, LiftReducer, MergeReducer, ReduceFn, Reducer, Values, reduce_fn};
+pub use reducer::{Group, Groups, LiftReducer, MergeReducer, ReduceFn, Reducer, Values, reduce_fn};
 pub use text::{LINE_BYTES_MAX, Line, Lines, ToText, Words};

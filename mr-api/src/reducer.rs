@@ -82,6 +82,9 @@ pub struct Groups<'a, K, V> {
 /// How often a reduce says how far it is, groups.
 const PROGRESS_GROUPS: u64 = 1024;
 
+/// The first key of a group, and its values.
+pub type Group<'a, K, V> = (<K as Datum>::View<'a>, Values<'a, K, V>);
+
 impl<'a, K: Key, V: Datum> Groups<'a, K, V> {
     pub(crate) fn new(
         input: ReduceInput,
@@ -97,7 +100,7 @@ impl<'a, K: Key, V: Datum> Groups<'a, K, V> {
     /// # Errors
     /// If the input cannot be read.
     #[inline]
-    pub fn next_group(&mut self) -> Result<Option<(K::View<'_>, Values<'_, K, V>)>> {
+    pub fn next_group(&mut self) -> Result<Option<Group<'_, K, V>>> {
         if !self.input.next_group()? {
             return Ok(None);
         }

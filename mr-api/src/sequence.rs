@@ -362,7 +362,7 @@ impl Block {
     fn next(&mut self) -> io::Result<(&[u8], &[u8])> {
         self.left -= 1;
         let mut ranges = [0..0, 0..0];
-        for part in 0..2 {
+        for (part, range) in ranges.iter_mut().enumerate() {
             let (lengths_at, bytes_at) = self.at[part];
             let rest = self.lengths[part].get(lengths_at..).unwrap_or_default();
             let mut cursor = Cursor::new(rest, 0);
@@ -371,7 +371,7 @@ impl Block {
                 return Err(damaged("a record is longer than its block"));
             }
             self.at[part] = (lengths_at + cursor.at as usize, end);
-            ranges[part] = bytes_at..end;
+            *range = bytes_at..end;
         }
         let [key, value] = ranges;
         Ok((&self.bytes[0][key], &self.bytes[1][value]))

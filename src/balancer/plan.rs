@@ -66,7 +66,8 @@ pub(super) fn plan(nodes: &[Node], threshold: f64) -> Plan {
         nodes.iter().map(|node| surplus(node).min(BYTES_PER_NODE_MAX)).collect();
     let mut takes: Vec<u64> =
         nodes.iter().map(|node| deficit(node).min(BYTES_PER_NODE_MAX)).collect();
-    let rounds: [(&dyn Fn(&Node) -> bool, &dyn Fn(&Node) -> bool); 3] =
+    type Who<'a> = &'a dyn Fn(&Node) -> bool;
+    let rounds: [(Who<'_>, Who<'_>); 3] =
         [(&is_over, &is_under), (&is_over, &|_| true), (&|_| true, &is_under)];
     for (may_give, may_take) in rounds {
         for from in 0..nodes.len() {

@@ -338,7 +338,7 @@ fn base64(bytes: &[u8]) -> String {
 
 fn from_base64(text: &str) -> Option<Vec<u8>> {
     let symbols = text.trim_end_matches('=').as_bytes();
-    if text.len() % 4 != 0 || text.len() - symbols.len() > 2 {
+    if !text.len().is_multiple_of(4) || text.len() - symbols.len() > 2 {
         return None;
     }
     let mut bytes = Vec::with_capacity(symbols.len() * 3 / 4);

@@ -62,16 +62,13 @@ pub(super) fn touchz(context: &Context) -> Result<(), Failure> {
 /// Every operand, whether it exists or not; failures are reported and do not stop the rest.
 fn for_each_path(context: &Context, each: impl Fn(&Named) -> Result<(), Failure>) {
     for operand in &context.args.operands {
-        let done = context.expand_any(operand).and_then(|found| {
-            for named in &found {
+        match context.expand_any(operand) {
+            Ok(found) => found.iter().for_each(|named| {
                 if let Err(failure) = each(named) {
                     context.report(&failure);
                 }
-            }
-            Ok(())
-        });
-        if let Err(failure) = done {
-            context.report(&failure);
+            }),
+            Err(failure) => context.report(&failure),
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn complete_blocks(file: &FsckFile) -> &[FsckBlock] {
 /// Lines about one file with `-files`, or because it is open and `-openforwrite` asks for those.
 pub(super) fn describe_file(file: &FsckFile, request: &Request, text: &mut String) {
     let open = file.status.open;
-    if !request.files && !(request.open_for_write && open) {
+    if !(request.files || request.open_for_write && open) {
         return;
     }
     let wanted = file.status.replication;

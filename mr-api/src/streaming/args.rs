@@ -186,6 +186,41 @@ fn address(text: String) -> String {
     }
 }
 
+/// How records cross the four pipes of a job's scripts: properties by pipe, `-io` for those that have none.
+struct Pipes<'a> {
+    properties: &'a BTreeMap<String, String>,
+    io: Option<&'a str>,
+}
+
+impl Pipes<'_> {
+    fn property(&self, name: &str) -> Option<&str> {
+        self.properties.get(name).map(String::as_str)
+    }
+
+    fn encoding(&self, pipe: &str) -> Result<Encoding, Error> {
+        let text = self.property(&format!("stream.{pipe}")).or(self.io);
+        text.map_or(Ok(Encoding::Text), Encoding::parse)
+    }
+
+    fn separator(&self, name: &str) -> Vec<u8> {
+        self.property(name).unwrap_or("\t").as_bytes().to_vec()
+    }
+
+    fn writer(&self, pipe: &str) -> Result<RecordWriter, Error> {
+        let separator = self.separator(&format!("stream.{pipe}.field.separator"));
+        Ok(RecordWriter { encoding: self.encoding(pipe)?, separator })
+    }
+
+    fn reader(&self, pipe: &str) -> Result<RecordReader, Error> {
+        let name = format!("stream.num.{pipe}.key.fields");
+        let key_fields = self.property(&name).map_or(Ok(1), |count| {
+            count.parse().map_err(|_| Error::usage(format!("property {name}: `{count}`")))
+        })?;
+        let separator = self.separator(&format!("stream.{pipe}.field.separator"));
+        Ok(RecordReader { encoding: self.encoding(pipe)?, separator, key_fields })
+    }
+}
+
 fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, Error> {
     let Given { inputs, files, variables, mut values, lazy, .. } = given;
     let missing = |name: &str| Error::usage(format!("-{name} is missing"));
@@ -202,22 +237,12 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
     let properties = &options.properties;
     let property = |name: &str| properties.get(name).map(String::as_str);
     let io = values.remove("io");
-    let encoding = |name: &str| match property(name).or(io.as_deref()) {
-        Some(text) => Encoding::parse(text),
-        None => Ok(Encoding::Text),
-    };
-    let separator = |name: &str| property(name).unwrap_or("\t").as_bytes().to_vec();
-    let key_fields = |name: &str| match property(name) {
-        Some(count) => {
-            count.parse().map_err(|_| Error::usage(format!("property {name}: `{count}`")))
-        }
-        None => Ok(1),
-    };
+    let pipes = Pipes { properties, io: io.as_deref() };
     let work = |text: Option<String>| work(text, &variables, &property);
     let input_kind = input_kind(values.remove("inputformat").as_deref())?;
     let side_files: Result<Vec<SideFile>, Error> =
         files.iter().map(|f| SideFile::parse(f)).collect();
-    let key_separator = separator("mapreduce.map.output.key.field.separator");
+    let key_separator = pipes.separator("mapreduce.map.output.key.field.separator");
     let reducer = match values.remove("reducer") {
         Some(text) if text == "NONE" => None,
         text => Some(work(text)?),
@@ -240,24 +265,10 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
         output_kind: output_kind(values.remove("outputformat").as_deref())?,
         lazy,
         ignore_key,
-        map_input: RecordWriter {
-            encoding: encoding("stream.map.input")?,
-            separator: separator("stream.map.input.field.separator"),
-        },
-        map_output: RecordReader {
-            encoding: encoding("stream.map.output")?,
-            separator: separator("stream.map.output.field.separator"),
-            key_fields: key_fields("stream.num.map.output.key.fields")?,
-        },
-        reduce_input: RecordWriter {
-            encoding: encoding("stream.reduce.input")?,
-            separator: separator("stream.reduce.input.field.separator"),
-        },
-        reduce_output: RecordReader {
-            encoding: encoding("stream.reduce.output")?,
-            separator: separator("stream.reduce.output.field.separator"),
-            key_fields: key_fields("stream.num.reduce.output.key.fields")?,
-        },
+        map_input: pipes.writer("map.input")?,
+        map_output: pipes.reader("map.output")?,
+        reduce_input: pipes.writer("reduce.input")?,
+        reduce_output: pipes.reader("reduce.output")?,
         comparator: comparator(&property, &key_separator)?,
         partitioner: partitioner(
             values.remove("partitioner").as_deref(),

@@ -285,7 +285,7 @@ impl CombineSorted for StreamCombiner {
         &self,
         context: &Context,
         pairs: &mut SortedPairs<'_>,
-        emit: &mut (dyn FnMut(&[u8], &[u8]) -> Result<()> + Send),
+        emit: &mut crate::combine::EmitPair<'_>,
     ) -> Result<()> {
         let StreamCombiner { work, encoding, writer, reader, comparator } = self;
         let sorted = comparator.is_some();

@@ -48,6 +48,30 @@ impl Namespace {
                 }
                 Ok(())
             }
+            Edit::SetReplication { .. }
+            | Edit::SetMode { .. }
+            | Edit::SetOwner { .. }
+            | Edit::SetTimes { .. }
+            | Edit::SetAcl { .. }
+            | Edit::SetXattr { .. } => self.apply_attribute(edit),
+            Edit::AllowSnapshot { .. }
+            | Edit::DisallowSnapshot { .. }
+            | Edit::CreateSnapshot { .. }
+            | Edit::RenameSnapshot { .. }
+            | Edit::DeleteSnapshot { .. } => self.apply_snapshot(edit),
+            Edit::SetQuota { directory, names, space } => {
+                if self.inodes.get(directory).and_then(Inode::directory).is_none() {
+                    let expected = "a directory";
+                    return Err(CoreError::NoInode { inode: *directory, expected });
+                }
+                self.put_quota(*directory, Quota { names: *names, space: *space });
+                Ok(())
+            }
+        }
+    }
+
+    fn apply_attribute(&mut self, edit: &Edit) -> Result<(), CoreError> {
+        match edit {
             Edit::SetReplication { file, replication } => {
                 let before = self.total_of(*file)?;
                 self.file_mut(*file)?.replication = *replication;
@@ -74,11 +98,6 @@ impl Namespace {
                 }
                 Ok(())
             }
-            Edit::AllowSnapshot { .. }
-            | Edit::DisallowSnapshot { .. }
-            | Edit::CreateSnapshot { .. }
-            | Edit::RenameSnapshot { .. }
-            | Edit::DeleteSnapshot { .. } => self.apply_snapshot(edit),
             Edit::SetAcl { inode, mode, entries } => {
                 self.inode_mut(*inode)?.mode = *mode;
                 self.change_features(*inode, |features| features.acl.clone_from(entries))
@@ -89,14 +108,7 @@ impl Namespace {
                     None => drop(features.xattrs.remove(name)),
                 })
             }
-            Edit::SetQuota { directory, names, space } => {
-                if self.inodes.get(directory).and_then(Inode::directory).is_none() {
-                    let expected = "a directory";
-                    return Err(CoreError::NoInode { inode: *directory, expected });
-                }
-                self.put_quota(*directory, Quota { names: *names, space: *space });
-                Ok(())
-            }
+            _ => Err(CoreError::BadRecord),
         }
     }
 

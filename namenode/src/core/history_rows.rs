@@ -16,7 +16,7 @@ use std::sync::Arc;
 use protocol::{BlockId, InodeId};
 use serde::{Deserialize, Serialize};
 
-use super::history::{DirtyHistory, FileVersion, Kept, PRESENT, Snapshot, Version};
+use super::history::{DirtyHistory, FileVersion, Kept, Snapshot, Version};
 use super::inode::NOWHERE;
 use super::namespace::{Block, Namespace};
 use super::rows::{BlockRow, ROW_BLOCKS, Row, decode, encode, id_key};

@@ -406,18 +406,15 @@ proptest! {
     }
 }
 
-#[test]
-fn refusals_are_hdfs_words() {
-    let mut harness = Harness::with_nodes(1, 3);
-    harness.write("/d/f", 10, 3);
-    harness.write("/d/sub/g", 10, 3);
+/// Calls in order, and what each is refused with; nothing if it is not.
+fn refusals() -> Vec<(Call, &'static str)> {
     let path = || dfs("/d");
     let snapshot = |name: &str| Call::CreateSnapshot { path: dfs("/d"), name: Some(name.into()) };
     let rename =
         |from: &str, to: &str| Call::Rename { from: dfs(from), to: dfs(to), overwrite: Some(true) };
     let delete = |path: &str| Call::Delete { path: dfs(path), recursive: true };
     let mkdirs = |path: &str| Call::Mkdirs { path: dfs(path), mode: 0o755, parents: true };
-    let steps: Vec<(Call, &str)> = vec![
+    vec![
         (snapshot("s"), "Directory is not a snapshottable directory: /d"),
         (Call::AllowSnapshot(dfs("/x")), "Directory does not exist: /x"),
         (Call::AllowSnapshot(dfs("/d/f")), "`/d/f': Is not a directory"),
@@ -477,15 +474,23 @@ fn refusals_are_hdfs_words() {
         (Call::Status(dfs("/d/.snapshot/x")), "File does not exist: /d/.snapshot/x"),
         (Call::Status(dfs("/d/.snapshot/s/f/y")), "/d/.snapshot/s/f (is not a directory)"),
         (Call::Status(dfs("/d/sub/.snapshot")), "File does not exist: /d/sub/.snapshot"),
-    ];
-    for (call, expected) in steps {
+    ]
+}
+
+#[test]
+fn refusals_are_hdfs_words() {
+    let mut harness = Harness::with_nodes(1, 3);
+    harness.write("/d/f", 10, 3);
+    harness.write("/d/sub/g", 10, 3);
+    for (call, expected) in refusals() {
         let said = format!("{call:?}");
         let text = harness.call(call).map_or_else(|refusal| refusal.message, |_| String::new());
         assert_eq!(text, expected, "{said}");
     }
     harness.write("/e/f", 10, 3);
     harness.call(Call::AllowSnapshot(dfs("/e"))).unwrap();
-    let nested = harness.call(rename("/e", "/d/e")).unwrap_err();
+    let (from, to) = (dfs("/e"), dfs("/d/e"));
+    let nested = harness.call(Call::Rename { from, to, overwrite: Some(true) }).unwrap_err();
     assert_eq!(nested.kind, ErrorKind::Snapshot);
 }
 

@@ -1,0 +1,398 @@
+//! What the NameNode's answers tell: files and their blocks, DataNodes, snapshots, health.
+
+use serde::{Deserialize, Serialize};
+
+use crate::token::BlockToken;
+use crate::{BlockId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId};
+
+/// What a file or directory is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FileStatus {
+    /// Its last path element; empty when a single path was asked for.
+    pub name: String,
+    /// Id, never reused.
+    pub inode: InodeId,
+    /// True for a directory.
+    pub directory: bool,
+    /// Bytes; 0 for a directory. Of an open file: its complete blocks and what is known to be written of the last.
+    pub length: u64,
+    /// Wanted replicas; 0 for a directory.
+    pub replication: u16,
+    /// Bytes per block; 0 for a directory.
+    pub block_size: u64,
+    /// Owner.
+    pub owner: String,
+    /// Group.
+    pub group: String,
+    /// Permission bits.
+    pub mode: u16,
+    /// Modification time, milliseconds since the epoch.
+    pub mtime_ms: u64,
+    /// Access time, milliseconds since the epoch; 0 for a directory.
+    pub atime_ms: u64,
+    /// Entries of a directory; 0 for a file.
+    pub children_count: u64,
+    /// True while a client writes it.
+    pub open: bool,
+    /// True if it has an access control list beyond its permission bits.
+    pub has_acl: bool,
+}
+
+/// Totals of a subtree, the top included, and its quotas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ContentSummary {
+    /// Bytes of all files.
+    pub length: u64,
+    /// Files.
+    pub file_count: u64,
+    /// Directories.
+    pub directory_count: u64,
+    /// Bytes times replicas; a block that is being written counts with its full size.
+    pub space_consumed: u64,
+    /// How many files and directories there may be; `None` without a quota.
+    pub quota: Option<u64>,
+    /// How many bytes times replicas there may be; `None` without a quota.
+    pub space_quota: Option<u64>,
+    /// Bytes of all files that only snapshots still have; contained in `length`.
+    pub snapshot_length: u64,
+    /// Files that only snapshots still have; contained in `file_count`.
+    pub snapshot_file_count: u64,
+    /// Directories that only snapshots still have; contained in `directory_count`.
+    pub snapshot_directory_count: u64,
+    /// Bytes times replicas that only snapshots still have; contained in `space_consumed`.
+    pub snapshot_space_consumed: u64,
+}
+
+/// Blocks of a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LocatedBlocks {
+    /// The file.
+    pub status: FileStatus,
+    /// Blocks that overlap the range, in order.
+    pub blocks: Vec<LocatedBlock>,
+}
+
+/// One block and where its replicas are.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LocatedBlock {
+    /// The block.
+    pub id: BlockId,
+    /// Its generation stamp.
+    pub stamp: GenerationStamp,
+    /// Where it begins in the file, bytes.
+    pub offset: u64,
+    /// Bytes; of a block being written, what is committed so far.
+    pub length: u64,
+    /// For readers: replicas, nearest first. For writers: the pipeline.
+    pub replicas: Vec<DatanodeInfo>,
+    /// Replicas that must be on disk before the block is acknowledged (writers).
+    pub durable_min: u16,
+    /// True if every known replica is corrupt.
+    pub corrupt: bool,
+    /// True while it is written: its DataNodes may have more than `length`.
+    pub open: bool,
+    /// Permission to read, or to write if it was asked for.
+    pub token: BlockToken,
+}
+
+/// How to reach a DataNode.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DatanodeInfo {
+    /// Its identity.
+    pub id: DatanodeId,
+    /// Name of its machine, compared with workers' and clients' for locality.
+    pub host: String,
+    /// `host:port` of the block transfer service.
+    pub transfer_address: String,
+    /// `host:port` of its HTTP service.
+    pub http_address: String,
+    /// `/rack`.
+    pub rack: String,
+    /// Boot id of its kernel: equal to the client's if both run on one machine.
+    pub boot_id: String,
+    /// Name of its abstract Unix socket for clients on the same machine; empty if it has none.
+    pub local_socket: String,
+}
+
+/// A new open file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Created {
+    /// Its id; writers use it from here on, so a rename does not disturb them.
+    pub file: InodeId,
+    /// Bytes per block.
+    pub block_size: u64,
+    /// Wanted replicas.
+    pub replication: u16,
+    /// The first block if it was asked for.
+    pub first_block: Option<LocatedBlock>,
+}
+
+/// A file opened at its end.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Appended {
+    /// Its id.
+    pub file: InodeId,
+    /// Bytes per block.
+    pub block_size: u64,
+    /// Bytes before the end.
+    pub length: u64,
+    /// The last block under its new stamp, if it has room.
+    pub last: Option<LocatedBlock>,
+    /// Stamp of the replicas of that block so far.
+    pub prior: GenerationStamp,
+}
+
+/// State of the NameNode.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ClusterStatus {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// This start of the NameNode.
+    pub epoch: Epoch,
+    /// Why writes are refused; `None` outside safe mode.
+    pub safe_mode: Option<String>,
+    /// Files and directories.
+    pub inode_count: u64,
+    /// Blocks.
+    pub block_count: u64,
+    /// Blocks with too few replicas.
+    pub low_redundancy_count: u64,
+    /// Blocks with a corrupt replica.
+    pub corrupt_count: u64,
+    /// Blocks without any good replica.
+    pub missing_count: u64,
+    /// Replicas being copied.
+    pub pending_replication_count: u64,
+    /// Replicas to delete.
+    pub pending_deletion_count: u64,
+    /// Default replication.
+    pub replication: u16,
+    /// Default block size, bytes.
+    pub block_size: u64,
+    /// Live DataNodes.
+    pub live_count: u32,
+    /// Dead DataNodes.
+    pub dead_count: u32,
+    /// Last durable transaction.
+    pub txid: u64,
+    /// How long deleted files stay in the trash, milliseconds; 0 for no trash.
+    pub trash_interval_ms: u64,
+}
+
+/// A DataNode as the NameNode sees it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DatanodeReport {
+    /// How to reach it.
+    pub info: DatanodeInfo,
+    /// Liveness.
+    pub state: DatanodeState,
+    /// Bytes on its volumes.
+    pub capacity: u64,
+    /// Bytes that blocks use.
+    pub used: u64,
+    /// Bytes free for blocks.
+    pub remaining: u64,
+    /// Replicas.
+    pub block_count: u64,
+    /// Transfers running.
+    pub transfer_count: u32,
+    /// Milliseconds since its last heartbeat.
+    pub last_contact_ms: u64,
+    /// Milliseconds since its last full report; `None` before the first.
+    pub last_report_ms: Option<u64>,
+    /// Bytes on its volumes that something else uses.
+    pub non_dfs_used: u64,
+    /// Whether it is in service.
+    pub admin: AdminState,
+    /// How far its drain is.
+    pub drain: DrainReport,
+    /// Its data directories that are out of service.
+    pub failed_volumes: Vec<String>,
+    /// Bytes per second that it sends for the balancer at most.
+    pub balancer_bandwidth: u64,
+}
+
+/// Whether a DataNode is in service.
+///
+/// ```text
+/// Normal -> (named in the exclude list) DecommissionInProgress -> (every block is safe without it) Decommissioned
+///   ^                                          |                                                        |
+///   +------------------------------- (no longer named) ------------------------------------------------+
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum AdminState {
+    /// It takes blocks.
+    #[default]
+    Normal,
+    /// It takes no blocks; its replicas do not count, and are copied elsewhere.
+    DecommissionInProgress,
+    /// Every block has enough replicas elsewhere: it may be switched off.
+    Decommissioned,
+}
+
+impl AdminState {
+    /// In the words of `dfsadmin -report`.
+    pub fn text(self) -> &'static str {
+        match self {
+            AdminState::Normal => "Normal",
+            AdminState::DecommissionInProgress => "Decommission in progress",
+            AdminState::Decommissioned => "Decommissioned",
+        }
+    }
+}
+
+/// What still holds a drain up, as of the last look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DrainReport {
+    /// Blocks with too few replicas elsewhere.
+    pub low_redundancy_count: u64,
+    /// Of these, blocks without any replica elsewhere.
+    pub only_here_count: u64,
+    /// Files that are being written to it.
+    pub open_file_count: u64,
+}
+
+/// A block on a DataNode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BlockOn {
+    /// The block.
+    pub block: BlockId,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// A replica to move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReplicaMove {
+    /// The block.
+    pub block: BlockId,
+    /// Who has it.
+    pub from: DatanodeId,
+    /// Who is to get it.
+    pub to: DatanodeId,
+}
+
+/// How a move stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum MoveState {
+    /// It would break a rule, or was given up; nothing has changed.
+    Refused,
+    /// Under way.
+    Moving,
+    /// The new replica is there, and the old one is deleted or about to be.
+    Moved,
+}
+
+/// Liveness of a DataNode.
+///
+/// ```text
+/// register -> Live -> (no heartbeat) Stale -> Dead -> register -> Live
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum DatanodeState {
+    /// Heartbeats arrive.
+    #[default]
+    Live,
+    /// Late: used last for reads, not at all for writes.
+    Stale,
+    /// Given up; its replicas are copied elsewhere.
+    Dead,
+}
+
+/// One difference between two snapshots.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DiffEntry {
+    /// What happened.
+    pub kind: DiffKind,
+    /// To what, relative to the directory; empty for the directory itself.
+    pub path: String,
+    /// Where it is now, if it was renamed.
+    pub target: Option<String>,
+}
+
+/// What happened to a file or directory between two snapshots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DiffKind {
+    /// It is new.
+    Created,
+    /// It is gone.
+    Deleted,
+    /// Its content or attributes changed.
+    Modified,
+    /// It has another name or place in the same directory of snapshots.
+    Renamed,
+}
+
+/// A directory that may have snapshots.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SnapshottableDirectory {
+    /// Full path.
+    pub path: DfsPath,
+    /// The directory.
+    pub status: FileStatus,
+    /// Its snapshots.
+    pub snapshot_count: u32,
+    /// How many it may have.
+    pub snapshot_quota: u32,
+}
+
+/// A page of fsck.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FsckPage {
+    /// Files in path order.
+    pub files: Vec<FsckFile>,
+    /// Directories passed on this page.
+    pub directory_count: u64,
+    /// Where the next page continues; `None` at the end.
+    pub next: Option<DfsPath>,
+}
+
+/// Health of a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FsckFile {
+    /// Full path.
+    pub path: DfsPath,
+    /// The file.
+    pub status: FileStatus,
+    /// Its blocks in order.
+    pub blocks: Vec<FsckBlock>,
+}
+
+/// Health of a block.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FsckBlock {
+    /// The block.
+    pub id: BlockId,
+    /// Its generation stamp.
+    pub stamp: GenerationStamp,
+    /// Bytes.
+    pub length: u64,
+    /// Good replicas on live nodes.
+    pub live: Vec<DatanodeInfo>,
+    /// How many replicas are known to be corrupt.
+    pub corrupt_count: u16,
+}
+
+/// A file being written.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OpenFile {
+    /// Full path.
+    pub path: DfsPath,
+    /// Who writes it.
+    pub client: ClientId,
+}
+
+/// A block and where it is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BlockInfo {
+    /// The block.
+    pub id: BlockId,
+    /// The file it belongs to.
+    pub path: DfsPath,
+    /// Wanted replicas.
+    pub replication: u16,
+    /// Good replicas.
+    pub live: Vec<DatanodeInfo>,
+    /// Replicas that fail their checksums.
+    pub corrupt: Vec<DatanodeInfo>,
+}
