@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(pending.take(Level::Any, "a", "/r", |_| true), None);
         assert_eq!(pending.take(Level::Any, "b", "/r", |_| false), Some((0, Level::Any)));
         pending.push(1, true);
-        assert_eq!(pending.take(Level::Avoided, "a", "/r", |_| true), Some((1, Level::Any)));
+        assert_eq!(pending.take(Level::Avoided, "a", "/r", |_| false), Some((1, Level::Any)));
     }
 
     #[test]

