@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::time::Duration;
 
 use protocol::checksum::CHUNK_BYTES;
-use protocol::namenode::{BadReplica, FileStatus, LocatedBlock};
+use protocol::namenode::{BadReplica, FileStatus, LocatedBlock, LocatedBlocks};
 use protocol::{DatanodeId, DfsPath};
 use tokio::task::JoinHandle;
 
@@ -24,6 +24,9 @@ const READ_BYTES_MAX: usize = 1 << 20;
 /// Pauses before locations are fetched again, milliseconds, each shortened by jitter: about 15 s in all, after which a replica that
 /// was not reported is not expected any more.
 const FETCH_PAUSES_MS: [u64; 10] = [0, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000];
+/// Pauses before the length of a block that is being written is asked for again, milliseconds: a pipeline that is being rebuilt
+/// answers within them.
+const LENGTH_PAUSES_MS: [u64; 6] = [10, 50, 100, 200, 400, 800];
 /// How long the end of a reader waits for its reports of bad replicas to arrive.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -53,10 +56,7 @@ struct Block {
 
 impl DfsReader {
     pub(super) fn open(client: DfsClient, path: DfsPath) -> Result<Self, DfsError> {
-        let mut located = client.locations(&path, 0, u64::MAX)?;
-        if let Some(last) = located.blocks.last_mut().filter(|block| block.open) {
-            last.length = visible_length(&client, last);
-        }
+        let located = locate(&client, &path)?;
         if located.status.directory {
             return Err(DfsError::IsDirectory { path });
         }
@@ -251,6 +251,24 @@ impl DfsReader {
         }
         let end = packet.data().len().min(skip + max);
         Ok(BlockSlice::of_packet(packet, skip..end))
+    }
+}
+
+/// Where the blocks are, and how much of the last one can be read. While nobody can tell, locations are fetched again; what the
+/// NameNode knows must do in the end.
+fn locate(client: &DfsClient, path: &DfsPath) -> Result<LocatedBlocks, DfsError> {
+    let mut pauses = LENGTH_PAUSES_MS.iter();
+    loop {
+        let mut located = client.locations(path, 0, u64::MAX)?;
+        let Some(last) = located.blocks.last_mut().filter(|block| block.open) else {
+            return Ok(located);
+        };
+        if let Some(length) = visible_length(client, last) {
+            last.length = length;
+            return Ok(located);
+        }
+        let Some(pause_ms) = pauses.next() else { return Ok(located) };
+        std::thread::sleep(Duration::from_millis(*pause_ms).mul_f64(rand::random_range(0.5..1.0)));
     }
 }
 

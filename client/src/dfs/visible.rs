@@ -1,25 +1,30 @@
 //! How much of a block that is being written can be read: its DataNodes know.
 
+use protocol::ErrorKind;
 use protocol::namenode::{DatanodeInfo, LocatedBlock};
 use protocol::transfer::{Operation, Read, Reply};
 
 use super::client::DfsClient;
 use super::transfer::TransferFailure;
 
-/// Bytes of `block` that a DataNode of its pipeline has, at least what the NameNode knows of. The first that answers with no less
-/// decides; one that has no replica yet has none of it.
-pub(super) fn visible_length(client: &DfsClient, block: &LocatedBlock) -> u64 {
+/// Bytes of `block` that its pipeline has, at least what the NameNode knows of. The first DataNode that answers with no less decides.
+/// `None` if nobody can tell now: locations may have changed meanwhile. A block that no DataNode has yet is empty.
+pub(super) fn visible_length(client: &DfsClient, block: &LocatedBlock) -> Option<u64> {
+    let mut absent = 0;
     for datanode in &block.replicas {
         match ask(client, block, datanode) {
-            Ok(length) if length >= block.length => return length,
+            Ok(length) if length >= block.length => return Some(length),
             Ok(_) => {}
+            Err(TransferFailure::Remote(refusal)) if refusal.kind == ErrorKind::NotFound => {
+                absent += 1;
+            }
             Err(error) => {
                 let error = crate::error::chain(&error);
                 tracing::debug!(block = %block.id, datanode = %datanode.id, %error, "cannot tell a length");
             }
         }
     }
-    block.length
+    (block.length == 0 && absent == block.replicas.len()).then_some(0)
 }
 
 fn ask(

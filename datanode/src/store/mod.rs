@@ -325,6 +325,11 @@ impl Store {
                 Begin::Resume { .. } => old.map_or(0, |(replica, _)| replica.length),
                 Begin::New | Begin::Replace | Begin::Repair => 0,
             };
+            // Readers go on seeing what they could see before.
+            handle.note_acked(match (begin, old) {
+                (Begin::Resume { offset }, Some((old, _))) if !old.is_in_finalized() => offset,
+                _ => length,
+            });
             let replica = Replica { block, stamp, length, state: State::Receiving };
             replicas.insert(block, Entry { replica, volume, writer: Some(Arc::clone(&handle)) });
             drop(replicas);

@@ -46,6 +46,11 @@ impl WriterHandle {
         }
     }
 
+    /// Notes that all members from here on have the first `end` bytes.
+    pub(super) fn note_acked(&self, end: u64) {
+        self.acked.fetch_max(end, Ordering::AcqRel);
+    }
+
     /// Bytes that readers may see.
     pub(super) fn acked(&self) -> u64 {
         self.acked.load(Ordering::Acquire)
@@ -213,13 +218,12 @@ impl ReplicaWriter {
         {
             writer.cut(offset)?;
         }
-        writer.note_acked(writer.replica.length);
         Ok(writer)
     }
 
     /// Notes that all members behind this one have the first `end` bytes, too.
     pub fn note_acked(&self, end: u64) {
-        self.handle.acked.fetch_max(end, Ordering::AcqRel);
+        self.handle.note_acked(end);
     }
 
     /// Bytes so far.
