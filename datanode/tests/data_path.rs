@@ -124,6 +124,7 @@ fn damaged_and_missing_meta_files_are_read_around() {
         let cluster = Cluster::start(3, true);
         let data = sample(100_000, 3);
         cluster.put("/f", &data, MIB as u64);
+        until_everywhere(&cluster);
         let first = cluster.locations("/f").blocks[0].replicas[0].id;
         let block = cluster.block_files(cluster.number_of(first)).remove(0);
         let meta = block.with_file_name(format!("{}.meta", block.file_name().unwrap().display()));
@@ -137,11 +138,19 @@ fn damaged_and_missing_meta_files_are_read_around() {
     }
 }
 
+/// Waits for the third replica of the one block: it is finalized behind its acknowledgement.
+fn until_everywhere(cluster: &Cluster) {
+    until("finalized on all three", || {
+        (0..3).all(|number| !cluster.block_files(number).is_empty())
+    });
+}
+
 #[test]
 fn all_replicas_damaged() {
     let cluster = Cluster::start(3, true);
     let data = sample(3 * MIB, 11);
     cluster.put("/apart", &data, 8 * MIB as u64);
+    until_everywhere(&cluster);
     for number in 0..3 {
         flip(&cluster.block_files(number)[0], 1000 + 600_000 * number as u64);
     }
@@ -150,6 +159,7 @@ fn all_replicas_damaged() {
     until("deleted", || (0..3).all(|number| cluster.block_files(number).is_empty()));
 
     cluster.put("/same", &data, 8 * MIB as u64);
+    until_everywhere(&cluster);
     for number in 0..3 {
         flip(&cluster.block_files(number)[0], 2_000_000);
     }
