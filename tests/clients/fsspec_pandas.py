@@ -40,9 +40,6 @@ equal(fs.content_summary(base)["fileCount"], 2, "content summary")
 equal(fs.home_directory(), f"/user/{USER}", "home")
 fs.chmod(f"{base}/a", "600")
 equal(fs.info(f"{base}/a")["permission"], "600", "chmod")
-with fs.open(f"{base}/c", "ab") as file:
-    file.write(b"more")
-equal(fs.info(f"{base}/c")["size"], len(content) + 4, "append")
 
 # Names.
 fs.makedirs(f"{base}/names")
