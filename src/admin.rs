@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::{Subcommand, ValueEnum};
 use journal::admin::Entry;
 
-use crate::connect::{Overrides, describe};
+use crate::connect::{self, Overrides, describe};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, report, safe_mode};
 use crate::output::{EXIT_FAILED, EXIT_OK, unless_reader_left};
@@ -30,6 +30,16 @@ pub(crate) enum AdminCommand {
     Safemode {
         /// What to do
         action: SafeMode,
+    },
+    /// Fetch a delegation token for a foreign client of WebHDFS, where names alone are not believed
+    #[command(after_help = "Example:\n  hanno admin token --user alice --renewer yarn")]
+    Token {
+        /// Whom its holder acts as; default: you
+        #[arg(long)]
+        user: Option<String>,
+        /// Who may renew it; default: its user
+        #[arg(long)]
+        renewer: Option<String>,
     },
     /// Look at a NameNode's or JobTracker's metadata on disk; the daemon must be stopped
     #[command(subcommand)]
@@ -79,6 +89,9 @@ pub(crate) fn run(command: &AdminCommand, overrides: &Overrides) -> u8 {
             let word = action.to_possible_value().map(|value| value.get_name().to_owned());
             operator(overrides, |session| safe_mode(session, &[word.unwrap_or_default()]))
         }
+        AdminCommand::Token { user, renewer } => {
+            token(overrides, user.as_deref(), renewer.as_deref())
+        }
         AdminCommand::Metadata(MetadataCommand::Verify { dir }) => verify(dir),
         AdminCommand::Metadata(MetadataCommand::Dump { dir }) => dump(dir),
     };
@@ -97,6 +110,26 @@ fn operator(
         Ok(()) | Err(Failure::ReaderLeft) => Ok(EXIT_OK),
         Err(failure) => bail!("{failure}"),
     }
+}
+
+/// Prints a delegation token, asked for with the cluster secret's signature.
+fn token(overrides: &Overrides, user: Option<&str>, renewer: Option<&str>) -> Result<u8> {
+    let config = overrides.config()?;
+    let rpc = connect::namenode(&config)?;
+    let own = config.user();
+    let user = webhdfs::path::encode_value(user.unwrap_or(&own));
+    let renewer = renewer.map(webhdfs::path::encode_value).unwrap_or_default();
+    let target = format!(
+        "{}/?op=GETDELEGATIONTOKEN&user.name={user}&renewer={renewer}",
+        webhdfs::path::PREFIX
+    );
+    let body: serde_json::Value = client::rpc::runtime()
+        .block_on(async { anyhow::Ok(rpc.get(&target).await?.json().await?) })?;
+    match body["Token"]["urlString"].as_str() {
+        Some(token) => println!("{token}"),
+        None => bail!("names are believed there (webhdfs.auth = \"simple\"): no token is needed"),
+    }
+    Ok(EXIT_OK)
 }
 
 /// The journal of a daemon lies in its data directory, or in `journal` below.

@@ -37,6 +37,8 @@ enum Command {
     Jobtracker(DaemonArgs),
     /// Run one worker
     Worker(DaemonArgs),
+    /// Run one WebHDFS gateway: reads and writes on one address, for clients that cannot reach DataNodes
+    Gateway(DaemonArgs),
     /// Work with files in the cluster (`hanno dfs -help`)
     Dfs(Passed),
     /// Look at, stop and debug jobs (`hanno job -help`)
@@ -120,6 +122,7 @@ fn hanno(args: Vec<OsString>) -> u8 {
             daemons::run(daemons::Kind::Jobtracker, &args.config, args.parent)
         }
         Command::Worker(args) => daemons::run(daemons::Kind::Worker, &args.config, args.parent),
+        Command::Gateway(args) => daemons::run(daemons::Kind::Gateway, &args.config, args.parent),
         Command::Dfs(passed) => dfs::run(&passed.args, &overrides),
         Command::Job(passed) => job::run(&passed.args, &overrides),
         Command::Fsck(passed) => fsck::run(&passed.args, &overrides),

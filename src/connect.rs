@@ -121,6 +121,13 @@ pub(crate) fn random_client() -> ClientId {
     ClientId(rand::random())
 }
 
+/// Signed calls to the NameNode, after first contact.
+pub(crate) fn namenode(config: &ClientConfig) -> Result<RpcClient> {
+    let address = namenode_address(config)?;
+    let config = contacted(config, address, "namenode")?;
+    Ok(RpcClient::new(address, Role::Client, config.secret()?.as_ref())?)
+}
+
 /// A client of the file system that has made first contact.
 pub(crate) fn file_system(config: &ClientConfig) -> Result<DfsClient> {
     let config = contacted(config, namenode_address(config)?, "namenode")?;

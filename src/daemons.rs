@@ -1,4 +1,4 @@
-//! `hanno namenode|datanode|jobtracker|worker --config FILE`: one daemon in this process until SIGTERM or Ctrl-C.
+//! `hanno namenode|datanode|jobtracker|worker|gateway --config FILE`: one daemon in this process until SIGTERM or Ctrl-C.
 
 use std::error::Error;
 use std::path::Path;
@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Jobtracker,
     /// Tasks.
     Worker,
+    /// WebHDFS on one address.
+    Gateway,
 }
 
 impl Kind {
@@ -33,6 +35,7 @@ impl Kind {
             Kind::Datanode => "datanode",
             Kind::Jobtracker => "jobtracker",
             Kind::Worker => "worker",
+            Kind::Gateway => "gateway",
         }
     }
 }
@@ -110,6 +113,11 @@ async fn serve(kind: Kind, path: &Path) -> Result<(), Box<dyn Error>> {
         Kind::Worker => {
             let config = daemon::config::load(path, kind.name(), &[])?;
             worker::run(config, shutdown).await?;
+        }
+        Kind::Gateway => {
+            let optional = webhdfs::gateway::GatewayConfig::OPTIONAL;
+            let config = daemon::config::load(path, kind.name(), &optional)?;
+            webhdfs::gateway::run(config, shutdown).await?;
         }
     }
     Ok(())

@@ -34,6 +34,8 @@ use protocol::auth::{Key, Role};
 use protocol::namenode::DatanodeInfo;
 use protocol::token::token_key;
 
+use webhdfs::datanode::Trust;
+
 use crate::core::scrub::Scrub;
 use crate::namenode::Link;
 use crate::store::{Store, VolumeConfig};
@@ -126,7 +128,10 @@ fn web(config: &Config, secret: &Key, advertised: &str) -> Result<Router, Error>
     };
     let client = DfsClient::connect(&client).map_err(|source| Error::Web { source })?;
     let settings = webhdfs::datanode::Settings {
-        auth: config.webhdfs.auth_at(&config.http_bind),
+        trust: match config.webhdfs.auth_at(&config.http_bind) {
+            webhdfs::Auth::Simple => Trust::Names,
+            webhdfs::Auth::Token => Trust::Tokens(webhdfs::token::token_key(secret)),
+        },
         config: config.webhdfs.clone(),
         advertised: advertised.to_owned(),
     };

@@ -19,6 +19,7 @@ use protocol::datanode::{
 use protocol::namenode::{Answer, Call, Request, VERSION};
 use protocol::{ClientId, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
+use webhdfs::namenode::Trust;
 
 use crate::config::Config;
 use crate::lists;
@@ -44,14 +45,19 @@ pub(crate) struct Service {
     pub(crate) config: Arc<Config>,
 }
 
-pub(crate) fn router(service: Service, auth: Authenticator, config: &Config) -> Router {
+pub(crate) fn router(
+    service: Service,
+    auth: Authenticator,
+    trust: Trust,
+    config: &Config,
+) -> Router {
     let (clients, nodes, health) = (service.clone(), service.clone(), service);
     let secret_file = config.secret_path();
     let secret_file = secret_file.canonicalize().unwrap_or(secret_file);
     let advertised = config.advertised().to_owned();
     let web = Web { service: health.clone(), id: ClientId(rand::random()), calls: Arc::default() };
     let settings = webhdfs::namenode::Settings {
-        auth: config.webhdfs.auth_at(&config.bind),
+        trust,
         config: config.webhdfs.clone(),
         advertised: advertised.clone(),
     };

@@ -49,6 +49,8 @@ use protocol::{ClusterId, Epoch};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
+use webhdfs::namenode::Trust;
+use webhdfs::token::book::Book;
 
 pub use crate::config::Config;
 use crate::config::Durability;
@@ -140,7 +142,9 @@ pub async fn run_on(
     };
     let emptier =
         tokio::spawn(trash::run(service.clone(), config.superuser(), times, shutdown.clone()));
-    let router = http::router(service, Authenticator::new(&secret), &config);
+    let authenticator = Authenticator::new(&secret);
+    let trust = trust(&config, &secret, &authenticator)?;
+    let router = http::router(service, authenticator, trust, &config);
     let limits = Limits { connections_max: CONNECTIONS_MAX, ..Limits::default() };
     serve::serve(listener, router, limits, shutdown).await;
 
@@ -160,6 +164,21 @@ pub async fn run_on(
         return Err(Error::JournalStopped { reason });
     }
     ended.map_err(|_| Error::LoopPanicked)?.map_err(Error::Namespace)
+}
+
+/// What callers of WebHDFS are judged by.
+fn trust(config: &Config, secret: &Key, authenticator: &Authenticator) -> Result<Trust, Error> {
+    if config.webhdfs.auth_at(&config.bind) == webhdfs::Auth::Simple {
+        return Ok(Trust::Names);
+    }
+    let key = webhdfs::token::token_key(secret);
+    let path = config.data_dir.join("delegation-tokens");
+    let book = Book::open(&path, key.clone()).map_err(|source| Error::Directory {
+        action: "read the delegation tokens in",
+        path: config.data_dir.clone(),
+        source,
+    })?;
+    Ok(Trust::Tokens { authenticator: authenticator.clone(), key, book })
 }
 
 /// Ends everything when the loop ends, however it does.

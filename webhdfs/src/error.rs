@@ -242,6 +242,10 @@ fn exception_of(op: Op, kind: ErrorKind) -> Exception {
             // Limits of replication and block size, and impossible renames, are plain IOExceptions in HDFS.
             Op::Create | Op::SetReplication | Op::Rename => Exception::Io,
             Op::Concat | Op::Truncate => Exception::HadoopIllegalArgument,
+            Op::ModifyAclEntries | Op::RemoveAclEntries | Op::SetAcl | Op::RemoveDefaultAcl => {
+                Exception::Acl
+            }
+            Op::GetXattrs | Op::SetXattr | Op::RemoveXattr => Exception::Io,
             _ => Exception::IllegalArgument,
         },
         ErrorKind::NamespaceQuotaExceeded => Exception::NsQuotaExceeded,

@@ -9,6 +9,8 @@
 //! | [`namenode`] | the NameNode's side: names and attributes, redirects for data |
 //! | [`datanode`] | the DataNode's side: data |
 //! | [`steps`] | what both sides read of a two-step operation |
+//! | [`token`] | delegation tokens, and those of redirects |
+//! | [`gateway`] | both sides on one address, for clients that cannot reach DataNodes |
 //! | [`drain`] | unread bodies |
 //!
 //! A NameNode never touches data: OPEN, CREATE, APPEND and GETFILECHECKSUM are answered with the URL of a DataNode, before
@@ -18,6 +20,7 @@ pub mod config;
 pub mod datanode;
 pub mod drain;
 pub mod error;
+pub mod gateway;
 pub mod identity;
 pub mod json;
 pub mod namenode;
@@ -26,5 +29,6 @@ pub mod path;
 pub mod query;
 pub mod redirect;
 pub mod steps;
+pub mod token;
 
 pub use config::{Auth, Config};

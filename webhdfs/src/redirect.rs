@@ -180,12 +180,7 @@ mod tests {
             info: node(number, 9864),
             state,
             capacity: 10,
-            used: 0,
             remaining: 10,
-            block_count: 0,
-            transfer_count: 0,
-            last_contact_ms: 0,
-            last_report_ms: None,
             ..DatanodeReport::default()
         }
     }

@@ -20,15 +20,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use client::dfs::DfsClient;
 use protocol::DfsPath;
+use protocol::auth::Key;
 use tokio::sync::Semaphore;
 
 use self::clients::Clients;
-use crate::config::{Auth, Config};
+use crate::config::Config;
 use crate::error::{Exception, WebError};
 use crate::identity;
 use crate::namenode::misdirected;
 use crate::op::Op;
 use crate::query::Query;
+use crate::token::Redirect;
 use crate::{drain, path};
 use daemon::hosts::Hosts;
 
@@ -44,10 +46,19 @@ const PREFLIGHT_MAX_AGE_S: HeaderValue = HeaderValue::from_static("1728000");
 pub struct Settings {
     /// The operator's decisions.
     pub config: Config,
-    /// How callers prove who they are.
-    pub auth: Auth,
+    /// What callers are judged by.
+    pub trust: Trust,
     /// `host:port` that others use for this daemon's HTTP.
     pub advertised: String,
+}
+
+/// What callers are judged by.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// `user.name` is believed.
+    Names,
+    /// The token that the NameNode put into its redirect, under this key.
+    Tokens(Key),
 }
 
 /// The face of a DataNode. Cheap to clone.
@@ -89,22 +100,39 @@ impl Face {
             .with_state(self)
     }
 
+    /// Answers a request under `/webhdfs/v1`.
+    pub async fn handle(&self, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        if !self.inner.hosts.allow(&parts.headers) {
+            return misdirected(&parts.headers);
+        }
+        if parts.method == Method::OPTIONS {
+            return preflight();
+        }
+        let (mut response, body) = self.answer(&parts, body).await;
+        drain::linger(&parts.headers, body);
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
+        response
+    }
+
     fn understand(&self, parts: &Parts) -> Result<Asked, WebError> {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let op = find(&parts.method, query.text("op").unwrap_or_default())?;
-        let user = self.user(&query)?;
         let path = path::decode(parts.uri.path())?;
+        let user = self.user(&query, op, &path)?;
         Ok(Asked { op, path, query, client: self.inner.clients.of(&user) })
     }
 
-    fn user(&self, query: &Query) -> Result<String, WebError> {
-        match self.inner.settings.auth {
-            Auth::Simple => identity::believed(query, &self.inner.settings.config),
-            Auth::Token => {
-                let text = "Authentication required: this cluster does not believe user.name";
-                Err(WebError::new(Exception::Unauthenticated, text))
-            }
-        }
+    fn user(&self, query: &Query, op: Op, path: &DfsPath) -> Result<String, WebError> {
+        let Trust::Tokens(key) = &self.inner.settings.trust else {
+            return identity::believed(query, &self.inner.settings.config);
+        };
+        let Some(token) = query.text("delegation") else {
+            let text = "Authentication required: ask the NameNode first, and follow its redirect";
+            return Err(WebError::new(Exception::Unauthenticated, text));
+        };
+        Redirect::open(key, token, op, path, client::rpc::now_ms())
+            .map_err(|error| WebError::new(Exception::InvalidToken, error.to_string()))
     }
 
     /// Answers; also gives back what was not read of the body.
@@ -131,17 +159,7 @@ fn find(method: &Method, name: &str) -> Result<Op, WebError> {
 }
 
 async fn handle(State(face): State<Face>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    if !face.inner.hosts.allow(&parts.headers) {
-        return misdirected(&parts.headers);
-    }
-    if parts.method == Method::OPTIONS {
-        return preflight();
-    }
-    let (mut response, body) = face.answer(&parts, body).await;
-    drain::linger(&parts.headers, body);
-    response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
-    response
+    face.handle(request).await
 }
 
 /// What browsers ask before they send a PUT from another page.

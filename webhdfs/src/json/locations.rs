@@ -2,7 +2,7 @@
 
 use protocol::ClusterId;
 use protocol::namenode::{
-    DatanodeInfo, DatanodeReport, DatanodeState, LocatedBlock, LocatedBlocks,
+    AdminState, DatanodeInfo, DatanodeReport, DatanodeState, LocatedBlock, LocatedBlocks,
 };
 use serde_json::{Value, json};
 
@@ -63,9 +63,14 @@ fn datanode_info(info: &DatanodeInfo, reports: &[DatanodeReport]) -> Value {
     let (address, transfer_port) = split_address(&info.transfer_address);
     let (_, http_port) = split_address(&info.http_address);
     let report = reports.iter().find(|report| report.info.id == info.id);
+    let admin = match report.map(|report| report.admin).unwrap_or_default() {
+        AdminState::Normal => "NORMAL",
+        AdminState::DecommissionInProgress => "DECOMMISSION_INPROGRESS",
+        AdminState::Decommissioned => "DECOMMISSIONED",
+    };
     let of = |field: fn(&DatanodeReport) -> u64| report.map_or(0, field);
     json!({
-        "adminState": "NORMAL",
+        "adminState": admin,
         "blockPoolUsed": of(|report| report.used),
         "cacheCapacity": 0,
         "cacheUsed": 0,
@@ -118,7 +123,7 @@ fn block_location(block: &LocatedBlock) -> Value {
 
 /// True for a DataNode that may be sent clients.
 pub fn is_live(report: &DatanodeReport) -> bool {
-    report.state == DatanodeState::Live
+    report.state == DatanodeState::Live && report.admin == AdminState::Normal
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! The bodies of answers, field by field as Hadoop writes them. Sizes and times are numbers, times in milliseconds.
 
 pub mod locations;
+pub mod policy;
+pub mod rights;
+pub mod snapshot;
 pub mod status;
 
 use axum::http::{HeaderValue, StatusCode, header};

@@ -11,10 +11,15 @@ const WRITE_PACKET_BYTES: u64 = 64 << 10;
 /// Buffer size that HDFS's own clients use.
 const FILE_BUFFER_BYTES: u64 = 4096;
 
+/// Milliseconds of a minute, in which clients are told how long the trash keeps files.
+const MINUTE_MS: u64 = 60_000;
+
 /// One file or directory.
 #[derive(Serialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub struct FileStatusJson<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acl_bit: Option<bool>,
     access_time: u64,
     block_size: u64,
     children_num: u64,
@@ -34,6 +39,7 @@ pub struct FileStatusJson<'a> {
 impl<'a> From<&'a FileStatus> for FileStatusJson<'a> {
     fn from(status: &'a FileStatus) -> Self {
         FileStatusJson {
+            acl_bit: status.has_acl.then_some(true),
             access_time: status.atime_ms,
             block_size: status.block_size,
             children_num: status.children_count,
@@ -107,10 +113,10 @@ pub fn server_defaults(status: &ClusterStatus) -> Value {
         "replication": status.replication,
         "fileBufferSize": FILE_BUFFER_BYTES,
         "encryptDataTransfer": false,
-        "trashInterval": 0,
+        "trashInterval": status.trash_interval_ms / MINUTE_MS,
         "checksumType": 2,
         "keyProviderUri": "",
-        "defaultStoragePolicyId": 0,
+        "defaultStoragePolicyId": super::policy::HOT_ID,
     }})
 }
 

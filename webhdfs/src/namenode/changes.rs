@@ -3,6 +3,7 @@
 use axum::response::Response;
 use protocol::namenode::{Call, QuotaChange, Reply};
 
+use super::special::{check_policy, special_call};
 use super::{Asked, Face, Namesystem, unexpected};
 use crate::error::WebError;
 use crate::op::Op;
@@ -14,12 +15,24 @@ const DIRECTORY_MODE: u16 = 0o755;
 
 impl<N: Namesystem> Face<N> {
     pub(super) async fn change(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        match asked.op {
+            Op::RenewDelegationToken | Op::CancelDelegationToken => {
+                return self.tokens(asked).await;
+            }
+            Op::SetStoragePolicy => {
+                check_policy(asked)?;
+                self.status(asked).await?;
+                return Ok(json::nothing());
+            }
+            _ => {}
+        }
         let call = changing_call(asked)?;
         match (asked.op, self.call(asked, call).await?) {
             (_, Reply::Flag(flag)) => Ok(json::boolean(flag)),
             // Java ignores the body of a rename with options, Python reads it.
             (Op::Mkdirs | Op::Rename, Reply::Done) => Ok(json::boolean(true)),
             (_, Reply::Done) => Ok(json::nothing()),
+            (Op::CreateSnapshot, Reply::Path(path)) => Ok(json::path(path.as_str())),
             _ => Err(unexpected()),
         }
     }
@@ -75,7 +88,7 @@ fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
             Ok(Call::SetQuota { path, names, space })
         }
         Op::CreateSymlink => Err(WebError::unsupported("Symlinks not supported")),
-        op => Err(WebError::unsupported(format!("{} is not supported", op.name()))),
+        _ => special_call(asked),
     }
 }
 

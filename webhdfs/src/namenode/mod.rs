@@ -2,7 +2,9 @@
 
 mod changes;
 mod reads;
+mod special;
 mod steps;
+mod trust;
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -22,9 +24,11 @@ use parking_lot::Mutex;
 use protocol::namenode::{Answer, Call, DatanodeReport, Reply};
 use protocol::{DfsPath, ErrorKind};
 
-use crate::config::{Auth, Config};
+pub use self::trust::Trust;
+
+use self::trust::Identity;
+use crate::config::Config;
 use crate::error::{Exception, WebError};
-use crate::identity;
 use crate::op::Op;
 use crate::query::Query;
 use crate::{drain, path, redirect};
@@ -47,8 +51,8 @@ pub trait Namesystem: Clone + Send + Sync + 'static {
 pub struct Settings {
     /// The operator's decisions.
     pub config: Config,
-    /// How callers prove who they are.
-    pub auth: Auth,
+    /// What callers are judged by.
+    pub trust: Trust,
     /// `host:port` that others use for this daemon.
     pub advertised: String,
 }
@@ -82,6 +86,8 @@ struct Asked<'a> {
     path: DfsPath,
     query: Query,
     user: String,
+    /// Known by a delegation token.
+    by_token: bool,
     /// Address of the client.
     address: Option<IpAddr>,
     headers: &'a HeaderMap,
@@ -118,28 +124,30 @@ impl<N: Namesystem> Face<N> {
             .with_state(self)
     }
 
+    /// Answers a request under `/webhdfs/v1`.
+    pub async fn handle(&self, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        let response = if self.inner.hosts.allow(&parts.headers) {
+            self.answer(&parts).await.unwrap_or_else(WebError::into_response)
+        } else {
+            misdirected(&parts.headers)
+        };
+        drain::linger(&parts.headers, body);
+        response
+    }
+
     async fn answer(&self, parts: &Parts) -> Result<Response, WebError> {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let name = query.text("op").unwrap_or_default();
         let op = Op::find(&parts.method, name)?;
-        let user = self.user(&query)?;
+        let Identity { user, by_token } = self.identify(parts, &query)?;
         let path = path::decode(parts.uri.path())?;
         let address = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
-        let asked = Asked { op, path, query, user, address, headers: &parts.headers };
+        let asked = Asked { op, path, query, user, by_token, address, headers: &parts.headers };
         match op {
             Op::Open | Op::Create | Op::Append | Op::GetFileChecksum => self.step(&asked).await,
             op if op.method() == "GET" => self.read(&asked).await,
             _ => self.change(&asked).await,
-        }
-    }
-
-    fn user(&self, query: &Query) -> Result<String, WebError> {
-        match self.inner.settings.auth {
-            Auth::Simple => identity::believed(query, &self.inner.settings.config),
-            Auth::Token => {
-                let text = "Authentication required: this cluster does not believe user.name";
-                Err(WebError::new(Exception::Unauthenticated, text))
-            }
         }
     }
 
@@ -190,14 +198,7 @@ impl<N: Namesystem> Face<N> {
 }
 
 async fn handle<N: Namesystem>(State(face): State<Face<N>>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let response = if face.inner.hosts.allow(&parts.headers) {
-        face.answer(&parts).await.unwrap_or_else(WebError::into_response)
-    } else {
-        misdirected(&parts.headers)
-    };
-    drain::linger(&parts.headers, body);
-    response
+    face.handle(request).await
 }
 
 /// The answer to a request for a host that this daemon is not.

@@ -33,8 +33,8 @@ impl<N: Namesystem> Face<N> {
                 Ok(json::ok(&status::server_defaults(&status)))
             }
             Op::GetBlockLocations | Op::GetFileBlockLocations => self.locations(asked).await,
-            Op::GetDelegationToken => Ok(json::ok(&named("Token", ()))),
-            op => Err(WebError::unsupported(format!("{} is not supported", op.name()))),
+            Op::GetDelegationToken => self.tokens(asked).await,
+            _ => self.read_special(asked).await,
         }
     }
 
@@ -50,7 +50,16 @@ impl<N: Namesystem> Face<N> {
         asked: &Asked<'_>,
         start_after: String,
     ) -> Result<(Vec<FileStatus>, u64), WebError> {
-        let path = asked.path.clone();
+        self.page_of(asked, asked.path.clone(), start_after).await
+    }
+
+    /// A page of another directory than the one asked about.
+    pub(super) async fn page_of(
+        &self,
+        asked: &Asked<'_>,
+        path: DfsPath,
+        start_after: String,
+    ) -> Result<(Vec<FileStatus>, u64), WebError> {
         let call = Call::List { path, start_after, limit: LIST_ENTRIES_MAX };
         match self.call(asked, call).await? {
             Reply::Listing { entries, remaining } => Ok((entries, remaining)),

@@ -17,7 +17,7 @@ impl<N: Namesystem> Face<N> {
         check_parameters(asked)?;
         let no_redirect = asked.query.boolean("noredirect", false)?;
         let address = self.choose(asked).await?;
-        let credentials = ("user.name", asked.user.clone());
+        let credentials = self.credentials(asked);
         let url = redirect::location(
             &address,
             &asked.path,

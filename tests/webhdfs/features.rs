@@ -1,0 +1,239 @@
+//! What not every file has - lists of rights, attributes, snapshots - and who may call: tokens, proxies, a gateway.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use super::{DENIED, Web, exception};
+use crate::support::cluster::hanno_binary;
+use crate::support::data;
+use crate::support::http::{Answer, Connection, request};
+
+#[test]
+fn rights_attributes_and_policies() {
+    let web = Web::start();
+    web.put("/d/f", b"x");
+    let acl = |path: &str| {
+        web.ask("GET", &format!("{path}?op=GETACLSTATUS")).is(200).json()["AclStatus"].clone()
+    };
+    assert_eq!(acl("/d/f")["entries"], json!([]));
+    web.ask("PUT", "/d/f?op=MODIFYACLENTRIES&aclspec=user:alice:rw-,group:etl:r--").is(200);
+    let status = acl("/d/f");
+    assert_eq!(status["entries"], json!(["user:alice:rw-", "group::r--", "group:etl:r--"]));
+    assert_eq!((&status["owner"], &status["stickyBit"]), (&json!("tester"), &json!(false)));
+    assert_eq!(web.ask("GET", "/d/f?op=GETFILESTATUS").json()["FileStatus"]["aclBit"], true);
+    let check = |user: &str, action: &str| {
+        request("GET", &web.url(user, &format!("/d/f?op=CHECKACCESS&fsaction={action}")), b"")
+    };
+    check("alice", "rw-").is(200);
+    assert_eq!(exception(&check("bob", "-w-")).1, DENIED);
+    assert_eq!(check("bob", "w").status, 400);
+    web.ask("PUT", "/d/f?op=REMOVEACLENTRIES&aclspec=group:etl").is(200);
+    web.ask("PUT", "/d?op=SETACL&aclspec=user::rwx,group::r-x,other::---,default:user:bob:rwx")
+        .is(200);
+    web.ask("PUT", "/d?op=REMOVEDEFAULTACL").is(200);
+    web.ask("PUT", "/d/f?op=REMOVEACL").is(200);
+    assert_eq!(acl("/d/f")["entries"], json!([]));
+    let (status, class, message) = exception(&web.ask("PUT", "/d/f?op=SETACL&aclspec=user::rwx"));
+    assert_eq!((status, class.rsplit('.').next()), (403, Some("AclException")), "{message}");
+
+    let set = |value: &str, flag: &str| {
+        web.ask(
+            "PUT",
+            &format!("/d/f?op=SETXATTR&xattr.name=user.a&xattr.value={value}&flag={flag}"),
+        )
+    };
+    set("0x3132", "CREATE").is(200);
+    set("%2212%22", "REPLACE").is(200);
+    web.ask("PUT", "/d/f?op=SETXATTR&xattr.name=user.b&flag=CREATE").is(200);
+    let get = |rest: &str| {
+        web.ask("GET", &format!("/d/f?op=GETXATTRS{rest}")).is(200).json()["XAttrs"].clone()
+    };
+    assert_eq!(get("&xattr.name=user.a"), json!([{ "name": "user.a", "value": "\"12\"" }]));
+    assert_eq!(get("&xattr.name=user.a&encoding=hex")[0]["value"], "0x3132");
+    assert_eq!(get("&encoding=BASE64").as_array().unwrap().len(), 2);
+    let names = web.ask("GET", "/d/f?op=LISTXATTRS").is(200).json();
+    assert_eq!(names["XAttrNames"], "[\"user.a\",\"user.b\"]");
+    web.ask("PUT", "/d/f?op=REMOVEXATTR&xattr.name=user.b").is(200);
+    for (rest, text) in [
+        ("GETXATTRS&xattr.name=user.b", "At least one of the attributes provided was not found."),
+        (
+            "GETXATTRS&xattr.name=b",
+            "An XAttr name must be prefixed with user/trusted/security/system/raw, followed by a '.'",
+        ),
+    ] {
+        assert_eq!(exception(&web.ask("GET", &format!("/d/f?op={rest}"))).2, text);
+    }
+
+    let policy = web.ask("GET", "/d/f?op=GETSTORAGEPOLICY").is(200).json();
+    assert_eq!(policy["BlockStoragePolicy"]["name"], "HOT");
+    let all = web.ask("GET", "/?op=GETALLSTORAGEPOLICY").is(200).json();
+    assert_eq!(all["BlockStoragePolicies"]["BlockStoragePolicy"].as_array().unwrap().len(), 7);
+    web.ask("PUT", "/d/f?op=SETSTORAGEPOLICY&storagepolicy=HOT").is(200);
+    assert_eq!(web.ask("PUT", "/d/f?op=SETSTORAGEPOLICY&storagepolicy=COLD").status, 400);
+}
+
+#[test]
+fn snapshots_are_taken_compared_and_read() {
+    let web = Web::start();
+    web.put("/d/f", b"old");
+    assert_eq!(
+        web.ask("GET", "/?op=GETSNAPSHOTTABLEDIRECTORYLIST").is(200).json()["SnapshottableDirectoryList"],
+        json!(null)
+    );
+    web.ask("PUT", "/d?op=ALLOWSNAPSHOT").is(200);
+    let made = web.ask("PUT", "/d?op=CREATESNAPSHOT&snapshotname=s1").is(200).json();
+    assert_eq!(made["Path"], "/d/.snapshot/s1");
+    web.put("/d/f", b"new");
+    web.put("/d/g", b"more");
+    assert_eq!(web.read("/d/.snapshot/s1/f"), b"old");
+    web.ask("PUT", "/d?op=RENAMESNAPSHOT&oldsnapshotname=s1&snapshotname=s2").is(200);
+    let named = web.ask("PUT", "/d?op=CREATESNAPSHOT").is(200).json();
+    assert!(named["Path"].as_str().unwrap().starts_with("/d/.snapshot/s"), "{named}");
+    let report =
+        web.ask("GET", "/d?op=GETSNAPSHOTDIFF&oldsnapshotname=s2&snapshotname=").is(200).json();
+    let report = &report["SnapshotDiffReport"];
+    assert_eq!((&report["snapshotRoot"], &report["fromSnapshot"]), (&json!("/d"), &json!("s2")));
+    let list = report["diffList"].as_array().unwrap();
+    assert!(list.contains(&json!({ "type": "CREATE", "sourcePath": "g" })), "{report}");
+    let list = web.ask("GET", "/d?op=GETSNAPSHOTLIST").is(200).json()["SnapshotList"].clone();
+    assert_eq!(list.as_array().unwrap().len(), 2);
+    let directories = web.ask("GET", "/?op=GETSNAPSHOTTABLEDIRECTORYLIST").is(200).json();
+    let directory = &directories["SnapshottableDirectoryList"][0];
+    assert_eq!(
+        (&directory["parentFullPath"], &directory["snapshotNumber"]),
+        (&json!("/"), &json!(2))
+    );
+    let (status, class, _) = exception(&web.ask("PUT", "/d?op=DISALLOWSNAPSHOT"));
+    assert_eq!((status, class.rsplit('.').next()), (403, Some("SnapshotException")));
+    web.ask("DELETE", "/d?op=DELETESNAPSHOT&snapshotname=s2").is(200);
+    assert_eq!(web.ask("GET", "/d/.snapshot/s2/f?op=OPEN").status, 404);
+}
+
+#[test]
+fn tokens_open_a_cluster_that_believes_no_names() {
+    let token_mode = r#"{ auth = "token", proxy_users = { alice = ["bob"] } }"#;
+    let mut web = Web::start_with(&[
+        ("HANNO_NAMENODE_WEBHDFS", token_mode),
+        ("HANNO_DATANODE_WEBHDFS", token_mode),
+    ]);
+    assert_eq!(exception(&web.ask("GET", "/?op=LISTSTATUS")).0, 401);
+    web.cluster.dfs(&["-mkdir", "-p", "/user/alice"]).ok();
+    web.cluster.dfs(&["-chown", "alice:alice", "/user/alice"]).ok();
+    let token = |user: &str, renewer: &str| {
+        let args = ["admin", "token", "--user", user, "--renewer", renewer];
+        web.cluster.hanno(&args).ok().stdout_text().trim().to_owned()
+    };
+    let alice = token("alice", "yarn");
+    let yarn = token("yarn", "yarn");
+    let url = |web: &Web, rest: &str, token: &str| {
+        format!("{}/webhdfs/v1{rest}&delegation={token}", web.cluster.namenode)
+    };
+    let ask = |web: &Web, method: &str, rest: &str, token: &str| {
+        request(method, &url(web, rest, token), b"")
+    };
+    // Names beside the token do not matter; redirects carry a token of their own.
+    let first = ask(&web, "PUT", "/user/alice/f?op=CREATE&user.name=tester", &alice).is(307);
+    let location = first.header("location").unwrap().to_owned();
+    assert!(location.contains("&delegation=") && !location.contains("user.name"), "{location}");
+    request("PUT", &location, b"by token").is(201);
+    let status = ask(&web, "GET", "/user/alice/f?op=GETFILESTATUS", &alice).is(200).json();
+    assert_eq!(status["FileStatus"]["owner"], "alice");
+    // A redirect's token is for its path and operation; without one the DataNode does nothing.
+    for other in [
+        location.replace("/f?", "/g?"),
+        location.replace("op=CREATE", "op=OPEN"),
+        location.replace("&delegation=", "&x="),
+        location.replace("&delegation=", "&user.name=alice&x="),
+    ] {
+        let method = if other.contains("OPEN") { "GET" } else { "PUT" };
+        let status = request(method, &other, b"x").status;
+        assert!(status == 401 || status == 403, "{other}: {status}");
+    }
+    let home = |rest: &str| ask(&web, "GET", &format!("/?op=GETHOMEDIRECTORY{rest}"), &alice);
+    assert_eq!(home("&doas=bob").is(200).json()["Path"], "/user/bob");
+    assert_eq!(home("&doas=eve").status, 403);
+    assert_eq!(ask(&web, "GET", "/?op=GETDELEGATIONTOKEN", &alice).status, 403);
+    // Only its renewer renews it; it survives a restart, until it is cancelled.
+    let renew = format!("/?op=RENEWDELEGATIONTOKEN&token={alice}");
+    assert_eq!(exception(&ask(&web, "PUT", &renew, &alice)).1, DENIED);
+    let until = ask(&web, "PUT", &renew, &yarn).is(200).json()["long"].as_u64().unwrap();
+    assert!(until > client::rpc::now_ms() + 23 * 3_600_000);
+    web.cluster.restart();
+    ask(&web, "GET", "/user/alice/f?op=GETFILESTATUS", &alice).is(200);
+    let cancel = format!("/?op=CANCELDELEGATIONTOKEN&token={alice}");
+    ask(&web, "PUT", &cancel, &alice).is(200);
+    let (status, class, _) = exception(&ask(&web, "GET", "/?op=LISTSTATUS", &alice));
+    assert_eq!((status, class.rsplit('$').next()), (403, Some("InvalidToken")));
+    assert_eq!(ask(&web, "GET", "/?op=LISTSTATUS", "AAAAAA").status, 403);
+}
+
+/// A gateway of a cluster; ended when dropped.
+struct Gateway {
+    child: Child,
+    address: String,
+}
+
+impl Gateway {
+    fn start(web: &Web) -> Self {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let config = web.cluster.directory.join("gateway.toml");
+        let text = format!(
+            "namenode = \"{}\"\nsecret_file = \"{}\"\nbind = \"{free}\"\n",
+            web.cluster.namenode,
+            web.cluster.directory.join("secret").display()
+        );
+        fs::write(&config, text).unwrap();
+        let mut command = Command::new(hanno_binary());
+        command.args(["gateway", "--config"]).arg(&config).stdin(Stdio::null());
+        let log = fs::File::create(web.cluster.directory.join("gateway.log")).unwrap();
+        let child = command.stderr(log).spawn().unwrap();
+        let gateway = Gateway { child, address: format!("http://{free}") };
+        web.cluster
+            .wait_until("the gateway listens", 30, |_| std::net::TcpStream::connect(free).is_ok());
+        gateway
+    }
+
+    fn ask(&self, method: &str, rest: &str, body: &[u8]) -> Answer {
+        let url = format!("{}/webhdfs/v1{rest}&user.name=tester", self.address);
+        request(method, &url, body)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_gateway_serves_names_and_data_on_one_address() {
+    let web = Web::start();
+    let gateway = Gateway::start(&web);
+    let content = data::bytes(5, 2_500_000);
+    assert_eq!(gateway.ask("PUT", "/g?op=MKDIRS", b"").is(200).json()["boolean"], true);
+    let first = gateway.ask("PUT", "/g/a%20b?op=CREATE&permission=600", b"").is(307);
+    let location = first.header("location").unwrap().to_owned();
+    assert!(location.starts_with(&gateway.address), "{location}");
+    request("PUT", &location, &content).is(201);
+    assert!(gateway.ask("GET", "/g/a%20b?op=OPEN", b"").is(200).body == content);
+    let part = gateway.ask("GET", "/g/a%20b?op=OPEN&offset=1000000&length=10", b"").is(200);
+    assert_eq!(part.body, &content[1_000_000..1_000_010]);
+    let told = gateway.ask("POST", "/g/a%20b?op=APPEND&noredirect=true", b"").is(200).json();
+    request("POST", told["Location"].as_str().unwrap(), b"end").is(200);
+    let status = gateway.ask("GET", "/g/a%20b?op=GETFILESTATUS", b"").is(200).json();
+    assert_eq!(status["FileStatus"]["length"], 2_500_003);
+    assert_eq!(status["FileStatus"]["permission"], "600");
+    let sum = gateway.ask("GET", "/g/a%20b?op=GETFILECHECKSUM", b"").is(200).json();
+    assert_eq!(sum["FileChecksum"]["length"], 28);
+    assert_eq!(exception(&gateway.ask("GET", "/x?op=OPEN", b"")).0, 404);
+    assert_eq!(
+        gateway.ask("DELETE", "/g?op=DELETE&recursive=true", b"").is(200).json()["boolean"],
+        true
+    );
+    let mut connection = Connection::open(&gateway.address);
+    connection.send(b"PUT /webhdfs/v1/x?op=CREATE HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\n\r\n").unwrap();
+    assert_eq!(connection.answer().status, 421);
+}

@@ -1,0 +1,345 @@
+//! Every refusal is Hadoop's exception: its class, its status, its words.
+
+use super::{DENIED, EXISTS, ILLEGAL, IO, NOT_FOUND, Web, exception};
+use crate::support::http::request;
+
+/// Method, what, status, class, text.
+type Refusal = (&'static str, &'static str, u16, &'static str, &'static str);
+
+const NO_PATH: &str = "org.apache.hadoop.fs.InvalidPathException";
+
+/// As the superuser; `/d` is a directory with the file `f` of 5 bytes.
+const REFUSALS: &[Refusal] = &[
+    (
+        "GET",
+        "/?op=FOO",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"op\": FOO is not a valid GET operation.",
+    ),
+    (
+        "GET",
+        "/?op=CREATE",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"op\": CREATE is not a valid GET operation.",
+    ),
+    (
+        "GET",
+        "/",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"op\":  is not a valid GET operation.",
+    ),
+    (
+        "PATCH",
+        "/?op=MKDIRS",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"op\": MKDIRS is not a valid PATCH operation.",
+    ),
+    (
+        "DELETE",
+        "/d?op=DELETE&recursive=x",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"recursive\": Failed to parse \"x\" to Boolean.",
+    ),
+    (
+        "PUT",
+        "/d?op=RENAME",
+        400,
+        ILLEGAL,
+        "Required param destination for op: RENAME is null or empty",
+    ),
+    (
+        "PUT",
+        "/d?op=RENAME&destination=",
+        400,
+        ILLEGAL,
+        "Required param destination for op: RENAME is null or empty",
+    ),
+    (
+        "PUT",
+        "/d/f?op=SETREPLICATION",
+        400,
+        ILLEGAL,
+        "Required param replication for op: SETREPLICATION is null or empty",
+    ),
+    (
+        "PUT",
+        "/d/f?op=SETREPLICATION&replication=0",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"replication\": Invalid parameter range: replication = 0 < 1",
+    ),
+    (
+        "PUT",
+        "/d/f?op=SETREPLICATION&replication=1025",
+        403,
+        IO,
+        "Requested replication factor of 1025 exceeds maximum of 512 for /d/f",
+    ),
+    (
+        "PUT",
+        "/d/f?op=SETPERMISSION&permission=8",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"permission\": Failed to parse \"8\" as a radix-8 short integer.",
+    ),
+    (
+        "PUT",
+        "/d/f?op=SETPERMISSION&permission=2000",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"permission\": Invalid parameter range: permission = 2000 > 1777",
+    ),
+    ("PUT", "/d/f?op=SETOWNER", 400, ILLEGAL, "Both owner and group are empty."),
+    ("PUT", "/x?op=SETOWNER&owner=a", 404, NOT_FOUND, "File does not exist: /x"),
+    ("PUT", "/x?op=SETPERMISSION&permission=600", 404, NOT_FOUND, "File does not exist: /x"),
+    (
+        "PUT",
+        "/x?op=SETTIMES&modificationtime=1",
+        404,
+        NOT_FOUND,
+        "File/Directory /x does not exist.",
+    ),
+    (
+        "PUT",
+        "/d/f?op=SETTIMES&modificationtime=-2",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"modificationtime\": Invalid parameter range: modificationtime = -2 < -1",
+    ),
+    ("GET", "/x?op=GETFILESTATUS", 404, NOT_FOUND, "File does not exist: /x"),
+    ("GET", "/x?op=LISTSTATUS", 404, NOT_FOUND, "File /x does not exist."),
+    ("GET", "/x?op=LISTSTATUS_BATCH", 404, NOT_FOUND, "File /x does not exist."),
+    ("GET", "/x?op=GETCONTENTSUMMARY", 404, NOT_FOUND, "File does not exist: /x"),
+    ("GET", "/x?op=GET_BLOCK_LOCATIONS", 404, NOT_FOUND, "File does not exist: /x"),
+    ("GET", "/x?op=OPEN", 404, NOT_FOUND, "File does not exist: /x"),
+    ("GET", "/d?op=OPEN", 404, NOT_FOUND, "Path is not a file: /d"),
+    ("GET", "/d?op=GETFILECHECKSUM", 404, NOT_FOUND, "Path is not a file: /d"),
+    ("GET", "/d/f?op=OPEN&offset=5", 403, IO, "Offset=5 out of the range [0, 5); OPEN, path=/d/f"),
+    (
+        "GET",
+        "/d/f?op=OPEN&offset=-1",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"offset\": Invalid parameter range: offset = -1 < 0",
+    ),
+    (
+        "GET",
+        "/d/f?op=OPEN&length=x",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"length\": Failed to parse \"x\" as a radix-10 long integer.",
+    ),
+    (
+        "GET",
+        "/d/f/x?op=GETFILESTATUS",
+        403,
+        "org.apache.hadoop.fs.ParentNotDirectoryException",
+        "/d/f (is not a directory)",
+    ),
+    ("PUT", "/d/f?op=MKDIRS", 403, EXISTS, "Path is not a directory: /d/f"),
+    ("PUT", "/d/f/x?op=MKDIRS", 403, EXISTS, "Parent path is not a directory: /d/f x"),
+    ("PUT", "/d/f?op=CREATE", 403, EXISTS, "/d/f for client 127.0.0.1 already exists"),
+    ("PUT", "/d?op=CREATE&overwrite=true", 403, EXISTS, "/d already exists as a directory"),
+    (
+        "PUT",
+        "/d/g?op=CREATE&blocksize=0",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"blocksize\": Invalid parameter range: blocksize = 0 < 1",
+    ),
+    (
+        "PUT",
+        "/d/g?op=CREATE&blocksize=512",
+        403,
+        IO,
+        "Specified block size is less than configured minimum value (dfs.namenode.fs-limits.min-block-size): 512 < 1024",
+    ),
+    (
+        "PUT",
+        "/d/g?op=CREATE&replication=600",
+        403,
+        IO,
+        "Requested replication factor of 600 exceeds maximum of 512 for /d/g",
+    ),
+    (
+        "PUT",
+        "/n/n/g?op=CREATE&createparent=false",
+        404,
+        NOT_FOUND,
+        "Parent directory doesn't exist: /n/n",
+    ),
+    (
+        "PUT",
+        "/d/g?op=CREATE&createflag=WRONG",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"createflag\": No enum constant org.apache.hadoop.fs.CreateFlag.WRONG",
+    ),
+    (
+        "PUT",
+        "/d/g?op=CREATE&createflag=OVERWRITE",
+        404,
+        NOT_FOUND,
+        "Can't overwrite non-existent /d/g",
+    ),
+    (
+        "PUT",
+        "/d/f/x?op=CREATE",
+        403,
+        "org.apache.hadoop.fs.ParentNotDirectoryException",
+        "/d/f (is not a directory)",
+    ),
+    (
+        "PUT",
+        "/d/f?op=RENAME&destination=/d/f&renameoptions=NONE",
+        403,
+        EXISTS,
+        "The source /d/f and destination /d/f are the same",
+    ),
+    (
+        "PUT",
+        "/x?op=RENAME&destination=/y&renameoptions=NONE",
+        404,
+        NOT_FOUND,
+        "rename source /x not found.",
+    ),
+    (
+        "PUT",
+        "/d/f?op=RENAME&destination=/n/f&renameoptions=NONE",
+        404,
+        NOT_FOUND,
+        "rename destination parent /n not found.",
+    ),
+    (
+        "PUT",
+        "/d?op=RENAME&destination=/d/e&renameoptions=NONE",
+        403,
+        IO,
+        "Rename destination /d/e is a directory or file under source /d",
+    ),
+    (
+        "PUT",
+        "/d?op=RENAME&destination=/e&renameoptions=X",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"renameoptions\": No enum constant org.apache.hadoop.fs.Options.Rename.X",
+    ),
+    (
+        "PUT",
+        "/d?op=RENAME&destination=e",
+        400,
+        NO_PATH,
+        "Invalid path name: `e': it is not absolute",
+    ),
+    (
+        "DELETE",
+        "/d?op=DELETE",
+        403,
+        "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException",
+        "`/d is non empty': Directory is not empty",
+    ),
+    (
+        "POST",
+        "/d?op=APPEND",
+        403,
+        EXISTS,
+        "Cannot append to directory /d; already exists as a directory.",
+    ),
+    (
+        "GET",
+        "/a/../b?op=GETFILESTATUS",
+        400,
+        NO_PATH,
+        "Invalid path name: `/a/../b': `.` and `..` are not allowed",
+    ),
+    (
+        "GET",
+        "/a%3Ab?op=GETFILESTATUS",
+        400,
+        NO_PATH,
+        "Invalid path name: `/a:b': an element contains `/` or `:`",
+    ),
+    ("GET", "/%FF?op=GETFILESTATUS", 400, NO_PATH, "Invalid path name /webhdfs/v1/%FF"),
+    (
+        "GET",
+        "/d?op=GETECPOLICY",
+        400,
+        "java.lang.UnsupportedOperationException",
+        "GETECPOLICY is not supported",
+    ),
+    (
+        "PUT",
+        "/d/l?op=CREATESYMLINK&destination=/d/f",
+        400,
+        "java.lang.UnsupportedOperationException",
+        "Symlinks not supported",
+    ),
+];
+
+/// As alice, who owns nothing; `/d` is 755, `/p` is 700.
+const DENIALS: &[Refusal] = &[
+    ("PUT", "/d/a?op=MKDIRS", 403, DENIED, "access=WRITE, inode=\"/d\""),
+    ("PUT", "/d/a?op=CREATE", 403, DENIED, "access=WRITE, inode=\"/d\""),
+    ("DELETE", "/d/f?op=DELETE", 403, DENIED, "access=WRITE, inode=\"/d\""),
+    ("GET", "/p/f?op=OPEN", 403, DENIED, "access=EXECUTE, inode=\"/p\""),
+    ("GET", "/p?op=LISTSTATUS", 403, DENIED, "access=READ_EXECUTE, inode=\"/p\""),
+    ("GET", "/p/f?op=GETFILECHECKSUM", 403, DENIED, "access=EXECUTE, inode=\"/p\""),
+    (
+        "PUT",
+        "/d/f?op=SETPERMISSION&permission=777",
+        403,
+        DENIED,
+        "user=alice is not the owner of inode",
+    ),
+    ("PUT", "/d/f?op=SETOWNER&owner=alice", 403, DENIED, "alice is not"),
+];
+
+#[test]
+fn every_refusal_is_hadoops_exception() {
+    let web = Web::start();
+    web.put("/d/f", b"12345");
+    web.put("/p/f", b"12345");
+    web.ask("PUT", "/p?op=SETPERMISSION&permission=700").is(200);
+    for (method, rest, status, class, text) in REFUSALS {
+        let (found_status, found_class, message) = exception(&web.send(method, rest, b"x"));
+        assert_eq!(
+            (found_status, found_class.as_str()),
+            (*status, *class),
+            "{method} {rest}: {message}"
+        );
+        assert_eq!(message.lines().next(), Some(*text), "{method} {rest}");
+    }
+    for (method, rest, status, class, text) in DENIALS {
+        let url = web.url("alice", rest);
+        let mut answer = request(method, &url, b"");
+        if answer.status == 307 {
+            answer = request(method, answer.header("location").unwrap(), b"x");
+        }
+        let (found_status, found_class, message) = exception(&answer);
+        assert_eq!(
+            (found_status, found_class.as_str()),
+            (*status, *class),
+            "{method} {rest}: {message}"
+        );
+        assert!(message.contains(text), "{method} {rest}: {message}");
+    }
+    let long = "n".repeat(300);
+    let (status, class, message) = exception(&web.ask("PUT", &format!("/d/{long}?op=MKDIRS")));
+    assert_eq!(status, 403);
+    assert!(class.ends_with("FSLimitException$PathComponentTooLongException"), "{class}");
+    assert!(message.ends_with("in directory /d is exceeded: limit=255 length=300"), "{message}");
+    web.cluster.hanno(&["admin", "safemode", "enter"]).ok();
+    let (status, class, message) = exception(&web.ask("PUT", "/e?op=MKDIRS"));
+    assert_eq!((status, class.rsplit('.').next()), (403, Some("SafeModeException")));
+    assert!(
+        message.starts_with("Cannot create directory /e. Name node is in safe mode."),
+        "{message}"
+    );
+    let of_dn = web.second_step("GET", "/d/f?op=OPEN").replace("op=OPEN", "op=GETFILESTATUS");
+    assert_eq!(exception(&request("GET", &of_dn, b"")).2, "Invalid operation GETFILESTATUS");
+}

@@ -1,0 +1,238 @@
+//! A gateway: one address that serves names and data itself, for clients that cannot reach the DataNodes.
+//!
+//! Reads are answered at once, as HttpFS does. Clients that write expect to be redirected first - Python's take the Location
+//! of the first answer - so a gateway redirects writes to itself, marked with `data=true`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use client::dfs::{DfsClient, DfsError};
+use client::rpc::{CallOptions, Health, RpcClient};
+use client::{ClientConfig, RpcError};
+use daemon::hosts::Hosts;
+use daemon::serve::{self, Limits};
+use daemon::{ServeError, Shutdown};
+use protocol::auth::Role;
+use protocol::namenode::{Answer, Call, Request as RpcRequest};
+use protocol::{ClientId, ErrorKind, RemoteError};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Auth, Config};
+use crate::error::WebError;
+use crate::identity;
+use crate::namenode::Namesystem;
+use crate::op::Op;
+use crate::query::Query;
+use crate::{datanode, drain, json, namenode, path, redirect};
+
+/// Where clients call the NameNode.
+const TARGET: &str = "/rpc";
+/// Parameter that marks the second step of a write.
+const DATA: &str = "data";
+
+/// Configuration of a gateway.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GatewayConfig {
+    /// `http://host:port` of the NameNode.
+    pub namenode: String,
+    /// File with the cluster secret.
+    pub secret_file: PathBuf,
+    /// `host:port` to listen on. Default `127.0.0.1:14000`, the port of HDFS's HttpFS.
+    pub bind: String,
+    /// `host:port` that clients use instead of `bind`, if it differs.
+    pub advertise: Option<String>,
+    /// Allows an address that other machines reach although traffic is not encrypted. Default false.
+    pub allow_unencrypted: bool,
+    /// Who may call it, and as whom.
+    pub webhdfs: Config,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        GatewayConfig {
+            namenode: String::new(),
+            secret_file: PathBuf::new(),
+            bind: "127.0.0.1:14000".to_owned(),
+            advertise: None,
+            allow_unencrypted: false,
+            webhdfs: Config::default(),
+        }
+    }
+}
+
+impl GatewayConfig {
+    /// Keys that may be absent and have no default.
+    pub const OPTIONAL: [&'static str; 1] = ["advertise"];
+}
+
+/// Why a gateway cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The configuration makes no sense.
+    #[error("configuration: {key} {problem}")]
+    Config {
+        /// The key.
+        key: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// It cannot listen, or read the secret.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The NameNode's address cannot be used.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// As [`GatewayError::Rpc`], for data.
+    #[error(transparent)]
+    Dfs(#[from] DfsError),
+}
+
+/// Runs a gateway until `shutdown`.
+///
+/// # Errors
+/// [`GatewayError`] if it cannot start.
+pub async fn run(config: GatewayConfig, shutdown: Shutdown) -> Result<(), GatewayError> {
+    let fail = |key, problem| Err(GatewayError::Config { key, problem });
+    if config.namenode.is_empty() {
+        return fail("namenode", "is missing: the address http://host:port of the NameNode");
+    }
+    if config.webhdfs.auth_at(&config.bind) != Auth::Simple {
+        return fail(
+            "webhdfs",
+            "must say auth = \"simple\": a gateway beyond loopback believes the names that its callers give",
+        );
+    }
+    let secret = daemon::secret::load(&config.secret_file, false)?;
+    let listener = serve::bind(&config.bind, config.allow_unencrypted).await?;
+    let advertised = config.advertise.clone().unwrap_or_else(|| config.bind.clone());
+    let rpc = RpcClient::new(&config.namenode, Role::Client, Some(&secret))?;
+    let client = DfsClient::connect(&ClientConfig {
+        namenode: Some(config.namenode.clone()),
+        secret: Some(secret),
+        ..ClientConfig::default()
+    })?;
+    let names = Remote { rpc, id: ClientId(rand::random()), calls: Arc::default() };
+    let settings = namenode::Settings {
+        config: config.webhdfs.clone(),
+        trust: namenode::Trust::Names,
+        advertised: advertised.clone(),
+    };
+    let data = datanode::Settings {
+        config: config.webhdfs.clone(),
+        trust: datanode::Trust::Names,
+        advertised: advertised.clone(),
+    };
+    let gateway = Gateway {
+        names: namenode::Face::new(names, settings),
+        data: datanode::Face::new(client, data),
+        hosts: Hosts::new(&advertised, &config.webhdfs.hosts),
+        config: Arc::new(config),
+        advertised: advertised.into(),
+    };
+    tracing::info!(address = %gateway.advertised, namenode = %gateway.config.namenode, "gateway is up");
+    serve::serve(listener, gateway.router(), Limits::default(), shutdown).await;
+    Ok(())
+}
+
+/// The NameNode, over the network.
+#[derive(Clone)]
+struct Remote {
+    rpc: RpcClient,
+    id: ClientId,
+    calls: Arc<AtomicU64>,
+}
+
+impl Namesystem for Remote {
+    async fn call(&self, user: &str, host: &str, call: Call) -> Answer {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let request = RpcRequest::new(self.id, number, user, host, call);
+        self.rpc.call(TARGET, &request, CallOptions::default()).await.map_err(|error| match error {
+            RpcError::Remote(refusal) => refusal,
+            error => RemoteError::new(ErrorKind::Unavailable, protocol::error::chain(&error)),
+        })
+    }
+}
+
+#[derive(Clone)]
+struct Gateway {
+    names: namenode::Face<Remote>,
+    data: datanode::Face,
+    config: Arc<GatewayConfig>,
+    advertised: Arc<str>,
+    hosts: Hosts,
+}
+
+impl Gateway {
+    fn router(self) -> Router {
+        let health = Health {
+            service: "gateway".to_owned(),
+            secret_file: self.config.secret_file.canonicalize().ok(),
+            ready: true,
+            more: Default::default(),
+        };
+        Router::new()
+            .route("/webhdfs/v1", any(handle))
+            .route("/webhdfs/v1/", any(handle))
+            .route("/webhdfs/v1/{*path}", any(handle))
+            .with_state(self)
+            .route("/healthz", get(move || async move { axum::Json(health) }))
+    }
+
+    /// The URL of the second step: here again, under the name that the client used.
+    fn location(&self, request: &Request, op: Op, query: &Query) -> Result<String, WebError> {
+        let user = identity::believed(query, &self.config.webhdfs)?;
+        let path = path::decode(request.uri().path())?;
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        let address = host.unwrap_or(&self.advertised);
+        let namenode = self.config.namenode.trim_start_matches("http://");
+        let user = ("user.name", user);
+        let url = redirect::location(address, &path, op, &user, namenode, query);
+        Ok(format!("{url}&{DATA}=true"))
+    }
+}
+
+async fn handle(State(gateway): State<Gateway>, request: Request) -> Response {
+    let query = Query::parse(request.uri().query().unwrap_or_default());
+    if request.method() == Method::OPTIONS {
+        return gateway.data.handle(request).await;
+    }
+    let op = Op::find(request.method(), query.text("op").unwrap_or_default());
+    let (Ok(op), Ok(direct)) = (op, query.boolean("noredirect", false).map(|no| !no)) else {
+        return gateway.names.handle(request).await;
+    };
+    let is_read = matches!(op, Op::Open | Op::GetFileChecksum);
+    let is_write = matches!(op, Op::Create | Op::Append);
+    let is_second = query.boolean(DATA, false).unwrap_or(false);
+    match () {
+        () if (is_read && direct) || (is_write && is_second) => gateway.data.handle(request).await,
+        () if !is_read && !is_write => gateway.names.handle(request).await,
+        () if !gateway.hosts.allow(request.headers()) => namenode::misdirected(request.headers()),
+        () => {
+            let answer = match gateway.location(&request, op, &query) {
+                Ok(url) if direct => redirected(&url),
+                Ok(url) => json::ok(&json::named("Location", url)),
+                Err(error) => error.response(),
+            };
+            let (parts, body) = request.into_parts();
+            drain::linger(&parts.headers, body);
+            answer
+        }
+    }
+}
+
+fn redirected(url: &str) -> Response {
+    match HeaderValue::from_str(url) {
+        Ok(url) => {
+            let headers = [(header::CONTENT_TYPE, json::BYTES), (header::LOCATION, url)];
+            (StatusCode::TEMPORARY_REDIRECT, headers).into_response()
+        }
+        Err(_) => WebError::illegal("the Host header is no name").response(),
+    }
+}

@@ -1,0 +1,99 @@
+//! Snapshots: what a directory has, and what changed between two.
+
+use protocol::DfsPath;
+use protocol::namenode::{DOT_SNAPSHOT, DiffEntry, DiffKind, FileStatus, SnapshottableDirectory};
+use serde_json::{Value, json};
+
+use super::status::FileStatusJson;
+
+/// `SnapshotDiffReport`.
+pub fn diff(path: &DfsPath, (from, to): (&str, &str), entries: &[DiffEntry]) -> Value {
+    let entry = |entry: &DiffEntry| {
+        let kind = match entry.kind {
+            DiffKind::Created => "CREATE",
+            DiffKind::Deleted => "DELETE",
+            DiffKind::Modified => "MODIFY",
+            DiffKind::Renamed => "RENAME",
+        };
+        match &entry.target {
+            Some(target) => {
+                json!({ "type": kind, "sourcePath": entry.path, "targetPath": target })
+            }
+            None => json!({ "type": kind, "sourcePath": entry.path }),
+        }
+    };
+    json!({ "SnapshotDiffReport": {
+        "snapshotRoot": path.as_str(),
+        "fromSnapshot": from,
+        "toSnapshot": to,
+        "diffList": entries.iter().map(entry).collect::<Vec<Value>>(),
+    }})
+}
+
+/// `SnapshottableDirectoryList`; null if there is none.
+pub fn directories(directories: &[SnapshottableDirectory]) -> Value {
+    let entry = |directory: &SnapshottableDirectory| {
+        let parent = directory.path.parent().unwrap_or_else(DfsPath::root);
+        let name = directory.path.name().unwrap_or_default();
+        let status = FileStatus { name: name.to_owned(), ..directory.status.clone() };
+        json!({
+            "dirStatus": FileStatusJson::from(&status),
+            "parentFullPath": parent.as_str(),
+            "snapshotNumber": directory.snapshot_count,
+            "snapshotQuota": directory.snapshot_quota,
+        })
+    };
+    let list: Vec<Value> = directories.iter().map(entry).collect();
+    json!({ "SnapshottableDirectoryList": if list.is_empty() { Value::Null } else { list.into() } })
+}
+
+/// `SnapshotList` of the directory at `path`.
+pub fn list(path: &DfsPath, snapshots: &[FileStatus]) -> Value {
+    let root = if path.is_root() { "" } else { path.as_str() };
+    let entry = |(number, status): (usize, &FileStatus)| {
+        json!({
+            "snapshotID": number,
+            "deletionStatus": "ACTIVE",
+            "fullPath": format!("{root}/{DOT_SNAPSHOT}/{}", status.name),
+            "dirStatus": FileStatusJson::from(status),
+        })
+    };
+    let list: Vec<Value> = snapshots.iter().enumerate().map(entry).collect();
+    json!({ "SnapshotList": if list.is_empty() { Value::Null } else { list.into() } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_have_hadoops_fields() {
+        let path = DfsPath::parse("/a/d").unwrap();
+        let entries = [
+            DiffEntry { kind: DiffKind::Modified, path: String::new(), target: None },
+            DiffEntry {
+                kind: DiffKind::Renamed,
+                path: "x".to_owned(),
+                target: Some("y".to_owned()),
+            },
+        ];
+        assert_eq!(
+            diff(&path, ("s1", ""), &entries).to_string(),
+            r#"{"SnapshotDiffReport":{"diffList":[{"sourcePath":"","type":"MODIFY"},{"sourcePath":"x","targetPath":"y","type":"RENAME"}],"fromSnapshot":"s1","snapshotRoot":"/a/d","toSnapshot":""}}"#
+        );
+        let status = FileStatus { directory: true, ..crate::json::status::tests::file() };
+        let directory = SnapshottableDirectory {
+            path: path.clone(),
+            status: status.clone(),
+            snapshot_count: 2,
+            snapshot_quota: 65536,
+        };
+        let value = directories(&[directory]);
+        let entry = &value["SnapshottableDirectoryList"][0];
+        assert_eq!((&entry["parentFullPath"], &entry["snapshotNumber"]), (&json!("/a"), &json!(2)));
+        assert_eq!(entry["dirStatus"]["pathSuffix"], "d");
+        assert_eq!(directories(&[]), json!({ "SnapshottableDirectoryList": null }));
+        let value = list(&path, &[FileStatus { name: "s1".to_owned(), ..status }]);
+        assert_eq!(value["SnapshotList"][0]["fullPath"], "/a/d/.snapshot/s1");
+    }
+}

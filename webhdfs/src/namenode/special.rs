@@ -1,0 +1,199 @@
+//! Snapshots, access control lists, extended attributes, storage policies.
+
+use axum::response::Response;
+use protocol::acl::{AclChange, AclEntry};
+use protocol::namenode::{Call, DOT_SNAPSHOT, Reply};
+use protocol::permission::Action;
+use protocol::xattr::{XattrFlag, XattrName};
+
+use super::{Asked, Face, Namesystem, unexpected};
+use crate::error::{Exception, WebError};
+use crate::json::rights::{self, Encoding};
+use crate::json::{self, policy, snapshot};
+use crate::op::Op;
+use crate::query::{Query, required};
+
+impl<N: Namesystem> Face<N> {
+    /// Reads of what not every file has.
+    pub(super) async fn read_special(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        let path = asked.path.clone();
+        match asked.op {
+            Op::CheckAccess => {
+                let action = asked.query.required(asked.op, "fsaction")?;
+                let action = Action::from_symbol(action)
+                    .ok_or_else(|| domain("fsaction", action, "[rwx-]{3}"))?;
+                self.call(asked, Call::CheckAccess { path, action }).await?;
+                Ok(json::nothing())
+            }
+            Op::GetAclStatus => match self.call(asked, Call::GetAcl(path)).await? {
+                Reply::Acl(status) => Ok(json::ok(&rights::acl_status(&status))),
+                _ => Err(unexpected()),
+            },
+            Op::GetXattrs | Op::ListXattrs => self.xattrs(asked).await,
+            Op::GetAllStoragePolicy => Ok(json::ok(&policy::all())),
+            Op::GetStoragePolicy => {
+                self.status(asked).await?;
+                Ok(json::ok(&policy::hot()))
+            }
+            Op::GetSnapshotDiff => self.snapshot_diff(asked).await,
+            Op::GetSnapshottableDirectoryList => {
+                match self.call(asked, Call::SnapshottableDirectories).await? {
+                    Reply::Snapshottable(list) => Ok(json::ok(&snapshot::directories(&list))),
+                    _ => Err(unexpected()),
+                }
+            }
+            Op::GetSnapshotList => self.snapshot_list(asked).await,
+            op => Err(WebError::unsupported(format!("{} is not supported", op.name()))),
+        }
+    }
+
+    async fn xattrs(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        let names = asked.query.all("xattr.name").map(xattr_name).collect::<Result<Vec<_>, _>>()?;
+        let encoding = match asked.query.text("encoding") {
+            None => Encoding::Text,
+            Some(text) => Encoding::parse(text).ok_or_else(|| {
+                let problem = format!(
+                    "No enum constant org.apache.hadoop.fs.XAttrCodec.{}",
+                    text.to_uppercase()
+                );
+                WebError::parameter("encoding", problem)
+            })?,
+        };
+        let call = Call::GetXattrs { path: asked.path.clone(), names };
+        let Reply::Xattrs(list) = self.call(asked, call).await? else { return Err(unexpected()) };
+        Ok(match asked.op {
+            Op::ListXattrs => json::ok(&rights::xattr_names(&list)),
+            _ => json::ok(&rights::xattrs(&list, encoding)),
+        })
+    }
+
+    async fn snapshot_diff(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        let text = |name| asked.query.text(name).unwrap_or_default().to_owned();
+        let (from, to) = (text("oldsnapshotname"), text("snapshotname"));
+        let mut all = Vec::new();
+        loop {
+            let call = Call::SnapshotDiff {
+                path: asked.path.clone(),
+                from: from.clone(),
+                to: to.clone(),
+                skip: all.len() as u64,
+            };
+            let Reply::SnapshotDiff { entries, remaining } = self.call(asked, call).await? else {
+                return Err(unexpected());
+            };
+            let end = remaining == 0 || entries.is_empty();
+            all.extend(entries);
+            if end {
+                return Ok(json::ok(&snapshot::diff(&asked.path, (&from, &to), &all)));
+            }
+        }
+    }
+
+    async fn snapshot_list(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        let folder = asked.path.join(DOT_SNAPSHOT);
+        let folder = folder.map_err(|error| WebError::path(asked.path.as_str(), &error))?;
+        let mut all = Vec::new();
+        loop {
+            let start_after = all.last().map(|s: &protocol::namenode::FileStatus| s.name.clone());
+            let (entries, remaining) =
+                self.page_of(asked, folder.clone(), start_after.unwrap_or_default()).await?;
+            let end = remaining == 0 || entries.is_empty();
+            all.extend(entries);
+            if end {
+                return Ok(json::ok(&snapshot::list(&asked.path, &all)));
+            }
+        }
+    }
+}
+
+/// Changes of what not every file has.
+pub(super) fn special_call(asked: &Asked<'_>) -> Result<Call, WebError> {
+    let (op, query, path) = (asked.op, &asked.query, asked.path.clone());
+    let name = |name| query.required(op, name).map(str::to_owned);
+    match op {
+        Op::AllowSnapshot => Ok(Call::AllowSnapshot(path)),
+        Op::DisallowSnapshot => Ok(Call::DisallowSnapshot(path)),
+        Op::CreateSnapshot => {
+            Ok(Call::CreateSnapshot { path, name: query.text("snapshotname").map(str::to_owned) })
+        }
+        Op::RenameSnapshot => Ok(Call::RenameSnapshot {
+            path,
+            from: name("oldsnapshotname")?,
+            to: name("snapshotname")?,
+        }),
+        Op::DeleteSnapshot => Ok(Call::DeleteSnapshot { path, name: name("snapshotname")? }),
+        Op::ModifyAclEntries => change_acl(path, AclChange::Modify(entries(asked, true)?)),
+        Op::SetAcl => change_acl(path, AclChange::Replace(entries(asked, true)?)),
+        Op::RemoveAclEntries => change_acl(path, AclChange::Remove(entries(asked, false)?)),
+        Op::RemoveDefaultAcl => change_acl(path, AclChange::RemoveDefault),
+        Op::RemoveAcl => change_acl(path, AclChange::RemoveAll),
+        Op::SetXattr => {
+            let name = xattr_name(query.required(op, "xattr.name")?)?;
+            let text = query.text("xattr.value").unwrap_or_default();
+            let value = rights::decode_value(text).ok_or_else(|| {
+                WebError::parameter("xattr.value", format!("Failed to decode \"{text}\"."))
+            })?;
+            Ok(Call::SetXattr { path, name, value, flag: xattr_flag(op, query)? })
+        }
+        Op::RemoveXattr => {
+            Ok(Call::RemoveXattr { path, name: xattr_name(query.required(op, "xattr.name")?)? })
+        }
+        op => Err(WebError::unsupported(format!("{} is not supported", op.name()))),
+    }
+}
+
+/// Refuses what cannot be kept; `HOT` is what every file has.
+pub(super) fn check_policy(asked: &Asked<'_>) -> Result<(), WebError> {
+    let name = asked.query.required(asked.op, "storagepolicy")?;
+    if name.eq_ignore_ascii_case(policy::HOT) {
+        return Ok(());
+    }
+    let text = match policy::is_known(name) {
+        true => {
+            format!("The storage policy {name} needs volumes that are no disks; there are none")
+        }
+        false => format!("Cannot find a block policy with the name {name}"),
+    };
+    Err(WebError::new(Exception::HadoopIllegalArgument, text))
+}
+
+fn change_acl(path: protocol::DfsPath, change: AclChange) -> Result<Call, WebError> {
+    Ok(Call::ChangeAcl { path, change })
+}
+
+fn entries(asked: &Asked<'_>, has_actions: bool) -> Result<Vec<AclEntry>, WebError> {
+    let text = asked.query.text("aclspec").ok_or_else(|| required(asked.op, "aclspec"))?;
+    AclEntry::parse_list(text, has_actions)
+        .map_err(|error| WebError::parameter("aclspec", error.to_string()))
+}
+
+fn xattr_name(text: &str) -> Result<String, WebError> {
+    let name = XattrName::parse(text)
+        .map_err(|error| WebError::new(Exception::HadoopIllegalArgument, error.to_string()))?;
+    Ok(name.prefixed())
+}
+
+fn xattr_flag(op: Op, query: &Query) -> Result<XattrFlag, WebError> {
+    let text = query.required(op, "flag")?;
+    let (mut create, mut replace) = (false, false);
+    for flag in text.split(',').map(str::trim) {
+        match flag.to_ascii_uppercase().as_str() {
+            "CREATE" => create = true,
+            "REPLACE" => replace = true,
+            other => {
+                let problem = format!("No enum constant org.apache.hadoop.fs.XAttrSetFlag.{other}");
+                return Err(WebError::parameter("flag", problem));
+            }
+        }
+    }
+    Ok(match (create, replace) {
+        (true, false) => XattrFlag::Create,
+        (false, true) => XattrFlag::Replace,
+        _ => XattrFlag::CreateOrReplace,
+    })
+}
+
+fn domain(name: &str, value: &str, pattern: &str) -> WebError {
+    let problem = format!("Invalid value: \"{value}\" does not belong to the domain {pattern}");
+    WebError::parameter(name, problem)
+}
