@@ -12,6 +12,7 @@ mod guide;
 mod jobs;
 mod kills;
 mod operation;
+mod permissions;
 mod shell;
 mod snapshots;
 mod streaming;

@@ -1,6 +1,7 @@
 //! Routes that carry one signed postcard message each way.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::auth::{AuthError, Authenticator};
+use crate::serve::Peer;
 
 /// A route that decodes a signed message, hands it to `handler` and encodes its answer.
 ///
@@ -32,6 +34,22 @@ where
     H: Fn(Q) -> F + Send + Sync + 'static,
     F: Future<Output = Result<A, RemoteError>> + Send + 'static,
 {
+    message_from(auth, roles, body_bytes_max, move |_, message| handler(message))
+}
+
+/// As [`message`]; `handler` also gets the sender's address, where the service knows it.
+pub fn message_from<Q, A, H, F>(
+    auth: Authenticator,
+    roles: &'static [Role],
+    body_bytes_max: usize,
+    handler: H,
+) -> MethodRouter
+where
+    Q: DeserializeOwned + Send + 'static,
+    A: Serialize + Send + 'static,
+    H: Fn(Option<IpAddr>, Q) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<A, RemoteError>> + Send + 'static,
+{
     let handler = Arc::new(handler);
     post(move |request: Request| {
         let (auth, handler) = (auth.clone(), Arc::clone(&handler));
@@ -43,10 +61,11 @@ where
             if let Err(error) = check(&auth, &parts, SignedBody::Bytes(&bytes), roles) {
                 return refuse(error);
             }
+            let peer = parts.extensions.get::<Peer>().map(|Peer(address)| address.ip());
             drop(parts);
             match wire::decode::<Q>(&bytes, "request") {
                 Ok(message) => {
-                    let answer: Result<A, RemoteError> = handler(message).await;
+                    let answer: Result<A, RemoteError> = handler(peer, message).await;
                     binary(wire::encode(&answer))
                 }
                 Err(error) => (StatusCode::BAD_REQUEST, error.to_string()).into_response(),

@@ -129,6 +129,14 @@ pub struct Config {
     pub static_groups: BTreeMap<String, Vec<String>>,
     /// How long the groups of a user are remembered. Default 300,000, as HDFS: reading them costs two small files.
     pub groups_ttl_ms: u64,
+    /// Whether calls are told in `audit.log` of `data_dir`, in HDFS's format. Default true.
+    pub audit: bool,
+    /// Bytes at which the audit log is put aside. Default 64 MiB, about 300,000 calls.
+    pub audit_bytes_max: u64,
+    /// Full audit logs that are kept. Default 8.
+    pub audit_files_max: u32,
+    /// Most files and directories in one directory. Default 1,048,576, as HDFS.
+    pub directory_items_max: usize,
     /// WebHDFS: who may call it, and as whom.
     pub webhdfs: webhdfs::Config,
 }
@@ -176,6 +184,10 @@ impl Default for Config {
             groups: GroupSource::System,
             static_groups: BTreeMap::new(),
             groups_ttl_ms: 300_000,
+            audit: true,
+            audit_bytes_max: 64 << 20,
+            audit_files_max: 8,
+            directory_items_max: 1 << 20,
             webhdfs: webhdfs::Config::default(),
         }
     }
@@ -232,6 +244,8 @@ impl Config {
             ),
             (self.trash_checkpoint_ms > 0, "trash_checkpoint_ms", "must not be 0"),
             (self.resource_check_ms > 0, "resource_check_ms", "must not be 0"),
+            (self.audit_bytes_max > 0, "audit_bytes_max", "must not be 0"),
+            (self.directory_items_max > 0, "directory_items_max", "must not be 0"),
             (self.checkpoint_rows > 0, "checkpoint_rows", "must not be 0"),
         ];
         match rules.into_iter().find(|(holds, ..)| !holds) {

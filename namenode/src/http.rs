@@ -1,5 +1,6 @@
 //! The routes: signed messages of clients and DataNodes, and `/healthz`.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +17,12 @@ use protocol::auth::Role;
 use protocol::datanode::{
     self, Heartbeat, REPORT_REPLICAS_MAX, Reply as NodeReply, Request as NodeRequest,
 };
-use protocol::namenode::{Answer, Call, Request, VERSION};
+use protocol::namenode::{Answer, Call, Reply, Request, VERSION};
 use protocol::{ClientId, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 use webhdfs::namenode::Trust;
 
+use crate::audit::{Audit, Entry, Origin};
 use crate::config::Config;
 use crate::lists;
 use crate::pages;
@@ -41,6 +43,8 @@ pub(crate) struct Service {
     /// Where files for the operator are written.
     pub(crate) logs_dir: PathBuf,
     pub(crate) shutdown: Shutdown,
+    /// The audit log, if there is one.
+    pub(crate) audit: Option<Audit>,
     pub(crate) topology: Arc<Topology>,
     pub(crate) config: Arc<Config>,
 }
@@ -67,13 +71,17 @@ pub(crate) fn router(
     Router::new()
         .route(
             "/rpc",
-            rpc::message(
+            rpc::message_from(
                 auth.clone(),
                 &[Role::Client, Role::Worker, Role::Jobtracker, Role::Datanode],
                 CLIENT_BYTES_MAX,
-                move |request: Request| {
+                move |peer, request: Request| {
                     let service = clients.clone();
-                    async move { service.client(request).await }
+                    async move {
+                        let host = peer.map(|address: IpAddr| address.to_string());
+                        let host = host.as_deref().unwrap_or_default();
+                        service.client(request, Origin { host, protocol: "rpc" }).await
+                    }
                 },
             ),
         )
@@ -107,12 +115,37 @@ pub(crate) struct Web {
 impl webhdfs::namenode::Namesystem for Web {
     async fn call(&self, user: &str, host: &str, call: Call) -> Answer {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        self.service.client(Request::new(self.id, number, user, host, call)).await
+        let origin = Origin { host, protocol: "webhdfs" };
+        self.service.client(Request::new(self.id, number, user, host, call), origin).await
     }
 }
 
 impl Service {
-    pub(crate) async fn client(&self, request: Request) -> Answer {
+    /// Answers a call and tells it in the audit log.
+    pub(crate) async fn client(&self, request: Request, origin: Origin<'_>) -> Answer {
+        let Some(audit) = &self.audit else { return self.answer(request).await };
+        let entries: Vec<Option<Entry>> = match &request.body {
+            Call::Batch(calls) => calls.iter().map(Entry::of).collect(),
+            call => vec![Entry::of(call)],
+        };
+        let user = request.user.clone();
+        let answer = self.answer(request).await;
+        let at_ms = self.shared.clock.now().wall_ms;
+        let answers = match &answer {
+            Ok(Reply::Batch(answers)) => answers,
+            single => std::slice::from_ref(single),
+        };
+        for (entry, answer) in entries.iter().zip(answers) {
+            let Some(entry) = entry else { continue };
+            let shown = entry.shown.as_ref().filter(|_| answer.is_ok());
+            let permissions = shown.and_then(|path| self.shared.permissions_of(path));
+            let told = (entry, permissions.as_deref());
+            audit.note((at_ms, &user, origin), told, answer).await;
+        }
+        answer
+    }
+
+    async fn answer(&self, request: Request) -> Answer {
         if request.version != VERSION {
             let text = format!("version {} of the protocol is not {VERSION}", request.version);
             return Err(RemoteError::new(ErrorKind::InvalidArgument, text));

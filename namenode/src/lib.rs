@@ -18,6 +18,7 @@
 //! Enter with [`run`].
 
 mod admin;
+mod audit;
 pub mod config;
 pub mod core;
 pub mod error;
@@ -52,6 +53,7 @@ use tokio::time::MissedTickBehavior;
 use webhdfs::namenode::Trust;
 use webhdfs::token::book::Book;
 
+use crate::audit::Audit;
 pub use crate::config::Config;
 use crate::config::Durability;
 use crate::core::random::Generator;
@@ -127,7 +129,13 @@ pub async fn run_on(
     let ticker = tokio::spawn(tick(sender.clone(), config.tick_ms(), shutdown.clone()));
     let watcher = tokio::spawn(resources::watch(sender.clone(), config.clone(), shutdown.clone()));
 
+    let audit = match config.audit {
+        true => Audit::start(&config).map(Some),
+        false => Ok(None),
+    };
+    let audit = audit.map_err(|source| Error::Host { action: "open the audit log", source })?;
     let service = Service {
+        audit,
         shared: Arc::clone(&shared),
         events: sender.clone(),
         journal: journal.clone(),
@@ -278,6 +286,7 @@ fn settings(config: &Config, epoch: Epoch, token_key: Key) -> Settings {
             extension_ms: config.safe_mode_extension_ms,
         },
         permissions: config.permissions,
+        directory_items_max: config.directory_items_max,
     }
 }
 

@@ -117,6 +117,16 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// `owner:group:rwxr-xr-x` of a path, for the audit log.
+    pub(crate) fn permissions_of(&self, path: &protocol::DfsPath) -> Option<String> {
+        let state = self.state.read();
+        let inode = state.ns.resolve(path).ok()?.inode;
+        let (owner, group) = (state.ns.names.text(inode.owner), state.ns.names.text(inode.group));
+        Some(format!("{owner}:{group}:{}", protocol::permission::symbols(inode.mode)))
+    }
+}
+
 /// The answer while the NameNode ends.
 pub(crate) fn stopping() -> RemoteError {
     RemoteError::new(ErrorKind::Unavailable, "the NameNode is stopping")

@@ -14,12 +14,13 @@ use jiff::tz::TimeZone;
 use protocol::namenode::{Call, FileStatus, LIST_ENTRIES_MAX, Reply, Request};
 use protocol::{ClientId, DfsPath, RemoteError};
 
+use crate::audit::Origin;
 use crate::http::Service;
 
 /// Where deleted files are before the next checkpoint.
 pub const CURRENT: &str = "Current";
 /// Directory of the trash in a home directory.
-pub const TRASH: &str = ".Trash";
+pub use crate::core::rename::TRASH;
 /// Where home directories are.
 const HOMES: &str = "/user";
 /// Names of checkpoints, in local time.
@@ -108,7 +109,8 @@ struct Emptier {
 impl Emptier {
     async fn call(&self, body: Call) -> Result<Reply, RemoteError> {
         let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
-        self.service.client(Request::new(self.client, number, &self.user, "", body)).await
+        let origin = Origin { host: "", protocol: "local" };
+        self.service.client(Request::new(self.client, number, &self.user, "", body), origin).await
     }
 
     async fn list(&self, path: &DfsPath) -> Result<Vec<FileStatus>, RemoteError> {

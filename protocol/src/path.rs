@@ -31,23 +31,26 @@ impl DfsPath {
     /// # Errors
     /// [`PathError`] names the first rule that `text` breaks.
     pub fn parse(text: &str) -> Result<Self, PathError> {
-        let fail = |reason| PathError { path: text.chars().take(200).collect(), reason };
+        let shown = |text: &str| text.chars().take(PATH_BYTES_MAX).collect::<String>();
+        let fail = |reason| PathError::Rule { path: shown(text), reason };
         if !text.starts_with('/') {
             return Err(fail("it is not absolute"));
         }
         let mut path = String::with_capacity(text.len());
         let mut depth = 0;
         for element in text.split('/').filter(|element| !element.is_empty()) {
+            if element.len() > ELEMENT_BYTES_MAX {
+                let directory = if path.is_empty() { "/".to_owned() } else { path };
+                let (name, length) = (shown(element), element.len());
+                return Err(PathError::LongElement { name, directory, length });
+            }
             check_element(element).map_err(fail)?;
             path.push('/');
             path.push_str(element);
             depth += 1;
         }
-        if path.len() > PATH_BYTES_MAX {
-            return Err(fail("it is longer than 8000 bytes"));
-        }
-        if depth > DEPTH_MAX {
-            return Err(fail("it has more than 1000 elements"));
+        if path.len() > PATH_BYTES_MAX || depth > DEPTH_MAX {
+            return Err(PathError::Long);
         }
         if path.is_empty() {
             path.push('/');
@@ -154,10 +157,30 @@ impl From<DfsPath> for String {
 
 /// A text that is no path of the file system.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Invalid path name: `{path}': {reason}")]
-pub struct PathError {
-    path: String,
-    reason: &'static str,
+pub enum PathError {
+    /// It breaks a rule.
+    #[error("Invalid path name: `{path}': {reason}")]
+    Rule {
+        /// The text.
+        path: String,
+        /// The rule.
+        reason: &'static str,
+    },
+    /// An element is too long.
+    #[error(
+        "The maximum path component name limit of {name} in directory {directory} is exceeded: limit={ELEMENT_BYTES_MAX} length={length}"
+    )]
+    LongElement {
+        /// The element.
+        name: String,
+        /// Where.
+        directory: String,
+        /// Its bytes.
+        length: usize,
+    },
+    /// It is too long, or too deep.
+    #[error("Pathname too long.  Limit {PATH_BYTES_MAX} characters, {DEPTH_MAX} levels.")]
+    Long,
 }
 
 #[cfg(test)]
@@ -187,6 +210,20 @@ mod tests {
             assert!(DfsPath::parse(text).is_err(), "{text:?}");
         }
         assert!(postcard::from_bytes::<DfsPath>(&postcard::to_allocvec("/../x").unwrap()).is_err());
+    }
+
+    #[test]
+    fn limits_speak_hdfs() {
+        let name = "x".repeat(300);
+        let error = DfsPath::parse(&format!("/d/{name}/y")).unwrap_err().to_string();
+        let expected = format!(
+            "The maximum path component name limit of {name} in directory /d is exceeded: limit=255 length=300"
+        );
+        assert_eq!(error, expected);
+        for text in ["/a".repeat(1001), format!("/{}", "x".repeat(250)).repeat(32)] {
+            let error = DfsPath::parse(&text).unwrap_err().to_string();
+            assert_eq!(error, "Pathname too long.  Limit 8000 characters, 1000 levels.");
+        }
     }
 
     #[test]

@@ -358,6 +358,7 @@ impl<'a> Planner<'a> {
             _ => Err(refuse(ErrorKind::InvalidArgument, "not a change")),
         }?;
         self.check_snapshots()?;
+        self.check_limits()?;
         self.check_quotas()?;
         let Planner { edits, written, chosen, released, recover, .. } = self;
         Ok(Plan { edits, outcome, written, chosen, released, recover })

@@ -21,6 +21,7 @@ pub mod hosts;
 pub mod inode;
 mod inspect;
 pub mod lease;
+pub mod limits;
 pub mod moves;
 pub mod name;
 pub mod namespace;

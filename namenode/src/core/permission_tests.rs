@@ -201,6 +201,18 @@ fn publishing_needs_the_rights_of_a_rename() {
 }
 
 #[test]
+fn the_trash_takes_only_what_may_be_deleted() {
+    let mut h = sample();
+    h.call(mkdirs("/user/bob/.Trash/Current")).unwrap();
+    for path in ["/user/bob", "/user/bob/.Trash", "/user/bob/.Trash/Current"] {
+        own(&mut h, path, ("bob", "grp", 0o700));
+    }
+    let into_trash = rename("/p/open/d", "/user/bob/.Trash/Current/d", Some(false));
+    assert!(refusal(h.call_as(BOB, into_trash)).contains("access=ALL"), "/p/open/d is alice's");
+    assert!(h.call_as(BOB, rename("/p/open/d", "/user/bob/d", Some(false))).is_ok());
+}
+
+#[test]
 fn without_permissions_only_owners_and_the_superuser_are_asked_for() {
     let mut h = sample();
     h.state.settings.permissions = false;

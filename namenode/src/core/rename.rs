@@ -8,6 +8,9 @@ use super::edit::{Edit, Outcome};
 use super::namespace::{Resolved, Unresolved};
 use super::permission::{Blocked, Needs};
 
+/// Directory of the trash in a home directory.
+pub const TRASH: &str = ".Trash";
+
 /// How the target of a move is meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
@@ -114,7 +117,9 @@ impl Planner<'_> {
             Err(Blocked::FileInTheWay(_)) => None,
             walked => Some(walked?),
         };
-        let leave = Needs { parent: Some(Action::WRITE), ..Needs::default() };
+        // What lies in the trash is deleted later by the superuser, so whoever puts it there needs the right to delete it.
+        let subtree = is_in_trash(to).then_some(Action::ALL);
+        let leave = Needs { parent: Some(Action::WRITE), subtree, ..Needs::default() };
         guard.check(from, &source, leave)?;
         let Some(target) = target else { return Ok(()) };
         let into = target.found.as_ref().filter(|found| found.inode.directory().is_some());
@@ -197,4 +202,10 @@ impl Planner<'_> {
         let name = to.name().unwrap_or_default().to_owned();
         self.edits.push(Edit::Move { inode, parent, name, at_ms: self.now.wall_ms });
     }
+}
+
+/// True for `/user/<name>/.Trash` and everything below.
+fn is_in_trash(path: &DfsPath) -> bool {
+    let mut elements = path.elements();
+    elements.next() == Some("user") && elements.nth(1) == Some(TRASH)
 }

@@ -64,6 +64,8 @@ pub struct Settings {
     pub safe_mode: Rule,
     /// Whether permission bits are enforced.
     pub permissions: bool,
+    /// Most entries of one directory.
+    pub directory_items_max: usize,
 }
 
 /// The time as the rim sees it.
