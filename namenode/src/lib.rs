@@ -95,12 +95,7 @@ pub async fn run_on(
     shutdown: Shutdown,
 ) -> Result<(), Error> {
     config.check()?;
-    sys::fs::create_private_dir(&config.data_dir).map_err(|source| Error::Directory {
-        action: "create",
-        path: config.data_dir.clone(),
-        source,
-    })?;
-    let secret = daemon::secret::load(&config.secret_path(), true).map_err(Error::Service)?;
+    let secret = prepare(&config)?;
     let failure = Arc::new(Mutex::new(None));
     let (opening, told, failed) = (config.clone(), shutdown.clone(), Arc::clone(&failure));
     let key = token_key(&secret);
@@ -129,10 +124,7 @@ pub async fn run_on(
     let ticker = tokio::spawn(tick(sender.clone(), config.tick_ms(), shutdown.clone()));
     let watcher = tokio::spawn(resources::watch(sender.clone(), config.clone(), shutdown.clone()));
 
-    let audit = match config.audit {
-        true => Audit::start(&config).map(Some),
-        false => Ok(None),
-    };
+    let audit = config.audit.then(|| Audit::start(&config)).transpose();
     let audit = audit.map_err(|source| Error::Host { action: "open the audit log", source })?;
     let service = Service {
         audit,
@@ -172,6 +164,16 @@ pub async fn run_on(
         return Err(Error::JournalStopped { reason });
     }
     ended.map_err(|_| Error::LoopPanicked)?.map_err(Error::Namespace)
+}
+
+/// The data directory and the secret; both are made at the first start.
+fn prepare(config: &Config) -> Result<Key, Error> {
+    sys::fs::create_private_dir(&config.data_dir).map_err(|source| Error::Directory {
+        action: "create",
+        path: config.data_dir.clone(),
+        source,
+    })?;
+    daemon::secret::load(&config.secret_path(), true).map_err(Error::Service)
 }
 
 /// What callers of WebHDFS are judged by.
