@@ -39,6 +39,55 @@ fn furnish(cluster: &Cluster, local: &std::path::Path) {
     dfs(cluster, "bob", &["-put", file, "/tmp/bobs"]).ok();
 }
 
+fn denied(command: &str, user: &str, access: &str, inode: &str) -> String {
+    format!("{command}: Permission denied: user={user}, access={access}, {inode}")
+}
+
+/// What bob gave his file and home before the NameNode was restarted.
+fn check_lists_and_attributes(cluster: &Cluster) {
+    let facl = "# file: /user/bob/f\n# owner: bob\n# group: staff\nuser::rw-\nuser:eve:rw-\t#effective:r--\n\
+                group::r--\nmask::r--\nother::---\n\n";
+    dfs(cluster, "bob", &["-getfacl", "/user/bob/f"]).ok().prints(facl);
+    refused(
+        dfs(cluster, "eve", &["-cat", "/user/bob/f"]),
+        &denied("cat", "eve", "EXECUTE", r#"inode="/user/bob":bob:staff:drwxrwxr-x+"#),
+    );
+    dfs(cluster, "bob", &["-setfacl", "-x", "user:eve", "."]).ok();
+    dfs(cluster, "eve", &["-cat", "/user/bob/f"]).ok().prints("a b a\n");
+    let list = dfs(cluster, "bob", &["-ls", "/user/bob/f"]).ok().stdout_text();
+    assert!(list.starts_with("-rw-r-----+  3 bob staff"), "{list}");
+    let attributes = "# file: f\nuser.a=\"v\"\nuser.empty\n";
+    dfs(cluster, "bob", &["-getfattr", "-d", "f"]).ok().prints(attributes);
+    dfs(cluster, "bob", &["-getfattr", "-n", "user.a", "-e", "base64", "f"])
+        .ok()
+        .prints("# file: f\nuser.a=0sdg==\n");
+    refused(
+        dfs(cluster, "bob", &["-getfattr", "-n", "user.b", "f"]),
+        "getfattr: At least one of the attributes provided was not found.",
+    );
+    refused(
+        dfs(cluster, "bob", &["-setfattr", "-n", "trusted.a", "f"]),
+        "setfattr: User doesn't have permission for xattr: trusted.a",
+    );
+    dfs(cluster, "bob", &["-setfattr", "-x", "user.a", "f"]).ok();
+    dfs(cluster, "bob", &["-setfacl", "-b", "f"]).ok();
+    dfs(cluster, "bob", &["-mkdir", "d"]).ok();
+    let inherited = dfs(cluster, "bob", &["-getfacl", "d"]).ok().stdout_text();
+    assert!(inherited.contains("\nuser:eve:rwx"), "{inherited}");
+}
+
+fn check_audit_log(cluster: &Cluster) {
+    let log = fs::read_to_string(cluster.directory.join("namenode-1/audit.log")).unwrap();
+    for line in [
+        "allowed=true\tugi=bob (auth:SIMPLE)\tip=/127.0.0.1\tcmd=setPermission\tsrc=/user/bob/f\tdst=null\tperm=bob:staff:rw-r-----\tproto=rpc",
+        "allowed=false\tugi=eve (auth:SIMPLE)\tip=/127.0.0.1\tcmd=open\tsrc=/user/bob/f\tdst=null\tperm=null\tproto=rpc",
+        "allowed=true\tugi=carl (auth:SIMPLE)\tip=/127.0.0.1\tcmd=open\tsrc=/user/bob/f\tdst=null\tperm=null\tproto=rpc",
+        "allowed=false\tugi=bob (auth:SIMPLE)\tip=/127.0.0.1\tcmd=safemode_enter\tsrc=null\tdst=null\tperm=null\tproto=rpc",
+    ] {
+        assert!(log.lines().any(|found| found.ends_with(line)), "{line} in\n{log}");
+    }
+}
+
 #[test]
 fn users_have_the_rights_they_are_given() {
     let mut cluster = cluster();
@@ -46,9 +95,6 @@ fn users_have_the_rights_they_are_given() {
     furnish(&cluster, local.path());
     let root = r#"inode="/":tester:supergroup:drwxr-xr-x"#;
     let file = r#"inode="/user/bob/f":bob:staff:-rw-r-----"#;
-    let denied = |command: &str, user: &str, access: &str, inode: &str| {
-        format!("{command}: Permission denied: user={user}, access={access}, {inode}")
-    };
     refused(dfs(&cluster, "bob", &["-mkdir", "/x"]), &denied("mkdir", "bob", "WRITE", root));
     refused(dfs(&cluster, "eve", &["-cat", "/user/bob/f"]), &denied("cat", "eve", "READ", file));
     dfs(&cluster, "carl", &["-cat", "/user/bob/f"]).ok().prints("a b a\n");
@@ -92,45 +138,8 @@ fn users_have_the_rights_they_are_given() {
     dfs(&cluster, "bob", &["-setfattr", "-n", "user.empty", "f"]).ok();
     cluster.restart();
     cluster.wait_healthy(60);
-    let facl = "# file: /user/bob/f\n# owner: bob\n# group: staff\nuser::rw-\nuser:eve:rw-\t#effective:r--\n\
-                group::r--\nmask::r--\nother::---\n\n";
-    dfs(&cluster, "bob", &["-getfacl", "/user/bob/f"]).ok().prints(facl);
-    refused(
-        dfs(&cluster, "eve", &["-cat", "/user/bob/f"]),
-        &denied("cat", "eve", "EXECUTE", r#"inode="/user/bob":bob:staff:drwxrwxr-x+"#),
-    );
-    dfs(&cluster, "bob", &["-setfacl", "-x", "user:eve", "."]).ok();
-    dfs(&cluster, "eve", &["-cat", "/user/bob/f"]).ok().prints("a b a\n");
-    let list = dfs(&cluster, "bob", &["-ls", "/user/bob/f"]).ok().stdout_text();
-    assert!(list.starts_with("-rw-r-----+  3 bob staff"), "{list}");
-    let attributes = "# file: f\nuser.a=\"v\"\nuser.empty\n";
-    dfs(&cluster, "bob", &["-getfattr", "-d", "f"]).ok().prints(attributes);
-    dfs(&cluster, "bob", &["-getfattr", "-n", "user.a", "-e", "base64", "f"])
-        .ok()
-        .prints("# file: f\nuser.a=0sdg==\n");
-    refused(
-        dfs(&cluster, "bob", &["-getfattr", "-n", "user.b", "f"]),
-        "getfattr: At least one of the attributes provided was not found.",
-    );
-    refused(
-        dfs(&cluster, "bob", &["-setfattr", "-n", "trusted.a", "f"]),
-        "setfattr: User doesn't have permission for xattr: trusted.a",
-    );
-    dfs(&cluster, "bob", &["-setfattr", "-x", "user.a", "f"]).ok();
-    dfs(&cluster, "bob", &["-setfacl", "-b", "f"]).ok();
-    dfs(&cluster, "bob", &["-mkdir", "d"]).ok();
-    let inherited = dfs(&cluster, "bob", &["-getfacl", "d"]).ok().stdout_text();
-    assert!(inherited.contains("\nuser:eve:rwx"), "{inherited}");
-
-    let log = fs::read_to_string(cluster.directory.join("namenode-1/audit.log")).unwrap();
-    for line in [
-        "allowed=true\tugi=bob (auth:SIMPLE)\tip=/127.0.0.1\tcmd=setPermission\tsrc=/user/bob/f\tdst=null\tperm=bob:staff:rw-r-----\tproto=rpc",
-        "allowed=false\tugi=eve (auth:SIMPLE)\tip=/127.0.0.1\tcmd=open\tsrc=/user/bob/f\tdst=null\tperm=null\tproto=rpc",
-        "allowed=true\tugi=carl (auth:SIMPLE)\tip=/127.0.0.1\tcmd=open\tsrc=/user/bob/f\tdst=null\tperm=null\tproto=rpc",
-        "allowed=false\tugi=bob (auth:SIMPLE)\tip=/127.0.0.1\tcmd=safemode_enter\tsrc=null\tdst=null\tperm=null\tproto=rpc",
-    ] {
-        assert!(log.lines().any(|found| found.ends_with(line)), "{line} in\n{log}");
-    }
+    check_lists_and_attributes(&cluster);
+    check_audit_log(&cluster);
 }
 
 #[test]
