@@ -2,7 +2,7 @@
 //! are older than the interval.
 //!
 //! It lives at the rim and works through the same calls as any client, as the owner of the NameNode's process. What to do with
-//! one user's trash is [`plan`], a function of names and time.
+//! one user's trash is `plan`, a function of names and time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -44,7 +44,7 @@ fn user_parameter<'a>(query: &'a Query, name: &str) -> Result<Option<&'a str>, W
     }
 }
 
-/// True if `name` matches [`USER_PATTERN`].
+/// True if `name` matches `USER_PATTERN`.
 pub fn is_user(name: &str) -> bool {
     let name = name.strip_suffix('$').unwrap_or(name);
     let mut bytes = name.bytes();

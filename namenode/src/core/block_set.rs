@@ -3,7 +3,7 @@
 //! Ids that share all but their last 16 bits are one group: as sorted 16-bit numbers while they are few, as a bit map beyond.
 //! A replica costs 2 to 4 bytes where a node of a tree would cost 18.
 //!
-//! Invariants: groups ascend and none is empty; a list has at most [`LIST_MAX`] numbers.
+//! Invariants: groups ascend and none is empty; a list has at most `LIST_MAX` numbers.
 
 use std::ops::RangeInclusive;
 

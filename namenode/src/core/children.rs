@@ -3,7 +3,7 @@
 //! A name is stored once, in its inode; whoever looks an entry up passes a function from id to name. The ids lie in chunks, so
 //! that a directory of a million entries is changed by moving a few kilobytes, and a position in it is found by halving.
 //!
-//! Invariants: no chunk is empty or longer than [`CHUNK_IDS`]; the name of an inode does not change while it is an entry.
+//! Invariants: no chunk is empty or longer than `CHUNK_IDS`; the name of an inode does not change while it is an entry.
 
 use protocol::InodeId;
 

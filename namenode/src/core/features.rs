@@ -1,7 +1,7 @@
 //! What few inodes have: access control lists and extended attributes, in a table beside the inodes, so that the others cost
 //! nothing.
 //!
-//! Rows of the checkpoint: `f` + inode id + chunk number u32, both big endian -> the next [`CHUNK_BYTES`] of postcard([`Features`]).
+//! Rows of the checkpoint: `f` + inode id + chunk number u32, both big endian -> the next `CHUNK_BYTES` of postcard([`Features`]).
 //! Chunks count from 0 without gaps; an inode has no rows if it has no features.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! What snapshots still see: former versions of inodes, and when they are forgotten (ADR 6).
 //!
 //! Time is counted in snapshots: taking one gives it the next number. What an inode was, its place in the tree included, is valid
-//! from one number to another. Before an inode changes, [`Namespace::save`] keeps its version if a live snapshot lies in the time
+//! from one number to another. Before an inode changes, `Namespace::save` keeps its version if a live snapshot lies in the time
 //! of that version and under one of the places it had; otherwise nobody can see it and nothing is kept. The tree at snapshot `s`
 //! is then the tree of versions that contain `s`; entries are found among live children and in `former`.
 //!

@@ -9,7 +9,7 @@
 //! | `v` + inode id + last moment | a version, with the first `ROW_BLOCKS` blocks if it has its own list |
 //! | `w` + inode id + last moment + chunk number u32 | the next `ROW_BLOCKS` blocks of that list |
 //!
-//! Numbers in keys are big endian, u64 unless said. Witnesses, former places and sums are found anew by [`Namespace::tie_history`].
+//! Numbers in keys are big endian, u64 unless said. Witnesses, former places and sums are found anew by `Namespace::tie_history`.
 
 use std::sync::Arc;
 

@@ -189,7 +189,7 @@ impl Reports {
 }
 
 impl Blocks {
-    /// Takes a slice of one part of a full report: `report.finalized` from `from` on, at most [`REPLICAS_PER_SLICE`]. A whole part
+    /// Takes a slice of one part of a full report: `report.finalized` from `from` on, at most `REPLICAS_PER_SLICE`. A whole part
     /// at once would hold everybody else up.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! A table keyed by ids that are handed out in ascending order: inodes and blocks.
 //!
-//! Values lie packed in pages of [`PAGE_IDS`] ids, in order of ids, with one bit per id that says whether it is there. So an entry
+//! Values lie packed in pages of `PAGE_IDS` ids, in order of ids, with one bit per id that says whether it is there. So an entry
 //! costs its own size and about one byte, however many neighbours were deleted; a lookup is one probe in the small table of
 //! pages and one access; and growing never moves more than a page, where a hash table of ten million entries would stop
 //! everybody for seconds.
