@@ -204,7 +204,7 @@ fn a_worker_without_room_fails_its_attempts_with_the_remedy_and_others_run_them(
         .flat_map(|n| format!("{:08x} ", n.wrapping_mul(2_654_435_761)).into_bytes())
         .collect();
     let binary = crate::support::cluster::example_binary("wordcount");
-    let room = fs::metadata(binary).unwrap().len() + (1 << 20);
+    let room = fs::metadata(binary).unwrap().len() + (256 << 10);
     let mut options = Options { mounts: vec![("worker-1", room)], ..Options::tight() };
     options.variables.push(("HANNO_WORKER_TASK_MEMORY_BYTES_MAX", (4 << 20).to_string()));
     let cluster = Cluster::start(options);

@@ -20,6 +20,7 @@ impl Core {
             return;
         }
         let mut next = self.runnable.first().copied();
+        let mut maps_left = false;
         while let Some(id) = next {
             if !self.workers.has_free() {
                 break;
@@ -28,6 +29,7 @@ impl Core {
                 self.assign(id, TaskKind::Map, level, now, out);
             }
             let job = &self.jobs[&id];
+            maps_left |= job.maps.waiting() > 0;
             if job.maps.waiting() == 0 && job.reduces_may_start() {
                 for level in [Level::Any, Level::Avoided] {
                     self.assign(id, TaskKind::Reduce, level, now, out);
@@ -36,7 +38,8 @@ impl Core {
             self.refresh(id, now);
             next = self.runnable.range(after(id)..).next().copied();
         }
-        if !self.workers.has_free() {
+        // What is free may be only where these maps have failed before.
+        if !self.workers.has_free() || maps_left {
             self.make_room(now, out);
         }
     }
@@ -118,7 +121,7 @@ impl Core {
         true
     }
 
-    /// All slots are taken: of each job whose waiting maps are kept out by its own reduces, the youngest reduce gives way.
+    /// Of each job whose waiting maps are kept out by its own reduces, the youngest reduce gives way.
     fn make_room(&mut self, now: Now, out: &mut Output) {
         let blocked: Vec<JobId> = self
             .runnable

@@ -94,6 +94,34 @@ fn a_reduce_gives_way_to_a_map_that_must_run_again() {
 }
 
 #[test]
+fn a_reduce_gives_way_to_a_map_that_failed_on_the_only_free_worker() {
+    let mut world = World::new();
+    let (first, second) = (world.add_worker("a", 1), world.add_worker("bb", 1));
+    world.contact(first, true);
+    world.contact(second, true);
+    let job = start(&mut world, 1, &["a", "bb"], 1);
+    world.contact(first, true);
+    world.contact(second, true);
+    world.succeed(second, running(&world, second)[0]);
+    world.contact(second, true);
+    assert_eq!((kinds(&world, first), kinds(&world, second)), ("m".to_owned(), "r".to_owned()));
+    world.fail(first, running(&world, first)[0]);
+    for _ in 0..4 {
+        world.contact(first, true);
+        world.contact(second, true);
+    }
+    assert_eq!(kinds(&world, second), "m", "the map runs where it has not failed");
+    for _ in 0..4 {
+        succeed_all(&mut world, second);
+        succeed_all(&mut world, first);
+        world.contact(first, true);
+        world.contact(second, true);
+    }
+    world.do_all_effects();
+    assert_eq!(world.state(job), Some(JobState::Succeeded));
+}
+
+#[test]
 fn failures_count_and_go_elsewhere() {
     let mut world = World::new();
     let (first, second) = (world.add_worker("a", 1), world.add_worker("bb", 1));
