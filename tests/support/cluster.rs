@@ -49,6 +49,7 @@ impl Options {
             ("HANNO_NAMENODE_HEARTBEAT_MS", "200"),
             ("HANNO_NAMENODE_STALE_MS", "1000"),
             ("HANNO_NAMENODE_DEAD_MS", "2000"),
+            ("HANNO_NAMENODE_REPLICATION_TIMEOUT_MS", "5000"),
             ("HANNO_NAMENODE_BLOCK_SIZE_MIN", "1024"),
             ("HANNO_JOBTRACKER_POLL_MS", "400"),
             ("HANNO_JOBTRACKER_WORKER_SUSPECT_MS", "1000"),
@@ -262,8 +263,13 @@ fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
 /// Ports for one cluster that no other cluster of this test run uses. 40 apart, below the ephemeral range.
 fn port_base() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    11_000 + (std::process::id() % 20) * 800 + number % 20 * 40
+    let is_free = |port: u32| std::net::TcpListener::bind(("127.0.0.1", port as u16)).is_ok();
+    let bases = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
+    bases
+        .take(400)
+        .map(|number| 11_000 + (std::process::id() % 20 * 20 + number) % 400 * 40)
+        .find(|base| (*base..*base + 40).all(is_free))
+        .expect("forty free ports in a row")
 }
 
 /// A new directory on the build's file system (a real disk; `/tmp` may be memory).
