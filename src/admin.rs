@@ -10,7 +10,7 @@ use journal::admin::Entry;
 use crate::connect::{self, Overrides, describe};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, report, safe_mode};
-use crate::output::{EXIT_FAILED, EXIT_OK, unless_reader_left};
+use crate::output::{EXIT_FAILED, EXIT_OK, say, unless_reader_left};
 
 /// Bytes of a key, value or record that `metadata dump` shows.
 const DUMP_BYTES_MAX: usize = 256;
@@ -126,7 +126,7 @@ fn token(overrides: &Overrides, user: Option<&str>, renewer: Option<&str>) -> Re
     let body: serde_json::Value = client::rpc::runtime()
         .block_on(async { anyhow::Ok(rpc.get(&target).await?.json().await?) })?;
     match body["Token"]["urlString"].as_str() {
-        Some(token) => println!("{token}"),
+        Some(token) => say!("{token}"),
         None => bail!("names are believed there (webhdfs.auth = \"simple\"): no token is needed"),
     }
     Ok(EXIT_OK)
@@ -143,23 +143,23 @@ fn journal_dir(dir: &Path) -> Result<PathBuf> {
 
 fn verify(dir: &Path) -> Result<u8> {
     let report = journal::admin::verify(&journal_dir(dir)?)?;
-    println!("log: records {} to {}, epoch {}", report.log_first, report.log_last, report.epoch);
+    say!("log: records {} to {}, epoch {}", report.log_first, report.log_last, report.epoch);
     match report.store_applied {
-        Some(applied) => println!("checkpoint: as of {applied}, {} rows", report.store_rows),
-        None => println!("checkpoint: none that is usable"),
+        Some(applied) => say!("checkpoint: as of {applied}, {} rows", report.store_rows),
+        None => say!("checkpoint: none that is usable"),
     }
     for (applied, rows) in &report.images {
-        println!("image: as of {applied}, {rows} rows");
+        say!("image: as of {applied}, {rows} rows");
     }
     match report.start_from {
-        Some(base) => println!("the next start begins from {base}"),
-        None => println!("the next start would refuse"),
+        Some(base) => say!("the next start begins from {base}"),
+        None => say!("the next start would refuse"),
     }
     for problem in &report.problems {
-        println!("problem: {problem}");
+        say!("problem: {problem}");
     }
     let is_sound = report.problems.is_empty() && report.start_from.is_some();
-    println!("{}", if is_sound { "everything is whole" } else { "NOT everything is whole" });
+    say!("{}", if is_sound { "everything is whole" } else { "NOT everything is whole" });
     Ok(if is_sound { EXIT_OK } else { EXIT_FAILED })
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 
 use crate::connect::Overrides;
-use crate::output::{EXIT_OK, EXIT_USAGE};
+use crate::output::{EXIT_OK, EXIT_USAGE, say};
 use crate::{admin, bench, cluster, daemons, debug, dfs, dfsadmin, fsck, hadoop, job};
 
 /// The page of `hanno --help`.
@@ -136,7 +136,7 @@ fn hanno(args: Vec<OsString>) -> u8 {
 }
 
 fn version() -> u8 {
-    println!("hanno {}", env!("CARGO_PKG_VERSION"));
+    say!("hanno {}", env!("CARGO_PKG_VERSION"));
     EXIT_OK
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol::{DfsPath, ErrorKind};
 
 use crate::connect::{Overrides, describe, file_system};
-use crate::output::{EXIT_FAILED, EXIT_OK};
+use crate::output::{EXIT_FAILED, EXIT_OK, say};
 
 const USAGE: &str = "\
 Usage: hdfs debug <command> [arguments]
@@ -74,7 +74,7 @@ fn recover_lease(arguments: &[OsString], overrides: &Overrides) -> u8 {
     for number in 1..=tries_max {
         match client.recover_lease(&path) {
             Ok(true) => {
-                println!("recoverLease SUCCEEDED on {text}");
+                say!("recoverLease SUCCEEDED on {text}");
                 return EXIT_OK;
             }
             Ok(false) => eprintln!("recoverLease returned false."),

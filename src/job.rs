@@ -9,7 +9,7 @@ use protocol::jobs::{JobReport, JobState, TaskReport};
 use protocol::{ErrorKind, JobId};
 
 use crate::connect::{Overrides, describe, job_client};
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, unless_reader_left};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, unless_reader_left};
 
 const USAGE: &str = "\
 Usage: hanno job COMMAND
@@ -127,10 +127,10 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
         return Ok(unknown(id_text));
     };
     let done = match request {
-        Request::Kill(_) => client.kill(id).map(|()| println!("Killed job {id}")),
+        Request::Kill(_) => client.kill(id).map(|()| say!("Killed job {id}")),
         Request::Logs(_) => return logs(&client, id),
         Request::Counter { group, name, .. } => {
-            let print = |value| println!("{value}");
+            let print = |value| say!("{value}");
             client.status(id).map(|report| print(counter_value(&report.counters, group, name)))
         }
         _ => match client.status(id) {

@@ -4,6 +4,8 @@
 //! code that scripts of Hadoop's tools expect: 0 done, 1 something failed, 255 wrong usage, 130 interrupted; a daemon
 //! whose journal stopped ends with 75.
 
+#![warn(clippy::print_stdout, reason = "`say!` does not end the program when its reader leaves")]
+
 use std::process::ExitCode;
 
 mod admin;

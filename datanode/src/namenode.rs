@@ -256,6 +256,7 @@ impl Link {
                     Err(error) => {
                         let error = client::error::chain(&error);
                         tracing::warn!(%block, %error, "cannot replicate");
+                        self.service.store.note_failed_copy(block);
                     }
                 }
                 None

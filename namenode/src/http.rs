@@ -194,13 +194,7 @@ impl Service {
                 let text = format!("more than {REPORT_REPLICAS_MAX} replicas in one part");
                 return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
             }
-            NodeRequest::Changes(changes)
-                if changes.received.len()
-                    + changes.deleted.len()
-                    + changes.bad.len()
-                    + changes.unfinished.len()
-                    > REPORT_REPLICAS_MAX =>
-            {
+            NodeRequest::Changes(changes) if changes.count() > REPORT_REPLICAS_MAX => {
                 let text = format!("more than {REPORT_REPLICAS_MAX} changes in one message");
                 return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
             }

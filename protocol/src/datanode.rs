@@ -110,6 +110,19 @@ pub struct Changes {
     pub bad: Vec<Replica>,
     /// Left by their writer before they were complete since.
     pub unfinished: Vec<Replica>,
+    /// Ordered copies ([`Command::Replicate`]) that this DataNode could not send to all of their targets.
+    pub copies_failed: Vec<BlockId>,
+}
+
+impl Changes {
+    /// Entries of all kinds; at most [`REPORT_REPLICAS_MAX`] are taken.
+    pub fn count(&self) -> usize {
+        self.received.len()
+            + self.deleted.len()
+            + self.bad.len()
+            + self.unfinished.len()
+            + self.copies_failed.len()
+    }
 }
 
 /// End of a block recovery.

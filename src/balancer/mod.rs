@@ -25,7 +25,7 @@ use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind};
 
 use self::plan::{Node, Plan};
 use crate::connect::{Overrides, describe, file_system};
-use crate::output::{EXIT_OK, java_date, report_size};
+use crate::output::{EXIT_OK, java_date, report_size, say};
 
 /// Whoever holds the lease of this file is the balancer.
 const ID_PATH: &str = "/system/balancer.id";
@@ -71,10 +71,10 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     };
     let begin = Instant::now();
     let code = balance(options, overrides).unwrap_or_else(|error| {
-        println!("{}.  Exiting ...", describe(error.as_ref()));
+        say!("{}.  Exiting ...", describe(error.as_ref()));
         EXIT_IO
     });
-    println!(
+    say!(
         "{:<24} Balancing took {:.1} seconds",
         java_date(now_ms(), &TimeZone::system()),
         begin.elapsed().as_secs_f64()
@@ -109,7 +109,7 @@ fn parse(arguments: &[OsString]) -> Result<Options> {
 fn balance(options: Options, overrides: &Overrides) -> Result<u8> {
     let client = file_system(&overrides.config()?)?;
     let Some(held) = hold(&client)? else {
-        println!("Another Balancer is running..  Exiting ...");
+        say!("Another Balancer is running..  Exiting ...");
         return Ok(EXIT_ALREADY_RUNNING);
     };
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -175,7 +175,7 @@ struct Work {
 
 impl Balancer {
     fn iterate(&mut self, options: Options) -> Result<u8> {
-        println!(
+        say!(
             "{:<28} {:>10} {:>20} {:>18} {:>18}  NameNode",
             "Time Stamp",
             "Iteration#",
@@ -188,24 +188,24 @@ impl Balancer {
             let nodes = self.nodes()?;
             let plan = plan::plan(&nodes, options.threshold);
             if plan.left_bytes == 0 {
-                println!("The cluster is balanced. Exiting...");
+                say!("The cluster is balanced. Exiting...");
                 self.line(iteration, &plan)?;
                 return Ok(EXIT_OK);
             }
             if plan.pairs.is_empty() {
-                println!("No block can be moved. Exiting...");
+                say!("No block can be moved. Exiting...");
                 self.line(iteration, &plan)?;
                 return Ok(EXIT_NO_MOVE);
             }
             self.line(iteration, &plan)?;
             let moved = self.carry_out(&nodes, &plan)?;
             if self.interrupted.load(Ordering::Relaxed) {
-                println!("Interrupted. Exiting...");
+                say!("Interrupted. Exiting...");
                 return Ok(EXIT_INTERRUPTED);
             }
             idle = if moved == 0 { idle + 1 } else { 0 };
             if idle >= options.idle_iterations_max.max(1) {
-                println!("No block has been moved for {idle} iterations. Exiting...");
+                say!("No block has been moved for {idle} iterations. Exiting...");
                 return Ok(EXIT_NO_MOVE);
             }
             self.settle()?;

@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use crate::connect::{Overrides, first_contact, namenode_address, random_client};
-use crate::output::print_json;
+use crate::output::{print_json, say};
 
 /// Files that the phases other than `create` work on if `create` is not measured, per client.
 const PREPARED_FILES: u64 = 1000;
@@ -88,7 +88,7 @@ fn namenode(
         let bench = Bench { rpc: rpc.clone(), user: config.user(), count, length };
         runtime.block_on(bench.measure(operations, &mut |row| {
             if !json {
-                println!("{}", row_text(&row));
+                say!("{}", row_text(&row));
             }
             rows.push(row);
         }))?;

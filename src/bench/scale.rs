@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 use super::fleet::{BLOCK_LENGTH, Fleet, held, number_of};
 use super::process::Process;
 use crate::connect::random_client;
-use crate::output::print_json;
+use crate::output::{print_json, say};
 
 /// Files per directory, beside the large one.
 const DIRECTORY_FILES: u64 = 1000;
@@ -82,7 +82,7 @@ struct Figures {
 impl Figures {
     fn add(&mut self, name: &'static str, value: f64, unit: &'static str) {
         if !self.json {
-            println!("{}", line(name, value, unit));
+            say!("{}", line(name, value, unit));
         }
         self.all.push(Figure { name, value, unit });
     }

@@ -28,7 +28,7 @@ fn print_topology(session: &Session, _: &[String]) -> Result<(), Failure> {
 
 fn refresh_nodes(session: &Session, _: &[String]) -> Result<(), Failure> {
     session.client.call(Call::RefreshNodes).map_err(|error| refused(&error))?;
-    println!("Refresh nodes successful");
+    say!("Refresh nodes successful");
     Ok(())
 }
 
@@ -38,13 +38,13 @@ fn set_balancer_bandwidth(session: &Session, words: &[String]) -> Result<(), Fai
     })?;
     let call = Call::SetBalancerBandwidth(bytes);
     session.client.call(call).map_err(|error| refused(&error))?;
-    println!("Balancer bandwidth is set to {bytes}");
+    say!("Balancer bandwidth is set to {bytes}");
     Ok(())
 }
 
 fn balancer_bandwidth(session: &Session, words: &[String]) -> Result<(), Failure> {
     let node = find(session, &words[0])?;
-    println!("Balancer bandwidth is {} bytes per second.", node.balancer_bandwidth);
+    say!("Balancer bandwidth is {} bytes per second.", node.balancer_bandwidth);
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Command, Session, refused};
 use crate::dfs::Failure;
+use crate::output::say;
 
 /// See the module.
 #[rustfmt::skip]
@@ -13,13 +14,13 @@ pub(super) const COMMANDS: &[Command] = &[
 fn allow(session: &Session, words: &[String]) -> Result<(), Failure> {
     let path = session.resolver.resolve(&words[0])?.path;
     session.client.allow_snapshot(&path).map_err(|error| refused(&error))?;
-    println!("Allowing snapshot on {path} succeeded");
+    say!("Allowing snapshot on {path} succeeded");
     Ok(())
 }
 
 fn disallow(session: &Session, words: &[String]) -> Result<(), Failure> {
     let path = session.resolver.resolve(&words[0])?.path;
     session.client.disallow_snapshot(&path).map_err(|error| refused(&error))?;
-    println!("Disallowing snapshot on {path} succeeded");
+    say!("Disallowing snapshot on {path} succeeded");
     Ok(())
 }

@@ -49,7 +49,6 @@ impl Options {
             ("HANNO_NAMENODE_HEARTBEAT_MS", "200"),
             ("HANNO_NAMENODE_STALE_MS", "1000"),
             ("HANNO_NAMENODE_DEAD_MS", "2000"),
-            ("HANNO_NAMENODE_REPLICATION_TIMEOUT_MS", "5000"),
             ("HANNO_NAMENODE_BLOCK_SIZE_MIN", "1024"),
             ("HANNO_JOBTRACKER_POLL_MS", "400"),
             ("HANNO_JOBTRACKER_WORKER_SUSPECT_MS", "1000"),

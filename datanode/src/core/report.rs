@@ -1,6 +1,6 @@
 //! What to tell the NameNode: changes gathered while a message is under way, and full reports cut into parts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::datanode::{Changes, FullReport, REPORT_REPLICAS_MAX, Replica as ReportedReplica};
 use protocol::{BlockId, DatanodeId, Epoch};
@@ -13,6 +13,7 @@ pub struct PendingChanges {
     changes: BTreeMap<BlockId, Option<ReportedReplica>>,
     bad: BTreeMap<BlockId, ReportedReplica>,
     unfinished: BTreeMap<BlockId, ReportedReplica>,
+    copies_failed: BTreeSet<BlockId>,
 }
 
 impl PendingChanges {
@@ -39,9 +40,17 @@ impl PendingChanges {
         self.bad.insert(replica.block, reported(replica));
     }
 
+    /// A copy that was ordered could not be sent.
+    pub fn copy_failed(&mut self, block: BlockId) {
+        self.copies_failed.insert(block);
+    }
+
     /// True if there is nothing to tell.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.bad.is_empty() && self.unfinished.is_empty()
+        self.changes.is_empty()
+            && self.bad.is_empty()
+            && self.unfinished.is_empty()
+            && self.copies_failed.is_empty()
     }
 
     /// Everything, as one message of `datanode` under `epoch`.
@@ -55,6 +64,7 @@ impl PendingChanges {
         }
         message.bad = std::mem::take(&mut self.bad).into_values().collect();
         message.unfinished = std::mem::take(&mut self.unfinished).into_values().collect();
+        message.copies_failed = std::mem::take(&mut self.copies_failed).into_iter().collect();
         message
     }
 
@@ -74,6 +84,7 @@ impl PendingChanges {
                 self.unfinished.entry(replica.block).or_insert(replica);
             }
         }
+        self.copies_failed.extend(message.copies_failed);
     }
 }
 
@@ -128,6 +139,7 @@ mod tests {
         pending.received(&replica(2, 1, State::Finalized));
         pending.bad(&replica(2, 1, State::Finalized));
         pending.deleted(BlockId(2));
+        pending.copy_failed(BlockId(3));
         let message = pending.take(DatanodeId::default(), Epoch(3));
         assert!(pending.is_empty());
         assert_eq!((message.received.len(), &message.deleted[..]), (1, &[BlockId(2)][..]));
@@ -136,6 +148,7 @@ mod tests {
         pending.give_back(message);
         let again = pending.take(DatanodeId::default(), Epoch(3));
         assert_eq!((again.received.len(), again.deleted), (0, vec![BlockId(1), BlockId(2)]));
+        assert_eq!(again.copies_failed, [BlockId(3)]);
     }
 
     #[test]

@@ -461,6 +461,11 @@ impl Store {
         self.changes.push(|pending| pending.deleted(block));
     }
 
+    /// Tells the NameNode that a copy it ordered was not made.
+    pub fn note_failed_copy(&self, block: BlockId) {
+        self.changes.push(|pending| pending.copy_failed(block));
+    }
+
     /// Notes that a replica fails its checksums or cannot be read.
     pub fn report_bad(&self, replica: &Replica) {
         tracing::warn!(block = %replica.block, stamp = %replica.stamp, "bad replica");

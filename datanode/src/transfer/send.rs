@@ -52,14 +52,7 @@ pub fn replicate(
         pipeline: rest.to_vec(),
         durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
     };
-    match service.send(&replica, first, write, (replica.replica.length, balancing)) {
-        Err(OperationError::Transfer(TransferFailure::Remote(refusal)))
-            if refusal.kind == ErrorKind::AlreadyExists =>
-        {
-            Ok(())
-        }
-        sent => sent,
-    }
+    service.send(&replica, first, write, (replica.replica.length, balancing))
 }
 
 /// A block to be made of the first bytes of another.

@@ -7,6 +7,7 @@ mod embedded;
 mod inputs;
 mod names;
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use client::ClientConfig;
@@ -99,7 +100,8 @@ impl<'a> Driver<'a> {
         }
         let last = result?;
         if self.options.json {
-            println!("{}", serde_json::to_string(&last)?);
+            // Whoever read it may have left, and then nobody misses it.
+            let _ = writeln!(std::io::stdout().lock(), "{}", serde_json::to_string(&last)?);
         }
         match (plan.after, outputs.last()) {
             (Some(after), Some(output)) => after(&mut self.finished(output)?),

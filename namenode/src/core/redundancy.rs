@@ -5,9 +5,9 @@
 //!                      |
 //!                      v copy ordered
 //!                    pending -> arrived -> out
-//!                      | deadline over, or source or target dead
-//!                      v
-//!                     low
+//!                      | deadline over, or source or target dead -> low
+//!                      v the source could not send it
+//!                    stuck, until the next tick
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,6 +23,8 @@ pub struct Low {
     levels: HashMap<BlockId, u8>,
     ready: BTreeSet<(u8, BlockId)>,
     stuck: BTreeSet<BlockId>,
+    /// Where [`Low::retry_stuck`] goes on, so that those which stay stuck do not keep others from their turn.
+    retry_from: BlockId,
     /// Set when it is worth to look for copies to order: something became ready, or a source free.
     pub(super) changed: bool,
 }
@@ -72,8 +74,12 @@ impl Low {
 
     /// Makes up to `count_max` blocks that were set aside ready again.
     pub fn retry_stuck(&mut self, count_max: usize) {
-        for _ in 0..count_max {
-            let Some(block) = self.stuck.pop_first() else { break };
+        let behind = self.stuck.range(self.retry_from..);
+        let turn: Vec<BlockId> =
+            behind.chain(self.stuck.range(..self.retry_from)).take(count_max).copied().collect();
+        for block in turn {
+            self.stuck.remove(&block);
+            self.retry_from = BlockId(block.0.saturating_add(1));
             if let Some(level) = self.levels.get(&block) {
                 self.ready.insert((*level, block));
                 self.changed = true;

@@ -353,6 +353,12 @@ impl Blocks {
                 self.mark_corrupt(ns, nodes, replica.block, node);
             }
         }
+        for &block in &changes.copies_failed {
+            self.pending.remove_source(nodes, block, node);
+            self.evaluate(ns, nodes, block);
+            // Not at once: what stood in the way may stand there for a while.
+            self.low.set_stuck(block);
+        }
     }
 
     /// Dooms unknown replicas whose grace is over.

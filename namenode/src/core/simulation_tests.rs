@@ -122,7 +122,7 @@ impl Cluster {
         }
     }
 
-    fn obey(&mut self) {
+    fn obey(&mut self, faulty: bool) {
         let commands = std::mem::take(&mut self.h.commands);
         for (node, command) in commands {
             let number = self.h.nodes.node(node).info.id.0[0];
@@ -141,12 +141,16 @@ impl Cluster {
                     };
                     for target in targets {
                         let target = target.id.0[0];
+                        let refused = faulty && self.random.below(4) == 0;
                         let disk = self.disks.get_mut(&target).unwrap();
-                        if disk.alive {
-                            disk.replicas.insert(block, (replica, true));
-                            let received = vec![replica];
-                            self.say(target, Changes { received, ..Changes::default() });
+                        if !disk.alive || refused {
+                            let copies_failed = vec![block];
+                            self.say(number, Changes { copies_failed, ..Changes::default() });
+                            break;
                         }
+                        disk.replicas.insert(block, (replica, true));
+                        let received = vec![replica];
+                        self.say(target, Changes { received, ..Changes::default() });
                     }
                 }
                 Command::Recover { .. }
@@ -180,7 +184,7 @@ impl Cluster {
     fn step(&mut self, faulty: bool) {
         let alive = self.alive();
         self.h.pass(100, &alive);
-        self.obey();
+        self.obey(faulty);
         self.deliver(faulty);
         for number in 1..=NODES {
             let index = self.h.node(number);
@@ -413,6 +417,36 @@ fn the_last_copy_comes_first_and_streams_are_limited() {
     let mut per_source: BTreeMap<_, usize> = BTreeMap::new();
     order.iter().for_each(|(node, _)| *per_source.entry(*node).or_default() += 1);
     assert!(per_source.values().all(|count| *count <= 2), "{per_source:?}");
+}
+
+#[test]
+fn a_copy_that_its_source_cannot_send_is_ordered_again_at_the_next_tick() {
+    let mut cluster = Cluster::new(3);
+    cluster.write("/f", 2);
+    let block = cluster.files["/f"].0;
+    let victim = cluster.h.holders(block)[0];
+    cluster.disks.get_mut(&victim).unwrap().alive = false;
+    let alive = cluster.alive();
+    let copies = |cluster: &mut Cluster| {
+        let commands = std::mem::take(&mut cluster.h.commands);
+        let replicate = |(node, command)| match command {
+            Command::Replicate { block: copied, .. } if copied == block => Some(node),
+            _ => None,
+        };
+        commands.into_iter().filter_map(replicate).collect::<Vec<_>>()
+    };
+    cluster.h.commands.clear();
+    cluster.h.pass(2100, &alive);
+    for _ in 0..3 {
+        let sources = copies(&mut cluster);
+        let [source] = sources[..] else { panic!("one copy is ordered: {sources:?}") };
+        let number = cluster.h.nodes.node(source).info.id.0[0];
+        let copies_failed = vec![block];
+        cluster.h.changes(number, &Changes { copies_failed, ..Changes::default() });
+        assert_eq!(copies(&mut cluster), [], "not at once");
+        assert_eq!(cluster.h.nodes.node(source).outgoing, 0);
+        cluster.h.pass(100, &alive);
+    }
 }
 
 #[test]
