@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     match command.to_str() {
         Some("recoverLease" | "-recoverLease") => recover_lease(rest, overrides),
         Some("help" | "-help" | "--help") => {
-            print!("{USAGE}");
+            say!("{}", USAGE.trim_end());
             EXIT_OK
         }
         _ => {

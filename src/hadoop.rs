@@ -85,7 +85,7 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
         Some(command) => (command.run)(rest, &Overrides::default()),
         None if matches!(&*name, "-version" | "--version") => version(rest, &Overrides::default()),
         None if matches!(&*name, "-help" | "--help" | "-h") => {
-            print!("{}", usage(program));
+            say!("{}", usage(program).trim_end());
             EXIT_OK
         }
         None => {

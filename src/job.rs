@@ -83,7 +83,7 @@ fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
         return EXIT_USAGE;
     };
     if request == Request::Help {
-        print!("{USAGE}");
+        say!("{}", USAGE.trim_end());
         return EXIT_OK;
     }
     match answer(&request, json, overrides) {
@@ -139,7 +139,7 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
                 Ok(())
             }
             Ok(report) => {
-                print!("{}", status_text(&report, client.address()));
+                say!("{}", status_text(&report, client.address()).trim_end());
                 Ok(())
             }
             Err(error) => Err(error),
@@ -167,7 +167,7 @@ fn list(client: &JobClient, all: bool, json: bool) -> Result<u8> {
     if json {
         print_json(&jobs)?;
     } else {
-        print!("{}", list_text(&jobs));
+        say!("{}", list_text(&jobs).trim_end());
     }
     Ok(EXIT_OK)
 }

@@ -19,7 +19,9 @@ use protocol::{BlockId, DfsPath, ErrorKind};
 
 use self::totals::Totals;
 use crate::connect::{Overrides, describe, file_system};
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, print_json, unless_reader_left};
+use crate::output::{
+    EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, print_json, say, unless_reader_left,
+};
 
 const USAGE: &str = "\
 Usage: hdfs fsck <path> [-list-corruptfileblocks | [-move | -delete | -openforwrite] [-files [-blocks [-locations | -racks | \
@@ -72,7 +74,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         }
     };
     if request.help {
-        print!("{USAGE}");
+        say!("{}", USAGE.trim_end());
         return EXIT_OK;
     }
     let outcome = match (&request.block_ids[..], request.list_corrupt) {
