@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-use crate::support::cluster::hanno_binary;
 use crate::support::{Cluster, Options, Outcome};
 
 /// One command and what it must do.
@@ -124,15 +123,7 @@ impl Place<'_> {
 fn every_command_answers_as_hadoops() {
     let cluster = Cluster::start(Options::tight());
     let local = tempfile::tempdir().unwrap();
-    let programs = local.path().join("bin");
-    fs::create_dir(&programs).unwrap();
-    cluster.hanno(&["install-links", programs.to_str().unwrap()]).ok();
-    let path = format!(
-        "{}:{}:{}",
-        programs.display(),
-        hanno_binary().parent().unwrap().display(),
-        std::env::var("PATH").unwrap_or_default()
-    );
+    let path = cluster.path_with_links(local.path());
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
     let mut files: Vec<PathBuf> =
         fs::read_dir(scripts).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::cluster::hanno_binary;
 use crate::support::{Cluster, Options, Outcome};
 
 /// Opens a block that is to be run.
 const OPEN: &str = "```sh run";
+/// Time for a block, seconds: one that waits for something that never comes fails.
+const BLOCK_TIME_MAX_S: &str = "120";
 /// Ends it.
 const CLOSE: &str = "```";
 
@@ -35,23 +36,22 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
 
 #[test]
 fn the_operators_guide_works() {
-    let cluster = Cluster::start(Options::tight());
     let local = tempfile::tempdir().unwrap();
-    let programs = local.path().join("bin");
-    fs::create_dir(&programs).unwrap();
-    cluster.hanno(&["install-links", programs.to_str().unwrap()]).ok();
-    let path = format!(
-        "{}:{}:{}",
-        programs.display(),
-        hanno_binary().parent().unwrap().display(),
-        std::env::var("PATH").unwrap_or_default()
-    );
+    let exclude = local.path().join("exclude");
+    fs::write(&exclude, "").unwrap();
+    let mut options = Options { datanodes: 4, ..Options::tight() };
+    let variable = ("HANNO_NAMENODE_HOSTS_EXCLUDE_FILE", exclude.to_str().unwrap().to_owned());
+    options.variables.push(variable);
+    let cluster = Cluster::start(options);
+    let path = cluster.path_with_links(local.path());
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
     let blocks = blocks(&fs::read_to_string(page).unwrap());
     assert!(blocks.len() > 10, "only {} blocks were found", blocks.len());
     for (line, block) in blocks {
-        let mut command = cluster.command(Path::new("sh"), &["-ec", &block]);
+        let mut command =
+            cluster.command(Path::new("timeout"), &[BLOCK_TIME_MAX_S, "sh", "-ec", &block]);
         command.current_dir(local.path()).env("PATH", &path).env("DATA", &cluster.directory);
+        command.env("HOSTS_EXCLUDE", &exclude);
         let outcome = Outcome::of(command);
         assert_eq!(
             outcome.code,

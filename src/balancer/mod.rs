@@ -51,6 +51,15 @@ const EXIT_IO: u8 = 252;
 const EXIT_ILLEGAL: u8 = 251;
 const EXIT_INTERRUPTED: u8 = 250;
 
+const USAGE: &str = "Usage: hanno balancer [-threshold <per cent>] [-idleiterations <number>]
+
+Moves replicas until the use of every DataNode is within the threshold (10 points by default) of the cluster's.
+Ends by itself; Ctrl-C waits for the moves under way. `hanno dfsadmin -setBalancerBandwidth` limits it.
+
+Examples:
+  hanno balancer
+  hanno balancer -threshold 5";
+
 /// What was asked for.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Options {
@@ -60,12 +69,14 @@ struct Options {
 
 /// Runs the balancer and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    if arguments.iter().any(|word| word == "-help" || word == "--help" || word == "-h") {
+        say!("{USAGE}");
+        return EXIT_OK;
+    }
     let options = match parse(arguments) {
         Ok(options) => options,
         Err(error) => {
-            eprintln!(
-                "{error}\nUsage: hanno balancer [-threshold <per cent>] [-idleiterations <number>]"
-            );
+            eprintln!("{error}\n{USAGE}");
             return EXIT_ILLEGAL;
         }
     };

@@ -122,6 +122,17 @@ impl Cluster {
         command
     }
 
+    /// A search path that begins with links of Hadoop's names, made in `directory`, and the folder of the binaries.
+    pub(crate) fn path_with_links(&self, directory: &Path) -> String {
+        let programs = directory.join("bin");
+        fs::create_dir(&programs).unwrap();
+        self.hanno(&["install-links", programs.to_str().unwrap()]).ok();
+        let binary = hanno_binary();
+        let built = binary.parent().expect("the build directory");
+        let others = std::env::var("PATH").unwrap_or_default();
+        format!("{}:{}:{others}", programs.display(), built.display())
+    }
+
     /// Process id of a daemon, e.g. `datanode-2`.
     pub(crate) fn pid(&self, daemon: &str) -> Option<u32> {
         let path = self.directory.join("pids").join(format!("{daemon}.pid"));
