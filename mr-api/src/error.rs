@@ -55,6 +55,35 @@ pub enum Error {
     /// A stage reads the output of the one before it, but there is none.
     #[error("the first job of a plan cannot read the output of a job before it")]
     NoPrevious,
+    /// A mapper failed while the driver looked at a sample of the input.
+    #[error("sampling the input failed: {message}")]
+    Sample {
+        /// Error or panic message.
+        message: String,
+    },
+    /// Ends the reading of a sample; not a failure.
+    #[error("enough was sampled")]
+    SampledEnough,
+    /// A map was not told the key ranges of the reduces.
+    #[error("the job's key ranges are missing")]
+    NoBoundaries,
+    /// A pair of other classes than its SequenceFile has.
+    #[error("the output's SequenceFiles do not hold keys or values of {class}")]
+    OutputClass {
+        /// The class.
+        class: String,
+    },
+    /// A SequenceFile holds other classes than the job reads.
+    #[error("the file holds pairs of {found}, the job reads {wanted}")]
+    InputClass {
+        /// Of the file.
+        found: String,
+        /// Of the job.
+        wanted: String,
+    },
+    /// A typed pair for an output that is text.
+    #[error("`append` writes to SequenceFiles alone: see `sequence_out`")]
+    NoSequenceFile,
     /// The operating system refused an operation on a local file.
     #[error("cannot {operation} {}", path.display())]
     File {

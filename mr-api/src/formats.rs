@@ -1,13 +1,16 @@
 //! Input formats besides lines: key-value text, whole files, records of a fixed length, SequenceFiles.
 
+use std::cell::RefCell;
 use std::io::Read;
+use std::marker::PhantomData;
 
 use crate::Result;
 use crate::codec::SourceReader;
 use crate::error::Error;
 use crate::input::{Cut, Format, Source, SplitRange};
-use crate::sequence::SequenceReader;
+use crate::sequence::{Header, SequenceReader};
 use crate::text::{Line, Lines};
+use crate::writable::Writable;
 
 /// Lines cut at the first separator into key and value; a line without is all key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -206,22 +209,76 @@ impl Format for SequenceFiles {
         source: &mut dyn Source,
         each: &mut impl FnMut(u64, Self::Record<'_>) -> Result<()>,
     ) -> Result<()> {
-        let source = std::cell::RefCell::new(source);
-        let open = |offset| SharedReader { source: &source, offset };
-        let mut reader = SequenceReader::split(split.start, split.end, open)?;
-        loop {
-            let at = reader.position();
-            match reader.next_pair()? {
-                Some(pair) => each(at, pair)?,
-                None => return Ok(()),
-            }
+        read_sequence(split, source, |_| Ok(()), each)
+    }
+}
+
+/// Hadoop's SequenceFiles with keys of class `K::CLASS` and values of class `V::CLASS`; files with others are refused.
+pub struct SequencePairs<K, V> {
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K: Writable, V: Writable> SequencePairs<K, V> {
+    /// The format.
+    pub fn new() -> Self {
+        SequencePairs { types: PhantomData }
+    }
+}
+
+impl<K: Writable, V: Writable> Default for SequencePairs<K, V> {
+    fn default() -> Self {
+        SequencePairs::new()
+    }
+}
+
+impl<K, V> Clone for SequencePairs<K, V> {
+    fn clone(&self) -> Self {
+        SequencePairs { types: PhantomData }
+    }
+}
+
+impl<K: Writable + 'static, V: Writable + 'static> Format for SequencePairs<K, V> {
+    type Record<'a> = (K::View<'a>, V::View<'a>);
+
+    fn read(
+        &self,
+        split: SplitRange,
+        source: &mut dyn Source,
+        each: &mut impl FnMut(u64, Self::Record<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let check = |header: &Header| {
+            let found = format!("{} and {}", header.key_class, header.value_class);
+            let wanted = format!("{} and {}", K::CLASS, V::CLASS);
+            if found == wanted { Ok(()) } else { Err(Error::InputClass { found, wanted }.into()) }
+        };
+        read_sequence(split, source, check, &mut |at, (key, value)| {
+            each(at, (K::read(key)?, V::read(value)?))
+        })
+    }
+}
+
+fn read_sequence(
+    split: SplitRange,
+    source: &mut dyn Source,
+    check: impl FnOnce(&Header) -> Result<()>,
+    each: &mut impl for<'a> FnMut(u64, (&'a [u8], &'a [u8])) -> Result<()>,
+) -> Result<()> {
+    let source = RefCell::new(source);
+    let open = |offset| SharedReader { source: &source, offset };
+    let mut reader = SequenceReader::split(split.start, split.end, open)?;
+    check(reader.header())?;
+    loop {
+        let at = reader.position();
+        match reader.next_pair()? {
+            Some(pair) => each(at, pair)?,
+            None => return Ok(()),
         }
     }
 }
 
 /// Several readers of one source, used one after the other.
 struct SharedReader<'a, 'b> {
-    source: &'a std::cell::RefCell<&'b mut dyn Source>,
+    source: &'a RefCell<&'b mut dyn Source>,
     offset: u64,
 }
 

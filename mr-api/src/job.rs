@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::Result;
 use crate::cache::SideFile;
@@ -22,6 +23,7 @@ use crate::partition::{FirstElement, Partition, Partitioner, first_element_bytes
 use crate::reducer::{LiftReducer, MergeReducer, Reducer};
 use crate::stage::{Combining, Direct, NoReduce, Reducing, Sorting, Stage, TypedStage};
 use crate::text::{Lines, ToText};
+use crate::total_order::Sampler;
 
 /// How many reduce tasks a job has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +57,8 @@ pub(crate) enum InputPaths {
     Paths(Vec<String>),
     /// The output of the job before it in the plan.
     Previous,
+    /// Numbers, without any file.
+    Rows { rows: u64, maps: u32 },
 }
 
 /// One of the inputs of a job.
@@ -110,7 +114,7 @@ pub(crate) enum OutputPath {
 #[derive(Clone, Debug)]
 pub struct OutputTo {
     path: OutputPath,
-    options: OutputOptions,
+    pub(crate) options: OutputOptions,
 }
 
 impl OutputTo {
@@ -130,6 +134,12 @@ impl OutputTo {
         self
     }
 
+    /// So many replicas of each file, instead of the cluster's default. `-D dfs.replication=N` does the same.
+    pub fn replication(mut self, count: u16) -> Self {
+        self.options.replication = Some(count);
+        self
+    }
+
     /// No files at all; for jobs that only count, or write by other ways.
     pub fn discard(mut self) -> Self {
         self.options.discard = true;
@@ -140,6 +150,14 @@ impl OutputTo {
 /// Text files `part-r-00000` and so on in a new directory.
 pub fn text_out(path: impl Into<String>) -> OutputTo {
     OutputTo::new(OutputPath::Path(path.into()))
+}
+
+/// Files of keys and values as they are, nothing between or behind them: for records of a fixed length, and for formats that the reducer
+/// writes itself.
+pub fn raw_out(path: impl Into<String>) -> OutputTo {
+    let mut output = text_out(path);
+    output.options.raw = true;
+    output
 }
 
 /// Output for the next job of the plan alone.
@@ -159,6 +177,8 @@ pub(crate) struct JobSettings {
     pub(crate) reducers: Reducers,
     pub(crate) partition: Partition,
     pub(crate) group_prefix: Option<shuffle::GroupPrefix>,
+    /// Finds the key ranges of the reduces, if they are in total order.
+    pub(crate) sampler: Option<Arc<dyn Sampler>>,
 }
 
 impl JobSettings {
@@ -169,8 +189,8 @@ impl JobSettings {
 
 /// A job under construction; `S` says how far it is.
 pub struct Job<S> {
-    settings: JobSettings,
-    state: S,
+    pub(crate) settings: JobSettings,
+    pub(crate) state: S,
 }
 
 /// A job has a name and needs an input.
@@ -183,8 +203,8 @@ pub struct NeedsMapper<F> {
 
 /// A job has a mapper: it can combine, reduce, or write its output directly.
 pub struct Mapped<M: Mapper> {
-    format: M::In,
-    mapper: M,
+    pub(crate) format: M::In,
+    pub(crate) mapper: M,
 }
 
 /// A job has a mapper and a combiner and needs a reducer.
@@ -228,6 +248,7 @@ impl Job<NeedsInput> {
             reducers: Reducers::Auto,
             partition: Partition::Hash,
             group_prefix: None,
+            sampler: None,
         };
         Job { settings, state: NeedsInput }
     }
@@ -333,7 +354,7 @@ impl<M: Mapper> Job<Mapped<M>> {
 
     /// Chooses the reduce task of each key.
     pub fn partition(mut self, partitioner: impl Partitioner<M::Key>) -> Self {
-        self.settings.partition = Partition::custom(partitioner);
+        (self.settings.partition, self.settings.sampler) = (Partition::custom(partitioner), None);
         self
     }
 
@@ -344,7 +365,9 @@ impl<M: Mapper> Job<Mapped<M>> {
         M::Key: FirstElement,
     {
         self.settings.group_prefix = Some(first_element_bytes::<M::Key>);
-        self.settings.partition = Partition::prefix(first_element_bytes::<M::Key>);
+        if self.settings.sampler.is_none() {
+            self.settings.partition = Partition::prefix(first_element_bytes::<M::Key>);
+        }
         self
     }
 
@@ -366,7 +389,7 @@ impl<M: Mapper> Job<Mapped<M>> {
 impl<M: Mapper, F: Fold<M::Value>> Job<Combined<M, F>> {
     /// Chooses the reduce task of each key.
     pub fn partition(mut self, partitioner: impl Partitioner<M::Key>) -> Self {
-        self.settings.partition = Partition::custom(partitioner);
+        (self.settings.partition, self.settings.sampler) = (Partition::custom(partitioner), None);
         self
     }
 

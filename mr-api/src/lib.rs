@@ -66,14 +66,18 @@ mod partition;
 mod plan;
 mod progress;
 mod reducer;
+mod rows;
 mod runner;
 pub mod sequence;
+mod sequence_out;
 mod sort;
 mod splits;
 mod stage;
 pub mod streaming;
 pub mod testing;
 mod text;
+mod total_order;
+pub mod writable;
 
 pub use args::{Args, usage_error};
 pub use context::{Context, Counter, TaskCounts, TaskInput};
@@ -81,12 +85,14 @@ pub use datum::{Datum, DecodeError, Desc, Key, Put};
 pub use entry::main;
 pub use error::{BoxError, Error, Result};
 pub use fold::{Count, Fold, Max, Min, Sum};
-pub use formats::{CombinedLines, FixedLength, KeyValueLines, NLines, SequenceFiles, WholeFiles};
+pub use formats::{
+    CombinedLines, FixedLength, KeyValueLines, NLines, SequenceFiles, SequencePairs, WholeFiles,
+};
 pub use input::{Cut, Format, Records, Source, SplitRange};
 pub use job::{
     Auto, ByFold, ByReducer, Combined, CombinedSorted, CompleteJob, Input, IntoMerger, IntoReducer,
     Job, Mapped, NeedsInput, NeedsMapper, OutputTo, Reduced, Reducers, from_files, intermediate,
-    previous, text, text_out,
+    previous, raw_out, text, text_out,
 };
 pub use local::LocalRunner;
 pub use mapper::{Emit, MapFn, Mapper, Sink, map_fn};
@@ -95,4 +101,6 @@ pub use output::Output;
 pub use partition::{FirstElement, Partitioner};
 pub use plan::{Finished, Plan};
 pub use reducer::{Group, Groups, LiftReducer, MergeReducer, ReduceFn, Reducer, Values, reduce_fn};
+pub use rows::{Rows, rows};
+pub use sequence_out::sequence_out;
 pub use text::{LINE_BYTES_MAX, Line, Lines, ToText, Words};

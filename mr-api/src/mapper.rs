@@ -101,6 +101,10 @@ impl<K: Key, V: Datum, S: Sink> Emit<K, V, S> {
         Emit { key: Vec::new(), value: Vec::new(), context, types: PhantomData, sink }
     }
 
+    pub(crate) fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
     pub(crate) fn into_sink(self) -> S {
         self.sink
     }

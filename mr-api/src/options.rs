@@ -156,6 +156,11 @@ pub(crate) fn merge_factor(properties: &Properties) -> Result<usize, Error> {
     Ok(property(properties, SORT_FACTOR)?.unwrap_or(MERGE_FACTOR_DEFAULT).max(2))
 }
 
+/// `dfs.replication`, for output files.
+pub(crate) fn replication(properties: &Properties) -> Result<Option<u16>, Error> {
+    property(properties, crate::output::REPLICATION_PROPERTY)
+}
+
 /// Takes `NAME=VALUE` in.
 pub(crate) fn set_property(properties: &mut Properties, text: &str) -> Result<(), Error> {
     match text.split_once('=') {

@@ -1,4 +1,4 @@
-//! What tasks write: text files `part-r-00000` (`key`, separator, `value`, newline) and named ones beside them.
+//! What tasks write: SequenceFiles ([`crate::sequence_out`]) or text files `part-r-00000` (`key`, separator, `value`, newline) and named ones beside them.
 //!
 //! Invariant: files lie in the attempt's directory until the job commits, so an attempt that fails leaves nothing behind.
 
@@ -13,7 +13,10 @@ use crate::Result;
 use crate::codec::{Encoder, FileCodec};
 use crate::context::{Context, OUTPUT_COUNTERS};
 use crate::error::{BoxError, Error};
+use crate::sequence::Compression;
+use crate::sequence_out::{Classes, SequenceStream, TYPE_PROPERTY, compression};
 use crate::text::ToText;
+use crate::writable::Writable;
 
 /// Name of the property that holds the separator between key and value; a tab by default.
 pub(crate) const SEPARATOR_PROPERTY: &str = "mapreduce.output.textoutputformat.separator";
@@ -36,6 +39,9 @@ impl OutputFile for File {
         Ok(())
     }
 }
+
+/// Property with the number of replicas of output files.
+pub(crate) const REPLICATION_PROPERTY: &str = "dfs.replication";
 
 /// Opens files in the directory of an attempt.
 pub(crate) trait OutputFiles: Send {
@@ -61,6 +67,14 @@ pub(crate) struct OutputOptions {
     pub(crate) discard: bool,
     /// Files are compressed.
     pub(crate) codec: Option<FileCodec>,
+    /// Replicas in the file system of the cluster.
+    pub(crate) replication: Option<u16>,
+    /// Nothing between and behind records.
+    pub(crate) raw: bool,
+    /// SequenceFiles of these classes.
+    pub(crate) sequence: Option<Classes>,
+    /// Their records are compressed many at a time.
+    pub(crate) blocks: bool,
 }
 
 /// Takes the output records of a task.
@@ -69,9 +83,14 @@ pub struct Output {
     named: BTreeMap<String, Stream>,
     files: Box<dyn OutputFiles>,
     options: OutputOptions,
+    /// Between key and value.
     separator: Vec<u8>,
+    /// Behind a record.
+    terminator: &'static [u8],
     context: Context,
     records: u64,
+    /// How SequenceFiles are compressed.
+    compression: Compression,
 }
 
 /// One file and what is not yet written to it.
@@ -79,6 +98,8 @@ struct Stream {
     name: String,
     codec: Option<FileCodec>,
     buffer: Vec<u8>,
+    /// Takes the place of `buffer` in SequenceFiles.
+    sequence: Option<SequenceStream>,
     file: Option<Box<dyn OutputFile>>,
     bytes: u64,
 }
@@ -89,15 +110,35 @@ impl Output {
         options: OutputOptions,
         context: Context,
     ) -> Result<Self> {
-        let separator = context.property(SEPARATOR_PROPERTY).unwrap_or("\t").as_bytes().to_vec();
-        let options = OutputOptions { codec: codec(options, &context)?, ..options };
+        let separator = context.property(SEPARATOR_PROPERTY).unwrap_or("\t").as_bytes();
+        let (separator, terminator) =
+            if options.raw { (Vec::new(), &b""[..]) } else { (separator.to_vec(), &b"\n"[..]) };
+        let mut options = OutputOptions { codec: codec(options, &context)?, ..options };
+        let kind = context.property(TYPE_PROPERTY);
+        let compression = compression(options.codec, options.blocks, kind)?;
+        if options.sequence.is_some() {
+            options.codec = None;
+        }
         let mut main = Stream::new(MAIN, &context, options.codec);
         main.buffer.reserve_exact(BUFFER_BYTES + 4096);
         if !options.lazy && !options.discard {
             main.open(&*files)?;
+            if let Some(classes) = options.sequence {
+                main.sequence(classes, compression)?;
+            }
         }
         let named = BTreeMap::new();
-        Ok(Output { main, named, files, options, separator, context, records: 0 })
+        Ok(Output {
+            main,
+            named,
+            files,
+            options,
+            separator,
+            terminator,
+            context,
+            records: 0,
+            compression,
+        })
     }
 
     /// Writes a line. An absent key or value (`()`, `None`) is left out together with the separator; nothing at all is written if
@@ -107,11 +148,27 @@ impl Output {
     /// What the file system says.
     #[inline]
     pub fn write(&mut self, key: impl ToText, value: impl ToText) -> Result<()> {
-        if !self.main.line(key, value, &self.separator) {
+        if let Some(classes) = self.options.sequence {
+            self.main.sequence(classes, self.compression)?.write(key, value)?;
+        } else if !self.main.line(key, value, &self.separator, self.terminator) {
             return Ok(());
         }
         self.records += 1;
-        if self.main.buffer.len() < BUFFER_BYTES {
+        if self.main.ready().len() < BUFFER_BYTES {
+            return Ok(());
+        }
+        self.main.flush(&*self.files, self.options)
+    }
+
+    /// Writes a pair to a SequenceFile; its classes are those of [`sequence_out`](crate::sequence_out).
+    ///
+    /// # Errors
+    /// If the output has other classes or is none of SequenceFiles; what the file system says.
+    pub fn append(&mut self, key: impl Writable, value: impl Writable) -> Result<()> {
+        let classes = self.options.sequence.ok_or(Error::NoSequenceFile)?;
+        self.main.sequence(classes, self.compression)?.append(key, value)?;
+        self.records += 1;
+        if self.main.ready().len() < BUFFER_BYTES {
             return Ok(());
         }
         self.main.flush(&*self.files, self.options)
@@ -130,10 +187,13 @@ impl Output {
             self.named.insert(name.to_owned(), stream);
         }
         let stream = self.named.get_mut(name).expect("inserted above");
-        if stream.line(key, value, &self.separator) {
+        if let Some(classes) = self.options.sequence {
+            stream.sequence(classes, self.compression)?.write(key, value)?;
+            self.context.counter("MultipleOutputs", name).increment();
+        } else if stream.line(key, value, &self.separator, self.terminator) {
             self.context.counter("MultipleOutputs", name).increment();
         }
-        if stream.buffer.len() < BUFFER_BYTES {
+        if stream.ready().len() < BUFFER_BYTES {
             return Ok(());
         }
         stream.flush(&*self.files, self.options)
@@ -148,7 +208,10 @@ impl Output {
     pub(crate) fn close(self) -> Result<u64> {
         let written = self.context.counter(OUTPUT_COUNTERS, "BYTES_WRITTEN");
         for mut stream in std::iter::once(self.main).chain(self.named.into_values()) {
-            if !stream.buffer.is_empty() {
+            if let Some(sequence) = &mut stream.sequence {
+                sequence.complete()?;
+            }
+            if !stream.ready().is_empty() {
                 stream.flush(&*self.files, self.options)?;
             }
             if let Some(file) = stream.file {
@@ -167,7 +230,29 @@ impl Stream {
         if let Some(codec) = codec {
             name = format!("{name}.{}", codec.extension());
         }
-        Stream { name, codec, buffer: Vec::new(), file: None, bytes: 0 }
+        Stream { name, codec, buffer: Vec::new(), sequence: None, file: None, bytes: 0 }
+    }
+
+    /// The stream as a SequenceFile, begun if it is not yet.
+    #[inline]
+    fn sequence(
+        &mut self,
+        classes: Classes,
+        compression: Compression,
+    ) -> Result<&mut SequenceStream> {
+        match &mut self.sequence {
+            Some(stream) => Ok(stream),
+            none => Ok(none.insert(SequenceStream::new(&self.name, classes, compression)?)),
+        }
+    }
+
+    /// Bytes that wait to be written.
+    #[inline]
+    fn ready(&mut self) -> &mut Vec<u8> {
+        match &mut self.sequence {
+            Some(stream) => stream.ready(),
+            None => &mut self.buffer,
+        }
     }
 
     fn open(&mut self, files: &dyn OutputFiles) -> Result<&mut Box<dyn OutputFile>> {
@@ -185,7 +270,13 @@ impl Stream {
 
     /// Appends a line; false if there was nothing to write.
     #[inline]
-    fn line(&mut self, key: impl ToText, value: impl ToText, separator: &[u8]) -> bool {
+    fn line(
+        &mut self,
+        key: impl ToText,
+        value: impl ToText,
+        separator: &[u8],
+        terminator: &[u8],
+    ) -> bool {
         let (key_absent, value_absent) = (key.is_absent(), value.is_absent());
         if key_absent && value_absent {
             return false;
@@ -195,19 +286,19 @@ impl Stream {
             self.buffer.extend_from_slice(separator);
         }
         value.write_text(&mut self.buffer);
-        self.buffer.push(b'\n');
+        self.buffer.extend_from_slice(terminator);
         true
     }
 
     fn flush(&mut self, files: &dyn OutputFiles, options: OutputOptions) -> Result<()> {
         if !options.discard {
-            self.bytes += self.buffer.len() as u64;
-            let buffer = std::mem::take(&mut self.buffer);
-            let written = self.open(files)?.write_all(&buffer);
-            self.buffer = buffer;
+            let ready = std::mem::take(self.ready());
+            self.bytes += ready.len() as u64;
+            let written = self.open(files)?.write_all(&ready);
+            *self.ready() = ready;
             written?;
         }
-        self.buffer.clear();
+        self.ready().clear();
         Ok(())
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use shuffle::{GroupPrefix, KeyRanges};
+
 use crate::datum::{Datum, Key};
 
 /// Chooses the reduce task of a key. Without one, keys are spread by a hash of their encoding that is the same everywhere.
@@ -31,6 +33,10 @@ pub(crate) enum Partition {
     #[default]
     Hash,
     Custom(Arc<PartitionFn>),
+    /// By ranges that the driver finds: see [`crate::total_order`].
+    Sampled,
+    /// By ranges of keys, or of their grouping parts.
+    Ranges(Arc<KeyRanges>, Option<GroupPrefix>),
 }
 
 impl Partition {
@@ -42,7 +48,7 @@ impl Partition {
     }
 
     /// Spreads by a hash of the part of the key that groups.
-    pub(crate) fn prefix(prefix_bytes: shuffle::GroupPrefix) -> Self {
+    pub(crate) fn prefix(prefix_bytes: GroupPrefix) -> Self {
         Partition::Custom(Arc::new(move |bytes, partitions| {
             shuffle::partition_of(&bytes[..prefix_bytes(bytes)], partitions, PARTITION_SEED)
         }))
@@ -53,6 +59,9 @@ impl Partition {
         match self {
             Partition::Hash => shuffle::partition_of(key, partitions, PARTITION_SEED),
             Partition::Custom(choose) => choose(key, partitions),
+            Partition::Ranges(ranges, prefix) => in_ranges(ranges, *prefix, key, partitions),
+            // A map task resolves it before its first pair; beyond the last partition it is refused.
+            Partition::Sampled => partitions,
         }
     }
 
@@ -64,6 +73,10 @@ impl Partition {
                 let choose = Arc::clone(choose);
                 shuffle::Partitioning::Custom(Box::new(move |key| choose(key, partitions)))
             }
+            Partition::Sampled | Partition::Ranges(..) => {
+                let by_range = self.clone();
+                shuffle::Partitioning::Custom(Box::new(move |key| by_range.of(key, partitions)))
+            }
         }
     }
 
@@ -71,8 +84,19 @@ impl Partition {
         match self {
             Partition::Hash => "hash",
             Partition::Custom(_) => "custom",
+            Partition::Sampled | Partition::Ranges(..) => "total order",
         }
     }
+}
+
+/// With fewer reduces than ranges, the last one takes the rest.
+#[inline]
+fn in_ranges(ranges: &KeyRanges, prefix: Option<GroupPrefix>, key: &[u8], partitions: u32) -> u32 {
+    let key = match prefix {
+        Some(prefix_bytes) => &key[..prefix_bytes(key)],
+        None => key,
+    };
+    ranges.partition(key).min(partitions.saturating_sub(1))
 }
 
 /// A tuple key whose first element groups and whose rest only sorts; see [`crate::Job::group_by_first`].

@@ -14,6 +14,7 @@
 use std::io::{self, Read, Write};
 
 use crate::codec::FileCodec;
+use crate::writable::{put_vint, vint_rest};
 
 /// First bytes of every file.
 pub const MAGIC: [u8; 3] = *b"SEQ";
@@ -122,12 +123,15 @@ impl<R: Read> Cursor<R> {
     }
 
     fn vint(&mut self) -> io::Result<usize> {
-        let first = self.array::<1>()?[0] as i8;
-        let count = match first {
-            -112.. => return usize::try_from(first).map_err(|_| damaged("a negative length")),
-            -120..=-113 => (-112 - i32::from(first)) as usize,
-            _ => return Err(damaged("a negative length")),
-        };
+        let first = self.array::<1>()?[0];
+        let (count, negative) = vint_rest(first);
+        let negative = negative || (count == 0 && (first as i8) < 0);
+        if negative {
+            return Err(damaged("a negative length"));
+        }
+        if count == 0 {
+            return Ok(first.into());
+        }
         let mut value = 0u64;
         for _ in 0..count {
             value = value << 8 | u64::from(self.array::<1>()?[0]);
@@ -155,19 +159,6 @@ fn length(value: u64) -> io::Result<usize> {
         Ok(length) if length <= BYTES_MAX => Ok(length),
         _ => Err(damaged("a length is beyond 1 GiB")),
     }
-}
-
-/// Appends a VInt as Hadoop's `WritableUtils` writes it.
-pub(crate) fn put_vint(value: i64, out: &mut Vec<u8>) {
-    if (-112..=127).contains(&value) {
-        out.push(value as u8);
-        return;
-    }
-    let (first, magnitude) =
-        if value < 0 { (-120i64, !value as u64) } else { (-112, value as u64) };
-    let count = (8 - magnitude.leading_zeros() as usize / 8).max(1);
-    out.push((first - count as i64) as u8);
-    out.extend_from_slice(&magnitude.to_be_bytes()[8 - count..]);
 }
 
 fn read_header<R: Read>(cursor: &mut Cursor<R>) -> io::Result<Header> {
@@ -474,7 +465,8 @@ impl<W: Write> SequenceWriter<W> {
         self.to.write_all(value)
     }
 
-    fn write_block(&mut self) -> io::Result<()> {
+    /// Writes the records that wait for their block to fill.
+    pub(crate) fn write_block(&mut self) -> io::Result<()> {
         let Compression::Block(codec) = self.compression else { return Ok(()) };
         if self.count == 0 {
             return Ok(());
@@ -493,6 +485,11 @@ impl<W: Write> SequenceWriter<W> {
         }
         self.count = 0;
         self.to.write_all(&self.scratch)
+    }
+
+    /// What was written so far goes.
+    pub(crate) fn target(&mut self) -> &mut W {
+        &mut self.to
     }
 
     /// Writes what is left and gives the target back.

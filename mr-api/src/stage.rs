@@ -18,12 +18,14 @@ use crate::error::{Error, Result};
 use crate::fold::Fold;
 use crate::guard::guard;
 use crate::input::{Records, Source, SplitRange};
-use crate::job::JobSettings;
+use crate::job::{InputPaths, JobInput, JobSettings};
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::output::Output;
 use crate::partition::Partition;
 use crate::reducer::{Groups, Reducer};
+use crate::rows::NoSource;
 use crate::text::ToText;
+use crate::total_order;
 
 /// A map attempt's work.
 pub(crate) struct MapTask<'a> {
@@ -37,7 +39,7 @@ pub(crate) struct MapTask<'a> {
 }
 
 /// A part of one file.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct MapPart {
     pub(crate) path: String,
     pub(crate) range: SplitRange,
@@ -46,7 +48,7 @@ pub(crate) struct MapPart {
 /// Where a map's pairs go.
 pub(crate) enum MapTarget {
     Shuffle { options: MapOutputOptions, pool: BufferPool },
-    Output(Output),
+    Output(Box<Output>),
 }
 
 /// What a map made.
@@ -138,7 +140,9 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
             context.set_input(TaskInput { path: path.clone(), start: range.start, length });
         }
         let work = || -> Result<MapResult> {
-            let sink = self.map_side.open(target, &self.settings.partition, &context)?;
+            let JobSettings { partition, group_prefix, .. } = &self.settings;
+            let partition = total_order::resolve(partition, *group_prefix, &context)?;
+            let sink = self.map_side.open(target, &partition, &context)?;
             let mut mapper = self.mapper.clone();
             let mut emit = Emit::new(context.clone(), sink);
             mapper.setup(&context)?;
@@ -146,7 +150,11 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
             for (index, part) in parts.iter().enumerate() {
                 current.set(index);
                 position.set(part.range.start);
-                let source = open(part)?;
+                let rows = matches!(
+                    self.settings.inputs.get(input as usize),
+                    Some(JobInput { paths: InputPaths::Rows { .. }, .. })
+                );
+                let source = if rows { Box::new(NoSource) } else { open(part)? };
                 let (done, total) = (index as f64, parts.len() as f64);
                 let progress = move |share: f64| (done + share.min(1.0)) / total;
                 let (split, context) = (part.range, context.clone());
@@ -340,7 +348,7 @@ where
 
     fn open(&self, target: MapTarget, _: &Partition, _: &Context) -> Result<Self::Sink> {
         match target {
-            MapTarget::Output(output) => Ok(TextSink { output, types: PhantomData }),
+            MapTarget::Output(output) => Ok(TextSink { output: *output, types: PhantomData }),
             MapTarget::Shuffle { .. } => Err(mismatch("a map-only job was given reduces")),
         }
     }

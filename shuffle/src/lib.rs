@@ -22,6 +22,7 @@ mod merge;
 mod output;
 mod partition;
 mod pool;
+mod range;
 mod reduce;
 mod run;
 mod segment;
@@ -38,6 +39,7 @@ pub use output::{
 };
 pub use partition::{PartitionFn, Partitioning, partition_of};
 pub use pool::BufferPool;
+pub use range::KeyRanges;
 pub use reduce::{GroupPrefix, ReduceInput, ReduceOptions, ReduceStats};
 pub use segment::{SegmentSource, SegmentTotals, verify_segment};
 pub use sorted_combine::{EmitCombined, SortedCombine, SortedCombiningWriter, SortedRecords};

@@ -8,6 +8,7 @@ use protocol::namenode::{FileStatus, LocatedBlock};
 use crate::Result;
 use crate::error::Error;
 use crate::input::Cut;
+use crate::rows;
 use crate::splits::{self, FileToCut, SplitLimits};
 
 /// The files that `paths` stand for, in order.
@@ -66,6 +67,19 @@ pub(super) fn splits(
         all.push(Split { path, offset, length, hosts, racks, input, more });
     }
     Ok(all)
+}
+
+/// The splits of an input of `rows` numbers: any machine can make them.
+pub(super) fn row_splits(rows: u64, maps: u32, input: u32) -> impl Iterator<Item = Split> {
+    rows::ranges(rows, maps).map(move |range| Split {
+        path: DfsPath::root(),
+        offset: range.start,
+        length: range.end - range.start,
+        hosts: Vec::new(),
+        racks: Vec::new(),
+        input,
+        more: Vec::new(),
+    })
 }
 
 fn places(blocks: &[LocatedBlock], offset: u64) -> (Vec<String>, Vec<String>) {

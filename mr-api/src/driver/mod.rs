@@ -14,17 +14,21 @@ use client::ClientConfig;
 use client::dfs::DfsClient;
 use client::job::{JobClient, JobError, hash_file, upload};
 use protocol::jobs::{JobReport, JobSpec, JobState, Split};
-use protocol::{BinaryHash, DfsPath, JobId};
+use protocol::{AttemptId, BinaryHash, DfsPath, JobId, TaskId, TaskKind};
 
 use crate::Result;
+use crate::args::Properties;
 use crate::cache;
+use crate::context::Context;
 use crate::error::Error;
-use crate::job::{InputPaths, OutputPath, Reducers};
+use crate::input::SplitRange;
+use crate::job::{InputPaths, JobSettings, OutputPath, Reducers};
 use crate::options::Options;
 use crate::plan::{Finished, OpenFn, Plan, fingerprint};
 use crate::progress::Progress;
-use crate::runner::DESCRIPTION_PROPERTY;
-use crate::stage::Stage;
+use crate::runner::{DESCRIPTION_PROPERTY, DfsSource};
+use crate::stage::{MapPart, Stage};
+use crate::total_order::{BOUNDARIES_PROPERTY, boundaries};
 use embedded::EmbeddedCluster;
 use names::Names;
 
@@ -170,6 +174,10 @@ impl<'a> Driver<'a> {
             let paths = match &input.paths {
                 InputPaths::Paths(paths) => names.inputs(paths)?,
                 InputPaths::Previous => vec![previous.ok_or(Error::NoPrevious)?.clone()],
+                InputPaths::Rows { rows, maps } => {
+                    all.extend(inputs::row_splits(*rows, *maps, number as u32));
+                    continue;
+                }
             };
             all.extend(inputs::splits(&self.dfs, &paths, number as u32, input.cut, limits)?);
         }
@@ -203,6 +211,11 @@ impl<'a> Driver<'a> {
                 Reducers::Auto => self.auto_reducers(&splits)?,
             },
         };
+        if let Some(boundaries) =
+            self.boundaries(settings, &splits, reduce_count, properties.clone())?
+        {
+            properties.insert(BOUNDARIES_PROPERTY.to_owned(), boundaries);
+        }
         Ok(JobSpec {
             name: self.options.name().unwrap_or_else(|| settings.name.clone()),
             binary,
@@ -215,6 +228,41 @@ impl<'a> Driver<'a> {
             attempts_max: self.options.attempts_max()?,
             slow_start_permille: self.options.slow_start_permille()?,
             properties,
+        })
+    }
+
+    /// Key ranges of the reduces, if the job's output is sorted as a whole.
+    fn boundaries(
+        &self,
+        settings: &JobSettings,
+        splits: &[Split],
+        reduce_count: u32,
+        properties: Properties,
+    ) -> Result<Option<String>> {
+        if settings.sampler.is_none() {
+            return Ok(None);
+        }
+        let part = |path: &DfsPath, start: u64, length: u64| MapPart {
+            path: path.to_string(),
+            range: SplitRange { start, end: start + length },
+        };
+        let parts = |split: &Split| {
+            let first = part(&split.path, split.offset, split.length);
+            let more = split.more.iter().map(|more| part(&more.path, more.offset, more.length));
+            (split.input, std::iter::once(first).chain(more).collect())
+        };
+        let parts: Vec<(u32, Vec<MapPart>)> = splits.iter().map(parts).collect();
+        let task =
+            TaskId { job: JobId { cluster_start: 0, number: 0 }, kind: TaskKind::Map, index: 0 };
+        let stored = properties.get(cache::FILES_PROPERTY).cloned();
+        let context = Context::new(AttemptId { task, number: 0 }, properties);
+        let directory = SampleDirectory::new()?;
+        let side_files = cache::localise(&self.dfs, stored.as_deref(), &directory.0)?;
+        context.set_directory(directory.0.clone(), side_files);
+        boundaries(settings, &parts, reduce_count, &context, &|part| {
+            let path = DfsPath::parse(&part.path)?;
+            let reader = self.dfs.open(&path).map_err(Error::dfs("open", &path))?;
+            Ok(Box::new(DfsSource::new(reader)))
         })
     }
 
@@ -275,6 +323,25 @@ impl<'a> Driver<'a> {
             parts.push(Box::new(open) as Box<OpenFn<'_>>);
         }
         Ok(Finished { parts })
+    }
+}
+
+/// Where the driver keeps side files while it samples; removed afterwards.
+struct SampleDirectory(PathBuf);
+
+impl SampleDirectory {
+    fn new() -> Result<Self> {
+        let directory = std::env::temp_dir().join(format!("hanno-sample-{}", std::process::id()));
+        sys::fs::create_private_dir(&directory)
+            .map_err(Error::file("create directory", &directory))?;
+        Ok(SampleDirectory(directory))
+    }
+}
+
+impl Drop for SampleDirectory {
+    fn drop(&mut self) {
+        // Best effort: it is in the directory for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

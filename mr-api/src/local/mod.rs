@@ -22,8 +22,10 @@ use crate::job::{InputPaths, OutputPath, Reducers};
 use crate::options::{self, Options};
 use crate::plan::{Finished, OpenFn, Plan};
 use crate::progress::Progress;
+use crate::rows;
 use crate::splits::SplitLimits;
 use crate::stage::Stage;
+use crate::total_order::BOUNDARIES_PROPERTY;
 use tasks::{JobRun, LocalSplit};
 
 /// Memory of the sort buffer or combiner table of one map: a million distinct words fit.
@@ -203,6 +205,7 @@ impl LocalRunner {
             let paths = match &input.paths {
                 InputPaths::Paths(paths) => paths.iter().map(PathBuf::from).collect(),
                 InputPaths::Previous => vec![previous.ok_or(Error::NoPrevious)?.clone()],
+                InputPaths::Rows { .. } => Vec::new(),
             };
             inputs.push((files::expand(&paths)?, input.cut));
         }
@@ -211,6 +214,13 @@ impl LocalRunner {
         let block_bytes = share.clamp(SPLIT_BYTES_MIN, SPLIT_BYTES_MAX);
         let mut all = Vec::new();
         for (number, (files, cut)) in inputs.iter().enumerate() {
+            if let InputPaths::Rows { rows, maps } = stage.settings().inputs[number].paths {
+                let split = |range| LocalSplit {
+                    input: number as u32,
+                    parts: vec![(PathBuf::from("rows"), range)],
+                };
+                all.extend(rows::ranges(rows, maps).map(split));
+            }
             all.extend(files::splits(files, number as u32, *cut, block_bytes, self.limits)?);
         }
         Ok(all)
@@ -236,6 +246,14 @@ impl LocalRunner {
         let number = index as u32 + 1;
         let mut progress = Progress::new(self.options.quiet);
         progress.start(&format!("local job {number} `{name}`"), splits.len(), reduces);
+        let side_files =
+            cache::local(&[&settings.side_files[..], &self.options.side_files].concat())?;
+        let mut properties = self.options.properties.clone();
+        if let Some(boundaries) =
+            tasks::boundaries(settings, &splits, reduces, &properties, &side_files)?
+        {
+            properties.insert(BOUNDARIES_PROPERTY.to_owned(), boundaries);
+        }
         let run = JobRun {
             stage,
             job: JobId { cluster_start: 0, number },
@@ -244,11 +262,9 @@ impl LocalRunner {
             reduces,
             memory_bytes: self.memory_bytes,
             merge_factor: self.merge_factor,
-            properties: self.options.properties.clone(),
+            properties,
             pool: BufferPool::new(2 * self.memory_bytes * self.thread_count),
-            side_files: cache::local(
-                &[&settings.side_files[..], &self.options.side_files].concat(),
-            )?,
+            side_files,
             scratch: output.join(SCRATCH),
         };
         let counters = run.run(self.thread_count, &mut progress)?;

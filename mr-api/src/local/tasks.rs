@@ -11,14 +11,17 @@ use protocol::jobs::Counters;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{BufferPool, MapOutput, SegmentSource};
 
+use crate::args::Properties;
 use crate::cache;
 use crate::context::{Context, TASK_COUNTERS, TaskCounts};
 use crate::error::{Error, Result};
-use crate::input::{LocalSource, SplitRange};
+use crate::input::{LocalSource, Source, SplitRange};
+use crate::job::JobSettings;
 use crate::output::{LocalFiles, Output};
 use crate::progress::Progress;
 use crate::sort::{map_options, reduce_options};
 use crate::stage::{MapPart, MapResult, MapTarget, MapTask, ReduceTask, Stage};
+use crate::total_order;
 
 /// How often progress is looked at.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
@@ -30,6 +33,37 @@ pub(super) struct LocalSplit {
     pub(super) input: u32,
     /// Files and their parts.
     pub(super) parts: Vec<(PathBuf, SplitRange)>,
+}
+
+impl LocalSplit {
+    fn map_parts(&self) -> Vec<MapPart> {
+        let part = |(path, range): &(PathBuf, SplitRange)| MapPart {
+            path: path.display().to_string(),
+            range: *range,
+        };
+        self.parts.iter().map(part).collect()
+    }
+}
+
+fn open(part: &MapPart) -> Result<Box<dyn Source>> {
+    let path = Path::new(&part.path);
+    let file = File::open(path).map_err(Error::file("open", path))?;
+    Ok(Box::new(LocalSource::new(file)))
+}
+
+/// Key ranges of the reduces, if the job's output is sorted as a whole.
+pub(super) fn boundaries(
+    settings: &JobSettings,
+    splits: &[LocalSplit],
+    reduces: u32,
+    properties: &Properties,
+    side_files: &BTreeMap<String, PathBuf>,
+) -> Result<Option<String>> {
+    let task = TaskId { job: JobId { cluster_start: 0, number: 0 }, kind: TaskKind::Map, index: 0 };
+    let context = Context::new(AttemptId { task, number: 0 }, properties.clone());
+    context.set_directory(std::env::temp_dir(), side_files.clone());
+    let parts: Vec<_> = splits.iter().map(|split| (split.input, split.map_parts())).collect();
+    total_order::boundaries(settings, &parts, reduces, &context, &open)
 }
 
 pub(super) struct JobRun<'a> {
@@ -108,26 +142,18 @@ impl JobRun<'_> {
         let split = &self.splits[index];
         let directory = self.directory(context)?;
         let target = if self.reduces == 0 {
-            MapTarget::Output(self.output(&directory, context)?)
+            MapTarget::Output(Box::new(self.output(&directory, context)?))
         } else {
             let (memory_bytes, merge_factor) = (self.memory_bytes, self.merge_factor);
             let work = context.directory().to_owned();
             let options = map_options(work, self.reduces, memory_bytes, merge_factor);
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
-        let part = |(path, range): &(PathBuf, SplitRange)| MapPart {
-            path: path.display().to_string(),
-            range: *range,
-        };
         let result = self.stage.run_map(MapTask {
             context: context.clone(),
             input: split.input,
-            parts: split.parts.iter().map(part).collect(),
-            open: &|part| {
-                let path = Path::new(&part.path);
-                let file = File::open(path).map_err(Error::file("open", path))?;
-                Ok(Box::new(LocalSource::new(file)))
-            },
+            parts: split.map_parts(),
+            open: &open,
             target,
         })?;
         match result {

@@ -94,7 +94,7 @@ impl Host {
         let context = &launched.context;
         let output_directory = self.output_directory(context.attempt())?;
         let target = if self.setup.program.reduce_count == 0 {
-            MapTarget::Output(self.output(&output_directory, context)?)
+            MapTarget::Output(Box::new(self.output(&output_directory, context)?))
         } else {
             let (memory_bytes, merge_factor) = (self.memory_bytes, self.merge_factor);
             let partitions = self.setup.program.reduce_count;
@@ -173,8 +173,13 @@ impl Host {
     }
 
     fn output(&self, directory: &DfsPath, context: &Context) -> Result<Output> {
-        let files = DfsFiles { dfs: self.dfs.clone(), directory: directory.clone() };
-        Output::new(Box::new(files), self.stage.settings().output_options, context.clone())
+        let options = self.stage.settings().output_options;
+        let replication = match options.replication {
+            None => options::replication(&self.setup.program.properties)?,
+            given => given,
+        };
+        let files = DfsFiles { dfs: self.dfs.clone(), directory: directory.clone(), replication };
+        Output::new(Box::new(files), options, context.clone())
     }
 }
 
@@ -182,12 +187,15 @@ impl Host {
 struct DfsFiles {
     dfs: DfsClient,
     directory: DfsPath,
+    /// `None` for the cluster's default.
+    replication: Option<u16>,
 }
 
 impl OutputFiles for DfsFiles {
     fn create(&self, name: &str) -> Result<Box<dyn OutputFile>> {
         let path = self.directory.join(name)?;
-        let options = CreateOptions { overwrite: true, ..CreateOptions::default() };
+        let replication = self.replication;
+        let options = CreateOptions { overwrite: true, replication, ..CreateOptions::default() };
         let writer = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
         Ok(Box::new(DfsOutput(writer)))
     }

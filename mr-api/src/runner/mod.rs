@@ -35,6 +35,8 @@ use crate::plan::{Plan, difference, fingerprint};
 use attempt::{Host, Launched};
 use gather::News;
 
+pub(crate) use source::DfsSource;
+
 /// Job property that carries the description of the plan, so that a difference can be named.
 pub(crate) const DESCRIPTION_PROPERTY: &str = "hanno.plan.description";
 /// Pause between life signs: four a second at most.

@@ -1,15 +1,12 @@
 //! `-text`: files as text, whatever they are packed in.
 //!
-//! The first bytes decide (gzip, SequenceFile, zstd, bzip2), then the suffix (`.deflate`, `.snappy`, and those again). Hadoop's
-//! snappy files are sequences of blocks ([`blocks`]). Everything is a stream: memory does not grow with the file.
+//! The first bytes decide (gzip, SequenceFile, zstd, bzip2), then the suffix (`.deflate`, `.snappy`, `.lz4`, and those again). Everything is a stream: memory does not grow with the file.
 
-mod blocks;
 mod sequence;
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use bzip2::read::MultiBzDecoder;
-use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use mr_api::codec::FileCodec;
 
 use super::context::{Context, Item, Screen};
 use super::error::Failure;
@@ -29,11 +26,7 @@ const SEQUENCE_MAGIC: &[u8] = b"SEQ";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Packing {
     Plain,
-    Gzip,
-    Zlib,
-    Bzip2,
-    Zstd,
-    Snappy,
+    By(FileCodec),
     Sequence,
 }
 
@@ -56,11 +49,7 @@ fn print(context: &Context, item: &Item, screen: &mut Screen) -> Result<(), Fail
     let packing = packing_of(first, item.named.path.name().unwrap_or_default());
     let mut decoded: Box<dyn Read + '_> = match packing {
         Packing::Plain => Box::new(file),
-        Packing::Gzip => Box::new(MultiGzDecoder::new(file)),
-        Packing::Zlib => Box::new(ZlibDecoder::new(file)),
-        Packing::Bzip2 => Box::new(MultiBzDecoder::new(file)),
-        Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(file).map_err(broken)?),
-        Packing::Snappy => Box::new(blocks::Snappy::new(file)),
+        Packing::By(codec) => codec.decoder(file).map_err(broken)?,
         Packing::Sequence => Box::new(sequence::Lines::new(file).map_err(broken)?),
     };
     let mut buffer = vec![0; BUFFER_BYTES];
@@ -75,15 +64,16 @@ fn print(context: &Context, item: &Item, screen: &mut Screen) -> Result<(), Fail
 fn packing_of(first: &[u8], name: &str) -> Packing {
     let suffix = name.rsplit_once('.').map_or("", |(_, suffix)| suffix);
     match suffix {
-        _ if first.starts_with(GZIP_MAGIC) => Packing::Gzip,
+        _ if first.starts_with(GZIP_MAGIC) => Packing::By(FileCodec::Gzip),
         _ if first.starts_with(SEQUENCE_MAGIC) => Packing::Sequence,
-        _ if first.starts_with(ZSTD_MAGIC) => Packing::Zstd,
-        "bz2" | "" if first.starts_with(BZIP2_MAGIC) => Packing::Bzip2,
-        "gz" if !first.is_empty() => Packing::Gzip,
-        "bz2" if !first.is_empty() => Packing::Bzip2,
-        "zst" if !first.is_empty() => Packing::Zstd,
-        "deflate" if !first.is_empty() => Packing::Zlib,
-        "snappy" => Packing::Snappy,
+        _ if first.starts_with(ZSTD_MAGIC) => Packing::By(FileCodec::Zstd),
+        "bz2" | "" if first.starts_with(BZIP2_MAGIC) => Packing::By(FileCodec::Bzip2),
+        "gz" if !first.is_empty() => Packing::By(FileCodec::Gzip),
+        "bz2" if !first.is_empty() => Packing::By(FileCodec::Bzip2),
+        "zst" if !first.is_empty() => Packing::By(FileCodec::Zstd),
+        "deflate" if !first.is_empty() => Packing::By(FileCodec::Deflate),
+        "snappy" => Packing::By(FileCodec::Snappy),
+        "lz4" => Packing::By(FileCodec::Lz4),
         _ => Packing::Plain,
     }
 }
@@ -103,14 +93,14 @@ mod tests {
     #[test]
     fn first_bytes_decide_and_then_the_suffix() {
         for (first, name, packing) in [
-            (&[0x1f, 0x8b, 8][..], "x", Packing::Gzip),
+            (&[0x1f, 0x8b, 8][..], "x", Packing::By(FileCodec::Gzip)),
             (b"SEQ\x06", "x.gz", Packing::Sequence),
-            (&[0x28, 0xb5, 0x2f, 0xfd], "x", Packing::Zstd),
-            (b"BZh91AY", "x.bz2", Packing::Bzip2),
-            (b"BZh91AY", "part-00000", Packing::Bzip2),
+            (&[0x28, 0xb5, 0x2f, 0xfd], "x", Packing::By(FileCodec::Zstd)),
+            (b"BZh91AY", "x.bz2", Packing::By(FileCodec::Bzip2)),
+            (b"BZh91AY", "part-00000", Packing::By(FileCodec::Bzip2)),
             (b"BZh is text", "x.txt", Packing::Plain),
-            (b"x\x9c", "x.deflate", Packing::Zlib),
-            (b"\0\0\0\x05", "x.snappy", Packing::Snappy),
+            (b"x\x9c", "x.deflate", Packing::By(FileCodec::Deflate)),
+            (b"\0\0\0\x05", "x.snappy", Packing::By(FileCodec::Snappy)),
             (b"", "x.gz", Packing::Plain),
             (b"plain", "x", Packing::Plain),
         ] {

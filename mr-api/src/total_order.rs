@@ -1,0 +1,302 @@
+//! Global total order: reduce tasks take ranges of keys, so that their outputs, one after the other, are sorted as a whole.
+//!
+//! ```text
+//! driver     places spread over the input ─► the job's own mapper ─► keys ─► boundaries ─► job property
+//! map task   boundaries from the property ─► partition of each key
+//! ```
+//!
+//! Invariants: the same input and options give the same boundaries; they change which task gets a key, never whether the output is
+//! right; sampling reads at most [`PLACES`] times [`PLACE_BYTES_MAX`] and ends early where it has enough keys.
+
+use std::cell::Cell;
+use std::fmt::Write;
+use std::io;
+use std::sync::Arc;
+
+use shuffle::{GroupPrefix, KeyRanges};
+
+use crate::Result;
+use crate::codec::{DecodedSource, FileCodec};
+use crate::context::Context;
+use crate::error::Error;
+use crate::guard::guard;
+use crate::input::{Cut, Records, Source, SplitRange};
+use crate::job::{Job, JobSettings, Mapped};
+use crate::mapper::{Emit, Mapper, Sink};
+use crate::partition::Partition;
+use crate::stage::MapPart;
+
+/// Job property that carries the boundaries to the tasks: hexadecimal, with commas between.
+pub(crate) const BOUNDARIES_PROPERTY: &str = "hanno.total.order.boundaries";
+/// Places of the input that are looked at. The input may be sorted in parts, so many places with few keys say more than the reverse.
+const PLACES: u64 = 64;
+/// Keys taken at all places together, as Hadoop's TeraSort does by default: with a hundred reduces each is within a few per cent.
+const KEYS_MAX: usize = 100_000;
+/// Read at one place at most (1 MiB), should the mapper emit little.
+const PLACE_BYTES_MAX: u64 = 1 << 20;
+
+impl<M: Mapper> Job<Mapped<M>> {
+    /// Sorts the job's output as a whole: every key in `part-r-00000` comes before every key in `part-r-00001`, and so on. The driver
+    /// runs the mapper on a sample of the input first, to give each reduce task about as many pairs. With
+    /// [`group_by_first`](Job::group_by_first), equal first elements still go to one task.
+    ///
+    /// Comes after all inputs ([`Job::also`]).
+    ///
+    /// ```
+    /// use mr_api::{Job, LocalRunner, reduce_fn, text, text_out};
+    ///
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let path = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();
+    /// std::fs::write(path("in"), "pear\nfig\napple\nplum\n")?;
+    /// let job = Job::new("sort")
+    ///     .input(text([path("in")]))
+    ///     .map_fn::<Vec<u8>, (), _>(|line, out| out.emit(line.bytes, ()))
+    ///     .total_order()
+    ///     .reduce(reduce_fn::<Vec<u8>, (), _>(|key, values, out| {
+    ///         while values.next_value()?.is_some() {
+    ///             out.write(key, ())?;
+    ///         }
+    ///         Ok(())
+    ///     }))
+    ///     .reducers(2)
+    ///     .output(text_out(path("out")));
+    /// LocalRunner::new().run(job)?;
+    /// let part = |number| std::fs::read_to_string(path(&format!("out/part-r-0000{number}")));
+    /// assert_eq!(part(0)? + &part(1)?, "apple\nfig\npear\nplum\n");
+    /// # Ok::<(), mr_api::BoxError>(())
+    /// ```
+    pub fn total_order(mut self) -> Self {
+        let Mapped { format, mapper } = &self.state;
+        self.settings.partition = Partition::Sampled;
+        self.settings.sampler = Some(Arc::new(TypedSampler {
+            format: format.clone(),
+            mapper: mapper.clone(),
+            inputs: self.settings.inputs.len(),
+        }));
+        self
+    }
+}
+
+/// Runs a job's mapper on places of its input.
+pub(crate) trait Sampler: Send + Sync {
+    fn sample(&self, context: &Context, places: &[Place], open: &OpenPart<'_>) -> Result<Keys>;
+    /// How many inputs the mapper is for.
+    fn inputs(&self) -> usize;
+}
+
+/// Encoded keys, in the order they were emitted.
+type Keys = Vec<Vec<u8>>;
+/// Opens a part of the input.
+pub(crate) type OpenPart<'a> = dyn Fn(&MapPart) -> Result<Box<dyn Source>> + 'a;
+
+struct TypedSampler<M: Mapper> {
+    format: M::In,
+    mapper: M,
+    inputs: usize,
+}
+
+/// A place of the input that is looked at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) input: u32,
+    pub(crate) part: MapPart,
+}
+
+impl<M: Mapper> Sampler for TypedSampler<M> {
+    fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    fn sample(&self, context: &Context, places: &[Place], open: &OpenPart<'_>) -> Result<Keys> {
+        let mut mapper = self.mapper.clone();
+        let mut emit = Emit::new(context.clone(), SampleSink { keys: Vec::new(), keys_max: 0 });
+        mapper.setup(context)?;
+        let mut read = Ok(());
+        for (number, Place { input, part }) in places.iter().enumerate() {
+            emit.sink_mut().keys_max = KEYS_MAX * (number + 1) / places.len();
+            let source = open(part)?;
+            let exhausted = Cell::new(false);
+            let mut source = Limited { source, left: PLACE_BYTES_MAX, exhausted: &exhausted };
+            let mut decoded;
+            let (split, source): (SplitRange, &mut dyn Source) =
+                match FileCodec::of_path(&part.path) {
+                    Some(codec) => {
+                        decoded = DecodedSource::open(codec, &mut source)?;
+                        (SplitRange { start: 0, end: u64::MAX }, &mut decoded)
+                    }
+                    None => (part.range, &mut source),
+                };
+            let (position, count) = (Cell::new(split.start), Cell::new(0));
+            let records = Records {
+                format: &self.format,
+                split,
+                source,
+                position: &position,
+                count: &count,
+                input: *input,
+            };
+            let ran = mapper.run(records, &mut emit);
+            if !emit.sink_mut().is_full() && !exhausted.get() {
+                read = ran;
+            }
+            if read.is_err() {
+                break;
+            }
+        }
+        emit.sink_mut().keys_max = usize::MAX;
+        let cleaned = mapper.cleanup(&mut emit);
+        read.and(cleaned)?;
+        Ok(emit.into_sink().keys)
+    }
+}
+
+/// Keeps keys until there are enough.
+struct SampleSink {
+    keys: Keys,
+    keys_max: usize,
+}
+
+impl SampleSink {
+    fn is_full(&self) -> bool {
+        self.keys.len() >= self.keys_max
+    }
+}
+
+impl Sink for SampleSink {
+    fn accept(&mut self, key: &[u8], _: &[u8]) -> Result<()> {
+        if self.is_full() {
+            return Err(Error::SampledEnough.into());
+        }
+        self.keys.push(key.to_vec());
+        Ok(())
+    }
+}
+
+/// A source that ends with an error when enough was read of it.
+struct Limited<'a> {
+    source: Box<dyn Source>,
+    left: u64,
+    exhausted: &'a Cell<bool>,
+}
+
+impl Source for Limited<'_> {
+    fn slice(&mut self, offset: u64) -> io::Result<&[u8]> {
+        if self.left == 0 {
+            self.exhausted.set(true);
+            return Err(io::Error::other(Error::SampledEnough));
+        }
+        let slice = self.source.slice(offset)?;
+        let slice = &slice[..slice.len().min(PLACE_BYTES_MAX as usize)];
+        self.left = self.left.saturating_sub(slice.len() as u64);
+        Ok(slice)
+    }
+}
+
+/// What a job with `reduces` reduce tasks needs besides its settings: the property with the boundaries, if its output is sorted as a
+/// whole. `splits` are the inputs of its maps.
+pub(crate) fn boundaries(
+    settings: &JobSettings,
+    splits: &[(u32, Vec<MapPart>)],
+    reduces: u32,
+    context: &Context,
+    open: &OpenPart<'_>,
+) -> Result<Option<String>> {
+    let Some(sampler) = &settings.sampler else { return Ok(None) };
+    if sampler.inputs() != settings.inputs.len() {
+        return Err(Error::usage("`total_order` comes after all inputs of a job").into());
+    }
+    if reduces <= 1 {
+        return Ok(Some(String::new()));
+    }
+    let cuttable = |input: u32, part: &MapPart| {
+        let cut = settings.inputs.get(input as usize).map(|input| input.cut);
+        !matches!(cut, None | Some(Cut::Whole | Cut::Lines { .. }))
+            && FileCodec::of_path(&part.path).is_none()
+    };
+    let places = places(splits, PLACES, cuttable);
+    let sampled = guard(|| sampler.sample(context, &places, open));
+    let mut keys = sampled.map_err(|message| Error::Sample { message })?;
+    if let Some(prefix_bytes) = settings.group_prefix {
+        keys.iter_mut().for_each(|key| key.truncate(prefix_bytes(key)));
+    }
+    let ranges = KeyRanges::from_sample(keys, reduces);
+    Ok(Some(encode(ranges.boundaries())))
+}
+
+/// At most `count` places spread evenly over the input. Where records can be found from any byte on, a place begins anywhere; elsewhere
+/// it is a part as a whole, once.
+fn places(
+    splits: &[(u32, Vec<MapPart>)],
+    count: u64,
+    cuttable: impl Fn(u32, &MapPart) -> bool,
+) -> Vec<Place> {
+    let length = |part: &MapPart| part.range.end.saturating_sub(part.range.start);
+    let parts = || splits.iter().flat_map(|(input, parts)| parts.iter().map(move |p| (*input, p)));
+    let total: u64 = parts().map(|(_, part)| length(part)).sum();
+    let (mut places, mut passed, mut next) = (Vec::new(), 0, 0);
+    for (input, part) in parts() {
+        let end = passed + length(part);
+        while next < count {
+            let at = (u128::from(total) * u128::from(next) / u128::from(count)) as u64;
+            if at >= end {
+                break;
+            }
+            next += 1;
+            let range = if cuttable(input, part) {
+                let start = part.range.start + (at - passed);
+                let end = part.range.end.min(start.saturating_add(PLACE_BYTES_MAX));
+                SplitRange { start, end }
+            } else {
+                part.range
+            };
+            let place = Place { input, part: MapPart { path: part.path.clone(), range } };
+            if places.last() != Some(&place) {
+                places.push(place);
+            }
+        }
+        passed = end;
+    }
+    places
+}
+
+/// The partitioner of a map task, from the property that the driver set.
+pub(crate) fn resolve(
+    partition: &Partition,
+    prefix: Option<GroupPrefix>,
+    context: &Context,
+) -> Result<Partition> {
+    let Partition::Sampled = partition else { return Ok(partition.clone()) };
+    let text = context.property(BOUNDARIES_PROPERTY).ok_or(Error::NoBoundaries)?;
+    let ranges = decode(text).and_then(KeyRanges::new).ok_or(Error::NoBoundaries)?;
+    Ok(Partition::Ranges(Arc::new(ranges), prefix))
+}
+
+fn encode(boundaries: &[Vec<u8>]) -> String {
+    let mut text = String::new();
+    for (number, boundary) in boundaries.iter().enumerate() {
+        if number > 0 {
+            text.push(',');
+        }
+        for byte in boundary {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+    }
+    text
+}
+
+fn decode(text: &str) -> Option<Vec<Vec<u8>>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let boundary = |hex: &str| {
+        let pairs = hex.as_bytes().chunks(2);
+        pairs.map(|pair| if pair.len() == 2 { byte(pair) } else { None }).collect()
+    };
+    text.split(',').map(boundary).collect()
+}
+
+#[cfg(test)]
+#[path = "total_order_tests.rs"]
+mod tests;
