@@ -260,7 +260,9 @@ fn locate(client: &DfsClient, path: &DfsPath) -> Result<LocatedBlocks, DfsError>
     let mut pauses = LENGTH_PAUSES_MS.iter();
     loop {
         let mut located = client.locations(path, 0, u64::MAX)?;
-        let Some(last) = located.blocks.last_mut().filter(|block| block.open) else {
+        // What a snapshot has of a block that is being written does not grow.
+        let grows = located.status.open;
+        let Some(last) = located.blocks.last_mut().filter(|block| grows && block.open) else {
             return Ok(located);
         };
         if let Some(length) = visible_length(client, last) {

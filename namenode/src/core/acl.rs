@@ -259,6 +259,9 @@ impl Namespace {
 
 impl State {
     pub(super) fn acl_status(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {
+        if let Some(view) = self.view(path, caller) {
+            return self.acl_view(path, view?);
+        }
         let Resolved { id, inode } = self.lookup(path, (caller, Needs::default()), |path| {
             format!("File does not exist: {path}")
         })?;
@@ -276,6 +279,9 @@ impl State {
         action: Action,
         caller: Caller<'_>,
     ) -> Answer {
+        if let Some(view) = self.view(path, caller) {
+            return self.access_view(path, (view?, action), caller);
+        }
         let needs = Needs { target: Some(action), ..Needs::default() };
         let found: Result<Resolved<'_>, RemoteError> =
             self.lookup(path, (caller, needs), |path| format!("Path not found: {path}"));

@@ -5,6 +5,7 @@
 //! Chunks count from 0 without gaps; an inode has no rows if it has no features.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use protocol::InodeId;
@@ -19,7 +20,7 @@ use crate::error::CoreError;
 /// First byte of a row.
 pub(super) const ROW_PREFIX: u8 = b'f';
 /// Bytes of features in one row: every value of the checkpoint stays under 16 KB.
-const CHUNK_BYTES: usize = 8 << 10;
+pub(super) const CHUNK_BYTES: usize = 8 << 10;
 
 /// The features of one inode.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -34,7 +35,8 @@ pub struct Features {
 /// The inodes that have features.
 #[derive(Default)]
 pub(super) struct FeatureTable {
-    by_inode: BTreeMap<InodeId, Features>,
+    /// Shared with the versions that snapshots see.
+    by_inode: BTreeMap<InodeId, Arc<Features>>,
     /// Inodes whose rows are behind, and how many rows the checkpoint has of each.
     dirty: HashMap<InodeId, usize>,
     /// Rows being loaded.
@@ -46,9 +48,22 @@ impl Features {
         self.acl.is_empty() && self.xattrs.is_empty()
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         postcard::to_allocvec(self)
             .expect("features are plain data: encoding into memory cannot fail")
+    }
+
+    /// Reads what [`Features::encode`] wrote.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, CoreError> {
+        match postcard::take_from_bytes(bytes) {
+            Ok((features, [])) => Ok(features),
+            _ => Err(CoreError::BadRow("features")),
+        }
+    }
+
+    /// The default list of a directory.
+    fn default_acl(&self) -> &[AclEntry] {
+        &self.acl[self.acl.partition_point(|entry| entry.scope == AclScope::Access)..]
     }
 }
 
@@ -61,7 +76,7 @@ impl FeatureTable {
         let row_count = self.row_count(id);
         self.dirty.entry(id).or_insert(row_count);
         let mut features = self.by_inode.remove(&id).unwrap_or_default();
-        change(&mut features);
+        change(Arc::make_mut(&mut features));
         if !features.is_empty() {
             self.by_inode.insert(id, features);
         }
@@ -71,7 +86,8 @@ impl FeatureTable {
     pub(super) fn take_rows(&mut self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (id, count_before) in std::mem::take(&mut self.dirty) {
-            let bytes = self.by_inode.get(&id).map(Features::encode).unwrap_or_default();
+            let features = self.by_inode.get(&id);
+            let bytes = features.map(|features| features.encode()).unwrap_or_default();
             let mut chunks = bytes.chunks(CHUNK_BYTES);
             let count = chunks.len().max(count_before);
             rows.extend(
@@ -98,10 +114,7 @@ impl FeatureTable {
     /// Decodes what was loaded.
     pub(super) fn finish_load(&mut self) -> Result<(), CoreError> {
         for (id, bytes) in std::mem::take(&mut self.loading) {
-            match postcard::take_from_bytes(&bytes) {
-                Ok((features, [])) => self.by_inode.insert(id, features),
-                _ => return Err(CoreError::BadRow("features")),
-            };
+            self.by_inode.insert(id, Arc::new(Features::decode(&bytes)?));
         }
         Ok(())
     }
@@ -110,6 +123,11 @@ impl FeatureTable {
 impl Namespace {
     /// The features of an inode, if it has any.
     pub fn features(&self, id: InodeId) -> Option<&Features> {
+        self.shared_features(id).map(|features| &**features)
+    }
+
+    /// The same, to be kept by a version.
+    pub(super) fn shared_features(&self, id: InodeId) -> Option<&Arc<Features>> {
         match self.features.by_inode.is_empty() {
             true => None,
             false => self.features.by_inode.get(&id),
@@ -123,8 +141,7 @@ impl Namespace {
 
     /// The default list of a directory.
     pub fn default_acl(&self, id: InodeId) -> &[AclEntry] {
-        let acl = self.acl(id);
-        &acl[acl.partition_point(|entry| entry.scope == AclScope::Access)..]
+        self.features(id).map_or(&[], Features::default_acl)
     }
 
     pub(super) fn change_features(
@@ -135,6 +152,7 @@ impl Namespace {
         if !self.inodes.contains_key(&id) {
             return Err(CoreError::NoInode { inode: id, expected: "there" });
         }
+        self.save(id);
         self.dirty.inodes.insert(id);
         self.features.change(id, change);
         Ok(())

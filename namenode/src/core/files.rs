@@ -270,11 +270,11 @@ impl Planner<'_> {
             );
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }
-        let (replication, block_size) = self
+        let (replication, block_size, known) = self
             .state
             .ns
             .file(id)
-            .map(|file| (file.replication, file.block_size))
+            .map(|file| (file.replication, file.block_size, file.known_length()))
             .unwrap_or_default();
         let durable_min = usize::from(self.state.durable_min(self.nodes, replication));
         if info.complete {
@@ -283,6 +283,10 @@ impl Planner<'_> {
         }
         if length > block_size {
             let text = format!("block {block} of {path} has {length} bytes where {block_size} fit");
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        if length < known {
+            let text = format!("block {block} of {path} has {known} bytes already, not {length}");
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }
         if length == 0 {

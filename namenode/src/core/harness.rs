@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol::auth::Key;
-use protocol::datanode::{Changes, Command, FullReport, Replica};
+use protocol::datanode::{Changes, Command, CommitRecovery, FullReport, Replica};
 use protocol::namenode::{Answer, Call, Create, LocatedBlock, Reply, Request, WrittenBlock};
 use protocol::{
     BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId,
@@ -204,6 +204,25 @@ impl Harness {
         }
     }
 
+    /// Time passes, and DataNodes do what they are ordered to recover or to cut.
+    pub(crate) fn recover_all(&mut self) {
+        self.pass(self.state.settings.recovery_retry_ms + 100, &[1, 2, 3]);
+        for (_, command) in std::mem::take(&mut self.commands) {
+            let (block, stamp, length) = match command {
+                Command::Recover { block, stamp, length_min, .. } => (block, stamp, length_min),
+                Command::Cut { block, stamp, length, .. } => (block, stamp, length),
+                _ => continue,
+            };
+            let replicas = (1..=3).map(|number| DatanodeId([number; 16])).collect();
+            let (datanode, epoch) = (DatanodeId([1; 16]), EPOCH);
+            let commit = CommitRecovery { datanode, epoch, block, stamp, length, replicas };
+            let (mut out, now) = (Output::default(), self.now);
+            // Refused if a later one was ordered, or the block is gone.
+            let _ = self.state.commit_recovery(&mut self.nodes, &commit, now, &mut out).unwrap();
+            self.take(out);
+        }
+    }
+
     /// Writes the rows that changed into the checkpoint.
     pub(crate) fn checkpoint(&mut self) {
         for (key, value) in self.state.take_rows(self.now) {
@@ -303,7 +322,9 @@ pub(crate) fn canonical(ns: &mut Namespace) -> Vec<String> {
     while ns.collect(1000) {}
     ns.check().unwrap();
     let mut lines = vec![format!("{:?}", ns.counters())];
-    let mut stack = vec![InodeId::ROOT];
+    let mut stack: Vec<InodeId> = ns.history.homes.keys().copied().collect();
+    stack.sort_unstable();
+    stack.push(InodeId::ROOT);
     while let Some(id) = stack.pop() {
         let inode = ns.inode(id).unwrap();
         let status = ns.status(id, inode, &inode.name);
@@ -313,10 +334,11 @@ pub(crate) fn canonical(ns: &mut Namespace) -> Vec<String> {
             .unwrap_or_default();
         let open = inode.file().and_then(|file| file.open.as_deref());
         lines.push(format!(
-            "{} {status:?} {:?} {blocks:?} {open:?} {:?}",
-            ns.path_of(id).unwrap(),
+            "{:?} {status:?} {:?} {blocks:?} {open:?} {:?} {:?}",
+            ns.path_of(id),
             inode.total(),
-            ns.quota_of(id)
+            ns.quota_of(id),
+            ns.features(id)
         ));
         if let Some(directory) = inode.directory() {
             stack.extend(directory.children.iter());

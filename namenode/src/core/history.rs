@@ -22,7 +22,9 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use protocol::{BlockId, InodeId};
 
-use super::inode::{Body, Inode, NOWHERE, NameId};
+use super::features::Features;
+use super::inode::{Body, File, Inode, NOWHERE, NameId};
+use super::lease::Leases;
 use super::namespace::{Effect, Namespace};
 use super::totals::Totals;
 
@@ -64,6 +66,8 @@ pub struct Version {
     pub mode: u16,
     /// Modification time.
     pub mtime_ms: u64,
+    /// Access control list and extended attributes, if it had any.
+    pub features: Option<Arc<Features>>,
     /// If it is a file.
     pub file: Option<FileVersion>,
 }
@@ -71,13 +75,13 @@ pub struct Version {
 /// What a file was.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FileVersion {
-    /// Bytes in complete blocks.
+    /// Bytes that readers could count on.
     pub length: u64,
     /// Access time.
     pub atime_ms: u64,
     /// Wanted replicas.
     pub replication: u16,
-    /// Its complete blocks.
+    /// The blocks with these bytes; the last may have more.
     pub blocks: Kept,
 }
 
@@ -110,6 +114,8 @@ pub struct History {
     /// Directories outside the live tree to look through, and the entry that was passed last.
     pub(super) sweeps: VecDeque<(InodeId, Option<Arc<str>>)>,
     pub(super) dirty: DirtyHistory,
+    /// Rows of features of versions being loaded.
+    pub(super) loading: BTreeMap<(InodeId, SnapshotId), Vec<u8>>,
 }
 
 /// Which rows are behind.
@@ -122,6 +128,8 @@ pub(super) struct DirtyHistory {
     pub(super) next: bool,
     /// Lists of versions that were dropped, and how long they were.
     pub(super) lists: Vec<(InodeId, SnapshotId, usize)>,
+    /// Features of versions that were dropped, and how many bytes they took.
+    pub(super) features: Vec<(InodeId, SnapshotId, usize)>,
 }
 
 /// What an inode is at a moment.
@@ -133,7 +141,7 @@ pub enum At<'a> {
     Was(&'a Version),
 }
 
-impl At<'_> {
+impl<'a> At<'a> {
     /// An inode with its owner, group and mode, for checks of rights.
     pub fn rights(&self) -> Cow<'_, Inode> {
         match self {
@@ -145,8 +153,19 @@ impl At<'_> {
                 group: version.group,
                 mode: version.mode,
                 mtime_ms: version.mtime_ms,
-                body: Body::Directory(Box::default()),
+                body: match &version.file {
+                    Some(_) => Body::File(File::closed()),
+                    None => Body::Directory(Box::default()),
+                },
             }),
+        }
+    }
+
+    /// Access control list and extended attributes of inode `id`, if it has any.
+    pub fn features(&self, ns: &'a Namespace, id: InodeId) -> Option<&'a Features> {
+        match self {
+            At::Live(_) => ns.features(id),
+            At::Was(version) => version.features.as_deref(),
         }
     }
 
@@ -263,14 +282,12 @@ impl Namespace {
             group: inode.group,
             mode: inode.mode,
             mtime_ms: inode.mtime_ms,
+            features: self.shared_features(id).cloned(),
             file: inode.file().map(|file| FileVersion {
-                length: file.length,
+                length: file.visible_length(),
                 atime_ms: file.atime_ms,
                 replication: file.replication,
-                blocks: Kept::First(
-                    file.blocks.len()
-                        - usize::from(file.open.as_deref().is_some_and(|open| open.writing)),
-                ),
+                blocks: Kept::First(file.visible_block_count()),
             }),
         };
         let history = &mut self.history;
@@ -402,7 +419,8 @@ impl Namespace {
         self.garbage.push_back(id);
     }
 
-    /// Closes a file that only snapshots have, and frees the blocks that none of them sees.
+    /// Closes a file that only snapshots have, and frees the blocks that none of them sees. If one sees bytes of the block that was
+    /// being written, the DataNodes must agree on its length first: the file stays open, for the recovery.
     fn trim(&mut self, id: InodeId, lives: bool) {
         let files = self.versions(id).iter().filter_map(|version| version.file.as_ref());
         let first = files.filter_map(|file| match file.blocks {
@@ -411,25 +429,24 @@ impl Namespace {
         });
         let kept_count = first.max().unwrap_or(0);
         let Some(Inode { body: Body::File(file), .. }) = self.inodes.get_mut(&id) else { return };
+        let keep = match lives {
+            true => file.visible_block_count(),
+            false => kept_count.min(file.visible_block_count()),
+        };
+        if let Some(open) = file.open.as_deref_mut().filter(|open| open.writing)
+            && keep == file.blocks.len()
+        {
+            let holder = std::mem::replace(&mut open.holder, Leases::RECOVERER);
+            if holder != Leases::RECOVERER {
+                self.leases.remove(holder, id);
+                self.leases.add(Leases::RECOVERER, id);
+                self.dirty.inodes.insert(id);
+            }
+            return;
+        }
         let before = file.space_consumed();
         let length_before = file.length;
         let open = file.open.take();
-        let mut complete = file.blocks.len();
-        if let Some(open) = open.as_deref().filter(|open| open.writing) {
-            let last = file.blocks.last().copied();
-            match last.and_then(|block| self.blocks.get_mut(&block)) {
-                // It was complete before it was opened again, and a version has it: what that has of it stays.
-                Some(info) if kept_count == complete => {
-                    (info.complete, info.length) = (true, open.known);
-                    info.stamp = open.prior.unwrap_or(info.stamp);
-                    file.length += open.known;
-                    self.complete_block_count += 1;
-                    self.effects.extend(last.map(Effect::Completed));
-                }
-                _ => complete -= 1,
-            }
-        }
-        let keep = if lives { complete } else { kept_count.min(complete) };
         if open.is_none() && keep == file.blocks.len() {
             return;
         }
@@ -452,6 +469,27 @@ impl Namespace {
         source.into_iter().for_each(|block| self.free_block(id, block, &[]));
         freed.into_iter().for_each(|block| self.free_block(id, block, &targets));
         self.adjust_above(id, totals(length_before, before), after);
+    }
+
+    /// True if a file is in the live tree, or a snapshot sees bytes of the block that was being written: an edit may name it, because
+    /// nothing takes it apart before that ends, neither here nor in a replay that is ahead or behind with collecting.
+    pub(super) fn is_recoverable(&self, id: InodeId) -> bool {
+        if self.is_attached(id) {
+            return true;
+        }
+        let Some(file) = self.file(id) else { return false };
+        let count = file.blocks.len();
+        let writing = file.open.as_deref().is_some_and(|open| open.writing);
+        if !writing || file.visible_block_count() != count {
+            return false;
+        }
+        let sees = |from, until| self.witness(id, from, until).is_some();
+        let has_all = |version: &&Version| {
+            let file = version.file.as_ref();
+            file.is_some_and(|file| file.blocks == Kept::First(count))
+        };
+        sees(self.stamp(id), PRESENT)
+            || self.versions(id).iter().filter(has_all).any(|v| sees(v.from, v.until))
     }
 
     /// Frees a block of a file that is no longer in its list, unless a version has it.
@@ -512,7 +550,6 @@ impl Namespace {
     }
 
     /// Gives versions of a file their own lists, before blocks leave the file's or are replaced in it.
-    #[allow(dead_code, reason = "for edits that shorten or exchange a file's blocks")]
     pub(super) fn pin_blocks(&mut self, id: InodeId) {
         let Some(blocks) = self.file(id).map(|file| file.blocks[..].to_vec()) else { return };
         let history = &mut self.history;
@@ -589,6 +626,9 @@ impl Namespace {
         }
         if self.versions(id).is_empty() {
             self.history.versions.remove(&id);
+        }
+        if let Some(features) = dropped.features {
+            self.history.dirty.features.push((id, until, features.encode().len()));
         }
         if let Some(FileVersion { blocks: Kept::List(list), .. }) = dropped.file {
             self.history.dirty.lists.push((id, until, list.len()));
@@ -676,9 +716,7 @@ impl Namespace {
         let Some(file) = self.file(id) else { return (Vec::new(), 0) };
         match state {
             At::Live(_) => {
-                let writing = file.open.as_deref().is_some_and(|open| open.writing);
-                let count = file.blocks.len() - usize::from(writing);
-                (file.blocks[..count].to_vec(), file.length)
+                (file.blocks[..file.visible_block_count()].to_vec(), file.visible_length())
             }
             At::Was(version) => match &version.file {
                 Some(FileVersion { blocks: Kept::First(count), length, .. }) => {

@@ -8,6 +8,7 @@
 //! | `s` + inode id + snapshot number | name of the snapshot |
 //! | `v` + inode id + last moment | a version, with the first `ROW_BLOCKS` blocks if it has its own list |
 //! | `w` + inode id + last moment + chunk number u32 | the next `ROW_BLOCKS` blocks of that list |
+//! | `x` + inode id + last moment + chunk number u32 | the next `CHUNK_BYTES` of a version's features, see `features`; from 0 on |
 //!
 //! Numbers in keys are big endian, u64 unless said. Witnesses, former places and sums are found anew by `Namespace::tie_history`.
 
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use protocol::{BlockId, InodeId};
 use serde::{Deserialize, Serialize};
 
+use super::features::{CHUNK_BYTES, Features};
 use super::history::{DirtyHistory, FileVersion, Kept, Snapshot, Version};
 use super::inode::NOWHERE;
 use super::namespace::{Block, Namespace};
@@ -53,7 +55,7 @@ impl Namespace {
     /// The rows of snapshots that changed since the last call.
     pub(super) fn push_history_rows(&mut self, rows: &mut Vec<Row>) {
         let dirty = std::mem::take(&mut self.history.dirty);
-        let DirtyHistory { versions, stamps, roots, snapshots, next, lists } = dirty;
+        let DirtyHistory { versions, stamps, roots, snapshots, next, lists, features } = dirty;
         let history = &self.history;
         if next {
             rows.push((vec![b's'], Some(encode(&history.next))));
@@ -72,7 +74,11 @@ impl Namespace {
         }));
         for (id, until, count) in lists {
             let chunks = 1..count.div_ceil(ROW_BLOCKS);
-            rows.extend(chunks.map(|chunk| (chunk_key(id, until, chunk), None)));
+            rows.extend(chunks.map(|chunk| (chunk_key(b'w', id, until, chunk), None)));
+        }
+        for (id, until, length) in features {
+            let chunks = 0..length.div_ceil(CHUNK_BYTES);
+            rows.extend(chunks.map(|chunk| (chunk_key(b'x', id, until, chunk), None)));
         }
         for (id, until) in versions {
             let version = self.versions(id).iter().find(|version| version.until == until);
@@ -93,7 +99,7 @@ impl Namespace {
                 Kept::List(list) => {
                     for (chunk, blocks) in list.chunks(ROW_BLOCKS).enumerate().skip(1) {
                         let value = encode(&self.block_rows(blocks));
-                        rows.push((chunk_key(id, version.until, chunk), Some(value)));
+                        rows.push((chunk_key(b'w', id, version.until, chunk), Some(value)));
                     }
                     KeptRow::List(self.block_rows(&list[..list.len().min(ROW_BLOCKS)]))
                 }
@@ -110,6 +116,10 @@ impl Namespace {
             file,
         };
         rows.push((moment_key(b'v', id, version.until), Some(encode(&row))));
+        let features = version.features.as_ref().map(|features| features.encode());
+        for (chunk, bytes) in features.unwrap_or_default().chunks(CHUNK_BYTES).enumerate() {
+            rows.push((chunk_key(b'x', id, version.until, chunk), Some(bytes.to_vec())));
+        }
     }
 
     /// Takes a row of snapshots. They come in ascending order of keys, after the inodes.
@@ -154,7 +164,34 @@ impl Namespace {
                     _ => return Err(CoreError::BadRow("blocks")),
                 }
             }
+            (b'x', [id, until], chunk) => {
+                let bad = CoreError::BadRow("features of a version");
+                let chunk: [u8; 4] = chunk.try_into().map_err(|_| bad.clone())?;
+                let place = (InodeId(number(id)), number(until));
+                let bytes = self.history.loading.entry(place).or_default();
+                if bytes.len() != u32::from_be_bytes(chunk) as usize * CHUNK_BYTES
+                    || value.is_empty()
+                {
+                    return Err(bad);
+                }
+                bytes.extend_from_slice(value);
+            }
             _ => return Err(unknown),
+        }
+        Ok(())
+    }
+
+    /// Gives versions the features that were loaded.
+    fn tie_features(&mut self) -> Result<(), CoreError> {
+        for ((id, until), bytes) in std::mem::take(&mut self.history.loading) {
+            let mut features = Arc::new(Features::decode(&bytes)?);
+            if let Some(live) = self.shared_features(id).filter(|live| **live == features) {
+                features = Arc::clone(live);
+            }
+            let versions = self.history.versions.get_mut(&id).into_iter().flatten();
+            let mut fitting = versions.filter(|version| version.until == until);
+            let version = fitting.next().ok_or(CoreError::BadRow("features of a version"))?;
+            version.features = Some(features);
         }
         Ok(())
     }
@@ -190,6 +227,7 @@ impl Namespace {
             group: self.names.intern(row.group),
             mode: row.mode,
             mtime_ms: row.mtime_ms,
+            features: None,
             file,
         };
         self.history.versions.entry(id).or_default().push(version);
@@ -218,6 +256,7 @@ impl Namespace {
     /// # Errors
     /// [`CoreError`] if the tables do not fit the inodes.
     pub(super) fn tie_history(&mut self) -> Result<(), CoreError> {
+        self.tie_features()?;
         let next = self.history.next;
         if self.history.live.keys().next_back().is_some_and(|last| *last >= next) {
             return Err(CoreError::Counter("snapshots"));
@@ -272,8 +311,108 @@ fn moment_key(prefix: u8, id: InodeId, moment: u64) -> Vec<u8> {
     key
 }
 
-fn chunk_key(id: InodeId, until: u64, chunk: usize) -> Vec<u8> {
-    let mut key = moment_key(b'w', id, until);
+fn chunk_key(prefix: u8, id: InodeId, until: u64, chunk: usize) -> Vec<u8> {
+    let mut key = moment_key(prefix, id, until);
     key.extend(u32::try_from(chunk).unwrap_or(u32::MAX).to_be_bytes());
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::xattr::{XattrName, XattrSpace};
+    use protocol::{ClientId, ClusterId, GenerationStamp};
+
+    use super::super::edit::Edit;
+    use super::*;
+
+    const FILE: InodeId = InodeId(16386);
+
+    /// Rows of a file with an attribute, of which a snapshot was taken before the attribute went.
+    fn rows() -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut ns = Namespace::default();
+        let name = XattrName { space: XattrSpace::User, name: "a".to_owned() };
+        let (owner, group) = ("ann".to_owned(), "sg".to_owned());
+        let block = BlockId::FIRST;
+        for edit in [
+            Edit::Format { cluster: ClusterId([7; 16]), owner, group, at_ms: 4 },
+            Edit::MakeFile {
+                id: FILE,
+                parent: InodeId::ROOT,
+                name: "f".to_owned(),
+                owner: "ann".to_owned(),
+                group: "sg".to_owned(),
+                mode: 0o644,
+                replication: 3,
+                block_size: 1000,
+                holder: ClientId([1; 16]),
+                at_ms: 5,
+            },
+            Edit::AddBlock { file: FILE, block, stamp: GenerationStamp(1001), targets: vec![] },
+            Edit::CommitBlock { file: FILE, block, length: 10 },
+            Edit::Close { file: FILE, at_ms: 6 },
+            Edit::SetXattr { inode: FILE, name: name.clone(), value: Some(vec![7]) },
+            Edit::AllowSnapshot { directory: InodeId::ROOT },
+            Edit::CreateSnapshot { directory: InodeId::ROOT, name: "s".to_owned(), at_ms: 7 },
+            Edit::SetXattr { inode: FILE, name, value: None },
+        ] {
+            ns.apply(&edit).unwrap();
+        }
+        let rows = ns.take_rows().into_iter();
+        let mut rows: Vec<_> = rows.filter_map(|(key, value)| Some((key, value?))).collect();
+        rows.sort();
+        rows
+    }
+
+    fn load(rows: &[(Vec<u8>, Vec<u8>)]) -> Result<Namespace, CoreError> {
+        let mut ns = Namespace::default();
+        rows.iter().try_for_each(|(key, value)| ns.load_row(key, value))?;
+        ns.finish_load()?;
+        Ok(ns)
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let key = |kind: u8, rest: &[&[u8]]| [&[kind], &rest.concat()[..]].concat();
+        let (root, file) = (InodeId::ROOT.0.to_be_bytes(), FILE.0.to_be_bytes());
+        let (zero, one) = (0_u64.to_be_bytes(), 1_u64.to_be_bytes());
+        let version = [
+            &[0, 0x81, 0x80, 1, 1, b'f', 3][..],
+            b"ann",
+            &[2],
+            b"sg",
+            &[0xa4, 3, 6, 1, 10, 5, 3, 0, 1],
+        ];
+        let expected = vec![
+            (key(b'b', &[&file]), vec![1]),
+            (key(b's', &[]), vec![1]),
+            (key(b's', &[&root]), vec![]),
+            (key(b's', &[&root, &zero]), vec![1, b's']),
+            (key(b'v', &[&file, &one]), version.concat()),
+            (key(b'x', &[&file, &one, &[0; 4]]), vec![0, 1, 0, 1, b'a', 1, 7]),
+        ];
+        let mut rows = rows();
+        rows.retain(|(key, _)| b"bsvwx".contains(&key[0]));
+        assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn damage_is_found() {
+        let whole = rows();
+        assert!(load(&whole).is_ok());
+        for (damaged, (key, value)) in whole.iter().enumerate() {
+            let is_history = b"bsvx".contains(&key[0]) && !value.is_empty();
+            for end in (0..value.len()).filter(|_| is_history) {
+                let mut rows = whole.clone();
+                rows[damaged].1.truncate(end);
+                assert!(load(&rows).is_err(), "row {damaged} cut at {end}");
+            }
+        }
+        let mut orphan = whole.clone();
+        orphan.retain(|(key, _)| key[0] != b'v');
+        assert!(load(&orphan).is_err(), "features of a version that is not there");
+        let mut gap = whole;
+        let last = gap.iter_mut().find(|(key, _)| key[0] == b'x').unwrap();
+        *last.0.last_mut().unwrap() = 1;
+        assert!(load(&gap).is_err(), "chunks count from 0");
+    }
 }

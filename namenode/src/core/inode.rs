@@ -153,6 +153,24 @@ impl Open {
 }
 
 impl File {
+    /// Closed and empty.
+    pub fn closed() -> Self {
+        File {
+            length: 0,
+            blocks: BlockList::default(),
+            atime_ms: 0,
+            block_size: 0,
+            replication: 0,
+            open: None,
+        }
+    }
+
+    /// Blocks with bytes that readers may count on.
+    pub fn visible_block_count(&self) -> usize {
+        let is_hidden = |open: &Open| open.writing && open.known == 0;
+        self.blocks.len() - usize::from(self.open.as_deref().is_some_and(is_hidden))
+    }
+
     /// Bytes that readers may count on.
     pub fn visible_length(&self) -> u64 {
         self.length + self.known_length()

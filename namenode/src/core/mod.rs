@@ -62,4 +62,6 @@ mod simulation_tests;
 #[cfg(test)]
 mod snapshot_tests;
 #[cfg(test)]
+mod snapshot_writing_tests;
+#[cfg(test)]
 mod writing_tests;

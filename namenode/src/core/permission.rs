@@ -6,11 +6,12 @@
 //!
 //! Invariant: a refused call has changed nothing, because checks come before its first edit.
 
-use protocol::acl::{AclKind, AclScope};
+use protocol::acl::{AclEntry, AclKind, AclScope};
 use protocol::permission::{Action, STICKY, symbols};
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::command::refuse;
+use super::history::At;
 use super::inode::Inode;
 use super::namespace::{Namespace, Resolved, Unresolved};
 
@@ -119,7 +120,8 @@ impl<'a> Guard<'a> {
         let mut ancestor = None;
         let mut denied = None;
         let found = self.ns.resolve_through(path, |depth, directory| {
-            if !self.is_exempt() && !self.allows(directory, Action::EXECUTE) {
+            let acl = self.ns.acl(directory.id);
+            if !self.is_exempt() && !self.allows((directory.inode, acl), Action::EXECUTE) {
                 denied = Some((depth, directory));
                 return false;
             }
@@ -128,7 +130,8 @@ impl<'a> Guard<'a> {
         });
         if let Some((depth, directory)) = denied {
             let path = prefix(path, depth);
-            return Err(Blocked::Denied(self.denied(directory, &path, Action::EXECUTE)));
+            let listed = (directory.inode, self.ns.acl(directory.id));
+            return Err(Blocked::Denied(self.denied(listed, &path, Action::EXECUTE)));
         }
         let found = match found {
             Ok(found) => Some(found),
@@ -200,9 +203,18 @@ impl<'a> Guard<'a> {
         access: Action,
         path: impl FnOnce() -> String,
     ) -> Result<(), RemoteError> {
-        match self.allows(at, access) {
+        self.check_listed((at.inode, self.ns.acl(at.id)), access, path)
+    }
+
+    fn check_listed(
+        &self,
+        listed: (&Inode, &[AclEntry]),
+        access: Action,
+        path: impl FnOnce() -> String,
+    ) -> Result<(), RemoteError> {
+        match self.allows(listed, access) {
             true => Ok(()),
-            false => Err(self.denied(at, &path(), access)),
+            false => Err(self.denied(listed, &path(), access)),
         }
     }
 
@@ -221,20 +233,21 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// Checks an inode as it was when a snapshot was taken; its access control list is today's.
+    /// Checks an inode as it was when a snapshot was taken.
     ///
     /// # Errors
     /// A refusal.
     pub fn check_former(
         &self,
-        (id, inode): (InodeId, &Inode),
+        (id, state): (InodeId, At<'_>),
         access: Action,
         path: &str,
     ) -> Result<(), RemoteError> {
-        match self.is_exempt() {
-            true => Ok(()),
-            false => self.check_one(Resolved { id, inode }, access, || path.to_owned()),
+        if self.is_exempt() {
+            return Ok(());
         }
+        let acl = state.features(self.ns, id).map_or(&[][..], |features| &features.acl);
+        self.check_listed((&state.rights(), acl), access, || path.to_owned())
     }
 
     /// True if the caller may know everything about an inode: its owner, or the superuser.
@@ -322,13 +335,11 @@ impl<'a> Guard<'a> {
 
     /// Whether permission bits and list grant `access`: the owner's class counts for the owner alone, then a named user's entry, then
     /// all of the user's groups together, then the others'. Without a list the group is the only one.
-    fn allows(&self, at: Resolved<'_>, access: Action) -> bool {
-        let Resolved { id, inode } = at;
+    fn allows(&self, (inode, acl): (&Inode, &[AclEntry]), access: Action) -> bool {
         let mask = Action::of_group(inode.mode);
         if self.ns.names.text(inode.owner) == self.caller.user {
             return Action::of_owner(inode.mode).implies(access);
         }
-        let acl = self.ns.acl(id);
         let access_list = &acl[..acl.partition_point(|entry| entry.scope == AclScope::Access)];
         let group = self.ns.names.text(inode.group);
         if access_list.is_empty() {
@@ -361,9 +372,14 @@ impl<'a> Guard<'a> {
         parent.mode & STICKY != 0 && !owns(parent) && !owns(entry)
     }
 
-    fn denied(&self, at: Resolved<'_>, path: &str, access: Action) -> RemoteError {
-        let (user, described) = (self.caller.user, self.describe(at.inode, path));
-        let has_list = self.ns.acl(at.id).iter().any(|entry| entry.scope == AclScope::Access);
+    fn denied(
+        &self,
+        (inode, acl): (&Inode, &[AclEntry]),
+        path: &str,
+        access: Action,
+    ) -> RemoteError {
+        let (user, described) = (self.caller.user, self.describe(inode, path));
+        let has_list = acl.iter().any(|entry| entry.scope == AclScope::Access);
         let plus = if has_list { "+" } else { "" };
         let text =
             format!("Permission denied: user={user}, access={access}, inode={described}{plus}");

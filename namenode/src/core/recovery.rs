@@ -82,8 +82,8 @@ impl State {
         now: Now,
         out: &mut Output,
     ) -> Result<bool, CoreError> {
-        // A deleted file must not be named by an edit: on replay it may be collected already.
-        if self.ns.path_of(file).is_none() {
+        // Of deleted files an edit may name only what a snapshot sees: on replay the others may be collected already.
+        if !self.ns.is_recoverable(file) {
             return Ok(true);
         }
         let Some(block) = self.ns.open_block(file) else {
@@ -204,7 +204,7 @@ impl State {
     ) -> Result<Result<(), RemoteError>, CoreError> {
         let CommitRecovery { block, stamp, length, ref replicas, .. } = *commit;
         let refuse = |text: String| Ok(Err(RemoteError::new(ErrorKind::InvalidArgument, text)));
-        let attached = |info: &Block| self.ns.path_of(info.file).is_some();
+        let attached = |info: &Block| self.ns.is_recoverable(info.file);
         let Some(info) = self.ns.block(block).copied().filter(attached) else {
             return refuse(format!("block {block} is gone"));
         };
@@ -224,7 +224,7 @@ impl State {
             return refuse(format!("block {block} has {length} bytes where {block_size} fit"));
         }
         let known = open.map_or(0, |open| open.known);
-        if length < known {
+        if length < known || replicas.is_empty() && known > 0 {
             return refuse(format!("block {block} has {length} bytes where {known} were promised"));
         }
         let file = info.file;

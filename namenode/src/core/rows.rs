@@ -5,7 +5,7 @@
 //! | `c` | version u8 and the counters |
 //! | `i` + inode id, big endian | an inode with its first `ROW_BLOCKS` blocks |
 //! | `o` + inode id + chunk number u32, big endian | the next `ROW_BLOCKS` blocks |
-//! | `b`, `s`, `v`, `w` … | snapshots and what they keep, see `history_rows` |
+//! | `b`, `s`, `v`, `w`, `x` … | snapshots and what they keep, see `history_rows` |
 //! | `f` + inode id + chunk number u32, big endian | access control list and extended attributes, see `features` |
 //! | `q` + inode id, big endian | quotas of a directory, see `quota` |
 //! | `r` + chunk number | answers of recent calls, see `retry_cache` |

@@ -116,7 +116,7 @@ impl Namespace {
                 At::Live(inode) => inode.file().map(|file| file.replication),
                 At::Was(version) => version.file.as_ref().map(|file| file.replication),
             };
-            Some((rights, replication, self.blocks_at(id, state)))
+            Some((rights, state.features(self, id), replication, self.blocks_at(id, state)))
         };
         look(earlier) != look(later)
     }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use protocol::acl::{AclChange, AclEntry};
 use protocol::namenode::{Answer, Call, ContentSummary, DiffKind, FileStatus, Reply};
+use protocol::xattr::{Xattr, XattrFlag};
 use protocol::{BlockId, ErrorKind, InodeId};
 
 use super::harness::{Harness, canonical, create, dfs, written};
@@ -14,16 +16,22 @@ use super::permission::Caller;
 #[derive(Clone, PartialEq, Debug)]
 struct Node {
     status: FileStatus,
-    blocks: Vec<BlockId>,
+    /// Bytes of its blocks.
+    blocks: Vec<u64>,
+    acl: Vec<AclEntry>,
+    xattrs: Vec<Xattr>,
 }
 
 /// Nodes by path below the root of a copy; "" is that root.
 type Tree = BTreeMap<String, Node>;
 
+/// Blocks of files; two copies of a file differ if these do.
+type Ids = BTreeMap<InodeId, Vec<BlockId>>;
+
 /// Every snapshot as the live tree was when it was taken.
 #[derive(Default)]
 struct Model {
-    snapshots: BTreeMap<(String, String), Tree>,
+    snapshots: BTreeMap<(String, String), (Tree, Ids)>,
 }
 
 #[derive(Clone, Debug)]
@@ -31,6 +39,13 @@ enum Op {
     Mkdirs(String),
     Write { path: String, length: u64 },
     Open { path: String },
+    Append { path: String, more: u64, close: bool },
+    Sync { path: String, length: u64 },
+    Truncate { path: String, length: u64 },
+    Concat { target: String, source: String },
+    SetAcl { path: String, entries: &'static str },
+    SetXattr { path: String, name: &'static str, value: Option<u8> },
+    Recover,
     Rename { from: String, to: String, overwrite: bool },
     Delete(String),
     SetMode { path: String, mode: u16 },
@@ -64,16 +79,29 @@ fn list(harness: &Harness, path: &str) -> Vec<FileStatus> {
     }
 }
 
-fn blocks(harness: &Harness, path: &str) -> Vec<BlockId> {
+fn blocks(harness: &Harness, path: &str) -> Vec<(BlockId, u64)> {
     let reader =
         super::query::Reader { caller: Caller::NAMENODE, host: "", now: harness.now, txid: 0 };
     let call = Call::Locations { path: dfs(path), offset: 0, length: u64::MAX };
     match harness.state.query(&harness.nodes, &call, reader) {
         Ok(Reply::Located(located)) => {
-            located.blocks.iter().filter(|block| block.length > 0).map(|block| block.id).collect()
+            let seen = located.blocks.iter().filter(|block| block.length > 0);
+            seen.map(|block| (block.id, block.length)).collect()
         }
         other => panic!("{path}: {other:?}"),
     }
+}
+
+/// The blocks of the files in a tree that readers see something of.
+fn ids(harness: &Harness, tree: &Tree) -> Ids {
+    let files = tree.values().filter(|node| !node.status.directory);
+    files
+        .map(|node| {
+            let file = harness.state.ns.file(node.status.inode).unwrap();
+            let count = node.blocks.len();
+            (node.status.inode, file.blocks[..count].to_vec())
+        })
+        .collect()
 }
 
 /// The tree below a path, by walking it.
@@ -88,13 +116,23 @@ fn tree(harness: &Harness, top: &str) -> Tree {
         };
         // Snapshots are of what is complete.
         status.open = false;
-        let mut node = Node { status, blocks: Vec::new() };
+        let (acl, xattrs) = match (
+            query(harness, Call::GetAcl(dfs(&path))),
+            query(harness, Call::GetXattrs { path: dfs(&path), names: vec![] }),
+        ) {
+            (Ok(Reply::Acl(acl)), Ok(Reply::Xattrs(xattrs))) => (acl, xattrs),
+            other => panic!("{path}: {other:?}"),
+        };
+        assert_eq!(acl.mode, status.mode, "{path}");
+        assert_eq!(status.has_acl, !acl.entries.is_empty(), "{path}");
+        let mut node = Node { status, blocks: Vec::new(), acl: acl.entries, xattrs };
         if node.status.directory {
             let entries = list(harness, &path);
             assert_eq!(entries.len() as u64, node.status.children_count, "{path}");
             stack.extend(entries.iter().map(|entry| format!("{way}/{}", entry.name)));
         } else {
-            node.blocks = blocks(harness, &path);
+            node.blocks = blocks(harness, &path).iter().map(|(_, length)| *length).collect();
+            assert_eq!(node.blocks.iter().sum::<u64>(), node.status.length, "{path}");
         }
         found.insert(way, node);
     }
@@ -132,6 +170,24 @@ fn carry_out(harness: &mut Harness, model: &mut Model, op: &Op) {
             }
             return;
         }
+        Op::Append { path, more, close } => return append(harness, &path, (more, close)),
+        Op::Sync { path, length } => return sync(harness, &path, length),
+        Op::Truncate { path, length } => Call::Truncate { path: dfs(&path), length },
+        Op::Concat { target, source } => {
+            Call::Concat { target: dfs(&target), sources: vec![dfs(&source)] }
+        }
+        Op::SetAcl { path, entries } => {
+            let change = AclChange::Modify(AclEntry::parse_list(entries, true).unwrap());
+            Call::ChangeAcl { path: dfs(&path), change }
+        }
+        Op::SetXattr { path, name, value: Some(value) } => {
+            let (name, value) = (name.to_owned(), vec![value; 5]);
+            Call::SetXattr { path: dfs(&path), name, value, flag: XattrFlag::CreateOrReplace }
+        }
+        Op::SetXattr { path, name, value: None } => {
+            Call::RemoveXattr { path: dfs(&path), name: name.to_owned() }
+        }
+        Op::Recover => return harness.recover_all(),
         Op::Rename { from, to, overwrite } => {
             Call::Rename { from: dfs(&from), to: dfs(&to), overwrite: Some(overwrite) }
         }
@@ -142,15 +198,29 @@ fn carry_out(harness: &mut Harness, model: &mut Model, op: &Op) {
         }
         Op::Allow(path) => Call::AllowSnapshot(dfs(&path)),
         Op::Disallow(path) => Call::DisallowSnapshot(dfs(&path)),
+        Op::Create { .. } | Op::Name { .. } | Op::Drop { .. } => {
+            return change_snapshots(harness, model, op);
+        }
+        Op::Collect(count) => {
+            harness.state.ns.collect(count);
+            return;
+        }
+        Op::Checkpoint => return harness.checkpoint(),
+    };
+    let _ = harness.call(call);
+}
+
+fn change_snapshots(harness: &mut Harness, model: &mut Model, op: &Op) {
+    match op.clone() {
         Op::Create { path, name } => {
             let call = Call::CreateSnapshot { path: dfs(&path), name: Some(name.to_owned()) };
             if harness.call(call).is_ok() {
                 let copy = tree(harness, &path);
                 let root = copy[""].status.inode;
                 let key = (root.to_string(), name.to_owned());
-                assert!(model.snapshots.insert(key, copy).is_none(), "one of a name");
+                let ids = ids(harness, &copy);
+                assert!(model.snapshots.insert(key, (copy, ids)).is_none(), "one of a name");
             }
-            return;
         }
         Op::Name { path, from, to } => {
             let root = inode_of(harness, &path);
@@ -162,7 +232,6 @@ fn carry_out(harness: &mut Harness, model: &mut Model, op: &Op) {
                 let copy = model.snapshots.remove(&(root.clone(), from)).unwrap();
                 model.snapshots.insert((root, to), copy);
             }
-            return;
         }
         Op::Drop { path, name } => {
             let root = inode_of(harness, &path);
@@ -171,15 +240,40 @@ fn carry_out(harness: &mut Harness, model: &mut Model, op: &Op) {
                 let key = (root.unwrap().to_string(), name.to_owned());
                 model.snapshots.remove(&key).unwrap();
             }
-            return;
         }
-        Op::Collect(count) => {
-            harness.state.ns.collect(count);
-            return;
-        }
-        Op::Checkpoint => return harness.checkpoint(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Appends up to the end of a block; the file stays open unless it is closed.
+fn append(harness: &mut Harness, path: &str, (more, close): (u64, bool)) {
+    let Ok(Reply::Appended(file)) =
+        harness.call(Call::Append { path: dfs(path), new_block: false })
+    else {
+        return;
     };
-    let _ = harness.call(call);
+    let block = match file.last {
+        Some(last) => last,
+        None => {
+            let add = Call::AddBlock { file: file.file, previous: None, exclude: vec![] };
+            match harness.call(add) {
+                Ok(Reply::Block(block)) => block,
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    if close {
+        let last = Some(written(&block, (block.length + more).min(1000)));
+        harness.call(Call::Complete { file: file.file, last, publish: None }).unwrap();
+    }
+}
+
+/// What was written to an open file so far can be read.
+fn sync(harness: &mut Harness, path: &str, length: u64) {
+    let Some(id) = inode_of(harness, path) else { return };
+    let Some(block) = harness.state.ns.open_block(id) else { return };
+    let stamp = harness.state.ns.block(block).unwrap().stamp;
+    let _ = harness.call(Call::SyncBlock { file: id, block, stamp, length });
 }
 
 fn inode_of(harness: &Harness, path: &str) -> Option<InodeId> {
@@ -193,7 +287,7 @@ fn inode_of(harness: &Harness, path: &str) -> Option<InodeId> {
 fn check(harness: &Harness, model: &Model) {
     let ns = &harness.state.ns;
     assert_eq!(ns.history.live.len(), model.snapshots.len());
-    for ((root, name), expected) in &model.snapshots {
+    for ((root, name), (expected, _)) in &model.snapshots {
         let root = ns.path_of(InodeId(root.parse().unwrap())).expect("roots stay");
         let at = format!("{}/.snapshot/{name}", root.trim_end_matches('/'));
         assert_eq!(&tree(harness, &at), expected, "{at}");
@@ -208,10 +302,21 @@ fn check_settled(harness: &Harness, model: &Model) {
     let live = tree(harness, "/");
     let mut inodes: BTreeSet<InodeId> = BTreeSet::new();
     let mut complete: BTreeSet<BlockId> = BTreeSet::new();
-    for node in model.snapshots.values().flat_map(BTreeMap::values).chain(live.values()) {
-        inodes.insert(node.status.inode);
-        complete.extend(&node.blocks);
+    let mut look = |top: &str, tree: &Tree| {
+        for (way, node) in tree {
+            inodes.insert(node.status.inode);
+            if !node.status.directory {
+                let seen = blocks(harness, &format!("{top}{way}"));
+                complete.extend(seen.iter().map(|(id, _)| *id));
+            }
+        }
+    };
+    look("", &live);
+    for ((root, name), (tree, _)) in &model.snapshots {
+        let root = ns.path_of(InodeId(root.parse().unwrap())).unwrap();
+        look(&format!("{}/.snapshot/{name}", root.trim_end_matches('/')), tree);
     }
+    complete.retain(|block| ns.block(*block).is_some_and(|info| info.complete));
     let held: BTreeSet<InodeId> = ns.inodes.iter().map(|(id, _)| id).collect();
     assert_eq!(held, inodes);
     let blocks = ns.blocks.iter().filter(|(_, info)| info.complete);
@@ -230,7 +335,10 @@ fn check_settled(harness: &Harness, model: &Model) {
 }
 
 /// Differences by comparing two copies, as a set of lines.
-fn difference(earlier: &Tree, later: &Tree) -> BTreeSet<String> {
+fn difference(
+    (earlier, earlier_ids): (&Tree, &Ids),
+    (later, later_ids): (&Tree, &Ids),
+) -> BTreeSet<String> {
     let by_inode = |tree: &Tree| -> BTreeMap<InodeId, String> {
         tree.iter().map(|(way, node)| (node.status.inode, way.clone())).collect()
     };
@@ -260,7 +368,10 @@ fn difference(earlier: &Tree, later: &Tree) -> BTreeSet<String> {
         let attributes = |status: &FileStatus| {
             (status.mode, status.owner.clone(), status.group.clone(), status.replication)
         };
-        let same = attributes(&old.status) == attributes(&new.status) && old.blocks == new.blocks;
+        let same = attributes(&old.status) == attributes(&new.status)
+            && (&old.acl, &old.xattrs) == (&new.acl, &new.xattrs)
+            && old.status.length == new.status.length
+            && earlier_ids.get(id) == later_ids.get(id);
         if !same {
             touched(from, &mut lines);
         }
@@ -300,11 +411,13 @@ fn check_differences(harness: &Harness, model: &Model) {
     for (root_id, root) in &ns.history.roots {
         let path = ns.path_of(*root_id).unwrap();
         let present = tree(harness, &path);
-        let mut moments: Vec<(&str, &Tree)> = root
+        let present_ids = ids(harness, &present);
+        let mut moments: Vec<(&str, &(Tree, Ids))> = root
             .snapshots
             .values()
             .map(|s| (s.name.as_str(), &model.snapshots[&(root_id.to_string(), s.name.clone())]))
             .collect();
+        let present = (present, present_ids);
         moments.push(("", &present));
         for (index, earlier) in moments.iter().enumerate() {
             for later in &moments[index..] {
@@ -334,7 +447,8 @@ fn check_differences(harness: &Harness, model: &Model) {
                     };
                     assert!(lines.insert(line.clone()), "{line} twice");
                 }
-                let expected = difference(earlier.1, later.1);
+                let ((a, b), (c, d)) = (earlier.1, later.1);
+                let expected = difference((a, b), (c, d));
                 assert_eq!(lines, expected, "{path}: {} to {}", earlier.0, later.0);
             }
         }
@@ -354,10 +468,22 @@ fn top() -> impl Strategy<Value = String> {
 fn op() -> impl Strategy<Value = Op> {
     let name = || prop::sample::select(vec!["s", "t", "u"]);
     let length = prop_oneof![Just(0), 1_u64..1000];
+    let acl =
+        prop::sample::select(vec!["user:bob:rwx", "user:bob:r--", "group:staff:r-x,mask::r--"]);
+    let xattr = prop::sample::select(vec!["user.a", "user.b"]);
     prop_oneof![
         4 => path().prop_map(Op::Mkdirs),
         6 => (path(), length).prop_map(|(path, length)| Op::Write { path, length }),
         1 => path().prop_map(|path| Op::Open { path }),
+        3 => (path(), 1_u64..600, any::<bool>())
+            .prop_map(|(path, more, close)| Op::Append { path, more, close }),
+        3 => (path(), 1_u64..1000).prop_map(|(path, length)| Op::Sync { path, length }),
+        2 => (path(), 0_u64..1200).prop_map(|(path, length)| Op::Truncate { path, length }),
+        1 => (path(), path()).prop_map(|(target, source)| Op::Concat { target, source }),
+        2 => (path(), acl).prop_map(|(path, entries)| Op::SetAcl { path, entries }),
+        2 => (path(), xattr, prop::option::weighted(0.7, 0_u8..9))
+            .prop_map(|(path, name, value)| Op::SetXattr { path, name, value }),
+        2 => Just(Op::Recover),
         6 => (path(), path(), any::<bool>())
             .prop_map(|(from, to, overwrite)| Op::Rename { from, to, overwrite }),
         5 => path().prop_map(Op::Delete),

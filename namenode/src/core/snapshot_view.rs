@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use protocol::acl::AclStatus;
 use protocol::namenode::{
-    Answer, ContentSummary, DOT_SNAPSHOT, FileStatus, LIST_ENTRIES_MAX, LocatedBlocks, Reply,
-    SnapshottableDirectory,
+    Answer, ContentSummary, DOT_SNAPSHOT, FileStatus, LIST_ENTRIES_MAX, LocatedBlock,
+    LocatedBlocks, Reply, SnapshottableDirectory,
 };
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
@@ -70,6 +71,7 @@ impl Namespace {
             mtime_ms,
             atime_ms,
             children_count,
+            has_acl: state.features(self, id).is_some_and(|features| !features.acl.is_empty()),
             open: false,
             ..self.bare_status(id, name)
         }
@@ -87,7 +89,7 @@ impl Namespace {
             owner: String::new(),
             group: String::new(),
             mode: DOT_SNAPSHOT_MODE,
-            has_acl: !self.acl(id).is_empty(),
+            has_acl: false,
             mtime_ms: 0,
             atime_ms: 0,
             children_count: 0,
@@ -98,7 +100,7 @@ impl Namespace {
     fn length_at(&self, seen: Seen<'_>) -> u64 {
         match (seen.state, self.file(seen.id)) {
             (_, None) => 0,
-            (At::Live(_), Some(file)) => file.length,
+            (At::Live(_), Some(file)) => file.visible_length(),
             (At::Was(version), Some(_)) => version.file.as_ref().map_or(0, |file| file.length),
         }
     }
@@ -180,7 +182,7 @@ impl State {
                 return Err(refuse(ErrorKind::NotDirectory, text));
             }
             let Some(state) = ns.at(id, at) else { return Ok(None) };
-            guard.check_former((id, &state.rights()), Action::EXECUTE, &path)?;
+            guard.check_former((id, state), Action::EXECUTE, &path)?;
             let Some(child) = ns.child_at(id, name, at) else { return Ok(None) };
             id = child;
             path = format!("{path}/{name}");
@@ -223,7 +225,7 @@ impl State {
             return Ok(Reply::Listing { entries, remaining: 0 });
         }
         self.guard(caller).check_former(
-            (seen.id, &seen.state.rights()),
+            (seen.id, seen.state),
             Action::READ_EXECUTE,
             path.as_str(),
         )?;
@@ -245,7 +247,7 @@ impl State {
     ) -> Answer {
         let pass = |id: InodeId, state: At<'_>| {
             let access = Action::READ_EXECUTE;
-            self.guard(caller).check_former((id, &state.rights()), access, path.as_str())
+            self.guard(caller).check_former((id, state), access, path.as_str())
         };
         match view {
             None => Err(refuse(ErrorKind::NotFound, format!("File does not exist: {path}"))),
@@ -269,7 +271,7 @@ impl State {
         let View::Inside(seen) = view.ok_or_else(missing)? else { return Err(not_file()) };
         let file = self.ns.file(seen.id).ok_or_else(not_file)?;
         self.guard(reader.caller).check_former(
-            (seen.id, &seen.state.rights()),
+            (seen.id, seen.state),
             Action::READ,
             path.as_str(),
         )?;
@@ -279,18 +281,56 @@ impl State {
         for block in list {
             let Some(info) = self.ns.block(block) else { break };
             // A block that has grown since shows what the snapshot had of it.
-            let mut info = *info;
-            info.length = match info.complete {
-                true => info.length.min(bytes.saturating_sub(offset)),
-                false => bytes.saturating_sub(offset),
-            };
-            if offset < end && offset + info.length > start {
-                blocks.push(self.for_reader(nodes, (block, &info, file, offset), reader));
+            let seen = bytes.saturating_sub(offset);
+            let length = if info.complete { info.length.min(seen) } else { seen };
+            if offset < end && offset + length > start {
+                let located = self.for_reader(nodes, (block, info, file, offset), reader);
+                blocks.push(LocatedBlock { length, ..located });
             }
-            offset += info.length;
+            offset += length;
         }
         let status = self.ns.status_at(seen, "");
         Ok(Reply::Located(LocatedBlocks { status, blocks }))
+    }
+
+    pub(super) fn acl_view(&self, path: &DfsPath, view: Option<View<'_>>) -> Answer {
+        let Seen { id, state, .. } = match view {
+            None => {
+                return Err(refuse(ErrorKind::NotFound, format!("File does not exist: {path}")));
+            }
+            // As HDFS: it has no owner and no list.
+            Some(View::Snapshots(_)) => {
+                return Ok(Reply::Acl(AclStatus {
+                    owner: String::new(),
+                    group: String::new(),
+                    mode: DOT_SNAPSHOT_MODE,
+                    entries: Vec::new(),
+                }));
+            }
+            Some(View::Inside(seen)) => seen,
+        };
+        let rights = state.rights();
+        Ok(Reply::Acl(AclStatus {
+            owner: self.ns.names.text(rights.owner).to_owned(),
+            group: self.ns.names.text(rights.group).to_owned(),
+            mode: rights.mode,
+            entries: state.features(&self.ns, id).map_or(Vec::new(), |f| f.acl.clone()),
+        }))
+    }
+
+    pub(super) fn access_view(
+        &self,
+        path: &DfsPath,
+        (view, action): (Option<View<'_>>, Action),
+        caller: Caller<'_>,
+    ) -> Answer {
+        match view {
+            Some(View::Inside(Seen { id, state, .. })) => {
+                self.guard(caller).check_former((id, state), action, path.as_str())?;
+                Ok(Reply::Done)
+            }
+            _ => Err(refuse(ErrorKind::NotFound, format!("Path not found: {path}"))),
+        }
     }
 
     /// Directories that may have snapshots: the caller's, or all for the superuser.

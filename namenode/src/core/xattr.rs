@@ -9,6 +9,7 @@ use super::command::{Planned, Planner, refuse};
 use super::edit::{Edit, Outcome};
 use super::namespace::Resolved;
 use super::permission::{Caller, Needs};
+use super::snapshot_view::{Seen, View};
 use super::state::State;
 
 const NOT_FOUND: &str = "At least one of the attributes provided was not found.";
@@ -113,10 +114,20 @@ impl State {
     pub(super) fn xattrs(&self, path: &DfsPath, names: &[String], caller: Caller<'_>) -> Answer {
         let wanted: Vec<XattrName> =
             names.iter().map(|name| allowed_name(name, caller)).collect::<Result<_, _>>()?;
-        let needs = Needs { target: Some(Action::READ), ..Needs::default() };
-        let Resolved { id, .. } =
-            self.lookup(path, (caller, needs), |path| format!("cannot find {path}"))?;
-        let all = self.ns.features(id).map(|features| &features.xattrs);
+        let missing = |path: &DfsPath| format!("cannot find {path}");
+        let features = if let Some(view) = self.view(path, caller) {
+            let View::Inside(Seen { id, state, .. }) =
+                view?.ok_or_else(|| refuse(ErrorKind::NotFound, missing(path)))?
+            else {
+                return Err(refuse(ErrorKind::NotFound, missing(path)));
+            };
+            self.guard(caller).check_former((id, state), Action::READ, path.as_str())?;
+            state.features(&self.ns, id)
+        } else {
+            let needs = Needs { target: Some(Action::READ), ..Needs::default() };
+            self.ns.features(self.lookup(path, (caller, needs), missing)?.id)
+        };
+        let all = features.map(|features| &features.xattrs);
         let found = |name: &XattrName, value: &Vec<u8>| Xattr {
             name: name.prefixed(),
             value: value.clone(),
