@@ -8,6 +8,7 @@ mod support;
 mod conformance;
 mod corruption;
 mod disk_full;
+mod faults;
 mod guide;
 mod jobs;
 mod kills;

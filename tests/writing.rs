@@ -242,6 +242,9 @@ fn a_file_whose_writer_is_killed_keeps_what_was_flushed() {
     assert!(kept.len() >= last, "{} of {last} bytes are there", kept.len());
     assert!(kept == all[..kept.len()], "and they are right");
     cluster.wait_healthy(60);
+    // Others may go on with it.
+    client.append(&path("/endless"), false).unwrap().close().unwrap();
+    client.delete(&path("/endless"), false).unwrap();
 }
 
 /// When a DataNode fails.

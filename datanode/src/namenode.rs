@@ -137,6 +137,7 @@ impl Link {
     }
 
     async fn heartbeats(self: &Arc<Self>, session: Session) -> Ended {
+        let mut told = false;
         loop {
             let heartbeat = Request::Heartbeat(self.heartbeat(session));
             match self.call(&heartbeat, session.hold + ANSWER_TIMEOUT).await {
@@ -150,7 +151,14 @@ impl Link {
                 Ok(_) => return Ended,
                 Err(error) if is_refusal(&error) => return Ended,
                 Err(error) => {
-                    tracing::debug!(error = %client::error::chain(&error), "no answer to a heartbeat");
+                    let text = client::error::chain(&error);
+                    // Perhaps its clock is wrong: an operator must see that, once.
+                    if matches!(error, RpcError::Status { .. })
+                        && !std::mem::replace(&mut told, true)
+                    {
+                        tracing::warn!(error = %text, "the NameNode refuses heartbeats");
+                    }
+                    tracing::debug!(error = %text, "no answer to a heartbeat");
                     self.pause().await;
                 }
             }

@@ -9,7 +9,7 @@ use client::rpc::now_ms;
 
 use crate::core::scrub::{Next, Scrub};
 use crate::error::StoreError;
-use crate::store::{Cursor, Store, verify_range};
+use crate::store::{Cursor, OpenReplica, Store, verify_range};
 
 /// Longest sleep, so that the trash is emptied in time.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -94,6 +94,10 @@ fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &Un
         read += bytes;
         has_ended(stop, pace.after(bytes));
     });
+    if verified.is_ok() && is_too_long(store, &opened) {
+        tracing::warn!(%block, "scanner found bytes behind the end of a replica");
+        store.report_bad(&opened.replica);
+    }
     if let Err(error) = verified
         && opened.replica.is_finalized()
     {
@@ -101,6 +105,15 @@ fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &Un
         store.report_bad(&opened.replica);
     }
     read
+}
+
+/// True if a finalized replica has bytes behind its end, and nobody has begun to append to it since it was opened.
+fn is_too_long(store: &Arc<Store>, opened: &OpenReplica) -> bool {
+    let replica = opened.replica;
+    let longer = opened.block.metadata().is_ok_and(|file| file.len() > replica.length);
+    longer
+        && replica.is_finalized()
+        && store.open_any(replica.block).is_ok_and(|again| again.replica == replica)
 }
 
 /// Sleeps; true once `stop` has ended.

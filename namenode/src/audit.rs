@@ -225,6 +225,7 @@ impl Entry {
                 SafeModeAction::Get => "safemode_get",
                 SafeModeAction::Enter => "safemode_enter",
                 SafeModeAction::Leave => "safemode_leave",
+                SafeModeAction::ForceLeave => "safemode_force_exit",
             }),
             Call::SaveNamespace => Entry::of_system("saveNamespace"),
             Call::RollEdits => Entry::of_system("rollEditLog"),

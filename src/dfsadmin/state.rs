@@ -29,7 +29,8 @@ pub(crate) fn safe_mode(session: &Session, words: &[String]) -> Result<(), Failu
     let is_on = match words[0].to_ascii_lowercase().as_str() {
         "get" => set(SafeModeAction::Get)?,
         "enter" => set(SafeModeAction::Enter)?,
-        "leave" | "forceexit" => set(SafeModeAction::Leave)?,
+        "leave" => set(SafeModeAction::Leave)?,
+        "forceexit" => set(SafeModeAction::ForceLeave)?,
         "wait" => {
             while set(SafeModeAction::Get)? {
                 thread::sleep(WAIT_PAUSE);

@@ -27,6 +27,10 @@ pub(crate) struct Options {
     pub(crate) variables: Vec<(&'static str, String)>,
     /// Daemons whose data directory is a file system of its own, and its bytes; see [`super::mount`].
     pub(crate) mounts: Vec<(&'static str, u64)>,
+    /// Files that fit into each of these; no limit of its own if 0.
+    pub(crate) mount_inodes: u32,
+    /// Daemons may not pass by the rights of files, even if they are root's.
+    pub(crate) unprivileged: bool,
 }
 
 impl Default for Options {
@@ -38,6 +42,8 @@ impl Default for Options {
             slots: 1,
             variables: Vec::new(),
             mounts: Vec::new(),
+            mount_inodes: 0,
+            unprivileged: false,
         }
     }
 }
@@ -142,7 +148,7 @@ impl Cluster {
     /// The data directory of a daemon as that daemon sees it.
     pub(crate) fn seen_by_daemons(&self, daemon: &str) -> PathBuf {
         let inside = self.directory.join(daemon);
-        if self.options.mounts.is_empty() {
+        if self.options.mounts.is_empty() && !self.options.unprivileged {
             return inside;
         }
         let root = PathBuf::from(format!("/proc/{}/root", self.child.id()));
@@ -234,7 +240,7 @@ impl Drop for Cluster {
 }
 
 fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
-    let mut command = super::mount::command(&hanno_binary(), directory, &options.mounts);
+    let mut command = super::mount::command(&hanno_binary(), directory, options);
     command.arg("cluster").arg("--data").arg(directory).stdin(Stdio::null()).stdout(Stdio::piped());
     command.args([
         "--datanodes",

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use super::Options;
+
 /// If set, a test that needs a mount fails where none can be made; else it says so and ends.
 const REQUIRE_VARIABLE: &str = "HANNO_TEST_REQUIRE_MOUNT";
 /// Unit in which ballast is written.
@@ -30,24 +32,41 @@ pub(crate) fn is_possible() -> bool {
     possible
 }
 
-/// `binary`, with a tmpfs of so many bytes in the place of each named directory in `directory`.
-pub(crate) fn command(binary: &Path, directory: &Path, mounts: &[(&str, u64)]) -> Command {
-    if mounts.is_empty() {
+/// `binary`, with a tmpfs of so many bytes in the place of each directory that [`Options`] name, and without the rights that it
+/// is to lack.
+pub(crate) fn command(binary: &Path, directory: &Path, options: &Options) -> Command {
+    if options.mounts.is_empty() && !options.unprivileged {
         return Command::new(binary);
     }
     let mut script = String::new();
-    for (name, bytes) in mounts {
+    for (name, bytes) in &options.mounts {
         let place = directory.join(name);
         fs::create_dir_all(&place).unwrap();
         script.push_str(&format!(
-            "mount -t tmpfs -o size={bytes},mode=700 none '{}' && ",
+            "mount -t tmpfs -o size={bytes},nr_inodes={},mode=700 none '{}' && ",
+            options.mount_inodes,
             place.display()
         ));
     }
-    script.push_str("exec \"$0\" \"$@\"");
+    script.push_str("exec ");
+    if options.unprivileged {
+        script.push_str("setpriv --bounding-set=-dac_override,-dac_read_search -- ");
+    }
+    script.push_str("\"$0\" \"$@\"");
     let mut command = in_namespace(&script);
     command.arg(binary);
     command
+}
+
+/// Runs a command as root of the namespace that the process `pid` is in.
+pub(crate) fn run_beside(pid: u32, arguments: &[&str]) {
+    let mut command = Command::new("nsenter");
+    command.args(["--user", "--mount", "--preserve-credentials", "--target", &pid.to_string()]);
+    let outcome = super::Outcome::of({
+        command.args(arguments);
+        command
+    });
+    assert_eq!(outcome.code, 0, "{arguments:?}: {}", outcome.stderr);
 }
 
 fn in_namespace(script: &str) -> Command {

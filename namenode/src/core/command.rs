@@ -221,9 +221,14 @@ impl State {
                 match action {
                     SafeModeAction::Get => {}
                     SafeModeAction::Enter => self.safe_mode = SafeMode::Manual,
-                    SafeModeAction::Leave => self.safe_mode = SafeMode::Off,
+                    SafeModeAction::Leave => self.safe_mode = self.safe_mode.left_by_hand(),
+                    SafeModeAction::ForceLeave => {
+                        self.safe_mode = SafeMode::Off;
+                        self.ahead_accepted = true;
+                    }
                 }
                 self.safe_mode.note_resources(self.resources_low);
+                self.safe_mode.note_ahead(self.situation(nodes), self.ahead_accepted);
                 Some(Ok(Reply::Flag(self.safe_mode.is_on())))
             }
             call if call.is_read() => {

@@ -7,6 +7,7 @@
 //! - Unknown blocks are deleted only after a grace period and outside safe mode. If a node's first full report has more than 100
 //!   of them and more than a fifth, or any report has blocks with ids that were never handed out, the metadata is probably older
 //!   than the data: then they are kept, and one line says so.
+//! - Ids and stamps that were never handed out prove it; safe mode looks at how many replicas have such.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -48,6 +49,7 @@ pub struct Reports {
     unknown: BTreeMap<(NodeIndex, BlockId), (Replica, u64)>,
     unknown_order: VecDeque<(u64, NodeIndex, BlockId)>,
     kept: BTreeMap<NodeIndex, usize>,
+    ahead: BTreeMap<NodeIndex, u64>,
     recent: BTreeMap<NodeIndex, Recent>,
     progress: HashMap<NodeIndex, Progress>,
 }
@@ -66,7 +68,8 @@ struct Progress {
     cursor: BlockId,
     total: usize,
     unknown: Vec<Replica>,
-    future: bool,
+    /// Replicas with an id or a stamp that was never handed out.
+    ahead_count: u64,
 }
 
 /// Why a part of a report is refused.
@@ -159,6 +162,11 @@ impl Reports {
         *self.kept.entry(sighting.node).or_default() += 1;
     }
 
+    /// Replicas with an id or a stamp that this NameNode never handed out: its metadata is older than the data.
+    pub fn ahead_count(&self) -> u64 {
+        self.ahead.values().sum()
+    }
+
     /// Forgets what is known of one replica.
     pub fn forget(&mut self, node: NodeIndex, block: BlockId) {
         self.unknown.remove(&(node, block));
@@ -175,6 +183,7 @@ impl Reports {
         self.recent.remove(&node);
         self.progress.remove(&node);
         self.kept.remove(&node);
+        self.ahead.remove(&node);
         let first = (node, BlockId(0));
         let last = (node, BlockId(u64::MAX));
         let old: Vec<_> = self.unknown.range(first..=last).map(|(key, _)| *key).collect();
@@ -289,9 +298,10 @@ impl Blocks {
         progress: &mut Progress,
     ) {
         if ns.block(replica.block).is_some() {
+            progress.ahead_count += u64::from(replica.stamp.0 >= ns.counters().next_stamp);
             self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
         } else if !self.doomed.is_doomed(node, replica.block) {
-            progress.future |= replica.block.0 >= ns.counters().next_block;
+            progress.ahead_count += u64::from(replica.block.0 >= ns.counters().next_block);
             progress.unknown.push(replica);
         }
     }
@@ -314,8 +324,9 @@ impl Blocks {
         let count = progress.unknown.len();
         // Later reports meet metadata that this run has changed itself: many deletions explain many unknown blocks.
         let too_many = first && count > UNKNOWN_MAX && count * UNKNOWN_SHARE > progress.total;
-        let kept_unknown = if too_many || progress.future { count } else { 0 };
+        let kept_unknown = if too_many || progress.ahead_count > 0 { count } else { 0 };
         self.reports.kept.insert(node, kept_unknown);
+        self.reports.ahead.insert(node, progress.ahead_count);
         if kept_unknown == 0 {
             for replica in progress.unknown {
                 self.reports.note_unknown(Sighting { node, replica, finalized: true });

@@ -3,6 +3,7 @@
 //! ```text
 //! start -> Startup -> threshold and DataNodes reached -> (extension over) -> Off
 //! Off -> Manual -> Off        by hand
+//! any -> OldMetadata -> Off   when a DataNode has blocks that were never handed out; off only by force
 //! Off -> LowResources -> Off  by itself when the disk of the metadata is nearly full; off by hand, once there is room
 //! ```
 //!
@@ -21,6 +22,11 @@ pub enum SafeMode {
     Manual,
     /// The disk of the metadata is nearly full.
     LowResources,
+    /// DataNodes hold blocks with ids or stamps that were never handed out: the metadata is older than the data.
+    OldMetadata {
+        /// Replicas with such an id or stamp.
+        ahead_count: u64,
+    },
     /// Off.
     Off,
 }
@@ -47,6 +53,8 @@ pub struct Situation {
     pub datanode_count: usize,
     /// Every DataNode that is there has told all its replicas: waiting for these brings nothing.
     pub all_reported: bool,
+    /// Replicas with an id or a stamp that was never handed out.
+    pub ahead_count: u64,
 }
 
 impl SafeMode {
@@ -79,10 +87,25 @@ impl SafeMode {
         turns_on
     }
 
+    /// Turns it on where metadata that is older than the data would hand out ids again, unless that is accepted by hand. It stays
+    /// on when whoever showed it goes away.
+    pub fn note_ahead(&mut self, situation: Situation, accepted: bool) {
+        let Situation { ahead_count, .. } = situation;
+        if ahead_count > 0 && !accepted {
+            *self = SafeMode::OldMetadata { ahead_count };
+        }
+    }
+
+    /// What it is after it was left by hand, without force.
+    pub fn left_by_hand(self) -> SafeMode {
+        if matches!(self, SafeMode::OldMetadata { .. }) { self } else { SafeMode::Off }
+    }
+
     /// Why changes are refused, in HDFS's words; `None` if they are not.
     pub fn reason(self, rule: &Rule, situation: Situation, now_ms: u64) -> Option<String> {
         match self {
             SafeMode::Off => None,
+            SafeMode::OldMetadata { ahead_count } => Some(format!("DataNodes hold {ahead_count} replicas with ids or generation stamps that this NameNode has never handed out: its metadata directory is older than the data. Nothing is deleted. Start the NameNode with its newest metadata directory, or use \"hdfs dfsadmin -safemode forceExit\" to go on without the files that those replicas belong to.")),
             SafeMode::LowResources => Some("Resources are low on NN. Please add or free up more resources then turn off safe mode manually. NOTE:  If you turn off safe mode before adding resources, the NN will immediately return to safe mode. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off.".to_owned()),
             SafeMode::Manual => Some("It was turned on manually. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off.".to_owned()),
             SafeMode::Startup { reached_ms: Some(since) } => {
@@ -147,6 +170,7 @@ mod tests {
                 present_count: present,
                 datanode_count: nodes,
                 all_reported,
+                ahead_count: 0,
             };
             let mut mode = SafeMode::Startup { reached_ms: None };
             assert_eq!(mode.update(&rule, situation, 0), leaves, "{present}/{total} on {nodes}");
@@ -163,6 +187,7 @@ mod tests {
             present_count: 10,
             datanode_count: 1,
             all_reported: false,
+            ahead_count: 0,
         };
         let few = Situation { present_count: 9, ..all };
         let mut mode = SafeMode::Startup { reached_ms: None };
@@ -172,5 +197,35 @@ mod tests {
         assert!(mode.update(&rule, all, 200) && !mode.is_on());
         let mut manual = SafeMode::Manual;
         assert!(!manual.update(&rule, all, 1000) && manual.is_on());
+    }
+
+    #[test]
+    fn old_metadata_keeps_it_on_until_it_is_left_by_force() {
+        let rule = Rule { threshold: 1.0, datanodes_min: 1, extension_ms: 0 };
+        let right = Situation {
+            block_count: 1,
+            present_count: 1,
+            datanode_count: 1,
+            all_reported: true,
+            ahead_count: 0,
+        };
+        let old = Situation { ahead_count: 7, ..right };
+        let on = SafeMode::OldMetadata { ahead_count: 7 };
+        assert_eq!((on.left_by_hand(), SafeMode::Manual.left_by_hand()), (on, SafeMode::Off));
+        assert!(on.is_on() && on.reason(&rule, right, 0).unwrap().contains(" 7 replicas"));
+        for (mut mode, situation, accepted, after) in [
+            (SafeMode::Startup { reached_ms: None }, old, false, on),
+            (SafeMode::Off, old, false, on),
+            (SafeMode::Off, old, true, SafeMode::Off),
+            (SafeMode::Off, right, false, SafeMode::Off),
+            (SafeMode::Manual, old, false, on),
+            (SafeMode::Manual, right, false, SafeMode::Manual),
+            (on, right, false, on),
+        ] {
+            let before = mode;
+            mode.note_ahead(situation, accepted);
+            assert_eq!(mode, after, "{before:?} {situation:?} {accepted}");
+            assert!(!mode.update(&rule, situation, 0));
+        }
     }
 }

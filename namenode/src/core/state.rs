@@ -98,6 +98,8 @@ pub struct State {
     pub(super) retry: RetryCache,
     /// Whether changes are refused.
     pub(super) safe_mode: SafeMode,
+    /// By hand: replicas that are ahead of the metadata are no reason for safe mode.
+    pub(super) ahead_accepted: bool,
     /// The disk of the metadata is nearly full, as the rim measured it last.
     pub(super) resources_low: bool,
     /// Configuration.
@@ -121,6 +123,7 @@ impl State {
             blocks,
             retry,
             safe_mode: SafeMode::Startup { reached_ms: None },
+            ahead_accepted: false,
             resources_low: false,
             settings,
             random,
@@ -199,11 +202,11 @@ impl State {
         self.blocks.follow(&self.ns, nodes, effects, (&HashMap::new(), 0));
         more |= self.blocks.bury_step(&self.ns, nodes);
         let starting = matches!(self.safe_mode, SafeMode::Startup { .. });
-        if starting
-            && self.safe_mode.update(&self.settings.safe_mode, self.situation(nodes), now.mono_ms)
-        {
+        let situation = self.situation(nodes);
+        if starting && self.safe_mode.update(&self.settings.safe_mode, situation, now.mono_ms) {
             more = true;
         }
+        self.safe_mode.note_ahead(situation, self.ahead_accepted);
         self.safe_mode.note_resources(self.resources_low);
         if !starting {
             more |= self.blocks.survey_step(&self.ns, nodes, now.mono_ms);
@@ -259,6 +262,7 @@ impl State {
             present_count: self.blocks.present_count(),
             datanode_count: nodes.usable_count(),
             all_reported: nodes.all_reported(),
+            ahead_count: self.blocks.reports.ahead_count(),
         }
     }
 

@@ -454,6 +454,8 @@ pub enum SafeModeAction {
     Enter,
     /// Turn it off by hand.
     Leave,
+    /// Turn it off although DataNodes hold what this metadata does not know yet.
+    ForceLeave,
 }
 
 /// Answers. Append only.

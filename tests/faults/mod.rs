@@ -1,0 +1,122 @@
+//! The fault matrix on real processes: damage, stale and old data, broken disks, administration, clocks. `docs/faults.md` lists
+//! which test shows which fault.
+
+mod admin;
+mod clocks;
+mod damage;
+mod live;
+mod matrix;
+mod stale;
+mod volumes;
+mod writers;
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{Cluster, Options};
+
+/// One worker, because these tests run no jobs.
+fn options(datanodes: u32) -> Options {
+    Options { datanodes, workers: 1, ..Options::tight() }
+}
+
+/// Writes `content` to the path, in blocks of `block_size`.
+fn put(cluster: &Cluster, path: &str, content: &[u8], (block_size, replication): (u64, u32)) {
+    let mut source = tempfile::NamedTempFile::new().unwrap();
+    std::io::Write::write_all(&mut source, content).unwrap();
+    let (size, replication) =
+        (format!("dfs.blocksize={block_size}"), format!("dfs.replication={replication}"));
+    let source = source.path().to_str().unwrap();
+    cluster.dfs(&["-D", &size, "-D", &replication, "-put", "-f", source, path]).ok();
+}
+
+/// The path has this content, whichever replica is read.
+#[track_caller]
+fn assert_content(cluster: &Cluster, path: &str, content: &[u8]) {
+    let found = cluster.dfs(&["-cat", path]).ok().stdout;
+    assert!(found == content, "{path}: {} bytes instead of {}", found.len(), content.len());
+}
+
+/// What `admin report --json` says of each DataNode.
+fn datanodes(cluster: &Cluster) -> Vec<Value> {
+    let text = cluster.hanno(&["admin", "report", "--json"]).stdout_text();
+    let report: Value = serde_json::from_str(&text).unwrap_or_default();
+    report["datanodes"].as_array().cloned().unwrap_or_default()
+}
+
+fn live_count(cluster: &Cluster) -> usize {
+    datanodes(cluster).iter().filter(|node| node["state"] == "Live").count()
+}
+
+/// The address of the DataNode whose data is in `datanode-<number>`.
+fn address(cluster: &Cluster, number: u32) -> String {
+    let config = cluster.directory.join(format!("conf/datanode-{number}.toml"));
+    let text = fs::read_to_string(config).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("bind = ")).unwrap();
+    line.trim_matches('"').to_owned()
+}
+
+fn admin_state(cluster: &Cluster, address: &str) -> String {
+    datanodes(cluster)
+        .iter()
+        .find(|node| node["info"]["transfer_address"] == address)
+        .map(|node| node["admin"].as_str().unwrap_or_default().to_owned())
+        .unwrap_or_default()
+}
+
+/// Kills a daemon and waits for the process that the cluster starts in its place.
+fn kill_and_wait(cluster: &Cluster, daemon: &str) {
+    let before = cluster.pid(daemon);
+    cluster.kill(daemon);
+    cluster.wait_until("a new process is there", 30, |cluster| {
+        cluster.pid(daemon).is_some_and(|pid| Some(pid) != before)
+    });
+}
+
+fn wait_live(cluster: &Cluster, count: usize) {
+    cluster.wait_until("so many DataNodes are live", 60, |cluster| live_count(cluster) == count);
+}
+
+/// Why safe mode is on; empty if it is off.
+fn safe_mode_reason(cluster: &Cluster) -> String {
+    let text = cluster.hanno(&["admin", "report", "--json"]).stdout_text();
+    let report: Value = serde_json::from_str(&text).unwrap_or_default();
+    report["status"]["safe_mode"].as_str().unwrap_or_default().to_owned()
+}
+
+fn flip_a_bit(file: &Path, offset: u64) {
+    let file = fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
+}
+
+/// The checksum file of a replica.
+fn meta_of(block: &Path) -> PathBuf {
+    PathBuf::from(format!("{}.meta", block.display()))
+}
+
+/// Copies a tree of files.
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// No daemon has panicked.
+fn assert_no_panics(cluster: &Cluster) {
+    for entry in fs::read_dir(cluster.directory.join("logs")).unwrap() {
+        let path = entry.unwrap().path();
+        let log = fs::read_to_string(&path).unwrap_or_default();
+        assert!(!log.contains("panicked at"), "{} has a panic", path.display());
+    }
+}

@@ -1,0 +1,157 @@
+//! What comes back from the past: a replica whose file went on without it, a data directory and a metadata directory of last week.
+
+use std::fs;
+
+use super::{assert_content, copy_tree, datanodes, kill_and_wait, options, put, wait_live};
+use crate::support::{Cluster, data};
+
+/// Blocks of this size.
+const BLOCK_BYTES: u64 = 1 << 20;
+/// How long replicas of unknown blocks are kept in these tests, ms.
+const GRACE_MS: u64 = 1500;
+
+fn cluster(datanodes: u32) -> Cluster {
+    let mut options = options(datanodes);
+    options.variables.push(("HANNO_NAMENODE_UNKNOWN_GRACE_MS", GRACE_MS.to_string()));
+    options.variables.push(("HANNO_DATANODE_IO_TIMEOUT_MS", "2000".to_owned()));
+    Cluster::start(options)
+}
+
+/// Holds a DataNode still until everybody believes that it is dead.
+fn suspend(cluster: &Cluster, daemon: &str, live_count: usize) {
+    sys::process::pause(cluster.pid(daemon).unwrap()).unwrap();
+    wait_live(cluster, live_count);
+}
+
+#[test]
+fn replicas_of_a_file_that_went_on_without_them_are_never_served() {
+    let cluster = cluster(3);
+    let old = |number: u64| data::bytes(number, 200_000);
+    let names = ["/overwritten", "/appended", "/cut", "/deleted", "/kept"];
+    for (number, name) in (0..).zip(names) {
+        put(&cluster, name, &old(number), (BLOCK_BYTES, 3));
+    }
+    cluster.wait_until("all are everywhere", 20, |cluster| cluster.replicas().len() == 15);
+    suspend(&cluster, "datanode-1", 2);
+    let new = data::bytes(50, 200_000);
+    put(&cluster, "/overwritten", &new, (BLOCK_BYTES, 3));
+    let more = tempfile::NamedTempFile::new().unwrap();
+    fs::write(more.path(), &new).unwrap();
+    cluster.dfs(&["-appendToFile", more.path().to_str().unwrap(), "/appended"]).ok();
+    cluster.dfs(&["-truncate", "-w", "100000", "/cut"]).ok();
+    cluster.dfs(&["-rm", "-skipTrash", "/deleted"]).ok();
+    let expected = [
+        ("/overwritten", new.clone()),
+        ("/appended", [old(1), new].concat()),
+        ("/cut", old(2)[..100_000].to_vec()),
+        ("/kept", old(4)),
+    ];
+    // It starts anew, from what is on its disk, and is soon the only one.
+    cluster.kill("datanode-1");
+    wait_live(&cluster, 3);
+    for _ in 0..3 {
+        for (name, content) in &expected {
+            assert_content(&cluster, name, content);
+        }
+    }
+    cluster.wait_until("only what belongs to a file is left", 60, |cluster| {
+        cluster.replicas().len() == 12
+    });
+    cluster.wait_healthy(60);
+    for (path, content) in &expected {
+        let same = |path: &std::path::PathBuf| fs::read(path).is_ok_and(|bytes| bytes == *content);
+        let count = cluster.replicas().iter().filter(|(_, path)| same(path)).count();
+        assert_eq!(count, 3, "{path}: every replica has the new bytes");
+    }
+}
+
+#[test]
+fn a_data_directory_of_last_week_brings_nothing_back_and_loses_nothing() {
+    let cluster = cluster(3);
+    let content = |number: u64| data::bytes(number, 100_000 + number as usize);
+    for number in 0..12 {
+        put(&cluster, &format!("/f{number}"), &content(number), (BLOCK_BYTES, 3));
+    }
+    cluster.wait_until("all are everywhere", 20, |cluster| cluster.replicas().len() == 36);
+    let (directory, week_ago) =
+        (cluster.directory.join("datanode-1"), cluster.directory.join("week-ago"));
+    copy_tree(&directory, &week_ago);
+    for number in 0..6 {
+        cluster.dfs(&["-rm", "-skipTrash", &format!("/f{number}")]).ok();
+    }
+    for number in 12..18 {
+        put(&cluster, &format!("/f{number}"), &content(number), (BLOCK_BYTES, 3));
+    }
+    put(&cluster, "/f6", &content(99), (BLOCK_BYTES, 3));
+    suspend(&cluster, "datanode-1", 2);
+    fs::rename(&directory, cluster.directory.join("today")).unwrap();
+    fs::rename(&week_ago, &directory).unwrap();
+    let count =
+        |cluster: &Cluster| cluster.replicas().iter().filter(|(number, _)| *number == 1).count();
+    assert_eq!(count(&cluster), 12, "the directory of last week");
+    kill_and_wait(&cluster, "datanode-1");
+    wait_live(&cluster, 3);
+    // Its seven replicas of deleted blocks go when the grace is over, and it gets what it lacks.
+    cluster.wait_until("it has what it should have", 60, |cluster| count(cluster) == 12);
+    cluster.wait_healthy(60);
+    for number in 0..6 {
+        assert_eq!(cluster.dfs(&["-test", "-e", &format!("/f{number}")]).code, 1);
+    }
+    for number in 7..18 {
+        assert_content(&cluster, &format!("/f{number}"), &content(number));
+    }
+    assert_content(&cluster, "/f6", &content(99));
+    let expected: Vec<Vec<u8>> = (7..18).map(content).chain([content(99)]).collect();
+    for (_, path) in cluster.replicas() {
+        assert!(expected.contains(&fs::read(&path).unwrap()), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_namenode_on_metadata_of_last_week_deletes_nothing_and_says_why() {
+    let cluster = cluster(2);
+    let content = |number: u64| data::bytes(number, 50_000);
+    for number in 0..4 {
+        put(&cluster, &format!("/f{number}"), &content(number), (BLOCK_BYTES, 2));
+    }
+    cluster.wait_healthy(20);
+    let (directory, week_ago) =
+        (cluster.directory.join("namenode-1"), cluster.directory.join("week-ago"));
+    copy_tree(&directory, &week_ago);
+    for number in 4..10 {
+        put(&cluster, &format!("/f{number}"), &content(number), (BLOCK_BYTES, 2));
+    }
+    cluster.wait_until("all are on disk", 20, |cluster| cluster.replicas().len() == 20);
+    let before: std::collections::BTreeSet<_> = cluster.replicas().into_iter().collect();
+    let today = cluster.directory.join("today");
+    fs::rename(&directory, &today).unwrap();
+    fs::rename(&week_ago, &directory).unwrap();
+    kill_and_wait(&cluster, "namenode-1");
+    let refused = |cluster: &Cluster| cluster.dfs(&["-mkdir", "/x"]);
+    cluster.wait_until("it says that its metadata is old", 30, |cluster| {
+        super::safe_mode_reason(cluster).contains("metadata directory is older than the data")
+    });
+    assert_eq!(refused(&cluster).code, 1);
+    // Not by itself, and not by hand; what it knows can be read.
+    let leave = cluster.hanno(&["dfsadmin", "-safemode", "leave"]).stdout_text();
+    assert!(leave.contains("Safe mode is ON"), "{leave}");
+    for number in 0..4 {
+        assert_content(&cluster, &format!("/f{number}"), &content(number));
+    }
+    assert_eq!(cluster.dfs(&["-test", "-e", "/f4"]).code, 1, "it does not know this one");
+    // Longer than unknown replicas are kept, by the clock of its own heartbeats.
+    let started = std::time::Instant::now();
+    cluster.wait_until("the grace is over thrice", 30, |cluster| {
+        datanodes(cluster).len() == 2 && started.elapsed().as_millis() as u64 > 3 * GRACE_MS
+    });
+    let after: std::collections::BTreeSet<_> = cluster.replicas().into_iter().collect();
+    assert_eq!(after, before, "nothing is deleted");
+    fs::rename(&directory, cluster.directory.join("week-ago")).unwrap();
+    fs::rename(&today, &directory).unwrap();
+    kill_and_wait(&cluster, "namenode-1");
+    cluster.wait_until("the newest metadata serves", 30, |cluster| refused(cluster).code == 0);
+    for number in 0..10 {
+        assert_content(&cluster, &format!("/f{number}"), &content(number));
+    }
+    cluster.wait_healthy(30);
+}
