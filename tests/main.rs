@@ -12,6 +12,7 @@ mod faults;
 mod guide;
 mod jobs;
 mod kills;
+mod monitoring;
 mod operation;
 mod permissions;
 mod shell;

@@ -8,6 +8,7 @@
 //! | [`rpc`] | routes that carry signed messages |
 //! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown |
 //! | [`shutdown`] | one token that ends everything |
+//! | [`metrics`] | figures for monitors |
 //! | [`page`] | frame, style, script and protective headers of the pages |
 //! | [`hosts`] | names under which pages may be reached |
 //! | [`log`] | structured lines on standard error |
@@ -17,6 +18,7 @@ pub mod config;
 pub mod error;
 pub mod hosts;
 pub mod log;
+pub mod metrics;
 pub mod page;
 pub mod rpc;
 pub mod secret;

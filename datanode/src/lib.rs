@@ -7,10 +7,12 @@
 //! | [`transfer`] | the block transfer service |
 //! | `namenode` | registration, reports, commands |
 //! | `scanner` | verifies replicas in the background |
+//! | `metrics` | figures for monitors |
 
 mod config;
 pub mod core;
 pub mod error;
+mod metrics;
 mod namenode;
 mod scanner;
 pub mod store;
@@ -92,7 +94,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let service = Service::new(store, peers, token_key(&secret), limits, bandwidth);
     let rpc = RpcClient::new(&config.namenode, Role::Datanode, Some(&secret))?;
     let threads = Threads::start(sockets, &service, &config)?;
-    let router = router(&config).merge(web(&config, &secret, &web_address)?);
+    let router = router(&config, &service).merge(web(&config, &secret, &web_address)?);
     let served = tokio::spawn(daemon::serve::serve(
         http,
         router,
@@ -108,14 +110,22 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     result
 }
 
-fn router(config: &Config) -> Router {
+fn router(config: &Config, service: &Arc<Service>) -> Router {
     let health = Health {
         service: "datanode".to_owned(),
         secret_file: config.secret_file.canonicalize().ok(),
         ready: true,
         more: Default::default(),
     };
-    Router::new().route("/healthz", get(move || async move { axum::Json(health) }))
+    let service = Arc::clone(service);
+    let metrics = move || {
+        let figures = metrics::registry(&service);
+        async move { daemon::metrics::answer(&figures) }
+    };
+    Router::new()
+        .route("/healthz", get(move || async move { axum::Json(health) }))
+        .route("/metrics", get(metrics.clone()))
+        .route("/prom", get(metrics))
 }
 
 /// WebHDFS's side of data: through a client of the file system, like everybody else's.

@@ -5,7 +5,7 @@ mod history;
 mod metrics;
 
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -75,8 +75,7 @@ async fn workers(State(shared): State<Shared>) -> Response {
 
 async fn metrics(State(shared): State<Shared>) -> Response {
     match shared.ask(Event::Overview).await {
-        Ok(overview) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&overview))
-            .into_response(),
+        Ok(overview) => daemon::metrics::answer(&metrics::registry(&overview)),
         Err(error) => refused(&error),
     }
 }

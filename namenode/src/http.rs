@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::routing::get;
 use axum::{Json, Router};
@@ -25,6 +25,7 @@ use webhdfs::namenode::Trust;
 use crate::audit::{Audit, Entry, Origin};
 use crate::config::Config;
 use crate::lists;
+use crate::monitor::{self, Load};
 use crate::pages;
 use crate::server::{Event, Shared, stopping};
 use crate::topology::Topology;
@@ -47,6 +48,8 @@ pub(crate) struct Service {
     pub(crate) audit: Option<Audit>,
     pub(crate) topology: Arc<Topology>,
     pub(crate) config: Arc<Config>,
+    /// Calls so far.
+    pub(crate) load: Load,
 }
 
 pub(crate) fn router(
@@ -66,7 +69,8 @@ pub(crate) fn router(
         advertised: advertised.clone(),
     };
     let hosts = Hosts::new(&advertised, &config.webhdfs.hosts);
-    let pages = pages::router(web.clone(), hosts);
+    let pages = pages::router(web.clone(), hosts.clone());
+    let monitor = monitor::router(web.clone(), hosts, advertised.clone());
     let web = webhdfs::namenode::Face::new(web, settings).router();
     Router::new()
         .route(
@@ -101,6 +105,7 @@ pub(crate) fn router(
         )
         .merge(web)
         .merge(pages)
+        .merge(monitor)
 }
 
 /// WebHDFS's way to the namespace, in this process.
@@ -112,6 +117,12 @@ pub(crate) struct Web {
     calls: Arc<AtomicU64>,
 }
 
+impl Web {
+    pub(crate) fn service(&self) -> &Service {
+        &self.service
+    }
+}
+
 impl webhdfs::namenode::Namesystem for Web {
     async fn call(&self, user: &str, host: &str, call: Call) -> Answer {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -121,8 +132,15 @@ impl webhdfs::namenode::Namesystem for Web {
 }
 
 impl Service {
-    /// Answers a call and tells it in the audit log.
+    /// Answers a call, counts it and tells it in the audit log.
     pub(crate) async fn client(&self, request: Request, origin: Origin<'_>) -> Answer {
+        let (is_read, begin) = (request.body.is_read(), Instant::now());
+        let answer = self.audited(request, origin).await;
+        self.load.note(is_read, begin, &answer);
+        answer
+    }
+
+    async fn audited(&self, request: Request, origin: Origin<'_>) -> Answer {
         let Some(audit) = &self.audit else { return self.answer(request).await };
         let entries: Vec<Option<Entry>> = match &request.body {
             Call::Batch(calls) => calls.iter().map(Entry::of).collect(),

@@ -12,7 +12,7 @@
 //! | waiters | transaction | waiters | no | no answer, read or command leaves before its transaction is durable |
 //!
 //! - `core` is synchronous and pure; it changes only by edits, which replay in the same way.
-//! - `server` is the one thread that changes it; `http` are the handlers, `pages` what people look at; `journal` makes edits durable.
+//! - `server` is the one thread that changes it; `http` are the handlers, `pages` what people look at, `monitor` what monitors ask for; `journal` makes edits durable.
 //! - Ids of inodes and blocks, and generation stamps, never repeat.
 //!
 //! Enter with [`run`].
@@ -25,6 +25,7 @@ pub mod error;
 mod groups;
 mod http;
 mod lists;
+mod monitor;
 mod nodes;
 mod pages;
 mod recover;
@@ -62,6 +63,7 @@ use crate::core::state::{Settings, State};
 pub use crate::error::Error;
 use crate::groups::Groups;
 use crate::http::Service;
+use crate::monitor::Load;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
 use crate::server::{Clock, Event, Loop, QUEUE_MAX, Shared};
@@ -135,6 +137,7 @@ pub async fn run_on(
         shutdown: shutdown.clone(),
         topology: Arc::new(Topology::new(&config)),
         config: Arc::new(config.clone()),
+        load: Load::default(),
     };
     let times = trash::Times {
         interval_ms: config.trash_interval_ms,

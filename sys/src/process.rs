@@ -1,6 +1,7 @@
-//! Processes: signals to groups, death with the parent.
+//! Processes: signals to groups, death with the parent, what the own one uses.
 
-use std::io;
+use std::time::Duration;
+use std::{fs, io};
 
 use rustix::process::{Pid, Signal};
 
@@ -60,10 +61,82 @@ pub fn die_with_parent() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
+/// Units of processor time in `/proc/self/stat` per second: `USER_HZ`, which is part of the kernel's interface and 100 on every
+/// architecture that this program is built for.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// What this process uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Resident memory.
+    pub resident_bytes: u64,
+    /// Most resident memory so far.
+    pub resident_bytes_max: u64,
+    /// Processor time, user and system.
+    pub cpu_time: Duration,
+    /// Threads.
+    pub threads: u64,
+    /// Open descriptors.
+    pub open_files: u64,
+}
+
+/// What this process uses, from `/proc/self`.
+///
+/// # Errors
+/// What the system says; `InvalidData` where `/proc` is not as proc(5) tells.
+pub fn own_usage() -> io::Result<Usage> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let open_files = fs::read_dir("/proc/self/fd")?.count() as u64;
+    parse_usage(&status, &stat, open_files).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+fn parse_usage(status: &str, stat: &str, open_files: u64) -> Option<Usage> {
+    let number = |name: &str| -> Option<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.strip_prefix(':')?.split_whitespace().next()?.parse().ok()
+    };
+    // The name of the program is in brackets and may contain anything, brackets too; utime and stime are the 14th and 15th field.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let mut ticks = || -> Option<u64> { fields.next()?.parse().ok() };
+    let ticks = ticks()?.checked_add(ticks()?)?;
+    Some(Usage {
+        resident_bytes: number("VmRSS")?.checked_mul(1024)?,
+        resident_bytes_max: number("VmHWM")?.checked_mul(1024)?,
+        cpu_time: Duration::from_millis(ticks.checked_mul(1000)? / TICKS_PER_SECOND),
+        threads: number("Threads")?,
+        open_files,
+    })
+}
+
 fn signal(pid: u32, send: impl FnOnce(Pid) -> rustix::io::Result<()>) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
     match send(pid) {
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_is_read_whatever_the_program_is_called() {
+        let status = "Name:\tx\nVmHWM:\t  300 kB\nVmRSS:\t  200 kB\nThreads:\t7\n";
+        let stat = "12 (a) b) S 1 2 3 4 5 6 7 8 9 10 150 75 0 0 20 0 7 0 100";
+        let usage = parse_usage(status, stat, 3).unwrap();
+        assert_eq!(usage.resident_bytes, 200 << 10);
+        assert_eq!(usage.resident_bytes_max, 300 << 10);
+        assert_eq!(usage.cpu_time, Duration::from_millis(2250));
+        assert_eq!((usage.threads, usage.open_files), (7, 3));
+        for cut in 0..stat.len() - 20 {
+            parse_usage(status, &stat[..cut], 3);
+        }
+        assert_eq!(parse_usage("", stat, 3), None);
+        let own = own_usage().unwrap();
+        assert!(own.resident_bytes > 0 && own.resident_bytes_max >= own.resident_bytes / 2);
+        assert!(own.threads > 0 && own.open_files > 2);
     }
 }

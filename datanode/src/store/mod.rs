@@ -461,6 +461,11 @@ impl Store {
         self.changes.push(|pending| pending.deleted(block));
     }
 
+    /// Number of replicas, unfinished ones included.
+    pub fn replica_count(&self) -> usize {
+        self.replicas.lock().len()
+    }
+
     /// Tells the NameNode that a copy it ordered was not made.
     pub fn note_failed_copy(&self, block: BlockId) {
         self.changes.push(|pending| pending.copy_failed(block));

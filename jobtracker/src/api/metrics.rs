@@ -2,16 +2,12 @@
 //! jobs: their number stays small.
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use protocol::jobs::JobState;
 
 use crate::server::Overview;
-
-/// Media type of the text.
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct State {
@@ -24,8 +20,8 @@ struct TaskKindState {
     state: &'static str,
 }
 
-/// The text.
-pub(super) fn text(overview: &Overview) -> String {
+/// The figures.
+pub(super) fn registry(overview: &Overview) -> Registry {
     let (jobs, tasks) =
         (Family::<State, Gauge>::default(), Family::<TaskKindState, Gauge>::default());
     let (slots, workers) = (Family::<State, Gauge>::default(), Family::<State, Gauge>::default());
@@ -49,14 +45,13 @@ pub(super) fn text(overview: &Overview) -> String {
         let state = if worker.suspect { "late" } else { "live" };
         workers.get_or_create(&State { state }).inc();
     }
-    let mut registry = Registry::with_prefix("mr");
-    registry.register("jobs", "Jobs known, by state", jobs);
-    registry.register("tasks", "Tasks of jobs known, by kind and state", tasks);
-    registry.register("slots", "Task slots of all workers", slots);
-    registry.register("workers", "Workers, by liveness", workers);
-    let mut text = String::new();
-    encode(&mut text, &registry).expect("writing into memory cannot fail");
-    text
+    let mut registry = daemon::metrics::registry();
+    let mr = registry.sub_registry_with_prefix("mr");
+    mr.register("jobs", "Jobs known, by state", jobs);
+    mr.register("tasks", "Tasks of jobs known, by kind and state", tasks);
+    mr.register("slots", "Task slots of all workers", slots);
+    mr.register("workers", "Workers, by liveness", workers);
+    registry
 }
 
 fn name(state: JobState) -> &'static str {
@@ -87,7 +82,7 @@ mod tests {
         };
         let overview =
             Overview { epoch: 1, started_ms: 0, status, jobs: vec![job], workers: Vec::new() };
-        let text = text(&overview);
+        let text = daemon::metrics::text(&registry(&overview));
         for line in [
             "# TYPE mr_jobs gauge",
             "mr_jobs{state=\"running\"} 1",

@@ -51,8 +51,13 @@ pub(crate) fn router(web: Web, hosts: Hosts) -> Router {
 
 impl Pages {
     async fn ask(&self, call: Call) -> Answer {
-        self.web.call(USER, "", call).await
+        ask(&self.web, call).await
     }
+}
+
+/// Asks as whom pages act for.
+pub(crate) async fn ask(web: &Web, call: Call) -> Answer {
+    web.call(USER, "", call).await
 }
 
 fn answer(title: &str, place: &str, content: &Markup) -> Response {

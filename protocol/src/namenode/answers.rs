@@ -143,7 +143,7 @@ pub struct Appended {
 }
 
 /// State of the NameNode.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ClusterStatus {
     /// The cluster.
     pub cluster: ClusterId,

@@ -1,0 +1,88 @@
+//! `/metrics` in the OpenMetrics text format: what every daemon tells of its process, and how a registry becomes an answer.
+//!
+//! Registries are made for each question from the state as it is; labels are kinds and states, never names of users, paths or
+//! jobs, so that their number stays small.
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Media type of the text.
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A registry that has the figures of this process, under their customary names; what the system does not say is left out.
+pub fn registry() -> Registry {
+    let mut registry = Registry::default();
+    let Ok(usage) = sys::process::own_usage() else { return registry };
+    let gauge = |value: u64| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+    registry.register_with_unit(
+        "process_resident_memory",
+        "Resident memory",
+        Unit::Bytes,
+        gauge(usage.resident_bytes),
+    );
+    registry.register_with_unit(
+        "process_cpu",
+        "Time on processors, user and system",
+        Unit::Seconds,
+        ConstCounter::new(usage.cpu_time.as_secs_f64()),
+    );
+    registry.register("process_open_fds", "Open descriptors", gauge(usage.open_files));
+    registry.register("process_threads", "Threads", gauge(usage.threads));
+    registry
+}
+
+/// Registers gauges `(name, help, value)`; one larger than the format holds is told as the largest.
+pub fn gauges(registry: &mut Registry, figures: &[(&str, &str, u64)]) {
+    for (name, help, value) in figures {
+        let value = i64::try_from(*value).unwrap_or(i64::MAX);
+        registry.register(*name, *help, ConstGauge::new(value));
+    }
+}
+
+/// Registers counters `(name, help, value)`.
+pub fn counters(registry: &mut Registry, figures: &[(&str, &str, u64)]) {
+    for (name, help, value) in figures {
+        registry.register(*name, *help, ConstCounter::new(*value));
+    }
+}
+
+/// The answer to `GET /metrics`.
+pub fn answer(registry: &Registry) -> Response {
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], text(registry)).into_response()
+}
+
+/// A registry as text.
+pub fn text(registry: &Registry) -> String {
+    let mut text = String::new();
+    encode(&mut text, registry).expect("writing into memory cannot fail");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_is_in_every_registry() {
+        let mut registry = registry();
+        let daemon = registry.sub_registry_with_prefix("daemon");
+        gauges(daemon, &[("things", "Things", u64::MAX)]);
+        counters(daemon, &[("deeds", "Deeds", 3)]);
+        let text = text(&registry);
+        for name in [
+            "process_resident_memory_bytes ",
+            "process_cpu_seconds_total ",
+            "process_open_fds ",
+            "process_threads ",
+            "daemon_things 9223372036854775807",
+            "daemon_deeds_total 3",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|line| line.starts_with(name)), "`{name}` is not in:\n{text}");
+        }
+    }
+}

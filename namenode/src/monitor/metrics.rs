@@ -1,0 +1,131 @@
+//! The figures of `/metrics`, all with the prefix `namenode_`.
+
+use daemon::metrics::{counters, gauges};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::registry::{Registry, Unit};
+use protocol::namenode::{AdminState, DatanodeState};
+
+use super::Picture;
+
+/// Everything as a registry.
+pub(super) fn registry(picture: &Picture) -> Registry {
+    let mut registry = daemon::metrics::registry();
+    let namenode = registry.sub_registry_with_prefix("namenode");
+    blocks(namenode, picture);
+    datanodes(namenode, picture);
+    journal(namenode, picture);
+    let load = &picture.load;
+    let seconds = |registry: &mut Registry, name, help, classes| {
+        registry.register_with_unit(name, help, Unit::Seconds, classes);
+    };
+    seconds(namenode, "reads", "Calls that read, by the time to their answer", load.reads.clone());
+    seconds(
+        namenode,
+        "changes",
+        "Calls that change something, by the time until they were durable",
+        load.changes.clone(),
+    );
+    namenode.register("refused_calls", "Calls that were refused", load.refused.clone());
+    registry
+}
+
+fn blocks(registry: &mut Registry, picture: &Picture) {
+    let status = &picture.status;
+    gauges(
+        registry,
+        &[
+            ("safe_mode", "1 in safe mode", u64::from(status.safe_mode.is_some())),
+            ("inodes", "Files and directories", status.inode_count),
+            ("blocks", "Blocks", status.block_count),
+            ("low_redundancy_blocks", "Blocks with too few replicas", status.low_redundancy_count),
+            ("corrupt_blocks", "Blocks with a corrupt replica", status.corrupt_count),
+            ("missing_blocks", "Blocks without any good replica", status.missing_count),
+            (
+                "pending_replication_blocks",
+                "Replicas being copied",
+                status.pending_replication_count,
+            ),
+            ("pending_deletion_blocks", "Replicas to delete", status.pending_deletion_count),
+        ],
+    );
+}
+
+fn datanodes(registry: &mut Registry, picture: &Picture) {
+    let of = |state| picture.count(|node| node.state == state);
+    gauges(
+        registry,
+        &[
+            ("datanodes_live", "DataNodes with heartbeats", of(DatanodeState::Live)),
+            ("datanodes_stale", "DataNodes whose heartbeat is late", of(DatanodeState::Stale)),
+            ("datanodes_dead", "DataNodes that are silent", of(DatanodeState::Dead)),
+            (
+                "datanodes_decommissioning",
+                "DataNodes that are being drained",
+                picture.count(|node| node.admin == AdminState::DecommissionInProgress),
+            ),
+            (
+                "datanodes_with_failed_volumes",
+                "DataNodes with data directories out of service",
+                picture.count(|node| !node.failed_volumes.is_empty()),
+            ),
+            ("capacity_bytes", "Bytes on all volumes", picture.sum(|node| node.capacity)),
+            ("used_bytes", "Bytes that replicas use", picture.sum(|node| node.used)),
+            ("remaining_bytes", "Bytes free for replicas", picture.sum(|node| node.remaining)),
+        ],
+    );
+}
+
+fn journal(registry: &mut Registry, picture: &Picture) {
+    let stats = &picture.journal;
+    counters(
+        registry,
+        &[
+            ("journal_records", "Transactions written", stats.records),
+            ("journal_bytes", "Bytes written to the log", stats.bytes),
+            ("journal_commits", "Syncs of the log; each makes a group durable", stats.commits),
+            ("journal_checkpoints", "Checkpoints", stats.checkpoints),
+            ("journal_images", "Images", stats.images),
+            ("journal_image_failures", "Images that could not be written", stats.image_failures),
+        ],
+    );
+    registry.register_with_unit(
+        "journal_commit",
+        "Time spent in writing and syncing the log",
+        Unit::Seconds,
+        ConstCounter::new(stats.commit_time.as_secs_f64()),
+    );
+    gauges(
+        registry,
+        &[
+            ("journal_queue_bytes", "Bytes that wait for a sync", stats.queue_bytes),
+            ("last_txid", "Last durable transaction", picture.status.txid),
+        ],
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::tests::picture;
+
+    #[test]
+    fn golden_lines() {
+        let text = daemon::metrics::text(&registry(&picture()));
+        for line in [
+            "# TYPE namenode_blocks gauge",
+            "namenode_blocks 5",
+            "namenode_low_redundancy_blocks 2",
+            "namenode_datanodes_live 1",
+            "namenode_datanodes_dead 1",
+            "namenode_capacity_bytes 2000",
+            "namenode_reads_seconds_bucket{le=\"0.0003\"} 1",
+            "namenode_changes_seconds_count 0",
+            "namenode_refused_calls_total 1",
+            "namenode_journal_commit_seconds_total 0.0",
+            "namenode_last_txid 77",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|other| other == line), "`{line}` is not in:\n{text}");
+        }
+    }
+}

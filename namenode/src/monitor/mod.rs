@@ -1,0 +1,180 @@
+//! What monitors ask for: `/metrics` for Prometheus ([`metrics`]) and `/jmx` for what was built around Hadoop ([`jmx`]).
+//!
+//! Both are made from one look at the state, without a signature, and name no user and no path.
+
+mod jmx;
+mod metrics;
+
+use std::time::{Duration, Instant};
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use daemon::hosts::Hosts;
+use journal::Stats;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
+use protocol::namenode::{Answer, Call, ClusterStatus, DatanodeReport, Reply};
+use serde::Deserialize;
+
+use crate::http::Web;
+use crate::pages;
+
+/// Upper bounds of the classes that calls are counted in, seconds: from a read in memory to a sync on a busy disk.
+const CLASSES_S: [f64; 12] =
+    [0.0001, 0.0003, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 10.0];
+
+/// Calls answered since the start.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    reads: Histogram,
+    changes: Histogram,
+    refused: Counter,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        let classes = || Histogram::new(CLASSES_S);
+        Load { reads: classes(), changes: classes(), refused: Counter::default() }
+    }
+}
+
+impl Load {
+    /// Counts a call that began at `begin`.
+    pub(crate) fn note(&self, is_read: bool, begin: Instant, answer: &Answer) {
+        let kind = if is_read { &self.reads } else { &self.changes };
+        kind.observe(begin.elapsed().as_secs_f64());
+        if answer.is_err() {
+            self.refused.inc();
+        }
+    }
+}
+
+/// One look at everything.
+#[derive(Debug)]
+struct Picture {
+    status: ClusterStatus,
+    nodes: Vec<DatanodeReport>,
+    journal: Stats,
+    load: Load,
+    /// `host:port` of the NameNode.
+    address: String,
+    up: Duration,
+}
+
+impl Picture {
+    fn sum(&self, of: impl Fn(&DatanodeReport) -> u64) -> u64 {
+        self.nodes.iter().map(of).fold(0, u64::saturating_add)
+    }
+
+    fn count(&self, of: impl Fn(&DatanodeReport) -> bool) -> u64 {
+        self.nodes.iter().filter(|node| of(node)).count() as u64
+    }
+}
+
+#[derive(Clone)]
+struct Monitor {
+    web: Web,
+    address: String,
+}
+
+/// The routes.
+pub(crate) fn router(web: Web, hosts: Hosts, address: String) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/prom", get(metrics))
+        .route("/jmx", get(jmx))
+        .layer(from_fn_with_state(hosts, Hosts::guard))
+        .with_state(Monitor { web, address })
+}
+
+impl Monitor {
+    async fn picture(&self) -> Result<Picture, Response> {
+        let ask = |call| pages::ask(&self.web, call);
+        let (status, nodes) = match (ask(Call::ClusterStatus).await, ask(Call::Datanodes).await) {
+            (Ok(Reply::Cluster(status)), Ok(Reply::Datanodes(nodes))) => (*status, nodes),
+            (Err(error), _) | (_, Err(error)) => {
+                return Err((StatusCode::SERVICE_UNAVAILABLE, error.message).into_response());
+            }
+            _ => return Err(StatusCode::INTERNAL_SERVER_ERROR.into_response()),
+        };
+        let service = self.web.service();
+        Ok(Picture {
+            status,
+            nodes,
+            journal: service.journal.stats(),
+            load: service.load.clone(),
+            address: self.address.clone(),
+            up: Duration::from_millis(service.shared.clock.now().mono_ms),
+        })
+    }
+}
+
+async fn metrics(State(monitor): State<Monitor>) -> Response {
+    match monitor.picture().await {
+        Ok(picture) => daemon::metrics::answer(&metrics::registry(&picture)),
+        Err(refusal) => refusal,
+    }
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    /// Name of a bean; a star at its end stands for any rest.
+    qry: Option<String>,
+}
+
+async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<Wanted>) -> Response {
+    match monitor.picture().await {
+        Ok(picture) => Json(jmx::beans(&picture, wanted.qry.as_deref())).into_response(),
+        Err(refusal) => refusal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::namenode::{DatanodeInfo, DatanodeState};
+
+    /// A cluster of two DataNodes, one of them dead.
+    pub(super) fn picture() -> Picture {
+        let node = |name: &str, state| DatanodeReport {
+            info: DatanodeInfo {
+                host: name.to_owned(),
+                transfer_address: format!("{name}:9866"),
+                http_address: format!("{name}:9864"),
+                rack: "/r1".to_owned(),
+                ..DatanodeInfo::default()
+            },
+            state,
+            capacity: 1000,
+            used: 300,
+            remaining: 600,
+            non_dfs_used: 100,
+            block_count: 5,
+            last_contact_ms: 1500,
+            ..DatanodeReport::default()
+        };
+        let load = Load::default();
+        load.reads.observe(0.0002);
+        load.refused.inc();
+        Picture {
+            status: ClusterStatus {
+                inode_count: 12,
+                block_count: 5,
+                low_redundancy_count: 2,
+                live_count: 1,
+                dead_count: 1,
+                txid: 77,
+                ..ClusterStatus::default()
+            },
+            nodes: vec![node("a", DatanodeState::Live), node("b", DatanodeState::Dead)],
+            journal: Stats::default(),
+            load,
+            address: "nn:9870".to_owned(),
+            up: Duration::from_secs(90),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What monitors read of a live cluster: `/metrics` of each daemon, `/jmx` and `/healthz` of the NameNode.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::support::{Cluster, Options, http};
+
+/// The samples of an OpenMetrics text, by name and labels. Panics on a line that is none.
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let mut samples = BTreeMap::new();
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    for line in text.lines().filter(|line| !line.starts_with("# ")) {
+        let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line}"));
+        let bare = name.split('{').next().unwrap();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        assert!(!bare.is_empty() && bare.chars().all(is_name), "{line}");
+        assert_eq!(name.contains('{'), name.ends_with('}'), "{line}");
+        let value = value.parse().unwrap_or_else(|_| panic!("no number: {line}"));
+        assert!(samples.insert(name.to_owned(), value).is_none(), "twice: {line}");
+    }
+    samples
+}
+
+fn metrics(address: &str) -> BTreeMap<String, f64> {
+    let answer = http::request("GET", &format!("{address}/metrics"), b"").is(200);
+    assert!(answer.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    samples(&answer.text())
+}
+
+#[test]
+fn monitors_see_what_happens() {
+    let cluster = Cluster::start(Options { workers: 1, ..Options::tight() });
+    let before = metrics(&cluster.namenode);
+    let local = tempfile::tempdir().unwrap();
+    let source = local.path().join("file");
+    fs::write(&source, vec![7; 2500]).unwrap();
+    cluster.dfs(&["-D", "dfs.blocksize=1024", "-put", source.to_str().unwrap(), "/file"]).ok();
+    assert_eq!(cluster.dfs(&["-cat", "/missing"]).code, 1);
+    cluster.wait_healthy(20);
+
+    let after = metrics(&cluster.namenode);
+    assert_eq!(after["namenode_blocks"] - before["namenode_blocks"], 3.0);
+    assert_eq!(after["namenode_datanodes_live"], 3.0);
+    assert_eq!(after["namenode_missing_blocks"], 0.0);
+    for grows in [
+        "namenode_changes_seconds_count",
+        "namenode_reads_seconds_count",
+        "namenode_refused_calls_total",
+        "namenode_journal_commits_total",
+        "namenode_last_txid",
+    ] {
+        assert!(after[grows] > before[grows], "{grows}");
+    }
+    let report = cluster.hanno(&["admin", "report", "--json"]).ok().stdout_text();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let mut replicas = 0.0;
+    for node in report["datanodes"].as_array().unwrap() {
+        let address = format!("http://{}", node["info"]["http_address"].as_str().unwrap());
+        let figures = metrics(&address);
+        replicas += figures["datanode_replicas"];
+        assert!(figures["process_resident_memory_bytes"] > 0.0);
+    }
+    assert_eq!(replicas, 9.0);
+    assert!(metrics(&cluster.jobtracker).contains_key("mr_slots{state=\"free\"}"));
+
+    let jmx = |query: &str| {
+        let url = format!("{}/jmx{query}", cluster.namenode);
+        http::request("GET", &url, b"").is(200).json()["beans"].clone()
+    };
+    let state = jmx("?qry=Hadoop:service=NameNode,name=FSNamesystemState");
+    assert_eq!(state[0]["NumLiveDataNodes"], 3);
+    assert_eq!(state[0]["BlocksTotal"], 3);
+    assert!(jmx("").as_array().unwrap().len() > 5);
+    let health = http::request("GET", &format!("{}/healthz", cluster.namenode), b"").is(200);
+    assert_eq!(health.json()["ready"], true);
+}
