@@ -43,6 +43,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "getconf", about: "get config values from configuration", programs: HDFS, run: getconf::getconf },
     Command { name: "groups", about: "get the groups which users belong to", programs: HDFS, run: getconf::groups },
     Command { name: "job", about: "look at, stop and debug jobs", programs: JOBS, run: job::run },
+    Command { name: "queue", about: "look at the queues of jobs", programs: JOBS, run: job::queues::run },
+    Command { name: "mradmin", about: "have the list of workers to be emptied read again", programs: JOBS, run: job::trackers::mradmin },
     Command {
         name: "streaming",
         about: "run commands as mapper and reducer",

@@ -1,12 +1,16 @@
 //! `hanno job`: Hadoop's job command, as far as it is about one job or the list of them.
 
+mod attempts;
+pub(crate) mod queues;
+pub(crate) mod trackers;
+
 use std::ffi::OsString;
 use std::io::Write;
 
 use anyhow::{Context, Result};
 use client::job::{JobClient, JobError, counter_value, counters_text};
-use protocol::jobs::{JobReport, JobState, TaskReport};
-use protocol::{ErrorKind, JobId};
+use protocol::jobs::{JobReport, JobState, Priority, TaskReport};
+use protocol::{AttemptId, ErrorKind, JobId, TaskKind};
 
 use crate::connect::{Overrides, describe, job_client};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, unless_reader_left};
@@ -17,6 +21,13 @@ Usage: hanno job COMMAND
   -list [all] [--json]            jobs that run; with `all' the finished ones too
   -status ID [--json]             where a job stands, with its counters
   -kill ID                        end a job
+  -kill-task ATTEMPT              end an attempt; another follows
+  -fail-task ATTEMPT              the same, as a failure of its task
+  -set-priority ID PRIORITY       VERY_HIGH, HIGH, NORMAL, LOW or VERY_LOW
+  -events ID FROM COUNT           how attempts ended, in that order
+  -list-attempt-ids ID TYPE STATE MAP or REDUCE; running, completed, failed or killed
+  -list-active-trackers [--json]  workers that take tasks
+  -list-blacklisted-trackers      workers that get none, and why
   -counter ID GROUP NAME          one counter, e.g. 'Map-Reduce Framework' 'Map input records'
   streaming …                     run commands as mapper and reducer (`hanno job streaming -help')
   -logs ID                        what the attempts of a job wrote on standard output and error
@@ -35,6 +46,11 @@ enum Request {
     Kill(String),
     Counter { id: String, group: String, name: String },
     Logs(String),
+    StopTask { attempt: String, fail: bool },
+    SetPriority { id: String, priority: String },
+    Events { id: String, from: usize, count: usize },
+    AttemptIds { id: String, kind: TaskKind, state: String },
+    Trackers { blacklisted: bool },
 }
 
 /// Runs the command line after `job` and returns the exit code.
@@ -106,6 +122,28 @@ fn parse(words: &[String]) -> Option<Request> {
         ("status", [id]) => Request::Status((*id).to_owned()),
         ("kill", [id]) => Request::Kill((*id).to_owned()),
         ("logs", [id]) => Request::Logs((*id).to_owned()),
+        ("kill-task" | "fail-task", [attempt]) => {
+            Request::StopTask { attempt: (*attempt).to_owned(), fail: name == "fail-task" }
+        }
+        ("set-priority", [id, priority]) => {
+            Request::SetPriority { id: (*id).to_owned(), priority: (*priority).to_owned() }
+        }
+        ("events", [id, from, count]) => Request::Events {
+            id: (*id).to_owned(),
+            from: from.parse().ok()?,
+            count: count.parse().ok()?,
+        },
+        ("list-attempt-ids", [id, kind, state]) => Request::AttemptIds {
+            id: (*id).to_owned(),
+            kind: match kind.to_ascii_uppercase().as_str() {
+                "MAP" => TaskKind::Map,
+                "REDUCE" => TaskKind::Reduce,
+                _ => return None,
+            },
+            state: attempt_state(state)?,
+        },
+        ("list-active-trackers", []) => Request::Trackers { blacklisted: false },
+        ("list-blacklisted-trackers", []) => Request::Trackers { blacklisted: true },
         ("counter", [id, group, name]) => Request::Counter {
             id: (*id).to_owned(),
             group: (*group).to_owned(),
@@ -120,8 +158,13 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
     let id_text = match request {
         Request::List { all } => return list(&client, *all, json),
         Request::Help => return Ok(EXIT_OK),
+        Request::Trackers { blacklisted } => return trackers::list(&client, *blacklisted, json),
+        Request::StopTask { attempt, fail } => return stop_task(&client, attempt, *fail),
         Request::Status(id) | Request::Kill(id) | Request::Logs(id) => id,
-        Request::Counter { id, .. } => id,
+        Request::Counter { id, .. }
+        | Request::SetPriority { id, .. }
+        | Request::Events { id, .. }
+        | Request::AttemptIds { id, .. } => id,
     };
     let Ok(id) = id_text.parse::<JobId>() else {
         return Ok(unknown(id_text));
@@ -129,6 +172,13 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
     let done = match request {
         Request::Kill(_) => client.kill(id).map(|()| say!("Killed job {id}")),
         Request::Logs(_) => return logs(&client, id),
+        Request::SetPriority { priority, .. } => return set_priority(&client, id, priority),
+        Request::Events { from, count, .. } => client.tasks(id).map(|tasks| {
+            say!("{}", attempts::events_text(id, &tasks, *from, *count).trim_end());
+        }),
+        Request::AttemptIds { kind, state, .. } => client.tasks(id).map(|tasks| {
+            attempts::ids(&tasks, *kind, state).iter().for_each(|id| say!("{id}"));
+        }),
         Request::Counter { group, name, .. } => {
             let print = |value| say!("{value}");
             client.status(id).map(|report| print(counter_value(&report.counters, group, name)))
@@ -146,6 +196,38 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
         },
     };
     known(done, id)
+}
+
+fn set_priority(client: &JobClient, id: JobId, priority: &str) -> Result<u8> {
+    let Some(priority) = Priority::from_name(priority) else {
+        let names = Priority::ALL.map(Priority::name).join(" ");
+        eprintln!("job: {priority} is no priority; there are {names}");
+        return Ok(EXIT_USAGE);
+    };
+    known(client.set_priority(id, priority).map(|()| say!("Changed job priority.")), id)
+}
+
+fn stop_task(client: &JobClient, attempt: &str, fail: bool) -> Result<u8> {
+    let Ok(id) = attempt.parse::<AttemptId>() else {
+        eprintln!(
+            "job: {attempt} is no attempt; an example is attempt_202611201830_0001_m_000005_0"
+        );
+        return Ok(EXIT_USAGE);
+    };
+    let how = if fail { " by failing it" } else { "" };
+    let stopped = client.stop_attempt(id, fail).map(|()| say!("Killed task {id}{how}"));
+    known(stopped, id.task.job)
+}
+
+/// A state of attempts as `-list-attempt-ids` takes it, in our words.
+fn attempt_state(name: &str) -> Option<String> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "running" => "RUNNING".to_owned(),
+        "completed" | "succeeded" => "SUCCEEDED".to_owned(),
+        "failed" => "FAILED".to_owned(),
+        "killed" => "KILLED".to_owned(),
+        _ => return None,
+    })
 }
 
 fn known(outcome: Result<(), JobError>, id: JobId) -> Result<u8> {
@@ -172,15 +254,19 @@ fn list(client: &JobClient, all: bool, json: bool) -> Result<u8> {
     Ok(EXIT_OK)
 }
 
-fn list_text(jobs: &[JobReport]) -> String {
+/// The table of jobs.
+pub(crate) fn list_text(jobs: &[JobReport]) -> String {
     let mut text = format!(
-        "Total jobs:{}\nJobId\tState\tStartTime\tUserName\tPriority\tSchedulingInfo\n",
+        "Total jobs:{}\nJobId\tState\tStartTime\tUserName\tQueue\tPriority\tSchedulingInfo\n",
         jobs.len()
     );
     for job in jobs {
-        let JobReport { id, user, submitted_ms, .. } = job;
+        let JobReport { id, user, submitted_ms, queue, slot_count, .. } = job;
+        let priority = job.priority.name();
         let state = state_text(job.state);
-        text.push_str(&format!("{id}\t{state}\t{submitted_ms}\t{user}\tNORMAL\tNA\n"));
+        text.push_str(&format!(
+            "{id}\t{state}\t{submitted_ms}\t{user}\t{queue}\t{priority}\t{slot_count} slots\n"
+        ));
     }
     text
 }
@@ -262,6 +348,9 @@ mod tests {
             counters,
             diagnostics: "it broke".to_owned(),
             output: DfsPath::root(),
+            queue: "etl".to_owned(),
+            priority: Priority::High,
+            slot_count: 3,
         }
     }
 
@@ -277,7 +366,28 @@ mod tests {
             parse(&["-counter", "i", "g", "n"]),
             Some(Request::Counter { id: "i".into(), group: "g".into(), name: "n".into() })
         );
-        for words in [&[][..], &["-list", "some"], &["-status"], &["-counter", "i", "g"], &["x"]] {
+        assert_eq!(
+            parse(&["-fail-task", "a"]),
+            Some(Request::StopTask { attempt: "a".into(), fail: true })
+        );
+        assert_eq!(
+            parse(&["-list-attempt-ids", "i", "map", "completed"]),
+            Some(Request::AttemptIds {
+                id: "i".into(),
+                kind: TaskKind::Map,
+                state: "SUCCEEDED".into()
+            })
+        );
+        for words in [
+            &[][..],
+            &["-list", "some"],
+            &["-status"],
+            &["-counter", "i", "g"],
+            &["x"],
+            &["-events", "i", "0"],
+            &["-events", "i", "-1", "3"],
+            &["-list-attempt-ids", "i", "SETUP", "running"],
+        ] {
             assert_eq!(parse(words), None, "{words:?}");
         }
     }
@@ -286,8 +396,8 @@ mod tests {
     fn texts() {
         assert_eq!(
             list_text(&[report()]),
-            "Total jobs:1\nJobId\tState\tStartTime\tUserName\tPriority\tSchedulingInfo\n\
-             job_202611201830_0001\tFAILED\t1767609005000\tann\tNORMAL\tNA\n"
+            "Total jobs:1\nJobId\tState\tStartTime\tUserName\tQueue\tPriority\tSchedulingInfo\n\
+             job_202611201830_0001\tFAILED\t1767609005000\tann\tetl\tHIGH\t3 slots\n"
         );
         assert_eq!(
             status_text(&report(), "http://h:1"),

@@ -1,11 +1,13 @@
 //! Configuration of the JobTracker.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::core::Rules;
+use crate::core::queues::{Policy, QueueRules};
 use crate::error::Error;
 
 /// Settings of a JobTracker. Every key has a default.
@@ -45,7 +47,100 @@ pub struct Config {
     pub free_space_min: u64,
     /// Milliseconds for which the NameNode may be away before a job that needs it fails. Default 1,800,000: half an hour, time for an operator.
     pub namenode_patience_ms: u64,
+    /// Milliseconds for which a map waits for a slot on a machine that holds its input, and then again for one in its rack. Default 500: slots come
+    /// free that often on a busy worker, and reading a block from elsewhere costs hardly more. 0 is not at all; a job may say
+    /// otherwise by its property `locality_wait`.
+    pub locality_wait_ms: u64,
+    /// Milliseconds for which a queue may have less than its minimum, or than half of its share, before attempts of queues that have more than
+    /// theirs are stopped for it. Default 30,000: most slots come free sooner by themselves. 0 is never.
+    pub preemption_timeout_ms: u64,
+    /// Milliseconds that an attempt runs before it may get a backup for being slow. Default 5,000: shorter tasks are not worth a second one.
+    pub speculation_after_ms: u64,
+    /// Faults of a worker after which no job uses it: jobs that had to go around it. Default 4, as in Hadoop; 0 is never.
+    pub worker_faults_max: u32,
+    /// Milliseconds after which one fault of a worker is forgiven. Default 86,400,000: a day, as in Hadoop.
+    pub worker_forgive_ms: u64,
+    /// File that names workers to be emptied, by machine or `host:port`, one a line; read at start and by `hanno mradmin -refreshNodes`.
+    /// Default empty: none.
+    pub workers_exclude_file: PathBuf,
+    /// A job that names no queue goes to the queue of its user. Default true; false: to the queue `default`.
+    pub queue_per_user: bool,
+    /// Queues with rules of their own, by name. Default none.
+    pub queues: BTreeMap<String, QueueConfig>,
 }
+
+/// How the jobs of a queue share its slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QueuePolicy {
+    /// All at once.
+    #[default]
+    Fair,
+    /// By priority, then by age.
+    Fifo,
+}
+
+/// Rules of a queue. Every key has a default; limits of 0 are none.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct QueueConfig {
+    /// `fair` or `fifo`. Default `fair`.
+    pub policy: QueuePolicy,
+    /// Its part of the cluster relative to other queues. Default 1.
+    pub weight: u32,
+    /// Slots that it gets first if it has use for them. Default 0.
+    pub slots_min: u32,
+    /// Most slots of its jobs together. Default 0.
+    pub slots_max: u32,
+    /// Most slots of its jobs together, in per cent of the cluster's. Default 0.
+    pub percent_max: u32,
+    /// Most slots of one user's jobs in it together. Default 0.
+    pub user_slots_max: u32,
+    /// The same in per cent of the cluster's slots. Default 0.
+    pub user_percent_max: u32,
+    /// Most jobs of it that run at once. Default 0.
+    pub running_jobs_max: u32,
+    /// True if it takes jobs. Default true.
+    pub running: bool,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        QueueConfig {
+            policy: QueuePolicy::Fair,
+            weight: 1,
+            slots_min: 0,
+            slots_max: 0,
+            percent_max: 0,
+            user_slots_max: 0,
+            user_percent_max: 0,
+            running_jobs_max: 0,
+            running: true,
+        }
+    }
+}
+
+impl QueueConfig {
+    fn rules(&self) -> QueueRules {
+        QueueRules {
+            policy: match self.policy {
+                QueuePolicy::Fair => Policy::Fair,
+                QueuePolicy::Fifo => Policy::Fifo,
+            },
+            weight: self.weight,
+            slots_min: self.slots_min,
+            slots_max: self.slots_max,
+            percent_max: self.percent_max,
+            user_slots_max: self.user_slots_max,
+            user_percent_max: self.user_percent_max,
+            running_jobs_max: self.running_jobs_max,
+            running: self.running,
+        }
+    }
+}
+
+/// Largest weight of a queue; more is a mistake.
+const QUEUE_WEIGHT_MAX: u32 = 1_000_000;
 
 impl Default for Config {
     fn default() -> Self {
@@ -65,6 +160,14 @@ impl Default for Config {
             history_task_count_max: 500_000,
             free_space_min: 100 << 20,
             namenode_patience_ms: 1_800_000,
+            locality_wait_ms: 500,
+            preemption_timeout_ms: 30_000,
+            speculation_after_ms: 5_000,
+            worker_faults_max: 4,
+            worker_forgive_ms: 86_400_000,
+            workers_exclude_file: PathBuf::new(),
+            queue_per_user: true,
+            queues: BTreeMap::new(),
         }
     }
 }
@@ -84,6 +187,21 @@ impl Config {
                 reason: "it must exceed worker_suspect_ms",
             });
         }
+        for (name, queue) in &self.queues {
+            let refuse = |reason| Err(Error::Setting { key: "queues", reason });
+            if name.is_empty() || name.contains(char::is_whitespace) {
+                return refuse("the name of a queue is not empty and holds no white space");
+            }
+            if queue.weight == 0 || queue.weight > QUEUE_WEIGHT_MAX {
+                return refuse("the weight of a queue is between 1 and 1000000");
+            }
+            if queue.percent_max > 100 || queue.user_percent_max > 100 {
+                return refuse("a part of the cluster is at most 100 per cent");
+            }
+            if queue.slots_max > 0 && queue.slots_min > queue.slots_max {
+                return refuse("slots_min of a queue must not exceed its slots_max");
+            }
+        }
         Ok(())
     }
 
@@ -95,6 +213,13 @@ impl Config {
             stop_wait: Duration::from_millis(self.stop_wait_ms),
             history_job_count_max: self.history_job_count_max,
             history_task_count_max: self.history_task_count_max,
+            locality_wait: Duration::from_millis(self.locality_wait_ms),
+            preemption_timeout: Duration::from_millis(self.preemption_timeout_ms),
+            speculation_after: Duration::from_millis(self.speculation_after_ms),
+            worker_faults_max: self.worker_faults_max,
+            worker_forgive: Duration::from_millis(self.worker_forgive_ms),
+            queue_per_user: self.queue_per_user,
+            queues: self.queues.iter().map(|(name, queue)| (name.clone(), queue.rules())).collect(),
         }
     }
 }
@@ -108,5 +233,14 @@ mod tests {
         assert!(Config::default().check().is_ok());
         assert!(Config { poll_ms: 5_000, ..Config::default() }.check().is_err());
         assert!(Config { worker_dead_ms: 4_000, ..Config::default() }.check().is_err());
+        let with = |queue: QueueConfig| {
+            let queues = [("etl".to_owned(), queue)].into();
+            Config { queues, ..Config::default() }.check()
+        };
+        let queue = QueueConfig::default;
+        assert!(with(QueueConfig { slots_min: 2, slots_max: 2, ..queue() }).is_ok());
+        assert!(with(QueueConfig { weight: 0, ..queue() }).is_err());
+        assert!(with(QueueConfig { percent_max: 101, ..queue() }).is_err());
+        assert!(with(QueueConfig { slots_min: 3, slots_max: 2, ..queue() }).is_err());
     }
 }

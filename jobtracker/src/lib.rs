@@ -9,6 +9,7 @@
 //! | `http` | signed calls, events, health |
 //! | `pages`, `web` | pages for people |
 //! | `api` | JSON for scripts, Hadoop's history API, metrics |
+//! | `exclude` | the list of workers to be emptied |
 //! | `resources` | room on the journal's disk |
 //! | `http`, `web` | calls, events, health, pages |
 //!
@@ -20,6 +21,7 @@ mod config;
 mod core;
 mod effects;
 mod error;
+mod exclude;
 mod http;
 mod pages;
 mod resources;
@@ -46,7 +48,7 @@ pub use error::Error;
 
 use effects::Effects;
 use resources::Room;
-use server::{EVENTS_MAX, Server};
+use server::{EVENTS_MAX, Outside, Server};
 use store::Replay;
 
 /// sled's cache: the checkpoint is read once, at start.
@@ -80,7 +82,8 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let poll_max = Duration::from_millis(config.poll_ms);
     let room = Room::new(config.data.clone(), config.free_space_min);
-    let outside = (effects, room);
+    let exclude_file = config.workers_exclude_file.clone();
+    let outside = Outside { effects, room, exclude_file };
     let mut server = Server::new(state, journal, recovered.last, outside, events.clone(), poll_max);
     server.start(Epoch(recovered.epoch.0), cluster_start());
 

@@ -8,19 +8,20 @@
 //! their edits, because a task is decided by its edit alone.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use journal::{Journal, Txid};
-use protocol::jobs::{Answer, Call, JobReport, Reply, Request, TrackerStatus};
+use protocol::jobs::{Answer, Call, JobReport, Reply, Request, TrackerStatus, WorkerReport};
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, WorkerId, tracker, wire};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::core::picture::{AttemptPicture, Picture};
-use crate::core::report::WorkerReport;
 use crate::core::submit::Submission;
 use crate::core::{Core, EffectDone, EffectOrder, Now, Output};
 use crate::effects::Effects;
+use crate::exclude;
 use crate::resources::Room;
 use crate::store::Rows;
 
@@ -81,6 +82,14 @@ struct Watched {
     postponed: bool,
 }
 
+/// What the loop works on besides its state.
+pub(crate) struct Outside {
+    pub(crate) effects: Effects,
+    pub(crate) room: Room,
+    /// Names workers to be emptied; empty if there is no such list.
+    pub(crate) exclude_file: PathBuf,
+}
+
 /// State of the loop around the core.
 pub(crate) struct Server {
     core: Core,
@@ -88,6 +97,7 @@ pub(crate) struct Server {
     journal: Journal,
     effects: Effects,
     room: Room,
+    exclude_file: PathBuf,
     events: mpsc::Sender<Event>,
     poll_max: Duration,
     begin: Instant,
@@ -108,7 +118,7 @@ impl Server {
         (core, rows): (Core, Rows),
         journal: Journal,
         last: Txid,
-        (effects, room): (Effects, Room),
+        Outside { effects, room, exclude_file }: Outside,
         events: mpsc::Sender<Event>,
         poll_max: Duration,
     ) -> Self {
@@ -118,6 +128,7 @@ impl Server {
             journal,
             effects,
             room,
+            exclude_file,
             events,
             poll_max,
             begin: Instant::now(),
@@ -136,6 +147,10 @@ impl Server {
     pub(crate) fn start(&mut self, epoch: protocol::Epoch, cluster_start: u64) {
         let out = self.core.recovered(epoch, cluster_start, self.now());
         self.take(out);
+        match self.refresh_nodes() {
+            Ok(out) => self.take(out),
+            Err(error) => tracing::error!(%error, "no worker is emptied"),
+        }
     }
 
     /// Handles events until `shutdown`, then writes the checkpoint.
@@ -232,12 +247,32 @@ impl Server {
             }
             Call::Tasks(job) => self.core.task_reports(job).map(Reply::Tasks),
             Call::TrackerStatus => Ok(Reply::Tracker(self.core.status())),
-            Call::Kill(job) => self.core.kill(job, now).map(|out| {
-                self.take(out);
-                Reply::Done
-            }),
+            Call::Queues => Ok(Reply::Queues(self.core.queue_reports())),
+            Call::Workers => Ok(Reply::Workers(self.core.worker_reports(now))),
+            Call::Kill(job) => self.core.kill(job, now).map(|out| self.done(out)),
+            Call::SetPriority(job, priority) => {
+                self.core.set_priority(job, priority, now).map(|out| self.done(out))
+            }
+            Call::RefreshNodes => self.refresh_nodes().map(|out| self.done(out)),
+            Call::StopAttempt { attempt, fail } => {
+                self.core.stop_by_user(attempt, fail, now).map(|out| self.done(out))
+            }
         };
         self.deliveries.push_back((self.appended, Delivery::Client(reply, answer)));
+    }
+
+    /// Reads the list of workers to be emptied; one that cannot be read changes nothing.
+    fn refresh_nodes(&mut self) -> Result<Output, RemoteError> {
+        let names = exclude::read(&self.exclude_file).map_err(|error| {
+            let text = format!("Cannot read {}: {error}", self.exclude_file.display());
+            RemoteError::new(ErrorKind::Unavailable, text)
+        })?;
+        Ok(self.core.set_excluded(names, self.now()))
+    }
+
+    fn done(&mut self, out: Output) -> Reply {
+        self.take(out);
+        Reply::Done
     }
 
     fn worker(&mut self, request: tracker::Request, reply: oneshot::Sender<tracker::Answer>) {

@@ -89,6 +89,7 @@ impl Rows {
             user: job.user.clone(),
             submitted_ms: job.submitted_ms,
             epoch: job.epoch,
+            queue: job.queue.clone(),
             spec,
         }));
         let slimmed = self.put(Some(job.id), group.txid, &wire::encode(&slim));
@@ -128,7 +129,12 @@ pub(crate) struct Replay {
 impl Replay {
     /// Nothing restored yet.
     pub(crate) fn new(rules: Rules) -> Self {
-        Replay { rules, core: Core::new(rules), rows: Rows::default(), loading: BTreeMap::new() }
+        Replay {
+            core: Core::new(rules.clone()),
+            rules,
+            rows: Rows::default(),
+            loading: BTreeMap::new(),
+        }
     }
 
     /// What was restored.
@@ -185,7 +191,7 @@ impl Recover for Replay {
     }
 
     fn reset(&mut self) {
-        *self = Replay::new(self.rules);
+        *self = Replay::new(self.rules.clone());
     }
 }
 

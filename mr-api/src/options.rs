@@ -36,7 +36,7 @@ pub(crate) const KEY_VALUE_SEPARATOR: &str =
 pub(crate) const SLOW_START: &str = "mapreduce.job.reduce.slowstart.completedmaps";
 
 /// Former names of properties and the present ones.
-pub(crate) const ALIASES: [(&str, &str); 22] = [
+pub(crate) const ALIASES: [(&str, &str); 25] = [
     ("mapred.output.compress", crate::output::COMPRESS_PROPERTY),
     ("mapred.output.compression.codec", crate::output::CODEC_PROPERTY),
     ("mapred.reduce.tasks", REDUCES),
@@ -58,10 +58,13 @@ pub(crate) const ALIASES: [(&str, &str); 22] = [
     ("key.value.separator.in.input.line", KEY_VALUE_SEPARATOR),
     ("mapred.job.queue.name", "mapreduce.job.queuename"),
     ("mapred.job.priority", "mapreduce.job.priority"),
+    ("mapred.map.tasks.speculative.execution", "mapreduce.map.speculative"),
+    ("mapred.reduce.tasks.speculative.execution", "mapreduce.reduce.speculative"),
+    ("mapred.max.tracker.failures", "mapreduce.job.maxtaskfailures.per.tracker"),
     ("stream.map.output.field.seperator", "stream.map.output.field.separator"),
 ];
 
-const KNOWN: [&str; 21] = [
+const KNOWN: [&str; 26] = [
     crate::output::COMPRESS_PROPERTY,
     crate::output::CODEC_PROPERTY,
     REDUCES,
@@ -83,6 +86,11 @@ const KNOWN: [&str; 21] = [
     "mapreduce.map.output.key.field.separator",
     "mapreduce.job.queuename",
     "mapreduce.job.priority",
+    "mapreduce.job.running.map.limit",
+    "mapreduce.job.running.reduce.limit",
+    "mapreduce.map.speculative",
+    "mapreduce.reduce.speculative",
+    "mapreduce.job.maxtaskfailures.per.tracker",
 ];
 
 /// Attempts per task before a job fails, as in Hadoop.

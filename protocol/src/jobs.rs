@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BinaryHash, CallId, DfsPath, JobId, RemoteError, TaskId};
+use crate::{AttemptId, BinaryHash, CallId, DfsPath, JobId, RemoteError, TaskId};
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 1;
@@ -43,6 +43,21 @@ pub enum Call {
     Tasks(JobId),
     /// Workers and slots. -> [`Reply::Tracker`]
     TrackerStatus,
+    /// Give a job another priority. -> [`Reply::Done`]
+    SetPriority(JobId, Priority),
+    /// Queues with their limits and load, by name. -> [`Reply::Queues`]
+    Queues,
+    /// End an attempt; another follows. -> [`Reply::Done`]
+    StopAttempt {
+        /// Which; it must run.
+        attempt: AttemptId,
+        /// Count it as a failure of its task.
+        fail: bool,
+    },
+    /// Workers, by machine. -> [`Reply::Workers`]
+    Workers,
+    /// Read the list of workers to be emptied again. -> [`Reply::Done`]
+    RefreshNodes,
 }
 
 /// Answers. Append only.
@@ -60,6 +75,10 @@ pub enum Reply {
     Tasks(Vec<TaskReport>),
     /// State of the JobTracker.
     Tracker(TrackerStatus),
+    /// All queues.
+    Queues(Vec<QueueReport>),
+    /// All workers.
+    Workers(Vec<WorkerReport>),
 }
 
 /// Everything the cluster needs to run a job.
@@ -147,6 +166,50 @@ impl JobState {
     }
 }
 
+/// How urgent a job is among those of its queue.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Priority {
+    /// After everything else.
+    VeryLow,
+    /// After most.
+    Low,
+    /// As most.
+    #[default]
+    Normal,
+    /// Before most.
+    High,
+    /// Before everything else.
+    VeryHigh,
+}
+
+impl Priority {
+    /// All, most urgent first.
+    pub const ALL: [Priority; 5] =
+        [Priority::VeryHigh, Priority::High, Priority::Normal, Priority::Low, Priority::VeryLow];
+
+    /// Hadoop's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Priority::VeryHigh => "VERY_HIGH",
+            Priority::High => "HIGH",
+            Priority::Normal => "NORMAL",
+            Priority::Low => "LOW",
+            Priority::VeryLow => "VERY_LOW",
+        }
+    }
+
+    /// The priority of this name, in letters of any case; `DEFAULT` is as most.
+    pub fn from_name(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case("DEFAULT") {
+            return Some(Priority::Normal);
+        }
+        Priority::ALL.into_iter().find(|priority| priority.name().eq_ignore_ascii_case(name))
+    }
+}
+
 /// Named sums, by group and name.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Counters(pub BTreeMap<String, BTreeMap<String, u64>>);
@@ -210,6 +273,12 @@ pub struct JobReport {
     pub diagnostics: String,
     /// Output directory.
     pub output: DfsPath,
+    /// Queue that it waits in.
+    pub queue: String,
+    /// Its urgency there.
+    pub priority: Priority,
+    /// Slots it holds now.
+    pub slot_count: u32,
 }
 
 /// Tasks by state.
@@ -270,4 +339,77 @@ pub struct TrackerStatus {
     pub busy_slot_count: u32,
     /// Jobs not yet final.
     pub running_job_count: u32,
+}
+
+/// A queue (pool) of jobs. Limits that are not set are 0.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct QueueReport {
+    /// Its name.
+    pub name: String,
+    /// True if it takes jobs.
+    pub running: bool,
+    /// `fair` or `fifo`: how its jobs share what it has.
+    pub policy: String,
+    /// Its part in what is shared, relative to that of the other queues.
+    pub weight: u32,
+    /// Slots that it gets first if it has use for them.
+    pub slots_min: u32,
+    /// Most slots of its jobs together.
+    pub slots_max: u32,
+    /// Most slots of one user's jobs in it together.
+    pub user_slots_max: u32,
+    /// Most jobs of it that run at once.
+    pub running_jobs_max: u32,
+    /// Slots that it would have now if all queues had what is theirs, in thousandths.
+    pub share_permille: u64,
+    /// Slots that its jobs hold.
+    pub slot_count: u32,
+    /// Slots that its jobs could use, those they hold included.
+    pub demand: u32,
+    /// Jobs in it that are not over.
+    pub job_count: u32,
+    /// Those of them that have started a task.
+    pub started_job_count: u32,
+}
+
+/// A worker as people see it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WorkerReport {
+    /// Its machine.
+    pub host: String,
+    /// `host:port` of its HTTP service.
+    pub http_address: String,
+    /// Its rack.
+    pub rack: String,
+    /// Tasks it runs at once.
+    pub slot_count: u32,
+    /// Tasks it runs now.
+    pub running_count: u32,
+    /// Late: gets no new work.
+    pub suspect: bool,
+    /// To be emptied: gets no new work.
+    pub excluded: bool,
+    /// To be emptied, and nothing runs there or is needed from there any more.
+    pub drained: bool,
+    /// Jobs that failed on it too often and succeeded elsewhere, less those forgiven.
+    pub faults: u32,
+    /// Too many faults: gets no new work until some are forgiven.
+    pub blacklisted: bool,
+    /// Time since it was last heard of, milliseconds.
+    pub silent_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_have_names_and_an_order() {
+        for priority in Priority::ALL {
+            assert_eq!(Priority::from_name(&priority.name().to_lowercase()), Some(priority));
+        }
+        assert!(Priority::ALL.is_sorted_by(|left, right| left > right));
+        assert_eq!(Priority::from_name("default"), Some(Priority::Normal));
+        assert_eq!(Priority::from_name("URGENT"), None);
+    }
 }

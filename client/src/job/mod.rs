@@ -18,9 +18,10 @@ use std::time::Duration;
 
 use protocol::auth::{Key, Role};
 use protocol::jobs::{
-    Call, Counters, JobReport, JobSpec, Reply, Request, TaskReport, TrackerStatus, VERSION,
+    Call, Counters, JobReport, JobSpec, Priority, QueueReport, Reply, Request, TaskReport,
+    TrackerStatus, VERSION, WorkerReport,
 };
-use protocol::{CallId, ClientId, JobId, RemoteError};
+use protocol::{AttemptId, CallId, ClientId, JobId, RemoteError};
 
 pub use binary::{binary_path, hash_file, upload};
 pub use counters::{counter_value, counters_text};
@@ -126,6 +127,61 @@ impl JobClient {
     pub fn tasks(&self, id: JobId) -> Result<Vec<TaskReport>, JobError> {
         match self.call(Call::Tasks(id))? {
             Reply::Tasks(tasks) => Ok(tasks),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Makes a job more or less urgent.
+    ///
+    /// # Errors
+    /// As [`JobClient::status`]; also if the job is over.
+    pub fn set_priority(&self, id: JobId, priority: Priority) -> Result<(), JobError> {
+        match self.call(Call::SetPriority(id, priority))? {
+            Reply::Done => Ok(()),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Ends an attempt; another follows. With `fail` it counts against its task's limit.
+    ///
+    /// # Errors
+    /// As [`JobClient::status`]; also if the attempt does not run.
+    pub fn stop_attempt(&self, attempt: AttemptId, fail: bool) -> Result<(), JobError> {
+        match self.call(Call::StopAttempt { attempt, fail })? {
+            Reply::Done => Ok(()),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Queues, by name.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub fn queues(&self) -> Result<Vec<QueueReport>, JobError> {
+        match self.call(Call::Queues)? {
+            Reply::Queues(queues) => Ok(queues),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Workers.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub fn workers(&self) -> Result<Vec<WorkerReport>, JobError> {
+        match self.call(Call::Workers)? {
+            Reply::Workers(workers) => Ok(workers),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Has the JobTracker read its list of workers to be emptied.
+    ///
+    /// # Errors
+    /// [`JobError`]; also if the list cannot be read.
+    pub fn refresh_nodes(&self) -> Result<(), JobError> {
+        match self.call(Call::RefreshNodes)? {
+            Reply::Done => Ok(()),
             _ => Err(self.unexpected()),
         }
     }

@@ -20,8 +20,6 @@ use crate::http::Shared;
 use crate::server::Event;
 use crate::web::attempts::attempt_id;
 
-/// The queue that every job is in.
-const QUEUE: &str = "default";
 /// Version of the API that these shapes are taken from; tools look at the first number.
 const HADOOP_VERSION: &str = "3.4.0";
 
@@ -62,7 +60,7 @@ impl Wanted {
         };
         self.user.as_ref().is_none_or(|user| *user == job.user)
             && self.state.as_ref().is_none_or(|state| state == state_name(job.state))
-            && self.queue.as_ref().is_none_or(|queue| queue == QUEUE)
+            && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
             && within(job.submitted_ms, self.started_time_begin, self.started_time_end)
             && within(job.finished_ms, self.finished_time_begin, self.finished_time_end)
     }
@@ -128,7 +126,7 @@ fn summary(job: &JobReport) -> Value {
         "finishTime": job.finished_ms,
         "id": job.id,
         "name": job.name,
-        "queue": QUEUE,
+        "queue": job.queue,
         "user": job.user,
         "state": state_name(job.state),
         "mapsTotal": job.maps.total,

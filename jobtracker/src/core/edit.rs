@@ -4,7 +4,7 @@
 //! the state that made them; the order of variants and fields is the disk format, so both are only appended to. Edits of different
 //! jobs are independent of each other.
 
-use protocol::jobs::{Counters, JobSpec, JobState};
+use protocol::jobs::{Counters, JobSpec, JobState, Priority};
 use protocol::tracker::MapOutput;
 use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, WorkerId};
 use serde::{Deserialize, Serialize};
@@ -81,6 +81,13 @@ pub(crate) enum Edit {
         /// The job.
         job: JobId,
     },
+    /// A user made the job more or less urgent.
+    Prioritized {
+        /// The job.
+        job: JobId,
+        /// From now on.
+        priority: Priority,
+    },
 }
 
 impl Edit {
@@ -96,7 +103,8 @@ impl Edit {
             | Edit::Committing { job }
             | Edit::Ending { job, .. }
             | Edit::Ended { job, .. }
-            | Edit::Retired { job } => Some(*job),
+            | Edit::Retired { job }
+            | Edit::Prioritized { job, .. } => Some(*job),
         }
     }
 }
@@ -114,6 +122,8 @@ pub(crate) struct Submitted {
     pub(crate) submitted_ms: u64,
     /// Start of the JobTracker that took it; later starts raise attempt numbers by a thousand each.
     pub(crate) epoch: Epoch,
+    /// Queue that it waits in.
+    pub(crate) queue: String,
     /// What to run.
     pub(crate) spec: JobSpec,
 }

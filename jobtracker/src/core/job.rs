@@ -3,18 +3,22 @@
 //! Invariants: durable facts change only through [`Job::apply`], the same for a live edit and a replayed one; what is not
 //! journalled (running attempts, progress) may be lost in a restart without harm.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::jobs::{Counters, JobSpec, JobState};
+use protocol::jobs::{Counters, JobSpec, JobState, Priority};
 use protocol::tracker::{MapOutput, Program};
-use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind};
+use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind, WorkerId};
 
 use super::counters::{CounterSums, JOB_GROUP};
 use super::edit::{Edit, Made, Ran, Submitted};
 use super::pending::{Level, PendingTasks};
+use super::settings::Settings;
 use super::task::{Attempt, AttemptState, Output, Task, Winner};
 use super::task_set::TaskSet;
 
+/// Group of counters that only this engine has.
+const ENGINE_GROUP: &str = "Engine";
 /// Attempt numbers of a job grow by this at each start of the JobTracker, so that none is used twice.
 const ATTEMPTS_PER_START: u32 = 1000;
 
@@ -49,6 +53,25 @@ pub(crate) struct Launched {
     pub(crate) rack_local: u64,
     pub(crate) other_local: u64,
     pub(crate) map_reruns: u64,
+    pub(crate) speculative: u64,
+    pub(crate) speculative_won: u64,
+}
+
+/// How long a job has waited for slots next to its input.
+///
+/// ```text
+/// Fresh -> Since(first slot that was not) -> taken as farther slots come
+///   |  ^------------ a map starts on its input's machine --+
+///   +-> Over: no such slot can come
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Patience {
+    /// Was offered nothing but such slots.
+    Fresh,
+    /// Let a farther slot go at this moment for the first time.
+    Since(Duration),
+    /// Takes any slot.
+    Over,
 }
 
 /// A job.
@@ -57,6 +80,9 @@ pub(crate) struct Job {
     pub(crate) id: JobId,
     pub(crate) call: CallId,
     pub(crate) user: String,
+    pub(crate) queue: String,
+    pub(crate) priority: Priority,
+    pub(crate) settings: Settings,
     pub(crate) submitted_ms: u64,
     pub(crate) finished_ms: u64,
     pub(crate) epoch: Epoch,
@@ -74,6 +100,9 @@ pub(crate) struct Job {
     pub(crate) stop_deadline: Option<Duration>,
     /// A user asked for its end while it was being prepared.
     pub(crate) kill_asked: bool,
+    pub(crate) patience: Patience,
+    /// Failed attempts by worker.
+    pub(crate) failures: BTreeMap<WorkerId, u32>,
 }
 
 impl Job {
@@ -81,10 +110,14 @@ impl Job {
     pub(crate) fn new(submitted: &Submitted) -> Self {
         let spec = submitted.spec.clone();
         let map_count = u32::try_from(spec.splits.len()).expect("the number of splits is limited");
+        let settings = Settings::parse(&spec.properties).unwrap_or_default();
         Job {
             id: submitted.job,
             call: submitted.call,
             user: submitted.user.clone(),
+            queue: submitted.queue.clone(),
+            priority: settings.priority,
+            settings,
             submitted_ms: submitted.submitted_ms,
             finished_ms: 0,
             epoch: submitted.epoch,
@@ -98,6 +131,8 @@ impl Job {
             held_until: Duration::ZERO,
             stop_deadline: None,
             kill_asked: false,
+            patience: Patience::Fresh,
+            failures: BTreeMap::new(),
             spec,
         }
     }
@@ -178,15 +213,19 @@ impl Job {
     pub(crate) fn live_attempts(&self) -> Vec<AttemptId> {
         let mut live = Vec::new();
         for kind in [TaskKind::Map, TaskKind::Reduce] {
-            for (index, task) in self.tasks(kind).iter() {
-                let attempts = task.attempts.iter().filter(|attempt| attempt.state.is_live());
-                live.extend(attempts.map(|attempt| AttemptId {
+            for (index, task) in self.tasks(kind).live() {
+                live.extend(task.live().map(|attempt| AttemptId {
                     task: self.task_id(kind, index),
                     number: attempt.number,
                 }));
             }
         }
         live
+    }
+
+    /// Attempts that hold a slot.
+    pub(crate) fn live_count(&self) -> u32 {
+        self.maps.live_attempts() + self.reduces.live_attempts()
     }
 
     /// First attempt number of this start of the JobTracker.
@@ -258,6 +297,14 @@ impl Job {
                 counters.add(JOB_GROUP, name, value);
             }
         }
+        for (name, value) in [
+            ("SPECULATIVE_LAUNCHED", self.launched.speculative),
+            ("SPECULATIVE_WON", self.launched.speculative_won),
+        ] {
+            if value > 0 {
+                counters.add(ENGINE_GROUP, name, value);
+            }
+        }
         counters
     }
 
@@ -271,6 +318,8 @@ impl Job {
                         Made::MapOutput(output) => Output::Map(output.clone()),
                         Made::Files(directory) => Output::Files(directory.clone()),
                     };
+                    let is_backup = self.attempt(*attempt).is_some_and(|found| found.speculative);
+                    self.launched.speculative_won += u64::from(is_backup);
                     self.end_attempt(*attempt, ran, AttemptState::Succeeded, "");
                     let winner = Winner { number: attempt.number, output, tally };
                     let tasks = self.tasks_mut(attempt.task.kind);
@@ -278,6 +327,7 @@ impl Job {
                 }
             }
             Edit::AttemptFailed { attempt, ran, diagnostics } => {
+                *self.failures.entry(ran.worker).or_default() += 1;
                 self.end_attempt(*attempt, ran, AttemptState::Failed, diagnostics);
             }
             Edit::OutputLost { attempt, failed } => self.lose_output(*attempt, failed.as_deref()),
@@ -296,6 +346,7 @@ impl Job {
                 self.reduces.close();
                 self.spec.splits = Vec::new();
             }
+            Edit::Prioritized { priority, .. } => self.priority = *priority,
             Edit::Founded { .. }
             | Edit::Submitted(_)
             | Edit::Refused { .. }
@@ -317,6 +368,9 @@ impl Job {
             finished_ms: ran.finished_ms,
             diagnostics: diagnostics.to_owned(),
             progress: 1.0,
+            progressed_ms: ran.finished_ms,
+            stop: None,
+            speculative: self.attempt(id).is_some_and(|attempt| attempt.speculative),
         };
         self.tasks_mut(id.task.kind).change(id.task.index, |task| {
             match task.attempt_mut(id.number) {

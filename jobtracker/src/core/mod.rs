@@ -4,6 +4,9 @@
 //! |---|---|
 //! | jobs and their tasks | [`job`], [`task_set`], [`task`] |
 //! | tasks that wait, by place | [`pending`] |
+//! | who is next for a slot, and who has too much | [`queues`], [`shares`], [`preemption`] |
+//! | backups of slow attempts, workers to avoid | [`speculation`], [`blacklist`] |
+//! | what a job asks of the scheduler | [`settings`] |
 //! | workers, slots, orders on their way | [`workers`] |
 //! | who holds which map output | [`map_outputs`] |
 //! | what people see | [`report`], [`picture`] |
@@ -15,14 +18,20 @@
 //! - one edit decides each task ([`edit::Edit::AttemptSucceeded`]); an attempt that reports later loses and its files are deleted;
 //! - no slot is given twice: an attempt holds its slot from its launch until its worker says that it ended or is lost.
 
+pub(crate) mod blacklist;
 pub(crate) mod counters;
 pub(crate) mod edit;
 pub(crate) mod job;
 pub(crate) mod map_outputs;
 pub(crate) mod pending;
 pub(crate) mod picture;
+pub(crate) mod preemption;
+pub(crate) mod queues;
 pub(crate) mod report;
 pub(crate) mod scheduler;
+pub(crate) mod settings;
+pub(crate) mod shares;
+pub(crate) mod speculation;
 pub(crate) mod submit;
 pub(crate) mod task;
 pub(crate) mod task_set;
@@ -35,14 +44,17 @@ mod simulation;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use protocol::jobs::JobState;
+use protocol::jobs::{JobState, Priority};
 use protocol::tracker::Action;
-use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, RemoteError, TaskKind, WorkerId};
+use protocol::{
+    AttemptId, CallId, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskKind, WorkerId,
+};
 
 use edit::Edit;
 use job::{Job, Phase};
 use map_outputs::MapOutputs;
-use task::AttemptState;
+use queues::{QueueRules, Queues};
+use task::{AttemptState, StopReason};
 use workers::Workers;
 
 /// The time, passed in.
@@ -55,7 +67,7 @@ pub(crate) struct Now {
 }
 
 /// Rules that do not change while the core runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rules {
     /// No sign of life for this long: no new work.
     pub(crate) suspect_after: Duration,
@@ -69,6 +81,20 @@ pub(crate) struct Rules {
     pub(crate) history_job_count_max: usize,
     /// Tasks of finished jobs kept.
     pub(crate) history_task_count_max: u64,
+    /// How long a map waits for a slot on the machine of its input, then as long again for one in its rack.
+    pub(crate) locality_wait: Duration,
+    /// How long a queue has much less than its share before others must give; zero is for ever.
+    pub(crate) preemption_timeout: Duration,
+    /// An attempt that has run for less gets no backup.
+    pub(crate) speculation_after: Duration,
+    /// Faults of a worker after which no job uses it.
+    pub(crate) worker_faults_max: u32,
+    /// Each time this has passed, one fault of a worker is forgiven.
+    pub(crate) worker_forgive: Duration,
+    /// Jobs that name no queue have one per user.
+    pub(crate) queue_per_user: bool,
+    /// Queues with rules of their own.
+    pub(crate) queues: BTreeMap<String, QueueRules>,
 }
 
 /// Work on the file system that the core wants done. Effects of one job are done one after the other.
@@ -150,12 +176,20 @@ pub(crate) struct Core {
     waiting: BTreeSet<JobId>,
     workers: Workers,
     map_outputs: MapOutputs,
+    queues: Queues,
+    /// When shares were last compared.
+    compared: Duration,
+    /// When slow attempts were last looked for.
+    speculated: Duration,
 }
 
 impl Core {
     /// An empty state; the journal is replayed into it by [`Core::apply`], then [`Core::recovered`] begins work.
     pub(crate) fn new(rules: Rules) -> Self {
         Core {
+            queues: Queues::new(rules.queues.clone(), rules.queue_per_user),
+            compared: Duration::ZERO,
+            speculated: Duration::ZERO,
             rules,
             epoch: Epoch(0),
             cluster_start: 0,
@@ -190,7 +224,9 @@ impl Core {
                 self.next_number = self.next_number.max(submitted.job.number.saturating_add(1));
                 self.calls.insert(submitted.call, submitted.job);
                 self.outputs_claimed.insert(submitted.spec.output.clone(), submitted.job);
-                self.jobs.insert(submitted.job, Job::new(submitted));
+                let job = Job::new(submitted);
+                self.queues.enter(job.id, &job.queue, &job.user, job.priority);
+                self.jobs.insert(submitted.job, job);
             }
             Edit::Refused { job } | Edit::Retired { job } => self.forget(*job),
             Edit::AttemptSucceeded { .. }
@@ -202,7 +238,14 @@ impl Core {
                     job.apply(edit);
                 }
             }
+            Edit::Prioritized { job: id, priority } => {
+                if let Some(job) = self.jobs.get_mut(id) {
+                    job.apply(edit);
+                    self.queues.set_priority(*id, *priority);
+                }
+            }
             Edit::Ended { job: id, .. } => {
+                self.queues.leave(*id);
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.apply(edit);
                     self.history.push_back(*id);
@@ -250,7 +293,10 @@ impl Core {
             }
             self.refresh(id, now);
         }
+        self.workers.forgive(now.at, self.rules.worker_forgive, self.rules.worker_faults_max);
         self.schedule(now, &mut out);
+        self.preempt(now, &mut out);
+        self.speculate(now, &mut out);
         out
     }
 
@@ -304,6 +350,49 @@ impl Core {
             Phase::Preparing => job.kill_asked = true,
             Phase::Running => self.end(id, JobState::Killed, KILLED_BY_USER, now, &mut out),
             Phase::Committing | Phase::Ending(_) | Phase::Ended(_) => {}
+        }
+        self.schedule(now, &mut out);
+        Ok(out)
+    }
+
+    /// A user makes a job more or less urgent.
+    pub(crate) fn set_priority(
+        &mut self,
+        id: JobId,
+        priority: Priority,
+        now: Now,
+    ) -> Result<Output, RemoteError> {
+        let mut out = Output::default();
+        let job = self.jobs.get(&id).ok_or_else(|| report::unknown_job(id))?;
+        if job.final_state().is_some() {
+            let text = format!("Job {id} is over; its priority cannot change");
+            return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+        }
+        if job.priority != priority {
+            self.commit(Edit::Prioritized { job: id, priority }, &mut out);
+            self.schedule(now, &mut out);
+        }
+        Ok(out)
+    }
+
+    /// A user ends an attempt; with `fail` it counts against its task's limit.
+    pub(crate) fn stop_by_user(
+        &mut self,
+        id: AttemptId,
+        fail: bool,
+        now: Now,
+    ) -> Result<Output, RemoteError> {
+        let mut out = Output::default();
+        let job = self.jobs.get(&id.task.job).ok_or_else(|| report::unknown_job(id.task.job))?;
+        let refuse = |text| Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+        let reason = if fail { StopReason::UserFails } else { StopReason::User };
+        match job.attempt(id).map(|attempt| attempt.state) {
+            None => return refuse(format!("Could not find attempt {id}")),
+            Some(AttemptState::Running) => self.stop_attempt(id, reason, &mut out),
+            Some(AttemptState::Killing) => {}
+            Some(state) => {
+                return refuse(format!("Attempt {id} does not run: it is {}", state.name()));
+            }
         }
         self.schedule(now, &mut out);
         Ok(out)
@@ -375,10 +464,7 @@ impl Core {
     fn clean_up_if_stopped(&mut self, id: JobId, out: &mut Output) {
         let Some(job) = self.jobs.get(&id) else { return };
         let waits = matches!(job.phase, Phase::Ending(_)) && job.stop_deadline.is_some();
-        if waits
-            && job.maps.running() + job.reduces.running() == 0
-            && job.live_attempts().is_empty()
-        {
+        if waits && job.live_count() == 0 {
             self.clean_up(id, out);
         }
     }
@@ -394,7 +480,9 @@ impl Core {
     fn finish(&mut self, id: JobId, state: JobState, now: Now, out: &mut Output) {
         let Some(job) = self.jobs.get(&id) else { return };
         let counters = job.counters();
-        for attempt in job.live_attempts() {
+        let live = job.live_attempts();
+        self.note_faults(id, state, now);
+        for attempt in live {
             self.mark_killed(attempt, "the job is over", now);
         }
         self.commit(Edit::Ended { job: id, state, finished_ms: now.wall_ms, counters }, out);
@@ -416,12 +504,12 @@ impl Core {
     fn stop_attempts(&mut self, id: JobId, out: &mut Output) {
         let Some(job) = self.jobs.get(&id) else { return };
         for attempt in job.live_attempts() {
-            self.stop_attempt(attempt, out);
+            self.stop_attempt(attempt, StopReason::JobOver, out);
         }
     }
 
     /// Tells the worker of a running attempt to stop it.
-    fn stop_attempt(&mut self, attempt: AttemptId, out: &mut Output) {
+    fn stop_attempt(&mut self, attempt: AttemptId, reason: StopReason, out: &mut Output) {
         let Some(job) = self.jobs.get_mut(&attempt.task.job) else { return };
         let Some(worker) = job
             .attempt(attempt)
@@ -430,7 +518,10 @@ impl Core {
         else {
             return;
         };
-        job.change_attempt(attempt, |found| found.state = AttemptState::Killing);
+        job.change_attempt(attempt, |found| {
+            found.state = AttemptState::Killing;
+            found.stop = Some(reason);
+        });
         self.order_worker(worker, Action::Kill(attempt), out);
     }
 
@@ -440,17 +531,34 @@ impl Core {
         let Some(found) = job.attempt(attempt).filter(|found| found.state.is_live()) else {
             return;
         };
-        self.workers.release(found.worker, attempt);
+        let worker = found.worker;
+        let why = match found.stop {
+            Some(reason) => reason.text(),
+            None => why,
+        };
         job.change_attempt(attempt, |found| {
             found.state = AttemptState::Killed;
             found.finished_ms = now.wall_ms;
             found.diagnostics = why.to_owned();
         });
+        self.release(worker, attempt);
     }
 
     fn order_worker(&mut self, worker: WorkerId, action: Action, out: &mut Output) {
         if self.workers.push(worker, action) {
             out.wake.insert(worker);
+        }
+    }
+
+    fn occupy(&mut self, worker: WorkerId, attempt: AttemptId) {
+        if self.workers.occupy(worker, attempt) {
+            self.queues.occupy(attempt.task.job);
+        }
+    }
+
+    fn release(&mut self, worker: WorkerId, attempt: AttemptId) {
+        if self.workers.release(worker, attempt) {
+            self.queues.release(attempt.task.job);
         }
     }
 
@@ -466,8 +574,10 @@ impl Core {
         let reduces = job.reduces.waiting() > 0 && job.reduces_may_start();
         if job.phase == Phase::Running && !held && (maps || reduces) {
             self.runnable.insert(id);
+            self.queues.set_ready(id, true);
         } else {
             self.runnable.remove(&id);
+            self.queues.set_ready(id, false);
         }
         if !(held && job.is_active()) && job.stop_deadline.is_none() {
             self.waiting.remove(&id);
@@ -476,6 +586,7 @@ impl Core {
 
     fn forget(&mut self, id: JobId) {
         let Some(job) = self.jobs.remove(&id) else { return };
+        self.queues.leave(id);
         self.calls.remove(&job.call);
         self.release_output(id, &job.spec.output);
         if let Some(position) = self.history.iter().position(|other| *other == id) {

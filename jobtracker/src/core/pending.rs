@@ -141,7 +141,16 @@ impl PendingTasks {
         Some((task, self.nearness(task, host, rack)))
     }
 
-    fn nearness(&self, task: u32, host: &str, rack: &str) -> Level {
+    /// True if a task waits whose input is on a machine that `is_there`.
+    pub(crate) fn waits_near(&mut self, is_there: impl Fn(&str) -> bool) -> bool {
+        let (by_host, waiting) = (&mut self.by_host, &self.waiting);
+        self.hosts
+            .iter()
+            .any(|(host, queue)| is_there(host) && front(&mut by_host[*queue], waiting))
+    }
+
+    /// How near a worker at `host` in `rack` is to a task's input.
+    pub(crate) fn nearness(&self, task: u32, host: &str, rack: &str) -> Level {
         let place = &self.places[task as usize];
         match (self.hosts.get(host), self.racks.get(rack)) {
             (Some(host), _) if place.hosts.contains(host) => Level::Node,
@@ -184,6 +193,17 @@ fn number(
     queues.push(VecDeque::new());
     numbers.insert(name.to_owned(), number);
     number
+}
+
+/// True if a task of the queue waits; entries before it that no longer do are dropped.
+fn front(queue: &mut VecDeque<u32>, waiting: &[Waiting]) -> bool {
+    while let Some(task) = queue.front() {
+        if waiting[*task as usize] == Waiting::ByPlace {
+            return true;
+        }
+        queue.pop_front();
+    }
+    false
 }
 
 fn pop(queue: &mut VecDeque<u32>, waiting: &[Waiting]) -> Option<u32> {

@@ -1,9 +1,7 @@
 //! The state as people and clients see it.
 
-use protocol::jobs::{AttemptReport, JobReport, JobState, TaskReport, TrackerStatus};
+use protocol::jobs::{AttemptReport, JobReport, JobState, TaskReport, TrackerStatus, WorkerReport};
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskKind};
-
-use serde::Serialize;
 
 use super::job::{Job, Phase};
 use super::task::Task;
@@ -54,30 +52,17 @@ impl Core {
             slot_count: worker.slot_count,
             running_count: u32::try_from(worker.running.len()).unwrap_or(u32::MAX),
             suspect: worker.liveness == Liveness::Suspect,
+            excluded: worker.excluded,
+            drained: worker.excluded
+                && worker.running.is_empty()
+                && self.map_outputs.held_by(worker.id).is_empty(),
+            faults: worker.faults,
+            blacklisted: worker.blacklisted,
             silent_ms: u64::try_from(now.at.saturating_sub(worker.last_seen).as_millis())
                 .unwrap_or(u64::MAX),
         };
         known.map(report).collect()
     }
-}
-
-/// A worker as people see it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub(crate) struct WorkerReport {
-    /// Its machine.
-    pub(crate) host: String,
-    /// `host:port` of its HTTP service.
-    pub(crate) http_address: String,
-    /// Its rack.
-    pub(crate) rack: String,
-    /// Tasks it runs at once.
-    pub(crate) slot_count: u32,
-    /// Tasks it runs now.
-    pub(crate) running_count: u32,
-    /// Late: gets no new work.
-    pub(crate) suspect: bool,
-    /// Time since it was last heard of, milliseconds.
-    pub(crate) silent_ms: u64,
 }
 
 /// No such job.
@@ -106,6 +91,9 @@ pub(super) fn job_report(job: &Job) -> JobReport {
         counters: job.counters(),
         diagnostics: job.diagnostics.clone(),
         output: job.spec.output.clone(),
+        queue: job.queue.clone(),
+        priority: job.priority,
+        slot_count: job.live_count(),
     }
 }
 

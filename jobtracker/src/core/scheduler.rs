@@ -1,17 +1,41 @@
 //! Which waiting task goes to which free slot.
 //!
-//! Jobs in the order of their submission; per job maps before reduces; nearest input first over all free workers, then rack, then anywhere;
-//! all free slots at once. Work per slot does not grow with the number of jobs or workers that have nothing to do with it.
+//! Queues and jobs in the order that [`super::queues`] gives; per job maps before reduces; nearest input first over all free workers, then
+//! rack, then anywhere; all free slots at once. A job without input near a free slot lets the slot go for a while (delay scheduling), so
+//! that the next job may have it. Work per slot does not grow with the number of jobs or workers that have nothing to do with it.
 //!
 //! Invariants: reduces get a slot only when no map of their job waits, so they cannot keep maps from running; if a map must
-//! run again while reduces that wait for it hold all slots, one of them gives way.
+//! run again while reduces that wait for it hold all slots, one of them gives way; a job that has waited for a near slot long enough
+//! is not passed over for the sake of nearness again.
 
 use protocol::tracker::{Action, Launch, Work};
 use protocol::{AttemptId, JobId, TaskKind, WorkerId};
 
+use super::job::Patience;
 use super::pending::Level;
-use super::task::{Attempt, AttemptState};
+use super::task::{Attempt, AttemptState, StopReason};
 use super::{Core, Now, Output};
+
+/// What came of offering a slot to a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Offer {
+    /// A task of it starts there.
+    Taken,
+    /// It has no use for it.
+    Declined,
+    /// It will have it when farther slots are given too; nobody behind it may have it before.
+    Reserved,
+}
+
+/// A task for a worker.
+pub(super) struct Assignment {
+    pub(super) job: JobId,
+    pub(super) kind: TaskKind,
+    pub(super) index: u32,
+    pub(super) worker: WorkerId,
+    pub(super) nearness: Level,
+    pub(super) speculative: bool,
+}
 
 impl Core {
     /// Fills free slots.
@@ -19,48 +43,132 @@ impl Core {
         if self.runnable.is_empty() {
             return;
         }
-        let mut next = self.runnable.first().copied();
-        let mut maps_left = false;
-        while let Some(id) = next {
+        for far in [Level::Node, Level::Rack, Level::Any, Level::Avoided] {
             if !self.workers.has_free() {
                 break;
             }
-            for level in [Level::Node, Level::Rack, Level::Any, Level::Avoided] {
-                self.assign(id, TaskKind::Map, level, now, out);
-            }
-            let job = &self.jobs[&id];
-            maps_left |= job.maps.waiting() > 0;
-            if job.maps.waiting() == 0 && job.reduces_may_start() {
-                for level in [Level::Any, Level::Avoided] {
-                    self.assign(id, TaskKind::Reduce, level, now, out);
-                }
-            }
-            self.refresh(id, now);
-            next = self.runnable.range(after(id)..).next().copied();
+            self.fill(far, now, out);
         }
-        // What is free may be only where these maps have failed before.
-        if !self.workers.has_free() || maps_left {
-            self.make_room(now, out);
+        self.make_room(now, out);
+    }
+
+    /// Hands tasks out, one per worker and round, so that they spread.
+    fn fill(&mut self, far: Level, now: Now, out: &mut Output) {
+        loop {
+            let mut progress = false;
+            for worker in self.workers.free() {
+                progress |= self.give(worker, far, now, out);
+            }
+            if !progress || self.runnable.is_empty() {
+                return;
+            }
         }
     }
 
-    /// Hands tasks of one job out, one per worker and round, so that they spread.
-    fn assign(&mut self, id: JobId, kind: TaskKind, level: Level, now: Now, out: &mut Output) {
-        loop {
-            let mut progress = false;
-            if self.jobs[&id].tasks(kind).waiting() == 0 {
-                return;
-            }
-            for worker in self.workers.free() {
-                progress |= self.assign_one(id, kind, level, worker, now, out);
-                if self.jobs[&id].tasks(kind).waiting() == 0 {
-                    return;
+    /// Offers a slot of `worker` to the jobs, neediest first. True if one took it.
+    fn give(&mut self, worker: WorkerId, far: Level, now: Now, out: &mut Output) -> bool {
+        let slot_total = self.workers.slot_total();
+        for queue in self.queues.order(slot_total) {
+            let mut last = None;
+            while let Some(place) = self.queues.next_ready(queue, last, slot_total) {
+                last = Some(place);
+                match self.offer(place.job, worker, far, now, out) {
+                    Offer::Taken => {
+                        self.refresh(place.job, now);
+                        return true;
+                    }
+                    Offer::Declined => {}
+                    Offer::Reserved => return false,
                 }
             }
-            if !progress {
-                return;
+        }
+        false
+    }
+
+    fn offer(
+        &mut self,
+        id: JobId,
+        worker: WorkerId,
+        far: Level,
+        now: Now,
+        out: &mut Output,
+    ) -> Offer {
+        if self.avoids(id, worker) {
+            return Offer::Declined;
+        }
+        let job = &self.jobs[&id];
+        let limits = (job.settings.map_limit, job.settings.reduce_limit);
+        let below = |limit: u32, live: u32| limit == 0 || live < limit;
+        if job.maps.waiting() > 0 {
+            if !below(limits.0, job.maps.live_attempts()) {
+                return Offer::Declined;
+            }
+            return self.offer_map(id, worker, far, now, out);
+        }
+        let wants = job.reduces.waiting() > 0 && job.reduces_may_start();
+        if !wants || !below(limits.1, job.reduces.live_attempts()) {
+            return Offer::Declined;
+        }
+        let level = far.max(Level::Any);
+        match self.assign_one(id, TaskKind::Reduce, level, worker, now, out) {
+            true => Offer::Taken,
+            false => Offer::Declined,
+        }
+    }
+
+    fn offer_map(
+        &mut self,
+        id: JobId,
+        worker: WorkerId,
+        far: Level,
+        now: Now,
+        out: &mut Output,
+    ) -> Offer {
+        if self.assign_one(id, TaskKind::Map, Level::Node, worker, now, out) {
+            return Offer::Taken;
+        }
+        self.lose_patience(id, now);
+        let farthest = self.patience_level(id, now);
+        for level in [Level::Rack, Level::Any, Level::Avoided] {
+            // A task that has failed elsewhere has lost its place and waits for none.
+            let may = level <= farthest || self.jobs[&id].maps.has_retries();
+            if level <= far && may && self.assign_one(id, TaskKind::Map, level, worker, now, out) {
+                return Offer::Taken;
             }
         }
+        if far < Level::Any && farthest >= Level::Any { Offer::Reserved } else { Offer::Declined }
+    }
+
+    /// How far from its input a job lets a map start now.
+    fn patience_level(&self, id: JobId, now: Now) -> Level {
+        let job = &self.jobs[&id];
+        let wait = job.settings.locality_wait.unwrap_or(self.rules.locality_wait);
+        match job.patience {
+            Patience::Over => Level::Avoided,
+            _ if wait.is_zero() => Level::Avoided,
+            Patience::Fresh => Level::Node,
+            Patience::Since(begin) => match now.at.saturating_sub(begin) {
+                waited if waited >= wait * 2 => Level::Avoided,
+                waited if waited >= wait => Level::Rack,
+                _ => Level::Node,
+            },
+        }
+    }
+
+    /// A job was offered a slot that is not on a machine of its input.
+    fn lose_patience(&mut self, id: JobId, now: Now) {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.patience == Patience::Fresh) else {
+            return;
+        };
+        let (pending, _) = job.maps.pending_mut();
+        let near = pending.waits_near(|host| self.workers.is_at(host));
+        job.patience = if near { Patience::Since(now.at) } else { Patience::Over };
+    }
+
+    /// Workers that a job may use.
+    fn usable_for(&self, id: JobId) -> Vec<WorkerId> {
+        let usable = self.workers.iter().filter(|worker| worker.is_usable());
+        usable.map(|worker| worker.id).filter(|worker| !self.avoids(id, *worker)).collect()
     }
 
     fn assign_one(
@@ -72,18 +180,16 @@ impl Core {
         now: Now,
         out: &mut Output,
     ) -> bool {
-        let (Some(job), Some(place)) = (self.jobs.get_mut(&id), self.workers.worker(worker)) else {
-            return false;
-        };
-        let base = job.number_base(self.epoch);
-        let (pending, tasks) = job.tasks_mut(kind).pending_mut();
         let last_resort = level == Level::Avoided;
-        if last_resort && !pending.has_retries() {
+        if last_resort && !self.jobs.get(&id).is_some_and(|job| job.tasks(kind).has_retries()) {
             return false;
         }
         // A task goes back to where it failed only if it has failed everywhere: a worker that fails fast is free again first.
-        let others = self.workers.iter().filter(|other| last_resort && other.is_usable());
-        let others: Vec<WorkerId> = others.map(|other| other.id).collect();
+        let others = if last_resort { self.usable_for(id) } else { Vec::new() };
+        let (Some(job), Some(place)) = (self.jobs.get_mut(&id), self.workers.worker(worker)) else {
+            return false;
+        };
+        let (pending, tasks) = job.tasks_mut(kind).pending_mut();
         let avoids = |index: u32| {
             let task = &tasks[index as usize];
             task.failed_on(worker)
@@ -92,6 +198,23 @@ impl Core {
         let Some((index, nearness)) = pending.take(level, &place.host, &place.rack, avoids) else {
             return false;
         };
+        if kind == TaskKind::Map && nearness == Level::Node {
+            job.patience = Patience::Fresh;
+        }
+        let speculative = false;
+        self.launch(Assignment { job: id, kind, index, worker, nearness, speculative }, now, out);
+        true
+    }
+
+    /// Starts an attempt.
+    ///
+    /// REQUIRES: job, task and worker exist, and the worker has a free slot.
+    pub(super) fn launch(&mut self, what: Assignment, now: Now, out: &mut Output) {
+        let Assignment { job: id, kind, index, worker, nearness, speculative } = what;
+        let (Some(job), Some(place)) = (self.jobs.get_mut(&id), self.workers.worker(worker)) else {
+            return;
+        };
+        let base = job.number_base(self.epoch);
         let task = job.task_id(kind, index);
         let number = job.tasks_mut(kind).change(index, |task| {
             let number = task.next_number(base);
@@ -105,20 +228,23 @@ impl Core {
                 finished_ms: 0,
                 diagnostics: String::new(),
                 progress: 0.0,
+                progressed_ms: now.wall_ms,
+                stop: None,
+                speculative,
             });
             number
         });
         job.count_launch(kind, nearness);
+        job.launched.speculative += u64::from(speculative);
         let work = match kind {
             TaskKind::Map => Work::Map(job.spec.splits[index as usize].clone()),
             TaskKind::Reduce => Work::Reduce(job.map_outputs()),
         };
         let attempt = AttemptId { task, number };
         let launch = Launch { attempt, program: job.program(), work };
-        self.workers.occupy(worker, attempt);
+        self.occupy(worker, attempt);
         self.order_worker(worker, Action::Launch(Box::new(launch)), out);
         out.changed.insert(id);
-        true
     }
 
     /// Of each job whose waiting maps are kept out by its own reduces, the youngest reduce gives way.
@@ -129,7 +255,12 @@ impl Core {
             .copied()
             .filter(|id| {
                 let job = &self.jobs[id];
-                job.maps.waiting() > 0 && job.maps.running() == 0 && job.reduces.running() > 0
+                let is_kept_out =
+                    !self.workers.has_free() || self.patience_level(*id, now) >= Level::Any;
+                job.maps.waiting() > 0
+                    && job.maps.running() == 0
+                    && job.reduces.running() > 0
+                    && is_kept_out
             })
             .collect();
         for id in blocked {
@@ -142,13 +273,9 @@ impl Core {
                 self.jobs[&id].attempt(*attempt).map(|found| (found.started_ms, *attempt))
             };
             if let Some(youngest) = live.iter().copied().max_by_key(|attempt| started(attempt)) {
-                self.stop_attempt(youngest, out);
+                self.stop_attempt(youngest, StopReason::Room, out);
                 self.refresh(id, now);
             }
         }
     }
-}
-
-fn after(id: JobId) -> JobId {
-    JobId { cluster_start: id.cluster_start, number: id.number.saturating_add(1) }
 }

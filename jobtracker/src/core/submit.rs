@@ -5,6 +5,7 @@ use protocol::{CallId, ErrorKind, JobId, RemoteError, wire};
 
 use super::edit::{Edit, Submitted};
 use super::job::Phase;
+use super::settings::Settings;
 use super::{Core, Effect, Now, Output, order};
 
 /// Most maps or reduces of a job; a hundred times what the table of a job's page can show.
@@ -41,6 +42,9 @@ impl Core {
             });
         }
         check(&spec)?;
+        let invalid = |reason: String| RemoteError::new(ErrorKind::InvalidArgument, reason);
+        let settings = Settings::parse(&spec.properties).map_err(invalid)?;
+        let queue = self.queues.admit(settings.queue.as_deref(), user)?;
         if self.outputs_claimed.contains_key(&spec.output) {
             return Err(output_exists(&spec));
         }
@@ -51,6 +55,7 @@ impl Core {
             user: user.to_owned(),
             submitted_ms: now.wall_ms,
             epoch: self.epoch,
+            queue,
             spec,
         };
         let mut out = Output::default();

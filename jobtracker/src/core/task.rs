@@ -48,6 +48,37 @@ impl AttemptState {
     }
 }
 
+/// Why an attempt was told to stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StopReason {
+    /// Another attempt of its task won.
+    Rival,
+    /// Its job is over.
+    JobOver,
+    /// A reduce made room for a map of its job.
+    Room,
+    /// Its queue has more than is its own, another much less.
+    Preempted,
+    /// A user wanted it.
+    User,
+    /// A user wanted it, as a failure.
+    UserFails,
+}
+
+impl StopReason {
+    /// For people.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            StopReason::Rival => "another attempt was faster",
+            StopReason::JobOver => "the job is over",
+            StopReason::Room => "made room for a map that its job must run again",
+            StopReason::Preempted => "its slot went to a queue that had much less than its share",
+            StopReason::User => "killed by a user",
+            StopReason::UserFails => "failed by a user",
+        }
+    }
+}
+
 /// One try at a task.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Attempt {
@@ -60,6 +91,12 @@ pub(crate) struct Attempt {
     pub(crate) finished_ms: u64,
     pub(crate) diagnostics: String,
     pub(crate) progress: f32,
+    /// When its progress changed last, milliseconds since the epoch.
+    pub(crate) progressed_ms: u64,
+    /// Set with [`AttemptState::Killing`].
+    pub(crate) stop: Option<StopReason>,
+    /// Started beside another that was slow.
+    pub(crate) speculative: bool,
 }
 
 /// What the winner of a task made.
@@ -115,6 +152,11 @@ impl Task {
         }
     }
 
+    /// Attempts that hold a slot.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Attempt> {
+        self.attempts.iter().filter(|attempt| attempt.state.is_live())
+    }
+
     /// Attempts in `state`.
     pub(crate) fn count(&self, state: AttemptState) -> u32 {
         let count = self.attempts.iter().filter(|attempt| attempt.state == state).count();
@@ -128,6 +170,12 @@ impl Task {
         }
         let live = self.attempts.iter().filter(|attempt| attempt.state.is_live());
         live.map(|attempt| attempt.progress).fold(0.0, f32::max)
+    }
+
+    /// How long its winner took, milliseconds.
+    pub(crate) fn winner_ms(&self) -> Option<u64> {
+        let winner = self.attempt(self.winner.as_ref()?.number)?;
+        Some(winner.finished_ms.saturating_sub(winner.started_ms))
     }
 
     /// The number of its next attempt, at least `base`.

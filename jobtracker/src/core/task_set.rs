@@ -3,9 +3,11 @@
 //! Invariant: tasks change only through [`TaskSet::change`], which keeps the totals and the queue of waiting tasks true: a task waits
 //! exactly while it is [`Standing::Pending`] (until the queue is closed at the job's end).
 
+use std::collections::BTreeSet;
+
 use protocol::jobs::TaskCounts;
 
-use super::pending::PendingTasks;
+use super::pending::{Level, PendingTasks};
 use super::task::{AttemptState, Standing, Task};
 
 /// Tasks of one kind.
@@ -19,6 +21,12 @@ pub(crate) struct TaskSet {
     failed_attempts: u32,
     killed_attempts: u32,
     progress: f64,
+    /// Tasks with attempts that hold slots.
+    live: BTreeSet<u32>,
+    live_attempts: u32,
+    /// Winners and how long they took together, milliseconds.
+    timed: u32,
+    timed_ms: u64,
 }
 
 /// What one task adds to the totals.
@@ -26,6 +34,8 @@ struct Share {
     standing: Standing,
     failed: u32,
     killed: u32,
+    live: u32,
+    winner_ms: Option<u64>,
     progress: f64,
 }
 
@@ -42,6 +52,10 @@ impl TaskSet {
             failed_attempts: 0,
             killed_attempts: 0,
             progress: 0.0,
+            live: BTreeSet::new(),
+            live_attempts: 0,
+            timed: 0,
+            timed_ms: 0,
         }
     }
 
@@ -60,6 +74,21 @@ impl TaskSet {
         self.running
     }
 
+    /// Attempts that hold a slot.
+    pub(crate) fn live_attempts(&self) -> u32 {
+        self.live_attempts
+    }
+
+    /// Tasks with attempts that hold slots, in order.
+    pub(crate) fn live(&self) -> impl Iterator<Item = (u32, &Task)> {
+        self.live.iter().filter_map(|index| Some((*index, self.task(*index)?)))
+    }
+
+    /// Mean time of the winners, milliseconds.
+    pub(crate) fn mean_ms(&self) -> Option<u64> {
+        self.timed_ms.checked_div(u64::from(self.timed))
+    }
+
     /// Tasks that wait for a slot.
     pub(crate) fn waiting(&self) -> u32 {
         if self.open { self.pending.len() } else { 0 }
@@ -68,6 +97,16 @@ impl TaskSet {
     /// True if every task has a winner.
     pub(crate) fn is_done(&self) -> bool {
         self.completed == self.len()
+    }
+
+    /// How near a worker at `host` in `rack` is to a task's input.
+    pub(crate) fn nearness(&self, index: u32, host: &str, rack: &str) -> Level {
+        self.pending.nearness(index, host, rack)
+    }
+
+    /// True if tasks that have failed before wait.
+    pub(crate) fn has_retries(&self) -> bool {
+        self.pending.has_retries()
     }
 
     /// One task; `None` if there is no such number.
@@ -101,6 +140,16 @@ impl TaskSet {
         self.failed_attempts = self.failed_attempts + after.failed - before.failed;
         self.killed_attempts = self.killed_attempts + after.killed - before.killed;
         self.progress += after.progress - before.progress;
+        self.live_attempts = self.live_attempts + after.live - before.live;
+        if after.live > 0 {
+            self.live.insert(index);
+        } else {
+            self.live.remove(&index);
+        }
+        let timed =
+            |share: &Share| (u32::from(share.winner_ms.is_some()), share.winner_ms.unwrap_or(0));
+        let ((old, old_ms), (new, new_ms)) = (timed(&before), timed(&after));
+        (self.timed, self.timed_ms) = (self.timed + new - old, self.timed_ms + new_ms - old_ms);
         if self.open {
             match after.standing {
                 Standing::Pending => self.pending.push(index, after.failed > 0),
@@ -142,6 +191,8 @@ fn share(task: &Task) -> Share {
         standing: task.standing(),
         failed: task.count(AttemptState::Failed),
         killed: task.count(AttemptState::Killed),
+        live: u32::try_from(task.live().count()).expect("attempt numbers are u32"),
+        winner_ms: task.winner_ms(),
         progress: f64::from(task.progress()),
     }
 }

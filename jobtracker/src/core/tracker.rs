@@ -7,7 +7,7 @@ use protocol::tracker::{
 use protocol::{AttemptId, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskKind, WorkerId};
 
 use super::edit::{Edit, Made, Ran};
-use super::task::{Attempt, AttemptState};
+use super::task::{Attempt, AttemptState, StopReason};
 use super::{Core, Effect, Now, Output, order};
 
 /// Slots a worker may have; bounds what a wrong configuration can do.
@@ -148,18 +148,22 @@ impl Core {
             finished_ms: 0,
             diagnostics: String::new(),
             progress: 0.0,
+            progressed_ms: now.wall_ms,
+            stop: None,
+            speculative: false,
         };
         job.tasks_mut(id.task.kind).change(id.task.index, |task| {
             match task.attempt_mut(id.number) {
                 Some(old) => {
                     old.state = AttemptState::Running;
+                    old.stop = None;
                     old.diagnostics.clear();
                     old.finished_ms = 0;
                 }
                 None => task.attempts.push(attempt),
             }
         });
-        self.workers.occupy(worker, id);
+        self.occupy(worker, id);
         if id.task.kind == TaskKind::Reduce {
             for output in self.jobs[&id.task.job].map_outputs() {
                 self.workers.push_outputs(worker, id.task.job, Some(&output), None);
@@ -198,11 +202,18 @@ impl Core {
             .attempt(id)
             .filter(|attempt| attempt.worker == worker && attempt.state.is_live())
             .map(|attempt| attempt.state);
+        let is_doomed =
+            job.attempt(id).is_some_and(|attempt| attempt.stop == Some(StopReason::UserFails));
         match (live, state) {
             (Some(_), Reported::Running) => {
                 let progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
                 if let Some(job) = self.jobs.get_mut(&id.task.job) {
-                    job.change_attempt(id, |attempt| attempt.progress = progress);
+                    job.change_attempt(id, |attempt| {
+                        if attempt.progress != progress {
+                            attempt.progress = progress;
+                            attempt.progressed_ms = now.wall_ms;
+                        }
+                    });
                     out.changed.insert(id.task.job);
                 }
             }
@@ -213,6 +224,11 @@ impl Core {
             (Some(_), Reported::OutputDone { directory }) => {
                 let made = self.files(id, directory);
                 self.attempt_done(worker, id, made, counters, now, out);
+            }
+            (Some(AttemptState::Killing), Reported::Failed { .. } | Reported::Killed)
+                if is_doomed =>
+            {
+                self.attempt_failed(worker, id, StopReason::UserFails.text(), now, out);
             }
             (Some(AttemptState::Killing), Reported::Failed { .. })
             | (Some(_), Reported::Killed) => {
@@ -283,7 +299,7 @@ impl Core {
             return self.stopped(id, "another attempt was faster", now, out);
         }
         let Some(ran) = self.ran(id, now) else { return };
-        self.workers.release(worker, id);
+        self.release(worker, id);
         let output = match &made {
             Made::MapOutput(output) => Some(output.clone()),
             Made::Files(_) => None,
@@ -296,7 +312,7 @@ impl Core {
             .filter(|attempt| attempt.state == AttemptState::Running)
             .map(|attempt| AttemptId { task: id.task, number: attempt.number })
             .collect();
-        rivals.into_iter().for_each(|rival| self.stop_attempt(rival, out));
+        rivals.into_iter().for_each(|rival| self.stop_attempt(rival, StopReason::Rival, out));
         if let Some(output) = output {
             if self.jobs[&id.task.job].needs_map_outputs() {
                 self.map_outputs.insert(worker, id);
@@ -316,7 +332,7 @@ impl Core {
         out: &mut Output,
     ) {
         let Some(ran) = self.ran(id, now) else { return };
-        self.workers.release(worker, id);
+        self.release(worker, id);
         let diagnostics = shortened(diagnostics);
         self.commit(
             Edit::AttemptFailed { attempt: id, ran, diagnostics: diagnostics.clone() },
@@ -417,7 +433,7 @@ impl Core {
         out: &mut Output,
     ) {
         let Some(job) = self.jobs.get(&id).filter(|job| job.reduces.running() > 0) else { return };
-        let live = job.reduces.iter().flat_map(|(_, task)| &task.attempts);
+        let live = job.reduces.live().flat_map(|(_, task)| task.live());
         let live = live.filter(|attempt| attempt.state == AttemptState::Running);
         let workers: std::collections::BTreeSet<WorkerId> =
             live.map(|attempt| attempt.worker).collect();

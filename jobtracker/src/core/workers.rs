@@ -39,6 +39,13 @@ pub(crate) struct Worker {
     pub(crate) running: BTreeSet<AttemptId>,
     pub(crate) liveness: Liveness,
     pub(crate) last_seen: Duration,
+    /// Jobs that failed on it too often and succeeded elsewhere, less those forgiven.
+    pub(crate) faults: u32,
+    forgiven: Duration,
+    /// Too many faults: gets no new work.
+    pub(crate) blacklisted: bool,
+    /// To be emptied: gets no new work.
+    pub(crate) excluded: bool,
     queue: Vec<Action>,
     in_flight: Option<(u64, Vec<Action>)>,
     last_number: u64,
@@ -47,10 +54,17 @@ pub(crate) struct Worker {
 impl Worker {
     /// True if it is there and may get work once it has a free slot.
     pub(crate) fn is_usable(&self) -> bool {
-        self.liveness == Liveness::Live && self.slot_count > 0
+        self.liveness == Liveness::Live && self.slot_count > 0 && !self.is_barred()
+    }
+
+    fn is_barred(&self) -> bool {
+        self.blacklisted || self.excluded
     }
 
     fn free(&self) -> u32 {
+        if self.is_barred() {
+            return 0;
+        }
         let busy = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
         match self.liveness {
             Liveness::Live => self.slot_count.saturating_sub(busy),
@@ -65,6 +79,10 @@ pub(crate) struct Workers {
     all: BTreeMap<WorkerId, Worker>,
     by_address: BTreeMap<String, WorkerId>,
     by_free: BTreeSet<(Reverse<u32>, WorkerId)>,
+    /// Registered workers by machine.
+    by_host: BTreeMap<String, u32>,
+    /// Names of workers to be emptied.
+    excluded: BTreeSet<String>,
     slot_count: u64,
     busy_count: u64,
 }
@@ -98,6 +116,10 @@ impl Workers {
             running: BTreeSet::new(),
             liveness: Liveness::Expected,
             last_seen: now,
+            faults: 0,
+            forgiven: now,
+            blacklisted: false,
+            excluded: false,
             queue: Vec::new(),
             in_flight: None,
             last_number: 0,
@@ -112,7 +134,12 @@ impl Workers {
 
     /// Registers; orders not yet acknowledged are dropped. The attempts it was believed to run stay listed.
     pub(crate) fn register(&mut self, register: &Register, now: Duration) {
-        let running = self.remove(register.worker).map(|old| old.running).unwrap_or_default();
+        let old = self.remove(register.worker);
+        let (faults, blacklisted, forgiven) = match &old {
+            Some(old) => (old.faults, old.blacklisted, old.forgiven),
+            None => (0, false, now),
+        };
+        let running = old.map(|old| old.running).unwrap_or_default();
         self.slot_count += u64::from(register.slot_count);
         self.busy_count += running.len() as u64;
         let worker = Worker {
@@ -125,11 +152,16 @@ impl Workers {
             running,
             liveness: Liveness::Live,
             last_seen: now,
+            faults,
+            forgiven,
+            blacklisted,
+            excluded: is_named(&self.excluded, &register.host, &register.http_address),
             queue: Vec::new(),
             in_flight: None,
             last_number: 0,
         };
         self.by_address.insert(worker.http_address.clone(), worker.id);
+        *self.by_host.entry(worker.host.clone()).or_default() += 1;
         self.index(&worker);
         self.all.insert(worker.id, worker);
     }
@@ -140,6 +172,12 @@ impl Workers {
         self.by_free.remove(&(Reverse(worker.free()), id));
         if self.by_address.get(&worker.http_address) == Some(&id) {
             self.by_address.remove(&worker.http_address);
+        }
+        if let Some(count) = self.by_host.get_mut(&worker.host) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_host.remove(&worker.host);
+            }
         }
         self.slot_count -= u64::from(worker.slot_count);
         self.busy_count -= worker.running.len() as u64;
@@ -177,18 +215,76 @@ impl Workers {
         gone
     }
 
-    /// An attempt takes a slot.
-    pub(crate) fn occupy(&mut self, id: WorkerId, attempt: AttemptId) {
+    /// An attempt takes a slot. False if it had it.
+    pub(crate) fn occupy(&mut self, id: WorkerId, attempt: AttemptId) -> bool {
         let mut added = false;
         self.change(id, |worker| added = worker.running.insert(attempt));
         self.busy_count += u64::from(added);
+        added
     }
 
-    /// An attempt gives its slot back.
-    pub(crate) fn release(&mut self, id: WorkerId, attempt: AttemptId) {
+    /// An attempt gives its slot back. False if it had none.
+    pub(crate) fn release(&mut self, id: WorkerId, attempt: AttemptId) -> bool {
         let mut removed = false;
         self.change(id, |worker| removed = worker.running.remove(&attempt));
         self.busy_count -= u64::from(removed);
+        removed
+    }
+
+    /// Names the workers to be emptied.
+    pub(crate) fn set_excluded(&mut self, names: BTreeSet<String>) {
+        self.excluded = names;
+        let ids: Vec<WorkerId> = self.all.keys().copied().collect();
+        for id in ids {
+            let Some(worker) = self.all.get(&id) else { continue };
+            let excluded = is_named(&self.excluded, &worker.host, &worker.http_address);
+            self.change(id, |worker| worker.excluded = excluded);
+        }
+    }
+
+    /// A job had to go around a worker. With `limit` faults, and half as many again as the mean, no job uses it, unless half of all are out.
+    pub(crate) fn add_fault(&mut self, id: WorkerId, now: Duration, limit: u32) {
+        let total: u64 = self.all.values().map(|worker| u64::from(worker.faults)).sum();
+        let out = self.all.values().filter(|worker| worker.blacklisted).count();
+        let count = self.all.len();
+        self.change(id, |worker| {
+            if worker.faults == 0 {
+                worker.forgiven = now;
+            }
+            worker.faults = worker.faults.saturating_add(1);
+            let is_above = u64::from(worker.faults) * 2 * count as u64 > (total + 1) * 3;
+            let is_bad = limit > 0 && worker.faults >= limit && (is_above || count < 3);
+            worker.blacklisted |= is_bad && (out + 1) * 2 <= count;
+        });
+    }
+
+    /// Forgives faults of long ago.
+    pub(crate) fn forgive(&mut self, now: Duration, period: Duration, limit: u32) {
+        let is_due =
+            |worker: &&Worker| worker.faults > 0 && now.saturating_sub(worker.forgiven) >= period;
+        let due: Vec<WorkerId> = self.all.values().filter(is_due).map(|worker| worker.id).collect();
+        for id in due {
+            self.change(id, |worker| {
+                worker.forgiven = now;
+                worker.faults -= 1;
+                worker.blacklisted &= worker.faults >= limit;
+            });
+        }
+    }
+
+    /// Workers known.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Slots of all workers.
+    pub(crate) fn slot_total(&self) -> u64 {
+        self.slot_count
+    }
+
+    /// True if a worker is on this machine.
+    pub(crate) fn is_at(&self, host: &str) -> bool {
+        self.by_host.contains_key(host)
     }
 
     /// True if some worker has a free slot.
@@ -264,4 +360,8 @@ impl Workers {
             self.by_free.insert((Reverse(worker.free()), worker.id));
         }
     }
+}
+
+fn is_named(names: &BTreeSet<String>, host: &str, http_address: &str) -> bool {
+    names.contains(host) || names.contains(http_address)
 }

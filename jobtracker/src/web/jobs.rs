@@ -51,13 +51,13 @@ pub(crate) fn table(jobs: &[&JobReport], now_ms: u64) -> Markup {
     html! {
         div.scroll { table {
             tr {
-                th { "Jobid" } th { "Name" } th { "User" } th { "State" } th { "Map % Complete" } th.number { "Maps" }
+                th { "Jobid" } th { "Name" } th { "User" } th { "Queue" } th { "Priority" } th { "State" } th { "Map % Complete" } th.number { "Maps" }
                 th { "Reduce % Complete" } th.number { "Reduces" } th { "Submitted (UTC)" } th.number { "Time" }
             }
             @for job in jobs {
                 tr {
                     td { a href={ "/jobs/" (job.id) } { (job.id) } }
-                    td.wide { (job.name) } td { (job.user) } td { (state(job.state)) }
+                    td.wide { (job.name) } td { (job.user) } td { (job.queue) } td { (job.priority.name()) } td { (state(job.state)) }
                     td { (bar(job.map_progress)) } td.number { (job.maps.completed) "/" (job.maps.total) }
                     td { (bar(job.reduce_progress)) } td.number { (job.reduces.completed) "/" (job.reduces.total) }
                     td { (format::time(job.submitted_ms)) }

@@ -40,7 +40,7 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use protocol::DfsPath;
-    use protocol::jobs::{Counters, JobReport, TaskCounts};
+    use protocol::jobs::{Counters, JobReport, Priority, TaskCounts};
 
     use super::*;
     use crate::core::job::Launched;
@@ -62,6 +62,9 @@ pub(crate) mod tests {
             counters: Counters::default(),
             diagnostics: String::new(),
             output: DfsPath::parse("/out").unwrap(),
+            queue: "default".to_owned(),
+            priority: Priority::Normal,
+            slot_count: 0,
         }
     }
 

@@ -2,8 +2,7 @@
 
 use daemon::page::format;
 use maud::{Markup, html};
-
-use crate::core::report::WorkerReport;
+use protocol::jobs::WorkerReport;
 
 /// Slots drawn in a tile; more are only counted.
 const SLOTS_DRAWN_MAX: u32 = 64;
@@ -41,7 +40,13 @@ pub(crate) fn page(workers: &[WorkerReport]) -> Markup {
                 tr {
                     td { (worker.host) } td { (worker.http_address) } td { (worker.rack) }
                     td.number { (worker.slot_count) } td.number { (worker.running_count) }
-                    td { @if worker.suspect { span.state.warn { "late" } } @else { span.state.good { "good" } } }
+                    td {
+                        @if worker.drained { span.state.warn { "empty" } }
+                        @else if worker.excluded { span.state.warn { "being emptied" } }
+                        @else if worker.blacklisted { span.state.bad { "avoided by all jobs (" (worker.faults) " faults)" } }
+                        @else if worker.suspect { span.state.warn { "late" } }
+                        @else { span.state.good { "good" } }
+                    }
                     td.number { (format::duration(worker.silent_ms)) " ago" }
                 }
             }

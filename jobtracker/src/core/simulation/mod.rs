@@ -3,6 +3,7 @@
 //! Laws checked on every step: replaying the journal gives the live state; no worker gets more attempts than it has slots; a job is published
 //! once, with one winner per task, whose files were complete. At the end: every job is final, and failed only with a reason.
 
+mod pools;
 mod random;
 mod rules;
 mod world;

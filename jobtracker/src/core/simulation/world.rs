@@ -25,6 +25,13 @@ pub(super) const RULES: Rules = Rules {
     stop_wait: Duration::from_secs(10),
     history_job_count_max: 20,
     history_task_count_max: 1_000,
+    locality_wait: Duration::from_millis(500),
+    preemption_timeout: Duration::from_secs(10),
+    speculation_after: Duration::from_secs(5),
+    worker_faults_max: 2,
+    worker_forgive: Duration::from_secs(3_600),
+    queue_per_user: true,
+    queues: BTreeMap::new(),
 };
 
 /// What a running reduce knows of map outputs.
@@ -44,6 +51,7 @@ pub(super) struct SimWorker {
 }
 
 pub(super) struct World {
+    pub(super) rules: Rules,
     pub(super) core: Core,
     pub(super) now: Now,
     pub(super) starts: u64,
@@ -62,8 +70,13 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new() -> Self {
+        Self::with(RULES)
+    }
+
+    pub(super) fn with(rules: Rules) -> Self {
         let mut world = World {
-            core: Core::new(RULES),
+            core: Core::new(rules.clone()),
+            rules,
             now: Now { at: Duration::ZERO, wall_ms: 1_000_000 },
             starts: 0,
             edits: Vec::new(),
@@ -83,7 +96,7 @@ impl World {
     /// The JobTracker dies and starts again from its journal.
     pub(super) fn restart(&mut self) {
         self.starts += 1;
-        self.core = Core::new(RULES);
+        self.core = Core::new(self.rules.clone());
         self.edits.iter().for_each(|edit| self.core.apply(edit));
         self.effects.clear();
         let out = self.core.recovered(Epoch(self.starts), 202_611_201_830, self.now);
@@ -95,6 +108,8 @@ impl World {
         let live: Vec<AttemptId> =
             self.core.workers.iter().flat_map(|worker| worker.running.iter().copied()).collect();
         assert_eq!(live.len(), live.iter().collect::<BTreeSet<_>>().len(), "a slot per attempt");
+        let in_queues: u32 = self.core.queues.iter().map(|queue| queue.slots).sum();
+        assert_eq!(in_queues as usize, live.len(), "queues count every slot");
         self.edits.extend(out.edits);
         for order in out.effects {
             if let Effect::Commit { winners, .. } = &order.effect {
@@ -124,7 +139,7 @@ impl World {
 
     /// The journal alone gives the live state.
     pub(super) fn check_replay(&self) {
-        let mut replayed = Core::new(RULES);
+        let mut replayed = Core::new(self.rules.clone());
         self.edits.iter().for_each(|edit| replayed.apply(edit));
         assert_eq!(digest(&replayed), digest(&self.core));
         assert_eq!(replayed.history, self.core.history);
@@ -304,8 +319,17 @@ impl World {
     }
 
     pub(super) fn submit(&mut self, number: u64, spec: JobSpec) -> Result<JobId, RemoteError> {
+        self.submit_as("ann", number, spec)
+    }
+
+    pub(super) fn submit_as(
+        &mut self,
+        user: &str,
+        number: u64,
+        spec: JobSpec,
+    ) -> Result<JobId, RemoteError> {
         let call = CallId { client: ClientId([9; 16]), number };
-        match self.core.submit(call, "ann", spec, self.now)? {
+        match self.core.submit(call, user, spec, self.now)? {
             Submission::Known(job) => Ok(job),
             Submission::Waiting(job, out) => {
                 self.take(out);
@@ -399,7 +423,12 @@ fn digest(core: &Core) -> String {
     let mut text = String::new();
     for job in core.jobs.values() {
         let phase = if job.is_active() { "active".to_owned() } else { format!("{:?}", job.phase) };
-        writeln!(text, "{} {phase} {} {}", job.id, job.diagnostics, job.finished_ms).unwrap();
+        writeln!(
+            text,
+            "{} {phase} {} {} {} {:?}",
+            job.id, job.diagnostics, job.finished_ms, job.queue, job.priority
+        )
+        .unwrap();
         for kind in [TaskKind::Map, TaskKind::Reduce] {
             for (index, task) in job.tasks(kind).iter() {
                 let winner = task.winner.as_ref().map(|winner| winner.number);

@@ -1,0 +1,173 @@
+//! Taking slots back from queues that have more than their share for queues that have had much less for long, and what people see of
+//! queues.
+//!
+//! Invariants: a queue gives only what it has beyond its share, its newest attempts first (least work is lost); nobody is made to give twice
+//! for the same need, because a queue's patience begins anew with each taking.
+
+use protocol::jobs::QueueReport;
+use protocol::{AttemptId, JobId};
+
+use super::shares::{PER_SLOT, shares};
+use super::task::{AttemptState, StopReason};
+use super::{Core, Now, Output};
+
+use std::time::Duration;
+
+/// How often shares are compared; the timeout counts in such steps.
+const COMPARE_PERIOD: Duration = Duration::from_millis(500);
+
+/// How a queue stands.
+struct Standing {
+    name: String,
+    slots: u64,
+    demand: u32,
+    /// In thousandths of a slot.
+    share: u64,
+    least: u64,
+}
+
+impl Core {
+    /// Compares what queues have with what is theirs, and stops attempts where the difference has been large for long.
+    pub(super) fn preempt(&mut self, now: Now, out: &mut Output) {
+        let timeout = self.rules.preemption_timeout;
+        if timeout.is_zero() || now.at.saturating_sub(self.compared) < COMPARE_PERIOD {
+            return;
+        }
+        self.compared = now.at;
+        if self.runnable.is_empty() || self.workers.has_free() {
+            return self.queues.sate();
+        }
+        let standings = self.standings();
+        let mut missing = 0;
+        for standing in &standings {
+            let Some(queue) = self.queues.queue_mut(&standing.name) else { continue };
+            if !standing.is_hungry() {
+                queue.hungry_since = None;
+                continue;
+            }
+            let since = *queue.hungry_since.get_or_insert(now.at);
+            if now.at.saturating_sub(since) >= timeout {
+                queue.hungry_since = Some(now.at);
+                missing += (standing.share / PER_SLOT).max(standing.least) - standing.slots;
+            }
+        }
+        if missing > 0 {
+            self.take_back(missing, &standings, out);
+        }
+    }
+
+    /// Stops up to `missing` attempts of queues that have more than their share, of the one with the most beyond it first.
+    fn take_back(&mut self, missing: u64, standings: &[Standing], out: &mut Output) {
+        let mut over: Vec<(u64, &str)> = standings
+            .iter()
+            .map(|standing| {
+                (
+                    standing.slots.saturating_sub(standing.share.div_ceil(PER_SLOT)),
+                    standing.name.as_str(),
+                )
+            })
+            .filter(|(excess, _)| *excess > 0)
+            .collect();
+        let mut left = missing;
+        while left > 0 {
+            over.sort_by(|left, right| right.0.cmp(&left.0).then(left.1.cmp(right.1)));
+            let Some((excess, name)) = over.first_mut().filter(|(excess, _)| *excess > 0) else {
+                return;
+            };
+            match self.newest_attempt(name) {
+                Some(attempt) => {
+                    *excess -= 1;
+                    left -= 1;
+                    self.stop_attempt(attempt, StopReason::Preempted, out);
+                    out.changed.insert(attempt.task.job);
+                }
+                None => *excess = 0,
+            }
+        }
+    }
+
+    fn newest_attempt(&mut self, queue: &str) -> Option<AttemptId> {
+        let jobs: Vec<JobId> = self.queues.queue_mut(queue)?.jobs.iter().copied().collect();
+        let live = jobs.iter().filter_map(|id| self.jobs.get(id)).flat_map(|job| {
+            job.live_attempts().into_iter().filter_map(|id| Some((id, job.attempt(id)?)))
+        });
+        live.filter(|(_, attempt)| attempt.state == AttemptState::Running)
+            .max_by_key(|(id, attempt)| (attempt.started_ms, *id))
+            .map(|(id, _)| id)
+    }
+
+    /// Where all queues stand, by name.
+    fn standings(&self) -> Vec<Standing> {
+        let slot_total = self.workers.slot_total();
+        let queues: Vec<_> = self.queues.iter().collect();
+        let demands: Vec<u32> = queues.iter().map(|queue| self.demand(queue.jobs.iter())).collect();
+        let claims: Vec<_> = queues
+            .iter()
+            .zip(&demands)
+            .map(|(queue, demand)| queue.claim(*demand, slot_total))
+            .collect();
+        let shares = shares(&claims, slot_total);
+        let parts = queues.iter().zip(demands).zip(shares.into_iter().zip(claims));
+        let standing = |((queue, demand), (share, claim)): (
+            (&&super::queues::Queue, u32),
+            (u64, super::shares::Claim),
+        )| Standing {
+            name: queue.name.clone(),
+            slots: u64::from(queue.slots),
+            demand,
+            share,
+            least: claim.least,
+        };
+        parts.map(standing).collect()
+    }
+
+    /// Slots that jobs hold or could use.
+    fn demand<'a>(&self, jobs: impl Iterator<Item = &'a JobId>) -> u32 {
+        let demand = |id: &JobId| {
+            let Some(job) = self.jobs.get(id) else { return 0 };
+            if !self.runnable.contains(id) {
+                return job.live_count();
+            }
+            let capped = |limit: u32, count: u32| if limit == 0 { count } else { count.min(limit) };
+            let maps = job.maps.live_attempts().saturating_add(job.maps.waiting());
+            let waiting = if job.reduces_may_start() { job.reduces.waiting() } else { 0 };
+            let reduces = job.reduces.live_attempts().saturating_add(waiting);
+            let settings = &job.settings;
+            capped(settings.map_limit, maps).saturating_add(capped(settings.reduce_limit, reduces))
+        };
+        jobs.map(demand).fold(0, u32::saturating_add)
+    }
+
+    /// All queues for people, by name.
+    pub(crate) fn queue_reports(&self) -> Vec<QueueReport> {
+        let slot_total = self.workers.slot_total();
+        let report = |(queue, standing): (&super::queues::Queue, Standing)| {
+            let rules = &queue.rules;
+            let shown = |cap: u64| u32::try_from(cap).unwrap_or(0);
+            QueueReport {
+                name: queue.name.clone(),
+                running: rules.running,
+                policy: rules.policy.name().to_owned(),
+                weight: rules.weight,
+                slots_min: rules.slots_min,
+                slots_max: shown(rules.cap(slot_total)),
+                user_slots_max: shown(rules.user_cap(slot_total)),
+                running_jobs_max: rules.running_jobs_max,
+                share_permille: standing.share,
+                slot_count: queue.slots,
+                demand: standing.demand,
+                job_count: u32::try_from(queue.jobs.len()).unwrap_or(u32::MAX),
+                started_job_count: queue.started,
+            }
+        };
+        self.queues.iter().zip(self.standings()).map(report).collect()
+    }
+}
+
+impl Standing {
+    /// True if it has less than its minimum, or less than half of its share.
+    fn is_hungry(&self) -> bool {
+        self.slots < self.least
+            || self.slots * PER_SLOT * 2 < self.share && self.slots < self.share / PER_SLOT
+    }
+}

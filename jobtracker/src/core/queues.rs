@@ -1,0 +1,603 @@
+//! Queues (Hadoop's pools): who is next when a slot is free.
+//!
+//! A queue that has less than its minimum comes first, then the queue with the fewest slots for its weight; within a fair queue the job
+//! with the fewest slots for its priority, within a FIFO queue the most urgent, oldest job. Of equals, who has waited longest since the last
+//! slot: else one slot for two jobs would always go back to the same.
+//!
+//! Invariants: a queue's slots are the sum of its jobs' and of its users'; a queue exists while it is configured or holds a job; the order is
+//! the same whatever came in between, because it is made of numbers, names and ids alone.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use protocol::jobs::Priority;
+use protocol::{ErrorKind, JobId, RemoteError};
+
+use super::shares::Claim;
+
+/// The queue of jobs that name none, unless each user has one of their own.
+pub(crate) const DEFAULT_QUEUE: &str = "default";
+
+/// How the jobs of a queue share its slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Policy {
+    /// All at once; a priority doubles or halves a job's part.
+    #[default]
+    Fair,
+    /// By priority, then by age.
+    Fifo,
+}
+
+impl Policy {
+    /// As in the configuration.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Policy::Fair => "fair",
+            Policy::Fifo => "fifo",
+        }
+    }
+}
+
+/// What a queue may have. Limits of 0 are none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct QueueRules {
+    pub(crate) policy: Policy,
+    /// Part of what is shared, relative to other queues; at least 1.
+    pub(crate) weight: u32,
+    /// Slots it gets before others get more than theirs.
+    pub(crate) slots_min: u32,
+    pub(crate) slots_max: u32,
+    /// Of all slots of the cluster, in per cent.
+    pub(crate) percent_max: u32,
+    pub(crate) user_slots_max: u32,
+    /// Of all slots of the cluster, in per cent.
+    pub(crate) user_percent_max: u32,
+    pub(crate) running_jobs_max: u32,
+    /// False: takes no new jobs.
+    pub(crate) running: bool,
+}
+
+impl QueueRules {
+    /// A queue that nobody configured.
+    pub(crate) const PLAIN: QueueRules = QueueRules {
+        policy: Policy::Fair,
+        weight: 1,
+        slots_min: 0,
+        slots_max: 0,
+        percent_max: 0,
+        user_slots_max: 0,
+        user_percent_max: 0,
+        running_jobs_max: 0,
+        running: true,
+    };
+
+    /// Most slots of the queue on a cluster of so many.
+    pub(crate) fn cap(&self, slot_total: u64) -> u64 {
+        limit(self.slots_max, self.percent_max, slot_total)
+    }
+
+    /// Most slots of one user in the queue on a cluster of so many.
+    pub(crate) fn user_cap(&self, slot_total: u64) -> u64 {
+        limit(self.user_slots_max, self.user_percent_max, slot_total)
+    }
+}
+
+/// The smaller of both limits; a percentage never stands for no slot at all.
+fn limit(count: u32, percent: u32, slot_total: u64) -> u64 {
+    let count = if count == 0 { u64::MAX } else { u64::from(count) };
+    if percent == 0 {
+        return count;
+    }
+    count.min((slot_total * u64::from(percent)).div_ceil(100).max(1))
+}
+
+/// Number of a queue; queues are numbered as they appear.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct QueueId(u32);
+
+/// Place of a job among those of its queue that could use a slot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Place {
+    /// Slots for its priority; 0 in a FIFO queue.
+    load: u64,
+    priority: Reverse<Priority>,
+    /// When it got its last slot, counted in slots: of equals, who has waited longest. 0 in a FIFO queue.
+    served: u64,
+    /// The job.
+    pub(crate) job: JobId,
+}
+
+/// A queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    pub(crate) rules: QueueRules,
+    /// Slots that its jobs hold.
+    pub(crate) slots: u32,
+    /// Jobs not over.
+    pub(crate) jobs: BTreeSet<JobId>,
+    /// Jobs not over that have started a task.
+    pub(crate) started: u32,
+    /// Since when it has had much less than is its own.
+    pub(crate) hungry_since: Option<Duration>,
+    /// When it got its last slot, counted in slots.
+    served: u64,
+    users: BTreeMap<String, u32>,
+    ready: BTreeSet<Place>,
+}
+
+/// A job in its queue.
+#[derive(Debug)]
+struct Member {
+    queue: QueueId,
+    user: String,
+    priority: Priority,
+    slots: u32,
+    served: u64,
+    started: bool,
+    ready: bool,
+}
+
+/// All queues.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    configured: BTreeMap<String, QueueRules>,
+    per_user: bool,
+    ids: BTreeMap<String, QueueId>,
+    all: BTreeMap<QueueId, Queue>,
+    members: BTreeMap<JobId, Member>,
+    next: u32,
+    /// Slots given so far.
+    given: u64,
+}
+
+impl Queues {
+    /// The configured queues. `per_user`: jobs that name no queue go to one of their user, else to [`DEFAULT_QUEUE`].
+    pub(crate) fn new(configured: BTreeMap<String, QueueRules>, per_user: bool) -> Self {
+        let mut queues = Queues {
+            per_user,
+            ids: BTreeMap::new(),
+            all: BTreeMap::new(),
+            members: BTreeMap::new(),
+            next: 0,
+            given: 0,
+            configured,
+        };
+        let names: Vec<String> = queues.configured.keys().cloned().collect();
+        for name in names {
+            queues.open(&name);
+        }
+        queues.open(DEFAULT_QUEUE);
+        queues
+    }
+
+    /// The queue for a job of `user` that asks for `wanted`.
+    pub(crate) fn admit(&self, wanted: Option<&str>, user: &str) -> Result<String, RemoteError> {
+        let own = if self.per_user { user } else { DEFAULT_QUEUE };
+        let name = wanted.unwrap_or(own);
+        let refuse = |reason| Err(RemoteError::new(ErrorKind::InvalidArgument, reason));
+        if !self.ids.contains_key(name) && name != own {
+            let known: Vec<&str> = self.ids.keys().map(String::as_str).collect();
+            return refuse(format!("Queue {name} does not exist; there are {}", known.join(", ")));
+        }
+        match self.configured.get(name) {
+            Some(rules) if !rules.running => refuse(format!("Queue {name} is not running")),
+            _ => Ok(name.to_owned()),
+        }
+    }
+
+    /// A job is taken into a queue.
+    pub(crate) fn enter(&mut self, job: JobId, queue: &str, user: &str, priority: Priority) {
+        let id = self.open(queue);
+        if let Some(queue) = self.all.get_mut(&id) {
+            queue.jobs.insert(job);
+        }
+        let member = Member {
+            queue: id,
+            user: user.to_owned(),
+            priority,
+            slots: 0,
+            served: 0,
+            started: false,
+            ready: false,
+        };
+        self.members.insert(job, member);
+    }
+
+    /// A job is over.
+    ///
+    /// REQUIRES: it holds no slot.
+    pub(crate) fn leave(&mut self, job: JobId) {
+        self.set_ready(job, false);
+        let Some(member) = self.members.remove(&job) else { return };
+        debug_assert_eq!(member.slots, 0, "{job} leaves with slots");
+        let Some(queue) = self.all.get_mut(&member.queue) else { return };
+        queue.jobs.remove(&job);
+        queue.started -= u32::from(member.started);
+        let is_lasting = queue.name == DEFAULT_QUEUE || self.configured.contains_key(&queue.name);
+        if queue.jobs.is_empty() && !is_lasting {
+            self.ids.remove(&queue.name);
+            self.all.remove(&member.queue);
+        }
+    }
+
+    /// A job becomes more or less urgent.
+    pub(crate) fn set_priority(&mut self, job: JobId, priority: Priority) {
+        self.change(job, |member| member.priority = priority);
+    }
+
+    /// A job could, or could not, use a slot.
+    pub(crate) fn set_ready(&mut self, job: JobId, ready: bool) {
+        self.change(job, |member| member.ready = ready);
+    }
+
+    /// A job takes a slot.
+    pub(crate) fn occupy(&mut self, job: JobId) {
+        let Some(member) = self.members.get(&job) else { return };
+        self.given += 1;
+        let given = self.given;
+        if let Some(queue) = self.all.get_mut(&member.queue) {
+            queue.slots += 1;
+            queue.served = given;
+            queue.started += u32::from(!member.started);
+            match queue.users.get_mut(&member.user) {
+                Some(slots) => *slots += 1,
+                None => {
+                    queue.users.insert(member.user.clone(), 1);
+                }
+            }
+        }
+        self.change(job, |member| {
+            member.slots += 1;
+            member.served = given;
+            member.started = true;
+        });
+    }
+
+    /// A job gives a slot back.
+    pub(crate) fn release(&mut self, job: JobId) {
+        let Some(member) = self.members.get(&job) else { return };
+        if let Some(queue) = self.all.get_mut(&member.queue) {
+            queue.slots -= 1;
+            if let Some(slots) = queue.users.get_mut(&member.user) {
+                *slots -= 1;
+                if *slots == 0 {
+                    queue.users.remove(&member.user);
+                }
+            }
+        }
+        self.change(job, |member| member.slots -= 1);
+    }
+
+    /// Queues with jobs that could use a slot and may have one more, neediest first.
+    pub(crate) fn order(&self, slot_total: u64) -> Vec<QueueId> {
+        let may = |queue: &Queue| {
+            !queue.ready.is_empty() && u64::from(queue.slots) < queue.rules.cap(slot_total)
+        };
+        let mut order: Vec<(&QueueId, &Queue)> =
+            self.all.iter().filter(|(_, queue)| may(queue)).collect();
+        order.sort_by(|(_, left), (_, right)| need(left, right));
+        order.into_iter().map(|(id, _)| *id).collect()
+    }
+
+    /// The job after `last` in a queue that could use a slot and may have one more.
+    pub(crate) fn next_ready(
+        &self,
+        queue: QueueId,
+        last: Option<Place>,
+        slot_total: u64,
+    ) -> Option<Place> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let queue = self.all.get(&queue)?;
+        let from = last.map_or(Unbounded, Excluded);
+        queue
+            .ready
+            .range((from, Unbounded))
+            .copied()
+            .find(|place| self.may_run_more(queue, place.job, slot_total))
+    }
+
+    /// True if a job may have one slot more within the limits of its queue.
+    pub(crate) fn has_room(&self, job: JobId, slot_total: u64) -> bool {
+        let queue = self.members.get(&job).and_then(|member| self.all.get(&member.queue));
+        queue.is_some_and(|queue| {
+            u64::from(queue.slots) < queue.rules.cap(slot_total)
+                && self.may_run_more(queue, job, slot_total)
+        })
+    }
+
+    fn may_run_more(&self, queue: &Queue, job: JobId, slot_total: u64) -> bool {
+        let Some(member) = self.members.get(&job) else { return false };
+        let jobs_max = queue.rules.running_jobs_max;
+        let used = queue.users.get(&member.user).copied().unwrap_or(0);
+        (member.started || jobs_max == 0 || queue.started < jobs_max)
+            && u64::from(used) < queue.rules.user_cap(slot_total)
+    }
+
+    /// All, by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Queue> {
+        self.ids.values().filter_map(|id| self.all.get(id))
+    }
+
+    /// A queue.
+    pub(crate) fn queue_mut(&mut self, name: &str) -> Option<&mut Queue> {
+        self.ids.get(name).and_then(|id| self.all.get_mut(id))
+    }
+
+    /// Jobs that hold slots, in order.
+    pub(crate) fn busy_jobs(&self) -> impl Iterator<Item = JobId> {
+        self.members.iter().filter(|(_, member)| member.slots > 0).map(|(job, _)| *job)
+    }
+
+    /// Nobody waits for what others have.
+    pub(crate) fn sate(&mut self) {
+        self.all.values_mut().for_each(|queue| queue.hungry_since = None);
+    }
+
+    /// Slots that a job holds.
+    #[cfg(test)]
+    pub(crate) fn slots(&self, job: JobId) -> u32 {
+        self.members.get(&job).map_or(0, |member| member.slots)
+    }
+
+    fn open(&mut self, name: &str) -> QueueId {
+        if let Some(id) = self.ids.get(name) {
+            return *id;
+        }
+        let id = QueueId(self.next);
+        self.next += 1;
+        let rules = self.configured.get(name).copied().unwrap_or(QueueRules::PLAIN);
+        let queue = Queue {
+            name: name.to_owned(),
+            rules,
+            slots: 0,
+            jobs: BTreeSet::new(),
+            started: 0,
+            hungry_since: None,
+            served: 0,
+            users: BTreeMap::new(),
+            ready: BTreeSet::new(),
+        };
+        self.ids.insert(name.to_owned(), id);
+        self.all.insert(id, queue);
+        id
+    }
+
+    fn change(&mut self, job: JobId, change: impl FnOnce(&mut Member)) {
+        let Some(member) = self.members.get_mut(&job) else { return };
+        let Some(queue) = self.all.get_mut(&member.queue) else { return };
+        if member.ready {
+            queue.ready.remove(&place(job, member, queue.rules.policy));
+        }
+        change(member);
+        if member.ready {
+            queue.ready.insert(place(job, member, queue.rules.policy));
+        }
+    }
+}
+
+impl Queue {
+    /// What it can claim when its jobs could use `demand` slots in all.
+    pub(crate) fn claim(&self, demand: u32, slot_total: u64) -> Claim {
+        let demand = u64::from(demand).min(self.rules.cap(slot_total));
+        Claim {
+            weight: self.rules.weight,
+            least: u64::from(self.rules.slots_min).min(demand),
+            most: demand,
+        }
+    }
+}
+
+fn place(job: JobId, member: &Member, policy: Policy) -> Place {
+    let (load, served) = match policy {
+        Policy::Fair => (u64::from(member.slots) * divisor(member.priority), member.served),
+        Policy::Fifo => (0, 0),
+    };
+    Place { load, priority: Reverse(member.priority), served, job }
+}
+
+/// One step of priority is worth twice the slots.
+fn divisor(priority: Priority) -> u64 {
+    match priority {
+        Priority::VeryHigh => 1,
+        Priority::High => 2,
+        Priority::Normal => 4,
+        Priority::Low => 8,
+        Priority::VeryLow => 16,
+    }
+}
+
+/// The needier queue first: below its minimum, then by slots for what is its own.
+fn need(left: &Queue, right: &Queue) -> Ordering {
+    let is_needy = |queue: &Queue| queue.slots < queue.rules.slots_min;
+    // Smaller fraction first: a/b < c/d as a·d < c·b.
+    let fraction = |queue: &Queue, part: u32| (u64::from(queue.slots), u64::from(part.max(1)));
+    let part =
+        |queue: &Queue| if is_needy(queue) { queue.rules.slots_min } else { queue.rules.weight };
+    let ((a, b), (c, d)) = (fraction(left, part(left)), fraction(right, part(right)));
+    let by_need = is_needy(right).cmp(&is_needy(left));
+    by_need
+        .then((a * d).cmp(&(c * b)))
+        .then(left.served.cmp(&right.served))
+        .then_with(|| left.name.cmp(&right.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(number: u32) -> JobId {
+        JobId { cluster_start: 1, number }
+    }
+
+    fn queues(rules: &[(&str, QueueRules)]) -> Queues {
+        let rules = rules.iter().map(|(name, rules)| ((*name).to_owned(), *rules));
+        Queues::new(rules.collect(), true)
+    }
+
+    /// Hands out `count` slots of `total`, all jobs wanting any number; the slots of each job.
+    fn hand_out(queues: &mut Queues, count: u32, total: u64, jobs: &[JobId]) -> Vec<u32> {
+        for _ in 0..count {
+            let next = queues
+                .order(total)
+                .into_iter()
+                .find_map(|queue| queues.next_ready(queue, None, total));
+            let Some(next) = next else { break };
+            queues.occupy(next.job);
+        }
+        jobs.iter().map(|job| queues.slots(*job)).collect()
+    }
+
+    struct Case {
+        what: &'static str,
+        rules: Vec<(&'static str, QueueRules)>,
+        /// Queue, user, priority.
+        jobs: Vec<(&'static str, &'static str, Priority)>,
+        slots: u32,
+        expected: Vec<u32>,
+    }
+
+    fn cases() -> Vec<Case> {
+        use Priority::Normal;
+        let plain = QueueRules::PLAIN;
+        let mut cases = by_policy();
+        cases.extend([
+            Case {
+                what: "users share alike, not jobs",
+                rules: vec![],
+                jobs: vec![("ann", "ann", Normal), ("ann", "ann", Normal), ("bob", "bob", Normal)],
+                slots: 8,
+                expected: vec![2, 2, 4],
+            },
+            Case {
+                what: "by weight",
+                rules: vec![("big", QueueRules { weight: 3, ..plain })],
+                jobs: vec![("big", "ann", Normal), ("bob", "bob", Normal)],
+                slots: 8,
+                expected: vec![6, 2],
+            },
+            Case {
+                what: "a minimum comes first",
+                rules: vec![
+                    ("a", QueueRules { weight: 100, ..plain }),
+                    ("urgent", QueueRules { slots_min: 3, ..plain }),
+                ],
+                jobs: vec![("a", "ann", Normal), ("urgent", "bob", Normal)],
+                slots: 5,
+                expected: vec![2, 3],
+            },
+            Case {
+                what: "two minima are filled in proportion",
+                rules: vec![
+                    ("a", QueueRules { slots_min: 2, ..plain }),
+                    ("b", QueueRules { slots_min: 6, ..plain }),
+                ],
+                jobs: vec![("a", "ann", Normal), ("b", "bob", Normal)],
+                slots: 4,
+                expected: vec![1, 3],
+            },
+            Case {
+                what: "a cap leaves the rest to others, in slots and in per cent",
+                rules: vec![
+                    ("a", QueueRules { slots_max: 2, ..plain }),
+                    ("b", QueueRules { percent_max: 10, ..plain }),
+                ],
+                jobs: vec![("a", "ann", Normal), ("b", "bob", Normal), ("cid", "cid", Normal)],
+                slots: 10,
+                expected: vec![2, 1, 7],
+            },
+            Case {
+                what: "a user's cap within a queue",
+                rules: vec![("a", QueueRules { user_slots_max: 2, ..plain })],
+                jobs: vec![("a", "ann", Normal), ("a", "ann", Normal), ("a", "bob", Normal)],
+                slots: 10,
+                expected: vec![1, 1, 2],
+            },
+        ]);
+        cases
+    }
+
+    fn by_policy() -> Vec<Case> {
+        use Priority::{High, Low, Normal, VeryHigh};
+        let plain = QueueRules::PLAIN;
+        vec![
+            Case {
+                what: "first in, first out, the urgent before",
+                rules: vec![("a", QueueRules { policy: Policy::Fifo, ..plain })],
+                jobs: vec![("a", "ann", Normal), ("a", "bob", High), ("a", "cid", VeryHigh)],
+                slots: 7,
+                expected: vec![0, 0, 7],
+            },
+            Case {
+                what: "a priority doubles or halves a fair part",
+                rules: vec![],
+                jobs: vec![("ann", "ann", High), ("ann", "ann", Normal), ("ann", "ann", Low)],
+                slots: 14,
+                expected: vec![8, 4, 2],
+            },
+            Case {
+                what: "so many jobs at once",
+                rules: vec![("a", QueueRules { running_jobs_max: 1, ..plain })],
+                jobs: vec![("a", "ann", Normal), ("a", "bob", Normal)],
+                slots: 4,
+                expected: vec![4, 0],
+            },
+        ]
+    }
+
+    #[test]
+    fn slots_go_to_who_is_next() {
+        for Case { what, rules, jobs, slots, expected } in cases() {
+            let mut queues = queues(&rules);
+            let mut ids = Vec::new();
+            for (number, (queue, user, priority)) in (1..).zip(jobs) {
+                queues.enter(job(number), queue, user, priority);
+                queues.set_ready(job(number), true);
+                ids.push(job(number));
+            }
+            assert_eq!(hand_out(&mut queues, slots, u64::from(slots), &ids), expected, "{what}");
+            for (id, count) in ids.iter().zip(expected) {
+                (0..count).for_each(|_| queues.release(*id));
+                queues.leave(*id);
+            }
+            let left: Vec<(&str, u32)> =
+                queues.iter().map(|queue| (queue.name.as_str(), queue.slots)).collect();
+            assert_eq!(left.len(), rules.len() + 1, "{what}: queues of users are gone: {left:?}");
+            assert!(left.iter().all(|(_, slots)| *slots == 0), "{what}: {left:?}");
+        }
+    }
+
+    #[test]
+    fn a_changed_priority_counts_at_once() {
+        let mut queues = queues(&[("a", QueueRules { policy: Policy::Fifo, ..QueueRules::PLAIN })]);
+        for number in [1, 2] {
+            queues.enter(job(number), "a", "ann", Priority::Normal);
+            queues.set_ready(job(number), true);
+        }
+        queues.set_priority(job(2), Priority::High);
+        assert_eq!(hand_out(&mut queues, 1, 4, &[job(1), job(2)]), [0, 1]);
+        queues.set_ready(job(2), false);
+        assert_eq!(hand_out(&mut queues, 1, 4, &[job(1), job(2)]), [1, 1]);
+    }
+
+    #[test]
+    fn jobs_are_admitted_or_refused() {
+        let stopped = QueueRules { running: false, ..QueueRules::PLAIN };
+        let mut queues = queues(&[("etl", QueueRules::PLAIN), ("old", stopped)]);
+        let admit =
+            |queues: &Queues, wanted| queues.admit(wanted, "ann").map_err(|error| error.message);
+        assert_eq!(admit(&queues, None), Ok("ann".to_owned()));
+        assert_eq!(admit(&queues, Some("etl")), Ok("etl".to_owned()));
+        assert_eq!(admit(&queues, Some("default")), Ok("default".to_owned()));
+        assert_eq!(admit(&queues, Some("ann")), Ok("ann".to_owned()));
+        assert_eq!(admit(&queues, Some("old")), Err("Queue old is not running".to_owned()));
+        assert_eq!(
+            admit(&queues, Some("elt")),
+            Err("Queue elt does not exist; there are default, etl, old".to_owned())
+        );
+        queues.per_user = false;
+        assert_eq!(admit(&queues, None), Ok("default".to_owned()));
+        assert!(admit(&queues, Some("ann")).is_err());
+    }
+}

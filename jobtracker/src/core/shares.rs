@@ -1,0 +1,122 @@
+//! What each queue would have if all had what is theirs: weighted max-min fairness with a least and a most.
+//!
+//! Invariants: nobody gets more than it can use; the sum is the number of slots, or everything that can be used if that is less; only where the
+//! least parts together exceed the slots does anybody get less than its least.
+
+/// What a queue may claim, in slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Claim {
+    /// Its part relative to others; at least 1.
+    pub(crate) weight: u32,
+    /// Gets that before others get more than theirs; at most `most`.
+    pub(crate) least: u64,
+    /// Can use no more.
+    pub(crate) most: u64,
+}
+
+/// Thousandths of a slot in a slot.
+pub(crate) const PER_SLOT: u64 = 1000;
+
+/// The share of each claim in thousandths of a slot, in the order of the claims.
+///
+/// All grow at a rate given by their weights, from nothing (or their least) up to their most, until the slots are used up.
+pub(crate) fn shares(claims: &[Claim], slot_total: u64) -> Vec<u64> {
+    let total = slot_total.saturating_mul(PER_SLOT);
+    let at = |level: u64| -> Vec<u64> {
+        let share = |claim: &Claim| {
+            let (least, most) = (claim.least * PER_SLOT, claim.most * PER_SLOT);
+            level.saturating_mul(u64::from(claim.weight)).clamp(least.min(most), most)
+        };
+        claims.iter().map(share).collect()
+    };
+    let sum = |shares: &[u64]| shares.iter().fold(0u64, |sum, share| sum.saturating_add(*share));
+    // The highest level at which all fits.
+    let (mut low, mut high) = (0, total.saturating_add(1));
+    if sum(&at(0)) > total {
+        return scaled(&at(0), total);
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if sum(&at(middle)) <= total { low = middle } else { high = middle }
+    }
+    at(low)
+}
+
+/// Parts that are too much together, reduced in proportion.
+fn scaled(parts: &[u64], total: u64) -> Vec<u64> {
+    let sum: u128 = parts.iter().map(|part| u128::from(*part)).sum();
+    let scale = |part: &u64| {
+        let scaled = u128::from(*part) * u128::from(total) / sum.max(1);
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    };
+    parts.iter().map(scale).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn claim(weight: u32, least: u64, most: u64) -> Claim {
+        Claim { weight, least, most }
+    }
+
+    #[test]
+    fn known_shares() {
+        let cases: [(&str, &[Claim], u64, &[u64]); 7] = [
+            ("alike", &[claim(1, 0, 100), claim(1, 0, 100)], 10, &[5000, 5000]),
+            ("by weight", &[claim(3, 0, 100), claim(1, 0, 100)], 8, &[6000, 2000]),
+            (
+                "what one cannot use is shared",
+                &[claim(1, 0, 1), claim(1, 0, 100)],
+                10,
+                &[1000, 9000],
+            ),
+            ("a least", &[claim(1, 6, 100), claim(1, 0, 100)], 8, &[6000, 2000]),
+            ("too many leasts", &[claim(1, 6, 6), claim(1, 2, 9)], 4, &[3000, 1000]),
+            ("enough for all", &[claim(1, 0, 2), claim(9, 0, 3)], 10, &[2000, 3000]),
+            ("nobody", &[], 10, &[]),
+        ];
+        for (what, claims, total, expected) in cases {
+            assert_eq!(shares(claims, total), expected, "{what}");
+        }
+    }
+
+    /// Slot by slot in tiny steps to whoever has least for its weight: slow and obviously right.
+    fn slowly(claims: &[Claim], total: u64) -> Vec<u64> {
+        let mut shares: Vec<u64> =
+            claims.iter().map(|claim| claim.least.min(claim.most) * PER_SLOT).collect();
+        let mut left = (total * PER_SLOT).saturating_sub(shares.iter().sum());
+        while left > 0 {
+            let hungry =
+                (0..claims.len()).filter(|index| shares[*index] < claims[*index].most * PER_SLOT);
+            let next = hungry.min_by_key(|index| {
+                (shares[*index] * 5040 / u64::from(claims[*index].weight), *index)
+            });
+            let Some(next) = next else { break };
+            shares[next] += 1;
+            left -= 1;
+        }
+        shares
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn as_filling_slowly(
+            parts in proptest::collection::vec((1u32..8, 0u64..4, 0u64..12), 1..6),
+            total in 0u64..20,
+        ) {
+            let claims: Vec<Claim> = parts.iter().map(|(weight, least, most)| claim(*weight, (*least).min(*most), *most)).collect();
+            let least: u64 = claims.iter().map(|claim| claim.least).sum();
+            prop_assume!(least <= total);
+            let (fast, slow) = (shares(&claims, total), slowly(&claims, total));
+            for ((fast, slow), claim) in fast.iter().zip(&slow).zip(&claims) {
+                // One level of the fast way is as many thousandths as all weights together.
+                prop_assert!(fast.abs_diff(*slow) <= 40, "{claim:?}: {fast} and {slow}");
+                prop_assert!(*fast <= claim.most * PER_SLOT && *fast >= claim.least * PER_SLOT);
+            }
+            prop_assert!(fast.iter().sum::<u64>() <= total * PER_SLOT);
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! Who gets slots: queues, priorities, taking back, waiting for near input, backups, bad workers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use protocol::jobs::{JobState, Priority};
+use protocol::tracker::{AttemptState as Reported, AttemptUpdate};
+use protocol::{AttemptId, JobId, WorkerId};
+
+use super::world::{RULES, World, spec};
+use crate::core::queues::{Policy, QueueRules};
+use crate::core::{Core, Rules};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn running(world: &World, worker: WorkerId) -> Vec<AttemptId> {
+    world.workers[&worker].running.keys().copied().collect()
+}
+
+fn cluster(world: &mut World, hosts: &[&str], slots: u32) -> Vec<WorkerId> {
+    let workers: Vec<WorkerId> = hosts.iter().map(|host| world.add_worker(host, slots)).collect();
+    contact(world, &workers);
+    workers
+}
+
+fn contact(world: &mut World, workers: &[WorkerId]) {
+    workers.iter().for_each(|worker| world.contact(*worker, true));
+}
+
+fn start_as(
+    world: &mut World,
+    user: &str,
+    number: u64,
+    maps: usize,
+    pairs: &[(&str, &str)],
+) -> JobId {
+    let mut spec = spec(number, &vec!["a"; maps], 0);
+    spec.splits.iter_mut().for_each(|split| (split.hosts, split.racks) = (Vec::new(), Vec::new()));
+    spec.properties =
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let job = world.submit_as(user, number, spec).unwrap();
+    world.do_all_effects();
+    job
+}
+
+/// Slots by job.
+fn held(world: &World, jobs: &[JobId]) -> Vec<u32> {
+    jobs.iter().map(|job| world.core.job(*job).map_or(0, |job| job.live_count())).collect()
+}
+
+fn succeed_first(world: &mut World, worker: WorkerId) {
+    if let Some(first) = running(world, worker).first().copied() {
+        world.succeed(worker, first);
+    }
+    world.contact(worker, true);
+}
+
+#[test]
+fn a_small_job_beside_ten_thousand_tasks_does_not_wait_for_them() {
+    let alone = rounds_of_small_job(0);
+    let beside = rounds_of_small_job(10_000);
+    assert!(beside <= alone * 3, "{beside} rounds beside a large job, {alone} alone");
+}
+
+/// In each round every worker ends one task.
+fn rounds_of_small_job(large: usize) -> u32 {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb", "c", "dd"], 2);
+    if large > 0 {
+        start_as(&mut world, "ann", 1, large, &[]);
+        contact(&mut world, &workers);
+    }
+    let small = start_as(&mut world, "ann", 2, 8, &[]);
+    for round in 1..1_000 {
+        contact(&mut world, &workers);
+        for worker in &workers {
+            for attempt in running(&world, *worker) {
+                world.succeed(*worker, attempt);
+            }
+            world.contact(*worker, true);
+        }
+        world.do_all_effects();
+        if world.state(small) == Some(JobState::Succeeded) {
+            return round;
+        }
+    }
+    panic!("the small job starves");
+}
+
+#[test]
+fn many_users_share_within_a_slot_and_nobody_starves() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb", "c", "dd"], 5);
+    let mut jobs = Vec::new();
+    for user in 0..5u64 {
+        // The first users have many jobs, the last have one.
+        for number in 0..5 - user {
+            jobs.push((
+                user,
+                start_as(&mut world, &format!("user-{user}"), user * 10 + number, 200, &[]),
+            ));
+        }
+    }
+    let mut done = BTreeMap::<JobId, u32>::new();
+    for round in 0..60 {
+        contact(&mut world, &workers);
+        if round > 10 {
+            let mut by_user = BTreeMap::<u64, u32>::new();
+            for (user, job) in &jobs {
+                *by_user.entry(*user).or_default() += held(&world, &[*job])[0];
+            }
+            assert!(
+                by_user.values().all(|slots| (3..=5).contains(slots)),
+                "{by_user:?} of 20 slots"
+            );
+        }
+        for worker in &workers {
+            let attempts = running(&world, *worker);
+            if let Some(next) = attempts.get(round % attempts.len().max(1)) {
+                *done.entry(next.task.job).or_default() += 1;
+                world.succeed(*worker, *next);
+            }
+            world.contact(*worker, true);
+        }
+    }
+    assert_eq!(done.len(), jobs.len(), "every job gets on: {done:?}");
+}
+
+#[test]
+fn a_priority_can_be_changed_while_it_waits_and_survives_a_restart() {
+    let fifo = QueueRules { policy: Policy::Fifo, ..QueueRules::PLAIN };
+    let queues: BTreeMap<String, QueueRules> = [("line".to_owned(), fifo)].into();
+    let mut world = World::with(Rules { queues, ..RULES });
+    let workers = cluster(&mut world, &["a"], 1);
+    let line = [("mapreduce.job.queuename", "line")];
+    let jobs: Vec<JobId> =
+        (1..=3).map(|number| start_as(&mut world, "ann", number, 3, &line)).collect();
+    contact(&mut world, &workers);
+    assert_eq!(held(&world, &jobs), [1, 0, 0]);
+    let out = world.core.set_priority(jobs[2], Priority::High, world.now).unwrap();
+    world.take(out);
+    world.check_replay();
+    succeed_first(&mut world, workers[0]);
+    contact(&mut world, &workers);
+    assert_eq!(held(&world, &jobs), [0, 0, 1], "the urgent one goes first");
+    world.restart();
+    world.do_all_effects();
+    let report = world.core.job_report(jobs[2]).unwrap();
+    assert_eq!((report.priority, report.queue.as_str()), (Priority::High, "line"));
+    let over = start_as(&mut world, "ann", 9, 0, &[]);
+    world.do_all_effects();
+    assert!(world.core.set_priority(over, Priority::Low, world.now).is_err());
+}
+
+#[test]
+fn limits_of_a_job_and_wrong_properties() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb"], 4);
+    let limited = start_as(&mut world, "ann", 1, 20, &[("mapreduce.job.running.map.limit", "3")]);
+    contact(&mut world, &workers);
+    assert_eq!(held(&world, &[limited]), [3]);
+    let mut wrong = spec(2, &["a"], 0);
+    wrong.properties = [("mapreduce.job.queuename".to_owned(), "nowhere".to_owned())].into();
+    let error = world.submit(2, wrong.clone()).unwrap_err();
+    assert!(error.message.starts_with("Queue nowhere does not exist"), "{error}");
+    wrong.properties = [("mapreduce.job.priority".to_owned(), "soon".to_owned())].into();
+    assert!(world.submit(2, wrong).unwrap_err().message.contains("VERY_HIGH"));
+}
+
+#[test]
+fn what_is_beyond_a_share_is_taken_back_after_a_time() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb"], 4);
+    let large = start_as(&mut world, "ann", 1, 100, &[]);
+    contact(&mut world, &workers);
+    world.advance(SECOND);
+    let late = start_as(&mut world, "bob", 2, 100, &[]);
+    let jobs = [large, late];
+    let pass = |world: &mut World, seconds: u32| {
+        for _ in 0..seconds {
+            world.advance(SECOND);
+            contact(world, &workers);
+            contact(world, &workers);
+        }
+    };
+    pass(&mut world, 9);
+    assert_eq!(held(&world, &jobs), [8, 0], "nothing is stopped before its time");
+    pass(&mut world, 4);
+    assert_eq!(held(&world, &jobs), [4, 4], "then just what is bob's");
+    pass(&mut world, 60);
+    assert_eq!(held(&world, &jobs), [4, 4], "and no more");
+    let counts = world.core.job_report(large).unwrap().maps;
+    assert_eq!((counts.failed_attempts, counts.killed_attempts), (0, 4));
+    let queues = world.core.queue_reports();
+    let shown: Vec<(&str, u64, u32)> =
+        queues.iter().map(|q| (q.name.as_str(), q.share_permille, q.slot_count)).collect();
+    assert_eq!(shown, [("ann", 4000, 4), ("bob", 4000, 4), ("default", 0, 0)]);
+}
+
+#[test]
+fn a_map_waits_a_little_for_its_machine_then_for_its_rack_then_goes_anywhere() {
+    let mut world = World::new();
+    // Racks are by length of the name: a and c share one.
+    let workers = cluster(&mut world, &["a", "bb", "c"], 1);
+    let busy = world.submit(1, spec(1, &["a", "bb", "c"], 0)).unwrap();
+    world.do_all_effects();
+    contact(&mut world, &workers);
+    let job = world.submit(2, spec(2, &["a", "a", "a"], 0)).unwrap();
+    world.do_all_effects();
+    world.core.kill(busy, world.now).map(|out| world.take(out)).unwrap();
+    contact(&mut world, &workers);
+    contact(&mut world, &workers);
+    assert_eq!(held(&world, &[job]), [1], "only the slot on `a` is taken at once");
+    let mut seen = Vec::new();
+    for _ in 0..6 {
+        world.advance(Duration::from_millis(250));
+        contact(&mut world, &workers);
+        seen.push(workers.iter().map(|worker| running(&world, *worker).len()).collect::<Vec<_>>());
+    }
+    assert_eq!(seen[0], [1, 0, 0]);
+    assert_eq!(seen[2], [1, 0, 1], "after half a second in the rack: {seen:?}");
+    assert_eq!(seen[5], [1, 1, 1], "after a second anywhere: {seen:?}");
+    let launched = world.core.job(job).unwrap().launched;
+    assert_eq!((launched.node_local, launched.rack_local, launched.other_local), (1, 1, 1));
+}
+
+#[test]
+fn input_on_no_worker_is_not_waited_for() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a"], 2);
+    let job = world.submit(1, spec(1, &["elsewhere", "nowhere"], 0)).unwrap();
+    world.do_all_effects();
+    contact(&mut world, &workers);
+    world.advance(Duration::from_millis(1));
+    contact(&mut world, &workers);
+    assert_eq!(held(&world, &[job]), [2]);
+}
+
+fn progress(world: &mut World, worker: WorkerId, attempt: AttemptId, progress: f32) {
+    let update = AttemptUpdate {
+        attempt,
+        state: Reported::Running,
+        progress,
+        counters: protocol::jobs::Counters::default(),
+    };
+    let epoch = world.core.epoch();
+    let out = world.core.report(worker, epoch, vec![update], Vec::new(), world.now).unwrap();
+    world.take(out);
+}
+
+#[test]
+fn a_slow_attempt_gets_a_backup_which_wins_once() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb", "c"], 1);
+    let job = start_as(&mut world, "ann", 1, 3, &[]);
+    contact(&mut world, &workers);
+    let slow = running(&world, workers[0])[0];
+    for second in 1..=10u8 {
+        world.advance(SECOND);
+        progress(&mut world, workers[0], slow, f32::from(second) / 100.0);
+        contact(&mut world, &workers);
+        if second == 6 {
+            succeed_first(&mut world, workers[1]);
+            succeed_first(&mut world, workers[2]);
+        }
+        if second == 7 {
+            assert_eq!(held(&world, &[job]), [2], "a backup runs: it was slow by a margin");
+        }
+    }
+    let backup: Vec<(WorkerId, AttemptId)> = workers[1..]
+        .iter()
+        .flat_map(|worker| running(&world, *worker).into_iter().map(|attempt| (*worker, attempt)))
+        .collect();
+    let [(worker, backup)] = backup[..] else { panic!("one backup: {backup:?}") };
+    assert!(backup.task == slow.task && backup != slow);
+    world.succeed(worker, backup);
+    world.contact(worker, true);
+    world.contact(workers[0], true);
+    world.do_all_effects();
+    assert_eq!(world.state(job), Some(JobState::Succeeded));
+    let report = world.core.job_report(job).unwrap();
+    assert_eq!((report.maps.killed_attempts, report.maps.failed_attempts), (1, 0));
+    assert_eq!(report.counters.value("test", "attempts"), 3, "a loser's counters do not count");
+    for (name, value) in [("SPECULATIVE_LAUNCHED", 1), ("SPECULATIVE_WON", 1)] {
+        assert_eq!(report.counters.value("Engine", name), value, "{name}");
+    }
+    assert!(running(&world, workers[0]).is_empty(), "the loser was stopped");
+}
+
+#[test]
+fn no_backup_where_it_is_not_wanted() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb"], 1);
+    let job = start_as(&mut world, "ann", 1, 2, &[("mapreduce.map.speculative", "false")]);
+    contact(&mut world, &workers);
+    world.advance(SECOND);
+    succeed_first(&mut world, workers[1]);
+    for _ in 0..20 {
+        world.advance(SECOND);
+        contact(&mut world, &workers);
+    }
+    assert_eq!(held(&world, &[job]), [1]);
+}
+
+/// Four workers; the third fails whatever it gets.
+fn run_with_a_bad_worker(world: &mut World, workers: &[WorkerId], number: u64) -> u32 {
+    let job = start_as(world, "ann", number, 40, &[]);
+    let mut failures = 0;
+    for _ in 0..60 {
+        contact(world, workers);
+        for worker in workers {
+            for attempt in running(world, *worker) {
+                if *worker == workers[2] {
+                    failures += 1;
+                    world.fail(*worker, attempt);
+                } else {
+                    world.succeed(*worker, attempt);
+                }
+            }
+            world.contact(*worker, true);
+        }
+        world.do_all_effects();
+    }
+    assert_eq!(world.state(job), Some(JobState::Succeeded));
+    failures
+}
+
+#[test]
+fn a_bad_worker_is_avoided_by_a_job_then_by_all_then_forgiven() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb", "c", "dd"], 1);
+    assert_eq!(run_with_a_bad_worker(&mut world, &workers, 1), 3, "then the job goes around it");
+    let barred = |core: &Core, world: &World| {
+        let reports = core.worker_reports(world.now);
+        reports.iter().map(|report| (report.faults, report.blacklisted)).collect::<Vec<_>>()
+    };
+    assert_eq!(barred(&world.core, &world)[2], (1, false));
+    assert_eq!(run_with_a_bad_worker(&mut world, &workers, 2), 3);
+    assert_eq!(barred(&world.core, &world)[2], (2, true), "two jobs had to go around it");
+    assert_eq!(run_with_a_bad_worker(&mut world, &workers, 3), 0, "no job uses it");
+    for _ in 0..3_700 {
+        world.advance(SECOND);
+        contact(&mut world, &workers);
+    }
+    assert_eq!(barred(&world.core, &world)[2], (1, false), "one fault is forgiven");
+    assert_eq!(run_with_a_bad_worker(&mut world, &workers, 4), 3);
+}
+
+#[test]
+fn a_bad_job_harms_no_worker() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb"], 2);
+    let job = start_as(&mut world, "ann", 1, 30, &[]);
+    for _ in 0..120 {
+        contact(&mut world, &workers);
+        for worker in &workers {
+            for attempt in running(&world, *worker) {
+                world.fail(*worker, attempt);
+            }
+        }
+    }
+    contact(&mut world, &workers);
+    world.do_all_effects();
+    let job = world.core.job(job).unwrap();
+    assert_eq!(
+        job.final_state(),
+        Some(JobState::Failed),
+        "{:?} {:?}",
+        job.phase,
+        job.maps.counts()
+    );
+    assert!(world.core.worker_reports(world.now).iter().all(|worker| worker.faults == 0));
+}
+
+#[test]
+fn an_excluded_worker_is_emptied_and_may_come_back() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb"], 2);
+    let job = start_as(&mut world, "ann", 1, 50, &[]);
+    contact(&mut world, &workers);
+    let exclude = |world: &mut World, names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let out = world.core.set_excluded(names, world.now);
+        world.take(out);
+    };
+    exclude(&mut world, &["bb"]);
+    let drained = |world: &World| world.core.worker_reports(world.now)[1].drained;
+    assert!(!drained(&world), "its tasks go on");
+    for _ in 0..4 {
+        succeed_first(&mut world, workers[0]);
+        succeed_first(&mut world, workers[1]);
+    }
+    assert_eq!((running(&world, workers[0]).len(), running(&world, workers[1]).len()), (2, 0));
+    assert!(drained(&world));
+    exclude(&mut world, &[]);
+    contact(&mut world, &workers);
+    assert_eq!(held(&world, &[job]), [4]);
+}
+
+#[test]
+fn a_user_kills_or_fails_an_attempt() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a"], 1);
+    let job = start_as(&mut world, "ann", 1, 1, &[]);
+    contact(&mut world, &workers);
+    for (fail, expected) in [(false, (0, 1)), (true, (1, 1)), (true, (2, 1))] {
+        let attempt = running(&world, workers[0])[0];
+        let out = world.core.stop_by_user(attempt, fail, world.now).unwrap();
+        world.take(out);
+        world.check_replay();
+        contact(&mut world, &workers);
+        contact(&mut world, &workers);
+        let counts = world.core.job_report(job).unwrap().maps;
+        assert_eq!((counts.failed_attempts, counts.killed_attempts), expected);
+        let error = world.core.stop_by_user(attempt, fail, world.now).unwrap_err();
+        assert!(error.message.contains("does not run"), "{error}");
+    }
+    let attempts = world.core.task_reports(job).unwrap().remove(0).attempts;
+    let told: Vec<&str> = attempts.iter().map(|attempt| attempt.diagnostics.as_str()).collect();
+    assert_eq!(told, ["killed by a user", "failed by a user", "failed by a user", ""]);
+}

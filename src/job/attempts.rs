@@ -1,0 +1,70 @@
+//! What `hanno job -events` and `-list-attempt-ids` print.
+
+use protocol::jobs::{AttemptReport, TaskReport};
+use protocol::{JobId, TaskKind};
+
+/// Attempts that ended, in the order of their ends, `count` of them after the first `from`.
+pub(super) fn events_text(id: JobId, tasks: &[TaskReport], from: usize, count: usize) -> String {
+    let mut ended: Vec<&AttemptReport> = tasks
+        .iter()
+        .flat_map(|task| &task.attempts)
+        .filter(|attempt| attempt.finished_ms > 0)
+        .collect();
+    ended.sort_by(|left, right| (left.finished_ms, &left.id).cmp(&(right.finished_ms, &right.id)));
+    let shown: Vec<&AttemptReport> = ended.into_iter().skip(from).take(count).collect();
+    let mut text = format!(
+        "Task completion events for {id}\nNumber of events (from {from}) are: {}\n",
+        shown.len()
+    );
+    for attempt in shown {
+        text.push_str(&format!("{} {} {}\n", attempt.state, attempt.id, attempt.log_url));
+    }
+    text
+}
+
+/// Attempts of a kind in a state.
+pub(super) fn ids<'a>(tasks: &'a [TaskReport], kind: TaskKind, state: &str) -> Vec<&'a str> {
+    let of_kind = tasks.iter().filter(|task| task.id.kind == kind);
+    let wanted = of_kind.flat_map(|task| &task.attempts).filter(|attempt| attempt.state == state);
+    wanted.map(|attempt| attempt.id.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::TaskId;
+
+    fn attempt(id: &str, state: &str, finished_ms: u64) -> AttemptReport {
+        AttemptReport {
+            id: id.to_owned(),
+            state: state.to_owned(),
+            host: "h".to_owned(),
+            log_url: format!("http://h/logs/{id}"),
+            started_ms: 1,
+            finished_ms,
+            diagnostics: String::new(),
+        }
+    }
+
+    #[test]
+    fn texts() {
+        let job = JobId { cluster_start: 202_611_201_830, number: 1 };
+        let task = |kind, attempts| TaskReport {
+            id: TaskId { job, kind, index: 0 },
+            progress: 0.0,
+            attempts,
+        };
+        let tasks = [
+            task(TaskKind::Map, vec![attempt("a", "FAILED", 9), attempt("b", "RUNNING", 0)]),
+            task(TaskKind::Reduce, vec![attempt("c", "SUCCEEDED", 5)]),
+        ];
+        assert_eq!(
+            events_text(job, &tasks, 0, 9),
+            "Task completion events for job_202611201830_0001\nNumber of events (from 0) are: 2\n\
+             SUCCEEDED c http://h/logs/c\nFAILED a http://h/logs/a\n"
+        );
+        assert!(events_text(job, &tasks, 1, 1).ends_with("are: 1\nFAILED a http://h/logs/a\n"));
+        assert_eq!(ids(&tasks, TaskKind::Map, "RUNNING"), ["b"]);
+        assert!(ids(&tasks, TaskKind::Reduce, "RUNNING").is_empty());
+    }
+}

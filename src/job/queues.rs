@@ -1,0 +1,123 @@
+//! `hanno queue`: the queues of the JobTracker, as `mapred queue` shows them.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use protocol::jobs::QueueReport;
+
+use crate::connect::{Overrides, describe, job_client};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say};
+
+const USAGE: &str = "\
+Usage: hanno queue COMMAND
+
+  -list [--json]                      all queues with their share and load
+  -info QUEUE [-showJobs] [--json]    one queue, and the jobs in it
+";
+
+/// Runs the command line after `queue` and returns the exit code.
+pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    let mut words: Vec<String> =
+        arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let count = words.len();
+    words.retain(|word| word != "--json" && word != "-json");
+    let json = words.len() < count;
+    let words: Vec<&str> = words.iter().map(|word| word.trim_start_matches('-')).collect();
+    let outcome = match words[..] {
+        ["list"] => show(None, false, json, overrides),
+        ["info", queue] => show(Some(queue), false, json, overrides),
+        ["info", queue, "showJobs"] => show(Some(queue), true, json, overrides),
+        ["help"] => {
+            say!("{}", USAGE.trim_end());
+            return EXIT_OK;
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return EXIT_USAGE;
+        }
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("queue: {}", describe(error.as_ref()));
+        EXIT_FAILED
+    })
+}
+
+fn show(wanted: Option<&str>, jobs: bool, json: bool, overrides: &Overrides) -> Result<u8> {
+    let client = job_client(&overrides.config()?)?;
+    let mut queues = client.queues()?;
+    if let Some(name) = wanted {
+        queues.retain(|queue| queue.name == name);
+        if queues.is_empty() {
+            eprintln!("Queue \"{name}\" does not exist.");
+            return Ok(EXIT_USAGE);
+        }
+    }
+    if json {
+        print_json(&queues)?;
+    } else {
+        queues.iter().for_each(|queue| say!("{}", text(queue).trim_end_matches('\n')));
+    }
+    if jobs {
+        let mut list = client.list()?;
+        list.retain(|job| Some(job.queue.as_str()) == wanted && !job.state.is_final());
+        say!("{}", super::list_text(&list).trim_end());
+    }
+    Ok(EXIT_OK)
+}
+
+fn text(queue: &QueueReport) -> String {
+    let state = if queue.running { "running" } else { "stopped" };
+    let mut info = vec![
+        format!("{}, weight {}", queue.policy, queue.weight),
+        format!("share {:.1} slots", queue.share_permille as f64 / 1000.0),
+        format!("{} in use, {} wanted", queue.slot_count, queue.demand),
+        format!("{} jobs, {} started", queue.job_count, queue.started_job_count),
+    ];
+    for (what, limit) in [
+        ("at least", queue.slots_min),
+        ("at most", queue.slots_max),
+        ("per user at most", queue.user_slots_max),
+    ] {
+        if limit > 0 {
+            info.push(format!("{what} {limit} slots"));
+        }
+    }
+    if queue.running_jobs_max > 0 {
+        info.push(format!("at most {} jobs at once", queue.running_jobs_max));
+    }
+    format!(
+        "======================\nQueue Name : {} \nQueue State : {state} \nScheduling Info : {} \n",
+        queue.name,
+        info.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_reads_as_hadoops() {
+        let queue = QueueReport {
+            name: "etl".to_owned(),
+            running: true,
+            policy: "fair".to_owned(),
+            weight: 2,
+            slots_min: 1,
+            slots_max: 0,
+            user_slots_max: 0,
+            running_jobs_max: 3,
+            share_permille: 2_667,
+            slot_count: 2,
+            demand: 9,
+            job_count: 4,
+            started_job_count: 3,
+        };
+        assert_eq!(
+            text(&queue),
+            "======================\nQueue Name : etl \nQueue State : running \nScheduling Info : fair, \
+             weight 2, share 2.7 slots, 2 in use, 9 wanted, 4 jobs, 3 started, at least 1 slots, \
+             at most 3 jobs at once \n"
+        );
+    }
+}
