@@ -1,15 +1,20 @@
-//! Joins users with their visits, in the two ways that cover most of practice.
+//! Joins users with their visits, in the three ways that cover most of practice.
 //!
 //! ```text
 //! cargo run --release --example joins -- --local reduce users.tsv visits.tsv OUT
+//! cargo run --release --example joins -- --local merge users.tsv visits.tsv OUT
 //! cargo run --release --example joins -- --local --files users.tsv broadcast users.tsv visits.tsv OUT
 //! ```
 //!
-//! Both read `id<TAB>name` and `id<TAB>page` and write `name<TAB>page`.
+//! All read `id<TAB>name` and `id<TAB>page` and write `name<TAB>page`.
 //!
 //! **Reduce-side join**, for two large inputs: each input has a mapper of its own ([`Job::also`]). The key is `(id, side)`, grouped by its
 //! first element, so the reducer of an id sees the user first and then all visits, and holds one name in memory, however many
 //! visits there are.
+//!
+//! **Merge join**, for inputs that are sorted and partitioned alike, as outputs of jobs often are: a map-only job reads the same part of both
+//! side by side. Here two jobs that do not need each other sort the inputs first, at once, and a third joins what they wrote: a graph of
+//! jobs in one [`Plan`].
 //!
 //! **Broadcast join**, for a small and a large input: the small one is a side file that every task reads once into a map; no sort, no
 //! reduce.
@@ -20,17 +25,20 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use mr_api::{
-    Args, Context, Emit, Job, KeyValueLines, Mapper, Output, Plan, Reducer, Result, Sink, Values,
-    from_files, text_out, usage_error,
+    Args, CompleteJob, Context, Emit, Job, JobOutput, KeyValueLines, Mapper, Output, Plan, Records,
+    Reducer, Result, Sink, SortedFile, Uncut, Values, from_files, intermediate, map_fn, output_of,
+    reduce_fn, text_out, usage_error,
 };
 
 const HELP: &str = "\
 Joins `id<TAB>name` with `id<TAB>page` into `name<TAB>page`.
 
 Usage: joins [options] reduce USERS VISITS OUT
+       joins [options] merge USERS VISITS OUT
        joins [options] --files USERS-FILE broadcast USERS-FILE VISITS OUT
 
   reduce                 sorts both inputs by id; for inputs of any size
+  merge                  sorts each input by id in a job of its own and reads both results side by side
   broadcast              gives every task the users (a local file); for users that fit in memory
 ";
 
@@ -48,8 +56,9 @@ fn plan(args: &mut Args) -> Result<Plan> {
     };
     match way.as_str() {
         "reduce" => Ok(reduce_side(users, visits, output)),
+        "merge" => Ok(merge(users, visits, output)),
         "broadcast" => Ok(broadcast(users, visits, output)),
-        _ => usage_error(format!("`{way}` is neither reduce nor broadcast")),
+        _ => usage_error(format!("`{way}` is none of reduce, merge and broadcast")),
     }
 }
 
@@ -162,6 +171,65 @@ fn broadcast(users: &str, visits: &str, output: &str) -> Plan {
     job.into()
 }
 
+/// Reduces of the two sorting jobs: the same number, so that their parts hold the same ids.
+const PARTS: u32 = 4;
+
+/// Sorts an input by id.
+fn sort(name: &str, path: &str) -> CompleteJob {
+    Job::new(name)
+        .input(from_files([path], TABS))
+        .map(map_fn::<KeyValueLines, Vec<u8>, Vec<u8>, _>(|(id, text), out| out.emit(id, text)))
+        .reduce(reduce_fn::<Vec<u8>, Vec<u8>, _>(|id, values, out| {
+            while let Some(text) = values.next_value()? {
+                out.write(id, text)?;
+            }
+            Ok(())
+        }))
+        .reducers(PARTS)
+        .output(intermediate())
+}
+
+/// Reads a part of the visits, and beside it the same part of the users.
+#[derive(Clone)]
+struct SideBySide {
+    users: JobOutput,
+}
+
+impl Mapper for SideBySide {
+    type In = Uncut<KeyValueLines>;
+    type Key = Vec<u8>;
+    type Value = Vec<u8>;
+
+    fn run<S: Sink>(
+        &mut self,
+        visits: Records<'_, Uncut<KeyValueLines>>,
+        out: &mut Emit<Vec<u8>, Vec<u8>, S>,
+    ) -> Result<()> {
+        let context = out.context().clone();
+        let visits_part = &context.input().ok_or("a map has an input")?.path;
+        let part = visits_part.rsplit('/').next().unwrap_or_default();
+        let users = format!("{}/{part}", context.output_of(self.users)?);
+        let mut users = SortedFile::open(&context, &users)?;
+        visits.for_each(|(id, page)| users.values(id)?.try_for_each(|name| out.emit(name, page)))
+    }
+
+    fn map<S: Sink>(&mut self, _: (&[u8], &[u8]), _: &mut Emit<Vec<u8>, Vec<u8>, S>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn merge(users: &str, visits: &str, output: &str) -> Plan {
+    let mut plan = Plan::new();
+    let users = plan.add(sort("users-by-id", users));
+    let visits = plan.add(sort("visits-by-id", visits));
+    let job = Job::new("join-merge")
+        .input(output_of([visits], Uncut(TABS)))
+        .map(SideBySide { users })
+        .output(text_out(output));
+    plan.add_after(job, [users]);
+    plan
+}
+
 #[cfg(test)]
 mod tests {
     use mr_api::LocalRunner;
@@ -169,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_joins_agree() {
+    fn all_joins_agree() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
         fs::write(path("users"), "1\tada\n2\tbob\n3\tcyd\n").unwrap();
@@ -185,5 +253,12 @@ mod tests {
         runner.side_file(&path("users")).unwrap().run(job).unwrap();
         let text = fs::read_to_string(path("map/part-m-00000")).unwrap();
         assert_eq!(text, "bob\t/b\nada\t/a\nbob\t/c\n");
+
+        LocalRunner::new().run(merge(&path("users"), &path("visits"), &path("merge"))).unwrap();
+        let part = |number| fs::read_to_string(path(&format!("merge/part-m-{number:05}"))).unwrap();
+        let merged: String = (0..PARTS).map(part).collect();
+        let mut lines: Vec<&str> = merged.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["ada\t/a", "bob\t/b", "bob\t/c"]);
     }
 }

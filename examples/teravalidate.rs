@@ -7,8 +7,8 @@
 use std::process::ExitCode;
 
 use mr_api::{
-    Args, Cut, Emit, FixedLength, Format, Input, Job, Mapper, Output, Plan, Records, Reducer,
-    Result, Sink, Source, SplitRange, Values, from_files, text_out,
+    Args, Emit, FixedLength, Groups, Job, Mapper, Output, Plan, Records, Reducer, Result, Sink,
+    Uncut, Values, from_files, text_out,
 };
 
 #[path = "support/gensort.rs"]
@@ -37,7 +37,8 @@ fn main() -> ExitCode {
 fn plan(args: &mut Args) -> Result<Plan> {
     let sorted = !args.flag("--unsorted");
     let (inputs, output) = args.inputs_and_output()?;
-    let input: Input<WholeRecords> = from_files(inputs, WholeRecords);
+    // One task sees all neighbours of a file.
+    let input = from_files(inputs, Uncut(FixedLength { bytes: RECORD_BYTES as u32 }));
     let job = Job::new("teravalidate")
         .input(input)
         .map(CheckFile { sorted })
@@ -45,27 +46,6 @@ fn plan(args: &mut Args) -> Result<Plan> {
         .reducers(1)
         .output(text_out(output));
     Ok(job.into())
-}
-
-/// Records of files that are not cut: one task sees all neighbours of a file.
-#[derive(Clone)]
-struct WholeRecords;
-
-impl Format for WholeRecords {
-    type Record<'a> = &'a [u8];
-
-    fn cut(&self) -> Cut {
-        Cut::Whole
-    }
-
-    fn read(
-        &self,
-        split: SplitRange,
-        source: &mut dyn Source,
-        each: &mut impl FnMut(u64, &[u8]) -> Result<()>,
-    ) -> Result<()> {
-        FixedLength { bytes: RECORD_BYTES as u32 }.read(split, source, each)
-    }
 }
 
 /// Sum of the CRC-32 of records: equal for equal sets of records, whatever their order.
@@ -84,14 +64,14 @@ struct CheckFile {
 }
 
 impl Mapper for CheckFile {
-    type In = WholeRecords;
+    type In = Uncut<FixedLength>;
     /// File, then what comes in which order within it.
     type Key = (String, u8);
     type Value = Finding;
 
     fn run<S: Sink>(
         &mut self,
-        records: Records<'_, WholeRecords>,
+        records: Records<'_, Uncut<FixedLength>>,
         out: &mut Emit<(String, u8), Finding, S>,
     ) -> Result<()> {
         let file = out.context().input().map(|input| input.path.clone()).unwrap_or_default();
@@ -158,7 +138,7 @@ impl Reducer for CheckOrder {
 
     fn run(
         &mut self,
-        groups: &mut mr_api::Groups<'_, (String, u8), Finding>,
+        groups: &mut Groups<'_, (String, u8), Finding>,
         out: &mut Output,
     ) -> Result<()> {
         let (mut sum, mut count): (Checksum, u64) = (0, 0);

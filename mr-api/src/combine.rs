@@ -17,6 +17,11 @@ pub struct SortedPairs<'a>(SortedRecords<'a>);
 
 impl SortedPairs<'_> {
     #[inline]
+    pub(crate) fn peek_key(&self) -> Option<&[u8]> {
+        self.0.peek_key()
+    }
+
+    #[inline]
     pub(crate) fn next_pair(&mut self) -> Option<(&[u8], &[u8])> {
         self.0.next_record()
     }

@@ -5,12 +5,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use protocol::AttemptId;
 use protocol::jobs::Counters;
+
+use crate::plan::JobOutput;
+
+/// Prefix of the properties with the outputs of other jobs of the plan; their numbers follow.
+pub(crate) const OUTPUT_PROPERTY: &str = "hanno.plan.output.";
+
+/// Opens a file of the job's file system.
+pub(crate) type OpenFile = dyn Fn(&str) -> crate::Result<Box<dyn Read>> + Send + Sync;
 
 /// Group of the engine's counters, by its class-like name.
 pub(crate) const TASK_COUNTERS: &str = "org.apache.hadoop.mapreduce.TaskCounter";
@@ -46,6 +55,7 @@ struct Surroundings {
     input: OnceLock<TaskInput>,
     counts: OnceLock<TaskCounts>,
     output_directory: OnceLock<String>,
+    open: OnceLock<Arc<OpenFile>>,
 }
 
 /// What a map reads.
@@ -126,6 +136,28 @@ impl Context {
     /// How many tasks the job has.
     pub fn task_counts(&self) -> Option<TaskCounts> {
         self.shared.surroundings.counts.get().copied()
+    }
+
+    /// Where the output of another job of the plan lies, one that this job waits for.
+    ///
+    /// # Errors
+    /// If this job does not wait for it.
+    pub fn output_of(&self, job: JobOutput) -> crate::Result<&str> {
+        let path = self.property(&format!("{OUTPUT_PROPERTY}{}", job.0));
+        path.ok_or_else(|| crate::Error::NoPrevious.into())
+    }
+
+    /// Reads a file of the job's file system: of the cluster, or of this machine with `--local`.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn open(&self, path: &str) -> crate::Result<Box<dyn Read>> {
+        let open = self.shared.surroundings.open.get();
+        open.ok_or_else(|| crate::Error::NoInput { path: path.to_owned() })?(path)
+    }
+
+    pub(crate) fn set_open(&self, open: Arc<OpenFile>) {
+        let _ = self.shared.surroundings.open.set(open);
     }
 
     /// Where this attempt's output files lie until the job commits.

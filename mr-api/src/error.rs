@@ -81,6 +81,12 @@ pub enum Error {
         /// Of the job.
         wanted: String,
     },
+    /// A merge join needs sorted files.
+    #[error("{path} is not sorted by its keys")]
+    NotSorted {
+        /// The file.
+        path: String,
+    },
     /// A typed pair for an output that is text.
     #[error("`append` writes to SequenceFiles alone: see `sequence_out`")]
     NoSequenceFile,

@@ -111,6 +111,27 @@ impl Source for Window<'_> {
     }
 }
 
+/// Files in another format, each read by one task from its beginning to its end: where neighbours matter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Uncut<F>(pub F);
+
+impl<F: Format> Format for Uncut<F> {
+    type Record<'a> = F::Record<'a>;
+
+    fn cut(&self) -> Cut {
+        Cut::Whole
+    }
+
+    fn read(
+        &self,
+        split: SplitRange,
+        source: &mut dyn Source,
+        each: &mut impl FnMut(u64, Self::Record<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.0.read(split, source, each)
+    }
+}
+
 /// Each file is one record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WholeFiles;

@@ -20,6 +20,7 @@ use crate::mapper::{Emit, MapFn, Mapper, map_fn};
 use crate::multiple::{Both, BothFormats};
 use crate::output::OutputOptions;
 use crate::partition::{FirstElement, Partition, Partitioner, first_element_bytes};
+use crate::plan::JobOutput;
 use crate::reducer::{LiftReducer, MergeReducer, Reducer};
 use crate::stage::{Combining, Direct, NoReduce, Reducing, Sorting, Stage, TypedStage};
 use crate::text::{Lines, ToText};
@@ -57,6 +58,8 @@ pub(crate) enum InputPaths {
     Paths(Vec<String>),
     /// The output of the job before it in the plan.
     Previous,
+    /// Outputs of jobs added to the plan before.
+    Outputs(Vec<JobOutput>),
     /// Numbers, without any file.
     Rows { rows: u64, maps: u32 },
 }
@@ -122,6 +125,12 @@ impl OutputTo {
         OutputTo { path, options: OutputOptions::default() }
     }
 
+    /// Keys and values as they are; see [`raw_out`].
+    pub fn raw(mut self) -> Self {
+        self.options.raw = true;
+        self
+    }
+
     /// Files appear with their first record: a task that writes nothing leaves none.
     pub fn lazy(mut self) -> Self {
         self.options.lazy = true;
@@ -155,9 +164,7 @@ pub fn text_out(path: impl Into<String>) -> OutputTo {
 /// Files of keys and values as they are, nothing between or behind them: for records of a fixed length, and for formats that the reducer
 /// writes itself.
 pub fn raw_out(path: impl Into<String>) -> OutputTo {
-    let mut output = text_out(path);
-    output.options.raw = true;
-    output
+    text_out(path).raw()
 }
 
 /// Output for the next job of the plan alone.

@@ -47,16 +47,21 @@ mod args;
 mod cache;
 pub mod codec;
 mod combine;
+mod combiner;
 mod context;
+mod counters;
 mod datum;
 mod driver;
+mod drivers;
 mod entry;
 mod error;
 mod fold;
 mod formats;
+mod graph;
 mod guard;
 mod input;
 mod job;
+mod join;
 mod local;
 mod mapper;
 mod multiple;
@@ -80,13 +85,16 @@ mod total_order;
 pub mod writable;
 
 pub use args::{Args, usage_error};
+pub use combiner::{AsReducer, ByCombiner, CombineOut, CombineValues, Combiner, OnMapSide};
 pub use context::{Context, Counter, TaskCounts, TaskInput};
+pub use counters::{CounterGroup, Tally, counted};
 pub use datum::{Datum, DecodeError, Desc, Key, Put};
 pub use entry::main;
 pub use error::{BoxError, Error, Result};
 pub use fold::{Count, Fold, Max, Min, Sum};
 pub use formats::{
-    CombinedLines, FixedLength, KeyValueLines, NLines, SequenceFiles, SequencePairs, WholeFiles,
+    CombinedLines, FixedLength, KeyValueLines, NLines, SequenceFiles, SequencePairs, Uncut,
+    WholeFiles,
 };
 pub use input::{Cut, Format, Records, Source, SplitRange};
 pub use job::{
@@ -94,12 +102,13 @@ pub use job::{
     Job, Mapped, NeedsInput, NeedsMapper, OutputTo, Reduced, Reducers, from_files, intermediate,
     previous, raw_out, text, text_out,
 };
+pub use join::SortedFile;
 pub use local::LocalRunner;
 pub use mapper::{Emit, MapFn, Mapper, Sink, map_fn};
 pub use multiple::{Both, BothFormats, Either};
 pub use output::Output;
 pub use partition::{FirstElement, Partitioner};
-pub use plan::{Finished, Plan};
+pub use plan::{Finished, JobOutput, Plan, output_of, previous_as};
 pub use reducer::{Group, Groups, LiftReducer, MergeReducer, ReduceFn, Reducer, Values, reduce_fn};
 pub use rows::{Rows, rows};
 pub use sequence_out::sequence_out;

@@ -1,33 +1,94 @@
-//! What a program runs: one job after the other, then something with the result.
+//! What a program runs: jobs, each as soon as those it reads are done, then something with the result.
 
 use std::io::Read;
 
+use std::collections::BTreeSet;
+
+use protocol::jobs::Counters;
+
 use crate::Result;
-use crate::job::CompleteJob;
-use crate::stage::Stage;
+use crate::counters::{CounterGroup, counted};
+use crate::graph::Graph;
+use crate::input::Format;
+use crate::job::{CompleteJob, Input, InputPaths};
 
 /// What the driver does with the output.
 pub(crate) type AfterFn = dyn FnOnce(&mut Finished<'_>) -> Result<()>;
 /// Opens a part file.
 pub(crate) type OpenFn<'a> = dyn FnOnce() -> Result<Box<dyn Read + 'a>> + 'a;
 
-/// Jobs in order; each may read the output of the one before it ([`crate::previous`]).
+/// Jobs that hang together. In a chain each reads the output of the one before it ([`crate::previous`]); in a graph, those of any before it
+/// ([`output_of`]), and jobs that do not need each other run at once.
+///
+/// ```
+/// use mr_api::{Job, Lines, Plan, Sum, intermediate, output_of, text, text_out};
+///
+/// let words = |name: &str, path: &str| {
+///     Job::new(name)
+///         .input(text([path]))
+///         .map_fn::<Vec<u8>, u64, _>(|line, out| line.words().try_for_each(|word| out.emit(word, 1u64)))
+///         .reduce(Sum)
+///         .output(intermediate())
+/// };
+/// let mut plan = Plan::new();
+/// let (old, new) = (plan.add(words("old", "/old")), plan.add(words("new", "/new")));
+/// let all = Job::new("all")
+///     .input(output_of([old, new], Lines))
+///     .map_fn::<Vec<u8>, u64, _>(|line, out| out.emit(line.bytes, 1u64))
+///     .reduce(Sum)
+///     .output(text_out("/all"));
+/// plan.add(all);
+/// ```
+#[derive(Default)]
 pub struct Plan {
-    pub(crate) stages: Vec<Box<dyn Stage>>,
+    pub(crate) graph: Graph,
     pub(crate) after: Option<Box<AfterFn>>,
 }
 
 impl From<CompleteJob> for Plan {
     fn from(job: CompleteJob) -> Self {
-        Plan { stages: vec![job.stage], after: None }
+        Plan::new().then(job)
     }
 }
 
 impl Plan {
-    /// Adds a job that runs when the ones before it succeeded.
+    /// No jobs yet.
+    pub fn new() -> Self {
+        Plan::default()
+    }
+
+    /// Adds a job that runs when all before it succeeded.
     pub fn then(mut self, job: CompleteJob) -> Self {
-        self.stages.push(job.stage);
+        self.graph.needs.push((0..self.graph.stages.len()).collect());
+        self.graph.stages.push(job.stage);
         self
+    }
+
+    /// Adds a job that runs as soon as those whose output it reads succeeded: at once if it reads none. The answer stands for its output.
+    pub fn add(&mut self, job: CompleteJob) -> JobOutput {
+        let index = self.graph.stages.len();
+        let mut needs = BTreeSet::new();
+        for input in &job.stage.settings().inputs {
+            match &input.paths {
+                InputPaths::Outputs(jobs) => needs.extend(jobs.iter().map(|job| job.0)),
+                InputPaths::Previous => needs.extend(index.checked_sub(1)),
+                InputPaths::Paths(_) | InputPaths::Rows { .. } => {}
+            }
+        }
+        self.graph.needs.push(needs);
+        self.graph.stages.push(job.stage);
+        JobOutput(index)
+    }
+
+    /// Adds a job that runs as soon as `others` succeeded too, for what it reads by name or as side file.
+    pub fn add_after(
+        &mut self,
+        job: CompleteJob,
+        others: impl IntoIterator<Item = JobOutput>,
+    ) -> JobOutput {
+        let added = self.add(job);
+        self.graph.needs[added.0].extend(others.into_iter().map(|job| job.0));
+        added
     }
 
     /// What the driver does with the output when all jobs succeeded.
@@ -35,21 +96,41 @@ impl Plan {
         self.after = Some(Box::new(action));
         self
     }
+}
 
-    /// All that must be the same in driver and task runner of stage `index`.
-    pub(crate) fn description(&self, index: usize) -> String {
-        let stage = self.stages.get(index).map(|stage| stage.description()).unwrap_or_default();
-        format!("stage {index} of {}\n{stage}", self.stages.len())
-    }
+/// The output of a job of a [`Plan`], for jobs added later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobOutput(pub(crate) usize);
+
+/// The outputs of jobs added before, in any [`Format`].
+pub fn output_of<F: Format>(jobs: impl IntoIterator<Item = JobOutput>, format: F) -> Input<F> {
+    Input { paths: InputPaths::Outputs(jobs.into_iter().collect()), format }
+}
+
+/// The output of the job before this one, in any [`Format`].
+pub fn previous_as<F: Format>(format: F) -> Input<F> {
+    Input { paths: InputPaths::Previous, format }
 }
 
 /// A succeeded plan, whose last output can be read.
 pub struct Finished<'a> {
+    /// Of all jobs together.
+    pub(crate) counters: Counters,
     /// Opens the part files of the last output in order.
     pub(crate) parts: Vec<Box<OpenFn<'a>>>,
 }
 
 impl Finished<'_> {
+    /// The counters of all jobs together.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// A typed counter of all jobs together.
+    pub fn counted<G: CounterGroup>(&self, counter: G) -> u64 {
+        counted(&self.counters, counter)
+    }
+
     /// Hands each line of the output, without its newline, to `each`.
     ///
     /// # Errors

@@ -132,6 +132,10 @@ impl<'a, K: Key, V: Datum> Values<'a, K, V> {
         Values { input, types: PhantomData }
     }
 
+    pub(crate) fn input(&mut self) -> &mut ReduceInput {
+        self.input
+    }
+
     /// The next value; `None` at the end of the group.
     ///
     /// # Errors

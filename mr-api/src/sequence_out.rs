@@ -43,13 +43,16 @@ pub(crate) const TYPE_PROPERTY: &str = "mapreduce.output.fileoutputformat.compre
 /// # Ok::<(), mr_api::BoxError>(())
 /// ```
 pub fn sequence_out<K: Writable, V: Writable>(path: impl Into<String>) -> OutputTo {
-    let mut output = text_out(path);
-    let classes = Classes { key: K::CLASS, value: V::CLASS };
-    output.options.sequence = Some(classes);
-    output
+    text_out(path).sequence::<K, V>()
 }
 
 impl OutputTo {
+    /// SequenceFiles; see [`sequence_out`].
+    pub fn sequence<K: Writable, V: Writable>(mut self) -> Self {
+        self.options.sequence = Some(Classes { key: K::CLASS, value: V::CLASS });
+        self
+    }
+
     /// SequenceFiles whose records are compressed many at a time, which saves the most.
     pub fn block_compressed(mut self, codec: FileCodec) -> Self {
         self.options.codec = Some(codec);

@@ -80,6 +80,7 @@ where
     }
 }
 
+pub use crate::drivers::{JobDriver, MapDriver, MapRun, OutputRun, ReduceDriver};
 pub use crate::local::LocalRunner;
 
 #[cfg(test)]

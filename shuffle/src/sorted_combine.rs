@@ -37,6 +37,12 @@ pub struct SortedRecords<'a> {
 }
 
 impl<'a> SortedRecords<'a> {
+    /// The key of the record that comes next.
+    #[inline]
+    pub fn peek_key(&self) -> Option<&'a [u8]> {
+        self.buffer.record(self.next).map(|(_, key, _)| key)
+    }
+
     /// The next key and value.
     #[inline]
     pub fn next_record(&mut self) -> Option<(&'a [u8], &'a [u8])> {

@@ -163,7 +163,7 @@ impl LocalPaths {
     /// Looks whether all inputs exist and no output does, before anything is started.
     pub(super) fn check(plan: &Plan) -> Result<Self> {
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-        for stage in &plan.stages {
+        for stage in &plan.graph.stages {
             for input in &stage.settings().inputs {
                 if let InputPaths::Paths(paths) = &input.paths {
                     inputs.extend(paths.iter().cloned());

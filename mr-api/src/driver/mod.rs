@@ -7,27 +7,30 @@ mod embedded;
 mod inputs;
 mod names;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use client::ClientConfig;
 use client::dfs::DfsClient;
 use client::job::{JobClient, JobError, hash_file, upload};
-use protocol::jobs::{JobReport, JobSpec, JobState, Split};
+use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
 use protocol::{AttemptId, BinaryHash, DfsPath, JobId, TaskId, TaskKind};
 
 use crate::Result;
 use crate::args::Properties;
 use crate::cache;
-use crate::context::Context;
+use crate::context::{Context, OUTPUT_PROPERTY};
 use crate::error::Error;
+use crate::graph::Graph;
 use crate::input::SplitRange;
 use crate::job::{InputPaths, JobSettings, OutputPath, Reducers};
 use crate::options::Options;
 use crate::plan::{Finished, OpenFn, Plan, fingerprint};
 use crate::progress::Progress;
 use crate::runner::{DESCRIPTION_PROPERTY, DfsSource};
-use crate::stage::{MapPart, Stage};
+use crate::stage::MapPart;
 use crate::total_order::{BOUNDARIES_PROPERTY, boundaries};
 use embedded::EmbeddedCluster;
 use names::Names;
@@ -48,7 +51,7 @@ pub(crate) fn run(plan: Plan, options: &Options, words: &[String]) -> Result<()>
     match (&config.namenode, &config.jobtracker) {
         (Some(_), Some(_)) => {
             let driver = Driver::new(&config, options, words)?;
-            driver.run(plan, &Names::cluster(&driver.dfs), &mut progress)
+            driver.run(plan, &Names::cluster(&driver.dfs)).map(|_| ())
         }
         (None, None) => run_embedded(plan, options, words, config, &mut progress),
         (Some(_), None) => Err(JobError::NoJobtracker.into()),
@@ -71,12 +74,12 @@ fn run_embedded(
     config.jobtracker = Some(cluster.jobtracker.clone());
     let driver = Driver::new(&config, options, words)?;
     let names = local.put(&driver.dfs)?;
-    let Plan { stages, after } = plan;
-    driver.run(Plan { stages, after: None }, &names, progress)?;
+    let Plan { graph, after } = plan;
+    let counters = driver.run(Plan { graph, after: None }, &names)?;
     local.fetch(&driver.dfs, &names)?;
     cluster.stop();
     match after {
-        Some(after) => after(&mut crate::local::finished(local.output())?),
+        Some(after) => after(&mut crate::local::finished(local.output(), counters)?),
         None => Ok(()),
     }
 }
@@ -86,58 +89,77 @@ struct Driver<'a> {
     jobs: JobClient,
     options: &'a Options,
     words: &'a [String],
+    /// Jobs that run, to be ended if another of the plan fails.
+    running: Mutex<BTreeSet<JobId>>,
 }
 
 impl<'a> Driver<'a> {
     fn new(config: &ClientConfig, options: &'a Options, words: &'a [String]) -> Result<Self> {
         let (dfs, jobs) = (DfsClient::connect(config)?, JobClient::connect(config)?);
-        Ok(Driver { dfs, jobs, options, words })
+        Ok(Driver { dfs, jobs, options, words, running: Mutex::default() })
     }
 
-    fn run(&self, plan: Plan, names: &Names, progress: &mut Progress) -> Result<()> {
+    /// Runs all jobs; their counters together.
+    fn run(&self, plan: Plan, names: &Names) -> Result<Counters> {
+        let Plan { graph: plan, after } = plan;
         let outputs = self.outputs(&plan, names)?;
-        let result = self.run_stages(&plan, names, &outputs, progress);
+        let result = self.run_stages(&plan, names, &outputs);
         for (stage, output) in plan.stages.iter().zip(&outputs) {
             if stage.settings().output == OutputPath::Intermediate {
                 self.dfs.delete(output, true).map_err(Error::dfs("delete", output))?;
             }
         }
-        let last = result?;
+        let reports = result?;
+        let mut counters = Counters::default();
+        reports.iter().for_each(|report| counters.merge(&report.counters));
         if self.options.json {
             // Whoever read it may have left, and then nobody misses it.
-            let _ = writeln!(std::io::stdout().lock(), "{}", serde_json::to_string(&last)?);
+            let _ =
+                writeln!(std::io::stdout().lock(), "{}", serde_json::to_string(&reports.last())?);
         }
-        match (plan.after, outputs.last()) {
-            (Some(after), Some(output)) => after(&mut self.finished(output)?),
-            _ => Ok(()),
+        if let (Some(after), Some(output)) = (after, outputs.last()) {
+            after(&mut self.finished(output, counters.clone())?)?;
         }
+        Ok(counters)
     }
 
     fn run_stages(
         &self,
-        plan: &Plan,
+        plan: &Graph,
         names: &Names,
         outputs: &[DfsPath],
-        progress: &mut Progress,
-    ) -> Result<Option<JobReport>> {
-        let first = self.splits(&**plan.stages.first().ok_or(Error::NoPrevious)?, names, None)?;
+    ) -> Result<Vec<JobReport>> {
+        // What can be known to be missing is missed before anything is submitted.
+        let mut first = Vec::new();
+        for (index, needs) in plan.needs.iter().enumerate() {
+            let splits = needs.is_empty().then(|| self.splits(plan, index, names, outputs));
+            first.push(Mutex::new(splits.transpose()?));
+        }
         let executable = std::env::current_exe()?;
         let binary = hash_file(&executable)?;
         upload(&self.dfs, &executable, binary)?;
-        let (mut splits, mut last) = (Some(first), None);
-        for (index, stage) in plan.stages.iter().enumerate() {
-            let splits = match splits.take() {
+        let run = |index: usize| {
+            let known = first[index].lock().unwrap_or_else(PoisonError::into_inner).take();
+            let splits = match known {
                 Some(splits) => splits,
-                None => self.splits(&**stage, names, index.checked_sub(1).map(|i| &outputs[i]))?,
+                None => self.splits(plan, index, names, outputs)?,
             };
-            let spec = self.spec(plan, index, binary, splits, &outputs[index])?;
-            last = Some(self.run_job(spec, progress)?);
+            let spec = self.spec(plan, index, binary, splits, outputs)?;
+            self.run_job(spec, &mut Progress::new(self.options.quiet))
+        };
+        plan.run_stages(run, || self.end_running())
+    }
+
+    /// Ends the jobs that run: another of the plan failed.
+    fn end_running(&self) {
+        for id in &*self.running.lock().unwrap_or_else(PoisonError::into_inner) {
+            // It may be over, and the failure that is reported is the other job's.
+            let _ = self.jobs.kill(*id);
         }
-        Ok(last)
     }
 
     /// Output directories of all stages; none exists yet.
-    fn outputs(&self, plan: &Plan, names: &Names) -> Result<Vec<DfsPath>> {
+    fn outputs(&self, plan: &Graph, names: &Names) -> Result<Vec<DfsPath>> {
         let last = plan.stages.last().map(|stage| &stage.settings().output);
         let Some(OutputPath::Path(last)) = last else {
             return Err(Error::usage("the last job of a plan needs an output path").into());
@@ -164,16 +186,21 @@ impl<'a> Driver<'a> {
 
     fn splits(
         &self,
-        stage: &dyn Stage,
+        plan: &Graph,
+        index: usize,
         names: &Names,
-        previous: Option<&DfsPath>,
+        outputs: &[DfsPath],
     ) -> Result<Vec<Split>> {
+        let stage = &plan.stages[index];
         let limits = self.options.split_limits()?;
         let mut all = Vec::new();
         for (number, input) in stage.settings().inputs.iter().enumerate() {
             let paths = match &input.paths {
                 InputPaths::Paths(paths) => names.inputs(paths)?,
-                InputPaths::Previous => vec![previous.ok_or(Error::NoPrevious)?.clone()],
+                InputPaths::Previous | InputPaths::Outputs(_) => {
+                    let read = plan.read_by(index, &input.paths)?;
+                    read.into_iter().map(|index| outputs[index].clone()).collect()
+                }
                 InputPaths::Rows { rows, maps } => {
                     all.extend(inputs::row_splits(*rows, *maps, number as u32));
                     continue;
@@ -186,11 +213,11 @@ impl<'a> Driver<'a> {
 
     fn spec(
         &self,
-        plan: &Plan,
+        plan: &Graph,
         index: usize,
         binary: BinaryHash,
         splits: Vec<Split>,
-        output: &DfsPath,
+        outputs: &[DfsPath],
     ) -> Result<JobSpec> {
         let stage = &plan.stages[index];
         let settings = stage.settings();
@@ -198,6 +225,9 @@ impl<'a> Driver<'a> {
         let fingerprint = fingerprint(&description);
         let mut properties = self.options.properties.clone();
         properties.insert(DESCRIPTION_PROPERTY.to_owned(), description);
+        for need in &plan.needs[index] {
+            properties.insert(format!("{OUTPUT_PROPERTY}{need}"), outputs[*need].to_string());
+        }
         let side_files = [&settings.side_files[..], &self.options.side_files].concat();
         if !side_files.is_empty() {
             let stored = cache::submit(&self.dfs, &side_files)?;
@@ -224,7 +254,7 @@ impl<'a> Driver<'a> {
             fingerprint,
             splits,
             reduce_count,
-            output: output.clone(),
+            output: outputs[index].clone(),
             attempts_max: self.options.attempts_max()?,
             slow_start_permille: self.options.slow_start_permille()?,
             properties,
@@ -281,10 +311,13 @@ impl<'a> Driver<'a> {
         let id = self.jobs.submit(spec)?;
         progress.start(&format!("job: {id}"), maps, reduces);
         let stop = self.say_how_to_kill(id);
+        let running = || self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running().insert(id);
         let report = self.jobs.watch(id, |report| {
             progress.update(report.map_progress, report.reduce_progress);
         });
         stop.abort();
+        running().remove(&id);
         let report = report?;
         match report.state {
             JobState::Succeeded => {
@@ -313,7 +346,7 @@ impl<'a> Driver<'a> {
         })
     }
 
-    fn finished(&self, output: &DfsPath) -> Result<Finished<'_>> {
+    fn finished(&self, output: &DfsPath, counters: Counters) -> Result<Finished<'_>> {
         let mut parts = Vec::new();
         for (path, _) in inputs::expand(&self.dfs, std::slice::from_ref(output))? {
             let dfs = &self.dfs;
@@ -322,7 +355,7 @@ impl<'a> Driver<'a> {
             };
             parts.push(Box::new(open) as Box<OpenFn<'_>>);
         }
-        Ok(Finished { parts })
+        Ok(Finished { counters, parts })
     }
 }
 

@@ -10,14 +10,18 @@ use std::fs;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use protocol::JobId;
 use protocol::jobs::Counters;
 use shuffle::BufferPool;
 
 use crate::Result;
+use crate::args::Properties;
 use crate::cache;
+use crate::context::OUTPUT_PROPERTY;
 use crate::error::Error;
+use crate::graph::Graph;
 use crate::job::{InputPaths, OutputPath, Reducers};
 use crate::options::{self, Options};
 use crate::plan::{Finished, OpenFn, Plan};
@@ -140,42 +144,39 @@ impl LocalRunner {
     /// # Errors
     /// The first failure; the output directories of the plan are removed then.
     pub fn run(&self, plan: impl Into<Plan>) -> Result<Vec<Counters>> {
-        let plan = plan.into();
+        let Plan { graph: plan, after } = plan.into();
         let outputs = self.outputs(&plan)?;
-        let mut made = Vec::new();
-        let run = self.run_stages(&plan, &outputs, &mut made);
+        let made = Mutex::new(Vec::new());
+        let run_stage = |index: usize| {
+            let splits = self.splits(&plan, index, &outputs)?;
+            let output = &outputs[index];
+            fs::create_dir_all(output).map_err(Error::file("create directory", output))?;
+            made.lock().unwrap_or_else(PoisonError::into_inner).push(index);
+            let mut properties = self.options.properties.clone();
+            for need in &plan.needs[index] {
+                let output = outputs[*need].display().to_string();
+                properties.insert(format!("{OUTPUT_PROPERTY}{need}"), output);
+            }
+            self.run_stage(&*plan.stages[index], index, output, splits, properties)
+        };
+        let run = plan.run_stages(run_stage, || ());
         let intermediate =
             |index: &usize| plan.stages[*index].settings().output == OutputPath::Intermediate;
-        for index in (0..made.len()).filter(|index| run.is_err() || intermediate(index)) {
+        let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for index in made.into_iter().filter(|index| run.is_err() || intermediate(index)) {
             remove_dir(&outputs[index])?;
         }
         let counters = run?;
-        if let (Some(after), Some(output)) = (plan.after, outputs.last()) {
-            after(&mut finished(output)?)?;
-        }
-        Ok(counters)
-    }
-
-    fn run_stages(
-        &self,
-        plan: &Plan,
-        outputs: &[PathBuf],
-        made: &mut Vec<()>,
-    ) -> Result<Vec<Counters>> {
-        let mut counters = Vec::new();
-        for (index, stage) in plan.stages.iter().enumerate() {
-            let splits =
-                self.splits(&**stage, index.checked_sub(1).map(|index| &outputs[index]))?;
-            let output = &outputs[index];
-            fs::create_dir_all(output).map_err(Error::file("create directory", output))?;
-            made.push(());
-            counters.push(self.run_stage(&**stage, index, output, splits)?);
+        if let (Some(after), Some(output)) = (after, outputs.last()) {
+            let mut all = Counters::default();
+            counters.iter().for_each(|counters| all.merge(counters));
+            after(&mut finished(output, all)?)?;
         }
         Ok(counters)
     }
 
     /// Output directories of all stages; none exists yet.
-    fn outputs(&self, plan: &Plan) -> Result<Vec<PathBuf>> {
+    fn outputs(&self, plan: &Graph) -> Result<Vec<PathBuf>> {
         let last = plan.stages.last().map(|stage| &stage.settings().output);
         let Some(OutputPath::Path(last)) = last else {
             return Err(Error::usage("the last job of a plan needs an output path").into());
@@ -199,13 +200,17 @@ impl LocalRunner {
         Ok(outputs)
     }
 
-    fn splits(&self, stage: &dyn Stage, previous: Option<&PathBuf>) -> Result<Vec<LocalSplit>> {
+    fn splits(&self, plan: &Graph, index: usize, outputs: &[PathBuf]) -> Result<Vec<LocalSplit>> {
+        let stage = &plan.stages[index];
         let mut inputs = Vec::new();
         for input in &stage.settings().inputs {
             let paths = match &input.paths {
                 InputPaths::Paths(paths) => paths.iter().map(PathBuf::from).collect(),
-                InputPaths::Previous => vec![previous.ok_or(Error::NoPrevious)?.clone()],
                 InputPaths::Rows { .. } => Vec::new(),
+                InputPaths::Previous | InputPaths::Outputs(_) => {
+                    let read = plan.read_by(index, &input.paths)?;
+                    read.into_iter().map(|index| outputs[index].clone()).collect()
+                }
             };
             inputs.push((files::expand(&paths)?, input.cut));
         }
@@ -232,6 +237,7 @@ impl LocalRunner {
         index: usize,
         output: &Path,
         splits: Vec<LocalSplit>,
+        mut properties: Properties,
     ) -> Result<Counters> {
         let settings = stage.settings();
         let reduces = match (stage.is_map_only(), self.options.reducers()?) {
@@ -248,7 +254,6 @@ impl LocalRunner {
         progress.start(&format!("local job {number} `{name}`"), splits.len(), reduces);
         let side_files =
             cache::local(&[&settings.side_files[..], &self.options.side_files].concat())?;
-        let mut properties = self.options.properties.clone();
         if let Some(boundaries) =
             tasks::boundaries(settings, &splits, reduces, &properties, &side_files)?
         {
@@ -303,7 +308,7 @@ fn remove_dir(path: &Path) -> Result<(), Error> {
     }
 }
 
-pub(crate) fn finished(output: &Path) -> Result<Finished<'static>> {
+pub(crate) fn finished(output: &Path, counters: Counters) -> Result<Finished<'static>> {
     let mut parts = Vec::new();
     for file in files::expand(&[output.to_owned()])? {
         let open = move || -> Result<Box<dyn Read>> {
@@ -311,5 +316,5 @@ pub(crate) fn finished(output: &Path) -> Result<Finished<'static>> {
         };
         parts.push(Box::new(open) as Box<OpenFn<'static>>);
     }
-    Ok(Finished { parts })
+    Ok(Finished { counters, parts })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use protocol::jobs::Counters;
@@ -128,6 +128,10 @@ impl JobRun<'_> {
         cache::link(&self.side_files, &work)?;
         context.set_directory(work, self.side_files.clone());
         context.set_output_directory(directory.display().to_string());
+        context.set_open(Arc::new(|path| {
+            let path = Path::new(path);
+            Ok(Box::new(File::open(path).map_err(Error::file("open", path))?))
+        }));
         let maps = self.splits.len() as u32;
         context.set_task_counts(TaskCounts { maps, reduces: self.reduces });
         Ok(directory)

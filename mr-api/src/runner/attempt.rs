@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use client::ClientConfig;
@@ -67,7 +67,7 @@ impl Host {
         Ok(Host {
             side_files: cache::localise(&dfs, files, &std::env::current_dir()?)?,
             dfs,
-            stage: plan.stages.swap_remove(program.stage as usize),
+            stage: plan.graph.stages.swap_remove(program.stage as usize),
             pool: BufferPool::new(memory_bytes.saturating_mul(2)),
             memory_bytes,
             merge_factor: options::merge_factor(&program.properties)?,
@@ -84,6 +84,11 @@ impl Host {
             .set_task_counts(TaskCounts { maps: program.map_count, reduces: program.reduce_count });
         let output = self.output_directory(context.attempt())?;
         context.set_output_directory(output.to_string());
+        let dfs = self.dfs.clone();
+        context.set_open(Arc::new(move |path| {
+            let path = DfsPath::parse(path)?;
+            Ok(Box::new(dfs.open(&path).map_err(Error::dfs("open", &path))?))
+        }));
         match work {
             Work::Map(split) => self.map(split, &launched),
             Work::Reduce(outputs) => self.reduce(outputs, launched),

@@ -68,8 +68,8 @@ pub(crate) fn run(socket: &str, build: impl FnOnce() -> Result<Plan>) -> Result<
 fn prepare(setup: Setup, build: impl FnOnce() -> Result<Plan>) -> Result<Host> {
     let plan = build()?;
     let index = setup.program.stage as usize;
-    let description = plan.description(index);
-    if fingerprint(&description) != setup.program.fingerprint || index >= plan.stages.len() {
+    let description = plan.graph.description(index);
+    if fingerprint(&description) != setup.program.fingerprint || index >= plan.graph.stages.len() {
         let submitted = setup.program.properties.get(DESCRIPTION_PROPERTY);
         let submitted = submitted.map(String::as_str).unwrap_or_default();
         let difference = difference(submitted, &description);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn setup(submitted: &Plan) -> Setup {
-        let description = submitted.description(0);
+        let description = submitted.graph.description(0);
         let program = Program {
             user: "ada".into(),
             binary: BinaryHash([0; 32]),

@@ -1,0 +1,273 @@
+//! PageRank: an iteration is a job, and all iterations are one plan.
+//!
+//! ```text
+//! cargo run --release --example pagerank -- --local --iterations 10 graph.adj OUT
+//! ```
+//!
+//! Reads lines `node target target ...` (numbers, separated by spaces) and writes `node<TAB>rank`. Each node begins with rank 1; in each
+//! iteration it gives its rank to its targets in equal shares and gets 0.15 and 0.85 times what it is given.
+//!
+//! Between iterations the graph lies in SequenceFiles: node, and its rank and targets as bytes. [`Gather`] is the combiner and joins, per
+//! node, the sum of the shares with the node's targets, which travel as one more value of the node.
+
+use std::process::ExitCode;
+
+use mr_api::{
+    Args, Auto, CompleteJob, Emit, Fold, Format, Job, Line, Lines, Mapper, Output, Plan, Reducer,
+    Result, SequencePairs, Sink, Values, intermediate, previous_as, text, text_out,
+};
+
+const HELP: &str = "\
+Computes the PageRank of a graph's nodes.
+
+Usage: pagerank [options] IN... OUT
+
+  IN...                  lines `node target target ...`
+  OUT                    a new directory: lines `node<TAB>rank`
+  --iterations N         how often ranks are given on (default 10)
+
+Example:
+  pagerank --iterations 10 /graph /ranks
+";
+
+/// Iterations unless given: ranks move little after these.
+const ITERATIONS_DEFAULT: u32 = 10;
+/// Share of a rank that is given on.
+const DAMPING: f64 = 0.85;
+/// Bytes of a rank and of a target.
+const RANK_BYTES: usize = 8;
+const TARGET_BYTES: usize = 4;
+
+fn main() -> ExitCode {
+    mr_api::main(HELP, plan)
+}
+
+/// Describes the jobs.
+fn plan(args: &mut Args) -> Result<Plan> {
+    let iterations = args.value("--iterations")?.unwrap_or(ITERATIONS_DEFAULT).max(1);
+    let (inputs, output) = args.inputs_and_output()?;
+    let mut plan = Plan::new();
+    for number in 1..=iterations {
+        let job = Job::new(format!("pagerank {number} of {iterations}"));
+        let last = (number == iterations).then_some(output.as_str());
+        let job = if number == 1 {
+            reduce(job.input(text(inputs.iter().cloned())).map(Begin::default()), last)
+        } else {
+            reduce(job.input(previous_as(SequencePairs::new())).map(Give), last)
+        };
+        plan.add(job);
+    }
+    Ok(plan)
+}
+
+/// The part of an iteration that is the same for the first and the others.
+fn reduce<M: Mapper<Key = u32, Value = Given>>(
+    job: Job<mr_api::Mapped<M>>,
+    last: Option<&str>,
+) -> CompleteJob {
+    let job = job.combine(Gather);
+    match last {
+        Some(path) => job.reduce(WriteRanks).reducers(Auto).output(text_out(path)),
+        // Made again in seconds, should a disk fail: one copy is enough.
+        None => job
+            .reduce(WriteGraph::default())
+            .reducers(Auto)
+            .output(intermediate().sequence::<i32, Vec<u8>>().replication(1)),
+    }
+}
+
+/// What a node is given: a share of a rank; from itself, its targets.
+type Given = (f64, Vec<u8>);
+/// A node in a SequenceFile: its number, and rank and targets as bytes.
+type Nodes = SequencePairs<i32, Vec<u8>>;
+
+/// Gives the rank of a node to its targets, and the targets to itself.
+fn give<S: Sink>(
+    node: u32,
+    rank: f64,
+    targets: &[u8],
+    out: &mut Emit<u32, Given, S>,
+) -> Result<()> {
+    let share = rank / (targets.len() / TARGET_BYTES).max(1) as f64;
+    for target in targets.as_chunks::<TARGET_BYTES>().0 {
+        out.emit(u32::from_be_bytes(*target), (share, &b""[..]))?;
+    }
+    out.emit(node, (0.0, targets))
+}
+
+/// The first iteration reads text.
+#[derive(Clone, Default)]
+struct Begin {
+    targets: Vec<u8>,
+}
+
+impl Mapper for Begin {
+    type In = Lines;
+    type Key = u32;
+    type Value = Given;
+
+    fn map<S: Sink>(&mut self, line: Line<'_>, out: &mut Emit<u32, Given, S>) -> Result<()> {
+        let mut words = line.words();
+        let Some(node) = words.next() else { return Ok(()) };
+        self.targets.clear();
+        for word in words {
+            self.targets.extend_from_slice(&number(word)?.to_be_bytes());
+        }
+        give(number(node)?, 1.0, &self.targets, out)
+    }
+}
+
+fn number(word: &[u8]) -> Result<u32> {
+    Ok(std::str::from_utf8(word)?.parse()?)
+}
+
+/// The others read what the one before wrote.
+#[derive(Clone)]
+struct Give;
+
+impl Mapper for Give {
+    type In = Nodes;
+    type Key = u32;
+    type Value = Given;
+
+    fn map<S: Sink>(
+        &mut self,
+        (node, bytes): <Nodes as Format>::Record<'_>,
+        out: &mut Emit<u32, Given, S>,
+    ) -> Result<()> {
+        let (rank, targets) = bytes.split_first_chunk::<RANK_BYTES>().ok_or("a node has a rank")?;
+        give(node.cast_unsigned(), f64::from_be_bytes(*rank), targets, out)
+    }
+}
+
+/// Adds shares up; of targets there is one list per node, and it stays.
+#[derive(Clone)]
+struct Gather;
+
+impl Fold<Given> for Gather {
+    type Acc = Given;
+
+    #[inline]
+    fn lift(&self, (share, targets): (f64, &[u8])) -> Given {
+        (share, targets.to_vec())
+    }
+
+    #[inline]
+    fn merge(&self, into: &mut Given, other: Given) {
+        into.0 += other.0;
+        if into.1.is_empty() {
+            into.1 = other.1;
+        }
+    }
+}
+
+/// Rank and targets of a node, of all it was given.
+fn gather(values: &mut Values<'_, u32, Given>, node: &mut Vec<u8>) -> Result<f64> {
+    let mut sum = 0.0;
+    node.clear();
+    node.extend_from_slice(&[0; RANK_BYTES]);
+    while let Some((share, targets)) = values.next_value()? {
+        sum += share;
+        node.extend_from_slice(targets);
+    }
+    let rank = 1.0 - DAMPING + DAMPING * sum;
+    node[..RANK_BYTES].copy_from_slice(&rank.to_be_bytes());
+    Ok(rank)
+}
+
+/// Writes the graph with its new ranks.
+#[derive(Clone, Default)]
+struct WriteGraph {
+    node: Vec<u8>,
+}
+
+impl Reducer for WriteGraph {
+    type Key = u32;
+    type Value = Given;
+
+    fn reduce(
+        &mut self,
+        node: u32,
+        values: &mut Values<'_, u32, Given>,
+        out: &mut Output,
+    ) -> Result<()> {
+        gather(values, &mut self.node)?;
+        out.append(node.cast_signed(), self.node.as_slice())
+    }
+}
+
+/// Writes the ranks alone.
+#[derive(Clone)]
+struct WriteRanks;
+
+impl Reducer for WriteRanks {
+    type Key = u32;
+    type Value = Given;
+
+    fn reduce(
+        &mut self,
+        node: u32,
+        values: &mut Values<'_, u32, Given>,
+        out: &mut Output,
+    ) -> Result<()> {
+        let mut sum = 0.0;
+        while let Some((share, _)) = values.next_value()? {
+            sum += share;
+        }
+        out.write(node, 1.0 - DAMPING + DAMPING * sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use mr_api::LocalRunner;
+
+    use super::*;
+
+    /// The same in memory.
+    fn slow(graph: &[(u32, Vec<u32>)], iterations: u32) -> BTreeMap<u32, f64> {
+        let mut ranks: BTreeMap<u32, f64> = graph.iter().map(|(node, _)| (*node, 1.0)).collect();
+        for _ in 0..iterations {
+            let mut given: BTreeMap<u32, f64> =
+                graph.iter().map(|(node, _)| (*node, 0.0)).collect();
+            for (node, targets) in graph {
+                for target in targets {
+                    *given.entry(*target).or_default() += ranks[node] / targets.len() as f64;
+                }
+            }
+            ranks = given.into_iter().map(|(node, sum)| (node, 0.15 + 0.85 * sum)).collect();
+        }
+        ranks
+    }
+
+    #[test]
+    fn ranks_are_those_of_a_small_program() {
+        let graph: Vec<(u32, Vec<u32>)> = (0..200u32)
+            .map(|node| (node, (0..node % 7).map(|i| (node * 31 + i * 17) % 200).collect()))
+            .collect();
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+        let lines = graph.iter().map(|(node, targets)| {
+            let targets: String = targets.iter().map(|target| format!(" {target}")).collect();
+            format!("{node}{targets}\n")
+        });
+        std::fs::write(path("in"), lines.collect::<String>()).unwrap();
+        let words = ["--iterations", "5", &path("in"), &path("out")];
+        let runner = LocalRunner::new().reducers(2).split_bytes(500);
+        runner.run(plan(&mut Args::from_words(words).unwrap()).unwrap()).unwrap();
+        let mut ranks = BTreeMap::new();
+        for part in ["out/part-r-00000", "out/part-r-00001"] {
+            for line in std::fs::read_to_string(path(part)).unwrap().lines() {
+                let (node, rank) = line.split_once('\t').unwrap();
+                ranks.insert(node.parse::<u32>().unwrap(), rank.parse::<f64>().unwrap());
+            }
+        }
+        let want = slow(&graph, 5);
+        assert_eq!(ranks.len(), want.len());
+        for (node, rank) in want {
+            assert!((ranks[&node] - rank).abs() < 1e-9, "{node}: {} and {rank}", ranks[&node]);
+        }
+    }
+}
