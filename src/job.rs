@@ -1,6 +1,7 @@
 //! `hanno job`: Hadoop's job command, as far as it is about one job or the list of them.
 
 mod attempts;
+mod history;
 pub(crate) mod queues;
 pub(crate) mod trackers;
 
@@ -24,6 +25,8 @@ Usage: hanno job COMMAND
   -kill-task ATTEMPT              end an attempt; another follows
   -fail-task ATTEMPT              the same, as a failure of its task
   -set-priority ID PRIORITY       VERY_HIGH, HIGH, NORMAL, LOW or VERY_LOW
+  -history ID|FILE [-format human|json]
+                                  how a job went, also of one that left the list
   -events ID FROM COUNT           how attempts ended, in that order
   -list-attempt-ids ID TYPE STATE MAP or REDUCE; running, completed, failed or killed
   -list-active-trackers [--json]  workers that take tasks
@@ -51,6 +54,7 @@ enum Request {
     Events { id: String, from: usize, count: usize },
     AttemptIds { id: String, kind: TaskKind, state: String },
     Trackers { blacklisted: bool },
+    History { what: String, json: bool },
 }
 
 /// Runs the command line after `job` and returns the exit code.
@@ -142,6 +146,15 @@ fn parse(words: &[String]) -> Option<Request> {
             },
             state: attempt_state(state)?,
         },
+        ("history", rest) => {
+            let rest = rest.strip_prefix(&["all"]).unwrap_or(rest);
+            let (what, json) = match rest {
+                [what] | [what, "-format", "human"] => (what, false),
+                [what, "-format", "json"] => (what, true),
+                _ => return None,
+            };
+            Request::History { what: (*what).to_owned(), json }
+        }
         ("list-active-trackers", []) => Request::Trackers { blacklisted: false },
         ("list-blacklisted-trackers", []) => Request::Trackers { blacklisted: true },
         ("counter", [id, group, name]) => Request::Counter {
@@ -154,10 +167,13 @@ fn parse(words: &[String]) -> Option<Request> {
 }
 
 fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
+    if let Request::History { what, json: format } = request {
+        return history::run(what, json || *format, overrides);
+    }
     let client = job_client(&overrides.config()?)?;
     let id_text = match request {
         Request::List { all } => return list(&client, *all, json),
-        Request::Help => return Ok(EXIT_OK),
+        Request::Help | Request::History { .. } => return Ok(EXIT_OK),
         Request::Trackers { blacklisted } => return trackers::list(&client, *blacklisted, json),
         Request::StopTask { attempt, fail } => return stop_task(&client, attempt, *fail),
         Request::Status(id) | Request::Kill(id) | Request::Logs(id) => id,

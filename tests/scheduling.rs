@@ -97,6 +97,28 @@ fn a_straggler_is_overtaken_by_a_backup_and_killed() {
         events.contains("KILLED attempt_") && events.contains("_m_000000_0 http://"),
         "{events}"
     );
+    history_outlives_everything(stand, &job);
+}
+
+/// The history is the same from the JobTracker, from its file, and after a restart.
+fn history_outlives_everything(mut stand: Stand, job: &str) {
+    let told = stand.cluster.hanno(&["job", "-history", job, "-format", "json"]).ok().stdout_text();
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[0].contains("HISTORY_VERSION"), "{told}");
+    assert!(lines[lines.len() - 1].contains("JOB_FINISHED"), "{told}");
+    let text = stand.cluster.hanno(&["job", "-history", job]).ok().stdout_text();
+    for part in ["Status: SUCCEEDED", "KILLED attempts", "another attempt was faster"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let files = stand.cluster.directory.join("jobtracker/history");
+    let find = Command::new("find").arg(&files).args(["-name", "*.jsonl"]).output().unwrap();
+    let file = String::from_utf8(find.stdout).unwrap().trim().to_owned();
+    assert_eq!(fs::read_to_string(&file).unwrap().trim_end(), told.trim_end());
+    assert_eq!(stand.cluster.hanno(&["job", "-history", &file]).ok().stdout_text(), text);
+    stand.cluster.restart();
+    assert_eq!(stand.cluster.hanno(&["job", "-history", job]).ok().stdout_text(), text);
+    let unknown = stand.cluster.hanno(&["job", "-history", "job_190001010000_0001"]);
+    assert!(unknown.code != 0 && unknown.stderr.contains("Could not find job"), "{unknown:?}");
 }
 
 #[test]

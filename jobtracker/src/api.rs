@@ -5,7 +5,7 @@ mod history;
 mod metrics;
 
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -23,6 +23,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/api/v1/jobs", get(jobs))
         .route("/api/v1/jobs/{id}", get(job))
         .route("/api/v1/jobs/{id}/tasks", get(tasks))
+        .route("/api/v1/jobs/{id}/history", get(job_history))
         .route("/api/v1/workers", get(workers))
         .route("/metrics", get(metrics))
         .merge(history::routes())
@@ -64,6 +65,24 @@ async fn tasks(State(shared): State<Shared>, Path(id): Path<String>) -> Response
         Ok(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         Err(error) => refused(&error),
     }
+}
+
+/// Events of a job, one JSON object a line: from its file if it is over, else what has happened so far.
+async fn job_history(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
+    let Ok(id) = id.parse::<JobId>() else { return StatusCode::NOT_FOUND.into_response() };
+    let history = shared.history.clone();
+    let kept = tokio::task::spawn_blocking(move || history.read(id)).await;
+    let text = match kept {
+        Ok(Ok(Some(text))) => text,
+        Ok(Ok(None)) => {
+            match shared.ask(|reply| Event::Picture(id, reply)).await.and_then(|found| found) {
+                Ok(picture) => crate::history::lines(&picture),
+                Err(error) => return refused(&error),
+            }
+        }
+        _ => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    };
+    ([(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")], text).into_response()
 }
 
 async fn workers(State(shared): State<Shared>) -> Response {

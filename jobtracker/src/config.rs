@@ -42,6 +42,8 @@ pub struct Config {
     pub history_job_count_max: usize,
     /// Tasks of finished jobs kept for queries; the oldest jobs go first. Default 500,000: some 200 MB.
     pub history_task_count_max: u64,
+    /// Histories of finished jobs kept as files below `data`; the oldest go first. Default 10,000: some 100 MB of ordinary jobs.
+    pub history_file_count_max: usize,
     /// Bytes that must be free on the disk of `data` for a job to be taken; running jobs go on. Default 100 MiB: what they still
     /// write into the journal fits many times.
     pub free_space_min: u64,
@@ -158,6 +160,7 @@ impl Default for Config {
             stop_wait_ms: 10_000,
             history_job_count_max: 1_000,
             history_task_count_max: 500_000,
+            history_file_count_max: 10_000,
             free_space_min: 100 << 20,
             namenode_patience_ms: 1_800_000,
             locality_wait_ms: 500,

@@ -21,6 +21,7 @@ use protocol::jobs::{self, JobReport};
 use protocol::{ErrorKind, JobId, RemoteError, tracker};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::history::History;
 use crate::server::{Event, Overview, stopping};
 use crate::{api, pages};
 
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) namenode: Arc<str>,
     /// Reads logs of attempts from workers in the name of who looks at a page.
     pub(crate) secret: Key,
+    pub(crate) history: History,
 }
 
 impl Shared {

@@ -9,6 +9,7 @@
 //! | `http` | signed calls, events, health |
 //! | `pages`, `web` | pages for people |
 //! | `api` | JSON for scripts, Hadoop's history API, metrics |
+//! | `history`, `history_events` | jobs that are over, as files of events |
 //! | `exclude` | the list of workers to be emptied |
 //! | `resources` | room on the journal's disk |
 //! | `http`, `web` | calls, events, health, pages |
@@ -22,6 +23,8 @@ mod core;
 mod effects;
 mod error;
 mod exclude;
+mod history;
+mod history_events;
 mod http;
 mod pages;
 mod resources;
@@ -47,6 +50,7 @@ pub use config::Config;
 pub use error::Error;
 
 use effects::Effects;
+use history::History;
 use resources::Room;
 use server::{EVENTS_MAX, Outside, Server};
 use store::Replay;
@@ -83,7 +87,9 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let poll_max = Duration::from_millis(config.poll_ms);
     let room = Room::new(config.data.clone(), config.free_space_min);
     let exclude_file = config.workers_exclude_file.clone();
-    let outside = Outside { effects, room, exclude_file };
+    let history = History::open(&config.data, config.history_file_count_max)
+        .map_err(|source| Error::System { action: "read the histories of jobs", source })?;
+    let outside = Outside { effects, room, exclude_file, history: history.clone() };
     let mut server = Server::new(state, journal, recovered.last, outside, events.clone(), poll_max);
     server.start(Epoch(recovered.epoch.0), cluster_start());
 
@@ -94,6 +100,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         hosts: Hosts::new(&address.to_string(), &config.page_hosts),
         namenode: config.namenode.as_str().into(),
         secret: secret.clone(),
+        history,
     };
     let router = http::router(shared, Authenticator::new(&secret));
     let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());

@@ -17,11 +17,13 @@ use protocol::jobs::{Answer, Call, JobReport, Reply, Request, TrackerStatus, Wor
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, WorkerId, tracker, wire};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::core::edit::Edit;
 use crate::core::picture::{AttemptPicture, Picture};
 use crate::core::submit::Submission;
 use crate::core::{Core, EffectDone, EffectOrder, Now, Output};
 use crate::effects::Effects;
 use crate::exclude;
+use crate::history::History;
 use crate::resources::Room;
 use crate::store::Rows;
 
@@ -68,6 +70,7 @@ enum Delivery {
     Wake(WorkerId),
     Submitted(JobId, Result<(), RemoteError>),
     News(JobId),
+    History(JobId),
 }
 
 struct Poll {
@@ -88,6 +91,7 @@ pub(crate) struct Outside {
     pub(crate) room: Room,
     /// Names workers to be emptied; empty if there is no such list.
     pub(crate) exclude_file: PathBuf,
+    pub(crate) history: History,
 }
 
 /// State of the loop around the core.
@@ -98,6 +102,7 @@ pub(crate) struct Server {
     effects: Effects,
     room: Room,
     exclude_file: PathBuf,
+    history: History,
     events: mpsc::Sender<Event>,
     poll_max: Duration,
     begin: Instant,
@@ -118,7 +123,7 @@ impl Server {
         (core, rows): (Core, Rows),
         journal: Journal,
         last: Txid,
-        Outside { effects, room, exclude_file }: Outside,
+        Outside { effects, room, exclude_file, history }: Outside,
         events: mpsc::Sender<Event>,
         poll_max: Duration,
     ) -> Self {
@@ -129,6 +134,7 @@ impl Server {
             effects,
             room,
             exclude_file,
+            history,
             events,
             poll_max,
             begin: Instant::now(),
@@ -151,6 +157,9 @@ impl Server {
             Ok(out) => self.take(out),
             Err(error) => tracing::error!(%error, "no worker is emptied"),
         }
+        let missing: Vec<JobId> =
+            self.core.final_jobs().filter(|job| !self.history.has(*job)).collect();
+        missing.into_iter().for_each(|job| self.keep_history(job));
     }
 
     /// Handles events until `shutdown`, then writes the checkpoint.
@@ -354,6 +363,7 @@ impl Server {
     /// Persists the edits of an output and queues the rest behind them.
     fn take(&mut self, out: Output) {
         let Output { edits, effects, changed, wake, submitted } = out;
+        let over: Vec<JobId> = edits.iter().filter_map(ended_job).collect();
         if !edits.is_empty() {
             let bodies: Vec<Vec<u8>> = edits.iter().map(wire::encode).collect();
             let mut txid = self.appended;
@@ -370,9 +380,10 @@ impl Server {
         let wake = wake.into_iter().map(Delivery::Wake);
         let submitted = submitted.into_iter().map(|(job, result)| Delivery::Submitted(job, result));
         let changed = changed.into_iter().map(Delivery::News);
+        let over = over.into_iter().map(Delivery::History);
         let at = self.appended;
-        self.deliveries
-            .extend(effects.chain(wake).chain(submitted).chain(changed).map(|what| (at, what)));
+        let all = effects.chain(wake).chain(submitted).chain(changed).chain(over);
+        self.deliveries.extend(all.map(|what| (at, what)));
     }
 
     /// Lets out everything whose edits are on disk.
@@ -391,8 +402,20 @@ impl Server {
                     }
                 }
                 Delivery::News(job) => self.tell_watchers(job),
+                Delivery::History(job) => self.keep_history(job),
             }
         }
+    }
+
+    /// Writes the history of a job that is over, away from the loop.
+    fn keep_history(&self, job: JobId) {
+        let Ok(picture) = self.core.picture(job) else { return };
+        let history = self.history.clone();
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = history.write(job, &picture) {
+                tracing::warn!(%job, %error, "cannot keep the history of a job");
+            }
+        });
     }
 
     fn wake(&mut self, worker: WorkerId) {
@@ -448,6 +471,14 @@ impl Server {
         watched.last = Instant::now();
         watched.postponed = false;
         watched.sender.send_replace(Arc::new(report));
+    }
+}
+
+/// The job that an edit ends.
+fn ended_job(edit: &Edit) -> Option<JobId> {
+    match edit {
+        Edit::Ended { job, .. } => Some(*job),
+        _ => None,
     }
 }
 

@@ -8,7 +8,7 @@
 //! | [`namenode`] | clients and tools to the NameNode |
 //! | [`datanode`] | DataNodes to the NameNode |
 //! | [`transfer`] | block bytes: client to DataNode, DataNode to DataNode |
-//! | [`jobs`] | clients to the JobTracker |
+//! | [`jobs`], [`history`] | clients to the JobTracker |
 //! | [`tracker`] | workers to the JobTracker |
 //! | [`runner`] | a worker to the job process it started |
 //! | [`shuffle`] | map outputs from a worker to reduces |
@@ -19,6 +19,7 @@ pub mod checksum;
 pub mod datanode;
 pub mod error;
 pub mod frame;
+pub mod history;
 pub mod id;
 pub mod jobs;
 pub mod meta;

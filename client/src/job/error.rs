@@ -58,4 +58,12 @@ impl JobError {
             _ => None,
         }
     }
+
+    /// The HTTP status if a page was refused.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            JobError::Rpc(RpcError::Status { status, .. }) => Some(*status),
+            _ => None,
+        }
+    }
 }

@@ -131,6 +131,19 @@ impl JobClient {
         }
     }
 
+    /// Events of a job, one JSON object a line ([`protocol::history`]); also of one that left the list.
+    ///
+    /// # Errors
+    /// [`JobError`]; the status is 404 if the job is unknown.
+    pub fn history(&self, id: JobId) -> Result<String, JobError> {
+        let target = format!("/api/v1/jobs/{id}/history");
+        runtime().block_on(async {
+            let response = self.rpc.get(&target).await?;
+            let address = format!("{}{target}", self.rpc.base());
+            response.text().await.map_err(|source| JobError::Log { address, source })
+        })
+    }
+
     /// Makes a job more or less urgent.
     ///
     /// # Errors

@@ -42,6 +42,11 @@ impl Core {
         }
     }
 
+    /// Jobs that are over, oldest first.
+    pub(crate) fn final_jobs(&self) -> impl Iterator<Item = JobId> {
+        self.history.iter().copied()
+    }
+
     /// Workers that registered.
     pub(crate) fn worker_reports(&self, now: Now) -> Vec<WorkerReport> {
         let known = self.workers.iter().filter(|worker| worker.liveness != Liveness::Expected);

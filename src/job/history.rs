@@ -1,0 +1,323 @@
+//! `hanno job -history`: the history of a job, from the JobTracker or from a file, as Hadoop's command shows it or as it is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use client::job::{JobClient, JobError, counters_text};
+use protocol::JobId;
+use protocol::history::{AttemptEnded, HistoryEvent, JobEnded, JobInited, JobSubmitted, VERSION};
+use protocol::jobs::Counters;
+
+use crate::connect::Overrides;
+use crate::output::{EXIT_OK, say, second_time_utc};
+
+/// HTTP status of what is not there.
+const NOT_FOUND: u16 = 404;
+/// Attempts named in the analysis.
+const SLOWEST_SHOWN: usize = 10;
+
+/// Prints the history of a job, given by its id or by a file.
+pub(super) fn run(what: &str, json: bool, overrides: &Overrides) -> Result<u8> {
+    let text = match what.parse::<JobId>() {
+        Ok(id) => match of_job(&super::job_client(&overrides.config()?)?, id)? {
+            Some(text) => text,
+            None => return Ok(super::unknown(what)),
+        },
+        Err(_) => {
+            fs::read_to_string(Path::new(what)).with_context(|| format!("cannot read {what}"))?
+        }
+    };
+    if json {
+        say!("{}", text.trim_end());
+    } else {
+        say!("{}", human(&parse(&text)?).trim_end());
+    }
+    Ok(EXIT_OK)
+}
+
+fn of_job(client: &JobClient, id: JobId) -> Result<Option<String>> {
+    match client.history(id) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if is_unknown(&error) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_unknown(error: &JobError) -> bool {
+    error.status() == Some(NOT_FOUND)
+}
+
+/// The events of a file; a type that this program does not know is left out.
+fn parse(text: &str) -> Result<Vec<HistoryEvent>> {
+    let mut events = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let value: serde_json::Value = serde_json::from_str(line)
+            .with_context(|| format!("line {number} is no event of a job's history"))?;
+        let event = match serde_json::from_value(value.clone()) {
+            Ok(event) => event,
+            Err(_) if number > 1 && value.get("type").is_some_and(|kind| !is_known(kind)) => {
+                continue;
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("line {number} cannot be understood"));
+            }
+        };
+        match &event {
+            HistoryEvent::HistoryVersion { version } if *version != VERSION => {
+                bail!("this history is of version {version}; this program reads version {VERSION}");
+            }
+            HistoryEvent::HistoryVersion { .. } => {}
+            _ if number == 1 => bail!("this is no history of a job: its first line has no version"),
+            _ => events.push(event),
+        }
+    }
+    if events.is_empty() {
+        bail!("this is no history of a job: it has no events");
+    }
+    Ok(events)
+}
+
+fn is_known(kind: &serde_json::Value) -> bool {
+    const KNOWN: [&str; 15] = [
+        "HISTORY_VERSION",
+        "JOB_SUBMITTED",
+        "JOB_INITED",
+        "TASK_STARTED",
+        "MAP_ATTEMPT_STARTED",
+        "REDUCE_ATTEMPT_STARTED",
+        "MAP_ATTEMPT_FINISHED",
+        "REDUCE_ATTEMPT_FINISHED",
+        "MAP_ATTEMPT_FAILED",
+        "REDUCE_ATTEMPT_FAILED",
+        "MAP_ATTEMPT_KILLED",
+        "REDUCE_ATTEMPT_KILLED",
+        "TASK_FINISHED",
+        "JOB_FINISHED",
+        "JOB_FAILED",
+    ];
+    kind.as_str().is_none_or(|kind| KNOWN.contains(&kind) || kind == "JOB_KILLED")
+}
+
+/// What a history tells, collected.
+#[derive(Default)]
+struct Summary {
+    submitted: Option<JobSubmitted>,
+    inited: Option<JobInited>,
+    ended: Option<JobEnded>,
+    kinds: [Kind; 2],
+    /// Attempts that failed or were killed.
+    bad: Vec<AttemptEnded>,
+}
+
+/// Attempts of maps, or of reduces.
+#[derive(Default)]
+struct Kind {
+    started: BTreeMap<String, u64>,
+    succeeded: u32,
+    failed: u32,
+    killed: u32,
+    first: Option<u64>,
+    last: u64,
+    /// Time and id of those that count.
+    times: Vec<(u64, String)>,
+}
+
+impl Summary {
+    fn add(&mut self, event: HistoryEvent) {
+        use HistoryEvent as E;
+        match event {
+            E::JobSubmitted(event) => self.submitted = Some(event),
+            E::JobInited(event) => self.inited = Some(event),
+            E::JobFinished(event) | E::JobFailed(event) | E::JobKilled(event) => {
+                self.ended = Some(event);
+            }
+            E::MapAttemptStarted(event) => self.kinds[0].start(event.attempt_id, event.start_time),
+            E::ReduceAttemptStarted(event) => {
+                self.kinds[1].start(event.attempt_id, event.start_time);
+            }
+            E::MapAttemptFinished(event) => self.kinds[0].succeed(event),
+            E::ReduceAttemptFinished(event) => self.kinds[1].succeed(event),
+            E::MapAttemptFailed(event) => self.end_badly(0, true, event),
+            E::ReduceAttemptFailed(event) => self.end_badly(1, true, event),
+            E::MapAttemptKilled(event) => self.end_badly(0, false, event),
+            E::ReduceAttemptKilled(event) => self.end_badly(1, false, event),
+            E::HistoryVersion { .. } | E::TaskStarted(_) | E::TaskFinished(_) => {}
+        }
+    }
+
+    fn end_badly(&mut self, kind: usize, failed: bool, event: AttemptEnded) {
+        let kind = &mut self.kinds[kind];
+        kind.last = kind.last.max(event.finish_time);
+        kind.failed += u32::from(failed);
+        kind.killed += u32::from(!failed);
+        self.bad.push(event);
+    }
+}
+
+impl Kind {
+    fn start(&mut self, attempt: String, time: u64) {
+        self.first = Some(self.first.map_or(time, |first| first.min(time)));
+        self.started.insert(attempt, time);
+    }
+
+    fn succeed(&mut self, event: AttemptEnded) {
+        self.succeeded += 1;
+        self.last = self.last.max(event.finish_time);
+        let start = self.started.get(&event.attempt_id).copied().unwrap_or(event.finish_time);
+        self.times.push((event.finish_time.saturating_sub(start), event.attempt_id));
+    }
+}
+
+fn human(events: &[HistoryEvent]) -> String {
+    let mut summary = Summary::default();
+    events.iter().cloned().for_each(|event| summary.add(event));
+    let mut text = head(&summary);
+    text.push_str(&table(&summary));
+    if let Some(ended) = &summary.ended {
+        text.push_str(&format!("\n{}", counters_text(&Counters(ended.total_counters.clone()))));
+    }
+    for (status, title) in [("FAILED", "FAILED"), ("KILLED", "KILLED")] {
+        let bad: Vec<&AttemptEnded> =
+            summary.bad.iter().filter(|attempt| attempt.status == status).collect();
+        if bad.is_empty() {
+            continue;
+        }
+        text.push_str(&format!("\n{title} attempts\nAttemptId\tFinishTime\tHost\tError\n"));
+        for attempt in bad {
+            let AttemptEnded { attempt_id, finish_time, hostname, error, .. } = attempt;
+            let (time, error) = (second_time_utc(*finish_time), error.lines().next().unwrap_or(""));
+            text.push_str(&format!("{attempt_id}\t{time}\t{hostname}\t{error}\n"));
+        }
+    }
+    text.push_str(&analysis(&summary));
+    text
+}
+
+fn head(summary: &Summary) -> String {
+    let mut text = String::new();
+    if let Some(job) = &summary.submitted {
+        text.push_str(&format!(
+            "\nHadoop job: {}\n=====================================\nUser: {}\nJobName: {}\nQueue: {}\n\
+             Priority: {}\nOutput: {}\nSubmitted At: {}\n",
+            job.jobid,
+            job.user_name,
+            job.job_name,
+            job.job_queue_name,
+            job.priority,
+            job.output,
+            second_time_utc(job.submit_time),
+        ));
+        if let Some(inited) = &summary.inited {
+            let waited = inited.launch_time.saturating_sub(job.submit_time);
+            let time = second_time_utc(inited.launch_time);
+            text.push_str(&format!("Launched At: {time} ({})\n", seconds(waited)));
+        }
+    }
+    match (&summary.ended, &summary.inited) {
+        (Some(ended), Some(inited)) => {
+            let ran = ended.finish_time.saturating_sub(inited.launch_time);
+            let time = second_time_utc(ended.finish_time);
+            text.push_str(&format!(
+                "Finished At: {time} ({})\nStatus: {}\n",
+                seconds(ran),
+                ended.job_status
+            ));
+            if !ended.diagnostics.is_empty() {
+                text.push_str(&format!("Diagnostics: {}\n", ended.diagnostics));
+            }
+        }
+        _ => text.push_str("Status: RUNNING\n"),
+    }
+    text
+}
+
+fn table(summary: &Summary) -> String {
+    let mut text =
+        "\nTask Summary\n============================\nKind\tTotal\tSuccessful\tFailed\tKilled\tStartTime\tFinishTime\n"
+            .to_owned();
+    for (name, kind) in ["Map", "Reduce"].into_iter().zip(&summary.kinds) {
+        let (start, finish) = match kind.first {
+            Some(first) => (second_time_utc(first), second_time_utc(kind.last)),
+            None => (String::new(), String::new()),
+        };
+        text.push_str(&format!(
+            "{name}\t{}\t{}\t{}\t{}\t{start}\t{finish}\n",
+            kind.started.len(),
+            kind.succeeded,
+            kind.failed,
+            kind.killed,
+        ));
+    }
+    text
+}
+
+fn analysis(summary: &Summary) -> String {
+    let mut text = String::new();
+    for (name, kind) in ["map", "reduce"].into_iter().zip(&summary.kinds) {
+        let mut times = kind.times.clone();
+        times.sort();
+        let (Some(best), Some(_)) = (times.first(), times.last()) else { continue };
+        let total: u64 = times.iter().map(|(time, _)| time).sum();
+        let mean = total / times.len() as u64;
+        text.push_str(&format!(
+            "\nAnalysis of {name} attempts\nTime taken by the best: {} {}\nAverage time: {}\nWorst:\n",
+            best.1,
+            seconds(best.0),
+            seconds(mean),
+        ));
+        for (time, attempt) in times.iter().rev().take(SLOWEST_SHOWN) {
+            text.push_str(&format!("{attempt} {}\n", seconds(*time)));
+        }
+    }
+    text
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{}.{:03}sec", ms / 1000, ms % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &str = include_str!("../../jobtracker/testdata/history-v1.jsonl");
+
+    #[test]
+    fn a_history_reads_as_hadoops() {
+        let text = human(&parse(SAMPLE).unwrap());
+        for part in [
+            "Hadoop job: job_202611201830_0001\n",
+            "Launched At: 1970-01-01 00:00:00 (0.005sec)\n",
+            "Finished At: 1970-01-01 00:00:00 (0.040sec)\nStatus: SUCCEEDED\n",
+            "\nMap\t3\t1\t1\t1\t",
+            "\nReduce\t0\t0\t0\t0\t\t\n",
+            "\tg\n\t\tn=7\n",
+            "FAILED attempts\n",
+            "attempt_202611201830_0001_m_000000_0\t1970-01-01 00:00:00\thost\ta \"bad\"\n",
+            "Time taken by the best: attempt_202611201830_0001_m_000000_1 0.020sec\n",
+        ] {
+            assert!(text.contains(part), "`{part}` is not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_history_is_refused_and_what_is_new_is_skipped() {
+        let first = SAMPLE.lines().next().unwrap();
+        let second = SAMPLE.lines().nth(1).unwrap();
+        let newer = format!("{first}\n{{\"type\":\"JOB_DREAMT\",\"event\":{{}}}}\n{second}\n");
+        assert_eq!(parse(&newer).unwrap().len(), 1);
+        for (text, reason) in [
+            ("", "no events"),
+            ("hello\n", "line 1 is no event"),
+            (second, "has no version"),
+            (&first.replace('1', "2"), "version 2"),
+            (&format!("{first}\n{}", &second[..second.len() / 2]), "line 2"),
+            (&format!("{first}\n{{\"type\":\"JOB_INITED\",\"event\":{{}}}}"), "line 2 cannot"),
+        ] {
+            let error = format!("{:#}", parse(text).unwrap_err());
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}
