@@ -6,13 +6,14 @@ use std::convert::Infallible;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use axum::http::header::{self, HeaderName};
 use axum::middleware::from_fn_with_state;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Json, Router};
 use client::rpc::{RpcClient, now_ms};
 use daemon::hosts::Hosts;
 use daemon::page::{self, Frame, Site};
@@ -21,6 +22,7 @@ use maud::Markup;
 use protocol::auth::Role;
 use protocol::{AttemptId, JobId};
 
+use crate::core::picture::Picture;
 use crate::http::{Shared, refused};
 use crate::server::{Event, Overview};
 use crate::web;
@@ -40,6 +42,8 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/jobs", get(jobs))
         .route("/jobs/{id}", get(job))
         .route("/jobs/{id}/live", get(job_changes))
+        .route("/jobs/{id}/report.html", get(report))
+        .route("/jobs/{id}/trace.json", get(trace))
         .route("/jobs/{id}/attempts", get(attempts))
         .route("/jobs/{id}/attempts/{attempt}", get(attempt))
         .route("/workers", get(workers))
@@ -99,10 +103,37 @@ fn missing() -> Response {
     StatusCode::NOT_FOUND.into_response()
 }
 
-async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, Response> {
+async fn picture(shared: &Shared, id: &str) -> Result<(JobId, Box<Picture>), Response> {
     let id: JobId = id.parse().map_err(|_| missing())?;
     let picture = shared.ask(|reply| Event::Picture(id, reply)).await.and_then(|picture| picture);
-    let picture = picture.map_err(|error| refused(&error))?;
+    Ok((id, picture.map_err(|error| refused(&error))?))
+}
+
+/// `Content-Disposition` of a file to keep.
+fn kept(name: &str) -> [(HeaderName, String); 1] {
+    [(header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\""))]
+}
+
+/// A job's page as one file.
+async fn report(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Response, Response> {
+    let (id, picture) = picture(&shared, &id).await?;
+    let content = web::job::page(&picture, now_ms());
+    let file = page::alone(&picture.report.name, &content);
+    Ok((kept(&format!("{id}.html")), file).into_response())
+}
+
+/// A job's timeline for trace viewers.
+async fn trace(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, Response> {
+    let (id, picture) = picture(&shared, &id).await?;
+    let trace = web::trace::trace(&picture, now_ms());
+    Ok((kept(&format!("{id}.trace.json")), Json(trace)).into_response())
+}
+
+async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, Response> {
+    let (id, picture) = picture(&shared, &id).await?;
     let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
     let content = web::job::page(&picture, now_ms());
     Ok(frame(&shared, &picture.report.name, "/jobs", live, &content))
@@ -113,9 +144,7 @@ async fn attempts(
     Path(id): Path<String>,
     Query(query): Query<web::attempts::Query>,
 ) -> Result<Response, Response> {
-    let id: JobId = id.parse().map_err(|_| missing())?;
-    let picture = shared.ask(|reply| Event::Picture(id, reply)).await.and_then(|picture| picture);
-    let picture = picture.map_err(|error| refused(&error))?;
+    let (id, picture) = picture(&shared, &id).await?;
     let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
     let content = web::attempts::table(&picture, &query, now_ms());
     Ok(frame(&shared, &format!("Attempts of {}", picture.report.name), "/jobs", live, &content))

@@ -478,6 +478,8 @@ async fn check_reads_for_scripts(address: &str, job: JobId) {
         (format!("{history}/tasks?type=m"), "\"progress\":100.0"),
         (format!("{history}/tasks/{task}/attempts"), "\"state\":\"SUCCEEDED\""),
         ("/metrics".to_owned(), "mr_jobs{state=\"succeeded\"} 1"),
+        (format!("/jobs/{job}/trace.json"), "\"ph\":\"X\""),
+        (format!("/jobs/{job}/report.html"), "<style>"),
     ] {
         let answer = get(address, &target, "127.0.0.1").await;
         assert!(

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");
@@ -86,6 +86,33 @@ impl Frame<'_> {
         }
         response
     }
+}
+
+/// A page as a file that needs nothing beside it, with its protective headers. Links to other pages lead nowhere in it, so they are drawn as
+/// the text around them.
+pub fn alone(title: &str, content: &Markup) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · Hanno" }
+                style { (PreEscaped(STYLE)) "main a { color: inherit; text-decoration: none; pointer-events: none; }" }
+            }
+            body { main { (content) } }
+        }
+    };
+    let mut response = Response::new(Body::from(page.into_string()));
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// A share as a bar and in words.

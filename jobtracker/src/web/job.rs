@@ -34,6 +34,10 @@ pub(crate) fn page(picture: &Picture, now_ms: u64) -> Markup {
         (spread::partitions(picture))
         details #counters { summary { "Counters" } (counters(&report.counters)) }
         details #configuration { summary { "Configuration" } (configuration(picture)) }
+        p.soft {
+            "To keep: " a href={ "/jobs/" (report.id) "/report.html" } { "this page as one file" } ", "
+            a href={ "/jobs/" (report.id) "/trace.json" } { "the timeline for ui.perfetto.dev or chrome://tracing" } "."
+        }
     }
 }
 

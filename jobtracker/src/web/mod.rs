@@ -7,6 +7,7 @@
 //! | one job | [`job`], with [`timeline`], [`spread`] and [`advice`] |
 //! | attempts of a job, one attempt | [`attempts`] |
 //! | workers | [`workers`] |
+//! | a job's timeline for trace viewers | [`trace`] |
 //!
 //! Invariant: what a page draws is bounded, whatever the size of the job: long tables are paged, long charts merge what would be narrower
 //! than a pixel.
@@ -18,6 +19,7 @@ pub(crate) mod jobs;
 pub(crate) mod overview;
 pub(crate) mod spread;
 pub(crate) mod timeline;
+pub(crate) mod trace;
 pub(crate) mod workers;
 
 use maud::{Markup, html};

@@ -163,34 +163,47 @@ fn class(attempt: &AttemptRow) -> &'static str {
 }
 
 fn lay(picture: &Picture, span: Span, now_ms: u64) -> Vec<Lane> {
+    let mut lanes: Vec<Lane> = Vec::new();
+    for (place, number) in slots(picture, now_ms) {
+        let attempt = &picture.attempts[place];
+        if number == lanes.len() {
+            lanes.push(Lane { worker: attempt.worker, bars: Vec::new() });
+        }
+        let end = attempt.started_ms + attempt.elapsed_ms(now_ms);
+        let (from, to) = (span.x(attempt.started_ms), span.x(end));
+        push(
+            &mut lanes[number].bars,
+            Bar { from, to, class: class(attempt), first: place, count: 1 },
+        );
+    }
+    lanes
+}
+
+/// Which lane each attempt is in, as places in [`Picture::attempts`] and numbers of lanes; worker by worker, in order of time. Lanes are
+/// numbered as they are first used.
+pub(crate) fn slots(picture: &Picture, now_ms: u64) -> Vec<(usize, usize)> {
     let mut order: Vec<usize> = (0..picture.attempts.len()).collect();
     order.sort_by_key(|place| {
         let attempt = &picture.attempts[*place];
         (attempt.worker, attempt.started_ms, *place)
     });
-    let mut lanes: Vec<Lane> = Vec::new();
     let mut free_at: Vec<u64> = Vec::new();
-    let mut first_of_worker = 0;
-    for place in order {
+    let (mut worker, mut first_of_worker) = (None, 0);
+    let lane = |place: usize| {
         let attempt = &picture.attempts[place];
-        if lanes.last().is_none_or(|lane| lane.worker != attempt.worker) {
-            first_of_worker = lanes.len();
+        if worker != Some(attempt.worker) {
+            (worker, first_of_worker) = (Some(attempt.worker), free_at.len());
         }
-        let end = attempt.started_ms + attempt.elapsed_ms(now_ms);
-        let free = (first_of_worker..lanes.len()).find(|lane| free_at[*lane] <= attempt.started_ms);
+        let free =
+            (first_of_worker..free_at.len()).find(|lane| free_at[*lane] <= attempt.started_ms);
         let lane = free.unwrap_or_else(|| {
-            lanes.push(Lane { worker: attempt.worker, bars: Vec::new() });
             free_at.push(0);
-            lanes.len() - 1
+            free_at.len() - 1
         });
-        free_at[lane] = end;
-        let (from, to) = (span.x(attempt.started_ms), span.x(end));
-        push(
-            &mut lanes[lane].bars,
-            Bar { from, to, class: class(attempt), first: place, count: 1 },
-        );
-    }
-    lanes
+        free_at[lane] = attempt.started_ms + attempt.elapsed_ms(now_ms);
+        (place, lane)
+    };
+    order.into_iter().map(lane).collect()
 }
 
 fn push(bars: &mut Vec<Bar>, bar: Bar) {
