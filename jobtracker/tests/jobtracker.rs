@@ -298,6 +298,7 @@ impl Stand {
             boot_id: "b".to_owned(),
             http_address: "127.0.0.1:1".to_owned(),
             slot_count: 2,
+            isolation: String::new(),
             running,
             held_outputs: Vec::new(),
         };

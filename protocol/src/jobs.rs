@@ -385,6 +385,8 @@ pub struct WorkerReport {
     pub slot_count: u32,
     /// Tasks it runs now.
     pub running_count: u32,
+    /// What holds its tasks apart and in bounds, for people.
+    pub isolation: String,
     /// Late: gets no new work.
     pub suspect: bool,
     /// To be emptied: gets no new work.

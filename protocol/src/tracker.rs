@@ -61,6 +61,8 @@ pub struct Register {
     pub http_address: String,
     /// Tasks it runs at once.
     pub slot_count: u32,
+    /// What holds tasks of this worker apart and in bounds, for people.
+    pub isolation: String,
     /// Attempts still running here.
     pub running: Vec<AttemptId>,
     /// Finished map attempts whose output is held here.

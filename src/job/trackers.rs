@@ -75,6 +75,7 @@ mod tests {
             rack: "/r".to_owned(),
             slot_count: 2,
             running_count: 1,
+            isolation: String::new(),
             suspect: false,
             excluded: false,
             drained: false,

@@ -4,6 +4,7 @@
 //! The only crate that may import `rustix` and `memmap2` and the only one with `unsafe` (in [`map`], with its proof).
 
 pub mod descriptor;
+pub mod family;
 pub mod fs;
 pub mod host;
 pub mod map;

@@ -1,9 +1,9 @@
-//! Processes: signals to groups, death with the parent, what the own one uses.
+//! Processes: signals to groups, death with the parent, limits, what the own one uses.
 
 use std::time::Duration;
 use std::{fs, io};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 /// Ends every process of the group `pgid` at once (SIGKILL). A group that is gone already is fine.
 ///
@@ -108,6 +108,41 @@ fn parse_usage(status: &str, stat: &str, open_files: u64) -> Option<Usage> {
         threads: number("Threads")?,
         open_files,
     })
+}
+
+/// What a process, and each that it starts, may use. `None` is as before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// Private memory that it may write, bytes.
+    pub data_bytes: Option<u64>,
+    /// Open files.
+    pub open_files: Option<u64>,
+    /// Seconds of a processor.
+    pub cpu_seconds: Option<u64>,
+    /// Length of a file that it writes, bytes.
+    pub file_bytes: Option<u64>,
+}
+
+/// Limits a process; what it started before is not touched. It leaves no core files either. A limit is never raised.
+///
+/// # Errors
+/// What the system says.
+pub fn limit(pid: u32, limits: &Limits) -> io::Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+    let wanted = [
+        (Resource::Data, limits.data_bytes),
+        (Resource::Nofile, limits.open_files),
+        (Resource::Cpu, limits.cpu_seconds),
+        (Resource::Fsize, limits.file_bytes),
+        (Resource::Core, Some(0)),
+    ];
+    for (resource, value) in wanted {
+        let Some(value) = value else { continue };
+        let hard = rustix::process::getrlimit(resource).maximum;
+        let value = Some(hard.map_or(value, |hard| value.min(hard)));
+        rustix::process::prlimit(Some(pid), resource, Rlimit { current: value, maximum: value })?;
+    }
+    Ok(())
 }
 
 fn signal(pid: u32, send: impl FnOnce(Pid) -> rustix::io::Result<()>) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! A task process for the worker's tests: speaks the runner protocol and does what the name of its input file says.
 //!
-//! The last element of the split's path: `ok` (writes its process id), `boom`, `exit`, `hang` (with a child of its own), `silent`, `flood`,
+//! The last element of the split's path: `ok` (writes its process id), `boom`, `exit`, `hang` (with a child of its own), `leave` (with a grandchild
+//! that left), `fork`, `hog` and `hogs` (processes and memory without end), `silent`, `flood`,
 //! `map` (a real map output of two partitions), `escape` (reports a map output outside its directory), `rename` (ends another attempt).
 
 use std::io::Write;
@@ -58,6 +59,33 @@ fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, Attempt
             println!("pid {} child {}", std::process::id(), child.id());
             let status = child.wait();
             panic!("the child ended before this process: {status:?}");
+        }
+        "leave" => {
+            // A grandchild in a session of its own, whose parent is gone.
+            let leave = "setsid sh -c 'echo left $$; exec sleep 1000' & wait $!";
+            let left = Command::new("sh").args(["-c", leave]).spawn();
+            left.expect("sh is there").wait().expect("it was started");
+            panic!("the sleep ended before this process");
+        }
+        "fork" => {
+            let sleep = || Command::new("sleep").arg("1000").spawn().expect("sleep is there");
+            let children: Vec<_> = (0..40).map(|_| sleep()).collect();
+            std::thread::sleep(Duration::from_secs(1000));
+            panic!("{} children were let live", children.len());
+        }
+        "hog" => {
+            let mut held = Vec::new();
+            loop {
+                held.push(vec![1u8; 1 << 20]);
+            }
+        }
+        "hogs" => {
+            // Each by itself is within the limit.
+            let hog = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 1000; echo $x";
+            let hog = || Command::new("sh").args(["-c", hog]).spawn().expect("sh is there");
+            let children: Vec<_> = (0..5).map(|_| hog()).collect();
+            std::thread::sleep(Duration::from_secs(1000));
+            panic!("{} children were let live", children.len());
         }
         "silent" => loop {
             std::thread::sleep(Duration::from_secs(1));

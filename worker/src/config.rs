@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::confinement::Confinement;
 use crate::error::Error;
 
 /// Settings of a worker. Every key has a default.
@@ -35,6 +36,17 @@ pub struct Config {
     pub slot_count: u32,
     /// Bytes of memory for sort buffers and shuffle of one task. Default 256 MiB: a block's worth of map output is sorted in one go.
     pub task_memory_bytes_max: u64,
+    /// Bytes of memory of its own that a task process with its children may use, sort buffers included; beyond it the task fails. Default 4 GiB; 0 is
+    /// no limit.
+    pub task_memory_limit_bytes: u64,
+    /// Processes that a task may have at once, itself included. Default 512: a pipeline of scripts needs a dozen; 0 is no limit.
+    pub task_processes_max: u32,
+    /// Files that a task process may have open. Default 65,536; 0 is no limit.
+    pub task_open_files_max: u64,
+    /// Seconds of processor time of each process of a task. Default 0: no limit.
+    pub task_cpu_seconds_max: u64,
+    /// Bytes of a single file that a task writes on this machine. Default 0: no limit.
+    pub task_file_bytes_max: u64,
     /// Milliseconds without any sign of life after which a task is ended. Default 600,000, as in Hadoop; 0 is never.
     pub task_timeout_ms: u64,
     /// Milliseconds a task process has to start and to rebuild its job. Default 60,000: a loaded machine, a large program.
@@ -64,6 +76,11 @@ impl Default for Config {
             allow_unencrypted: false,
             slot_count: 0,
             task_memory_bytes_max: 256 << 20,
+            task_memory_limit_bytes: 4 << 30,
+            task_processes_max: 512,
+            task_open_files_max: 65_536,
+            task_cpu_seconds_max: 0,
+            task_file_bytes_max: 0,
             task_timeout_ms: 600_000,
             runner_start_timeout_ms: 60_000,
             runner_idle_ms: 30_000,
@@ -85,7 +102,30 @@ impl Config {
                 reason: "a task needs at least 1 MiB (1048576)",
             });
         }
+        if self.task_memory_limit_bytes > 0
+            && self.task_memory_limit_bytes / 2 < self.task_memory_bytes_max
+        {
+            return Err(Error::Setting {
+                key: "task_memory_limit_bytes",
+                reason: "it must be at least twice task_memory_bytes_max: a task needs more than its buffers",
+            });
+        }
         Ok(())
+    }
+
+    /// What a task may use.
+    pub(crate) fn confinement(&self) -> Confinement {
+        let some = |value: u64| (value > 0).then_some(value);
+        Confinement {
+            memory_bytes: some(self.task_memory_limit_bytes),
+            processes: (self.task_processes_max > 0).then_some(self.task_processes_max),
+            limits: sys::process::Limits {
+                data_bytes: some(self.task_memory_limit_bytes),
+                open_files: some(self.task_open_files_max),
+                cpu_seconds: some(self.task_cpu_seconds_max),
+                file_bytes: some(self.task_file_bytes_max),
+            },
+        }
     }
 
     pub(crate) fn slots(&self) -> u32 {

@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) logs: PathBuf,
     pub(crate) secret_file: PathBuf,
     pub(crate) slot_count: u32,
+    /// What holds for tasks here.
+    pub(crate) isolation: String,
 }
 
 /// All routes.
@@ -57,15 +59,19 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
             let logs = for_logs.clone();
             async move { attempt_logs(logs, request.uri().clone()).await }
         });
-    let slot_count = shared.slot_count;
+    let (slot_count, isolation) = (shared.slot_count, shared.isolation);
     let health = get(move || {
-        let secret_file = for_health.clone();
+        let (secret_file, isolation) = (for_health.clone(), isolation.clone());
         async move {
             axum::Json(Health {
                 service: "worker".to_owned(),
                 secret_file: Some(secret_file),
                 ready: true,
-                more: [("slot_count".to_owned(), slot_count.into())].into(),
+                more: [
+                    ("slot_count".to_owned(), slot_count.into()),
+                    ("isolation".to_owned(), isolation.into()),
+                ]
+                .into(),
             })
         }
     });

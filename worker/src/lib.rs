@@ -5,6 +5,7 @@
 //! | `agent` | the loop that knows attempts, runners and jobs |
 //! | `session` | registration and polls at the JobTracker |
 //! | `runner`, `frames` | one task process and its socket |
+//! | `confinement` | what a task may use |
 //! | `binaries`, `dfs_source` | executables by hash |
 //! | `outputs`, `http` | map outputs and logs for others |
 //! | `logs`, `scratch` | files here |
@@ -15,6 +16,7 @@
 mod agent;
 mod binaries;
 mod config;
+mod confinement;
 mod dfs_source;
 mod error;
 mod frames;
@@ -95,6 +97,7 @@ pub async fn run_with(
         logs: directories.logs.clone(),
         secret_file: absolute(&config.secret_file)?,
         slot_count: config.slots(),
+        isolation: config.confinement().describe(),
     };
     let cache = directories.binaries.clone();
     let around = Surroundings {
@@ -111,6 +114,7 @@ pub async fn run_with(
         silence_max: Duration::from_millis(config.task_timeout_ms),
         idle_max: Duration::from_millis(config.runner_idle_ms),
         log_bytes_max: config.log_bytes_max,
+        confinement: config.confinement(),
         binaries: Binaries::new(cache.clone(), config.binary_cache_bytes_max)
             .map_err(disk("read", cache))?,
         source,
@@ -137,6 +141,7 @@ fn register(config: &Config, worker: WorkerId, http_address: String) -> Register
         boot_id: machine(config, worker),
         http_address,
         slot_count: config.slots(),
+        isolation: config.confinement().describe(),
         running: Vec::new(),
         held_outputs: Vec::new(),
     }

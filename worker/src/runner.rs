@@ -5,7 +5,7 @@
 //!    any step -> exits, is killed, stays silent too long, or breaks the rules -> Gone
 //! ```
 //!
-//! Invariants: the process runs in a group of its own, and the whole group is killed when the runner is over; everything the process
+//! Invariants: the process runs in a group of its own under limits, and the group with all that left it is killed when the runner is over; everything the process
 //! wrote before it reported the end of an attempt is in that attempt's logs; [`News::Gone`] is told exactly once, last.
 
 use std::collections::HashMap;
@@ -31,6 +31,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::agent::Event;
+use crate::confinement::{Confinement, LOOK_PERIOD};
 use crate::frames::FrameReader;
 use crate::logs::{AttemptLogs, StreamKind};
 
@@ -66,6 +67,8 @@ pub(crate) struct Options {
     pub(crate) silence_max: Duration,
     /// Limit of each log.
     pub(crate) log_bytes_max: u64,
+    /// What it may use.
+    pub(crate) confinement: Confinement,
 }
 
 /// Orders for a runner.
@@ -187,10 +190,12 @@ pub(crate) async fn run(
                 current: None,
                 logs: None,
                 last_sign: Instant::now(),
+                group: process.group,
+                next_look: Instant::now() + LOOK_PERIOD,
                 output: process.output,
             };
             let end = runner.drive(&mut process.child, arrival, &mut orders).await;
-            runner.finish(process.child, process.group, end).await
+            runner.finish(process.child, &cookie, end).await
         }
         Err(error) => format!("cannot start {}: {error}", options.binary.display()),
     };
@@ -234,6 +239,8 @@ fn spawn(options: &Options, socket: &str, cookie: &str) -> io::Result<Process> {
     }
     let mut child = command.spawn()?;
     let group = child.id().ok_or(io::ErrorKind::NotFound)?;
+    // Nothing of the task runs before the worker has greeted its process.
+    sys::process::limit(group, &options.confinement.limits)?;
     let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.into_owned_fd()?;
     let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?.into_owned_fd()?;
     let output = [
@@ -265,6 +272,8 @@ struct Runner<'a> {
     current: Option<AttemptId>,
     logs: Option<AttemptLogs>,
     last_sign: Instant,
+    group: u32,
+    next_look: Instant,
     output: [Output; 2],
 }
 
@@ -280,6 +289,8 @@ impl Runner<'_> {
             self.tell().await;
             let [stdout, stderr] = &self.output;
             let deadline = self.deadline();
+            let watching = self.current.is_some() && self.options.confinement.is_watching();
+            let next_look = self.next_look;
             tokio::select! {
                 biased;
                 arrived = &mut arrival, if reader.is_none() => match arrived {
@@ -321,11 +332,25 @@ impl Runner<'_> {
                         Err(error) => End::Because(format!("cannot wait for it: {error}")),
                     };
                 }
+                () = tokio::time::sleep_until(next_look), if watching => {
+                    if let Some(end) = self.look().await {
+                        return end;
+                    }
+                }
                 () = tokio::time::sleep_until(deadline.unwrap_or(self.last_sign)), if deadline.is_some() => {
                     return End::Because(self.silence());
                 }
             }
         }
+    }
+
+    /// Why the task is to be ended for what it and its children use, if it is.
+    async fn look(&mut self) -> Option<End> {
+        let root = self.group;
+        let found = tokio::task::spawn_blocking(move || sys::family::family(root, None)).await;
+        self.next_look = Instant::now() + LOOK_PERIOD;
+        let family = found.ok()?.ok()?;
+        self.options.confinement.verdict(&family).map(End::Because)
     }
 
     /// Hands on what was heard. While the worker's loop is busy, this runner waits, and so does its process.
@@ -337,7 +362,8 @@ impl Runner<'_> {
     }
 
     /// Kills what is left of the group and says why it is over.
-    async fn finish(mut self, mut child: Child, group: u32, end: End) -> String {
+    async fn finish(mut self, mut child: Child, cookie: &str, end: End) -> String {
+        let group = self.group;
         self.writer = None;
         let (status, reason) = match end {
             End::Exited(status) => (Some(status), None),
@@ -347,9 +373,7 @@ impl Runner<'_> {
             }
             End::Because(reason) => (None, Some(reason)),
         };
-        if let Err(error) = sys::process::kill_group(group) {
-            tracing::warn!(group, %error, "cannot kill the processes of a task");
-        }
+        end_family(group, cookie).await;
         if status.is_none()
             && let Err(error) = child.wait().await
         {
@@ -499,6 +523,17 @@ impl Runner<'_> {
         } else {
             format!("the task process was not ready within {:?}", self.options.start_timeout)
         }
+    }
+}
+
+/// Kills a task process with everything that came from it, wherever it went.
+async fn end_family(group: u32, cookie: &str) {
+    let mark = format!("{COOKIE_VARIABLE}={cookie}");
+    match tokio::task::spawn_blocking(move || sys::family::kill_family(group, &mark)).await {
+        Ok(Ok(true)) => {}
+        Ok(Ok(false)) => tracing::warn!(group, "processes of a task are left"),
+        Ok(Err(error)) => tracing::warn!(group, %error, "cannot kill the processes of a task"),
+        Err(error) => tracing::warn!(group, %error, "processes of a task were not killed"),
     }
 }
 

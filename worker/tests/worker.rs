@@ -402,3 +402,56 @@ async fn a_fenced_worker_comes_back_with_what_it_runs_and_holds() {
     assert_eq!(stand.end_of(hanging).await.state, AttemptState::Killed);
     stand.stop().await;
 }
+
+/// Memory of a task in these tests: well above what the task process itself needs.
+const MEMORY_LIMIT: u64 = 64 << 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_beyond_their_limits_fail_with_the_reason_and_harm_nobody() {
+    let stand = Stand::start(|config| {
+        config.task_memory_bytes_max = 1 << 20;
+        config.task_memory_limit_bytes = MEMORY_LIMIT;
+        config.task_processes_max = 20;
+        config.slot_count = 4;
+    })
+    .await;
+    let health = stand.http().get("/healthz").await.unwrap().text().await.unwrap();
+    assert!(health.contains("64 MiB memory, 20 processes"), "{health}");
+    let quiet = stand.launch(9, "silent");
+    for (index, task, reasons) in [
+        (0, "fork", &["more than its limit of 20"][..]),
+        (1, "hog", &["memory allocation of", "more than its limit of 67108864"]),
+        (2, "hogs", &["more than its limit of 67108864"]),
+    ] {
+        let failure = stand.failure_of(stand.launch(index, task)).await;
+        assert!(reasons.iter().any(|reason| failure.contains(reason)), "{task}: {failure}");
+    }
+    let end = stand.end_of(stand.launch(3, "ok")).await;
+    assert!(matches!(end.state, AttemptState::OutputDone { .. }), "{end:?}");
+    assert!(!stand.told.lock().ended.iter().any(|update| update.attempt == quiet));
+    stand.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grandchild_that_left_is_killed_too() {
+    let stand = Stand::start(|_| {}).await;
+    let attempt = stand.launch(0, "leave");
+    let deadline = Instant::now() + PATIENCE;
+    let log = loop {
+        let log = match stand.http().get(&format!("/logs/{attempt}")).await {
+            Ok(log) => log.text().await.unwrap(),
+            Err(_) => String::new(),
+        };
+        if log.contains("left ") {
+            break log;
+        }
+        assert!(Instant::now() < deadline, "no grandchild: {log}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let left = number_after(&log, "left");
+    assert!(sys::process::is_alive(left));
+    stand.order(Action::Kill(attempt));
+    assert!(matches!(stand.end_of(attempt).await.state, AttemptState::Killed));
+    until_dead(left).await;
+    stand.stop().await;
+}

@@ -56,6 +56,7 @@ impl Core {
             rack: worker.rack.clone(),
             slot_count: worker.slot_count,
             running_count: u32::try_from(worker.running.len()).unwrap_or(u32::MAX),
+            isolation: worker.isolation.clone(),
             suspect: worker.liveness == Liveness::Suspect,
             excluded: worker.excluded,
             drained: worker.excluded

@@ -34,7 +34,7 @@ pub(crate) fn page(workers: &[WorkerReport]) -> Markup {
         div.scroll { table {
             tr {
                 th { "Host" } th { "Address" } th { "Rack" } th.number { "Max slots" } th.number { "Running tasks" } th { "Health" }
-                th.number { "Last heard of" }
+                th.number { "Last heard of" } th { "Tasks are held in" }
             }
             @for worker in workers {
                 tr {
@@ -48,6 +48,7 @@ pub(crate) fn page(workers: &[WorkerReport]) -> Markup {
                         @else { span.state.good { "good" } }
                     }
                     td.number { (format::duration(worker.silent_ms)) " ago" }
+                    td.wide { (worker.isolation) }
                 }
             }
         } }

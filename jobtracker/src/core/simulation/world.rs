@@ -164,6 +164,7 @@ impl World {
             boot_id: host.to_owned(),
             http_address: format!("{host}:{}", self.worker_count),
             slot_count,
+            isolation: String::new(),
             running: Vec::new(),
             held_outputs: Vec::new(),
         };
