@@ -261,6 +261,7 @@ impl Files<'_> {
         let create = Call::Create(Create {
             path: at.clone(),
             mode: FILE_MODE,
+            unmasked: None,
             overwrite: true,
             parents: false,
             replication: None,
@@ -410,7 +411,7 @@ fn outcome(answer: Option<Answer>) -> Answer {
 }
 
 fn mkdirs(path: &DfsPath, parents: bool) -> Call {
-    Call::Mkdirs { path: path.clone(), mode: DIRECTORY_MODE, parents }
+    Call::Mkdirs { path: path.clone(), mode: DIRECTORY_MODE, unmasked: None, parents }
 }
 
 fn list_call(path: &DfsPath, after: &str) -> Call {

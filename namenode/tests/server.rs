@@ -242,6 +242,7 @@ fn create(path: &str, overwrite: bool) -> Call {
     Call::Create(Create {
         path: dfs(path),
         mode: 0o644,
+        unmasked: None,
         overwrite,
         parents: true,
         replication: None,
@@ -269,7 +270,9 @@ async fn a_file_is_written_survives_a_restart_and_loses_a_datanode() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path()).await;
     let mut ann = Client::new(&server, 1);
-    let refusal = ann.call(Call::Mkdirs { path: dfs("/d"), mode: 0o755, parents: true }).await;
+    let refusal = ann
+        .call(Call::Mkdirs { path: dfs("/d"), mode: 0o755, unmasked: None, parents: true })
+        .await;
     let text = refusal.unwrap_err().to_string();
     assert!(text.starts_with("Cannot create directory /d. Name node is in safe mode."), "{text}");
 
@@ -389,9 +392,12 @@ async fn pages_show_files_and_refuse_foreign_names() {
     let nodes = [SimNode::start(&server, 1, Vec::new()), SimNode::start(&server, 2, Vec::new())];
     client.out_of_safe_mode().await;
     let path = dfs("/a/<img src=x>&\"");
-    client.call(Call::Mkdirs { path, mode: 0o755, parents: true }).await.unwrap();
+    client.call(Call::Mkdirs { path, mode: 0o755, unmasked: None, parents: true }).await.unwrap();
     let secret = dfs("/secret");
-    client.call(Call::Mkdirs { path: secret, mode: 0o700, parents: true }).await.unwrap();
+    client
+        .call(Call::Mkdirs { path: secret, mode: 0o700, unmasked: None, parents: true })
+        .await
+        .unwrap();
 
     for (target, wanted) in [
         ("/", "live DataNodes"),

@@ -306,7 +306,7 @@ impl Client {
 
     async fn mkdirs(&mut self, directory: &str, parents: bool) -> Result<(), RpcError> {
         let path = path(directory.to_owned())?;
-        self.call(Call::Mkdirs { path, mode: 0o755, parents }).await.map(drop)
+        self.call(Call::Mkdirs { path, mode: 0o755, unmasked: None, parents }).await.map(drop)
     }
 
     async fn create(&mut self, index: u64) -> Result<(), RpcError> {
@@ -318,6 +318,7 @@ impl Client {
         let create = Create {
             path,
             mode: 0o644,
+            unmasked: None,
             overwrite: true,
             parents: false,
             replication: None,

@@ -257,6 +257,7 @@ async fn write(
         creates.push(Call::Create(Create {
             path: tree.path(file)?,
             mode: 0o644,
+            unmasked: None,
             overwrite: false,
             parents: true,
             replication: Some(3),

@@ -135,7 +135,7 @@ impl Store {
 
     /// Makes a directory.
     pub(super) fn mkdirs(&self, named: &Named, umask: u16, parents: bool) -> Result<(), Failure> {
-        let made = self.client.mkdirs(&named.path, 0o777 & !umask, parents);
+        let made = self.client.mkdirs_masked(&named.path, umask, parents);
         made.map_err(|error| refused(named, &error))
     }
 
@@ -202,6 +202,7 @@ impl Store {
             replication: options.replication,
             block_size: options.block_size,
             mode: 0o666 & !options.umask,
+            unmasked: Some(0o666),
             publish_as: options.publish_as.clone(),
             publish_overwrite: options.overwrite,
         };

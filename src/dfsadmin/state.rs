@@ -88,14 +88,14 @@ fn list_open_files(session: &Session, words: &[String]) -> Result<(), Failure> {
             _ => return Err(Failure::Usage(String::new())),
         }
     }
-    say!("{:<34}\tOpen File Path", "Client Name");
+    say!("{:<20}\t{:<34}\tOpen File Path", "Client Host", "Client Name");
     let mut after = None;
     loop {
         let Reply::OpenFiles { files, next } = session.call(Call::OpenFiles { after })? else {
             return Err(unexpected());
         };
         for file in files.iter().filter(|file| file.path.starts_with(&path)) {
-            say!("{:<34}\t{}", file.client.to_string(), file.path);
+            say!("{:<20}\t{:<34}\t{}", file.host, file.client.to_string(), file.path);
         }
         match next {
             Some(next) => after = Some(next),

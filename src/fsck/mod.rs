@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use client::dfs::DfsClient;
 use jiff::tz::TimeZone;
-use protocol::namenode::{BlockInfo, Call, FsckFile, Reply};
+use protocol::namenode::{AdminState, BlockInfo, Call, DOT_SNAPSHOT, FsckFile, Reply};
 use protocol::{BlockId, DfsPath, ErrorKind};
 
 use self::totals::Totals;
@@ -42,6 +42,10 @@ Usage: hdfs fsck <path> [-list-corruptfileblocks | [-move | -delete | -openforwr
 By default fsck does not check files opened for write, use -openforwrite to report such files. They are usually tagged CORRUPT or \
 HEALTHY depending on their block allocation status.
 ";
+
+/// Exit codes of `-blockId` that HDFS has for the state of the last replica's DataNode.
+const EXIT_DECOMMISSIONED: u8 = 2;
+const EXIT_DECOMMISSIONING: u8 = 3;
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -163,7 +167,7 @@ fn check(request: &Request, overrides: &Overrides) -> Result<u8> {
     }
     let mut totals = Totals::new(&client)?;
     let mut damage = Vec::new();
-    let whole = walk(&client, &path, &mut |file| {
+    let whole = walk(&client, (&path, request.snapshots), &mut |file| {
         totals.add(file, request.open_for_write);
         if request.open_for_write || !file.status.open {
             lines::note_damage(file, &mut damage);
@@ -172,7 +176,9 @@ fn check(request: &Request, overrides: &Overrides) -> Result<u8> {
         if !request.json {
             lines::describe_file(file, request, &mut text);
         }
-        if actions::is_damaged(file) {
+        // What a snapshot has is read-only.
+        let is_former = file.path.elements().any(|element| element == DOT_SNAPSHOT);
+        if actions::is_damaged(file) && !is_former {
             if request.moves {
                 actions::salvage(&client, file)?;
             }
@@ -231,7 +237,7 @@ fn list_corrupt(request: &Request, overrides: &Overrides) -> Result<u8> {
     let client = connect(overrides, &query_of(request))?;
     let path = path_of(&client, &request.path)?;
     let (mut text, mut file_count) = (String::new(), 0u64);
-    let whole = walk(&client, &path, &mut |file| {
+    let whole = walk(&client, (&path, request.snapshots), &mut |file| {
         file_count += u64::from(actions::is_damaged(file));
         for block in lines::complete_blocks(file).iter().filter(|block| block.live.is_empty()) {
             text.push_str(&format!("blk_{}\t{}\n", block.id, file.path));
@@ -258,12 +264,11 @@ fn look_up(ids: &[String], overrides: &Overrides) -> Result<u8> {
     let mut code = EXIT_OK;
     for id in ids {
         code = EXIT_OK;
-        let number = id.strip_prefix("blk_").and_then(|rest| rest.split('_').next()?.parse().ok());
-        let Some(number) = number else {
+        let Some(block) = block_of(id) else {
             text.push_str(&format!("Incorrect blockId format: {id}\n"));
             continue;
         };
-        match client.call(Call::BlockInfo(BlockId(number))) {
+        match client.call(Call::BlockInfo(block)) {
             Ok(Reply::BlockInfo(info)) => code = describe_block(&info, &mut text),
             Ok(_) => return Err(client::dfs::DfsError::Unexpected.into()),
             Err(error) if error.kind() == Some(ErrorKind::NotFound) => {
@@ -276,35 +281,90 @@ fn look_up(ids: &[String], overrides: &Overrides) -> Result<u8> {
     Ok(code)
 }
 
-/// Facts of a block and the state of each replica; the exit code follows the last line.
+/// Facts of a block and the state of each replica; as HDFS's, the exit code is that of the last replica.
 fn describe_block(info: &BlockInfo, text: &mut String) -> u8 {
     let (wanted, live) = (usize::from(info.replication), info.live.len());
+    let drained = |state| info.drained.iter().filter(move |(_, admin)| *admin == state).count();
     text.push_str(&format!(
         "Block Id: blk_{}\nBlock belongs to: {}\nNo. of Expected Replica: {wanted}\nNo. of live Replica: {live}\n\
-         No. of excess Replica: {}\nNo. of stale Replica: 0\nNo. of decommissioned Replica: 0\n\
-         No. of decommissioning Replica: 0\nNo. of corrupted Replica: {}\n",
+         No. of excess Replica: {}\nNo. of stale Replica: 0\nNo. of decommissioned Replica: {}\n\
+         No. of decommissioning Replica: {}\nNo. of corrupted Replica: {}\n",
         info.id,
         info.path,
         live.saturating_sub(wanted),
+        drained(AdminState::Decommissioned),
+        drained(AdminState::DecommissionInProgress),
         info.corrupt.len(),
     ));
-    let states = [(&info.live, "HEALTHY"), (&info.corrupt, "CORRUPT")];
-    for (nodes, state) in states {
-        for node in nodes {
-            let (host, rack) = (&node.host, &node.rack);
-            text.push_str(&format!("Block replica on datanode/rack: {host}{rack} is {state}\n"));
-        }
+    let live = info.live.iter().map(|node| (node, ("HEALTHY", EXIT_OK)));
+    let drained = info.drained.iter().map(|(node, admin)| match admin {
+        AdminState::Normal => (node, ("HEALTHY", EXIT_OK)),
+        AdminState::DecommissionInProgress => (node, ("DECOMMISSIONING", EXIT_DECOMMISSIONING)),
+        AdminState::Decommissioned => (node, ("DECOMMISSIONED", EXIT_DECOMMISSIONED)),
+    });
+    let corrupt = info.corrupt.iter().map(|node| (node, ("CORRUPT", EXIT_FAILED)));
+    let mut code = EXIT_FAILED;
+    for (node, (state, of_state)) in live.chain(drained).chain(corrupt) {
+        let (host, rack) = (&node.host, &node.rack);
+        text.push_str(&format!("Block replica on datanode/rack: {host}{rack} is {state}\n"));
+        code = of_state;
     }
-    if info.live.is_empty() { EXIT_FAILED } else { EXIT_OK }
+    code
 }
 
-/// Hands every file below `path` to `each` while it returns true; the number of directories, or `None` if there is nothing
-/// at `path`.
+/// `blk_7` or `blk_7_1001`; the generation stamp does not matter.
+fn block_of(text: &str) -> Option<BlockId> {
+    let rest = text.strip_prefix("blk_")?;
+    let (id, stamp) = rest.split_once('_').unwrap_or((rest, "0"));
+    stamp.parse::<u64>().ok()?;
+    id.parse().ok().map(BlockId)
+}
+
+/// Hands every file below `path` to `each` while it returns true, and with `snapshots` those in the snapshots of directories there;
+/// the number of directories, or `None` if there is nothing at `path`.
 fn walk(
+    client: &DfsClient,
+    (path, snapshots): (&DfsPath, bool),
+    each: &mut dyn FnMut(&FsckFile) -> Result<bool>,
+) -> Result<Option<u64>> {
+    let Some((mut directory_count, mut goes_on)) = walk_tree(client, path, each)? else {
+        return Ok(None);
+    };
+    let tops = if snapshots { snapshots_below(client, path)? } else { Vec::new() };
+    for top in tops {
+        if !goes_on {
+            break;
+        }
+        // A snapshot may be deleted meanwhile.
+        if let Some((count, more)) = walk_tree(client, &top, each)? {
+            directory_count += count;
+            goes_on = more;
+        }
+    }
+    Ok(Some(directory_count))
+}
+
+/// The snapshots of all directories at and below a path that have any.
+fn snapshots_below(client: &DfsClient, path: &DfsPath) -> Result<Vec<DfsPath>> {
+    let Reply::Snapshottable(roots) = client.call(Call::SnapshottableDirectories)? else {
+        return Err(client::dfs::DfsError::Unexpected.into());
+    };
+    let mut tops = Vec::new();
+    for root in roots.into_iter().filter(|root| root.path.starts_with(path)) {
+        let all = root.path.join(DOT_SNAPSHOT)?;
+        for entry in client.list(&all) {
+            tops.push(all.join(&entry?.name)?);
+        }
+    }
+    Ok(tops)
+}
+
+/// One tree: the number of its directories, and whether `each` wants more.
+fn walk_tree(
     client: &DfsClient,
     path: &DfsPath,
     each: &mut dyn FnMut(&FsckFile) -> Result<bool>,
-) -> Result<Option<u64>> {
+) -> Result<Option<(u64, bool)>> {
     let mut directory_count = 0;
     let mut after = None;
     loop {
@@ -316,11 +376,11 @@ fn walk(
         directory_count += page.directory_count;
         for file in &page.files {
             if !each(file)? {
-                return Ok(Some(directory_count));
+                return Ok(Some((directory_count, false)));
             }
         }
         if page.next.is_none() {
-            return Ok(Some(directory_count));
+            return Ok(Some((directory_count, true)));
         }
         after = page.next;
     }
@@ -480,15 +540,44 @@ pub(super) mod tests {
             replication: 2,
             live: vec![node(1)],
             corrupt: vec![node(2)],
+            drained: Vec::new(),
         };
         let mut text = String::new();
-        assert_eq!(describe_block(&info, &mut text), EXIT_OK);
+        assert_eq!(describe_block(&info, &mut text), EXIT_FAILED, "as the last line");
         assert!(
             text.starts_with("Block Id: blk_7\nBlock belongs to: /f\nNo. of Expected Replica: 2\n")
         );
         assert!(text.contains("datanode/rack: h1/r1 is HEALTHY\n"), "{text}");
         assert!(text.ends_with("datanode/rack: h2/r1 is CORRUPT\n"), "{text}");
-        let lost = BlockInfo { live: Vec::new(), ..info };
+        for (admin, state, code) in [
+            (AdminState::Decommissioned, "DECOMMISSIONED", 2),
+            (AdminState::DecommissionInProgress, "DECOMMISSIONING", 3),
+        ] {
+            let (drained, corrupt) = (vec![(node(3), admin)], Vec::new());
+            let info = BlockInfo { drained, corrupt, ..info.clone() };
+            let mut text = String::new();
+            assert_eq!(describe_block(&info, &mut text), code);
+            assert!(text.ends_with(&format!("datanode/rack: h3/r1 is {state}\n")), "{text}");
+            assert!(text.contains("No. of live Replica: 1\n"));
+        }
+        let healthy = BlockInfo { corrupt: Vec::new(), ..info.clone() };
+        assert_eq!(describe_block(&healthy, &mut text), EXIT_OK);
+        let lost = BlockInfo { live: Vec::new(), ..healthy };
         assert_eq!(describe_block(&lost, &mut text), EXIT_FAILED);
+    }
+
+    #[test]
+    fn blocks_have_names_with_or_without_a_stamp() {
+        for (text, id) in [
+            ("blk_7", Some(7)),
+            ("blk_1073741825_1001", Some(1_073_741_825)),
+            ("7", None),
+            ("blk_", None),
+            ("blk_x", None),
+            ("blk_7_", None),
+            ("blk_7_x", None),
+        ] {
+            assert_eq!(block_of(text), id.map(BlockId), "{text}");
+        }
     }
 }

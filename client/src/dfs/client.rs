@@ -45,6 +45,9 @@ pub(super) struct Inner {
     pub(super) leases: Leases,
 }
 
+/// Permission bits of a new directory before the umask.
+const DIRECTORY_MODE: u16 = 0o777;
+
 /// How a file is made.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
@@ -56,8 +59,10 @@ pub struct CreateOptions {
     pub replication: Option<u16>,
     /// Bytes per block; `None` for the NameNode's default.
     pub block_size: Option<u64>,
-    /// Permission bits.
+    /// Permission bits, after the umask.
     pub mode: u16,
+    /// Permission bits before it; they count in a directory with a default access control list.
+    pub unmasked: Option<u16>,
     /// When it is closed, rename it to this path in the same step: readers never see it half-written.
     pub publish_as: Option<DfsPath>,
     /// Replace an existing file at `publish_as`.
@@ -73,6 +78,7 @@ impl Default for CreateOptions {
             replication: None,
             block_size: None,
             mode: 0o644,
+            unmasked: None,
             publish_as: None,
             publish_overwrite: false,
         }
@@ -194,7 +200,16 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn mkdirs(&self, path: &DfsPath, mode: u16, parents: bool) -> Result<(), DfsError> {
-        self.done(Call::Mkdirs { path: path.clone(), mode, parents })
+        self.done(Call::Mkdirs { path: path.clone(), mode, unmasked: None, parents })
+    }
+
+    /// As [`DfsClient::mkdirs`] with mode 0777 under a umask, whose place a default access control list takes.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn mkdirs_masked(&self, path: &DfsPath, umask: u16, parents: bool) -> Result<(), DfsError> {
+        let (mode, unmasked) = (DIRECTORY_MODE & !umask, Some(DIRECTORY_MODE));
+        self.done(Call::Mkdirs { path: path.clone(), mode, unmasked, parents })
     }
 
     /// Makes a file and opens it for writing.

@@ -108,6 +108,7 @@ impl DfsWriter {
         let create = Create {
             path: path.clone(),
             mode: options.mode,
+            unmasked: options.unmasked,
             overwrite: options.overwrite,
             parents: options.parents,
             replication: options.replication,

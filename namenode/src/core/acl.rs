@@ -183,6 +183,14 @@ pub fn stored(mode: u16, list: &[AclEntry]) -> (u16, Vec<AclEntry>) {
     (mode & STICKY | bits, list.iter().filter(is_kept).cloned().collect())
 }
 
+/// What the maker of a new entry asked for: a default list takes the place of the umask.
+pub fn asked(defaults: &[AclEntry], mode: u16, unmasked: Option<u16>) -> u16 {
+    match unmasked {
+        Some(unmasked) if !defaults.is_empty() => unmasked,
+        _ => mode,
+    }
+}
+
 /// Permission bits and stored list of a new entry of a directory with the default list `defaults`; `mode` is what its maker asked
 /// for, which limits owner, mask (or the group, without a mask) and others.
 pub fn inherited(defaults: &[AclEntry], mode: u16, is_directory: bool) -> (u16, Vec<AclEntry>) {
@@ -414,5 +422,17 @@ mod tests {
         assert_eq!(mode, 0o640);
         assert_eq!(text(&kept), "user:bob:rwx,group::r-x");
         assert_eq!(inherited(&[], 0o755, true), (0o755, vec![]));
+    }
+
+    #[test]
+    fn a_default_list_takes_the_place_of_the_umask() {
+        let defaults = entries("default:user::rwx,default:group::rwx,default:other::r-x");
+        for (defaults, unmasked, expected) in [
+            (&defaults[..], Some(0o666), 0o666),
+            (&defaults[..], None, 0o644),
+            (&[], Some(0o666), 0o644),
+        ] {
+            assert_eq!(asked(defaults, 0o644, unmasked), expected, "{defaults:?} {unmasked:?}");
+        }
     }
 }

@@ -86,7 +86,9 @@ impl State {
         }
         self.ns.leases.renew(request.call.client, now.mono_ms);
         let Call::Batch(calls) = &request.body else {
-            return self.one_call(nodes, (request, caller), (&request.body, 0), now, out);
+            let answer = self.one_call(nodes, (request, caller), (&request.body, 0), now, out);
+            self.ns.leases.note_host(request.call.client, &request.host);
+            return answer;
         };
         if calls.len() > BATCH_CALLS_MAX {
             let text = format!("{} calls in a batch of at most {BATCH_CALLS_MAX}", calls.len());
@@ -104,6 +106,7 @@ impl State {
                 call => self.one_call(nodes, (request, caller), (call, index), now, out)?,
             });
         }
+        self.ns.leases.note_host(request.call.client, &request.host);
         Ok(Ok(Reply::Batch(answers)))
     }
 
@@ -319,7 +322,9 @@ impl<'a> Planner<'a> {
             self.check_writable(path)?;
         }
         let outcome = match call {
-            Call::Mkdirs { path, mode, parents } => self.mkdirs(path, *mode, *parents),
+            Call::Mkdirs { path, mode, unmasked, parents } => {
+                self.mkdirs(path, (*mode, *unmasked), *parents)
+            }
             Call::Create(create) => self.create(create),
             Call::AddBlock { file, previous, exclude } => {
                 self.add_block(*file, previous.as_ref(), exclude)
@@ -415,8 +420,14 @@ impl<'a> Planner<'a> {
         self.find(path, needs)?.ok_or_else(|| refuse(ErrorKind::NotFound, missing()))
     }
 
-    fn mkdirs(&mut self, path: &DfsPath, mode: u16, parents: bool) -> Planned {
+    fn mkdirs(
+        &mut self,
+        path: &DfsPath,
+        (mode, unmasked): (u16, Option<u16>),
+        parents: bool,
+    ) -> Planned {
         check_mode(mode)?;
+        unmasked.map_or(Ok(()), check_mode)?;
         let way = match self.guard().walk(path) {
             Err(Blocked::FileInTheWay(file)) => {
                 let below = path.as_str().get(file.len()..).unwrap_or_default();
@@ -441,19 +452,22 @@ impl<'a> Planner<'a> {
                 self.guard().check(path, &way, needs)?;
             }
         }
-        let (parent, group) = self.make_parents(path, parents, |_| mode | 0o300)?;
+        let asked = |defaults: &[AclEntry]| acl::asked(defaults, mode, unmasked);
+        let (parent, group) =
+            self.make_parents(path, parents, |_, defaults| asked(defaults) | 0o300)?;
         let name = path.name().unwrap_or_default().to_owned();
+        let mode = asked(&self.defaults);
         self.make_directory(parent, name, &group, mode);
         Ok(Outcome::Done)
     }
 
     /// Makes what is missing above `path`; returns the directory that will hold it, and that directory's group. `mode_of`
-    /// gives a new directory's mode from its parent's.
+    /// gives a new directory's mode from its parent's and the default list that it inherits.
     pub(super) fn make_parents(
         &mut self,
         path: &DfsPath,
         make: bool,
-        mode_of: impl Fn(u16) -> u16,
+        mode_of: impl Fn(u16, &[AclEntry]) -> u16,
     ) -> Result<(InodeId, String), RemoteError> {
         let ns = &self.state.ns;
         let (mut id, mut inode) = (InodeId::ROOT, ns.inode(InodeId::ROOT));
@@ -485,7 +499,7 @@ impl<'a> Planner<'a> {
             return Err(refuse(ErrorKind::NotFound, text));
         }
         for name in missing.into_iter().chain(names) {
-            mode = mode_of(mode);
+            mode = mode_of(mode, &self.defaults);
             id = self.make_directory(id, name.to_owned(), &group, mode);
         }
         Ok((id, group))
@@ -622,7 +636,7 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<(), RemoteError> {
     Ok(())
 }
 
-fn check_mode(mode: u16) -> Result<(), RemoteError> {
+pub(super) fn check_mode(mode: u16) -> Result<(), RemoteError> {
     if mode > 0o1777 {
         let text = format!("Invalid permission bits: {mode:o}");
         return Err(refuse(ErrorKind::InvalidArgument, text));

@@ -8,7 +8,7 @@ use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::acl;
 use super::blocks::Acknowledged;
-use super::command::{Planned, Planner, check_replication, refuse};
+use super::command::{Planned, Planner, check_mode, check_replication, refuse};
 use super::datanodes::{Node, NodeIndex};
 use super::edit::{Allotted, Edit, Outcome};
 use super::inode::{File, Open};
@@ -52,19 +52,18 @@ impl Planner<'_> {
             );
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }
-        if create.mode > 0o1777 {
-            let text = format!("Invalid permission bits: {:o}", create.mode);
-            return Err(refuse(ErrorKind::InvalidArgument, text));
-        }
+        check_mode(create.mode)?;
+        create.unmasked.map_or(Ok(()), check_mode)?;
         let needs = Needs { ancestor: Some(Action::WRITE), ..Needs::default() };
         if let Some(existing) = self.find(path, needs)?
             && let Some(refusal) = self.replace(create, &existing)?
         {
             return Ok(refusal);
         }
-        let (parent, group) = self.make_parents(path, create.parents, |mode| mode | 0o300)?;
+        let (parent, group) = self.make_parents(path, create.parents, |mode, _| mode | 0o300)?;
         let file = self.new_inode();
-        let (mode, acl) = acl::inherited(&self.defaults, create.mode, false);
+        let mode = acl::asked(&self.defaults, create.mode, create.unmasked);
+        let (mode, acl) = acl::inherited(&self.defaults, mode, false);
         self.edits.push(Edit::MakeFile {
             id: file,
             parent,

@@ -3,7 +3,7 @@
 
 use protocol::namenode::{Answer, FsckBlock, FsckFile, FsckPage, Reply};
 use protocol::permission::Action;
-use protocol::{DfsPath, InodeId};
+use protocol::{BlockId, DfsPath, InodeId};
 
 use super::datanodes::Datanodes;
 use super::inode::Inode;
@@ -13,11 +13,11 @@ use super::permission::{Caller, Needs};
 use super::state::State;
 
 /// Files on a page.
-const FILES_MAX: usize = 200;
+pub(super) const FILES_MAX: usize = 200;
 /// Inodes passed for a page.
-const INODES_MAX: usize = 2_000;
+pub(super) const INODES_MAX: usize = 2_000;
 /// Blocks on a page; a file with more is still given whole.
-const BLOCKS_MAX: usize = 5_000;
+pub(super) const BLOCKS_MAX: usize = 5_000;
 
 /// A directory on the way, and the entry that was passed last.
 struct Step {
@@ -33,6 +33,9 @@ impl State {
         after: Option<&DfsPath>,
         caller: Caller<'_>,
     ) -> Answer {
+        if let Some(view) = self.view(path, caller) {
+            return self.fsck_view(nodes, (path, after), view?, caller);
+        }
         let Resolved { id, inode } = self.lookup(path, (caller, Needs::default()), |path| {
             format!("File does not exist: {path}")
         })?;
@@ -115,22 +118,21 @@ impl State {
 
     fn fsck_file(&self, nodes: &Datanodes, id: InodeId, path: DfsPath) -> Option<FsckFile> {
         let (inode, file) = self.status_of(id)?;
-        let blocks = file
-            .blocks
-            .iter()
-            .filter_map(|block| {
-                let info = self.ns.block(*block)?;
-                let live = self.blocks.holders(*block).iter().map(|index| nodes.node(*index));
-                let corrupt_count = self.blocks.corrupt_replica_count(*block);
-                Some(FsckBlock {
-                    id: *block,
-                    stamp: info.stamp,
-                    length: info.length,
-                    live: live.map(|node| node.info.clone()).collect(),
-                    corrupt_count: u16::try_from(corrupt_count).unwrap_or(u16::MAX),
-                })
-            })
-            .collect();
+        let blocks =
+            file.blocks.iter().filter_map(|block| self.fsck_block(nodes, *block)).collect();
         Some(FsckFile { path, status: self.ns.status(id, inode, &inode.name), blocks })
+    }
+
+    pub(super) fn fsck_block(&self, nodes: &Datanodes, block: BlockId) -> Option<FsckBlock> {
+        let info = self.ns.block(block)?;
+        let live = self.blocks.holders(block).iter().map(|index| nodes.node(*index));
+        let corrupt_count = self.blocks.corrupt_replica_count(block);
+        Some(FsckBlock {
+            id: block,
+            stamp: info.stamp,
+            length: info.length,
+            live: live.map(|node| node.info.clone()).collect(),
+            corrupt_count: u16::try_from(corrupt_count).unwrap_or(u16::MAX),
+        })
     }
 }

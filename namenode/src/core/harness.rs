@@ -11,7 +11,8 @@ use protocol::{
 
 use super::datanodes::tests::{beat, info};
 use super::datanodes::{Datanodes, NodeIndex};
-use super::namespace::Namespace;
+use super::history::Version;
+use super::namespace::{Effect, Namespace};
 use super::permission::Caller;
 use super::random::Generator;
 use super::report::Taken;
@@ -250,6 +251,15 @@ impl Harness {
         loaded
     }
 
+    /// Goes on with what a restart loaded; DataNodes still have what they had.
+    pub(crate) fn restart(&mut self, loaded: Loaded) {
+        let mut ns = loaded.ns;
+        ns.leases.renew_all(self.now.mono_ms);
+        // Blocks were told of all but of what the load took apart that the live namespace had not yet.
+        ns.effects.retain(|effect| matches!(effect, Effect::Removed { .. }));
+        self.state.ns = ns;
+    }
+
     /// What a restart without a checkpoint would load.
     pub(crate) fn replay(&self) -> Loaded {
         let mut loaded = Loaded::default();
@@ -295,6 +305,7 @@ pub(crate) fn create(
     Call::Create(Create {
         path: dfs(path),
         mode: 0o644,
+        unmasked: None,
         overwrite,
         parents: true,
         replication,
@@ -349,7 +360,17 @@ pub(crate) fn canonical(ns: &mut Namespace) -> Vec<String> {
         lines.sort();
         lines
     };
-    lines.extend(sorted(history.versions.iter().map(|entry| format!("{entry:?}")).collect()));
+    // Ids of names depend on the order in which they were met.
+    let version_line = |(id, version): (&InodeId, &Version)| {
+        let (owner, group) = (ns.names.text(version.owner), ns.names.text(version.group));
+        let Version { from, until, parent, name, mode, mtime_ms, features, file, .. } = version;
+        format!(
+            "{id:?} {from} {until} {parent:?} {name} {owner} {group} {mode:o} {mtime_ms} {features:?} {file:?}"
+        )
+    };
+    let versions = history.versions.iter();
+    let versions = versions.flat_map(|(id, all)| all.iter().map(move |version| (id, version)));
+    lines.extend(sorted(versions.map(version_line).collect()));
     lines.extend(sorted(history.stamps.iter().map(|entry| format!("{entry:?}")).collect()));
     lines.extend(sorted(history.homes.iter().map(|entry| format!("{entry:?}")).collect()));
     lines.extend(sorted(history.retained.iter().map(|entry| format!("{entry:?}")).collect()));

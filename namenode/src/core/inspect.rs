@@ -1,6 +1,6 @@
 //! Reads for operators: files being written, one block and its replicas.
 
-use protocol::namenode::{Answer, BlockInfo, OpenFile, Reply};
+use protocol::namenode::{AdminState, Answer, BlockInfo, OpenFile, Reply};
 use protocol::{BlockId, DfsPath, ErrorKind, InodeId};
 
 use super::command::refuse;
@@ -20,7 +20,8 @@ impl State {
         for (inode, client) in rest.by_ref().filter(|(inode, _)| after.is_none_or(|a| *inode > a)) {
             last = Some(inode);
             let path = self.ns.path_of(inode).and_then(|path| DfsPath::parse(&path).ok());
-            files.extend(path.map(|path| OpenFile { path, client }));
+            let host = self.ns.leases.host(client).to_owned();
+            files.extend(path.map(|path| OpenFile { path, client, host }));
             if files.len() == FILES_MAX {
                 break;
             }
@@ -40,13 +41,21 @@ impl State {
         let info = self.ns.block(block).ok_or_else(missing)?;
         let file = self.ns.inode(info.file).and_then(|inode| inode.file()).ok_or_else(missing)?;
         let path = self.ns.path_of(info.file).and_then(|path| DfsPath::parse(&path).ok());
-        let node = |index| nodes.node(index).info.clone();
+        let (mut live, mut drained) = (Vec::new(), Vec::new());
+        for node in self.blocks.holders(block).iter().map(|index| nodes.node(*index)) {
+            match node.admin {
+                AdminState::Normal => live.push(node.info.clone()),
+                admin => drained.push((node.info.clone(), admin)),
+            }
+        }
+        let corrupt = self.blocks.corrupt_holders(block);
         Ok(Reply::BlockInfo(Box::new(BlockInfo {
             id: block,
             path: path.ok_or_else(missing)?,
             replication: file.replication,
-            live: self.blocks.holders(block).iter().copied().map(node).collect(),
-            corrupt: self.blocks.corrupt_holders(block).map(node).collect(),
+            live,
+            corrupt: corrupt.map(|index| nodes.node(index).info.clone()).collect(),
+            drained,
         })))
     }
 }

@@ -18,6 +18,8 @@ pub struct Leases {
 #[derive(Default)]
 struct Lease {
     renewed_ms: u64,
+    /// Where the holder was last heard of; not durable either.
+    host: String,
     files: BTreeSet<InodeId>,
 }
 
@@ -48,13 +50,27 @@ impl Leases {
         }
     }
 
+    /// Notes where a client is.
+    pub fn note_host(&mut self, holder: ClientId, host: &str) {
+        if let Some(lease) = self.leases.get_mut(&holder)
+            && lease.host != host
+        {
+            host.clone_into(&mut lease.host);
+        }
+    }
+
+    /// Where a client was last heard of; empty if it was not since the start.
+    pub fn host(&self, holder: ClientId) -> &str {
+        self.leases.get(&holder).map_or("", |lease| &lease.host)
+    }
+
     /// Notes that `holder` writes `file`.
     pub fn add(&mut self, holder: ClientId, file: InodeId) {
         let now_ms = self.now_ms;
         let lease = self
             .leases
             .entry(holder)
-            .or_insert_with(|| Lease { renewed_ms: now_ms, files: BTreeSet::new() });
+            .or_insert_with(|| Lease { renewed_ms: now_ms, ..Lease::default() });
         self.order.insert((lease.renewed_ms, holder));
         lease.files.insert(file);
     }

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     fn mkdir(path: &str) -> Call {
-        Call::Mkdirs { path: dfs(path), mode: 0o755, parents: true }
+        Call::Mkdirs { path: dfs(path), mode: 0o755, unmasked: None, parents: true }
     }
 
     fn rename(from: &str, to: &str, overwrite: bool) -> Call {

@@ -15,6 +15,7 @@ pub mod edit;
 pub mod features;
 pub mod files;
 pub mod fsck;
+pub mod fsck_snapshot;
 pub mod history;
 pub mod history_rows;
 pub mod hosts;
@@ -50,9 +51,15 @@ pub mod totals;
 pub mod xattr;
 
 #[cfg(test)]
+mod differences;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod namespace_model;
+#[cfg(test)]
+mod namespace_rules;
 #[cfg(test)]
 mod permission_tests;
 #[cfg(test)]

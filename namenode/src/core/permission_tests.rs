@@ -25,7 +25,7 @@ fn own(harness: &mut Harness, path: &str, (owner, group, mode): (&str, &str, u16
 }
 
 fn mkdirs(path: &str) -> Call {
-    Call::Mkdirs { path: dfs(path), mode: 0o755, parents: true }
+    Call::Mkdirs { path: dfs(path), mode: 0o755, unmasked: None, parents: true }
 }
 
 fn list(path: &str) -> Call {

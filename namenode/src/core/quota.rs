@@ -154,11 +154,23 @@ impl Budget<'_> {
                     made.block_size.saturating_sub(length).saturating_mul(made.replication);
                 made.total.space_consumed = made.total.space_consumed.saturating_sub(unused);
             }),
-            Edit::Reopen { file, last: Some(_), .. }
-            | Edit::Truncate { file, cut: Some(_), .. } => self.resize(file, |made| {
-                let block = made.block_size.saturating_mul(made.replication);
-                made.total.space_consumed += block;
-            }),
+            Edit::Reopen { file, last: Some(_), .. } => {
+                let last = self.ns.file(file).and_then(|file| file.blocks.last());
+                let length = last.and_then(|block| self.ns.block(*block)).map_or(0, |b| b.length);
+                self.resize(file, |made| {
+                    let more = made.block_size.saturating_sub(length);
+                    made.total.space_consumed += more.saturating_mul(made.replication);
+                })
+            }
+            Edit::Truncate { file, length, cut: Some(_), .. } => {
+                let blocks = self.ns.file(file).map(|file| &file.blocks[..]).unwrap_or_default();
+                let (_, kept) = self.ns.whole_blocks(blocks, length);
+                self.resize(file, |made| {
+                    let bytes = kept.saturating_add(made.block_size);
+                    made.total.space_consumed = bytes.saturating_mul(made.replication);
+                })
+            }
+            Edit::Concat { target, ref sources, .. } => self.concat(target, sources),
             Edit::SetReplication { file, replication } => self.resize(file, |made| {
                 let bytes = made.total.space_consumed / made.replication.max(1);
                 made.replication = u64::from(replication);
@@ -187,6 +199,19 @@ impl Budget<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The target's replication counts for the bytes of the sources from then on.
+    fn concat(&mut self, target: InodeId, sources: &[InodeId]) -> Result<(), RemoteError> {
+        let before = self.look(target);
+        let (mut sum, mut after) = (before.total, before.total);
+        for source in sources {
+            let total = self.look(*source).total;
+            sum = sum.plus(total);
+            after.length += total.length;
+            after.space_consumed += total.length.saturating_mul(before.replication);
+        }
+        self.spend(before.parent, &[], (sum, after))
     }
 
     fn make(&mut self, id: InodeId, made: Made) -> Result<(), RemoteError> {
@@ -335,7 +360,7 @@ mod tests {
     }
 
     fn mkdirs(path: &str) -> Call {
-        Call::Mkdirs { path: dfs(path), mode: 0o755, parents: true }
+        Call::Mkdirs { path: dfs(path), mode: 0o755, unmasked: None, parents: true }
     }
 
     #[test]
@@ -393,6 +418,7 @@ mod tests {
         let small = Create {
             path: dfs("/d/g"),
             mode: 0o644,
+            unmasked: None,
             overwrite: false,
             parents: false,
             replication: Some(1),

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use protocol::acl::{AclChange, AclEntry};
-use protocol::namenode::{Answer, Call, ContentSummary, DiffKind, FileStatus, Reply};
+use protocol::namenode::{Answer, Call, ContentSummary, FileStatus, Reply};
 use protocol::xattr::{Xattr, XattrFlag};
 use protocol::{BlockId, ErrorKind, InodeId};
 
+use super::differences;
 use super::harness::{Harness, canonical, create, dfs, written};
 use super::namespace::Namespace;
 use super::permission::Caller;
@@ -152,7 +153,9 @@ fn summary(tree: &Tree) -> ContentSummary {
 
 fn carry_out(harness: &mut Harness, model: &mut Model, op: &Op) {
     let call = match op.clone() {
-        Op::Mkdirs(path) => Call::Mkdirs { path: dfs(&path), mode: 0o755, parents: true },
+        Op::Mkdirs(path) => {
+            Call::Mkdirs { path: dfs(&path), mode: 0o755, unmasked: None, parents: true }
+        }
         Op::Write { path, length } => {
             let Ok(Reply::Created(created)) = harness.call(create(&path, true, None, length > 0))
             else {
@@ -334,76 +337,17 @@ fn check_settled(harness: &Harness, model: &Model) {
     assert_eq!(whole.inode_count(), inodes.len() as u64, "what is kept is counted");
 }
 
-/// Differences by comparing two copies, as a set of lines.
-fn difference(
-    (earlier, earlier_ids): (&Tree, &Ids),
-    (later, later_ids): (&Tree, &Ids),
-) -> BTreeSet<String> {
-    let by_inode = |tree: &Tree| -> BTreeMap<InodeId, String> {
-        tree.iter().map(|(way, node)| (node.status.inode, way.clone())).collect()
+/// Everything that a difference compares.
+fn compared((tree, ids): (&Tree, &Ids)) -> differences::Copy {
+    let entry = |(way, node): (&String, &Node)| {
+        let Node { status, acl, xattrs, .. } = node;
+        let FileStatus { inode, owner, group, mode, replication, length, .. } = status;
+        let length = if status.directory { 0 } else { *length };
+        let rights = format!("{owner} {group} {mode} {acl:?} {xattrs:?}");
+        let blocks = ids.get(inode);
+        (way.clone(), (inode.0, format!("{rights} {replication} {length} {blocks:?}")))
     };
-    let (before, after) = (by_inode(earlier), by_inode(later));
-    let split = |way: &str| {
-        let (parent, name) = way.rsplit_once('/').unwrap();
-        (parent.to_owned(), name.to_owned())
-    };
-    let mut lines = BTreeSet::new();
-    let touched = |way: &str, lines: &mut BTreeSet<String>| {
-        lines.insert(format!("M {way}"));
-    };
-    for (id, from) in &before {
-        let old = &earlier[from];
-        let Some(to) = after.get(id) else {
-            if from.is_empty() {
-                continue;
-            }
-            let (parent, _) = split(from);
-            if after.contains_key(&earlier[&parent].status.inode) {
-                lines.insert(format!("- {from}"));
-                touched(&parent, &mut lines);
-            }
-            continue;
-        };
-        let new = &later[to];
-        let attributes = |status: &FileStatus| {
-            (status.mode, status.owner.clone(), status.group.clone(), status.replication)
-        };
-        let same = attributes(&old.status) == attributes(&new.status)
-            && (&old.acl, &old.xattrs) == (&new.acl, &new.xattrs)
-            && old.status.length == new.status.length
-            && earlier_ids.get(id) == later_ids.get(id);
-        if !same {
-            touched(from, &mut lines);
-        }
-        if from.is_empty() {
-            continue;
-        }
-        let ((parent, name), (new_parent, new_name)) = (split(from), split(to));
-        let (parent_id, new_parent_id) =
-            (earlier[&parent].status.inode, later[&new_parent].status.inode);
-        if parent_id == new_parent_id && name == new_name {
-            continue;
-        }
-        if after.contains_key(&parent_id) {
-            lines.insert(format!("R {from} -> {to}"));
-            touched(&parent, &mut lines);
-        }
-        if let Some(way) = before.get(&new_parent_id) {
-            touched(way, &mut lines);
-            if !after.contains_key(&parent_id) {
-                lines.insert(format!("+ {way}/{new_name}"));
-            }
-        }
-    }
-    for (id, to) in after.iter().filter(|(id, _)| !before.contains_key(*id)) {
-        let (parent, name) = split(&after[id]);
-        debug_assert_eq!(&format!("{parent}/{name}"), to);
-        if let Some(way) = before.get(&later[&parent].status.inode) {
-            lines.insert(format!("+ {way}/{name}"));
-            touched(way, &mut lines);
-        }
-    }
-    lines
+    tree.iter().map(entry).collect()
 }
 
 fn check_differences(harness: &Harness, model: &Model) {
@@ -412,44 +356,17 @@ fn check_differences(harness: &Harness, model: &Model) {
         let path = ns.path_of(*root_id).unwrap();
         let present = tree(harness, &path);
         let present_ids = ids(harness, &present);
-        let mut moments: Vec<(&str, &(Tree, Ids))> = root
-            .snapshots
-            .values()
-            .map(|s| (s.name.as_str(), &model.snapshots[&(root_id.to_string(), s.name.clone())]))
-            .collect();
-        let present = (present, present_ids);
-        moments.push(("", &present));
-        for (index, earlier) in moments.iter().enumerate() {
-            for later in &moments[index..] {
-                let call = Call::SnapshotDiff {
-                    path: dfs(&path),
-                    from: earlier.0.to_owned(),
-                    to: later.0.to_owned(),
-                    skip: 0,
-                };
-                let Ok(Reply::SnapshotDiff { entries, .. }) = query(harness, call) else {
-                    panic!()
-                };
-                let slash = |way: &str| match way {
-                    "" => String::new(),
-                    way => format!("/{way}"),
-                };
-                let mut lines = BTreeSet::new();
-                for entry in &entries {
-                    let path = slash(&entry.path);
-                    let line = match entry.kind {
-                        DiffKind::Created => format!("+ {path}"),
-                        DiffKind::Deleted => format!("- {path}"),
-                        DiffKind::Modified => format!("M {path}"),
-                        DiffKind::Renamed => {
-                            format!("R {path} -> {}", slash(entry.target.as_ref().unwrap()))
-                        }
-                    };
-                    assert!(lines.insert(line.clone()), "{line} twice");
-                }
-                let ((a, b), (c, d)) = (earlier.1, later.1);
-                let expected = difference((a, b), (c, d));
-                assert_eq!(lines, expected, "{path}: {} to {}", earlier.0, later.0);
+        let mut moments: Vec<(&str, differences::Copy)> = Vec::new();
+        for snapshot in root.snapshots.values() {
+            let (tree, ids) = &model.snapshots[&(root_id.to_string(), snapshot.name.clone())];
+            moments.push((&snapshot.name, compared((tree, ids))));
+        }
+        moments.push(("", compared((&present, &present_ids))));
+        for (index, (from, earlier)) in moments.iter().enumerate() {
+            for (to, later) in &moments[index..] {
+                let told = differences::told(harness, &path, (from, to));
+                let expected = differences::expected(earlier, later);
+                assert_eq!(told, expected, "{path}: {from} to {to}");
             }
         }
     }
@@ -512,7 +429,7 @@ proptest! {
         let mut harness = Harness::with_nodes(1, 3);
         let mut model = Model::default();
         for dir in ["/a", "/b", "/a/b"] {
-            harness.call(Call::Mkdirs { path: dfs(dir), mode: 0o755, parents: true }).unwrap();
+            harness.call(Call::Mkdirs { path: dfs(dir), mode: 0o755, unmasked: None, parents: true }).unwrap();
         }
         for op in &ops {
             harness.now.wall_ms += 7;
@@ -539,7 +456,8 @@ fn refusals() -> Vec<(Call, &'static str)> {
     let rename =
         |from: &str, to: &str| Call::Rename { from: dfs(from), to: dfs(to), overwrite: Some(true) };
     let delete = |path: &str| Call::Delete { path: dfs(path), recursive: true };
-    let mkdirs = |path: &str| Call::Mkdirs { path: dfs(path), mode: 0o755, parents: true };
+    let mkdirs =
+        |path: &str| Call::Mkdirs { path: dfs(path), mode: 0o755, unmasked: None, parents: true };
     vec![
         (snapshot("s"), "Directory is not a snapshottable directory: /d"),
         (Call::AllowSnapshot(dfs("/x")), "Directory does not exist: /x"),

@@ -57,7 +57,8 @@ fn check_replay(h: &mut Harness) {
 
 fn with_directory() -> Harness {
     let mut h = Harness::with_nodes(1, 3);
-    h.call(Call::Mkdirs { path: dfs("/d/sub"), mode: 0o755, parents: true }).unwrap();
+    h.call(Call::Mkdirs { path: dfs("/d/sub"), mode: 0o755, unmasked: None, parents: true })
+        .unwrap();
     h.call(Call::AllowSnapshot(dfs("/d"))).unwrap();
     h
 }

@@ -66,7 +66,7 @@ fn ordered(harness: &Harness, of: &LocatedBlock) -> Option<(u8, GenerationStamp)
 }
 
 fn mkdirs(path: &str, parents: bool) -> Call {
-    Call::Mkdirs { path: dfs(path), mode: 0o755, parents }
+    Call::Mkdirs { path: dfs(path), mode: 0o755, unmasked: None, parents }
 }
 
 fn delete(path: &str, recursive: bool) -> Call {
@@ -190,7 +190,7 @@ fn answers_outlive_a_restart_with_and_without_a_checkpoint() {
     for with_checkpoint in [false, true] {
         let mut h = Harness::with_nodes(1, 3);
         let calls = [
-            Call::Mkdirs { path: dfs("/d"), mode: 0o755, parents: false },
+            Call::Mkdirs { path: dfs("/d"), mode: 0o755, unmasked: None, parents: false },
             create("/d/f", false, None, true),
             Call::Delete { path: dfs("/d/f"), recursive: false },
             Call::Rename { from: dfs("/d"), to: dfs("/e"), overwrite: None },

@@ -380,6 +380,8 @@ pub struct OpenFile {
     pub path: DfsPath,
     /// Who writes it.
     pub client: ClientId,
+    /// The machine that it was last heard of from; empty if it was not since the NameNode's start.
+    pub host: String,
 }
 
 /// A block and where it is.
@@ -391,8 +393,10 @@ pub struct BlockInfo {
     pub path: DfsPath,
     /// Wanted replicas.
     pub replication: u16,
-    /// Good replicas.
+    /// Good replicas on DataNodes in service.
     pub live: Vec<DatanodeInfo>,
     /// Replicas that fail their checksums.
     pub corrupt: Vec<DatanodeInfo>,
+    /// Good replicas on DataNodes that are, or are being, decommissioned.
+    pub drained: Vec<(DatanodeInfo, AdminState)>,
 }

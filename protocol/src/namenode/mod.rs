@@ -92,6 +92,8 @@ pub enum Call {
         path: DfsPath,
         /// Permission bits, after the client's umask.
         mode: u16,
+        /// Permission bits before it: they count where a default access control list takes the umask's place.
+        unmasked: Option<u16>,
         /// Make missing parents, and accept an existing directory.
         parents: bool,
     },
@@ -387,6 +389,8 @@ pub struct Create {
     pub path: DfsPath,
     /// Permission bits, after the client's umask.
     pub mode: u16,
+    /// Permission bits before it: they count where a default access control list takes the umask's place.
+    pub unmasked: Option<u16>,
     /// Replace an existing file.
     pub overwrite: bool,
     /// Make missing parents.

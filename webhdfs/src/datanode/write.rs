@@ -136,13 +136,13 @@ fn open_writer(asked: &Asked) -> Result<DfsWriter, WebError> {
 
 fn create_options(query: &Query, overwrite: bool) -> Result<CreateOptions, WebError> {
     query.integer("buffersize", 1)?;
-    query.permission("unmaskedpermission")?;
     Ok(CreateOptions {
         overwrite,
         parents: query.boolean("createparent", true)?,
         replication: query.short("replication", 1)?,
         block_size: query.size("blocksize", 1)?,
         mode: query.permission("permission")?.unwrap_or(FILE_MODE),
+        unmasked: query.permission("unmaskedpermission")?,
         ..CreateOptions::default()
     })
 }

@@ -43,8 +43,8 @@ fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
     match op {
         Op::Mkdirs => {
             let mode = query.permission("permission")?.unwrap_or(DIRECTORY_MODE);
-            query.permission("unmaskedpermission")?;
-            Ok(Call::Mkdirs { path, mode, parents: true })
+            let unmasked = query.permission("unmaskedpermission")?;
+            Ok(Call::Mkdirs { path, mode, unmasked, parents: true })
         }
         Op::Rename => {
             let to = path::parse(query.required(op, "destination")?)?;

@@ -1,0 +1,117 @@
+//! fsck of what a snapshot has: the same pages as those of the live tree, over the tree as it was.
+
+use std::collections::btree_map::IntoIter;
+use std::sync::Arc;
+
+use protocol::namenode::{Answer, FsckFile, FsckPage, Reply};
+use protocol::permission::Action;
+use protocol::{DfsPath, ErrorKind, InodeId};
+
+use super::command::refuse;
+use super::datanodes::Datanodes;
+use super::fsck::{BLOCKS_MAX, FILES_MAX, INODES_MAX};
+use super::permission::Caller;
+use super::snapshot_view::{Seen, View};
+use super::state::State;
+
+/// A directory on the way, and its entries that were not passed yet.
+struct Step {
+    path: DfsPath,
+    rest: IntoIter<Arc<str>, InodeId>,
+}
+
+impl State {
+    pub(super) fn fsck_view(
+        &self,
+        nodes: &Datanodes,
+        (path, after): (&DfsPath, Option<&DfsPath>),
+        view: Option<View<'_>>,
+        caller: Caller<'_>,
+    ) -> Answer {
+        let Some(View::Inside(top)) = view else {
+            return Err(refuse(ErrorKind::NotFound, format!("File does not exist: {path}")));
+        };
+        let mut page = FsckPage { files: Vec::new(), directory_count: 0, next: None };
+        let guard = self.guard(caller);
+        let is_file = |seen: Seen<'_>| self.ns.file(seen.id).is_some();
+        let check = |seen: Seen<'_>, path: &DfsPath| {
+            let access = if is_file(seen) { Action::READ } else { Action::READ_EXECUTE };
+            guard.check_former((seen.id, seen.state), access, path.as_str())
+        };
+        check(top, path)?;
+        if is_file(top) {
+            page.files.push(self.fsck_former(nodes, top, path.clone()));
+            return Ok(Reply::Fsck(page));
+        }
+        page.directory_count += u64::from(after.is_none());
+        let mut steps = self.former_steps(top, path, after);
+        let (mut block_count, mut passed_count) = (0, 0);
+        while let Some(step) = steps.last_mut() {
+            let Some((name, id)) = step.rest.next() else {
+                steps.pop();
+                continue;
+            };
+            // Only a path that a rename made too long does not fit; its parts were checked.
+            let (Ok(at), Some(state)) = (step.path.join(&name), self.ns.at(id, top.at)) else {
+                continue;
+            };
+            let seen = Seen { id, state, ..top };
+            check(seen, &at)?;
+            if is_file(seen) {
+                let file = self.fsck_former(nodes, seen, at.clone());
+                block_count += file.blocks.len();
+                page.files.push(file);
+            } else {
+                page.directory_count += 1;
+                let rest = self.ns.children_at(id, top.at, "").into_iter();
+                steps.push(Step { path: at.clone(), rest });
+            }
+            passed_count += 1;
+            let full = page.files.len() >= FILES_MAX || block_count >= BLOCKS_MAX;
+            if full || passed_count >= INODES_MAX {
+                page.next = Some(at);
+                break;
+            }
+        }
+        Ok(Reply::Fsck(page))
+    }
+
+    /// The way from `top` to `after`, as far as it exists; a snapshot does not change, but it may be another of the same name.
+    fn former_steps(&self, top: Seen<'_>, path: &DfsPath, after: Option<&DfsPath>) -> Vec<Step> {
+        let names = after.filter(|after| after.starts_with(path)).into_iter();
+        let names = names.flat_map(|after| after.elements().skip(path.elements().count()));
+        let (mut steps, mut at, mut directory) = (Vec::new(), path.clone(), Some(top.id));
+        for name in names {
+            let Some(id) = directory else { break };
+            let rest = self.ns.children_at(id, top.at, name).into_iter();
+            steps.push(Step { path: at.clone(), rest });
+            let child = self.ns.child_at(id, name, top.at);
+            directory = child.filter(|child| self.ns.file(*child).is_none());
+            match at.join(name) {
+                Ok(below) => at = below,
+                Err(_) => directory = None,
+            }
+        }
+        if let Some(id) = directory {
+            let rest = self.ns.children_at(id, top.at, "").into_iter();
+            steps.push(Step { path: at, rest });
+        }
+        steps
+    }
+
+    /// A file as it was. A block that is still being recovered has no settled replicas yet and is left out.
+    fn fsck_former(&self, nodes: &Datanodes, seen: Seen<'_>, path: DfsPath) -> FsckFile {
+        let (list, mut left) = self.ns.blocks_at(seen.id, seen.state);
+        let mut blocks = Vec::with_capacity(list.len());
+        for block in list {
+            let Some(mut found) = self.fsck_block(nodes, block) else { continue };
+            found.length = found.length.min(left);
+            left -= found.length;
+            if self.ns.block(block).is_some_and(|info| info.complete) {
+                blocks.push(found);
+            }
+        }
+        let status = self.ns.status_at(seen, path.name().unwrap_or_default());
+        FsckFile { path, status, blocks }
+    }
+}
