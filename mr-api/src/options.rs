@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use shuffle::Codec;
+
 use crate::args::Properties;
 use crate::cache::SideFile;
 use crate::error::Error;
@@ -24,6 +26,8 @@ pub(crate) struct Options {
 
 pub(crate) const REDUCES: &str = "mapreduce.job.reduces";
 pub(crate) const SORT_MB: &str = "mapreduce.task.io.sort.mb";
+/// Whether map output is compressed.
+pub(crate) const MAP_COMPRESS: &str = "mapreduce.map.output.compress";
 pub(crate) const SORT_FACTOR: &str = "mapreduce.task.io.sort.factor";
 pub(crate) const SPLIT_MIN: &str = "mapreduce.input.fileinputformat.split.minsize";
 pub(crate) const SPLIT_MAX: &str = "mapreduce.input.fileinputformat.split.maxsize";
@@ -36,7 +40,9 @@ pub(crate) const KEY_VALUE_SEPARATOR: &str =
 pub(crate) const SLOW_START: &str = "mapreduce.job.reduce.slowstart.completedmaps";
 
 /// Former names of properties and the present ones.
-pub(crate) const ALIASES: [(&str, &str); 25] = [
+pub(crate) const ALIASES: [(&str, &str); 27] = [
+    ("mapred.compress.map.output", MAP_COMPRESS),
+    ("mapred.output.compression.type", crate::sequence_out::TYPE_PROPERTY),
     ("mapred.output.compress", crate::output::COMPRESS_PROPERTY),
     ("mapred.output.compression.codec", crate::output::CODEC_PROPERTY),
     ("mapred.reduce.tasks", REDUCES),
@@ -64,7 +70,9 @@ pub(crate) const ALIASES: [(&str, &str); 25] = [
     ("stream.map.output.field.seperator", "stream.map.output.field.separator"),
 ];
 
-const KNOWN: [&str; 26] = [
+const KNOWN: [&str; 28] = [
+    MAP_COMPRESS,
+    crate::sequence_out::TYPE_PROPERTY,
     crate::output::COMPRESS_PROPERTY,
     crate::output::CODEC_PROPERTY,
     REDUCES,
@@ -162,6 +170,12 @@ pub(crate) fn sort_bytes(properties: &Properties) -> Result<Option<usize>, Error
 /// `mapreduce.task.io.sort.factor`.
 pub(crate) fn merge_factor(properties: &Properties) -> Result<usize, Error> {
     Ok(property(properties, SORT_FACTOR)?.unwrap_or(MERGE_FACTOR_DEFAULT).max(2))
+}
+
+/// How map output is stored: lz4, unless `mapreduce.map.output.compress` is `false`.
+pub(crate) fn map_codec(properties: &Properties) -> Result<Codec, Error> {
+    let compress = property(properties, MAP_COMPRESS)?.unwrap_or(true);
+    Ok(if compress { Codec::Lz4 } else { Codec::None })
 }
 
 /// `dfs.replication`, for output files.

@@ -17,6 +17,7 @@ pub(crate) fn map_options(
     partitions: u32,
     memory_bytes_max: usize,
     merge_factor: usize,
+    codec: Codec,
 ) -> MapOutputOptions {
     MapOutputOptions {
         partitions,
@@ -24,7 +25,7 @@ pub(crate) fn map_options(
         name: MAP_OUTPUT_NAME.to_owned(),
         memory_bytes_max,
         merge_factor,
-        codec: Codec::Lz4,
+        codec,
         partition_seed: PARTITION_SEED,
         sync: false,
     }

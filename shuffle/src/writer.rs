@@ -103,9 +103,7 @@ pub(crate) fn spill(
     }
     buffer.sort(spills.options.partitions);
     let mut run = spills.begin()?;
-    for (partition, key, value) in buffer.records() {
-        sink.record(&mut run, partition, key, value)?;
-    }
+    buffer.for_each(|partition, key, value| sink.record(&mut run, partition, key, value))?;
     sink.flush(&mut run)?;
     buffer.clear();
     spills.end(run)

@@ -17,6 +17,7 @@ use crate::context::{Context, TASK_COUNTERS, TaskCounts};
 use crate::error::{Error, Result};
 use crate::input::{LocalSource, Source, SplitRange};
 use crate::job::JobSettings;
+use crate::options;
 use crate::output::{LocalFiles, Output};
 use crate::progress::Progress;
 use crate::sort::{map_options, reduce_options};
@@ -149,8 +150,9 @@ impl JobRun<'_> {
             MapTarget::Output(Box::new(self.output(&directory, context)?))
         } else {
             let (memory_bytes, merge_factor) = (self.memory_bytes, self.merge_factor);
+            let codec = options::map_codec(&self.properties)?;
             let work = context.directory().to_owned();
-            let options = map_options(work, self.reduces, memory_bytes, merge_factor);
+            let options = map_options(work, self.reduces, memory_bytes, merge_factor, codec);
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
         let result = self.stage.run_map(MapTask {

@@ -104,7 +104,8 @@ impl Host {
             let (memory_bytes, merge_factor) = (self.memory_bytes, self.merge_factor);
             let partitions = self.setup.program.reduce_count;
             let directory = launched.directory.clone();
-            let options = map_options(directory, partitions, memory_bytes, merge_factor);
+            let codec = options::map_codec(&self.setup.program.properties)?;
+            let options = map_options(directory, partitions, memory_bytes, merge_factor, codec);
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
         let part = |path: &DfsPath, offset: u64, length: u64| MapPart {
