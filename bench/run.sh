@@ -24,6 +24,15 @@ m --label "cat 1 GiB" --bytes "$bytes" --pre "$hanno dfs -cat /data > /dev/null"
 "$hanno" dfs -put "$text" /text
 m --label "wordcount 1 GiB" --bytes "$(stat -c %s "$text")" --pre "$hanno dfs -rm -r -f -skipTrash /out; $hanno dfs -cat /text > /dev/null" -- \
   "$examples/wordcount" --quiet --reducers 4 /text /out
+# Hadoop's benchmark: DATA_FILE as records of 100 bytes. Replication 1 for the output, as TeraSort has it.
+m --label "terasort 1 GiB" --bytes "$bytes" --pre "$hanno dfs -rm -r -f -skipTrash /sorted; $hanno dfs -cat /data > /dev/null" -- \
+  "$examples/terasort" --quiet /data /sorted
+"$examples/teravalidate" --quiet /sorted /report; "$hanno" dfs -cat '/report/part*'
+if [ -n "${GRAPH:-}" ]; then # lines `node target target ...`
+  "$hanno" dfs -D dfs.blocksize=45000000 -put "$GRAPH" /graph
+  m --label "pagerank, 10 iterations" --pre "$hanno dfs -rm -r -f -skipTrash /ranks; $hanno dfs -cat /graph > /dev/null" -- \
+    "$examples/pagerank" --quiet --iterations 10 /graph /ranks
+fi
 printf 'one line\n' | "$hanno" dfs -put -f - /small
 "$examples/wordcount" --quiet --reducers 1 /small /warm
 m --label "job of one small map and one reduce" -n 20 --pre "$hanno dfs -rm -r -f -skipTrash /noop" -- "$examples/wordcount" --quiet --reducers 1 /small /noop

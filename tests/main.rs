@@ -15,6 +15,7 @@ mod kills;
 mod monitoring;
 mod operation;
 mod permissions;
+mod programs;
 mod scheduling;
 mod shell;
 mod snapshots;

@@ -22,7 +22,7 @@ use crate::output::OutputOptions;
 use crate::partition::{FirstElement, Partition, Partitioner, first_element_bytes};
 use crate::plan::JobOutput;
 use crate::reducer::{LiftReducer, MergeReducer, Reducer};
-use crate::stage::{Combining, Direct, NoReduce, Reducing, Sorting, Stage, TypedStage};
+use crate::stage::{Combining, Direct, MapSide, NoReduce, Reducing, Sorting, Stage, TypedStage};
 use crate::text::{Lines, ToText};
 use crate::total_order::Sampler;
 
@@ -335,18 +335,7 @@ impl<M: Mapper> Job<Mapped<M>> {
     /// Sets the reducer: a [`Reducer`] or a [`Fold`].
     pub fn reduce<Kind, R: IntoReducer<M::Key, M::Value, Kind>>(self, reducer: R) -> Job<Reduced> {
         let Job { settings, state } = self;
-        let reducer = reducer.into_reducer();
-        let build = Box::new(move |settings: JobSettings| -> Box<dyn Stage> {
-            let group_prefix = settings.group_prefix;
-            Box::new(TypedStage {
-                format: state.format,
-                mapper: state.mapper,
-                map_side: Sorting,
-                reduce_side: Reducing { reducer, group_prefix },
-                settings,
-            })
-        });
-        Job { settings, state: Reduced { build } }
+        reduced(settings, state, Sorting, reducer.into_reducer())
     }
 
     pub(crate) fn partition_by(mut self, partition: Partition) -> Self {
@@ -406,18 +395,7 @@ impl<M: Mapper, F: Fold<M::Value>> Job<Combined<M, F>> {
         reducer: R,
     ) -> Job<Reduced> {
         let Job { settings, state } = self;
-        let reducer = reducer.into_merger();
-        let build = Box::new(move |settings: JobSettings| -> Box<dyn Stage> {
-            let group_prefix = settings.group_prefix;
-            Box::new(TypedStage {
-                format: state.mapped.format,
-                mapper: state.mapped.mapper,
-                map_side: Combining(state.fold),
-                reduce_side: Reducing { reducer, group_prefix },
-                settings,
-            })
-        });
-        Job { settings, state: Reduced { build } }
+        reduced(settings, state.mapped, Combining(state.fold), reducer.into_merger())
     }
 }
 
@@ -425,19 +403,22 @@ impl<M: Mapper, C: CombineSorted> Job<CombinedSorted<M, C>> {
     /// Sets the reducer: a [`Reducer`] or a [`Fold`].
     pub fn reduce<Kind, R: IntoReducer<M::Key, M::Value, Kind>>(self, reducer: R) -> Job<Reduced> {
         let Job { settings, state } = self;
-        let reducer = reducer.into_reducer();
-        let build = Box::new(move |settings: JobSettings| -> Box<dyn Stage> {
-            let group_prefix = settings.group_prefix;
-            Box::new(TypedStage {
-                format: state.mapped.format,
-                mapper: state.mapped.mapper,
-                map_side: CombiningSorted(state.combiner),
-                reduce_side: Reducing { reducer, group_prefix },
-                settings,
-            })
-        });
-        Job { settings, state: Reduced { build } }
+        reduced(settings, state.mapped, CombiningSorted(state.combiner), reducer.into_reducer())
     }
+}
+
+/// Everything but the output is known: `map_side` is what stands between mapper and reducer.
+fn reduced<M: Mapper, R: Reducer>(
+    settings: JobSettings,
+    Mapped { format, mapper }: Mapped<M>,
+    map_side: impl MapSide<M>,
+    reducer: R,
+) -> Job<Reduced> {
+    let build = Box::new(move |settings: JobSettings| -> Box<dyn Stage> {
+        let reduce_side = Reducing { reducer, group_prefix: settings.group_prefix };
+        Box::new(TypedStage { settings, format, mapper, map_side, reduce_side })
+    });
+    Job { settings, state: Reduced { build } }
 }
 
 impl Job<Reduced> {

@@ -226,6 +226,26 @@ mod tests {
         }
     }
 
+    /// The bytes that Hadoop's reader was shown to read.
+    #[test]
+    fn golden_bytes() {
+        let classes = Classes { key: String::CLASS, value: i64::CLASS };
+        let mut stream = SequenceStream::new("part-r-00000", classes, Compression::None).unwrap();
+        stream.append("a", 2i64).unwrap();
+        stream.complete().unwrap();
+        let class = |name: &str| [&[name.len() as u8], name.as_bytes()].concat();
+        let sync = &Sha256::digest("part-r-00000")[..16];
+        let want = [
+            &b"SEQ\x06"[..],
+            &class("org.apache.hadoop.io.Text"),
+            &class("org.apache.hadoop.io.LongWritable"),
+            &[0, 0, 0, 0, 0, 0],
+            sync,
+            &[0, 0, 0, 10, 0, 0, 0, 2, 1, b'a', 0, 0, 0, 0, 0, 0, 0, 2],
+        ];
+        assert_eq!(*stream.ready(), want.concat());
+    }
+
     #[test]
     fn other_classes_than_the_job_names_are_refused() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,3 +1,5 @@
+//! Tests of the total order: places, boundaries, whole jobs.
+
 use proptest::prelude::*;
 
 use super::*;

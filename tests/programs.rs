@@ -1,0 +1,127 @@
+//! Job programs as people write them, on a cluster: compressed input, joins with side files, a graph of jobs, sorting as a whole. Each
+//! result is compared with one that was computed another way.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use mr_api::codec::FileCodec;
+
+use crate::support::{Cluster, Options, data};
+
+/// One cluster for all: starting one takes longer than any of the jobs.
+#[test]
+fn programs_on_a_cluster() {
+    let cluster = Cluster::start(Options::tight());
+    compressed_input(&cluster);
+    joins(&cluster);
+    total_order(&cluster);
+    iterations(&cluster);
+}
+
+fn put(cluster: &Cluster, path: &str, bytes: &[u8]) {
+    let local = tempfile::tempdir().unwrap();
+    let file = local.path().join("file");
+    fs::write(&file, bytes).unwrap();
+    cluster.dfs(&["-mkdir", "-p", path.rsplit_once('/').unwrap().0]).ok();
+    cluster.dfs(&["-D", "dfs.blocksize=1048576", "-put", file.to_str().unwrap(), path]).ok();
+}
+
+fn output(cluster: &Cluster, directory: &str) -> Vec<u8> {
+    cluster.dfs(&["-cat", &format!("{directory}/part-*")]).ok().stdout
+}
+
+fn compressed_input(cluster: &Cluster) {
+    let text = data::text(23, 400_000);
+    let codecs =
+        [FileCodec::Gzip, FileCodec::Bzip2, FileCodec::Zstd, FileCodec::Lz4, FileCodec::Snappy];
+    for codec in codecs {
+        let path = format!("/packed/text.{}", codec.extension());
+        put(cluster, &path, &codec.compress(&text).unwrap());
+    }
+    cluster.example("wordcount", &["--reducers", "2", "/packed", "/packed-counts"]).ok();
+    let expected = data::word_count(&text.repeat(codecs.len()));
+    assert!(data::sorted_lines(&output(cluster, "/packed-counts")) == expected);
+    let cut = FileCodec::Gzip.compress(&text).unwrap();
+    put(cluster, "/cut/text.gz", &cut[..cut.len() / 2]);
+    let failed =
+        cluster.example("wordcount", &["-D", "mapreduce.map.maxattempts=1", "/cut", "/cut-out"]);
+    assert!(failed.code == 1 && failed.stderr.contains("/cut/text.gz"), "{}", failed.stderr);
+    assert_eq!(cluster.dfs(&["-test", "-e", "/cut-out"]).code, 1, "no half an output");
+}
+
+fn joins(cluster: &Cluster) {
+    let (mut users, mut visits, mut expected) = (String::new(), String::new(), Vec::new());
+    for id in 0..300u32 {
+        users.push_str(&format!("{id}\tuser{id}\n"));
+    }
+    for visit in 0..2000u32 {
+        // Some ids have no user, some users no visit.
+        let id = visit * 7919 % 350;
+        visits.push_str(&format!("{id}\t/page{visit}\n"));
+        if id < 300 {
+            expected.push(format!("user{id}\t/page{visit}"));
+        }
+    }
+    expected.sort();
+    put(cluster, "/join/users", users.as_bytes());
+    put(cluster, "/join/visits", visits.as_bytes());
+    for way in ["reduce", "merge", "broadcast"] {
+        let out = format!("/join-{way}");
+        let options: &[&str] = match way {
+            "broadcast" => &["--files", "hanno:///join/users"],
+            _ => &["--reducers", "3"],
+        };
+        let words = [options, &[way, "/join/users", "/join/visits", &out]].concat();
+        cluster.example("joins", &words).ok();
+        let text = String::from_utf8(output(cluster, &out)).unwrap();
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        assert!(lines == expected, "{way}: {} lines for {}", lines.len(), expected.len());
+    }
+    let listed = cluster.dfs(&["-ls", "/"]).ok().stdout_text();
+    assert!(!listed.contains(".stage-"), "intermediate outputs are gone: {listed}");
+}
+
+fn total_order(cluster: &Cluster) {
+    cluster.example("teragen", &["--maps", "3", "20k", "/tera"]).ok();
+    cluster.example("terasort", &["--reducers", "4", "/tera", "/tera-sorted"]).ok();
+    let (before, after) =
+        (cluster.dfs(&["-cat", "/tera/part-*"]).ok().stdout, output(cluster, "/tera-sorted"));
+    let mut records: Vec<&[u8]> = before.chunks(100).collect();
+    records.sort();
+    assert!(records.len() == 20_000 && records.concat() == after);
+    cluster.example("teravalidate", &["/tera-sorted", "/tera-report"]).ok();
+    let report = String::from_utf8(output(cluster, "/tera-report")).unwrap();
+    assert!(report.starts_with("checksum\t") && report.ends_with("\t20000\n"), "{report}");
+    let unsorted = cluster.example("teravalidate", &["--unsorted", "/tera", "/tera-sum"]);
+    unsorted.ok();
+    assert_eq!(String::from_utf8(output(cluster, "/tera-sum")).unwrap(), report);
+}
+
+fn iterations(cluster: &Cluster) {
+    let graph: String = (0..500u32)
+        .map(|node| format!("{node} {} {} {}\n", (node * 7) % 500, (node + 1) % 500, node % 3))
+        .collect();
+    put(cluster, "/graph/adj", graph.as_bytes());
+    cluster.example("pagerank", &["--iterations", "3", "--reducers", "2", "/graph", "/ranks"]).ok();
+    let mut ranks = vec![1.0; 500];
+    for _ in 0..3 {
+        let mut given = vec![0.0; 500];
+        for (node, rank) in ranks.iter().enumerate() {
+            for target in [node * 7 % 500, (node + 1) % 500, node % 3] {
+                given[target] += rank / 3.0;
+            }
+        }
+        ranks = given.into_iter().map(|sum: f64| 0.15 + 0.85 * sum).collect();
+    }
+    let text = String::from_utf8(output(cluster, "/ranks")).unwrap();
+    let found: BTreeMap<usize, f64> = text
+        .lines()
+        .map(|line| line.split_once('\t').unwrap())
+        .map(|(node, rank)| (node.parse().unwrap(), rank.parse().unwrap()))
+        .collect();
+    assert_eq!(found.len(), ranks.len());
+    for (node, rank) in ranks.iter().enumerate() {
+        assert!((found[&node] - rank).abs() < 1e-9, "{node}: {} for {rank}", found[&node]);
+    }
+}
