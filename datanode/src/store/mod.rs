@@ -7,6 +7,7 @@
 
 mod changes;
 mod cursor;
+mod folder;
 mod scan;
 mod verify;
 mod volume;

@@ -97,7 +97,7 @@ fn complete_finalize(
     }
     let io_error = |source| Error::Io { path: from.block.clone(), source };
     fs::rename(&from.block, &to.block).map_err(io_error)?;
-    volume.finalized_folder(block).and_then(|folder| folder.sync_all()).map_err(io_error)
+    volume.finalized_folder(block).and_then(|folder| folder.sync()).map_err(io_error)
 }
 
 fn finalized(

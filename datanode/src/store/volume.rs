@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 use sys::fs::{LockError, LockFile};
 
+use super::folder::Folder;
 use crate::core::replica::Replica;
 use crate::core::volumes::{self, Disk, Usage};
 use crate::error::Error;
@@ -64,7 +65,7 @@ pub(super) struct Volume {
     config: VolumeConfig,
     identity: Mutex<Identity>,
     fenced: AtomicBool,
-    folders: Mutex<HashMap<u8, Arc<File>>>,
+    folders: Mutex<HashMap<u8, Arc<Folder>>>,
     trash: Mutex<VecDeque<(Instant, PathBuf)>>,
     lock: Mutex<Option<LockFile>>,
 }
@@ -278,7 +279,7 @@ impl Volume {
     }
 
     /// The folder of finalized replicas that a block belongs to, made durably if it is not there; kept open to sync it.
-    pub(super) fn finalized_folder(&self, block: BlockId) -> io::Result<Arc<File>> {
+    pub(super) fn finalized_folder(&self, block: BlockId) -> io::Result<Arc<Folder>> {
         let number = folder_of(block);
         let mut folders = self.folders.lock();
         if let Some(folder) = folders.get(&number) {
@@ -286,7 +287,7 @@ impl Volume {
         }
         let path = self.config.path.join(format!("{FINALIZED}/{number:02x}"));
         sys::fs::create_private_dir(&path)?;
-        let folder = Arc::new(File::open(&path)?);
+        let folder = Arc::new(Folder::new(File::open(&path)?));
         folders.insert(number, Arc::clone(&folder));
         Ok(folder)
     }

@@ -344,7 +344,7 @@ impl ReplicaWriter {
             volume.finalized_folder(id).and_then(|folder| self.place.rename(&to).map(|()| folder));
         let folder = moved.map_err(|error| StoreError::io(id, error))?;
         self.place = to;
-        if let Err(error) = folder.sync_all() {
+        if let Err(error) = folder.sync() {
             return Err(self.sync_failed(error));
         }
         if volume_is_fenced(&self.store, self.volume) {

@@ -1,0 +1,189 @@
+//! A folder of finalized replicas, and syncs of it that are shared: writers that end at about the same time wait for one sync
+//! instead of making one each.
+//!
+//! ```text
+//! round n runs ---- ends -> round n + 1 runs (for everybody who came while n ran) -> ...
+//! ```
+//!
+//! Invariant: whoever calls [`Folder::sync`] returns Ok only after a sync that began after the call and succeeded. A failed sync
+//! fails everybody who waited for it, and is never made again for them.
+
+use std::fs::File;
+use std::io;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// An open folder.
+#[derive(Debug)]
+pub(super) struct Folder {
+    file: File,
+    rounds: Mutex<Rounds>,
+    signal: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Rounds {
+    /// The last that began.
+    begun: u64,
+    running: bool,
+    /// The last that succeeded.
+    done: u64,
+    /// The last that failed, and how. Whoever waits for an earlier one and sees only this one fails too: to be told that
+    /// a replica is not durable is safe.
+    failed: Option<(u64, io::ErrorKind)>,
+}
+
+impl Folder {
+    pub(super) fn new(file: File) -> Self {
+        Folder { file, rounds: Mutex::default(), signal: Condvar::new() }
+    }
+
+    /// Returns when what was changed in the folder before the call is on disk.
+    ///
+    /// # Errors
+    /// Of the sync.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.sync_with(|| self.file.sync_all())
+    }
+
+    fn sync_with(&self, sync: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        let mut rounds = self.rounds.lock();
+        // The round that runs now may have begun before the caller's change.
+        let wanted = rounds.begun + 1;
+        loop {
+            if let Some((_, kind)) = rounds.failed.filter(|(round, _)| *round >= wanted) {
+                return Err(io::Error::new(kind, "a shared sync of the folder failed"));
+            }
+            if rounds.done >= wanted {
+                return Ok(());
+            }
+            if rounds.running {
+                self.signal.wait(&mut rounds);
+                continue;
+            }
+            rounds.begun += 1;
+            rounds.running = true;
+            let result = MutexGuard::unlocked(&mut rounds, &sync);
+            rounds.running = false;
+            let round = rounds.begun;
+            match &result {
+                Ok(()) => rounds.done = round,
+                Err(error) => rounds.failed = Some((round, error.kind())),
+            }
+            self.signal.notify_all();
+            return result;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::{Arc, Barrier, mpsc};
+
+    fn folder() -> Arc<Folder> {
+        Arc::new(Folder::new(File::open(std::env::temp_dir()).unwrap()))
+    }
+
+    /// A first sync that is held until `release`, and what runs while it does.
+    fn while_one_runs(folder: &Arc<Folder>, meanwhile: impl FnOnce()) {
+        let (begun, has_begun) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let first = Arc::clone(folder);
+        let released = Mutex::new(released);
+        let held = std::thread::spawn(move || {
+            first.sync_with(|| {
+                begun.send(()).unwrap();
+                released.lock().recv().unwrap();
+                Ok(())
+            })
+        });
+        has_begun.recv().unwrap();
+        meanwhile();
+        release.send(()).unwrap();
+        held.join().unwrap().unwrap();
+    }
+
+    fn waiter_count(folder: &Folder) -> u64 {
+        // Everybody who waits has read `begun` under the lock, so the signal knows them.
+        folder.rounds.lock().begun
+    }
+
+    #[test]
+    fn those_who_come_while_a_sync_runs_share_the_next() {
+        let folder = folder();
+        let syncs = Arc::new(AtomicU64::new(0));
+        let come = Arc::new(Barrier::new(9));
+        let mut threads = Vec::new();
+        while_one_runs(&folder, || {
+            for _ in 0..8 {
+                let (folder, syncs, come) =
+                    (Arc::clone(&folder), Arc::clone(&syncs), Arc::clone(&come));
+                threads.push(std::thread::spawn(move || {
+                    come.wait();
+                    folder.sync_with(|| {
+                        syncs.fetch_add(1, Ordering::SeqCst);
+                        Ok(())
+                    })
+                }));
+            }
+            come.wait();
+            assert_eq!(waiter_count(&folder), 1, "the first still runs");
+        });
+        for thread in threads {
+            thread.join().unwrap().unwrap();
+        }
+        // One for all that came in time; each that was late at most one more.
+        let count = syncs.load(Ordering::SeqCst);
+        assert!((1..=8).contains(&count), "{count}");
+        assert_eq!(folder.rounds.lock().begun, 1 + count);
+    }
+
+    #[test]
+    fn nobody_returns_before_a_sync_that_began_after_the_call() {
+        let folder = folder();
+        let changed = Arc::new(AtomicBool::new(false));
+        let mut thread = None;
+        let told = Arc::clone(&changed);
+        while_one_runs(&folder, || {
+            let (folder, changed) = (Arc::clone(&folder), Arc::clone(&changed));
+            thread = Some(std::thread::spawn(move || {
+                changed.store(true, Ordering::SeqCst);
+                let seen = AtomicBool::new(false);
+                folder
+                    .sync_with(|| {
+                        seen.store(true, Ordering::SeqCst);
+                        Ok(())
+                    })
+                    .unwrap();
+                seen.load(Ordering::SeqCst)
+            }));
+            while !told.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        });
+        assert!(thread.unwrap().join().unwrap(), "the one that ran before did not count");
+    }
+
+    #[test]
+    fn a_failure_is_for_those_who_waited_for_it_alone() {
+        let folder = folder();
+        let full = || Err(io::ErrorKind::StorageFull.into());
+        let error = folder.sync_with(full).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        folder.sync_with(|| Ok(())).unwrap();
+        let mut threads = Vec::new();
+        while_one_runs(&folder, || {
+            for _ in 0..4 {
+                let folder = Arc::clone(&folder);
+                threads.push(std::thread::spawn(move || folder.sync_with(full)));
+            }
+        });
+        for thread in threads {
+            let error = thread.join().unwrap().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        }
+        folder.sync().unwrap();
+    }
+}
