@@ -233,7 +233,10 @@ impl Loop {
             RwLockWriteGuard::unlock_fair(guard);
             (more, last)
         };
-        let Turn { out: Output { records, commands, decommissioned }, mut waiters } = turn;
+        let Turn { out: Output { records, commands, decommissioned, slow }, mut waiters } = turn;
+        for datanode in slow {
+            tracing::warn!(%datanode, "datanode holds up a pipeline: it gets no new blocks for a while where others can take them");
+        }
         for datanode in decommissioned {
             tracing::info!(%datanode, "datanode is decommissioned: every block has enough replicas elsewhere");
         }

@@ -19,7 +19,10 @@
 //!          count      u8       statuses that follow, at most PIPELINE_MEMBERS_MAX
 //!          statuses   [u8; 16] of the pipeline's members from the sender on; zero behind `count`
 //!          zero       [u8; 3]
-//!          crc        u32 LE   CRC-32 of the 24 bytes before
+//!          waits_ms   [u32 LE; 16] how long each of them has waited, since the operation began, for the members behind it to take
+//!                     packets and to acknowledge them; zero behind `count`
+//!          idle_ms    [u32 LE; 16] how long each of them had nothing to do but to wait for packets
+//!          crc        u32 LE   CRC-32 of the 152 bytes before
 //! ```
 //!
 //! Invariants: the data of a packet begins at or before the end of what was sent so far, so a packet may replace a partial last
@@ -44,7 +47,12 @@ pub const FRAME_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a packet's header.
 pub const PACKET_HEADER_BYTES: usize = 24;
 /// Bytes of an ack.
-pub const ACK_BYTES: usize = 28;
+pub const ACK_BYTES: usize = 156;
+
+/// Where the waits begin in an ack.
+const ACK_WAITS_AT: usize = 24;
+/// Where the idle times begin.
+const ACK_IDLE_AT: usize = ACK_WAITS_AT + 4 * PIPELINE_MEMBERS_MAX;
 
 const FLAG_LAST: u8 = 1;
 const FLAG_SYNC: u8 = 2;
@@ -308,6 +316,8 @@ pub struct Ack {
     pub sequence: u32,
     count: u8,
     statuses: [Status; PIPELINE_MEMBERS_MAX],
+    waits_ms: [u32; PIPELINE_MEMBERS_MAX],
+    idle_ms: [u32; PIPELINE_MEMBERS_MAX],
 }
 
 impl Ack {
@@ -315,7 +325,13 @@ impl Ack {
     pub fn new(sequence: u32, status: Status) -> Self {
         let mut statuses = [Status::Success; PIPELINE_MEMBERS_MAX];
         statuses[0] = status;
-        Ack { sequence, count: 1, statuses }
+        Ack {
+            sequence,
+            count: 1,
+            statuses,
+            waits_ms: [0; PIPELINE_MEMBERS_MAX],
+            idle_ms: [0; PIPELINE_MEMBERS_MAX],
+        }
     }
 
     /// This member's status with those of the members behind it.
@@ -325,6 +341,31 @@ impl Ack {
             self.count += 1;
         }
         self
+    }
+
+    /// As [`Ack::followed_by`], with the times of the members behind.
+    pub fn ahead_of(self, behind: &Ack) -> Self {
+        let mut ack = self.followed_by(behind.statuses());
+        let count = usize::from(ack.count);
+        ack.waits_ms[1..count].copy_from_slice(&behind.waits_ms[..count - 1]);
+        ack.idle_ms[1..count].copy_from_slice(&behind.idle_ms[..count - 1]);
+        ack
+    }
+
+    /// With how long this member has waited for those behind it, and how long it had nothing to do.
+    pub fn with_times(mut self, waited_ms: u32, idle_ms: u32) -> Self {
+        (self.waits_ms[0], self.idle_ms[0]) = (waited_ms, idle_ms);
+        self
+    }
+
+    /// How long each had nothing to do but to wait for packets since the operation began, milliseconds.
+    pub fn idle_ms(&self) -> &[u32] {
+        &self.idle_ms[..usize::from(self.count)]
+    }
+
+    /// How long each has waited for the members behind it since the operation began, milliseconds.
+    pub fn waits_ms(&self) -> &[u32] {
+        &self.waits_ms[..usize::from(self.count)]
     }
 
     /// Statuses from the sender of the ack on.
@@ -345,6 +386,11 @@ impl Ack {
         for (byte, status) in bytes[5..].iter_mut().zip(self.statuses()) {
             *byte = *status as u8;
         }
+        for (at, times) in [(ACK_WAITS_AT, self.waits_ms()), (ACK_IDLE_AT, self.idle_ms())] {
+            for (place, ms) in bytes[at..].chunks_exact_mut(4).zip(times) {
+                place.copy_from_slice(&ms.to_le_bytes());
+            }
+        }
         seal(&mut bytes);
         bytes
     }
@@ -363,7 +409,9 @@ impl Ack {
         for (status, byte) in statuses.iter_mut().zip(&bytes[5..]) {
             *status = Status::from_byte(*byte).ok_or(damaged)?;
         }
-        Ok(Ack { sequence: u32_at(&bytes, 0), count, statuses })
+        let times = |at| std::array::from_fn(|number| u32_at(&bytes, at + 4 * number));
+        let (waits_ms, idle_ms) = (times(ACK_WAITS_AT), times(ACK_IDLE_AT));
+        Ok(Ack { sequence: u32_at(&bytes, 0), count, statuses, waits_ms, idle_ms })
     }
 }
 
@@ -404,6 +452,17 @@ mod tests {
         assert_eq!(bytes[..8], [2, 1, 0, 0, 2, 0, 3, 0]);
         assert_eq!(Ack::decode(bytes), Ok(ack));
         assert_eq!(ack.failure(), Some((1, Status::Unreachable)));
+
+        let last = Ack::new(258, Status::Success).with_times(0, 5);
+        let ack = Ack::new(258, Status::Success).with_times(7, 0).ahead_of(&last);
+        let ack = Ack::new(258, Status::Success).with_times(0x0102_0304, 6).ahead_of(&ack);
+        let bytes = ack.encode();
+        assert_eq!(bytes[..8], [2, 1, 0, 0, 3, 0, 0, 0]);
+        assert_eq!(bytes[24..36], [4, 3, 2, 1, 7, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[88..100], [6, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0]);
+        assert_eq!(bytes[152..], crc32fast::hash(&bytes[..152]).to_le_bytes());
+        assert_eq!(Ack::decode(bytes), Ok(ack));
+        assert_eq!((ack.waits_ms(), ack.idle_ms()), (&[0x0102_0304, 7, 0][..], &[6, 0, 5][..]));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::{
-    address, admin_state, assert_content, assert_no_panics, kill_and_wait, options, put, wait_live,
+    Stop, address, admin_state, assert_content, assert_no_panics, kill_and_wait, options, put,
+    wait_live,
 };
 use crate::support::{Cluster, data};
 
@@ -98,13 +99,4 @@ fn moving_replicas_about_under_load_fails_no_read_and_ends_exactly() {
     let total: usize = (0..files).map(|n| content(n).len().div_ceil(BLOCK_BYTES as usize)).sum();
     assert_eq!(counts(&cluster, None).len(), total, "no block more and none less");
     assert_no_panics(&cluster);
-}
-
-/// Ends the load when dropped, also by a panic: the threads of a scope are waited for.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

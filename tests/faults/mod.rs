@@ -6,6 +6,7 @@ mod clocks;
 mod damage;
 mod live;
 mod matrix;
+mod slow;
 mod stale;
 mod volumes;
 mod writers;
@@ -13,6 +14,7 @@ mod writers;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -118,5 +120,14 @@ fn assert_no_panics(cluster: &Cluster) {
         let path = entry.unwrap().path();
         let log = fs::read_to_string(&path).unwrap_or_default();
         assert!(!log.contains("panicked at"), "{} has a panic", path.display());
+    }
+}
+
+/// Ends the load when dropped, also by a panic: the threads of a scope are waited for.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -7,6 +7,7 @@
 //! | `quota`, `snapshot` | quotas and snapshots of directories |
 //! | `rights` | access control lists, extended attributes |
 //! | `writer`, `window` | [`DfsWriter`]: a file as packets through pipelines of DataNodes, rebuilt when members fail |
+//! | `slow` | which member of a pipeline holds up the others |
 //! | `visible` | the length of a block that is being written |
 //! | `reader`, `source` | [`DfsReader`]: verified bytes from the nearest replica that has them |
 //! | [`transfer`] | connections to DataNodes |
@@ -18,6 +19,7 @@ mod lease;
 mod quota;
 mod reader;
 mod rights;
+mod slow;
 mod snapshot;
 mod source;
 pub mod transfer;

@@ -5,9 +5,10 @@
 //! does all of it: it waits for packets from the front and acks from behind together.
 
 use std::collections::VecDeque;
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use client::dfs::transfer::{Connection, Packet, TransferFailure};
 use protocol::frame;
@@ -18,6 +19,9 @@ use protocol::transfer::{Ack, Answer, Operation, PIPELINE_MEMBERS_MAX, Reply, St
 use super::{After, Service, status_of};
 use crate::error::{OperationError, StoreError};
 use crate::store::ReplicaWriter;
+
+/// Longest wait that counts at once: beyond it this process was perhaps stopped itself.
+const WAIT_SLICE: Duration = Duration::from_millis(10);
 
 /// The rest of the pipeline.
 struct Behind {
@@ -30,6 +34,36 @@ struct Behind {
     pending: VecDeque<u32>,
     /// Where the data of these packets ends.
     ends: VecDeque<u64>,
+    /// How long this member has waited for it to take packets and to acknowledge them.
+    waited: Duration,
+}
+
+/// Waits until a connection can be read, or for `timeout`; also tells how long that was as far as this process ran.
+fn wait_for(
+    front: &Connection,
+    behind: Option<&Connection>,
+    timeout: Duration,
+) -> io::Result<([bool; 2], Duration)> {
+    let (begin, mut waited) = (Instant::now(), Duration::ZERO);
+    loop {
+        let slice_begin = Instant::now();
+        let rest = timeout.saturating_sub(begin.elapsed());
+        let slice = rest.min(WAIT_SLICE);
+        let readable = match behind {
+            Some(behind) => sys::poll::wait_readable([front.as_fd(), behind.as_fd()], slice)?,
+            None => {
+                sys::poll::wait_readable([front.as_fd()], slice).map(|[front]| [front, false])?
+            }
+        };
+        waited += slice_begin.elapsed().min(WAIT_SLICE);
+        if readable != [false, false] || rest <= slice {
+            return Ok((readable, waited));
+        }
+    }
+}
+
+fn whole_ms(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
 /// A write that ended early; an ack has told why.
@@ -45,6 +79,8 @@ struct Reception<'a> {
     durable: bool,
     prefix_only: bool,
     last_received: bool,
+    /// How long it had nothing to do but to wait for packets.
+    idle: Duration,
 }
 
 impl Service {
@@ -74,6 +110,7 @@ impl Service {
             durable,
             prefix_only,
             last_received: false,
+            idle: Duration::ZERO,
         };
         match reception.connect_behind(write).and_then(|()| reception.run()) {
             Ok(()) => Ok(After::Keep),
@@ -94,7 +131,9 @@ impl Reception<'_> {
                 let before = frame::encode(&Operation::Write(write));
                 let (pending, ends) = (VecDeque::new(), VecDeque::new());
                 let answered = false;
-                self.behind = Some(Behind { target, connection, before, answered, pending, ends });
+                let waited = Duration::ZERO;
+                self.behind =
+                    Some(Behind { target, connection, before, answered, pending, ends, waited });
                 Ok(())
             }
             Err(error) => {
@@ -136,28 +175,30 @@ impl Reception<'_> {
         self.last_received && self.behind.as_ref().is_none_or(|behind| behind.pending.is_empty())
     }
 
-    /// Waits until a packet or an ack can be read; true for an ack.
+    /// Waits until a packet or an ack can be read; true for an ack. What is waited with acks missing counts as waiting for them.
     fn is_ack_next(&mut self) -> Result<bool, Broken> {
         let limits = self.service.limits;
-        let behind = self.behind.as_ref().filter(|behind| !behind.pending.is_empty());
-        if behind.is_some_and(|behind| behind.connection.is_buffered()) {
+        let behind = self.behind.as_mut().filter(|behind| !behind.pending.is_empty());
+        if behind.as_ref().is_some_and(|behind| behind.connection.is_buffered()) {
             return Ok(true);
         }
         if self.front.is_buffered() {
             return Ok(false);
         }
-        let wait = |timeout: Duration| match behind {
-            Some(behind) => {
-                sys::poll::wait_readable([self.front.as_fd(), behind.connection.as_fd()], timeout)
+        let has_behind = behind.is_some();
+        let timeout = if has_behind { limits.io_timeout } else { limits.writer_idle_max };
+        let connection = behind.as_ref().map(|behind| &behind.connection);
+        let waited = wait_for(self.front, connection, timeout).map(|(readable, waited)| {
+            match behind {
+                Some(behind) => behind.waited += waited,
+                None => self.idle += waited,
             }
-            None => sys::poll::wait_readable([self.front.as_fd()], timeout)
-                .map(|[readable]| [readable, false]),
-        };
-        let timeout = if behind.is_some() { limits.io_timeout } else { limits.writer_idle_max };
-        match wait(timeout) {
+            readable
+        });
+        match waited {
             Ok([_, true]) => Ok(true),
             Ok([true, _]) => Ok(false),
-            Ok(_) if behind.is_some() => {
+            Ok(_) if has_behind => {
                 tracing::warn!("the next DataNode of a pipeline does not acknowledge in time");
                 Err(self.fail_oldest(&[Status::Unreachable]))
             }
@@ -185,7 +226,8 @@ impl Reception<'_> {
             if let Some(writer) = &self.writer {
                 writer.note_acked(header.end());
             }
-            return self.ack(Ack::new(header.sequence, Status::Success));
+            let own = Ack::new(header.sequence, Status::Success);
+            return self.ack(own.with_times(0, whole_ms(self.idle)));
         }
         Ok(())
     }
@@ -195,7 +237,10 @@ impl Reception<'_> {
         let Some(behind) = &mut self.behind else { return Ok(()) };
         behind.pending.push_back(packet.header.sequence);
         behind.ends.push_back(packet.header.end());
-        match behind.connection.send_packet(&behind.before, packet) {
+        let begin = Instant::now();
+        let sent = behind.connection.send_packet(&behind.before, packet);
+        behind.waited += begin.elapsed();
+        match sent {
             Ok(()) => {
                 behind.before = Vec::new();
                 Ok(())
@@ -288,7 +333,9 @@ impl Reception<'_> {
                 if let (Some(writer), Some(end)) = (&self.writer, end) {
                     writer.note_acked(end);
                 }
-                self.ack(Ack::new(ack.sequence, Status::Success).followed_by(ack.statuses()))
+                let own = Ack::new(ack.sequence, Status::Success);
+                let times = (whole_ms(behind.waited), whole_ms(self.idle));
+                self.ack(own.with_times(times.0, times.1).ahead_of(&ack))
             }
             Ok(_) => Err(self.fail_oldest(&[Status::Failed])),
             Err(failure) => {

@@ -36,6 +36,8 @@ pub(super) struct Plan {
     pub(super) released: Vec<(NodeIndex, u64)>,
     /// A file whose recovery begins as well.
     pub(super) recover: Option<InodeId>,
+    /// A DataNode that holds up a pipeline.
+    pub(super) slow: Option<NodeIndex>,
 }
 
 pub(super) type Planned = Result<Outcome, RemoteError>;
@@ -53,6 +55,7 @@ pub(super) struct Planner<'a> {
     pub(super) chosen: Vec<(NodeIndex, u64)>,
     pub(super) released: Vec<(NodeIndex, u64)>,
     pub(super) recover: Option<InodeId>,
+    pub(super) slow: Option<NodeIndex>,
     /// Default list of the directory that new entries are made in.
     pub(super) defaults: Vec<AclEntry>,
     next_inode: u64,
@@ -165,7 +168,11 @@ impl State {
         now: Now,
         out: &mut Output,
     ) -> Result<Answer, CoreError> {
-        let Plan { edits, mut outcome, written, chosen, released, recover } = plan;
+        let Plan { edits, mut outcome, written, chosen, released, recover, slow } = plan;
+        if let Some(node) = slow {
+            nodes.note_slow(node, now.mono_ms);
+            out.slow.push(nodes.node(node).info.id);
+        }
         for (node, bytes) in chosen {
             nodes.note_chosen(node, bytes);
         }
@@ -310,6 +317,7 @@ impl<'a> Planner<'a> {
             chosen: Vec::new(),
             released: Vec::new(),
             recover: None,
+            slow: None,
             defaults: Vec::new(),
             next_inode: counters.next_inode,
             next_block: counters.next_block,
@@ -330,7 +338,8 @@ impl<'a> Planner<'a> {
                 self.add_block(*file, previous.as_ref(), exclude)
             }
             Call::AbandonBlock { file, block } => self.abandon_block(*file, *block),
-            Call::RecoverPipeline { file, block, failed } => {
+            Call::RecoverPipeline { file, block, failed, slow } => {
+                self.slow = slow.and_then(|id| self.nodes.index(id));
                 self.recover_pipeline(*file, block, failed)
             }
             Call::Complete { file, last, publish } => {
@@ -370,8 +379,8 @@ impl<'a> Planner<'a> {
         self.check_snapshots()?;
         self.check_limits()?;
         self.check_quotas()?;
-        let Planner { edits, written, chosen, released, recover, .. } = self;
-        Ok(Plan { edits, outcome, written, chosen, released, recover })
+        let Planner { edits, written, chosen, released, recover, slow, .. } = self;
+        Ok(Plan { edits, outcome, written, chosen, released, recover, slow })
     }
 
     pub(super) fn new_inode(&mut self) -> InodeId {

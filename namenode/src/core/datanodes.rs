@@ -17,6 +17,10 @@ const TICK_GAP_FACTOR: u64 = 10;
 /// Gaps below this are ordinary scheduling delays, milliseconds.
 const TICK_GAP_MIN_MS: u64 = 3000;
 
+/// How long a node that held up a pipeline is spared. 5 minutes: files that are written meanwhile go elsewhere, and a disk that was
+/// only busy with something else is used again soon.
+const SLOW_MS: u64 = 300_000;
+
 /// A DataNode's place in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct NodeIndex(pub u32);
@@ -60,6 +64,8 @@ pub struct Node {
     pub failed_volumes: Vec<String>,
     /// Bytes per second that it sends for the balancer at most.
     pub balancer_bandwidth: u64,
+    /// Until then it is given new blocks only where there are not enough others, monotonic milliseconds.
+    slow_until_ms: u64,
     commands: VecDeque<Command>,
 }
 
@@ -209,6 +215,7 @@ impl Datanodes {
             non_dfs_used: 0,
             failed_volumes: Vec::new(),
             balancer_bandwidth: 0,
+            slow_until_ms: 0,
             commands: VecDeque::new(),
         };
         match self.nodes.get_mut(index.0 as usize) {
@@ -294,6 +301,16 @@ impl Datanodes {
     /// Takes what is queued.
     pub fn take_commands(&mut self, index: NodeIndex) -> Vec<Command> {
         self.node_mut(index).commands.drain(..).collect()
+    }
+
+    /// Notes that a writer found a node to hold up its pipeline.
+    pub fn note_slow(&mut self, index: NodeIndex, now_ms: u64) {
+        self.node_mut(index).slow_until_ms = now_ms.saturating_add(SLOW_MS);
+    }
+
+    /// Nodes that are to be spared because they held up a pipeline.
+    pub fn slow(&self, now_ms: u64) -> impl Iterator<Item = NodeIndex> {
+        self.iter().filter(move |(_, node)| node.slow_until_ms > now_ms).map(|(index, _)| index)
     }
 
     /// Notes that a node was chosen for a block of up to `bytes`.

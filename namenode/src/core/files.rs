@@ -185,7 +185,14 @@ impl Planner<'_> {
             writer_host: &self.request.host,
             bytes: block_size,
         };
-        let targets = placement::choose_targets(problem, self.random);
+        let mut spared = excluded.clone();
+        spared.extend(self.nodes.slow(self.now.mono_ms));
+        let mut targets =
+            placement::choose_targets(Problem { excluded: &spared, ..problem }, self.random);
+        if targets.len() < problem.count && spared.len() > excluded.len() {
+            // A slow one is better than none.
+            targets = placement::choose_targets(problem, self.random);
+        }
         if targets.is_empty() && existing.is_empty() {
             let mut text = format!(
                 "File {path} could only be written to 0 of the 1 minReplication nodes. There are {} datanode(s) running and {} node(s) are excluded in this operation.",

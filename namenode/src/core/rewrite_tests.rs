@@ -113,6 +113,7 @@ fn replicas_count_under_their_old_stamp_until_the_pipeline_works() {
         file: file.file,
         block: written(block, length),
         failed: failed.to_vec(),
+        slow: None,
     };
     let prior = |h: &Harness| h.state.ns.file(file.file).unwrap().open.as_deref().unwrap().prior;
     let Ok(Reply::Block(second)) = h.call(recover(&last, 500, &[left])) else {

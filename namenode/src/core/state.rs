@@ -86,6 +86,8 @@ pub struct Output {
     pub commands: Vec<(NodeIndex, Command)>,
     /// DataNodes that may be switched off from now on.
     pub decommissioned: Vec<DatanodeId>,
+    /// DataNodes that a writer found to hold up its pipeline.
+    pub slow: Vec<DatanodeId>,
 }
 
 /// The state machine.

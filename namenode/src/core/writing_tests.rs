@@ -227,6 +227,7 @@ fn a_failed_pipeline_goes_on_under_a_new_stamp() {
         file: file.file,
         block: written(&first, 300),
         failed: vec![failed],
+        slow: None,
     };
     let second = block(h.call(recover));
     assert_eq!(second.id, first.id);
@@ -247,6 +248,34 @@ fn a_failed_pipeline_goes_on_under_a_new_stamp() {
     assert!(!h.holders(first.id).contains(&number));
     let expected = Command::Delete(vec![(first.id, first.stamp)]);
     assert_eq!(h.commands, [(h.node(number), expected)]);
+}
+
+#[test]
+fn a_datanode_that_held_up_a_pipeline_is_spared_where_others_can_take_the_block() {
+    let mut h = Harness::with_nodes(1, 4);
+    let file = created(h.call(create("/f", false, None, true)));
+    let first = file.first_block.unwrap();
+    let slow = first.replicas[1].id;
+    let recover = Call::RecoverPipeline {
+        file: file.file,
+        block: written(&first, 300),
+        failed: vec![slow],
+        slow: Some(slow),
+    };
+    let second = block(h.call(recover));
+    assert!(second.replicas.iter().all(|replica| replica.id != slow));
+    let has_slow = |h: &mut Harness, name: String, replication| {
+        let file = created(h.call(create(&name, false, Some(replication), true)));
+        file.first_block.unwrap().replicas.iter().any(|replica| replica.id == slow)
+    };
+    for number in 0..20 {
+        assert!(!has_slow(&mut h, format!("/a{number}"), 3), "three others are there");
+        assert!(has_slow(&mut h, format!("/b{number}"), 4), "four are only there with it");
+    }
+    for _ in 0..61 {
+        h.pass(5000, &[1, 2, 3, 4]);
+    }
+    assert!((0..20).any(|number| has_slow(&mut h, format!("/c{number}"), 3)), "not for ever");
 }
 
 #[test]

@@ -124,6 +124,8 @@ pub enum Call {
         block: WrittenBlock,
         /// DataNodes that failed.
         failed: Vec<DatanodeId>,
+        /// One of them did not fail, but held up the others.
+        slow: Option<DatanodeId>,
     },
     /// Commits the last block and closes the file. -> [`Reply::Done`]; [`crate::ErrorKind::NotReplicatedYet`] asks to try again.
     Complete {

@@ -68,6 +68,9 @@ pub enum TransferFailure {
     /// The DataNode refused.
     #[error("DataNode refused: {0}")]
     Remote(#[from] RemoteError),
+    /// It works, but everybody waits for it.
+    #[error("DataNode is much slower than the others of its pipeline")]
+    Slow,
     /// An answer to something else, or data that was not asked for.
     #[error("DataNode answered something that was not asked for")]
     Unexpected,

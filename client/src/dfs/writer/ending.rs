@@ -1,0 +1,56 @@
+//! The end of a writer that was not closed: its file is deleted, or recovered if bytes of it were promised.
+
+use std::time::Duration;
+
+use protocol::ErrorKind;
+use protocol::namenode::{Call, Reply};
+
+use super::super::error::DfsError;
+use super::DfsWriter;
+use crate::rpc::CallOptions;
+
+/// Time to delete a file that was not closed.
+const ABANDON_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl DfsWriter {
+    /// Has the NameNode close the file at what is with everybody, instead of after the lease.
+    fn recover_own(&self) -> Result<(), DfsError> {
+        let once = CallOptions::once(ABANDON_TIMEOUT);
+        let path = self.path.clone();
+        match self.client.call_with(Call::Status(path.clone()), once)? {
+            Reply::Status(status) if status.open && status.inode == self.file => {
+                self.client.call_with(Call::RecoverLease(path), once).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes the half-written file, or has it recovered; best effort.
+    pub(super) fn give_up(&mut self) {
+        if !std::mem::take(&mut self.open) {
+            return;
+        }
+        self.block = None;
+        let ended = if self.promised { self.recover_own() } else { self.delete_own() };
+        if let Err(error) = ended {
+            let error = crate::error::chain(&error);
+            tracing::warn!(path = %self.path, %error, "cannot end a file that was not closed");
+        }
+    }
+
+    /// Deletes what is at the path if it is still this writer's open file: after a lost lease, a rename or an overwrite it is
+    /// not.
+    fn delete_own(&self) -> Result<(), DfsError> {
+        let once = CallOptions::once(ABANDON_TIMEOUT);
+        let path = self.path.clone();
+        match self.client.call_with(Call::Status(path.clone()), once) {
+            Ok(Reply::Status(status)) if status.open && status.inode == self.file => {
+                let delete = Call::Delete { path, recursive: false };
+                self.client.call_with(delete, once).map(drop)
+            }
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == Some(ErrorKind::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! [`DfsWriter`]: writes a file, block after block, as packets through a pipeline of DataNodes.
+//!
+//! The caller's thread fills packets, sends them and takes acks as they come; a bounded number of packets waits for acks, which
+//! bounds the buffer. When a member of the pipeline fails, the NameNode gives a new generation stamp and, if it can, a
+//! replacement; the replacement gets what is acknowledged from a survivor, and what is not acknowledged is sent again. A member that
+//! holds up all others is replaced like one that failed, and the NameNode is told.
+
+mod ending;
+mod open_block;
+mod pipeline;
+
+use std::io::{self, Read, Write};
+
+use protocol::checksum::CHUNK_BYTES;
+use protocol::namenode::{Call, Create, LocatedBlock, Publish, WrittenBlock};
+use protocol::transfer::PACKET_DATA_BYTES;
+use protocol::{BlockId, DatanodeId, DfsPath, GenerationStamp, InodeId};
+
+use self::open_block::{OpenBlock, Until};
+use super::client::{CreateOptions, DfsClient};
+use super::error::DfsError;
+use super::lease::Lease;
+use super::transfer::PooledPacket;
+
+/// An open file that this client writes. Nothing is promised before [`DfsWriter::hflush`], [`DfsWriter::hsync`] or
+/// [`DfsWriter::close`] returns; dropped before, a new file is deleted. A file with promised bytes stays: dropped without `close`,
+/// it is closed by a recovery.
+#[derive(Debug)]
+pub struct DfsWriter {
+    client: DfsClient,
+    path: DfsPath,
+    publish: Option<Publish>,
+    file: InodeId,
+    block_size: u64,
+    block: Option<OpenBlock>,
+    packet: Option<PooledPacket>,
+    previous: Option<WrittenBlock>,
+    position: u64,
+    exclude: Vec<DatanodeId>,
+    failure_count: u32,
+    open: bool,
+    /// There are bytes that somebody was promised.
+    promised: bool,
+    /// Block and stamp under which the NameNode knows that the pipeline works.
+    confirmed: Option<(BlockId, GenerationStamp)>,
+    _lease: Lease,
+}
+
+impl DfsWriter {
+    pub(in crate::dfs) fn create(
+        client: DfsClient,
+        path: DfsPath,
+        options: CreateOptions,
+    ) -> Result<Self, DfsError> {
+        let create = Create {
+            path: path.clone(),
+            mode: options.mode,
+            unmasked: options.unmasked,
+            overwrite: options.overwrite,
+            parents: options.parents,
+            replication: options.replication,
+            block_size: options.block_size,
+            first_block: true,
+        };
+        let created = client.create_file(create)?;
+        let overwrite = options.publish_overwrite;
+        let lease = Lease::hold(&client.inner);
+        Ok(DfsWriter {
+            client,
+            path,
+            publish: options.publish_as.map(|path| Publish { path, overwrite }),
+            file: created.file,
+            block_size: created.block_size.max(1),
+            block: created.first_block.map(OpenBlock::new),
+            packet: None,
+            previous: None,
+            position: 0,
+            exclude: Vec::new(),
+            failure_count: 0,
+            open: true,
+            promised: false,
+            confirmed: None,
+            _lease: lease,
+        })
+    }
+
+    pub(in crate::dfs) fn append(
+        client: DfsClient,
+        path: DfsPath,
+        new_block: bool,
+    ) -> Result<Self, DfsError> {
+        let appended = client.append_file(&path, new_block)?;
+        let lease = Lease::hold(&client.inner);
+        let mut writer = DfsWriter {
+            client,
+            path,
+            publish: None,
+            file: appended.file,
+            block_size: appended.block_size.max(1),
+            block: None,
+            packet: None,
+            previous: None,
+            position: appended.length,
+            exclude: Vec::new(),
+            failure_count: 0,
+            open: true,
+            promised: true,
+            confirmed: None,
+            _lease: lease,
+        };
+        if let Some(located) = appended.last {
+            writer.go_on_with(located, appended.prior)?;
+        }
+        Ok(writer)
+    }
+
+    /// Begins at the end of a block that others wrote. Packets begin at chunks, so the bytes of a partial one are read first.
+    fn go_on_with(
+        &mut self,
+        located: LocatedBlock,
+        prior: GenerationStamp,
+    ) -> Result<(), DfsError> {
+        let (begin, length) = (located.offset, located.length);
+        let mut tail = vec![0; (length % CHUNK_BYTES as u64) as usize];
+        let chunk = length - tail.len() as u64;
+        self.block = Some(OpenBlock::resumed(located, prior));
+        if tail.is_empty() {
+            return Ok(());
+        }
+        let mut reader = self.client.open(&self.path)?;
+        if reader.read_at(begin + chunk, &mut tail)? < tail.len() {
+            return Err(DfsError::Short { path: self.path.clone(), offset: begin + length });
+        }
+        let mut packet = self.client.inner.packets.take();
+        packet.header.offset = chunk;
+        packet.append(&tail, PACKET_DATA_BYTES);
+        self.packet = Some(packet);
+        Ok(())
+    }
+
+    /// The path it was created at.
+    pub fn path(&self) -> &DfsPath {
+        &self.path
+    }
+
+    /// Bytes written so far.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Writes everything that `source` gives, read straight into packets; returns how much it was.
+    ///
+    /// # Errors
+    /// What `source` or the cluster says.
+    pub fn write_from(&mut self, source: &mut impl Read) -> io::Result<u64> {
+        let mut total = 0;
+        loop {
+            let limit = self.prepare().inspect_err(|_| self.give_up())?;
+            let Some(packet) = &mut self.packet else { return Err(self.closed().into()) };
+            match source.read(packet.room(limit)) {
+                Ok(0) => return Ok(total),
+                Ok(count) => {
+                    packet.advance(count);
+                    total += count as u64;
+                    self.filled(count, limit).inspect_err(|_| self.give_up())?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns once all DataNodes of the pipeline have everything written so far in memory, as HDFS's `hflush`.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn hflush(&mut self) -> Result<(), DfsError> {
+        self.flush_all(false, false).inspect_err(|_| self.give_up())
+    }
+
+    /// Returns once all DataNodes of the pipeline have everything written so far on disk, as HDFS's `hsync`: on as many as the
+    /// NameNode asks for at least.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn hsync(&mut self) -> Result<(), DfsError> {
+        self.flush_all(true, false).inspect_err(|_| self.give_up())
+    }
+
+    /// As [`DfsWriter::hsync`], and the file's length in listings is up to date, as HDFS's `hsync(UPDATE_LENGTH)`.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn hsync_with_length(&mut self) -> Result<(), DfsError> {
+        self.flush_all(true, true).inspect_err(|_| self.give_up())
+    }
+
+    fn flush_all(&mut self, sync: bool, update_length: bool) -> Result<(), DfsError> {
+        if sync {
+            self.widen()?;
+        }
+        self.push_all(sync)?;
+        self.confirm(update_length)?;
+        self.promised = true;
+        Ok(())
+    }
+
+    /// Tells the NameNode how much of the block is with everybody: the first time under each stamp, since from then on
+    /// replicas with older stamps lack what was promised, or whenever the length shall be seen.
+    fn confirm(&mut self, update_length: bool) -> Result<(), DfsError> {
+        let (id, stamp, length) = match (&self.block, &self.previous) {
+            (Some(block), _) => {
+                (block.located.id, block.located.stamp, block.window.acked_length())
+            }
+            (None, Some(previous)) => (previous.id, previous.stamp, previous.length),
+            (None, None) => return Ok(()),
+        };
+        if length == 0 || (self.confirmed == Some((id, stamp)) && !update_length) {
+            return Ok(());
+        }
+        self.client.done(Call::SyncBlock { file: self.file, block: id, stamp, length })?;
+        self.confirmed = Some((id, stamp));
+        Ok(())
+    }
+
+    /// Ends the file: when this returns, it is complete, on disk on as many DataNodes as the NameNode asks for, and published.
+    ///
+    /// # Errors
+    /// [`DfsError`]; the file is then deleted, or recovered if bytes of it were promised.
+    pub fn close(mut self) -> Result<(), DfsError> {
+        self.check_open()?;
+        self.finish_block()?;
+        let last = self.previous.take();
+        let publish = self.publish.take();
+        self.client.done_patiently(Call::Complete { file: self.file, last, publish })?;
+        self.open = false;
+        Ok(())
+    }
+
+    /// Makes sure that there is a packet with room; returns how much data it may hold.
+    fn prepare(&mut self) -> Result<usize, DfsError> {
+        self.check_open()?;
+        if self.block.is_none() {
+            let previous = self.previous.clone();
+            let exclude = self.exclude.clone();
+            let located =
+                self.client.block(Call::AddBlock { file: self.file, previous, exclude })?;
+            self.block = Some(OpenBlock::new(located));
+        }
+        let begin = self.block.as_ref().map_or(0, |block| block.length);
+        let packet = self.packet.get_or_insert_with(|| {
+            let mut packet = self.client.inner.packets.take();
+            packet.header.offset = begin;
+            packet
+        });
+        let rest_of_block = self.block_size - packet.header.offset;
+        Ok(PACKET_DATA_BYTES.min(usize::try_from(rest_of_block).unwrap_or(PACKET_DATA_BYTES)))
+    }
+
+    /// Notes that data was added to the packet; sends it if it is full.
+    fn filled(&mut self, count: usize, limit: usize) -> Result<(), DfsError> {
+        self.position += count as u64;
+        let Some(packet) = &self.packet else { return Ok(()) };
+        if packet.header.end() >= self.block_size {
+            return self.finish_block();
+        }
+        if packet.header.data_bytes as usize == limit {
+            self.push_packet(false, false)?;
+            return self.transmit(Until::Sent);
+        }
+        Ok(())
+    }
+
+    fn push_packet(&mut self, last: bool, sync: bool) -> Result<(), DfsError> {
+        let (Some(block), Some(mut packet)) = (&mut self.block, self.packet.take()) else {
+            return Ok(());
+        };
+        packet.header.last = last;
+        packet.header.sync = sync;
+        packet.seal();
+        block.length = packet.header.end();
+        block.window.push(packet);
+        Ok(())
+    }
+
+    fn push_all(&mut self, sync: bool) -> Result<(), DfsError> {
+        self.check_open()?;
+        let Some(block) = &self.block else { return Ok(()) };
+        if self.packet.is_none() && !sync {
+            return self.transmit(Until::Acked);
+        }
+        if self.packet.is_none() {
+            if block.length == 0 {
+                return Ok(());
+            }
+            self.prepare()?;
+        }
+        // The chunk that is begun goes out again with what follows, because packets begin at chunks.
+        let begun = self.packet.as_ref().map(|packet| {
+            let data = packet.data();
+            let whole = data.len() / CHUNK_BYTES * CHUNK_BYTES;
+            (packet.header.offset + whole as u64, data[whole..].to_vec())
+        });
+        self.push_packet(false, sync)?;
+        self.transmit(Until::Acked)?;
+        if let Some((offset, bytes)) = begun
+            && !bytes.is_empty()
+        {
+            let mut packet = self.client.inner.packets.take();
+            packet.header.offset = offset;
+            packet.append(&bytes, PACKET_DATA_BYTES);
+            self.packet = Some(packet);
+        }
+        Ok(())
+    }
+
+    /// Ends the block: its last packet is acknowledged by all when this returns.
+    fn finish_block(&mut self) -> Result<(), DfsError> {
+        let Some(block) = &self.block else { return Ok(()) };
+        let has_data = self.packet.as_ref().is_some_and(|packet| packet.header.data_bytes > 0);
+        if block.length == 0 && !has_data {
+            // Nothing was written. An only block is dropped by the NameNode when the file is completed.
+            let block = block.located.id;
+            self.block = None;
+            return match &self.previous {
+                Some(_) => self.client.done(Call::AbandonBlock { file: self.file, block }),
+                None => Ok(()),
+            };
+        }
+        self.widen()?;
+        if self.packet.is_none() {
+            self.prepare()?;
+        }
+        self.push_packet(true, false)?;
+        self.transmit(Until::Acked)?;
+        let Some(mut block) = self.block.take() else { return Ok(()) };
+        let replicas = &block.located.replicas;
+        self.previous = Some(WrittenBlock {
+            id: block.located.id,
+            stamp: block.located.stamp,
+            length: block.length,
+            replicas: replicas.iter().map(|replica| replica.id).collect(),
+            durable_count: block.durable(),
+        });
+        if let (Some(connection), Some(first)) = (block.connection.take(), replicas.first()) {
+            self.client.inner.datanodes.give_back(first, connection);
+        }
+        Ok(())
+    }
+
+    fn check_open(&self) -> Result<(), DfsError> {
+        if self.open { Ok(()) } else { Err(self.closed()) }
+    }
+
+    fn closed(&self) -> DfsError {
+        DfsError::Closed { path: self.path.clone() }
+    }
+}
+
+impl Write for DfsWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        // A file that cannot go on must not be closed as if it were whole: any failure gives it up.
+        let limit = self.prepare().inspect_err(|_| self.give_up())?;
+        let Some(packet) = &mut self.packet else { return Err(self.closed().into()) };
+        let count = packet.append(bytes, limit);
+        self.filled(count, limit).inspect_err(|_| self.give_up())?;
+        Ok(count)
+    }
+
+    /// Does nothing: see [`DfsWriter::hflush`] for what readers may see, [`DfsWriter::close`] for what is durable.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for DfsWriter {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}

@@ -1,0 +1,167 @@
+//! What a writer does when members of its pipeline fail: another block, or a new stamp for the survivors and a replacement.
+
+use std::time::Duration;
+
+use protocol::namenode::{Call, DatanodeInfo, WrittenBlock};
+use protocol::transfer::Resume;
+use protocol::{DatanodeId, ErrorKind};
+
+use super::super::error::DfsError;
+use super::super::transfer::TransferFailure;
+use super::DfsWriter;
+use super::open_block::{Failure, Until};
+
+/// Failures of a pipeline in a row, without any progress, after which the file is given up.
+const FAILURES_MAX: u32 = 8;
+/// Pause before a block is tried again on DataNodes that all have failed; jittered.
+const FAILED_ALL_PAUSE: Duration = Duration::from_millis(500);
+/// Tries at finding more members for a pipeline that is too short for what the NameNode asks to be on disk, with
+/// [`FAILED_ALL_PAUSE`] between them: DataNodes that restart are back by then.
+const WIDEN_TRIES: u32 = 20;
+
+impl DfsWriter {
+    /// Failures may have left fewer members than must have the block on disk: asks for more before the block ends. If there are
+    /// none, the NameNode decides at the end.
+    pub(super) fn widen(&mut self) -> Result<(), DfsError> {
+        for _ in 0..WIDEN_TRIES {
+            let Some(block) = &self.block else { return Ok(()) };
+            if block.located.replicas.len() >= usize::from(block.located.durable_min) {
+                return Ok(());
+            }
+            self.transmit(Until::Acked)?;
+            let acked = self.block.as_ref().map_or(0, |block| block.window.acked_length());
+            self.exclude.clear();
+            if acked == 0 {
+                self.replace_block(TransferFailure::Unexpected)?;
+            } else if let Err(failure) = self.recover_pipeline(None, TransferFailure::Unexpected)? {
+                self.rebuild(failure)?;
+            }
+            std::thread::sleep(FAILED_ALL_PAUSE.mul_f64(rand::random_range(0.5..1.0)));
+        }
+        Ok(())
+    }
+
+    /// Sends and waits, rebuilding the pipeline as often as it takes.
+    pub(super) fn transmit(&mut self, until: Until) -> Result<(), DfsError> {
+        loop {
+            let Some(block) = &mut self.block else { return Ok(()) };
+            let acked_before = block.window.acked_length();
+            let result = block.transmit(&self.client, until);
+            if block.window.acked_length() > acked_before {
+                self.failure_count = 0;
+            }
+            match result {
+                Ok(()) => return Ok(()),
+                Err(failure) => self.rebuild(failure)?,
+            }
+        }
+    }
+
+    /// Gets a new pipeline after a failure, and again if that fails on the way.
+    pub(super) fn rebuild(&mut self, mut failure: Failure) -> Result<(), DfsError> {
+        loop {
+            let Some(block) = &mut self.block else { return Ok(()) };
+            block.connection = None;
+            let failed = block.located.replicas.get(failure.member).cloned();
+            let id = failed.as_ref().map(|datanode| datanode.id);
+            tracing::warn!(
+                block = %block.located.id,
+                datanode = id.map(|id| id.to_string()).unwrap_or_default(),
+                cause = %crate::error::chain(&failure.cause),
+                "a DataNode of the pipeline failed"
+            );
+            self.failure_count += 1;
+            if self.failure_count > FAILURES_MAX {
+                let (path, block) = (self.path.clone(), block.located.id);
+                return Err(DfsError::Write { path, block, failure: Some(failure.cause) });
+            }
+            self.exclude.extend(id);
+            let result = if block.window.acked_length() == 0 {
+                self.replace_block(failure.cause)?;
+                Ok(())
+            } else {
+                self.recover_pipeline(failed, failure.cause)?
+            };
+            match result {
+                Ok(()) => return Ok(()),
+                Err(next) => failure = next,
+            }
+        }
+    }
+
+    /// Nothing is acknowledged: a new block elsewhere is simpler than a recovery.
+    fn replace_block(&mut self, cause: TransferFailure) -> Result<(), DfsError> {
+        let Some(block) = &mut self.block else { return Ok(()) };
+        let old = block.located.id;
+        self.client.done(Call::AbandonBlock { file: self.file, block: old })?;
+        let add = |exclude: &[DatanodeId]| Call::AddBlock {
+            file: self.file,
+            previous: self.previous.clone(),
+            exclude: exclude.to_vec(),
+        };
+        let located = match self.client.block(add(&self.exclude)) {
+            Err(error) if error.kind() == Some(ErrorKind::NoDatanodes) => {
+                // All have failed once. One that was merely restarted is better than none.
+                std::thread::sleep(FAILED_ALL_PAUSE.mul_f64(rand::random_range(0.5..1.0)));
+                self.exclude.clear();
+                match self.client.block(add(&[])) {
+                    Err(error) if error.kind() == Some(ErrorKind::NoDatanodes) => {
+                        let path = self.path.clone();
+                        return Err(DfsError::Write { path, block: old, failure: Some(cause) });
+                    }
+                    located => located?,
+                }
+            }
+            located => located?,
+        };
+        block.move_to(located);
+        block.resume = None;
+        block.prior = block.located.stamp;
+        Ok(())
+    }
+
+    /// A new stamp for the survivors, and a replacement that gets what is acknowledged. The inner result tells who failed
+    /// while this was tried.
+    fn recover_pipeline(
+        &mut self,
+        failed: Option<DatanodeInfo>,
+        cause: TransferFailure,
+    ) -> Result<Result<(), Failure>, DfsError> {
+        let Some(block) = &mut self.block else { return Ok(Ok(())) };
+        let is_slow = matches!(cause, TransferFailure::Slow);
+        let failed_id = failed.map(|datanode| datanode.id);
+        let survivors: Vec<DatanodeInfo> = block
+            .located
+            .replicas
+            .iter()
+            .filter(|replica| Some(replica.id) != failed_id)
+            .cloned()
+            .collect();
+        if survivors.is_empty() {
+            let (path, block) = (self.path.clone(), block.located.id);
+            return Err(DfsError::Write { path, block, failure: Some(cause) });
+        }
+        let acked = block.window.acked_length();
+        let written = WrittenBlock {
+            id: block.located.id,
+            stamp: block.located.stamp,
+            length: acked,
+            replicas: survivors.iter().map(|replica| replica.id).collect(),
+            durable_count: 0,
+        };
+        // Whoever failed before is no replacement either.
+        let is_survivor = |id: &DatanodeId| survivors.iter().any(|survivor| survivor.id == *id);
+        let all = self.exclude.iter().copied().chain(failed_id);
+        let failed = all.filter(|id| !is_survivor(id)).collect();
+        let recover = Call::RecoverPipeline {
+            file: self.file,
+            block: written,
+            failed,
+            slow: failed_id.filter(|_| is_slow),
+        };
+        let located = self.client.block(recover)?;
+        block.move_to(located);
+        block.resume = Some(Resume { prior: block.prior, offset: acked });
+        Ok(block.fill_replacements(&self.client, &survivors, acked))
+    }
+}

@@ -1,0 +1,107 @@
+//! A member of a pipeline that is not dead but held still most of the time: it is replaced while the file is written, and spared
+//! for new files.
+
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use client::ClientConfig;
+use client::dfs::{CreateOptions, DfsClient};
+use protocol::{DatanodeId, DfsPath};
+
+use super::{address, assert_no_panics, options, wait_live};
+use crate::support::{Cluster, data};
+
+/// How long the slow one is held still, and how long it runs in between: a 100th of its speed, and not long enough still to
+/// look dead.
+const STILL: Duration = Duration::from_millis(1000);
+const RUNS: Duration = Duration::from_millis(10);
+/// Bytes per write: a packet.
+const PACKET_BYTES: usize = 1 << 20;
+/// Most packets of a file: all that are under way go through in each short run, which makes a tenth of a second for each.
+const PACKETS_MAX: usize = 120;
+
+fn members(client: &DfsClient, path: &DfsPath) -> Vec<(DatanodeId, String)> {
+    let located = client.locations(path, 0, u64::MAX).unwrap();
+    let replicas = &located.blocks.last().unwrap().replicas;
+    replicas.iter().map(|replica| (replica.id, replica.transfer_address.clone())).collect()
+}
+
+/// Writes packets until the slow member is out of the pipeline; the file's content.
+fn write_until_replaced(
+    client: &DfsClient,
+    path: &DfsPath,
+    victim: DatanodeId,
+    mut writer: client::dfs::DfsWriter,
+) -> Vec<u8> {
+    let content = data::bytes(3, PACKETS_MAX * PACKET_BYTES);
+    let mut end = 0;
+    for packet in content.chunks(PACKET_BYTES) {
+        writer.write_all(packet).unwrap();
+        end += packet.len();
+        if members(client, path).iter().all(|(id, _)| *id != victim) {
+            writer.close().unwrap();
+            return content[..end].to_vec();
+        }
+    }
+    panic!("{path}: the slow member was not replaced within {PACKETS_MAX} packets");
+}
+
+#[test]
+fn a_member_that_holds_up_its_pipeline_is_replaced_and_spared() {
+    std::thread::scope(|scope| {
+        for place in 0..3 {
+            scope.spawn(move || hold_up(place));
+        }
+    });
+}
+
+/// Holds up a pipeline at this place, on a cluster of its own.
+fn hold_up(place: usize) {
+    let mut options = options(4);
+    // It is late with everything, and must not seem dead.
+    for (name, ms) in [("HANNO_NAMENODE_STALE_MS", 20_000), ("HANNO_NAMENODE_DEAD_MS", 40_000)] {
+        options.variables.push((name, ms.to_string()));
+    }
+    let cluster = Cluster::start(options);
+    let namenode = Some(cluster.namenode.clone());
+    let config = ClientConfig { namenode, user: Some("tester".into()), ..ClientConfig::default() };
+    let client = DfsClient::connect(&config).unwrap();
+    let path = DfsPath::parse("/slow").unwrap();
+    let mut writer = client.create(&path, CreateOptions::default()).unwrap();
+    writer.write_all(b"begin").unwrap();
+    writer.hflush().unwrap();
+    let (victim, at) = members(&client, &path)[place].clone();
+    let number = (1..=4).find(|number| address(&cluster, *number) == at).unwrap();
+    let pid = cluster.pid(&format!("datanode-{number}")).unwrap();
+    let done = AtomicBool::new(false);
+    let begin = Instant::now();
+    let content = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                sys::process::pause(pid).unwrap();
+                std::thread::sleep(STILL);
+                sys::process::resume(pid).unwrap();
+                std::thread::sleep(RUNS);
+            }
+        });
+        let _stop = super::Stop(&done);
+        write_until_replaced(&client, &path, victim, writer)
+    });
+    println!("member {place}: replaced after {} bytes, {:?}", content.len(), begin.elapsed());
+    let log = std::fs::read_to_string(cluster.directory.join("logs/namenode-1.log")).unwrap();
+    assert!(log.contains("holds up a pipeline"), "place {place}: the NameNode is told");
+    let mut found = Vec::new();
+    client.open(&path).unwrap().read_to_end(&mut found).unwrap();
+    assert!(found[..5] == *b"begin" && found[5..] == content, "place {place}");
+    wait_live(&cluster, 4);
+    for number in 0..8 {
+        let path = DfsPath::parse(&format!("/next{number}")).unwrap();
+        let mut writer = client.create(&path, CreateOptions::default()).unwrap();
+        writer.write_all(b"x").unwrap();
+        writer.close().unwrap();
+        assert!(members(&client, &path).iter().all(|(id, _)| *id != victim), "it is spared");
+    }
+    cluster.wait_healthy(60);
+    assert_no_panics(&cluster);
+}
