@@ -1,16 +1,25 @@
-//! Measures how fast the core applies edits, replays records and loads checkpoint rows, and what an inode costs in memory.
+//! Measures how fast the core applies edits, replays records, loads checkpoint rows and chooses DataNodes, and what an inode costs in
+//! memory.
 //!
 //! `cargo run --release -p namenode --example apply_throughput -- [FILES]` (default 1,000,000 files of one block).
 
 use std::time::Instant;
 
+use namenode::core::datanodes::Datanodes;
 use namenode::core::edit::{CallKey, Edit, Outcome, Record};
+use namenode::core::placement::{Problem, choose_targets};
+use namenode::core::random::Generator;
 use namenode::core::state::Loaded;
+use protocol::datanode::Heartbeat;
+use protocol::namenode::DatanodeInfo;
 use protocol::{BlockId, CallId, ClientId, ClusterId, DatanodeId, GenerationStamp, InodeId};
 
 const FILES_PER_DIRECTORY: u64 = 1000;
+/// Choices of three DataNodes that are timed.
+const CHOICES: u32 = 1000;
 
 fn main() -> anyhow::Result<()> {
+    [100, 10_000].into_iter().for_each(time_choices);
     let file_count: u64 = match std::env::args().nth(1) {
         Some(text) => text.parse()?,
         None => 1_000_000,
@@ -127,4 +136,39 @@ fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
     pages.unwrap_or(0) * 4096
+}
+
+/// Times the choice of three targets among so many DataNodes, forty to a rack.
+fn time_choices(count: u32) {
+    let mut nodes = Datanodes::new(1000, 2000, 100);
+    for number in 0..count {
+        let id = DatanodeId(u128::from(number).to_be_bytes());
+        let info = DatanodeInfo {
+            id,
+            host: format!("h{number}"),
+            transfer_address: String::new(),
+            http_address: String::new(),
+            rack: format!("/r{}", number / 40),
+            boot_id: String::new(),
+            local_socket: String::new(),
+        };
+        nodes.register(info, 0);
+        let beat = Heartbeat { datanode: id, remaining: 1 << 40, ..Heartbeat::default() };
+        nodes.heartbeat(&beat, 0);
+    }
+    let mut random = Generator::new(1);
+    let started = Instant::now();
+    for number in 0..CHOICES {
+        let writer_host = format!("h{}", number % count);
+        let problem = Problem {
+            nodes: &nodes,
+            count: 3,
+            existing: &[],
+            excluded: &[],
+            writer_host: &writer_host,
+            bytes: 1 << 27,
+        };
+        assert_eq!(choose_targets(problem, &mut random).len(), 3, "there is room everywhere");
+    }
+    println!("choose: {:?} for three of {count} DataNodes", started.elapsed() / CHOICES);
 }

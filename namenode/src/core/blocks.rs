@@ -149,6 +149,8 @@ impl Blocks {
         node: NodeIndex,
     ) {
         self.drop_corrupt(block, node);
+        // It has taken the place of an older one, which a DataNode does not report as deleted any more.
+        self.doomed.remove(node, block);
         let set = self.replicas.get_or_default(block);
         let was_empty = set.as_slice().is_empty();
         if set.insert(node) {

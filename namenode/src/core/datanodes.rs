@@ -5,7 +5,7 @@
 //! Invariants: a [`NodeIndex`] is given once per DataNode id and stays; a dead node has no commands; `outgoing` is the number of
 //! copies in `Pending` with this source.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
 use protocol::DatanodeId;
@@ -99,6 +99,11 @@ pub struct Datanodes {
     drained_count: usize,
     /// Racks with a node in service that is not dead.
     rack_count: usize,
+    /// Nodes that are not dead and in service.
+    registered_count: usize,
+    /// All nodes by machine and by rack, dead ones included.
+    hosts: HashMap<String, Vec<NodeIndex>>,
+    racks: BTreeMap<String, Vec<NodeIndex>>,
 }
 
 impl Datanodes {
@@ -114,6 +119,9 @@ impl Datanodes {
             tick_ms,
             drained_count: 0,
             rack_count: 0,
+            registered_count: 0,
+            hosts: HashMap::new(),
+            racks: BTreeMap::new(),
         }
     }
 
@@ -144,8 +152,37 @@ impl Datanodes {
 
     /// How many are not dead and in service.
     pub fn registered_count(&self) -> usize {
-        let counts = |node: &&Node| node.state != DatanodeState::Dead && node.is_serving();
-        self.nodes.iter().filter(counts).count()
+        self.registered_count
+    }
+
+    /// How many ever registered.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// True if none ever registered.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The node at a place of [`Datanodes::iter`], below [`Datanodes::len`].
+    pub fn nth(&self, place: usize) -> NodeIndex {
+        NodeIndex(u32::try_from(place).expect("fewer than 2^32 DataNodes"))
+    }
+
+    /// The nodes of a machine.
+    pub fn on_host(&self, host: &str) -> &[NodeIndex] {
+        self.hosts.get(host).map_or(&[], Vec::as_slice)
+    }
+
+    /// The nodes of a rack.
+    pub fn on_rack(&self, rack: &str) -> &[NodeIndex] {
+        self.racks.get(rack).map_or(&[], Vec::as_slice)
+    }
+
+    /// All racks and their nodes, in order of names.
+    pub fn racks(&self) -> impl Iterator<Item = (&str, &[NodeIndex])> {
+        self.racks.iter().map(|(name, list)| (name.as_str(), list.as_slice()))
     }
 
     /// True if the replicas of some node do not count.
@@ -176,6 +213,7 @@ impl Datanodes {
     fn recount(&mut self) {
         self.drained_count = self.nodes.iter().filter(|node| !node.is_serving()).count();
         let in_service = |node: &&Node| node.state != DatanodeState::Dead && node.is_serving();
+        self.registered_count = self.nodes.iter().filter(in_service).count();
         let racks = self.nodes.iter().filter(in_service).map(|node| node.info.rack.as_str());
         self.rack_count = racks.collect::<BTreeSet<&str>>().len();
     }
@@ -196,6 +234,7 @@ impl Datanodes {
         let next = NodeIndex(u32::try_from(self.nodes.len()).expect("fewer than 2^32 DataNodes"));
         let index = *self.indexes.entry(info.id).or_insert(next);
         let outgoing = self.nodes.get(index.0 as usize).map_or(0, |node| node.outgoing);
+        self.note_place(index, &info);
         let node = Node {
             info,
             state: DatanodeState::Live,
@@ -228,6 +267,23 @@ impl Datanodes {
         }
         self.recount();
         index
+    }
+
+    /// Keeps the lists of machines and racks in line with where a node is from now on.
+    fn note_place(&mut self, index: NodeIndex, info: &DatanodeInfo) {
+        if let Some(old) = self.nodes.get(index.0 as usize).map(|node| &node.info) {
+            if (&old.host, &old.rack) == (&info.host, &info.rack) {
+                return;
+            }
+            if let Some(list) = self.hosts.get_mut(&old.host) {
+                list.retain(|other| *other != index);
+            }
+            if let Some(list) = self.racks.get_mut(&old.rack) {
+                list.retain(|other| *other != index);
+            }
+        }
+        self.hosts.entry(info.host.clone()).or_default().push(index);
+        self.racks.entry(info.rack.clone()).or_default().push(index);
     }
 
     /// Takes a heartbeat; `None` if the node must register (again).

@@ -3,6 +3,10 @@
 //! Targets: the writer's node, then another rack, then that other rack again, then anywhere; never two on one machine while
 //! others have room. Where a wish cannot be met (one rack, one machine) it is dropped, not the replica. Of two nodes drawn at
 //! random the less busy one is taken, then the emptier one: close to an even spread, without herding.
+//!
+//! Nodes are drawn from the places where the wish can be met; only if `TRIES` draws find none, because few nodes there will do,
+//! they are looked through from a random one on until two are found. So a choice among ten thousand DataNodes looks at a few,
+//! and a wish that any node meets is met.
 
 use protocol::namenode::DatanodeState;
 
@@ -26,26 +30,78 @@ pub struct Problem<'a> {
     pub bytes: u64,
 }
 
+/// Random draws before a place is looked through: where one node in eight will do, one in thirty choices needs that.
+const TRIES: usize = 24;
+
+/// Where the next replica should be.
+#[derive(Clone, Copy, Debug)]
+enum Place<'a> {
+    Host(&'a str),
+    Rack(&'a str),
+    OtherRack(&'a str),
+    Anywhere,
+}
+
+impl<'a> Place<'a> {
+    /// By how many replicas there are, and where.
+    fn after(have: &[NodeIndex], nodes: &'a Datanodes, writer_host: &'a str) -> Self {
+        let rack = |place: usize| nodes.node(have[place]).info.rack.as_str();
+        match have.len() {
+            0 => Place::Host(writer_host),
+            1 => Place::OtherRack(rack(0)),
+            2 if rack(0) == rack(1) => Place::OtherRack(rack(0)),
+            2 => Place::Rack(rack(1)),
+            _ => Place::Anywhere,
+        }
+    }
+
+    /// A node there, or of all nodes if only those can be drawn from.
+    fn draw(self, nodes: &Datanodes, random: &mut Generator) -> Option<NodeIndex> {
+        let list = match self {
+            Place::Host(host) => nodes.on_host(host),
+            Place::Rack(rack) => nodes.on_rack(rack),
+            Place::OtherRack(_) | Place::Anywhere => {
+                let count = nodes.len();
+                return (count > 0).then(|| nodes.nth(random.below(count)));
+            }
+        };
+        (!list.is_empty()).then(|| list[random.below(list.len())])
+    }
+
+    fn holds(self, node: &Node) -> bool {
+        match self {
+            Place::OtherRack(rack) => node.info.rack != rack,
+            Place::Host(_) | Place::Rack(_) | Place::Anywhere => true,
+        }
+    }
+
+    /// The nodes there, from a random one on.
+    fn scan(self, nodes: &Datanodes, random: &mut Generator) -> Vec<NodeIndex> {
+        let mut all: Vec<NodeIndex> = match self {
+            Place::Host(host) => nodes.on_host(host).to_vec(),
+            Place::Rack(rack) => nodes.on_rack(rack).to_vec(),
+            Place::OtherRack(rack) => nodes
+                .racks()
+                .filter(|(name, _)| *name != rack)
+                .flat_map(|(_, list)| list.iter().copied())
+                .collect(),
+            Place::Anywhere => nodes.iter().map(|(index, _)| index).collect(),
+        };
+        if !all.is_empty() {
+            let start = random.below(all.len());
+            all.rotate_left(start);
+        }
+        all
+    }
+}
+
 /// Chooses up to `count` targets; fewer if there are not enough nodes.
 pub fn choose_targets(problem: Problem<'_>, random: &mut Generator) -> Vec<NodeIndex> {
-    let nodes = problem.nodes;
-    let mut candidates: Vec<NodeIndex> = nodes
-        .iter()
-        .filter(|(index, node)| {
-            node.state == DatanodeState::Live
-                && node.is_serving()
-                && node.free() >= problem.bytes
-                && !problem.existing.contains(index)
-                && !problem.excluded.contains(index)
-        })
-        .map(|(index, _)| index)
-        .collect();
     let mut have: Vec<NodeIndex> = problem.existing.to_vec();
-    let mut targets = Vec::with_capacity(problem.count);
-    while targets.len() < problem.count && !candidates.is_empty() {
-        let place = choose_one(nodes, &candidates, &have, problem.writer_host, random);
-        let chosen = candidates.swap_remove(place);
-        candidates.sort_unstable();
+    let mut targets = Vec::with_capacity(problem.count.min(problem.nodes.len()));
+    while targets.len() < problem.count
+        && let Some(chosen) = choose_one(&problem, &have, random)
+    {
         have.push(chosen);
         targets.push(chosen);
     }
@@ -53,39 +109,61 @@ pub fn choose_targets(problem: Problem<'_>, random: &mut Generator) -> Vec<NodeI
 }
 
 fn choose_one(
-    nodes: &Datanodes,
-    candidates: &[NodeIndex],
+    problem: &Problem<'_>,
     have: &[NodeIndex],
-    writer_host: &str,
     random: &mut Generator,
-) -> usize {
-    let is_new_host =
-        |node: &Node| have.iter().all(|held| nodes.node(*held).info.host != node.info.host);
-    let rack = |place: usize| nodes.node(have[place]).info.rack.as_str();
-    let is_wanted_rack = |node: &Node| match have.len() {
-        0 => node.info.host == writer_host,
-        1 => node.info.rack != rack(0),
-        2 if rack(0) == rack(1) => node.info.rack != rack(0),
-        2 => node.info.rack == rack(1),
-        _ => true,
+) -> Option<NodeIndex> {
+    let nodes = problem.nodes;
+    let fits = |index: &NodeIndex| {
+        let node = nodes.node(*index);
+        node.state == DatanodeState::Live
+            && node.is_serving()
+            && node.free() >= problem.bytes
+            && !have.contains(index)
+            && !problem.excluded.contains(index)
     };
-    let wishes: [&dyn Fn(&Node) -> bool; 4] = [
-        &|node| is_wanted_rack(node) && is_new_host(node),
-        &|node| is_new_host(node),
-        &|node| is_wanted_rack(node),
-        &|_| true,
-    ];
-    let mut places: Vec<usize> = Vec::new();
-    for wish in wishes {
-        places.extend((0..candidates.len()).filter(|place| wish(nodes.node(candidates[*place]))));
-        if !places.is_empty() {
-            break;
+    let is_new_host = |index: &NodeIndex| {
+        let host = &nodes.node(*index).info.host;
+        have.iter().all(|held| nodes.node(*held).info.host != *host)
+    };
+    let wanted = Place::after(have, nodes, problem.writer_host);
+    let wishes =
+        [(wanted, true), (Place::Anywhere, true), (wanted, false), (Place::Anywhere, false)];
+    wishes.into_iter().find_map(|(place, new_host)| {
+        let accepts = |index: &NodeIndex| fits(index) && (!new_host || is_new_host(index));
+        choose_at(nodes, place, random, accepts)
+    })
+}
+
+/// The better of two random nodes of a place; `None` if none is accepted there.
+fn choose_at(
+    nodes: &Datanodes,
+    place: Place<'_>,
+    random: &mut Generator,
+    accepts: impl Fn(&NodeIndex) -> bool,
+) -> Option<NodeIndex> {
+    let mut found: Option<NodeIndex> = None;
+    for _ in 0..TRIES {
+        let index = place.draw(nodes, random)?;
+        if !place.holds(nodes.node(index)) || !accepts(&index) {
+            continue;
+        }
+        match found {
+            Some(first) => return Some(better(nodes, first, index)),
+            None => found = Some(index),
         }
     }
-    let (a, b) = (places[random.below(places.len())], places[random.below(places.len())]);
-    let cost = |place: usize| {
-        let node = nodes.node(candidates[place]);
-        (node.load(), std::cmp::Reverse(node.free()), place)
+    found.or_else(|| {
+        let mut rest = place.scan(nodes, random).into_iter().filter(accepts);
+        let first = rest.next()?;
+        Some(rest.next().map_or(first, |second| better(nodes, first, second)))
+    })
+}
+
+fn better(nodes: &Datanodes, a: NodeIndex, b: NodeIndex) -> NodeIndex {
+    let cost = |index: NodeIndex| {
+        let node = nodes.node(index);
+        (node.load(), std::cmp::Reverse(node.free()), index)
     };
     if cost(a) <= cost(b) { a } else { b }
 }
@@ -162,6 +240,11 @@ pub fn choose_source(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use protocol::DatanodeId;
+    use protocol::datanode::Heartbeat;
+    use protocol::namenode::AdminState;
+
     use super::super::datanodes::tests::{beat, info};
     use super::*;
 
@@ -258,5 +341,114 @@ mod tests {
         assert_eq!(choose_source(&nodes, &all[..2], 2), Some(NodeIndex(1)));
         nodes.node_mut(NodeIndex(1)).state = DatanodeState::Dead;
         assert_eq!(choose_source(&nodes, &all[..2], 2), None);
+    }
+
+    /// How good a place for the next replica is, by looking at everything: 0 is best, `None` where it must not be.
+    fn rank(problem: &Problem<'_>, have: &[NodeIndex], index: NodeIndex) -> Option<usize> {
+        let info = |index: NodeIndex| &problem.nodes.node(index).info;
+        let node = problem.nodes.node(index);
+        let usable = node.state == DatanodeState::Live
+            && node.is_serving()
+            && node.free() >= problem.bytes
+            && !have.contains(&index)
+            && !problem.excluded.contains(&index);
+        let new_host = have.iter().all(|held| info(*held).host != node.info.host);
+        let racks: Vec<&str> = have.iter().map(|held| info(*held).rack.as_str()).collect();
+        let rack = node.info.rack.as_str();
+        let wanted = match racks[..] {
+            [] => node.info.host == problem.writer_host,
+            [first] => rack != first,
+            [first, second] if first == second => rack != first,
+            [_, second] => rack == second,
+            _ => true,
+        };
+        usable.then_some(match (wanted, new_host) {
+            (true, true) => 0,
+            (false, true) => 1,
+            (true, false) => 2,
+            (false, false) => 3,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_target_is_as_good_as_any(
+            spec in prop::collection::vec((0_u8..12, 0_u8..4, 0_u64..40, 0_u8..8), 0..120),
+            (count, writer, seed) in (0_usize..6, 0_u8..14, any::<u64>()),
+            (existing, excluded) in (
+                prop::collection::vec(any::<prop::sample::Index>(), 0..3),
+                prop::collection::vec(any::<prop::sample::Index>(), 0..9),
+            ),
+        ) {
+            let mut nodes = Datanodes::new(1000, 2000, 100);
+            for (number, (host, rack, free, state)) in (0..).zip(&spec) {
+                // A machine is in one rack.
+                let rack = format!("/r{}", (host % 4).min(*rack));
+                let index = nodes.register(info(number, &format!("h{host}"), &rack), 0);
+                nodes.heartbeat(&beat(number, *free), 0).unwrap();
+                match state {
+                    0 => nodes.node_mut(index).state = DatanodeState::Stale,
+                    1 => nodes.set_admin(index, AdminState::Decommissioned),
+                    _ => {}
+                }
+            }
+            let pick = |picks: &[prop::sample::Index]| -> Vec<NodeIndex> {
+                let mut picked: Vec<NodeIndex> = match spec.is_empty() {
+                    true => Vec::new(),
+                    false => picks.iter().map(|pick| nodes.nth(pick.index(spec.len()))).collect(),
+                };
+                picked.sort_unstable();
+                picked.dedup();
+                picked
+            };
+            let (existing, excluded) = (pick(&existing), pick(&excluded));
+            let writer_host = format!("h{writer}");
+            let problem = Problem {
+                nodes: &nodes,
+                count,
+                existing: &existing,
+                excluded: &excluded,
+                writer_host: &writer_host,
+                bytes: 10,
+            };
+            let targets = choose_targets(problem, &mut Generator::new(seed));
+            prop_assert_eq!(&targets, &choose_targets(problem, &mut Generator::new(seed)));
+            let mut have = existing.clone();
+            for target in &targets {
+                let best = nodes.iter().filter_map(|(index, _)| rank(&problem, &have, index)).min();
+                prop_assert_eq!(rank(&problem, &have, *target), best);
+                have.push(*target);
+            }
+            let left = nodes.iter().filter_map(|(index, _)| rank(&problem, &have, index)).count();
+            prop_assert!(targets.len() == count || left == 0, "{} of {}", targets.len(), count);
+        }
+    }
+
+    #[test]
+    fn one_node_with_room_among_thousands_is_found_and_the_load_spreads() {
+        let mut nodes = Datanodes::new(1000, 2000, 100);
+        for number in 0..2000_u32 {
+            let mut info = info(0, &format!("h{number}"), &format!("/r{}", number % 40));
+            info.id = DatanodeId(u128::from(number).to_be_bytes());
+            let beat = Heartbeat { datanode: info.id, ..beat(0, 100) };
+            nodes.register(info, 0);
+            nodes.heartbeat(&beat, 0).unwrap();
+        }
+        let mut random = Generator::new(5);
+        for _ in 0..4000 {
+            let targets = choose_targets(problem(&nodes, 3, "h7"), &mut random);
+            let racks: Vec<&str> =
+                targets.iter().map(|t| nodes.node(*t).info.rack.as_str()).collect();
+            assert!(targets[0] == NodeIndex(7) && racks[1] != "/r7" && racks[1] == racks[2]);
+            targets[1..].iter().for_each(|target| nodes.note_chosen(*target, 0));
+        }
+        let most = nodes.iter().map(|(_, node)| node.chosen_count).max();
+        assert!(most <= Some(9), "{most:?} where 4 is the mean");
+        for number in 0..2000 {
+            nodes.node_mut(NodeIndex(number)).remaining = 0;
+        }
+        nodes.node_mut(NodeIndex(1234)).remaining = 100;
+        let targets = choose_targets(problem(&nodes, 3, "h7"), &mut random);
+        assert_eq!(targets, [NodeIndex(1234)]);
     }
 }

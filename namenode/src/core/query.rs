@@ -332,10 +332,7 @@ fn nearest_first(
     host: &str,
     salt: u64,
 ) -> Vec<DatanodeInfo> {
-    let rack = nodes
-        .iter()
-        .find(|(_, node)| !host.is_empty() && node.info.host == host)
-        .map(|(_, node)| node.info.rack.as_str());
+    let rack = nodes.on_host(host).first().map(|index| nodes.node(*index).info.rack.as_str());
     let mut order: Vec<NodeIndex> = holders
         .iter()
         .copied()
