@@ -52,6 +52,7 @@ impl Core {
     pub(crate) fn set_excluded(&mut self, names: BTreeSet<String>, now: Now) -> Output {
         let mut out = Output::default();
         self.workers.set_excluded(names);
+        self.settled = false;
         self.schedule(now, &mut out);
         out
     }

@@ -166,6 +166,19 @@ impl Job {
         done >= u64::from(self.spec.slow_start_permille) * u64::from(self.maps.len())
     }
 
+    /// True if a task could start now, within the job's own limits. Reduces wait for the last map to start.
+    pub(crate) fn wants_slot(&self) -> bool {
+        let below = |limit: u32, live: u32| limit == 0 || live < limit;
+        if self.maps.waiting() > 0 {
+            let needed = self.spec.reduce_count == 0 || !self.reduces.is_done();
+            return needed && below(self.settings.map_limit, self.maps.live_attempts());
+        }
+        let limit = self.settings.reduce_limit;
+        self.reduces.waiting() > 0
+            && self.reduces_may_start()
+            && below(limit, self.reduces.live_attempts())
+    }
+
     /// The tasks of a kind.
     pub(crate) fn tasks(&self, kind: TaskKind) -> &TaskSet {
         match kind {

@@ -177,6 +177,8 @@ pub(crate) struct Core {
     workers: Workers,
     map_outputs: MapOutputs,
     queues: Queues,
+    /// Nothing that could give a free slot to a job has happened since that was last tried.
+    settled: bool,
     /// When shares were last compared.
     compared: Duration,
     /// When slow attempts were last looked for.
@@ -188,6 +190,7 @@ impl Core {
     pub(crate) fn new(rules: Rules) -> Self {
         Core {
             queues: Queues::new(rules.queues.clone(), rules.queue_per_user),
+            settled: false,
             compared: Duration::ZERO,
             speculated: Duration::ZERO,
             rules,
@@ -293,6 +296,8 @@ impl Core {
             }
             self.refresh(id, now);
         }
+        // Time alone lets a job take a farther slot.
+        self.settled = false;
         self.workers.forgive(now.at, self.rules.worker_forgive, self.rules.worker_faults_max);
         self.schedule(now, &mut out);
         self.preempt(now, &mut out);
@@ -557,6 +562,7 @@ impl Core {
     }
 
     fn release(&mut self, worker: WorkerId, attempt: AttemptId) {
+        self.settled = false;
         if self.workers.release(worker, attempt) {
             self.queues.release(attempt.task.job);
         }
@@ -570,10 +576,9 @@ impl Core {
             return;
         };
         let held = job.held_until > now.at;
-        let maps = job.maps.waiting() > 0 && !(job.spec.reduce_count > 0 && job.reduces.is_done());
-        let reduces = job.reduces.waiting() > 0 && job.reduces_may_start();
-        if job.phase == Phase::Running && !held && (maps || reduces) {
+        if job.phase == Phase::Running && !held && job.wants_slot() {
             self.runnable.insert(id);
+            self.settled = false;
             self.queues.set_ready(id, true);
         } else {
             self.runnable.remove(&id);

@@ -2,7 +2,7 @@
 //!
 //! Queues and jobs in the order that [`super::queues`] gives; per job maps before reduces; nearest input first over all free workers, then
 //! rack, then anywhere; all free slots at once. A job without input near a free slot lets the slot go for a while (delay scheduling), so
-//! that the next job may have it. Work per slot does not grow with the number of jobs or workers that have nothing to do with it.
+//! that the next job may have it. News that can change nothing (progress) lead to no look at all. Work per slot does not grow with the number of jobs or workers that have nothing to do with it.
 //!
 //! Invariants: reduces get a slot only when no map of their job waits, so they cannot keep maps from running; if a map must
 //! run again while reduces that wait for it hold all slots, one of them gives way; a job that has waited for a near slot long enough
@@ -40,7 +40,7 @@ pub(super) struct Assignment {
 impl Core {
     /// Fills free slots.
     pub(crate) fn schedule(&mut self, now: Now, out: &mut Output) {
-        if self.runnable.is_empty() {
+        if self.runnable.is_empty() || self.settled {
             return;
         }
         for far in [Level::Node, Level::Rack, Level::Any, Level::Avoided] {
@@ -50,6 +50,7 @@ impl Core {
             self.fill(far, now, out);
         }
         self.make_room(now, out);
+        self.settled = true;
     }
 
     /// Hands tasks out, one per worker and round, so that they spread.
@@ -97,17 +98,11 @@ impl Core {
             return Offer::Declined;
         }
         let job = &self.jobs[&id];
-        let limits = (job.settings.map_limit, job.settings.reduce_limit);
-        let below = |limit: u32, live: u32| limit == 0 || live < limit;
-        if job.maps.waiting() > 0 {
-            if !below(limits.0, job.maps.live_attempts()) {
-                return Offer::Declined;
-            }
-            return self.offer_map(id, worker, far, now, out);
-        }
-        let wants = job.reduces.waiting() > 0 && job.reduces_may_start();
-        if !wants || !below(limits.1, job.reduces.live_attempts()) {
+        if !job.wants_slot() {
             return Offer::Declined;
+        }
+        if job.maps.waiting() > 0 {
+            return self.offer_map(id, worker, far, now, out);
         }
         let level = far.max(Level::Any);
         match self.assign_one(id, TaskKind::Reduce, level, worker, now, out) {

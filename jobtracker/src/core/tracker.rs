@@ -29,6 +29,7 @@ impl Core {
             self.lose_worker(old, now, &mut out);
         }
         self.workers.register(register, now.at);
+        self.settled = false;
         let believed = self.workers.worker(id).map(|worker| worker.running.clone());
         for attempt in believed.unwrap_or_default() {
             if !register.running.contains(&attempt) {
@@ -87,7 +88,9 @@ impl Core {
         if epoch != self.epoch || !known {
             return Err(RemoteError::new(ErrorKind::Fenced, "Not registered; register again"));
         }
-        Ok(self.workers.seen(worker, now.at))
+        let is_back = self.workers.seen(worker, now.at);
+        self.settled &= !is_back;
+        Ok(is_back)
     }
 
     /// Orders for a worker that polls.
