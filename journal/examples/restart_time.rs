@@ -1,4 +1,5 @@
-//! How long a start takes: ROWS rows of 100 bytes in the checkpoint and ROWS / 4 records after it.
+//! How long a start takes, and how much memory the process has had at most: ROWS rows of 100 bytes, changed in no order of their
+//! keys, in the checkpoint and ROWS / 4 records after it.
 //!
 //! `cargo run --release -p journal --example restart_time [ROWS] [DIR]`; by default a million rows in the
 //! system's temporary directory.
@@ -57,7 +58,7 @@ fn measure(dir: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
         let txid = journal.append(step.clone().map(|_| vec![b'e'; 150]).collect());
         let change = |row: u64| Change {
             key: row.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(),
-            value: Some(vec![row as u8; 100]),
+            value: Some(body(row)),
         };
         journal.checkpoint(txid, step.map(change).collect());
         while journal.checkpoint_pending() > PENDING_BYTES_MAX {
@@ -65,7 +66,11 @@ fn measure(dir: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
         }
     }
     journal.export_image()?;
-    println!("{rows} rows checkpointed and exported in {:.1} s", began.elapsed().as_secs_f64());
+    println!(
+        "{rows} rows checkpointed and exported in {:.1} s; {}",
+        began.elapsed().as_secs_f64(),
+        memory()?
+    );
     journal.append((0..rows / 4).map(|_| vec![b'e'; 150]).collect());
     journal.close();
     drop(journal);
@@ -79,11 +84,27 @@ fn measure(dir: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
     report(dir, "start from the image, sled rebuilt")
 }
 
+/// The value of a row: half of it does not compress.
+fn body(row: u64) -> Vec<u8> {
+    let mut state = row;
+    let mut body = vec![b'v'; 50];
+    body.extend((0..50).map(|_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    }));
+    body
+}
+
 fn report(dir: &Path, what: &str) -> Result<(), Box<dyn Error>> {
     let began = Instant::now();
     let (journal, count) = open(dir)?;
     let time = began.elapsed().as_secs_f64();
-    println!("{what}: {} rows and {} records in {time:.2} s", count.rows, count.records);
+    println!(
+        "{what}: {} rows and {} records in {time:.2} s; {}",
+        count.rows,
+        count.records,
+        memory()?
+    );
     journal.close();
     Ok(())
 }
@@ -97,6 +118,16 @@ fn open(dir: &Path) -> Result<(Journal, Count), Box<dyn Error>> {
     let (journal, _) =
         Journal::open(Options::new(dir), &mut count, Box::new(|_| ()), Box::new(fatal))?;
     Ok((journal, count))
+}
+
+/// Memory of this process, now and at most.
+fn memory() -> Result<String, Box<dyn Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let lines =
+        status.lines().filter(|line| line.starts_with("VmRSS") || line.starts_with("VmHWM"));
+    let lines: Vec<_> =
+        lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    Ok(lines.join(", "))
 }
 
 fn size(dir: &Path) -> Result<u64, Box<dyn Error>> {

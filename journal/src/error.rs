@@ -215,6 +215,10 @@ pub enum StoreError {
     #[error("the row that describes it is damaged")]
     MetaDamaged,
 
+    /// A page of rows is damaged, or is not where it belongs.
+    #[error("one of its pages is damaged")]
+    PageDamaged,
+
     /// Rows are missing, stale or too many.
     #[error("it holds {found} rows where {expected} are due, or their contents differ")]
     RowsDiffer {

@@ -4,7 +4,7 @@
 //! The owner keeps its state in memory and changes it only by deterministic edits. For each edit it
 //! [appends](Journal::append) a record and answers its client when the record is
 //! [durable](Journal::durable). Now and then it hands over the rows that changed
-//! ([`Journal::checkpoint`]); they reach sled in the background. At the next start
+//! ([`Journal::checkpoint`]); they reach sled, a page of neighbouring rows at a time, in the background. At the next start
 //! [`Journal::open`] loads the rows and replays the records after them into the owner's [`Recover`].
 //!
 //! Invariants of the crate:
@@ -27,6 +27,7 @@ mod id;
 mod image;
 mod log;
 mod options;
+mod page;
 mod record;
 mod recover;
 mod segment;

@@ -345,7 +345,7 @@ pub(crate) fn run_checkpoints(shared: &Shared, mut checkpointer: Checkpointer) {
     shared.guard("checkpoint", || {
         let mut schedule = ImageSchedule::after(Instant::now(), shared.limits.image_interval);
         loop {
-            match next_work(shared, &schedule, checkpointer.unimaged()) {
+            match next_work(shared, &schedule, &checkpointer) {
                 Work::Apply(at, sets) => {
                     let bytes: u64 = sets.iter().map(|changes| bytes_of(changes)).sum();
                     checkpointer.apply(at, sets)?;
@@ -425,8 +425,9 @@ enum Work {
 }
 
 /// Waits for something to do: rows whose records are durable come first, then images, then the end.
-fn next_work(shared: &Shared, schedule: &ImageSchedule, unimaged: u64) -> Work {
-    let is_full = unimaged >= shared.limits.image_edits_max;
+fn next_work(shared: &Shared, schedule: &ImageSchedule, checkpointer: &Checkpointer) -> Work {
+    let unimaged = checkpointer.unimaged();
+    let is_full = unimaged >= image_edits(&shared.limits, checkpointer.row_count());
     let mut queue = lock(&shared.checkpoints);
     loop {
         if shared.is_stopped() {
@@ -454,6 +455,11 @@ fn next_work(shared: &Shared, schedule: &ImageSchedule, unimaged: u64) -> Work {
             wait(&shared.checkpoints_wake, queue)
         };
     }
+}
+
+/// Records after which an image is due.
+fn image_edits(limits: &Limits, row_count: u64) -> u64 {
+    limits.image_edits_max.max(row_count / IMAGE_SHARE)
 }
 
 /// Takes sets whose records are durable, up to one store batch.
@@ -495,8 +501,31 @@ fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, 
 /// sets, little enough to be built in memory.
 const APPLY_BYTES: u64 = 4 << 20;
 
+/// An image is due by number of records only after a quarter as many records as it has rows: writing it costs as much as all its rows,
+/// replaying a record as much as a few of them.
+const IMAGE_SHARE: u64 = 4;
+
 /// Time after a failed image before the next attempt: a minute, so that a full disk is not kept busy.
 const IMAGE_RETRY: Duration = Duration::from_secs(60);
 
 /// What a pending row costs beside its bytes: two vectors and an allocation header each.
 const CHANGE_OVERHEAD: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_of_large_checkpoints_are_rarer() {
+        let limits = Limits {
+            batch_records_max: 1,
+            batch_bytes_max: 1,
+            queue_bytes_max: 1,
+            image_edits_max: 1000,
+            image_interval: Duration::from_secs(1),
+        };
+        for (row_count, edits) in [(0, 1000), (4000, 1000), (4004, 1001), (1_000_000, 250_000)] {
+            assert_eq!(image_edits(&limits, row_count), edits, "{row_count} rows");
+        }
+    }
+}

@@ -16,7 +16,7 @@ use protocol::{BlockId, DatanodeId, GenerationStamp};
 
 use super::block_set::BlockSet;
 use super::datanodes::{Datanodes, NodeIndex};
-use super::namespace::{Effect, Namespace};
+use super::namespace::{Block, Effect, Namespace};
 use super::placement;
 use super::redundancy::{Doomed, Low, Pending};
 use super::replica_set::ReplicaSet;
@@ -148,6 +148,17 @@ impl Blocks {
         block: BlockId,
         node: NodeIndex,
     ) {
+        let complete = ns.block(block).is_some_and(|info| info.complete);
+        self.add_good_of(ns, nodes, (block, complete), node);
+    }
+
+    fn add_good_of(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        (block, complete): (BlockId, bool),
+        node: NodeIndex,
+    ) {
         self.drop_corrupt(block, node);
         // It has taken the place of an older one, which a DataNode does not report as deleted any more.
         self.doomed.remove(node, block);
@@ -155,7 +166,6 @@ impl Blocks {
         let was_empty = set.as_slice().is_empty();
         if set.insert(node) {
             self.held_mut(node).insert(block);
-            let complete = ns.block(block).is_some_and(|info| info.complete);
             self.present += u64::from(was_empty && complete);
         }
         self.pending.remove(nodes, block, node);
@@ -406,12 +416,22 @@ impl Blocks {
         nodes: &mut Datanodes,
         sighting: Sighting,
     ) {
+        match ns.block(sighting.replica.block).copied() {
+            Some(info) => self.take_known(ns, nodes, sighting, info),
+            None => self.reports.note_unknown(sighting),
+        }
+    }
+
+    /// Judges a replica of a block of the namespace: `info`.
+    pub(super) fn take_known(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        sighting: Sighting,
+        info: Block,
+    ) {
         let Sighting { node, replica, .. } = sighting;
         let block = replica.block;
-        let Some(info) = ns.block(block).copied() else {
-            self.reports.note_unknown(sighting);
-            return;
-        };
         if self.doomed.contains(node, block, replica.stamp) {
             return;
         }
@@ -432,7 +452,7 @@ impl Blocks {
             || self.pending.targets(block).any(|target| target == node)
         {
             // A bad replica counts as good again only after a copy to its node was ordered and arrived.
-            self.add_good(ns, nodes, block, node);
+            self.add_good_of(ns, nodes, (block, true), node);
         }
     }
 

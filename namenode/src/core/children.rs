@@ -81,7 +81,8 @@ impl Children {
         }
         let ids = &mut self.chunks[chunk];
         if ids.len() == ids.capacity() {
-            ids.reserve_exact((ids.len() / 2).clamp(GROWTH_MIN, CHUNK_IDS));
+            let growth = (ids.len() / 2).max(GROWTH_MIN).min(CHUNK_IDS - ids.len());
+            ids.reserve_exact(growth);
         }
         ids.insert(index, id);
     }

@@ -9,17 +9,19 @@
 //!   than the data: then they are kept, and one line says so.
 //! - Ids and stamps that were never handed out prove it; safe mode looks at how many replicas have such.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashMap;
 use protocol::BlockId;
 use protocol::datanode::{Changes, FullReport, Replica};
 
+use super::block_set::BlockSet;
 use super::blocks::Blocks;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::namespace::Namespace;
 
-/// How long a recorded replica is believed although a full report lacks it: longer than a report takes to make and send.
+/// How long a recorded replica is believed at least although a full report lacks it: longer than a report takes to make and send.
+/// At most twice as long.
 const RECENT_MS: u64 = 60_000;
 /// Unknown blocks in a report from which on their share counts.
 const UNKNOWN_MAX: usize = 100;
@@ -54,10 +56,31 @@ pub struct Reports {
     progress: HashMap<NodeIndex, Progress>,
 }
 
+/// Replicas of one node that were recorded in this span of `RECENT_MS` and in the one before. A time for each would cost forty
+/// bytes where a place in a set costs two, and there are millions while files are written fast.
 #[derive(Default, Debug)]
 struct Recent {
-    blocks: BTreeSet<BlockId>,
-    order: VecDeque<(u64, BlockId)>,
+    young: BlockSet,
+    old: BlockSet,
+    /// When this span began.
+    since_ms: u64,
+}
+
+impl Recent {
+    /// Begins a new span if this one is over, and forgets the one before it.
+    fn turn(&mut self, now_ms: u64) {
+        let age_ms = now_ms.saturating_sub(self.since_ms);
+        if age_ms < RECENT_MS {
+            return;
+        }
+        let young = std::mem::take(&mut self.young);
+        self.old = if age_ms < 2 * RECENT_MS { young } else { BlockSet::default() };
+        self.since_ms = now_ms;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.young.is_empty() && self.old.is_empty()
+    }
 }
 
 #[derive(Default, Debug)]
@@ -114,21 +137,23 @@ impl Reports {
 
     /// Notes that a replica was recorded now.
     pub fn note_recent(&mut self, node: NodeIndex, block: BlockId) {
-        let now_ms = self.now_ms;
         let recent = self.recent.entry(node).or_default();
-        while let Some(&(at_ms, old)) = recent.order.front()
-            && at_ms.saturating_add(RECENT_MS) < now_ms
-        {
-            recent.order.pop_front();
-            recent.blocks.remove(&old);
-        }
-        if recent.blocks.insert(block) {
-            recent.order.push_back((now_ms, block));
-        }
+        recent.turn(self.now_ms);
+        recent.young.insert(block);
+    }
+
+    /// Forgets which replicas were recorded long ago.
+    pub fn expire_recent(&mut self) {
+        let now_ms = self.now_ms;
+        self.recent.retain(|_, recent| {
+            recent.turn(now_ms);
+            !recent.is_empty()
+        });
     }
 
     fn is_recent(&self, node: NodeIndex, block: BlockId) -> bool {
-        self.recent.get(&node).is_some_and(|recent| recent.blocks.contains(&block))
+        let recent = self.recent.get(&node);
+        recent.is_some_and(|recent| recent.young.contains(&block) || recent.old.contains(&block))
     }
 
     /// Notes a replica of an open block.
@@ -171,7 +196,8 @@ impl Reports {
     pub fn forget(&mut self, node: NodeIndex, block: BlockId) {
         self.unknown.remove(&(node, block));
         if let Some(recent) = self.recent.get_mut(&node) {
-            recent.blocks.remove(&block);
+            recent.young.remove(&block);
+            recent.old.remove(&block);
         }
         if let Some(sightings) = self.open.get_mut(&block) {
             sightings.retain(|sighting| sighting.node != node);
@@ -297,9 +323,9 @@ impl Blocks {
         replica: Replica,
         progress: &mut Progress,
     ) {
-        if ns.block(replica.block).is_some() {
+        if let Some(info) = ns.block(replica.block).copied() {
             progress.ahead_count += u64::from(replica.stamp.0 >= ns.counters().next_stamp);
-            self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
+            self.take_known(ns, nodes, Sighting { node, replica, finalized: true }, info);
         } else if !self.doomed.is_doomed(node, replica.block) {
             progress.ahead_count += u64::from(replica.block.0 >= ns.counters().next_block);
             progress.unknown.push(replica);

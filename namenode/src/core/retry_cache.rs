@@ -2,7 +2,7 @@
 //!
 //! Answers of calls that changed something are rebuilt from the journal and the checkpoint; refusals and calls without effect
 //! are remembered in memory alone (a repeat after a restart is judged again, which is as good: it had no effect).
-//! Bounded in age ([`RETAINED_MS`]) and count ([`ENTRIES_MAX`]); the oldest go first.
+//! Bounded in age ([`RETAINED_MS`]) and count ([`ENTRIES_MAX`]), in memory and in the checkpoint; the oldest go first.
 //!
 //! Checkpoint row: key `r` + chunk number (big endian), value postcard(`Vec<(CallKey, at_ms, Outcome)>`), under `CHUNK_BYTES`.
 
@@ -29,6 +29,8 @@ pub struct RetryCache {
     order: VecDeque<Entry>,
     /// How many entries at the front of `order` are in checkpoint rows or need none.
     saved_count: usize,
+    /// How many entries have left `order` at its front.
+    gone_count: u64,
     chunks: VecDeque<Chunk>,
     next_chunk: u64,
 }
@@ -39,9 +41,12 @@ struct Entry {
     durable: bool,
 }
 
+/// A row: of no use once all its entries are gone.
 struct Chunk {
     number: u64,
     newest_ms: u64,
+    /// `gone_count` from which on none of its entries is left.
+    end: u64,
 }
 
 impl RetryCache {
@@ -65,6 +70,7 @@ impl RetryCache {
         {
             self.answers.remove(&entry.key);
             self.order.pop_front();
+            self.gone_count += 1;
             self.saved_count = self.saved_count.saturating_sub(1);
         }
     }
@@ -73,7 +79,8 @@ impl RetryCache {
     pub fn take_rows(&mut self, now_ms: u64) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let mut rows = Vec::new();
         while let Some(chunk) = self.chunks.front()
-            && chunk.newest_ms.saturating_add(RETAINED_MS) < now_ms
+            && (chunk.end <= self.gone_count
+                || chunk.newest_ms.saturating_add(RETAINED_MS) < now_ms)
         {
             rows.push((row_key(chunk.number), None));
             self.chunks.pop_front();
@@ -81,23 +88,25 @@ impl RetryCache {
         let mut batch: Vec<(CallKey, u64, &Outcome)> = Vec::new();
         let mut bytes = 0;
         let mut finished = Vec::new();
-        for entry in self.order.iter().skip(self.saved_count).filter(|entry| entry.durable) {
+        let places = (self.gone_count..).zip(&self.order).skip(self.saved_count);
+        for (place, entry) in places.filter(|(_, entry)| entry.durable) {
             let Some(outcome) = self.answers.get(&entry.key) else { continue };
             bytes += 40 + outcome_bytes(outcome);
             batch.push((entry.key, entry.at_ms, outcome));
             if bytes >= CHUNK_BYTES {
-                finished.push((encode(&batch), entry.at_ms));
+                finished.push((encode(&batch), entry.at_ms, place + 1));
                 batch.clear();
                 bytes = 0;
             }
         }
+        let end = self.gone_count + self.order.len() as u64;
         if let Some(&(_, at_ms, _)) = batch.last() {
-            finished.push((encode(&batch), at_ms));
+            finished.push((encode(&batch), at_ms, end));
         }
         self.saved_count = self.order.len();
-        for (value, newest_ms) in finished {
+        for (value, newest_ms, end) in finished {
             rows.push((row_key(self.next_chunk), Some(value)));
-            self.chunks.push_back(Chunk { number: self.next_chunk, newest_ms });
+            self.chunks.push_back(Chunk { number: self.next_chunk, newest_ms, end });
             self.next_chunk += 1;
         }
         rows
@@ -121,7 +130,8 @@ impl RetryCache {
             self.insert(key, at_ms, outcome, true);
         }
         self.saved_count = self.order.len();
-        self.chunks.push_back(Chunk { number, newest_ms });
+        let end = self.gone_count + self.order.len() as u64;
+        self.chunks.push_back(Chunk { number, newest_ms, end });
         self.next_chunk = self.next_chunk.max(number + 1);
         Ok(())
     }
@@ -200,6 +210,38 @@ mod tests {
         }
         assert_eq!(cache.count(), ENTRIES_MAX);
         assert!(cache.answer(&key(9)).is_none() && cache.answer(&key(10)).is_some());
+    }
+
+    #[test]
+    fn rows_whose_answers_were_crowded_out_are_deleted() {
+        let mut cache = RetryCache::default();
+        let mut rows = std::collections::BTreeMap::new();
+        let count = ENTRIES_MAX as u64;
+        for number in 0..count * 2 {
+            cache.insert(key(number), 5, Outcome::Done, true);
+            if number % 50_000 == 0 || number + 1 == count * 2 {
+                for (key, value) in cache.take_rows(5) {
+                    match value {
+                        Some(value) => rows.insert(key, value),
+                        None => rows.remove(&key),
+                    };
+                }
+            }
+        }
+        let saved: usize = rows.values().map(|value| value.len()).sum();
+        let mut loaded = RetryCache::default();
+        for (key, value) in &rows {
+            loaded.load_row(key, value).unwrap();
+        }
+        assert_eq!(loaded.count(), ENTRIES_MAX);
+        assert_eq!(loaded.answer(&key(count)), Some(&Outcome::Done));
+        assert!(loaded.answer(&key(count - 1)).is_none());
+        assert!(saved < ENTRIES_MAX * 40, "{saved} bytes are kept for {ENTRIES_MAX} answers");
+        for number in count * 2..count * 3 {
+            loaded.insert(key(number), 5, Outcome::Done, true);
+        }
+        let gone = loaded.take_rows(5).into_iter().filter(|(_, value)| value.is_none());
+        assert_eq!(gone.count(), rows.len(), "loaded rows go as well");
     }
 
     #[test]

@@ -267,6 +267,8 @@ impl Namespace {
     /// [`CoreError`] if they are not one sound tree.
     pub fn finish_load(&mut self) -> Result<(), CoreError> {
         self.features.finish_load()?;
+        self.inodes.shrink();
+        self.blocks.shrink();
         let mut links: Vec<(InodeId, InodeId)> = Vec::with_capacity(self.inodes.len());
         for (id, inode) in self.inodes.iter() {
             if inode.parent == NOWHERE && self.history.versions.contains_key(&id) {

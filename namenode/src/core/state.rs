@@ -239,6 +239,7 @@ impl State {
             out.decommissioned.push(nodes.node(node).info.id);
         }
         self.blocks.low.changed = true;
+        self.blocks.reports.expire_recent();
         if !self.safe_mode.is_on() {
             self.blocks.expire_unknown(&self.ns, nodes, self.settings.unknown_grace_ms);
             self.check_leases(nodes, now, out)?;

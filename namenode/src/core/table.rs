@@ -14,8 +14,8 @@ use protocol::{BlockId, InodeId};
 
 /// Ids per page: as many as a word has bits.
 const PAGE_IDS: u64 = 64;
-/// Values by which a page grows, so that at most a quarter of the youngest page is empty.
-const GROWTH: usize = 16;
+/// Empty places for values that a page may keep once it is not the youngest one: a quarter.
+const SLACK: usize = 16;
 
 /// An id that may be a key.
 pub trait Key: Copy {
@@ -74,6 +74,23 @@ impl<T> Page<T> {
     fn rank(&self, bit: u32) -> usize {
         (self.present & ((1 << bit) - 1)).count_ones() as usize
     }
+
+    /// Adds the value of a bit that has none.
+    fn add(&mut self, bit: u32, value: T) {
+        if self.values.len() == self.values.capacity() {
+            // Ids come in ascending order: the page will be full in a moment, and growing by steps would leave holes of each size
+            // behind in the allocator.
+            self.values.reserve_exact(PAGE_IDS as usize - self.values.len());
+        }
+        self.values.insert(self.rank(bit), value);
+        self.present |= 1 << bit;
+    }
+}
+
+impl<T> Default for Page<T> {
+    fn default() -> Self {
+        Page { present: 0, values: Vec::new() }
+    }
 }
 
 impl<K, T> Default for Table<K, T> {
@@ -111,17 +128,12 @@ impl<K: Key, T> Table<K, T> {
     /// Sets the value of an id; returns the one before.
     pub fn insert(&mut self, key: K, value: T) -> Option<T> {
         let (number, bit) = place(key);
-        let page =
-            self.pages.entry(number).or_insert_with(|| Page { present: 0, values: Vec::new() });
-        let rank = page.rank(bit);
+        let page = self.pages.entry(number).or_default();
         if page.has(bit) {
+            let rank = page.rank(bit);
             return page.values.get_mut(rank).map(|slot| std::mem::replace(slot, value));
         }
-        if page.values.len() == page.values.capacity() {
-            page.values.reserve_exact(GROWTH.min(PAGE_IDS as usize - page.values.len()));
-        }
-        page.values.insert(rank, value);
-        page.present |= 1 << bit;
+        page.add(bit, value);
         self.len += 1;
         None
     }
@@ -131,10 +143,14 @@ impl<K: Key, T> Table<K, T> {
     where
         T: Default,
     {
-        if !self.contains_key(&key) {
-            self.insert(key, T::default());
+        let (number, bit) = place(key);
+        let page = self.pages.entry(number).or_default();
+        if !page.has(bit) {
+            page.add(bit, T::default());
+            self.len += 1;
         }
-        self.get_mut(&key).expect("it was there or was just inserted")
+        let rank = page.rank(bit);
+        page.values.get_mut(rank).expect("it was there or was just added")
     }
 
     /// Takes a value out.
@@ -145,11 +161,20 @@ impl<K: Key, T> Table<K, T> {
         page.present &= !(1 << bit);
         if page.present == 0 {
             self.pages.remove(&number);
-        } else if page.values.capacity() - page.values.len() > 2 * GROWTH {
-            page.values.shrink_to(page.values.len() + GROWTH);
+        } else if page.values.capacity() - page.values.len() > 2 * SLACK {
+            page.values.shrink_to(page.values.len() + SLACK);
         }
         self.len -= 1;
         Some(value)
+    }
+
+    /// Gives back the room in pages that did not fill up; for a table that was loaded.
+    pub fn shrink(&mut self) {
+        for page in self.pages.values_mut() {
+            if page.values.capacity() - page.values.len() > SLACK {
+                page.values.shrink_to_fit();
+            }
+        }
     }
 
     /// Values.
@@ -237,7 +262,9 @@ mod tests {
         for number in 1..64 {
             table.remove(&BlockId(number));
         }
-        assert!(table.pages[&0].values.capacity() <= 1 + 2 * GROWTH);
+        assert!(table.pages[&0].values.capacity() <= 1 + 2 * SLACK);
+        table.shrink();
+        assert_eq!(table.pages[&0].values.capacity(), 1);
         assert_eq!(*table.get_or_default(BlockId(0)), 0);
         assert_eq!(*table.get_or_default(BlockId(9)), 0);
         assert_eq!(table.len(), 2);
