@@ -198,7 +198,7 @@ fn a_worker_without_room_fails_its_attempts_with_the_remedy_and_others_run_them(
     }
     // Distinct words: nothing is combined, so that maps spill what they read.
     let text: Vec<u8> = (0..800_000u32)
-        .flat_map(|n| format!("{:08x} ", n.wrapping_mul(2_654_435_761)).into_bytes())
+        .flat_map(|n| format!("{:08x}\n", n.wrapping_mul(2_654_435_761)).into_bytes())
         .collect();
     let mut options = Options { mounts: vec![("worker-1", DISK_BYTES)], ..Options::tight() };
     options.variables.push(("HANNO_WORKER_TASK_MEMORY_BYTES_MAX", (4 << 20).to_string()));
@@ -209,6 +209,8 @@ fn a_worker_without_room_fails_its_attempts_with_the_remedy_and_others_run_them(
     cluster.dfs(&["-D", "dfs.blocksize=2097152", "-put", input.to_str().unwrap(), "/text"]).ok();
     // Both workers keep the executable; from then on one of them has no room for what a map leaves.
     cluster.example("wordcount", &["--reducers", "1", "/text", "/before"]).ok();
+    let jobs = cluster.seen_by_daemons("worker-1").join("jobs");
+    cluster.wait_until("what the first job left is removed", 30, |_| is_empty(&jobs));
     let ballast = Ballast::fill(&cluster.seen_by_daemons("worker-1"), 256 << 10);
     let job = cluster.example("wordcount", &["--reducers", "1", "/text", "/out"]);
     assert_eq!(job.code, 0, "{}", job.stderr);
@@ -231,7 +233,6 @@ fn a_worker_without_room_fails_its_attempts_with_the_remedy_and_others_run_them(
         assert!(text.contains("is full; free space there") && text.contains(&place), "{text}");
     }
     drop(ballast);
-    let jobs = cluster.seen_by_daemons("worker-1").join("jobs");
     cluster.wait_until("its scratch files are removed", 30, |_| is_empty(&jobs));
 }
 

@@ -8,6 +8,12 @@ mod support;
 mod conformance;
 mod corruption;
 mod disk_full;
+#[allow(
+    dead_code,
+    clippy::duplicate_mod,
+    reason = "whole programs, of which only the tests are used"
+)]
+mod examples;
 mod faults;
 mod guide;
 mod jobs;

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use super::{
-    address, admin_state, assert_content, assert_no_panics, kill_and_wait, live_count, options,
-    put, safe_mode_reason,
+    address, admin_state, assert_content, assert_no_panics, has_reported_since, kill_and_wait,
+    live_count, options, put, safe_mode_reason,
 };
 use crate::support::cluster::hanno_binary;
 use crate::support::{Cluster, Options, Outcome, data};
@@ -125,11 +126,13 @@ fn everything_is_restarted_in_turn_under_load_and_nobody_notices() {
             "worker-2",
             "jobtracker-1",
         ] {
-            let before = cluster.pid(daemon);
+            let (before, begin) = (cluster.pid(daemon), Instant::now());
             sys::process::terminate(before.unwrap()).unwrap();
+            let number = daemon.strip_prefix("datanode-").map(|number| number.parse().unwrap());
             cluster.wait_until("the daemon is back", 60, |cluster| {
                 cluster.pid(daemon).is_some_and(|pid| Some(pid) != before)
                     && live_count(cluster) == 3
+                    && number.is_none_or(|number| has_reported_since(cluster, number, begin))
             });
         }
         done.store(true, Ordering::Relaxed);

@@ -15,6 +15,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -59,6 +60,15 @@ fn address(cluster: &Cluster, number: u32) -> String {
     let text = fs::read_to_string(config).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("bind = ")).unwrap();
     line.trim_matches('"').to_owned()
+}
+
+/// True if the DataNode whose data is in `datanode-<number>` has told everything it has after `begin`.
+fn has_reported_since(cluster: &Cluster, number: u32, begin: Instant) -> bool {
+    let address = address(cluster, number);
+    let nodes = datanodes(cluster);
+    let node = nodes.iter().find(|node| node["info"]["transfer_address"] == *address);
+    let reported_ms = node.and_then(|node| node["last_report_ms"].as_u64());
+    reported_ms.is_some_and(|ms| Duration::from_millis(ms) < begin.elapsed())
 }
 
 fn admin_state(cluster: &Cluster, address: &str) -> String {
