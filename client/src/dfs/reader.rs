@@ -139,9 +139,11 @@ impl DfsReader {
             let block = &self.blocks[index];
             let located = &block.located;
             let at = offset - located.offset;
-            let Some(rest) = located.length.checked_sub(at).filter(|rest| *rest > 0) else {
+            // A file that grew since it was opened ends where it did then, whatever was learned of its last block meanwhile.
+            let rest = located.length.saturating_sub(at).min(self.length - offset);
+            if rest == 0 {
                 return Err(DfsError::Short { path: self.path.clone(), offset });
-            };
+            }
             let max = max.min(usize::try_from(rest).unwrap_or(usize::MAX));
             if block.salvage {
                 return self.salvage(index, at, max);

@@ -80,7 +80,7 @@ impl Folder {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-    use std::sync::{Arc, Barrier, mpsc};
+    use std::sync::{Arc, mpsc};
 
     fn folder() -> Arc<Folder> {
         Arc::new(Folder::new(File::open(std::env::temp_dir()).unwrap()))
@@ -105,39 +105,39 @@ mod tests {
         held.join().unwrap().unwrap();
     }
 
-    fn waiter_count(folder: &Folder) -> u64 {
-        // Everybody who waits has read `begun` under the lock, so the signal knows them.
-        folder.rounds.lock().begun
+    /// Returns when so many wait for the round that runs. Waking all for nothing tells how many do; they wait again.
+    fn until_waiting(folder: &Folder, count: usize) {
+        while folder.signal.notify_all() != count {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Calls that come while a sync runs, all in time for the next; their results, and how many syncs it took.
+    fn come_together(result: fn() -> io::Result<()>) -> (Vec<io::Result<()>>, u64) {
+        let folder = folder();
+        let syncs = Arc::new(AtomicU64::new(0));
+        let mut threads = Vec::new();
+        while_one_runs(&folder, || {
+            for _ in 0..8 {
+                let (folder, syncs) = (Arc::clone(&folder), Arc::clone(&syncs));
+                threads.push(std::thread::spawn(move || {
+                    folder.sync_with(|| {
+                        syncs.fetch_add(1, Ordering::SeqCst);
+                        result()
+                    })
+                }));
+            }
+            until_waiting(&folder, threads.len());
+        });
+        let results = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        (results, syncs.load(Ordering::SeqCst))
     }
 
     #[test]
     fn those_who_come_while_a_sync_runs_share_the_next() {
-        let folder = folder();
-        let syncs = Arc::new(AtomicU64::new(0));
-        let come = Arc::new(Barrier::new(9));
-        let mut threads = Vec::new();
-        while_one_runs(&folder, || {
-            for _ in 0..8 {
-                let (folder, syncs, come) =
-                    (Arc::clone(&folder), Arc::clone(&syncs), Arc::clone(&come));
-                threads.push(std::thread::spawn(move || {
-                    come.wait();
-                    folder.sync_with(|| {
-                        syncs.fetch_add(1, Ordering::SeqCst);
-                        Ok(())
-                    })
-                }));
-            }
-            come.wait();
-            assert_eq!(waiter_count(&folder), 1, "the first still runs");
-        });
-        for thread in threads {
-            thread.join().unwrap().unwrap();
-        }
-        // One for all that came in time; each that was late at most one more.
-        let count = syncs.load(Ordering::SeqCst);
-        assert!((1..=8).contains(&count), "{count}");
-        assert_eq!(folder.rounds.lock().begun, 1 + count);
+        let (results, syncs) = come_together(|| Ok(()));
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+        assert_eq!(syncs, 1);
     }
 
     #[test]
@@ -168,22 +168,15 @@ mod tests {
 
     #[test]
     fn a_failure_is_for_those_who_waited_for_it_alone() {
-        let folder = folder();
         let full = || Err(io::ErrorKind::StorageFull.into());
-        let error = folder.sync_with(full).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        folder.sync_with(|| Ok(())).unwrap();
-        let mut threads = Vec::new();
-        while_one_runs(&folder, || {
-            for _ in 0..4 {
-                let folder = Arc::clone(&folder);
-                threads.push(std::thread::spawn(move || folder.sync_with(full)));
-            }
-        });
-        for thread in threads {
-            let error = thread.join().unwrap().unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        let (results, syncs) = come_together(full);
+        assert_eq!(syncs, 1);
+        for result in results {
+            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::StorageFull);
         }
+        let folder = folder();
+        assert_eq!(folder.sync_with(full).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        folder.sync_with(|| Ok(())).unwrap();
         folder.sync().unwrap();
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct OpenBlock {
     /// How long this writer has waited for the pipeline to take packets and to acknowledge them, while it had more to do.
     waited: Duration,
     pace: Pace,
-    /// The member that holds up the others, until it is replaced.
+    /// The member that holds up the others by the last rounds that named one, until it is replaced.
     slow: Option<usize>,
     /// One was replaced: this block stays with those it has.
     slow_replaced: bool,
@@ -194,7 +194,8 @@ impl OpenBlock {
             Acked::Packet(_) => {
                 self.prior = self.located.stamp;
                 let waited_ms = u64::try_from(self.waited.as_millis()).unwrap_or(u64::MAX);
-                self.slow = self.pace.note(waited_ms, ack.waits_ms(), ack.idle_ms());
+                // Acks come in bursts: one that names nobody takes nothing back.
+                self.slow = self.pace.note(waited_ms, ack.waits_ms(), ack.idle_ms()).or(self.slow);
                 Ok(())
             }
             Acked::Failed { member, status } => {
