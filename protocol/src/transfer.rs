@@ -21,8 +21,7 @@
 //!          zero       [u8; 3]
 //!          waits_ms   [u32 LE; 16] how long each of them has waited, since the operation began, for the members behind it to take
 //!                     packets and to acknowledge them; zero behind `count`
-//!          idle_ms    [u32 LE; 16] how long each of them had nothing to do but to wait for packets
-//!          crc        u32 LE   CRC-32 of the 152 bytes before
+//!          crc        u32 LE   CRC-32 of the 88 bytes before
 //! ```
 //!
 //! Invariants: the data of a packet begins at or before the end of what was sent so far, so a packet may replace a partial last
@@ -47,12 +46,10 @@ pub const FRAME_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a packet's header.
 pub const PACKET_HEADER_BYTES: usize = 24;
 /// Bytes of an ack.
-pub const ACK_BYTES: usize = 156;
+pub const ACK_BYTES: usize = 92;
 
 /// Where the waits begin in an ack.
 const ACK_WAITS_AT: usize = 24;
-/// Where the idle times begin.
-const ACK_IDLE_AT: usize = ACK_WAITS_AT + 4 * PIPELINE_MEMBERS_MAX;
 
 const FLAG_LAST: u8 = 1;
 const FLAG_SYNC: u8 = 2;
@@ -317,7 +314,6 @@ pub struct Ack {
     count: u8,
     statuses: [Status; PIPELINE_MEMBERS_MAX],
     waits_ms: [u32; PIPELINE_MEMBERS_MAX],
-    idle_ms: [u32; PIPELINE_MEMBERS_MAX],
 }
 
 impl Ack {
@@ -325,13 +321,7 @@ impl Ack {
     pub fn new(sequence: u32, status: Status) -> Self {
         let mut statuses = [Status::Success; PIPELINE_MEMBERS_MAX];
         statuses[0] = status;
-        Ack {
-            sequence,
-            count: 1,
-            statuses,
-            waits_ms: [0; PIPELINE_MEMBERS_MAX],
-            idle_ms: [0; PIPELINE_MEMBERS_MAX],
-        }
+        Ack { sequence, count: 1, statuses, waits_ms: [0; PIPELINE_MEMBERS_MAX] }
     }
 
     /// This member's status with those of the members behind it.
@@ -343,24 +333,18 @@ impl Ack {
         self
     }
 
-    /// As [`Ack::followed_by`], with the times of the members behind.
+    /// As [`Ack::followed_by`], with the waits of the members behind.
     pub fn ahead_of(self, behind: &Ack) -> Self {
         let mut ack = self.followed_by(behind.statuses());
         let count = usize::from(ack.count);
         ack.waits_ms[1..count].copy_from_slice(&behind.waits_ms[..count - 1]);
-        ack.idle_ms[1..count].copy_from_slice(&behind.idle_ms[..count - 1]);
         ack
     }
 
-    /// With how long this member has waited for those behind it, and how long it had nothing to do.
-    pub fn with_times(mut self, waited_ms: u32, idle_ms: u32) -> Self {
-        (self.waits_ms[0], self.idle_ms[0]) = (waited_ms, idle_ms);
+    /// With how long this member has waited for those behind it.
+    pub fn with_wait(mut self, waited_ms: u32) -> Self {
+        self.waits_ms[0] = waited_ms;
         self
-    }
-
-    /// How long each had nothing to do but to wait for packets since the operation began, milliseconds.
-    pub fn idle_ms(&self) -> &[u32] {
-        &self.idle_ms[..usize::from(self.count)]
     }
 
     /// How long each has waited for the members behind it since the operation began, milliseconds.
@@ -386,10 +370,8 @@ impl Ack {
         for (byte, status) in bytes[5..].iter_mut().zip(self.statuses()) {
             *byte = *status as u8;
         }
-        for (at, times) in [(ACK_WAITS_AT, self.waits_ms()), (ACK_IDLE_AT, self.idle_ms())] {
-            for (place, ms) in bytes[at..].chunks_exact_mut(4).zip(times) {
-                place.copy_from_slice(&ms.to_le_bytes());
-            }
+        for (place, ms) in bytes[ACK_WAITS_AT..].chunks_exact_mut(4).zip(self.waits_ms()) {
+            place.copy_from_slice(&ms.to_le_bytes());
         }
         seal(&mut bytes);
         bytes
@@ -409,9 +391,8 @@ impl Ack {
         for (status, byte) in statuses.iter_mut().zip(&bytes[5..]) {
             *status = Status::from_byte(*byte).ok_or(damaged)?;
         }
-        let times = |at| std::array::from_fn(|number| u32_at(&bytes, at + 4 * number));
-        let (waits_ms, idle_ms) = (times(ACK_WAITS_AT), times(ACK_IDLE_AT));
-        Ok(Ack { sequence: u32_at(&bytes, 0), count, statuses, waits_ms, idle_ms })
+        let waits_ms = std::array::from_fn(|number| u32_at(&bytes, ACK_WAITS_AT + 4 * number));
+        Ok(Ack { sequence: u32_at(&bytes, 0), count, statuses, waits_ms })
     }
 }
 
@@ -453,16 +434,15 @@ mod tests {
         assert_eq!(Ack::decode(bytes), Ok(ack));
         assert_eq!(ack.failure(), Some((1, Status::Unreachable)));
 
-        let last = Ack::new(258, Status::Success).with_times(0, 5);
-        let ack = Ack::new(258, Status::Success).with_times(7, 0).ahead_of(&last);
-        let ack = Ack::new(258, Status::Success).with_times(0x0102_0304, 6).ahead_of(&ack);
+        let last = Ack::new(258, Status::Success).with_wait(0);
+        let ack = Ack::new(258, Status::Success).with_wait(7).ahead_of(&last);
+        let ack = Ack::new(258, Status::Success).with_wait(0x0102_0304).ahead_of(&ack);
         let bytes = ack.encode();
         assert_eq!(bytes[..8], [2, 1, 0, 0, 3, 0, 0, 0]);
         assert_eq!(bytes[24..36], [4, 3, 2, 1, 7, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(bytes[88..100], [6, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0]);
-        assert_eq!(bytes[152..], crc32fast::hash(&bytes[..152]).to_le_bytes());
+        assert_eq!(bytes[88..], crc32fast::hash(&bytes[..88]).to_le_bytes());
         assert_eq!(Ack::decode(bytes), Ok(ack));
-        assert_eq!((ack.waits_ms(), ack.idle_ms()), (&[0x0102_0304, 7, 0][..], &[6, 0, 5][..]));
+        assert_eq!(ack.waits_ms(), [0x0102_0304, 7, 0]);
     }
 
     #[test]

@@ -2,10 +2,22 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+
+/// Longest wait that counts at once in [`Wait::awake`]: beyond it this process was perhaps stopped itself.
+const AWAKE_SLICE: Duration = Duration::from_millis(10);
+
+/// What a wait for several sockets came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wait<const N: usize> {
+    /// Which of them it found ready; none if the time was over first.
+    pub ready: [bool; N],
+    /// How long it took, as far as this process ran.
+    pub awake: Duration,
+}
 
 /// Waits until one of `sockets` has bytes to read, has ended or has failed, and tells which; all false when `timeout` is
 /// over first.
@@ -16,7 +28,51 @@ pub fn wait_readable<const N: usize>(
     sockets: [BorrowedFd<'_>; N],
     timeout: Duration,
 ) -> io::Result<[bool; N]> {
-    let mut entries = sockets.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN));
+    wait(sockets, PollFlags::IN, timeout)
+}
+
+/// As [`wait_readable`], for those who want to know how long somebody else kept them waiting.
+///
+/// # Errors
+/// What the system says.
+pub fn wait_readable_awake<const N: usize>(
+    sockets: [BorrowedFd<'_>; N],
+    timeout: Duration,
+) -> io::Result<Wait<N>> {
+    wait_awake(sockets, PollFlags::IN, timeout)
+}
+
+/// Waits until `socket` takes bytes, or has failed.
+///
+/// # Errors
+/// What the system says.
+pub fn wait_writable_awake(socket: BorrowedFd<'_>, timeout: Duration) -> io::Result<Wait<1>> {
+    wait_awake([socket], PollFlags::OUT, timeout)
+}
+
+fn wait_awake<const N: usize>(
+    sockets: [BorrowedFd<'_>; N],
+    events: PollFlags,
+    timeout: Duration,
+) -> io::Result<Wait<N>> {
+    let (begin, mut awake) = (Instant::now(), Duration::ZERO);
+    loop {
+        let slice_begin = Instant::now();
+        let rest = timeout.saturating_sub(begin.elapsed());
+        let ready = wait(sockets, events, rest.min(AWAKE_SLICE))?;
+        awake += slice_begin.elapsed().min(AWAKE_SLICE);
+        if ready != [false; N] || rest <= AWAKE_SLICE {
+            return Ok(Wait { ready, awake });
+        }
+    }
+}
+
+fn wait<const N: usize>(
+    sockets: [BorrowedFd<'_>; N],
+    events: PollFlags,
+    timeout: Duration,
+) -> io::Result<[bool; N]> {
+    let mut entries = sockets.map(|socket| PollFd::from_borrowed_fd(socket, events));
     let timeout = Timespec {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(timeout.subsec_nanos()),
@@ -47,5 +103,19 @@ mod tests {
         assert_eq!(both(), [true, false]);
         drop(right_peer);
         assert_eq!(both(), [true, true]);
+    }
+
+    #[test]
+    fn counts_how_long_it_waits() {
+        let (left, mut left_peer) = UnixStream::pair().unwrap();
+        let timeout = Duration::from_millis(35);
+        let waited = wait_readable_awake([left.as_fd()], timeout).unwrap();
+        assert_eq!(waited.ready, [false]);
+        // Less than the timeout where this thread does not run at once when a slice is over.
+        let longest = timeout + AWAKE_SLICE;
+        assert!(!waited.awake.is_zero() && waited.awake <= longest, "{waited:?}");
+        left_peer.write_all(b"x").unwrap();
+        assert_eq!(wait_readable_awake([left.as_fd()], Duration::MAX).unwrap().ready, [true]);
+        assert_eq!(wait_writable_awake(left.as_fd(), Duration::MAX).unwrap().ready, [true]);
     }
 }

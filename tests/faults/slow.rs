@@ -21,10 +21,9 @@ const PACKET_BYTES: usize = 1 << 20;
 /// Most packets of a file: all that are under way go through in each short run, which makes a tenth of a second for each.
 const PACKETS_MAX: usize = 120;
 
-fn members(client: &DfsClient, path: &DfsPath) -> Vec<(DatanodeId, String)> {
+fn has_replica(client: &DfsClient, path: &DfsPath, datanode: DatanodeId) -> bool {
     let located = client.locations(path, 0, u64::MAX).unwrap();
-    let replicas = &located.blocks.last().unwrap().replicas;
-    replicas.iter().map(|replica| (replica.id, replica.transfer_address.clone())).collect()
+    located.blocks.last().unwrap().replicas.iter().any(|replica| replica.id == datanode)
 }
 
 /// Writes packets until the slow member is out of the pipeline; the file's content.
@@ -39,7 +38,7 @@ fn write_until_replaced(
     for packet in content.chunks(PACKET_BYTES) {
         writer.write_all(packet).unwrap();
         end += packet.len();
-        if members(client, path).iter().all(|(id, _)| *id != victim) {
+        if !has_replica(client, path, victim) {
             writer.close().unwrap();
             return content[..end].to_vec();
         }
@@ -71,8 +70,9 @@ fn hold_up(place: usize) {
     let mut writer = client.create(&path, CreateOptions::default()).unwrap();
     writer.write_all(b"begin").unwrap();
     writer.hflush().unwrap();
-    let (victim, at) = members(&client, &path)[place].clone();
-    let number = (1..=4).find(|number| address(&cluster, *number) == at).unwrap();
+    let victim = writer.pipeline()[place].clone();
+    let is_victim = |number: &u32| address(&cluster, *number) == victim.transfer_address;
+    let (victim, number) = (victim.id, (1..=4).find(is_victim).unwrap());
     let pid = cluster.pid(&format!("datanode-{number}")).unwrap();
     let done = AtomicBool::new(false);
     let begin = Instant::now();
@@ -90,7 +90,10 @@ fn hold_up(place: usize) {
     });
     println!("member {place}: replaced after {} bytes, {:?}", content.len(), begin.elapsed());
     let log = std::fs::read_to_string(cluster.directory.join("logs/namenode-1.log")).unwrap();
-    assert!(log.contains("holds up a pipeline"), "place {place}: the NameNode is told");
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("holds up a pipeline")).collect();
+    assert!(!told.is_empty(), "place {place}: the NameNode is told");
+    let blamed = told.iter().all(|line| line.contains(&victim.to_string()));
+    assert!(blamed, "place {place}, {victim}: nobody else is blamed: {told:?}");
     let mut found = Vec::new();
     client.open(&path).unwrap().read_to_end(&mut found).unwrap();
     assert!(found[..5] == *b"begin" && found[5..] == content, "place {place}");
@@ -100,7 +103,7 @@ fn hold_up(place: usize) {
         let mut writer = client.create(&path, CreateOptions::default()).unwrap();
         writer.write_all(b"x").unwrap();
         writer.close().unwrap();
-        assert!(members(&client, &path).iter().all(|(id, _)| *id != victim), "it is spared");
+        assert!(!has_replica(&client, &path, victim), "it is spared");
     }
     cluster.wait_healthy(60);
     assert_no_panics(&cluster);

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use client::dfs::transfer::{Connection, Packet, TransferFailure};
 use protocol::frame;
@@ -19,9 +19,6 @@ use protocol::transfer::{Ack, Answer, Operation, PIPELINE_MEMBERS_MAX, Reply, St
 use super::{After, Service, status_of};
 use crate::error::{OperationError, StoreError};
 use crate::store::ReplicaWriter;
-
-/// Longest wait that counts at once: beyond it this process was perhaps stopped itself.
-const WAIT_SLICE: Duration = Duration::from_millis(10);
 
 /// The rest of the pipeline.
 struct Behind {
@@ -38,36 +35,17 @@ struct Behind {
     waited: Duration,
 }
 
-/// Waits until a connection can be read, or for `timeout`; also tells how long that was as far as this process ran.
-fn wait_for(
-    front: &Connection,
-    behind: Option<&Connection>,
-    timeout: Duration,
-) -> io::Result<([bool; 2], Duration)> {
-    let (begin, mut waited) = (Instant::now(), Duration::ZERO);
-    loop {
-        let slice_begin = Instant::now();
-        let rest = timeout.saturating_sub(begin.elapsed());
-        let slice = rest.min(WAIT_SLICE);
-        let readable = match behind {
-            Some(behind) => sys::poll::wait_readable([front.as_fd(), behind.as_fd()], slice)?,
-            None => {
-                sys::poll::wait_readable([front.as_fd()], slice).map(|[front]| [front, false])?
-            }
-        };
-        waited += slice_begin.elapsed().min(WAIT_SLICE);
-        if readable != [false, false] || rest <= slice {
-            return Ok((readable, waited));
-        }
-    }
-}
-
 fn whole_ms(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
 /// A write that ended early; an ack has told why.
 struct Broken;
+
+fn cannot_wait(error: &io::Error) -> Broken {
+    tracing::error!(%error, "cannot wait for packets");
+    Broken
+}
 
 struct Reception<'a> {
     service: &'a Arc<Service>,
@@ -79,8 +57,6 @@ struct Reception<'a> {
     durable: bool,
     prefix_only: bool,
     last_received: bool,
-    /// How long it had nothing to do but to wait for packets.
-    idle: Duration,
 }
 
 impl Service {
@@ -110,7 +86,6 @@ impl Service {
             durable,
             prefix_only,
             last_received: false,
-            idle: Duration::ZERO,
         };
         match reception.connect_behind(write).and_then(|()| reception.run()) {
             Ok(()) => Ok(After::Keep),
@@ -185,32 +160,26 @@ impl Reception<'_> {
         if self.front.is_buffered() {
             return Ok(false);
         }
-        let has_behind = behind.is_some();
-        let timeout = if has_behind { limits.io_timeout } else { limits.writer_idle_max };
-        let connection = behind.as_ref().map(|behind| &behind.connection);
-        let waited = wait_for(self.front, connection, timeout).map(|(readable, waited)| {
-            match behind {
-                Some(behind) => behind.waited += waited,
-                None => self.idle += waited,
-            }
-            readable
-        });
-        match waited {
-            Ok([_, true]) => Ok(true),
-            Ok([true, _]) => Ok(false),
-            Ok(_) if has_behind => {
-                tracing::warn!("the next DataNode of a pipeline does not acknowledge in time");
-                Err(self.fail_oldest(&[Status::Unreachable]))
-            }
-            Ok(_) => {
-                tracing::info!("a writer was silent for too long");
-                Err(Broken)
-            }
-            Err(error) => {
-                tracing::error!(%error, "cannot wait for packets");
-                Err(Broken)
-            }
+        let front = self.front.as_fd();
+        let Some(behind) = behind else {
+            return match sys::poll::wait_readable([front], limits.writer_idle_max) {
+                Ok([true]) => Ok(false),
+                Ok([false]) => {
+                    tracing::info!("a writer was silent for too long");
+                    Err(Broken)
+                }
+                Err(error) => Err(cannot_wait(&error)),
+            };
+        };
+        let sockets = [front, behind.connection.as_fd()];
+        let wait = sys::poll::wait_readable_awake(sockets, limits.io_timeout)
+            .map_err(|error| cannot_wait(&error))?;
+        behind.waited += wait.awake;
+        if wait.ready == [false, false] {
+            tracing::warn!("the next DataNode of a pipeline does not acknowledge in time");
+            return Err(self.fail_oldest(&[Status::Unreachable]));
         }
+        Ok(wait.ready[1])
     }
 
     fn receive(&mut self, packet: &Packet) -> Result<(), Broken> {
@@ -226,8 +195,7 @@ impl Reception<'_> {
             if let Some(writer) = &self.writer {
                 writer.note_acked(header.end());
             }
-            let own = Ack::new(header.sequence, Status::Success);
-            return self.ack(own.with_times(0, whole_ms(self.idle)));
+            return self.ack(Ack::new(header.sequence, Status::Success));
         }
         Ok(())
     }
@@ -237,11 +205,9 @@ impl Reception<'_> {
         let Some(behind) = &mut self.behind else { return Ok(()) };
         behind.pending.push_back(packet.header.sequence);
         behind.ends.push_back(packet.header.end());
-        let begin = Instant::now();
-        let sent = behind.connection.send_packet(&behind.before, packet);
-        behind.waited += begin.elapsed();
-        match sent {
-            Ok(()) => {
+        match behind.connection.send_packet(&behind.before, packet) {
+            Ok(waited) => {
+                behind.waited += waited;
                 behind.before = Vec::new();
                 Ok(())
             }
@@ -334,8 +300,8 @@ impl Reception<'_> {
                     writer.note_acked(end);
                 }
                 let own = Ack::new(ack.sequence, Status::Success);
-                let times = (whole_ms(behind.waited), whole_ms(self.idle));
-                self.ack(own.with_times(times.0, times.1).ahead_of(&ack))
+                let own = own.with_wait(whole_ms(behind.waited));
+                self.ack(own.ahead_of(&ack))
             }
             Ok(_) => Err(self.fail_oldest(&[Status::Failed])),
             Err(failure) => {

@@ -6,6 +6,7 @@
 use std::io::{BufReader, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fs::File, io};
 
 use protocol::frame;
@@ -67,6 +68,17 @@ impl Connection {
     /// True if a read would not block: there are bytes, or the end.
     pub fn is_readable(&self) -> bool {
         self.is_buffered() || self.stream().is_readable()
+    }
+
+    /// Waits until a read would not block; how long the peer kept it waiting.
+    ///
+    /// # Errors
+    /// [`TransferFailure::Io`].
+    pub fn wait_readable(&self) -> Result<Duration, TransferFailure> {
+        if self.is_buffered() {
+            return Ok(Duration::ZERO);
+        }
+        Ok(self.stream().wait_readable()?)
     }
 
     /// Sends an operation.
@@ -137,11 +149,15 @@ impl Connection {
         }
     }
 
-    /// Sends a packet, behind `before` (an operation's frame, or nothing).
+    /// Sends a packet, behind `before` (an operation's frame, or nothing). Returns how long the peer kept it waiting.
     ///
     /// # Errors
     /// [`TransferFailure::Io`].
-    pub fn send_packet(&mut self, before: &[u8], packet: &Packet) -> Result<(), TransferFailure> {
+    pub fn send_packet(
+        &mut self,
+        before: &[u8],
+        packet: &Packet,
+    ) -> Result<Duration, TransferFailure> {
         let header = packet.header.encode();
         let mut slices = [before, &header, packet.crcs(), packet.data()].map(IoSlice::new);
         Ok(self.stream().write_all_vectored(&mut slices)?)
@@ -167,7 +183,8 @@ impl Connection {
     pub fn send_ack(&mut self, before: &[u8], ack: Ack) -> Result<(), TransferFailure> {
         let bytes = ack.encode();
         let mut slices = [before, &bytes].map(IoSlice::new);
-        Ok(self.stream().write_all_vectored(&mut slices)?)
+        self.stream().write_all_vectored(&mut slices)?;
+        Ok(())
     }
 
     /// Reads an ack.

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use protocol::namenode::DatanodeInfo;
+use sys::poll::Wait;
 
 use super::{Timeouts, TransferFailure};
 
@@ -104,23 +105,54 @@ impl Stream {
         }
     }
 
-    /// Writes all of `slices`, with as few calls as the system allows.
+    /// Writes all of `slices`, with as few calls as the system allows. Returns how long the peer kept it waiting, as far as this
+    /// process ran.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn write_all_vectored(&self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
-        let mut stream = self;
+    /// [`io::ErrorKind::TimedOut`] if the peer takes nothing for the time of [`Stream::set_timeouts`]; else what the system says.
+    pub fn write_all_vectored(&self, mut slices: &mut [IoSlice<'_>]) -> io::Result<Duration> {
+        let mut waited = Duration::ZERO;
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
-            match stream.write_vectored(slices) {
+            match sys::socket::send_now(self.as_fd(), slices) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => IoSlice::advance_slices(&mut slices, written),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let timeout = self.write_timeout()?;
+                    let wait = sys::poll::wait_writable_awake(self.as_fd(), timeout)?;
+                    waited += awake_of(wait)?;
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(waited)
     }
+
+    /// Waits until a read would not block; how long, as far as this process ran.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] if nothing comes for the time of [`Stream::set_timeouts`]; else what the system says.
+    pub fn wait_readable(&self) -> io::Result<Duration> {
+        let timeout = match self {
+            Stream::Tcp(stream) => stream.read_timeout(),
+            Stream::Unix(stream) => stream.read_timeout(),
+        };
+        let timeout = timeout?.unwrap_or(Duration::MAX);
+        awake_of(sys::poll::wait_readable_awake([self.as_fd()], timeout)?)
+    }
+
+    fn write_timeout(&self) -> io::Result<Duration> {
+        let timeout = match self {
+            Stream::Tcp(stream) => stream.write_timeout(),
+            Stream::Unix(stream) => stream.write_timeout(),
+        };
+        Ok(timeout?.unwrap_or(Duration::MAX))
+    }
+}
+
+fn awake_of(wait: Wait<1>) -> io::Result<Duration> {
+    if wait.ready == [false] { Err(io::ErrorKind::TimedOut.into()) } else { Ok(wait.awake) }
 }
 
 impl AsFd for Stream {
@@ -149,14 +181,42 @@ impl Write for &Stream {
         }
     }
 
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).write_vectored(slices),
-            Stream::Unix(stream) => (&mut &*stream).write_vectored(slices),
-        }
-    }
-
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_waits_for_its_peer_and_no_longer_than_it_may() {
+        let (socket, mut peer) = UnixStream::pair().unwrap();
+        let stream = Stream::Unix(socket);
+        let timeout = Duration::from_millis(50);
+        stream.set_timeouts(timeout).unwrap();
+        let data: Vec<u8> = (0..4 << 20).map(|at: u32| (at / 4096) as u8).collect();
+        let send = || {
+            let mut slices = [b"", &b"head"[..], &data].map(IoSlice::new);
+            stream.write_all_vectored(&mut slices)
+        };
+        assert_eq!(send().unwrap_err().kind(), io::ErrorKind::TimedOut, "nobody reads");
+        assert_eq!(stream.wait_readable().unwrap_err().kind(), io::ErrorKind::TimedOut);
+
+        peer.set_nonblocking(true).unwrap();
+        while peer.read(&mut [0; 4096]).is_ok() {}
+        peer.set_nonblocking(false).unwrap();
+        stream.set_timeouts(Duration::from_secs(60)).unwrap();
+        let mut found = vec![0; 4 + data.len()];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                peer.read_exact(&mut found).unwrap();
+                peer.write_all(b"x").unwrap();
+            });
+            send().unwrap();
+        });
+        assert!(found[..4] == *b"head" && found[4..] == data);
+        stream.wait_readable().unwrap();
     }
 }

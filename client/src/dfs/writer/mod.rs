@@ -12,7 +12,7 @@ mod pipeline;
 use std::io::{self, Read, Write};
 
 use protocol::checksum::CHUNK_BYTES;
-use protocol::namenode::{Call, Create, LocatedBlock, Publish, WrittenBlock};
+use protocol::namenode::{Call, Create, DatanodeInfo, LocatedBlock, Publish, WrittenBlock};
 use protocol::transfer::PACKET_DATA_BYTES;
 use protocol::{BlockId, DatanodeId, DfsPath, GenerationStamp, InodeId};
 
@@ -112,6 +112,11 @@ impl DfsWriter {
             writer.go_on_with(located, appended.prior)?;
         }
         Ok(writer)
+    }
+
+    /// The DataNodes of the block that is being written, in the order in which its packets reach them; none between blocks.
+    pub fn pipeline(&self) -> &[DatanodeInfo] {
+        self.block.as_ref().map_or(&[], |block| &block.located.replicas)
     }
 
     /// Begins at the end of a block that others wrote. Packets begin at chunks, so the bytes of a partial one are read first.

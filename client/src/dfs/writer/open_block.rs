@@ -1,6 +1,6 @@
 //! [`OpenBlock`]: the block that is being written: its packets on the way through one pipeline, and what the members say.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use protocol::frame;
 use protocol::namenode::{DatanodeInfo, LocatedBlock};
@@ -132,11 +132,12 @@ impl OpenBlock {
             if self.window.in_flight() < PACKETS_IN_FLIGHT_MAX
                 && let Some(packet) = self.window.next_unsent()
             {
-                let begin = Instant::now();
-                let sent = connection.send_packet(&before, packet);
-                self.waited += begin.elapsed();
-                if let Err(cause) = sent {
-                    return Err(self.last_words(&mut connection).unwrap_or_else(|| first(cause)));
+                match connection.send_packet(&before, packet) {
+                    Ok(waited) => self.waited += waited,
+                    Err(cause) => {
+                        let told = self.last_words(&mut connection);
+                        return Err(told.unwrap_or_else(|| first(cause)));
+                    }
                 }
                 before = Vec::new();
                 continue;
@@ -150,10 +151,8 @@ impl OpenBlock {
                 self.connection = before.is_empty().then_some(connection);
                 return Ok(());
             }
-            let begin = Instant::now();
-            let read = self.read_ack(&mut connection);
-            self.waited += begin.elapsed();
-            read?;
+            self.waited += connection.wait_readable().map_err(first)?;
+            self.read_ack(&mut connection)?;
         }
     }
 
@@ -195,7 +194,7 @@ impl OpenBlock {
                 self.prior = self.located.stamp;
                 let waited_ms = u64::try_from(self.waited.as_millis()).unwrap_or(u64::MAX);
                 // Acks come in bursts: one that names nobody takes nothing back.
-                self.slow = self.pace.note(waited_ms, ack.waits_ms(), ack.idle_ms()).or(self.slow);
+                self.slow = self.pace.note(waited_ms, ack.waits_ms()).or(self.slow);
                 Ok(())
             }
             Acked::Failed { member, status } => {
