@@ -66,6 +66,25 @@ struct Entry {
     replica: Replica,
     volume: usize,
     writer: Option<Arc<WriterHandle>>,
+    /// Most bytes that readers may see of a replica that its writer left unfinished.
+    visible: u64,
+}
+
+impl Entry {
+    /// A replica without a writer; readers may see all of it.
+    fn new(replica: Replica, volume: usize) -> Self {
+        Entry { replica, volume, writer: None, visible: u64::MAX }
+    }
+
+    /// What readers may see: what only some members have may be gone after a failure, and other readers do not see it.
+    fn visible_length(&self) -> u64 {
+        let limit = match (&self.writer, self.replica.state) {
+            (Some(writer), State::Receiving) => writer.acked(),
+            (_, State::Unfinished) => self.visible,
+            _ => u64::MAX,
+        };
+        self.replica.length.min(limit)
+    }
 }
 
 /// Open files of a replica.
@@ -252,12 +271,10 @@ impl Store {
         stamp: GenerationStamp,
     ) -> Result<OpenReplica, StoreError> {
         let mut opened = self.open_if(block, |replica| replica.stamp >= stamp)?;
-        if opened.replica.state == State::Receiving {
-            let replicas = self.replicas.lock();
-            let writer = replicas.get(&block).and_then(|entry| entry.writer.as_ref());
-            // What only some members have may be gone after a failure, and other readers do not see it.
-            let acked = writer.map_or(opened.replica.length, |writer| writer.acked());
-            opened.replica.length = opened.replica.length.min(acked);
+        if !opened.replica.is_finalized()
+            && let Some(entry) = self.replicas.lock().get(&block)
+        {
+            opened.replica.length = opened.replica.length.min(entry.visible_length());
         }
         Ok(opened)
     }
@@ -332,7 +349,8 @@ impl Store {
                 _ => length,
             });
             let replica = Replica { block, stamp, length, state: State::Receiving };
-            replicas.insert(block, Entry { replica, volume, writer: Some(Arc::clone(&handle)) });
+            let writer = Some(Arc::clone(&handle));
+            replicas.insert(block, Entry { writer, ..Entry::new(replica, volume) });
             drop(replicas);
             let writer = ReplicaWriter::begin(self, replica, volume, handle, begin, old);
             if writer.is_err() {
@@ -552,7 +570,7 @@ impl Store {
         if failed {
             replicas.remove(&block);
             if let Some((replica, volume)) = old {
-                replicas.insert(block, Entry { replica, volume, writer: None });
+                replicas.insert(block, Entry::new(replica, volume));
             }
         }
     }
@@ -568,7 +586,8 @@ impl Store {
     fn release(&self, replica: Replica) {
         if let Some(entry) = self.replicas.lock().get_mut(&replica.block) {
             entry.replica = replica;
-            entry.writer = None;
+            let writer = entry.writer.take();
+            entry.visible = writer.map_or(u64::MAX, |writer| writer.acked());
         }
     }
 

@@ -55,9 +55,7 @@ pub(super) fn scan(
                 _ => None,
             };
             match replica {
-                Some(replica) => {
-                    add(Entry { replica, volume: index, writer: None }, volumes, replicas)
-                }
+                Some(replica) => add(Entry::new(replica, index), volumes, replicas),
                 None => quarantine(volume, &path)?,
             }
         }

@@ -180,6 +180,33 @@ fn a_resume_cuts_within_a_chunk_and_goes_on() {
 }
 
 #[test]
+fn readers_see_what_all_members_have_while_a_writer_is_there_and_after_it() {
+    let root = tempfile::tempdir().unwrap();
+    let data = sample(3000);
+    {
+        let store = open(root.path());
+        let visible = || store.open_at_least(BlockId(1), STAMP).unwrap().replica.length;
+        let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
+        writer.write(&packet(0, &data)).unwrap();
+        assert_eq!(visible(), 0);
+        writer.note_acked(1024);
+        assert_eq!(visible(), 1024);
+        drop(writer);
+        assert_eq!(visible(), 1024, "a broken pipeline takes back nothing and adds nothing");
+        let resume = Some(Resume { prior: STAMP, offset: 1024 });
+        let mut writer = store.write(BlockId(1), GenerationStamp(1002), resume, None).unwrap();
+        writer.write(&packet(1024, &data[1024..])).unwrap();
+        assert_eq!(visible(), 1024);
+        writer.note_acked(3000);
+        drop(writer);
+        assert_eq!(visible(), 3000);
+    }
+    let store = open(root.path());
+    let unfinished = store.open_at_least(BlockId(1), STAMP).unwrap().replica;
+    assert_eq!((unfinished.length, unfinished.state), (3000, State::Unfinished));
+}
+
+#[test]
 fn a_recovery_cuts_restamps_and_finalizes_once() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());

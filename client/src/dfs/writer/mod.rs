@@ -10,6 +10,7 @@ mod open_block;
 mod pipeline;
 
 use std::io::{self, Read, Write};
+use std::time::Instant;
 
 use protocol::checksum::CHUNK_BYTES;
 use protocol::namenode::{Call, Create, DatanodeInfo, LocatedBlock, Publish, WrittenBlock};
@@ -36,7 +37,8 @@ pub struct DfsWriter {
     packet: Option<PooledPacket>,
     previous: Option<WrittenBlock>,
     position: u64,
-    exclude: Vec<DatanodeId>,
+    /// DataNodes that failed, and when.
+    excluded: Vec<(DatanodeId, Instant)>,
     failure_count: u32,
     open: bool,
     /// There are bytes that somebody was promised.
@@ -75,7 +77,7 @@ impl DfsWriter {
             packet: None,
             previous: None,
             position: 0,
-            exclude: Vec::new(),
+            excluded: Vec::new(),
             failure_count: 0,
             open: true,
             promised: false,
@@ -101,7 +103,7 @@ impl DfsWriter {
             packet: None,
             previous: None,
             position: appended.length,
-            exclude: Vec::new(),
+            excluded: Vec::new(),
             failure_count: 0,
             open: true,
             promised: true,
@@ -247,7 +249,7 @@ impl DfsWriter {
         self.check_open()?;
         if self.block.is_none() {
             let previous = self.previous.clone();
-            let exclude = self.exclude.clone();
+            let exclude = self.exclude();
             let located =
                 self.client.block(Call::AddBlock { file: self.file, previous, exclude })?;
             self.block = Some(OpenBlock::new(located));

@@ -1,6 +1,6 @@
 //! What a writer does when members of its pipeline fail: another block, or a new stamp for the survivors and a replacement.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::namenode::{Call, DatanodeInfo, WrittenBlock};
 use protocol::transfer::Resume;
@@ -19,7 +19,17 @@ const FAILED_ALL_PAUSE: Duration = Duration::from_millis(500);
 /// [`FAILED_ALL_PAUSE`] between them: DataNodes that restart are back by then.
 const WIDEN_TRIES: u32 = 20;
 
+/// How long a DataNode that failed gets no block of this file, as HDFS (dfs.client.write.exclude.nodes.cache.expiry.interval):
+/// a file may be written for longer than a DataNode is away.
+const EXCLUDED_FOR: Duration = Duration::from_secs(600);
+
 impl DfsWriter {
+    /// DataNodes that failed this writer not long ago.
+    pub(super) fn exclude(&mut self) -> Vec<DatanodeId> {
+        self.excluded.retain(|(_, since)| since.elapsed() < EXCLUDED_FOR);
+        self.excluded.iter().map(|(id, _)| *id).collect()
+    }
+
     /// Failures may have left fewer members than must have the block on disk: asks for more before the block ends. If there are
     /// none, the NameNode decides at the end.
     pub(super) fn widen(&mut self) -> Result<(), DfsError> {
@@ -30,7 +40,7 @@ impl DfsWriter {
             }
             self.transmit(Until::Acked)?;
             let acked = self.block.as_ref().map_or(0, |block| block.window.acked_length());
-            self.exclude.clear();
+            self.excluded.clear();
             if acked == 0 {
                 self.replace_block(TransferFailure::Unexpected)?;
             } else if let Err(failure) = self.recover_pipeline(None, TransferFailure::Unexpected)? {
@@ -75,7 +85,10 @@ impl DfsWriter {
                 let (path, block) = (self.path.clone(), block.located.id);
                 return Err(DfsError::Write { path, block, failure: Some(failure.cause) });
             }
-            self.exclude.extend(id);
+            // A slow one is spared by the NameNode, as long as there are others.
+            if !matches!(failure.cause, TransferFailure::Slow) {
+                self.excluded.extend(id.map(|id| (id, Instant::now())));
+            }
             let result = if block.window.acked_length() == 0 {
                 self.replace_block(failure.cause)?;
                 Ok(())
@@ -91,20 +104,18 @@ impl DfsWriter {
 
     /// Nothing is acknowledged: a new block elsewhere is simpler than a recovery.
     fn replace_block(&mut self, cause: TransferFailure) -> Result<(), DfsError> {
+        let exclude = self.exclude();
         let Some(block) = &mut self.block else { return Ok(()) };
         let old = block.located.id;
         self.client.done(Call::AbandonBlock { file: self.file, block: old })?;
-        let add = |exclude: &[DatanodeId]| Call::AddBlock {
-            file: self.file,
-            previous: self.previous.clone(),
-            exclude: exclude.to_vec(),
-        };
-        let located = match self.client.block(add(&self.exclude)) {
+        let (file, previous) = (self.file, &self.previous);
+        let add = |exclude| Call::AddBlock { file, previous: previous.clone(), exclude };
+        let located = match self.client.block(add(exclude)) {
             Err(error) if error.kind() == Some(ErrorKind::NoDatanodes) => {
                 // All have failed once. One that was merely restarted is better than none.
                 std::thread::sleep(FAILED_ALL_PAUSE.mul_f64(rand::random_range(0.5..1.0)));
-                self.exclude.clear();
-                match self.client.block(add(&[])) {
+                self.excluded.clear();
+                match self.client.block(add(Vec::new())) {
                     Err(error) if error.kind() == Some(ErrorKind::NoDatanodes) => {
                         let path = self.path.clone();
                         return Err(DfsError::Write { path, block: old, failure: Some(cause) });
@@ -127,6 +138,7 @@ impl DfsWriter {
         failed: Option<DatanodeInfo>,
         cause: TransferFailure,
     ) -> Result<Result<(), Failure>, DfsError> {
+        let exclude = self.exclude();
         let Some(block) = &mut self.block else { return Ok(Ok(())) };
         let is_slow = matches!(cause, TransferFailure::Slow);
         let failed_id = failed.map(|datanode| datanode.id);
@@ -151,7 +163,7 @@ impl DfsWriter {
         };
         // Whoever failed before is no replacement either.
         let is_survivor = |id: &DatanodeId| survivors.iter().any(|survivor| survivor.id == *id);
-        let all = self.exclude.iter().copied().chain(failed_id);
+        let all = exclude.into_iter().chain(failed_id);
         let failed = all.filter(|id| !is_survivor(id)).collect();
         let recover = Call::RecoverPipeline {
             file: self.file,
