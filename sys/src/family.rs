@@ -1,11 +1,14 @@
-//! A process with everything that came from it: found in `/proc`, counted, ended.
+//! A process with everything that came from it: found in `/proc`, measured, ended.
 //!
 //! A process belongs to the family of `root` if it is in the group that `root` leads, descends from a member, or carries the family's mark in the environment it
 //! was started with (a child that left the group and whose parent is gone). A child that left all three behind is not found.
 
-use std::collections::BTreeSet;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
+use std::{fs, io};
+
+use rustix::io::Errno;
 
 use crate::process;
 
@@ -13,16 +16,14 @@ use crate::process;
 const ROUNDS_MAX: u32 = 50;
 /// Time for killed processes to go.
 const ROUND_PAUSE: Duration = Duration::from_millis(10);
-/// Bytes of a page, as `statm` counts; every system that this runs on has it at least.
-const PAGE_BYTES: u64 = 4096;
+/// Where the kernel shows processes.
+const PROC: &str = "/proc";
 
-/// What a family is made of at one moment.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Family {
-    /// Process ids.
-    pub members: BTreeSet<u32>,
-    /// Memory that is theirs alone or written by them: pages mapped from files are left out.
-    pub memory_bytes: u64,
+/// All processes at one moment, in the relations by which families are found.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    by_group: BTreeMap<u32, Vec<u32>>,
+    by_parent: BTreeMap<u32, Vec<u32>>,
 }
 
 /// One line of the process table.
@@ -32,30 +33,65 @@ struct Row {
     group: u32,
 }
 
-/// Looks for the family of `root`; with `mark`, also by it (slower).
-///
-/// # Errors
-/// If `/proc` cannot be read.
-pub fn family(root: u32, mark: Option<&str>) -> io::Result<Family> {
-    let rows = table()?;
-    let mut members: BTreeSet<u32> = BTreeSet::new();
-    for row in &rows {
-        let is_marked = || mark.is_some_and(|mark| carries(row.pid, mark));
-        if row.group == root || is_marked() {
-            members.insert(row.pid);
+impl Table {
+    /// Looks at all processes but the dead that nobody has looked at yet.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read, or is none: this very process is not in it.
+    pub fn read() -> io::Result<Table> {
+        Table::read_in(Path::new(PROC))
+    }
+
+    fn read_in(proc: &Path) -> io::Result<Table> {
+        let (mut table, mut has_own) = (Table::default(), false);
+        for entry in fs::read_dir(proc)? {
+            let name = entry?.file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
+            let Some(stat) = seen(fs::read(proc.join(name).join("stat")))? else { continue };
+            has_own |= pid == std::process::id();
+            // The name in it may be no text.
+            table.extend(parse(pid, &String::from_utf8_lossy(&stat)));
+        }
+        if !has_own {
+            let text = format!("{} does not show the processes", proc.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        Ok(table)
+    }
+
+    /// The process ids of the family of `root`.
+    pub fn family(&self, root: u32) -> BTreeSet<u32> {
+        self.with_descendants(self.by_group.get(&root).cloned().unwrap_or_default())
+    }
+
+    /// As [`Table::family`], with those that carry `mark` (slower: it reads every environment).
+    fn marked_family(&self, root: u32, mark: &str) -> BTreeSet<u32> {
+        let all = self.by_group.values().flatten().copied();
+        let mut members: Vec<u32> = all.filter(|pid| carries(*pid, mark)).collect();
+        members.extend(self.by_group.get(&root).into_iter().flatten());
+        self.with_descendants(members)
+    }
+
+    fn with_descendants(&self, mut fresh: Vec<u32>) -> BTreeSet<u32> {
+        let mut members = BTreeSet::new();
+        while let Some(pid) = fresh.pop() {
+            if members.insert(pid) {
+                fresh.extend(self.by_parent.get(&pid).into_iter().flatten());
+            }
+        }
+        members
+    }
+}
+
+impl Extend<Row> for Table {
+    fn extend<I: IntoIterator<Item = Row>>(&mut self, rows: I) {
+        for row in rows {
+            self.by_group.entry(row.group).or_default().push(row.pid);
+            self.by_parent.entry(row.parent).or_default().push(row.pid);
         }
     }
-    loop {
-        let before = members.len();
-        let children = rows.iter().filter(|row| members.contains(&row.parent));
-        let children: Vec<u32> = children.map(|row| row.pid).collect();
-        members.extend(children);
-        if members.len() == before {
-            break;
-        }
-    }
-    let memory_bytes = members.iter().map(|pid| memory(*pid)).sum();
-    Ok(Family { members, memory_bytes })
 }
 
 /// Ends every process of the family of `root`. True if none was left at the last look.
@@ -65,7 +101,7 @@ pub fn family(root: u32, mark: Option<&str>) -> io::Result<Family> {
 pub fn kill_family(root: u32, mark: &str) -> io::Result<bool> {
     for _ in 0..ROUNDS_MAX {
         process::kill_group(root)?;
-        let left = family(root, Some(mark))?.members;
+        let left = Table::read()?.marked_family(root, mark);
         if left.is_empty() {
             return Ok(true);
         }
@@ -75,17 +111,54 @@ pub fn kill_family(root: u32, mark: &str) -> io::Result<bool> {
     Ok(false)
 }
 
-/// All processes but the dead that nobody has looked at yet.
-fn table() -> io::Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for entry in std::fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        // It may be gone meanwhile.
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-        rows.extend(stat.ok().and_then(|stat| parse(pid, &stat)));
+/// Bytes of memory of their own that processes have at most, quickly: resident pages that are neither of a file nor shared memory. A page
+/// that several share since a fork counts for each of them, and between fork and exec so may all the memory of a parent.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn memory_bytes_max(members: &BTreeSet<u32>) -> io::Result<u64> {
+    sum(members, memory_max)
+}
+
+/// Bytes of memory of their own that processes have: a page that several share since a fork counts in parts. Walks all of their memory. Where the kernel does not
+/// tell, [`memory_bytes_max`] of the process counts.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn memory_bytes(members: &BTreeSet<u32>) -> io::Result<u64> {
+    sum(members, |pid| {
+        let rollup = fs::read_to_string(format!("{PROC}/{pid}/smaps_rollup"));
+        match rollup.ok().as_deref().and_then(parse_rollup) {
+            Some(bytes) => Ok(bytes),
+            None => memory_max(pid),
+        }
+    })
+}
+
+fn sum(members: &BTreeSet<u32>, memory: impl Fn(u32) -> io::Result<u64>) -> io::Result<u64> {
+    members.iter().try_fold(0, |sum: u64, pid| Ok(sum.saturating_add(memory(*pid)?)))
+}
+
+fn memory_max(pid: u32) -> io::Result<u64> {
+    let Some(statm) = seen(fs::read_to_string(format!("{PROC}/{pid}/statm")))? else {
+        return Ok(0);
+    };
+    parse_statm(&statm, rustix::param::page_size() as u64).ok_or_else(|| {
+        let text = format!("{PROC}/{pid}/statm is not as proc(5) tells");
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    })
+}
+
+/// What was read of a process; `None` if it is gone, or not to be seen: another user's where `/proc` is mounted so, none of ours.
+fn seen<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(None),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Ok(None),
+            _ => Err(error),
+        },
     }
-    Ok(rows)
 }
 
 /// `pid (name) state parent group …`; the name may hold anything.
@@ -98,18 +171,21 @@ fn parse(pid: u32, stat: &str) -> Option<Row> {
     (state != "Z" && state != "X").then_some(Row { pid, parent, group })
 }
 
-/// Resident bytes that are not shared.
-fn memory(pid: u32) -> u64 {
-    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-    let mut fields = statm.split_whitespace().skip(1).map(|field| field.parse::<u64>());
-    match (fields.next(), fields.next()) {
-        (Some(Ok(resident)), Some(Ok(shared))) => resident.saturating_sub(shared) * PAGE_BYTES,
-        _ => 0,
-    }
+/// `size resident shared …` in pages: resident bytes that are not shared.
+fn parse_statm(statm: &str, page_bytes: u64) -> Option<u64> {
+    let mut fields = statm.split_whitespace().skip(1).map(|field| field.parse::<u64>().ok());
+    let (resident, shared) = (fields.next()??, fields.next()??);
+    resident.saturating_sub(shared).checked_mul(page_bytes)
+}
+
+/// The line `Pss_Anon: <number> kB`, which kernels since 5.4 write.
+fn parse_rollup(rollup: &str) -> Option<u64> {
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss_Anon:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn carries(pid: u32, mark: &str) -> bool {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let environment = fs::read(format!("{PROC}/{pid}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
 }
 
@@ -117,7 +193,27 @@ fn carries(pid: u32, mark: &str) -> bool {
 mod tests {
     use super::*;
     use std::os::unix::process::CommandExt;
-    use std::process::{Command, Stdio};
+    use std::process::{Child, Command, Stdio};
+    use std::time::Instant;
+
+    fn marked(script: &str, mark: &str) -> Child {
+        let (name, value) = mark.split_once('=').unwrap();
+        Command::new("sh")
+            .args(["-c", script])
+            .env(name, value)
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap()
+    }
+
+    fn until(what: &str, done: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !done() {
+            assert!(Instant::now() < deadline, "waited in vain: {what}");
+            std::thread::sleep(ROUND_PAUSE);
+        }
+    }
 
     #[test]
     fn lines_with_odd_names() {
@@ -128,26 +224,93 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_memory() {
+        for (statm, bytes) in [
+            ("100 30 10 1 0 50 0\n", Some(20 << 14)),
+            ("0 0 0 0 0 0 0\n", Some(0)),
+            ("100 10 30 1 0 50 0\n", Some(0)),
+            ("100 18446744073709551615 0", None),
+            ("100 30 x", None),
+            ("100 30", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_statm(statm, 1 << 14), bytes, "{statm}");
+        }
+        let rollup = "55-7f ---p 00000000 00:00 0   [rollup]\nRss:   900 kB\nPss:   800 kB\n\
+                      Pss_Dirty:  152 kB\nPss_Anon:             150 kB\nPss_File:   312 kB\n";
+        assert_eq!(parse_rollup(rollup), Some(150 << 10));
+        let older = rollup.replace("Pss_Anon", "Other");
+        for without in ["", "Pss_Anon: kB", "Pss_Anon: 3 MB", "Pss_Anon: x kB", older.as_str()] {
+            assert_eq!(parse_rollup(without), None, "{without}");
+        }
+    }
+
+    #[test]
+    fn families_are_groups_with_descendants() {
+        let mut table = Table::default();
+        let rows =
+            [(10, 1, 10), (11, 10, 10), (12, 11, 12), (13, 12, 13), (14, 1, 10), (20, 1, 20)];
+        table.extend(rows.map(|(pid, parent, group)| Row { pid, parent, group }));
+        for (root, members) in
+            [(10, &[10, 11, 12, 13, 14][..]), (12, &[12, 13]), (20, &[20]), (11, &[]), (99, &[])]
+        {
+            assert_eq!(table.family(root), members.iter().copied().collect(), "{root}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_read_is_an_error() {
+        let proc = tempfile::tempdir().unwrap();
+        let error = Table::read_in(proc.path()).unwrap_err();
+        assert!(error.to_string().contains("does not show the processes"), "{error}");
+        assert!(Table::read_in(&proc.path().join("none")).is_err());
+        let own = proc.path().join(std::process::id().to_string());
+        fs::create_dir(&own).unwrap();
+        // Gone between the list and the look.
+        assert!(Table::read_in(proc.path()).is_err());
+        fs::write(own.join("stat"), b"1 (\xff) S 3 5 5 0 -1").unwrap();
+        assert_eq!(Table::read_in(proc.path()).unwrap().family(5).len(), 1);
+        fs::remove_file(own.join("stat")).unwrap();
+        fs::create_dir(own.join("stat")).unwrap();
+        assert_eq!(Table::read_in(proc.path()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    }
+
+    #[test]
     fn grandchildren_that_left_the_group_are_found_by_their_mark_and_killed() {
         let mark = format!("HANNO_TEST_FAMILY={}", std::process::id());
-        let (name, value) = mark.split_once('=').unwrap();
         // The child in the middle ends at once: the one in a session of its own is nobody's.
-        let mut child = Command::new("sh")
-            .args(["-c", "(setsid sleep 1000 & setsid sleep 1000 &); sleep 1000 & wait"])
-            .env(name, value)
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .unwrap();
+        let script = "(setsid sleep 1000 & setsid sleep 1000 &); sleep 1000 & wait";
+        let mut child = marked(script, &mark);
         let root = child.id();
-        let deadline = std::time::Instant::now() + Duration::from_secs(20);
-        while family(root, Some(&mark)).unwrap().members.len() < 4 {
-            assert!(std::time::Instant::now() < deadline, "{:?}", family(root, Some(&mark)));
-            std::thread::sleep(ROUND_PAUSE);
-        }
-        assert!(family(root, None).unwrap().memory_bytes > 0);
+        let members = || Table::read().unwrap().marked_family(root, &mark);
+        until("four processes", || members().len() == 4);
+        assert!(memory_bytes_max(&Table::read().unwrap().family(root)).unwrap() > 0);
         assert!(kill_family(root, &mark).unwrap());
         child.wait().unwrap();
-        assert_eq!(family(root, Some(&mark)).unwrap(), Family::default());
+        assert_eq!(members(), BTreeSet::new());
+    }
+
+    #[test]
+    fn memory_shared_since_a_fork_counts_once() {
+        const HELD_BYTES: u64 = 20_000_000;
+        let mark = format!("HANNO_TEST_FORKS={}", std::process::id());
+        let script = format!(
+            "x=$(head -c {HELD_BYTES} /dev/zero | tr '\\0' x); \
+             for i in 1 2 3 4 5 6 7; do (while :; do sleep 1000; done) & done; wait; echo $x"
+        );
+        let mut child = marked(&script, &mark);
+        let family = || Table::read().unwrap().family(child.id());
+        let names =
+            |pid: &u32| fs::read_to_string(format!("{PROC}/{pid}/comm")).unwrap_or_default();
+        // The shell, seven of its copies, and what each of those sleeps in.
+        until("seven sleeps", || {
+            family().iter().filter(|pid| names(pid) == "sleep\n").count() == 7
+        });
+        let family = family();
+        let (most, exact) = (memory_bytes_max(&family).unwrap(), memory_bytes(&family).unwrap());
+        assert!(kill_family(child.id(), &mark).unwrap());
+        child.wait().unwrap();
+        assert!(most >= 8 * HELD_BYTES, "{most}");
+        assert!((HELD_BYTES..4 * HELD_BYTES).contains(&exact), "{exact}");
     }
 }

@@ -1,7 +1,7 @@
 //! A task process for the worker's tests: speaks the runner protocol and does what the name of its input file says.
 //!
 //! The last element of the split's path: `ok` (writes its process id), `boom`, `exit`, `hang` (with a child of its own), `leave` (with a grandchild
-//! that left), `fork`, `hog` and `hogs` (processes and memory without end), `silent`, `flood`,
+//! that left), `fork`, `hog` and `hogs` (processes and memory without end), `forks` (memory shared by several processes), `silent`, `flood`,
 //! `map` (a real map output of two partitions), `escape` (reports a map output outside its directory), `rename` (ends another attempt).
 
 use std::io::Write;
@@ -86,6 +86,14 @@ fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, Attempt
             let children: Vec<_> = (0..5).map(|_| hog()).collect();
             std::thread::sleep(Duration::from_secs(1000));
             panic!("{} children were let live", children.len());
+        }
+        "forks" => {
+            // As a script that loads a model and then forks its helpers; longer than a few looks.
+            let script = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); \
+                          for i in 1 2 3 4 5 6 7; do (sleep 2; :) & done; wait; test -n \"$x\"";
+            let status = Command::new("sh").args(["-c", script]).status().expect("sh is there");
+            assert!(status.success(), "{status}");
+            done
         }
         "silent" => loop {
             std::thread::sleep(Duration::from_secs(1));

@@ -26,10 +26,10 @@ use protocol::{AttemptId, BinaryHash, Epoch, JobId, TaskKind};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::binaries::{Binaries, BinarySource};
-use crate::confinement::Confinement;
 use crate::outputs::Outputs;
 use crate::runner::{self, Lobby, News, Options, Order, merge_outputs};
 use crate::session::TARGET;
+use crate::watch::Watch;
 use crate::{logs, scratch};
 
 /// Events that wait for the loop; beyond it runners wait.
@@ -79,7 +79,7 @@ pub(crate) struct Surroundings {
     pub(crate) silence_max: Duration,
     pub(crate) idle_max: Duration,
     pub(crate) log_bytes_max: u64,
-    pub(crate) confinement: Confinement,
+    pub(crate) watch: Watch,
     pub(crate) binaries: Binaries,
     pub(crate) source: Arc<dyn BinarySource>,
     pub(crate) lobby: Arc<Lobby>,
@@ -297,7 +297,7 @@ impl Agent {
             start_timeout: self.around.start_timeout,
             silence_max: self.around.silence_max,
             log_bytes_max: self.around.log_bytes_max,
-            confinement: self.around.confinement,
+            watch: self.around.watch.clone(),
         };
         let (lobby, events) = (Arc::clone(&self.around.lobby), self.around.events.clone());
         tokio::spawn(runner::run(options, lobby, inbox, runner_id, events));

@@ -1,15 +1,11 @@
-//! What a task may use, and what is done about one that uses more.
+//! What a task may use, and when it has used more.
 //!
-//! Limits of the kernel hold for each process; the sums over a task with its children are looked at now and then, and a task beyond them is
-//! ended.
+//! Limits of the kernel hold for each process; the sums over a task with its children are looked at now and then ([`crate::watch`]), and a
+//! task beyond them is ended.
 
-use std::time::Duration;
+use std::fmt;
 
-use sys::family::Family;
 use sys::process::Limits;
-
-/// How often the sums are looked at: a task that allocates a gigabyte a second is caught half a gigabyte late.
-pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(500);
 
 /// See the module. `None` is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,25 +18,26 @@ pub(crate) struct Confinement {
     pub(crate) limits: Limits,
 }
 
+/// A sum that a task is ended for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Excess {
+    /// Processes.
+    Processes { count: usize, limit: u32 },
+    /// Memory.
+    Memory { used: u64, limit: u64 },
+}
+
 impl Confinement {
-    /// True if sums are to be looked at.
-    pub(crate) fn is_watching(&self) -> bool {
-        self.memory_bytes.is_some() || self.processes.is_some()
+    /// Too many processes, if there are.
+    pub(crate) fn processes(&self, count: usize) -> Option<Excess> {
+        let limit = self.processes.filter(|limit| count > *limit as usize)?;
+        Some(Excess::Processes { count, limit })
     }
 
-    /// Why a task has too much, if it has.
-    pub(crate) fn verdict(&self, family: &Family) -> Option<String> {
-        let count = family.members.len();
-        if let Some(limit) = self.processes.filter(|limit| count > *limit as usize) {
-            return Some(format!(
-                "the task has {count} processes, more than its limit of {limit} (task_processes_max)"
-            ));
-        }
-        let used = family.memory_bytes;
+    /// Too much memory, if it is.
+    pub(crate) fn memory(&self, used: u64) -> Option<Excess> {
         let limit = self.memory_bytes.filter(|limit| used > *limit)?;
-        Some(format!(
-            "the task uses {used} bytes of memory, more than its limit of {limit} (task_memory_limit_bytes)"
-        ))
+        Some(Excess::Memory { used, limit })
     }
 
     /// What holds for tasks here, for people.
@@ -57,6 +54,21 @@ impl Confinement {
     }
 }
 
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Excess::Processes { count, limit } => write!(
+                f,
+                "the task has {count} processes, more than its limit of {limit} (task_processes_max)"
+            ),
+            Excess::Memory { used, limit } => write!(
+                f,
+                "the task uses {used} bytes of memory, more than its limit of {limit} (task_memory_limit_bytes)"
+            ),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,12 +80,10 @@ mod tests {
             processes: Some(2),
             limits: Limits { open_files: Some(9), ..Limits::default() },
         };
-        let verdict = |members: u32, memory_bytes| {
-            confinement.verdict(&Family { members: (1..=members).collect(), memory_bytes })
-        };
-        assert_eq!(verdict(2, 2 << 20), None);
-        assert!(verdict(3, 0).unwrap().contains("3 processes"));
-        assert!(verdict(1, (2 << 20) + 1).unwrap().contains("2097153 bytes"));
+        assert_eq!((confinement.processes(2), confinement.memory(2 << 20)), (None, None));
+        let text = |excess: Option<Excess>| excess.unwrap().to_string();
+        assert!(text(confinement.processes(3)).contains("3 processes"));
+        assert!(text(confinement.memory((2 << 20) + 1)).contains("2097153 bytes"));
         assert_eq!(
             confinement.describe(),
             "own process group, environment and directory, 2 MiB memory, 2 processes, 9 open files, \

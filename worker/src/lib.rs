@@ -5,7 +5,7 @@
 //! | `agent` | the loop that knows attempts, runners and jobs |
 //! | `session` | registration and polls at the JobTracker |
 //! | `runner`, `frames` | one task process and its socket |
-//! | `confinement` | what a task may use |
+//! | `confinement`, `watch` | what a task may use, and looks at what it does use |
 //! | `binaries`, `dfs_source` | executables by hash |
 //! | `outputs`, `http` | map outputs and logs for others |
 //! | `logs`, `scratch` | files here |
@@ -26,6 +26,7 @@ mod outputs;
 mod runner;
 mod scratch;
 mod session;
+mod watch;
 
 use std::fs;
 use std::io;
@@ -52,6 +53,7 @@ use dfs_source::DfsSource;
 use error::disk;
 use outputs::Outputs;
 use runner::Lobby;
+use watch::Watch;
 
 /// Runs a worker until `shutdown`.
 ///
@@ -99,6 +101,7 @@ pub async fn run_with(
         slot_count: config.slots(),
         isolation: config.confinement().describe(),
     };
+    let watch = Watch::new(config.confinement());
     let cache = directories.binaries.clone();
     let around = Surroundings {
         register: register(&config, worker, http_address),
@@ -114,7 +117,7 @@ pub async fn run_with(
         silence_max: Duration::from_millis(config.task_timeout_ms),
         idle_max: Duration::from_millis(config.runner_idle_ms),
         log_bytes_max: config.log_bytes_max,
-        confinement: config.confinement(),
+        watch: watch.clone(),
         binaries: Binaries::new(cache.clone(), config.binary_cache_bytes_max)
             .map_err(disk("read", cache))?,
         source,
@@ -127,8 +130,10 @@ pub async fn run_with(
     let router = http::router(shared, Authenticator::new(&secret));
     let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
     let talking = tokio::spawn(session::run(jobtracker, worker, events));
+    let watching = tokio::spawn(watch.run());
     tokio::join!(agent, serving);
     talking.abort();
+    watching.abort();
     Ok(())
 }
 

@@ -31,9 +31,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::agent::Event;
-use crate::confinement::{Confinement, LOOK_PERIOD};
 use crate::frames::FrameReader;
 use crate::logs::{AttemptLogs, StreamKind};
+use crate::watch::{Watch, Watched};
 
 /// Longest first message: a cookie.
 const HELLO_BYTES_MAX: usize = 4 << 10;
@@ -67,8 +67,8 @@ pub(crate) struct Options {
     pub(crate) silence_max: Duration,
     /// Limit of each log.
     pub(crate) log_bytes_max: u64,
-    /// What it may use.
-    pub(crate) confinement: Confinement,
+    /// Knows what it may use, and looks whether it does.
+    pub(crate) watch: Watch,
 }
 
 /// Orders for a runner.
@@ -191,7 +191,7 @@ pub(crate) async fn run(
                 logs: None,
                 last_sign: Instant::now(),
                 group: process.group,
-                next_look: Instant::now() + LOOK_PERIOD,
+                watched: options.watch.over(id, process.group),
                 output: process.output,
             };
             let end = runner.drive(&mut process.child, arrival, &mut orders).await;
@@ -240,7 +240,7 @@ fn spawn(options: &Options, socket: &str, cookie: &str) -> io::Result<Process> {
     let mut child = command.spawn()?;
     let group = child.id().ok_or(io::ErrorKind::NotFound)?;
     // Nothing of the task runs before the worker has greeted its process.
-    sys::process::limit(group, &options.confinement.limits)?;
+    sys::process::limit(group, &options.watch.confinement().limits)?;
     let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.into_owned_fd()?;
     let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?.into_owned_fd()?;
     let output = [
@@ -273,7 +273,7 @@ struct Runner<'a> {
     logs: Option<AttemptLogs>,
     last_sign: Instant,
     group: u32,
-    next_look: Instant,
+    watched: Watched,
     output: [Output; 2],
 }
 
@@ -289,8 +289,6 @@ impl Runner<'_> {
             self.tell().await;
             let [stdout, stderr] = &self.output;
             let deadline = self.deadline();
-            let watching = self.current.is_some() && self.options.confinement.is_watching();
-            let next_look = self.next_look;
             tokio::select! {
                 biased;
                 arrived = &mut arrival, if reader.is_none() => match arrived {
@@ -332,25 +330,15 @@ impl Runner<'_> {
                         Err(error) => End::Because(format!("cannot wait for it: {error}")),
                     };
                 }
-                () = tokio::time::sleep_until(next_look), if watching => {
-                    if let Some(end) = self.look().await {
-                        return end;
-                    }
-                }
+                excess = &mut self.watched.verdict => return End::Because(match excess {
+                    Ok(excess) => excess.to_string(),
+                    Err(_) => "the watch over tasks has ended".to_owned(),
+                }),
                 () = tokio::time::sleep_until(deadline.unwrap_or(self.last_sign)), if deadline.is_some() => {
                     return End::Because(self.silence());
                 }
             }
         }
-    }
-
-    /// Why the task is to be ended for what it and its children use, if it is.
-    async fn look(&mut self) -> Option<End> {
-        let root = self.group;
-        let found = tokio::task::spawn_blocking(move || sys::family::family(root, None)).await;
-        self.next_look = Instant::now() + LOOK_PERIOD;
-        let family = found.ok()?.ok()?;
-        self.options.confinement.verdict(&family).map(End::Because)
     }
 
     /// Hands on what was heard. While the worker's loop is busy, this runner waits, and so does its process.

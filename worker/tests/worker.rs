@@ -412,12 +412,13 @@ async fn tasks_beyond_their_limits_fail_with_the_reason_and_harm_nobody() {
         config.task_memory_bytes_max = 1 << 20;
         config.task_memory_limit_bytes = MEMORY_LIMIT;
         config.task_processes_max = 20;
-        config.slot_count = 4;
+        config.slot_count = 5;
     })
     .await;
     let health = stand.http().get("/healthz").await.unwrap().text().await.unwrap();
     assert!(health.contains("64 MiB memory, 20 processes"), "{health}");
     let quiet = stand.launch(9, "silent");
+    let forks = stand.launch(8, "forks");
     for (index, task, reasons) in [
         (0, "fork", &["more than its limit of 20"][..]),
         (1, "hog", &["memory allocation of", "more than its limit of 67108864"]),
@@ -428,6 +429,8 @@ async fn tasks_beyond_their_limits_fail_with_the_reason_and_harm_nobody() {
     }
     let end = stand.end_of(stand.launch(3, "ok")).await;
     assert!(matches!(end.state, AttemptState::OutputDone { .. }), "{end:?}");
+    let end = stand.end_of(forks).await;
+    assert!(matches!(end.state, AttemptState::OutputDone { .. }), "memory counted twice: {end:?}");
     assert!(!stand.told.lock().ended.iter().any(|update| update.attempt == quiet));
     stand.stop().await;
 }
