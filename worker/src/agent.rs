@@ -402,6 +402,11 @@ impl Agent {
                 if let Some(runner) = self.runners.get_mut(&id) {
                     runner.current = None;
                     runner.idle_since = Instant::now();
+                    // The kernel counts a process's time over all attempts: the next one gets a process of its own.
+                    if self.around.watch.confinement().limits.cpu_seconds.is_some() {
+                        runner.leaving = true;
+                        let _ = runner.orders.send(Order::Exit);
+                    }
                 }
                 if self.attempts.remove(&attempt).is_some() {
                     let state = self.checked(attempt, state);

@@ -43,7 +43,7 @@ pub struct Config {
     pub task_processes_max: u32,
     /// Files that a task process may have open. Default 65,536; 0 is no limit.
     pub task_open_files_max: u64,
-    /// Seconds of processor time of each process of a task. Default 0: no limit.
+    /// Seconds of processor time of each process of a task. Default 0: no limit; with one, every attempt gets a process of its own.
     pub task_cpu_seconds_max: u64,
     /// Bytes of a single file that a task writes on this machine. Default 0: no limit.
     pub task_file_bytes_max: u64,

@@ -264,6 +264,22 @@ async fn a_process_is_reused_within_its_job_and_sees_a_clean_environment() {
     stand.stop().await;
 }
 
+/// Else one would be ended for the time that those before it took.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempts_with_a_limit_of_processor_time_share_no_process() {
+    let stand = Stand::start(|config| config.task_cpu_seconds_max = 60).await;
+    let mut pids = Vec::new();
+    for index in 0..3 {
+        let attempt = stand.launch(index, "ok");
+        let end = stand.end_of(attempt).await;
+        assert!(matches!(end.state, AttemptState::OutputDone { .. }), "{end:?}");
+        pids.push(number_after(&stand.log(attempt).await, "pid"));
+    }
+    assert!(pids[0] != pids[1] && pids[1] != pids[2], "{pids:?}");
+    until_dead(pids[2]).await;
+    stand.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_dies_fails_its_attempt_with_its_last_words() {
     let stand = Stand::start(|_| {}).await;
