@@ -101,6 +101,8 @@ fn parse_usage(status: &str, stat: &str, open_files: u64) -> Option<Usage> {
     let mut fields = fields.split_whitespace().skip(11);
     let mut ticks = || -> Option<u64> { fields.next()?.parse().ok() };
     let ticks = ticks()?.checked_add(ticks()?)?;
+    // More fields follow: without any the last number may have been cut off.
+    fields.next()?;
     Some(Usage {
         resident_bytes: number("VmRSS")?.checked_mul(1024)?,
         resident_bytes_max: number("VmHWM")?.checked_mul(1024)?,
@@ -166,8 +168,10 @@ mod tests {
         assert_eq!(usage.resident_bytes_max, 300 << 10);
         assert_eq!(usage.cpu_time, Duration::from_millis(2250));
         assert_eq!((usage.threads, usage.open_files), (7, 3));
-        for cut in 0..stat.len() - 20 {
-            parse_usage(status, &stat[..cut], 3);
+        let enough = stat.find(" 75 0").unwrap() + " 75 0".len();
+        for cut in 0..stat.len() {
+            let expected = (cut >= enough).then_some(usage);
+            assert_eq!(parse_usage(status, &stat[..cut], 3), expected, "{}", &stat[..cut]);
         }
         assert_eq!(parse_usage("", stat, 3), None);
         let own = own_usage().unwrap();
