@@ -168,15 +168,41 @@ impl Job {
 
     /// True if a task could start now, within the job's own limits. Reduces wait for the last map to start.
     pub(crate) fn wants_slot(&self) -> bool {
-        let below = |limit: u32, live: u32| limit == 0 || live < limit;
         if self.maps.waiting() > 0 {
             let needed = self.spec.reduce_count == 0 || !self.reduces.is_done();
-            return needed && below(self.settings.map_limit, self.maps.live_attempts());
+            return needed && self.may_run_more(TaskKind::Map);
         }
-        let limit = self.settings.reduce_limit;
         self.reduces.waiting() > 0
             && self.reduces_may_start()
-            && below(limit, self.reduces.live_attempts())
+            && self.may_run_more(TaskKind::Reduce)
+    }
+
+    /// True if its own limit lets one more attempt of a kind run.
+    pub(crate) fn may_run_more(&self, kind: TaskKind) -> bool {
+        self.tasks(kind).live_attempts() < self.limit(kind)
+    }
+
+    /// Slots that it holds or could use, within its own limits, without further tasks being done.
+    ///
+    /// REQUIRES: [`Job::wants_slot`].
+    pub(crate) fn demand(&self) -> u32 {
+        let capped = |kind, waiting: u32| {
+            let wanted = self.tasks(kind).live_attempts().saturating_add(waiting);
+            (wanted.min(self.limit(kind)), wanted <= self.limit(kind))
+        };
+        let (maps, all_start) = capped(TaskKind::Map, self.maps.waiting());
+        let is_turn = all_start && self.reduces_may_start();
+        let waiting = if is_turn { self.reduces.waiting() } else { 0 };
+        maps.saturating_add(capped(TaskKind::Reduce, waiting).0)
+    }
+
+    /// Most attempts of a kind at once.
+    fn limit(&self, kind: TaskKind) -> u32 {
+        let limit = match kind {
+            TaskKind::Map => self.settings.map_limit,
+            TaskKind::Reduce => self.settings.reduce_limit,
+        };
+        if limit == 0 { u32::MAX } else { limit }
     }
 
     /// The tasks of a kind.

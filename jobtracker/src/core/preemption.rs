@@ -2,12 +2,14 @@
 //! queues.
 //!
 //! Invariants: a queue gives only what it has beyond its share, its newest attempts first (least work is lost); nobody is made to give twice
-//! for the same need, because a queue's patience begins anew with each taking.
+//! for the same need, because a queue's patience begins anew with each taking; nor for a need that limits forbid to fill, because what they
+//! forbid is not part of a queue's demand.
 
 use protocol::jobs::QueueReport;
 use protocol::{AttemptId, JobId};
 
-use super::shares::{PER_SLOT, shares};
+use super::queues::Queue;
+use super::shares::{Claim, PER_SLOT, shares};
 use super::task::{AttemptState, StopReason};
 use super::{Core, Now, Output};
 
@@ -20,7 +22,7 @@ const COMPARE_PERIOD: Duration = Duration::from_millis(500);
 struct Standing {
     name: String,
     slots: u64,
-    demand: u32,
+    demand: u64,
     /// In thousandths of a slot.
     share: u64,
     least: u64,
@@ -98,50 +100,35 @@ impl Core {
 
     /// Where all queues stand, by name.
     fn standings(&self) -> Vec<Standing> {
-        let slot_total = self.workers.slot_total();
-        let queues: Vec<_> = self.queues.iter().collect();
-        let demands: Vec<u32> = queues.iter().map(|queue| self.demand(queue.jobs.iter())).collect();
-        let claims: Vec<_> = queues
-            .iter()
-            .zip(&demands)
-            .map(|(queue, demand)| queue.claim(*demand, slot_total))
-            .collect();
+        let slot_total = self.queues.slot_total();
+        let demand = |queue| self.queues.demand(queue, |job| self.demand(job));
+        let demands: Vec<u64> = self.queues.iter().map(demand).collect();
+        let parts = self.queues.iter().zip(&demands);
+        let claims: Vec<Claim> =
+            parts.map(|(queue, demand)| queue.claim(*demand, slot_total)).collect();
         let shares = shares(&claims, slot_total);
-        let parts = queues.iter().zip(demands).zip(shares.into_iter().zip(claims));
-        let standing = |((queue, demand), (share, claim)): (
-            (&&super::queues::Queue, u32),
-            (u64, super::shares::Claim),
-        )| Standing {
-            name: queue.name.clone(),
-            slots: u64::from(queue.slots),
-            demand,
-            share,
-            least: claim.least,
-        };
+        let parts = self.queues.iter().zip(demands).zip(claims.iter().zip(shares));
+        let standing =
+            |((queue, demand), (claim, share)): ((&Queue, u64), (&Claim, u64))| Standing {
+                name: queue.name.clone(),
+                slots: u64::from(queue.slots),
+                demand,
+                share,
+                least: claim.least,
+            };
         parts.map(standing).collect()
     }
 
-    /// Slots that jobs hold or could use.
-    fn demand<'a>(&self, jobs: impl Iterator<Item = &'a JobId>) -> u32 {
-        let demand = |id: &JobId| {
-            let Some(job) = self.jobs.get(id) else { return 0 };
-            if !self.runnable.contains(id) {
-                return job.live_count();
-            }
-            let capped = |limit: u32, count: u32| if limit == 0 { count } else { count.min(limit) };
-            let maps = job.maps.live_attempts().saturating_add(job.maps.waiting());
-            let waiting = if job.reduces_may_start() { job.reduces.waiting() } else { 0 };
-            let reduces = job.reduces.live_attempts().saturating_add(waiting);
-            let settings = &job.settings;
-            capped(settings.map_limit, maps).saturating_add(capped(settings.reduce_limit, reduces))
-        };
-        jobs.map(demand).fold(0, u32::saturating_add)
+    /// Slots that a job holds or could use.
+    fn demand(&self, id: JobId) -> u32 {
+        let Some(job) = self.jobs.get(&id) else { return 0 };
+        if self.runnable.contains(&id) { job.demand() } else { job.live_count() }
     }
 
     /// All queues for people, by name.
     pub(crate) fn queue_reports(&self) -> Vec<QueueReport> {
-        let slot_total = self.workers.slot_total();
-        let report = |(queue, standing): (&super::queues::Queue, Standing)| {
+        let slot_total = self.queues.slot_total();
+        let report = |(queue, standing): (&Queue, Standing)| {
             let rules = &queue.rules;
             let shown = |cap: u64| u32::try_from(cap).unwrap_or(0);
             QueueReport {
@@ -155,7 +142,7 @@ impl Core {
                 running_jobs_max: rules.running_jobs_max,
                 share_permille: standing.share,
                 slot_count: queue.slots,
-                demand: standing.demand,
+                demand: u32::try_from(standing.demand).unwrap_or(u32::MAX),
                 job_count: u32::try_from(queue.jobs.len()).unwrap_or(u32::MAX),
                 started_job_count: queue.started,
             }

@@ -5,7 +5,8 @@
 //! slot: else one slot for two jobs would always go back to the same.
 //!
 //! Invariants: a queue's slots are the sum of its jobs' and of its users'; a queue exists while it is configured or holds a job; the order is
-//! the same whatever came in between, because it is made of numbers, names and ids alone.
+//! the same whatever came in between, because it is made of numbers, names and ids alone; jobs that a limit keeps from a slot are not among
+//! those to choose from, so a look at a queue that is full costs nothing however many jobs wait in it.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,6 +125,7 @@ pub(crate) struct Queue {
     /// When it got its last slot, counted in slots.
     served: u64,
     users: BTreeMap<String, u32>,
+    /// Jobs that could use a slot and may have one more within the limits on jobs and users.
     ready: BTreeSet<Place>,
 }
 
@@ -150,6 +152,8 @@ pub(crate) struct Queues {
     next: u32,
     /// Slots given so far.
     given: u64,
+    /// Slots of the cluster, of which limits are parts.
+    slot_total: u64,
 }
 
 impl Queues {
@@ -162,6 +166,7 @@ impl Queues {
             members: BTreeMap::new(),
             next: 0,
             given: 0,
+            slot_total: 0,
             configured,
         };
         let names: Vec<String> = queues.configured.keys().cloned().collect();
@@ -209,12 +214,14 @@ impl Queues {
     ///
     /// REQUIRES: it holds no slot.
     pub(crate) fn leave(&mut self, job: JobId) {
-        self.set_ready(job, false);
+        self.change(job, |queue, member| {
+            queue.jobs.remove(&job);
+            queue.started -= u32::from(member.started);
+            (member.ready, member.started) = (false, false);
+        });
         let Some(member) = self.members.remove(&job) else { return };
         debug_assert_eq!(member.slots, 0, "{job} leaves with slots");
-        let Some(queue) = self.all.get_mut(&member.queue) else { return };
-        queue.jobs.remove(&job);
-        queue.started -= u32::from(member.started);
+        let Some(queue) = self.all.get(&member.queue) else { return };
         let is_lasting = queue.name == DEFAULT_QUEUE || self.configured.contains_key(&queue.name);
         if queue.jobs.is_empty() && !is_lasting {
             self.ids.remove(&queue.name);
@@ -224,20 +231,19 @@ impl Queues {
 
     /// A job becomes more or less urgent.
     pub(crate) fn set_priority(&mut self, job: JobId, priority: Priority) {
-        self.change(job, |member| member.priority = priority);
+        self.change(job, |_, member| member.priority = priority);
     }
 
     /// A job could, or could not, use a slot.
     pub(crate) fn set_ready(&mut self, job: JobId, ready: bool) {
-        self.change(job, |member| member.ready = ready);
+        self.change(job, |_, member| member.ready = ready);
     }
 
     /// A job takes a slot.
     pub(crate) fn occupy(&mut self, job: JobId) {
-        let Some(member) = self.members.get(&job) else { return };
         self.given += 1;
         let given = self.given;
-        if let Some(queue) = self.all.get_mut(&member.queue) {
+        self.change(job, |queue, member| {
             queue.slots += 1;
             queue.served = given;
             queue.started += u32::from(!member.started);
@@ -247,8 +253,6 @@ impl Queues {
                     queue.users.insert(member.user.clone(), 1);
                 }
             }
-        }
-        self.change(job, |member| {
             member.slots += 1;
             member.served = given;
             member.started = true;
@@ -257,62 +261,84 @@ impl Queues {
 
     /// A job gives a slot back.
     pub(crate) fn release(&mut self, job: JobId) {
-        let Some(member) = self.members.get(&job) else { return };
-        if let Some(queue) = self.all.get_mut(&member.queue) {
+        self.change(job, |queue, member| {
             queue.slots -= 1;
+            member.slots -= 1;
             if let Some(slots) = queue.users.get_mut(&member.user) {
                 *slots -= 1;
                 if *slots == 0 {
                     queue.users.remove(&member.user);
                 }
             }
+        });
+    }
+
+    /// The cluster has so many slots now.
+    pub(crate) fn resize(&mut self, slot_total: u64) {
+        if std::mem::replace(&mut self.slot_total, slot_total) == slot_total {
+            return;
         }
-        self.change(job, |member| member.slots -= 1);
+        let parts = self.all.iter().filter(|(_, queue)| queue.rules.user_percent_max > 0);
+        for id in parts.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.list(id);
+        }
+    }
+
+    /// Slots of the cluster.
+    pub(crate) fn slot_total(&self) -> u64 {
+        self.slot_total
+    }
+
+    /// True if some job could use a slot and may have it.
+    pub(crate) fn has_next(&self) -> bool {
+        self.all.values().any(|queue| queue.has_next(self.slot_total))
     }
 
     /// Queues with jobs that could use a slot and may have one more, neediest first.
-    pub(crate) fn order(&self, slot_total: u64) -> Vec<QueueId> {
-        let may = |queue: &Queue| {
-            !queue.ready.is_empty() && u64::from(queue.slots) < queue.rules.cap(slot_total)
-        };
-        let mut order: Vec<(&QueueId, &Queue)> =
-            self.all.iter().filter(|(_, queue)| may(queue)).collect();
+    pub(crate) fn order(&self) -> Vec<QueueId> {
+        let may = |(_, queue): &(&QueueId, &Queue)| queue.has_next(self.slot_total);
+        let mut order: Vec<(&QueueId, &Queue)> = self.all.iter().filter(may).collect();
         order.sort_by(|(_, left), (_, right)| need(left, right));
         order.into_iter().map(|(id, _)| *id).collect()
     }
 
     /// The job after `last` in a queue that could use a slot and may have one more.
-    pub(crate) fn next_ready(
-        &self,
-        queue: QueueId,
-        last: Option<Place>,
-        slot_total: u64,
-    ) -> Option<Place> {
+    pub(crate) fn next_ready(&self, queue: QueueId, last: Option<Place>) -> Option<Place> {
         use std::ops::Bound::{Excluded, Unbounded};
-        let queue = self.all.get(&queue)?;
         let from = last.map_or(Unbounded, Excluded);
-        queue
-            .ready
-            .range((from, Unbounded))
-            .copied()
-            .find(|place| self.may_run_more(queue, place.job, slot_total))
+        self.all.get(&queue)?.ready.range((from, Unbounded)).next().copied()
     }
 
     /// True if a job may have one slot more within the limits of its queue.
-    pub(crate) fn has_room(&self, job: JobId, slot_total: u64) -> bool {
-        let queue = self.members.get(&job).and_then(|member| self.all.get(&member.queue));
-        queue.is_some_and(|queue| {
-            u64::from(queue.slots) < queue.rules.cap(slot_total)
-                && self.may_run_more(queue, job, slot_total)
+    pub(crate) fn has_room(&self, job: JobId) -> bool {
+        let Some(member) = self.members.get(&job) else { return false };
+        self.all.get(&member.queue).is_some_and(|queue| {
+            !queue.is_full(self.slot_total) && queue.admits(member, self.slot_total)
         })
     }
 
-    fn may_run_more(&self, queue: &Queue, job: JobId, slot_total: u64) -> bool {
-        let Some(member) = self.members.get(&job) else { return false };
-        let jobs_max = queue.rules.running_jobs_max;
-        let used = queue.users.get(&member.user).copied().unwrap_or(0);
-        (member.started || jobs_max == 0 || queue.started < jobs_max)
-            && u64::from(used) < queue.rules.user_cap(slot_total)
+    /// Slots that the jobs of a queue hold or may have. `wanted`: those that a job holds or could use.
+    pub(crate) fn demand(&self, queue: &Queue, wanted: impl Fn(JobId) -> u32) -> u64 {
+        let user_cap = queue.rules.user_cap(self.slot_total);
+        let mut by_user = BTreeMap::<&str, u64>::new();
+        for job in &queue.jobs {
+            if let Some(member) = self.members.get(job).filter(|member| member.started) {
+                *by_user.entry(&member.user).or_default() += u64::from(wanted(*job));
+            }
+        }
+        let mut starts = match queue.rules.running_jobs_max {
+            0 => u32::MAX,
+            jobs_max => jobs_max.saturating_sub(queue.started),
+        };
+        for place in &queue.ready {
+            let Some(member) = self.members.get(&place.job) else { continue };
+            let used = by_user.entry(&member.user).or_default();
+            if !member.started && starts > 0 && *used < user_cap {
+                *used += u64::from(wanted(place.job));
+                starts -= 1;
+            }
+        }
+        by_user.values().map(|used| (*used).min(user_cap)).sum()
     }
 
     /// All, by name.
@@ -364,28 +390,66 @@ impl Queues {
         id
     }
 
-    fn change(&mut self, job: JobId, change: impl FnOnce(&mut Member)) {
+    /// Changes a job and its queue. If a limit is reached or left by that, it may concern all jobs of the queue.
+    fn change(&mut self, job: JobId, change: impl FnOnce(&mut Queue, &mut Member)) {
         let Some(member) = self.members.get_mut(&job) else { return };
-        let Some(queue) = self.all.get_mut(&member.queue) else { return };
-        if member.ready {
-            queue.ready.remove(&place(job, member, queue.rules.policy));
-        }
-        change(member);
-        if member.ready {
+        let id = member.queue;
+        let Some(queue) = self.all.get_mut(&id) else { return };
+        queue.ready.remove(&place(job, member, queue.rules.policy));
+        let before = queue.limits(&member.user, self.slot_total);
+        change(queue, member);
+        if queue.limits(&member.user, self.slot_total) != before {
+            self.list(id);
+        } else if member.ready && queue.admits(member, self.slot_total) {
             queue.ready.insert(place(job, member, queue.rules.policy));
         }
+    }
+
+    /// Finds anew which jobs of a queue are to choose from.
+    fn list(&mut self, id: QueueId) {
+        let Some(queue) = self.all.get_mut(&id) else { return };
+        let listed = |job: &JobId| {
+            let member = self.members.get(job).filter(|member| member.ready)?;
+            let may = queue.admits(member, self.slot_total);
+            may.then(|| place(*job, member, queue.rules.policy))
+        };
+        queue.ready = queue.jobs.iter().filter_map(listed).collect();
     }
 }
 
 impl Queue {
-    /// What it can claim when its jobs could use `demand` slots in all.
-    pub(crate) fn claim(&self, demand: u32, slot_total: u64) -> Claim {
-        let demand = u64::from(demand).min(self.rules.cap(slot_total));
+    /// What it can claim when its jobs may have `demand` slots in all.
+    pub(crate) fn claim(&self, demand: u64, slot_total: u64) -> Claim {
+        let demand = demand.min(self.rules.cap(slot_total));
         Claim {
             weight: self.rules.weight,
             least: u64::from(self.rules.slots_min).min(demand),
             most: demand,
         }
+    }
+
+    fn has_next(&self, slot_total: u64) -> bool {
+        !self.ready.is_empty() && !self.is_full(slot_total)
+    }
+
+    fn is_full(&self, slot_total: u64) -> bool {
+        u64::from(self.slots) >= self.rules.cap(slot_total)
+    }
+
+    /// If one more job may start, and if a user may have one more slot.
+    fn limits(&self, user: &str, slot_total: u64) -> (bool, bool) {
+        let jobs_max = self.rules.running_jobs_max;
+        let used = self.users.get(user).copied().unwrap_or(0);
+        (
+            jobs_max == 0 || self.started < jobs_max,
+            u64::from(used) < self.rules.user_cap(slot_total),
+        )
+    }
+
+    /// True if the limits on jobs and users let a job have one more slot.
+    fn admits(&self, member: &Member, slot_total: u64) -> bool {
+        let (one_more_job, one_more_slot) = self.limits(&member.user, slot_total);
+        one_more_slot && (member.started || one_more_job)
     }
 }
 
@@ -438,11 +502,10 @@ mod tests {
 
     /// Hands out `count` slots of `total`, all jobs wanting any number; the slots of each job.
     fn hand_out(queues: &mut Queues, count: u32, total: u64, jobs: &[JobId]) -> Vec<u32> {
+        queues.resize(total);
         for _ in 0..count {
-            let next = queues
-                .order(total)
-                .into_iter()
-                .find_map(|queue| queues.next_ready(queue, None, total));
+            let next = queues.order().into_iter().find_map(|queue| queues.next_ready(queue, None));
+            assert_eq!(next.is_some(), queues.has_next());
             let Some(next) = next else { break };
             queues.occupy(next.job);
         }
@@ -566,6 +629,54 @@ mod tests {
             assert_eq!(left.len(), rules.len() + 1, "{what}: queues of users are gone: {left:?}");
             assert!(left.iter().all(|(_, slots)| *slots == 0), "{what}: {left:?}");
         }
+    }
+
+    #[test]
+    fn what_its_limits_forbid_a_queue_neither_offers_nor_claims() {
+        let jobs_max = QueueRules { running_jobs_max: 1, ..QueueRules::PLAIN };
+        let user_max = QueueRules { user_slots_max: 2, ..QueueRules::PLAIN };
+        let percent = QueueRules { user_percent_max: 10, ..QueueRules::PLAIN };
+        // Slots that ann's first job has got, and then the demand of the queue, with 5 that each job wants in all, and who is next.
+        let cases: [(&str, QueueRules, u32, u64, Option<u32>); 7] = [
+            ("none", QueueRules::PLAIN, 1, 20, Some(2)),
+            ("one job, not started", jobs_max, 0, 5, Some(1)),
+            ("one job, started", jobs_max, 1, 5, Some(1)),
+            ("a user's slots, nearly", user_max, 1, 4, Some(2)),
+            ("a user's slots, all", user_max, 2, 4, Some(3)),
+            ("a user's part of 20", percent, 2, 4, Some(3)),
+            ("a user's part, nearly", percent, 1, 4, Some(2)),
+        ];
+        for (what, rules, held, demand, next) in cases {
+            let mut queues = queues(&[("a", rules)]);
+            for (number, user) in [(1, "ann"), (2, "ann"), (3, "bob"), (4, "bob")] {
+                queues.enter(job(number), "a", user, Priority::Normal);
+                queues.set_ready(job(number), true);
+            }
+            queues.resize(20);
+            (0..held).for_each(|_| queues.occupy(job(1)));
+            let id = queues.ids["a"];
+            assert_eq!(queues.demand(&queues.all[&id], |_| 5), demand, "{what}");
+            let first = |queues: &Queues| queues.next_ready(id, None).map(|place| place.job.number);
+            assert_eq!(first(&queues), next, "{what}");
+            assert_eq!(queues.order().len(), usize::from(next.is_some()), "{what}");
+            (0..held).for_each(|_| queues.release(job(1)));
+            queues.leave(job(1));
+            assert_eq!(first(&queues), Some(2), "{what}: whoever had to wait is next");
+        }
+    }
+
+    #[test]
+    fn a_larger_cluster_raises_limits_in_per_cent() {
+        let mut queues = queues(&[("a", QueueRules { user_percent_max: 10, ..QueueRules::PLAIN })]);
+        queues.enter(job(1), "a", "ann", Priority::Normal);
+        queues.set_ready(job(1), true);
+        assert_eq!(hand_out(&mut queues, 20, 20, &[job(1)]), [2]);
+        assert!(!queues.has_next() && !queues.has_room(job(1)));
+        assert_eq!(hand_out(&mut queues, 20, 30, &[job(1)]), [3]);
+        queues.resize(31);
+        assert!(queues.has_next());
+        queues.resize(30);
+        assert!(!queues.has_next());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use protocol::{AttemptId, JobId, TaskKind, WorkerId};
 
 use super::job::Patience;
 use super::pending::Level;
+use super::queues::QueueId;
 use super::task::{Attempt, AttemptState, StopReason};
 use super::{Core, Now, Output};
 
@@ -40,38 +41,48 @@ pub(super) struct Assignment {
 impl Core {
     /// Fills free slots.
     pub(crate) fn schedule(&mut self, now: Now, out: &mut Output) {
+        self.queues.resize(self.workers.slot_total());
         if self.runnable.is_empty() || self.settled {
             return;
         }
         for far in [Level::Node, Level::Rack, Level::Any, Level::Avoided] {
-            if !self.workers.has_free() {
-                break;
-            }
             self.fill(far, now, out);
         }
         self.make_room(now, out);
         self.settled = true;
     }
 
-    /// Hands tasks out, one per worker and round, so that they spread.
+    /// Hands tasks out, one per worker and round, so that they spread, until no slot is free or no job may have one.
     fn fill(&mut self, far: Level, now: Now, out: &mut Output) {
-        loop {
-            let mut progress = false;
+        let mut progress = true;
+        while progress && self.queues.has_next() {
+            progress = false;
+            // Only a slot that is taken changes who is next.
+            let mut order = self.queues.order();
             for worker in self.workers.free() {
-                progress |= self.give(worker, far, now, out);
-            }
-            if !progress || self.runnable.is_empty() {
-                return;
+                if self.give(worker, &order, far, now, out) {
+                    progress = true;
+                    order = self.queues.order();
+                    if order.is_empty() {
+                        return;
+                    }
+                }
             }
         }
     }
 
-    /// Offers a slot of `worker` to the jobs, neediest first. True if one took it.
-    fn give(&mut self, worker: WorkerId, far: Level, now: Now, out: &mut Output) -> bool {
-        let slot_total = self.workers.slot_total();
-        for queue in self.queues.order(slot_total) {
+    /// Offers a slot of `worker` to the jobs of the queues, in this order. True if one took it.
+    fn give(
+        &mut self,
+        worker: WorkerId,
+        order: &[QueueId],
+        far: Level,
+        now: Now,
+        out: &mut Output,
+    ) -> bool {
+        for queue in order {
             let mut last = None;
-            while let Some(place) = self.queues.next_ready(queue, last, slot_total) {
+            while let Some(place) = self.queues.next_ready(*queue, last) {
                 last = Some(place);
                 match self.offer(place.job, worker, far, now, out) {
                     Offer::Taken => {

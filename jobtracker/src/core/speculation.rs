@@ -124,7 +124,7 @@ impl Core {
         let slow = slow(&running, tasks.mean_ms(), self.rules.speculation_after);
         let slow_workers: BTreeSet<WorkerId> = slow.iter().map(|sole| sole.worker).collect();
         for sole in slow.iter().take(cap.saturating_sub(backups)) {
-            if !self.queues.has_room(id, self.workers.slot_total()) {
+            if !self.queues.has_room(id) {
                 return;
             }
             let Some((worker, nearness)) = self.backup_place(id, kind, sole.index, &slow_workers)

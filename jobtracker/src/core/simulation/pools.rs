@@ -198,6 +198,57 @@ fn what_is_beyond_a_share_is_taken_back_after_a_time() {
 }
 
 #[test]
+fn a_queue_at_its_own_limit_takes_nothing_back() {
+    const ETL: (&str, &str) = ("mapreduce.job.queuename", "etl");
+    let limits = [
+        QueueRules { running_jobs_max: 1, ..QueueRules::PLAIN },
+        QueueRules { user_slots_max: 1, ..QueueRules::PLAIN },
+        QueueRules { user_percent_max: 10, ..QueueRules::PLAIN },
+    ];
+    for rules in limits {
+        let queues = [("etl".to_owned(), rules)].into();
+        let mut world = World::with(Rules { queues, ..RULES });
+        let workers = cluster(&mut world, &["a", "bb"], 5);
+        let long = start_as(&mut world, "bob", 1, 1, &[ETL]);
+        let kept_out = start_as(&mut world, "bob", 2, 100, &[ETL]);
+        let large = start_as(&mut world, "ann", 3, 100, &[]);
+        let jobs = [long, kept_out, large];
+        for _ in 0..60 {
+            world.advance(SECOND);
+            contact(&mut world, &workers);
+        }
+        assert_eq!(held(&world, &jobs), [1, 0, 9], "{rules:?}");
+        assert_eq!(world.core.job_report(large).unwrap().maps.killed_attempts, 0, "{rules:?}");
+        let queues = world.core.queue_reports();
+        let etl = queues.iter().find(|queue| queue.name == "etl").unwrap();
+        assert_eq!((etl.demand, etl.share_permille), (1, 1000), "{rules:?}");
+    }
+}
+
+#[test]
+fn a_job_at_its_own_limit_takes_nothing_back() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb"], 5);
+    let large = start_as(&mut world, "ann", 1, 200, &[]);
+    contact(&mut world, &workers);
+    let mut limited = spec(2, &["a"; 50], 50);
+    limited.slow_start_permille = 0;
+    limited.properties = [
+        ("mapreduce.job.running.map.limit".to_owned(), "2".to_owned()),
+        ("locality_wait".to_owned(), "0".to_owned()),
+    ]
+    .into();
+    let limited = world.submit_as("bob", 2, limited).unwrap();
+    world.do_all_effects();
+    for _ in 0..30 {
+        world.advance(SECOND);
+        contact(&mut world, &workers);
+    }
+    assert_eq!(held(&world, &[large, limited]), [8, 2], "its reduces wait for its maps");
+    assert_eq!(world.core.job_report(large).unwrap().maps.killed_attempts, 2);
+}
+
+#[test]
 fn a_map_waits_a_little_for_its_machine_then_for_its_rack_then_goes_anywhere() {
     let mut world = World::new();
     // Racks are by length of the name: a and c share one.
