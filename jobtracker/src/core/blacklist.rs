@@ -1,7 +1,7 @@
 //! Workers that a job avoids, that all jobs avoid for a while, and that are to be emptied.
 //!
-//! Invariants: a job avoids at most a quarter of the workers (but one of two), so it never runs out of them; fewer than half of the workers are
-//! on the list for all; what counts there is failures of jobs that succeeded elsewhere, so a bad job harms nobody else; a worker's faults are
+//! Invariants: a job avoids at most a quarter of the workers that may get work (but one of two), so it never runs out of them; at most half of
+//! the workers that are not to be emptied are on the list for all; what counts there is failures of jobs that succeeded elsewhere, so a bad job harms nobody else; a worker's faults are
 //! forgiven one by one, and all when its process starts anew.
 
 use std::collections::BTreeSet;
@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use protocol::jobs::JobState;
 use protocol::{JobId, WorkerId};
 
+use super::workers::Worker;
 use super::{Core, Now, Output};
 
-/// Of the workers, one in so many may be avoided by one job.
+/// Of the workers that may get work, one in so many may be avoided by one job.
 const AVOIDED_SHARE: usize = 4;
 
 impl Core {
@@ -21,10 +22,12 @@ impl Core {
         if !job.failures.contains_key(&worker) {
             return false;
         }
+        let usable_count = self.workers.usable_count();
         let mut bad = self.bad_for(id);
+        bad.retain(|bad| self.workers.worker(*bad).is_some_and(Worker::is_usable));
         // The worst come first; the rest must do.
-        bad.truncate((self.workers.len() / AVOIDED_SHARE).max(1));
-        self.workers.len() > 1 && bad.contains(&worker)
+        bad.truncate((usable_count / AVOIDED_SHARE).max(1));
+        usable_count > bad.len() && bad.contains(&worker)
     }
 
     /// Workers on which a job has failed too often, worst first.

@@ -55,22 +55,36 @@ pub(crate) struct Worker {
 impl Worker {
     /// True if it is there and may get work once it has a free slot.
     pub(crate) fn is_usable(&self) -> bool {
-        self.liveness == Liveness::Live && self.slot_count > 0 && !self.is_barred()
-    }
-
-    fn is_barred(&self) -> bool {
-        self.blacklisted || self.excluded
+        self.liveness == Liveness::Live && !self.blacklisted && !self.excluded
     }
 
     fn free(&self) -> u32 {
-        if self.is_barred() {
+        if !self.is_usable() {
             return 0;
         }
-        let busy = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
-        match self.liveness {
-            Liveness::Live => self.slot_count.saturating_sub(busy),
-            Liveness::Expected | Liveness::Suspect => 0,
+        self.slot_count.saturating_sub(u32::try_from(self.running.len()).unwrap_or(u32::MAX))
+    }
+}
+
+/// Workers that may get work.
+#[derive(Debug, Default)]
+struct Usable {
+    /// Those with free slots, most free first.
+    by_free: BTreeSet<(Reverse<u32>, WorkerId)>,
+    worker_count: usize,
+}
+
+impl Usable {
+    fn add(&mut self, worker: &Worker) {
+        self.worker_count += usize::from(worker.is_usable());
+        if worker.free() > 0 {
+            self.by_free.insert((Reverse(worker.free()), worker.id));
         }
+    }
+
+    fn remove(&mut self, worker: &Worker) {
+        self.worker_count -= usize::from(worker.is_usable());
+        self.by_free.remove(&(Reverse(worker.free()), worker.id));
     }
 }
 
@@ -79,7 +93,7 @@ impl Worker {
 pub(crate) struct Workers {
     all: BTreeMap<WorkerId, Worker>,
     by_address: BTreeMap<String, WorkerId>,
-    by_free: BTreeSet<(Reverse<u32>, WorkerId)>,
+    usable: Usable,
     /// Registered workers by machine.
     by_host: BTreeMap<String, u32>,
     /// Names of workers to be emptied.
@@ -165,14 +179,14 @@ impl Workers {
         };
         self.by_address.insert(worker.http_address.clone(), worker.id);
         *self.by_host.entry(worker.host.clone()).or_default() += 1;
-        self.index(&worker);
+        self.usable.add(&worker);
         self.all.insert(worker.id, worker);
     }
 
     /// Forgets a worker.
     pub(crate) fn remove(&mut self, id: WorkerId) -> Option<Worker> {
         let worker = self.all.remove(&id)?;
-        self.by_free.remove(&(Reverse(worker.free()), id));
+        self.usable.remove(&worker);
         if self.by_address.get(&worker.http_address) == Some(&id) {
             self.by_address.remove(&worker.http_address);
         }
@@ -245,11 +259,19 @@ impl Workers {
         }
     }
 
-    /// A job had to go around a worker. With `limit` faults, and half as many again as the mean, no job uses it, unless half of all are out.
+    /// A job had to go around a worker. With `limit` faults, and half as many again as the mean, no job uses it, unless half of those that are
+    /// not to be emptied anyhow are out.
     pub(crate) fn add_fault(&mut self, id: WorkerId, now: Duration, limit: u32) {
-        let total: u64 = self.all.values().map(|worker| u64::from(worker.faults)).sum();
-        let out = self.all.values().filter(|worker| worker.blacklisted).count();
-        let count = self.all.len();
+        let others = |worker: &&Worker| {
+            worker.liveness != Liveness::Expected && (!worker.excluded || worker.id == id)
+        };
+        let mut total: u64 = 0;
+        let (mut out, mut count) = (0, 0);
+        for worker in self.all.values().filter(others) {
+            total += u64::from(worker.faults);
+            out += usize::from(worker.blacklisted);
+            count += 1;
+        }
         self.change(id, |worker| {
             if worker.faults == 0 {
                 worker.forgiven = now;
@@ -275,9 +297,9 @@ impl Workers {
         }
     }
 
-    /// Workers known.
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
+    /// Workers that may get work.
+    pub(crate) fn usable_count(&self) -> usize {
+        self.usable.worker_count
     }
 
     /// Slots of all workers.
@@ -292,12 +314,12 @@ impl Workers {
 
     /// True if some worker has a free slot.
     pub(crate) fn has_free(&self) -> bool {
-        !self.by_free.is_empty()
+        !self.usable.by_free.is_empty()
     }
 
     /// Workers with free slots, most free first.
     pub(crate) fn free(&self) -> Vec<WorkerId> {
-        self.by_free.iter().map(|(_, id)| *id).collect()
+        self.usable.by_free.iter().map(|(_, id)| *id).collect()
     }
 
     /// Queues an order. False if the worker is unknown.
@@ -351,17 +373,9 @@ impl Workers {
 
     fn change(&mut self, id: WorkerId, change: impl FnOnce(&mut Worker)) {
         let Some(worker) = self.all.get_mut(&id) else { return };
-        self.by_free.remove(&(Reverse(worker.free()), id));
+        self.usable.remove(worker);
         change(worker);
-        if worker.free() > 0 {
-            self.by_free.insert((Reverse(worker.free()), id));
-        }
-    }
-
-    fn index(&mut self, worker: &Worker) {
-        if worker.free() > 0 {
-            self.by_free.insert((Reverse(worker.free()), worker.id));
-        }
+        self.usable.add(worker);
     }
 }
 

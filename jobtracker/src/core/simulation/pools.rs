@@ -398,6 +398,52 @@ fn a_bad_worker_is_avoided_by_a_job_then_by_all_then_forgiven() {
 }
 
 #[test]
+fn the_only_usable_worker_is_not_avoided() {
+    for what in ["excluded", "late"] {
+        let mut world = World::new();
+        let workers = cluster(&mut world, &["a", "bb"], 4);
+        let job = start_as(&mut world, "ann", 1, 8, &[]);
+        contact(&mut world, &workers);
+        for attempt in running(&world, workers[0]).into_iter().take(3) {
+            world.fail(workers[0], attempt);
+        }
+        contact(&mut world, &workers);
+        contact(&mut world, &workers);
+        assert_eq!(running(&world, workers[0]).len(), 1, "avoided after three failures");
+        match what {
+            "excluded" => world.exclude(&["bb"]),
+            _ => {
+                for _ in 0..RULES.suspect_after.as_secs() {
+                    world.advance(SECOND);
+                    world.contact(workers[0], true);
+                }
+            }
+        }
+        for _ in 0..8 {
+            for attempt in running(&world, workers[0]) {
+                world.succeed(workers[0], attempt);
+            }
+            world.advance(Duration::from_millis(1));
+            world.contact(workers[0], true);
+        }
+        let counts = world.core.job_report(job).unwrap().maps;
+        assert!(counts.completed >= 4 && counts.pending == 0, "other is {what}: {counts:?}");
+    }
+}
+
+#[test]
+fn the_last_workers_that_are_not_emptied_are_not_all_listed() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb", "c", "dd"], 1);
+    world.exclude(&["a", "bb"]);
+    for worker in [workers[2], workers[3]] {
+        (0..4).for_each(|_| world.core.workers.add_fault(worker, world.now.at, 2));
+    }
+    let barred = world.core.worker_reports(world.now);
+    assert_eq!(barred.iter().filter(|report| report.blacklisted).count(), 1);
+}
+
+#[test]
 fn a_bad_job_harms_no_worker() {
     let mut world = World::new();
     let workers = cluster(&mut world, &["a", "bb"], 2);
@@ -429,12 +475,7 @@ fn an_excluded_worker_is_emptied_and_may_come_back() {
     let workers = cluster(&mut world, &["a", "bb"], 2);
     let job = start_as(&mut world, "ann", 1, 50, &[]);
     contact(&mut world, &workers);
-    let exclude = |world: &mut World, names: &[&str]| {
-        let names = names.iter().map(|name| (*name).to_owned()).collect();
-        let out = world.core.set_excluded(names, world.now);
-        world.take(out);
-    };
-    exclude(&mut world, &["bb"]);
+    world.exclude(&["bb"]);
     let drained = |world: &World| world.core.worker_reports(world.now)[1].drained;
     assert!(!drained(&world), "its tasks go on");
     for _ in 0..4 {
@@ -443,7 +484,7 @@ fn an_excluded_worker_is_emptied_and_may_come_back() {
     }
     assert_eq!((running(&world, workers[0]).len(), running(&world, workers[1]).len()), (2, 0));
     assert!(drained(&world));
-    exclude(&mut world, &[]);
+    world.exclude(&[]);
     contact(&mut world, &workers);
     assert_eq!(held(&world, &[job]), [4]);
 }

@@ -339,6 +339,13 @@ impl World {
         }
     }
 
+    /// Names the machines to be emptied.
+    pub(super) fn exclude(&mut self, hosts: &[&str]) {
+        let names = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let out = self.core.set_excluded(names, self.now);
+        self.take(out);
+    }
+
     pub(super) fn state(&self, job: JobId) -> Option<JobState> {
         self.core.job(job).and_then(|job| job.final_state())
     }
