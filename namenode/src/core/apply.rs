@@ -59,6 +59,12 @@ impl Namespace {
             | Edit::CreateSnapshot { .. }
             | Edit::RenameSnapshot { .. }
             | Edit::DeleteSnapshot { .. } => self.apply_snapshot(edit),
+            Edit::SkipIds { block, stamp } => {
+                self.counters.next_block = self.counters.next_block.max(block.0);
+                self.counters.next_stamp = self.counters.next_stamp.max(stamp.0);
+                self.dirty.counters = true;
+                Ok(())
+            }
             Edit::SetQuota { directory, names, space } => {
                 if self.inodes.get(directory).and_then(Inode::directory).is_none() {
                     let expected = "a directory";

@@ -444,7 +444,7 @@ impl Blocks {
             self.doom(ns, block, node, replica.stamp);
             self.evaluate(ns, nodes, block);
         } else if replica.stamp > info.stamp {
-            self.reports.note_future(sighting);
+            // Newer than this metadata knows: kept, not counted.
         } else if replica.length != info.length {
             self.held_mut(node).insert(block);
             self.mark_corrupt(ns, nodes, block, node);

@@ -24,6 +24,10 @@ const REPLICATION_MAX: u16 = 512;
 /// Longest name of a user, group or host, bytes; every record that carries one stays small.
 const NAME_BYTES_MAX: usize = 255;
 
+/// Ids and stamps skipped above the highest that a DataNode showed when metadata older than the data is put to use by force: for
+/// those of DataNodes that have not told theirs. A billion: more than any lost piece of a log had handed out, and there are 2^62.
+const IDS_SKIPPED: u64 = 1 << 30;
+
 /// What a call will do.
 pub(super) struct Plan {
     pub(super) edits: Vec<Edit>,
@@ -124,6 +128,9 @@ impl State {
         if let Some(answer) = self.soft_call(nodes, call, caller, now) {
             return Ok(answer);
         }
+        if let Call::SafeMode(action) = call {
+            return self.order_safe_mode(nodes, *action, (caller, now), out);
+        }
         if matches!(call, Call::MoveReplicas(_) | Call::SetBalancerBandwidth(_))
             && let Err(refusal) = self.guard(caller).check_superuser()
         {
@@ -222,31 +229,56 @@ impl State {
                 }
                 Some(Ok(Reply::Done))
             }
-            Call::SafeMode(action) => {
-                if *action != SafeModeAction::Get
-                    && let Err(refusal) = self.guard(caller).check_superuser()
-                {
-                    return Some(Err(refusal));
-                }
-                match action {
-                    SafeModeAction::Get => {}
-                    SafeModeAction::Enter => self.safe_mode = SafeMode::Manual,
-                    SafeModeAction::Leave => self.safe_mode = self.safe_mode.left_by_hand(),
-                    SafeModeAction::ForceLeave => {
-                        self.safe_mode = SafeMode::Off;
-                        self.ahead_accepted = true;
-                    }
-                }
-                self.safe_mode.note_resources(self.resources_low);
-                self.safe_mode.note_ahead(self.situation(nodes), self.ahead_accepted);
-                Some(Ok(Reply::Flag(self.safe_mode.is_on())))
-            }
             call if call.is_read() => {
                 let reader = super::query::Reader { caller, host: "", now, txid: 0 };
                 Some(self.query(nodes, call, reader))
             }
             _ => None,
         }
+    }
+
+    /// Turns safe mode on or off by hand; repeated, it does the same again.
+    fn order_safe_mode(
+        &mut self,
+        nodes: &mut Datanodes,
+        action: SafeModeAction,
+        (caller, now): (Caller<'_>, Now),
+        out: &mut Output,
+    ) -> Result<Answer, CoreError> {
+        if action != SafeModeAction::Get
+            && let Err(refusal) = self.guard(caller).check_superuser()
+        {
+            return Ok(Err(refusal));
+        }
+        match action {
+            SafeModeAction::Get => {}
+            SafeModeAction::Enter => self.safe_mode = self.safe_mode.entered_by_hand(),
+            SafeModeAction::Leave => self.safe_mode = self.safe_mode.left_by_hand(),
+            SafeModeAction::ForceLeave => {
+                self.skip_ahead(nodes, now, out)?;
+                self.safe_mode = SafeMode::Off;
+            }
+        }
+        self.safe_mode.note_resources(self.resources_low);
+        self.safe_mode.note_ahead(self.blocks.reports.ahead_count());
+        Ok(Ok(Reply::Flag(self.safe_mode.is_on())))
+    }
+
+    /// Gives up the replicas that are ahead of the metadata: no new block may ever be taken for one of them.
+    fn skip_ahead(
+        &mut self,
+        nodes: &mut Datanodes,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<(), CoreError> {
+        let Some((block, stamp)) = self.blocks.reports.give_up_ahead() else { return Ok(()) };
+        let edit = Edit::SkipIds {
+            block: BlockId(block.0 + IDS_SKIPPED),
+            stamp: GenerationStamp(stamp.0 + IDS_SKIPPED),
+        };
+        let (at_ms, outcome) = (now.wall_ms, Outcome::Done);
+        let record = Record { call: None, at_ms, edits: vec![edit], outcome };
+        self.commit(nodes, &record, &HashMap::new(), out)
     }
 
     fn safe_mode_refusal(&self, nodes: &Datanodes, call: &Call, now: Now) -> Option<RemoteError> {

@@ -302,6 +302,13 @@ pub enum Edit {
         /// Its value; `None` removes it.
         value: Option<Vec<u8>>,
     },
+    /// Never hands out ids below these: DataNodes hold some that a lost part of the metadata had handed out.
+    SkipIds {
+        /// Lowest id of the blocks to come.
+        block: BlockId,
+        /// Lowest of the stamps to come.
+        stamp: GenerationStamp,
+    },
 }
 
 /// The answer of a call in the form that outlives a restart: addresses and tokens are filled in when it is given. Append only.

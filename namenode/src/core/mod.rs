@@ -61,6 +61,8 @@ mod namespace_model;
 #[cfg(test)]
 mod namespace_rules;
 #[cfg(test)]
+mod old_metadata_tests;
+#[cfg(test)]
 mod permission_tests;
 #[cfg(test)]
 mod rewrite_tests;

@@ -7,18 +7,19 @@
 //! - Unknown blocks are deleted only after a grace period and outside safe mode. If a node's first full report has more than 100
 //!   of them and more than a fifth, or any report has blocks with ids that were never handed out, the metadata is probably older
 //!   than the data: then they are kept, and one line says so.
-//! - Ids and stamps that were never handed out prove it; safe mode looks at how many replicas have such.
+//! - Ids and stamps that were never handed out prove it; safe mode looks at how many replicas have such. The highest of them are
+//!   kept for the whole run, whatever becomes of their DataNodes: whoever goes on all the same skips them.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashMap;
-use protocol::BlockId;
 use protocol::datanode::{Changes, FullReport, Replica};
+use protocol::{BlockId, GenerationStamp};
 
 use super::block_set::BlockSet;
 use super::blocks::Blocks;
 use super::datanodes::{Datanodes, NodeIndex};
-use super::namespace::Namespace;
+use super::namespace::{Counters, Namespace};
 
 /// How long a recorded replica is believed at least although a full report lacks it: longer than a report takes to make and send.
 /// At most twice as long.
@@ -31,6 +32,8 @@ const UNKNOWN_SHARE: usize = 5;
 const REPLICAS_PER_SLICE: usize = 1_000;
 /// Unknown replicas judged in one step.
 const UNKNOWN_PER_STEP: usize = 5_000;
+/// Ids and stamps from here on are no reason to skip those below: they will not be reached.
+const IDS_END: u64 = 1 << 62;
 
 /// A replica on a DataNode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,8 +53,10 @@ pub struct Reports {
     open: BTreeMap<BlockId, Vec<Sighting>>,
     unknown: BTreeMap<(NodeIndex, BlockId), (Replica, u64)>,
     unknown_order: VecDeque<(u64, NodeIndex, BlockId)>,
-    kept: BTreeMap<NodeIndex, usize>,
+    /// Replicas that are ahead, of the nodes that have any.
     ahead: BTreeMap<NodeIndex, u64>,
+    /// Highest id and stamp of these, and of those of nodes that are gone.
+    ahead_max: Option<(BlockId, GenerationStamp)>,
     recent: BTreeMap<NodeIndex, Recent>,
     progress: HashMap<NodeIndex, Progress>,
 }
@@ -182,14 +187,37 @@ impl Reports {
         }
     }
 
-    /// Notes a replica that is newer than the block: kept, not counted.
-    pub fn note_future(&mut self, sighting: Sighting) {
-        *self.kept.entry(sighting.node).or_default() += 1;
+    /// True if a replica has an id or a stamp that was never handed out; remembers the highest.
+    fn is_ahead(&mut self, ns: &Namespace, replica: &Replica) -> bool {
+        let Counters { next_block, next_stamp, .. } = ns.counters();
+        let is_ahead = replica.block.0 >= next_block || replica.stamp.0 >= next_stamp;
+        if is_ahead {
+            let (block, stamp) = self.ahead_max.get_or_insert_default();
+            if replica.block.0 < IDS_END {
+                *block = replica.block.max(*block);
+            }
+            if replica.stamp.0 < IDS_END {
+                *stamp = replica.stamp.max(*stamp);
+            }
+        }
+        is_ahead
     }
 
     /// Replicas with an id or a stamp that this NameNode never handed out: its metadata is older than the data.
     pub fn ahead_count(&self) -> u64 {
         self.ahead.values().sum()
+    }
+
+    /// The replicas that are ahead are given up: says their highest id and stamp, which must be skipped from now on.
+    pub fn give_up_ahead(&mut self) -> Option<(BlockId, GenerationStamp)> {
+        self.ahead.clear();
+        self.progress.values_mut().for_each(|progress| progress.ahead_count = 0);
+        self.ahead_max.take()
+    }
+
+    /// True while a node has told a part of its replicas and not yet all.
+    pub fn is_one_under_way(&self) -> bool {
+        !self.progress.is_empty()
     }
 
     /// Forgets what is known of one replica.
@@ -208,7 +236,6 @@ impl Reports {
     pub fn forget_node(&mut self, node: NodeIndex) {
         self.recent.remove(&node);
         self.progress.remove(&node);
-        self.kept.remove(&node);
         self.ahead.remove(&node);
         let first = (node, BlockId(0));
         let last = (node, BlockId(u64::MAX));
@@ -265,6 +292,7 @@ impl Blocks {
             return Ok(Taken::Slice { next: to });
         }
         for &replica in &report.unfinished {
+            progress.ahead_count += u64::from(self.reports.is_ahead(ns, &replica));
             self.take_unfinished(ns, node, replica);
         }
         progress.next_part += 1;
@@ -323,11 +351,10 @@ impl Blocks {
         replica: Replica,
         progress: &mut Progress,
     ) {
+        progress.ahead_count += u64::from(self.reports.is_ahead(ns, &replica));
         if let Some(info) = ns.block(replica.block).copied() {
-            progress.ahead_count += u64::from(replica.stamp.0 >= ns.counters().next_stamp);
             self.take_known(ns, nodes, Sighting { node, replica, finalized: true }, info);
         } else if !self.doomed.is_doomed(node, replica.block) {
-            progress.ahead_count += u64::from(replica.block.0 >= ns.counters().next_block);
             progress.unknown.push(replica);
         }
     }
@@ -351,8 +378,10 @@ impl Blocks {
         // Later reports meet metadata that this run has changed itself: many deletions explain many unknown blocks.
         let too_many = first && count > UNKNOWN_MAX && count * UNKNOWN_SHARE > progress.total;
         let kept_unknown = if too_many || progress.ahead_count > 0 { count } else { 0 };
-        self.reports.kept.insert(node, kept_unknown);
-        self.reports.ahead.insert(node, progress.ahead_count);
+        match progress.ahead_count {
+            0 => self.reports.ahead.remove(&node),
+            count => self.reports.ahead.insert(node, count),
+        };
         if kept_unknown == 0 {
             for replica in progress.unknown {
                 self.reports.note_unknown(Sighting { node, replica, finalized: true });

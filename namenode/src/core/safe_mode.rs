@@ -1,7 +1,7 @@
 //! Safe mode: no changes until enough blocks are there, because a NameNode that knows few replicas would make wrong decisions.
 //!
 //! ```text
-//! start -> Startup -> threshold and DataNodes reached -> (extension over) -> Off
+//! start -> Startup -> threshold and DataNodes reached -> (extension over, no report half told) -> Off
 //! Off -> Manual -> Off        by hand
 //! any -> OldMetadata -> Off   when a DataNode has blocks that were never handed out; off only by force
 //! Off -> LowResources -> Off  by itself when the disk of the metadata is nearly full; off by hand, once there is room
@@ -43,7 +43,7 @@ pub struct Rule {
 }
 
 /// What is there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Situation {
     /// Complete blocks.
     pub block_count: u64,
@@ -53,8 +53,8 @@ pub struct Situation {
     pub datanode_count: usize,
     /// Every DataNode that is there has told all its replicas: waiting for these brings nothing.
     pub all_reported: bool,
-    /// Replicas with an id or a stamp that was never handed out.
-    pub ahead_count: u64,
+    /// A DataNode has told a part of its replicas. Those that show old metadata come last, because ids ascend.
+    pub report_under_way: bool,
 }
 
 impl SafeMode {
@@ -71,7 +71,7 @@ impl SafeMode {
             return false;
         }
         let since = *reached_ms.get_or_insert(now_ms);
-        let left = now_ms.saturating_sub(since) >= rule.extension_ms;
+        let left = now_ms.saturating_sub(since) >= rule.extension_ms && !situation.report_under_way;
         if left {
             *self = SafeMode::Off;
         }
@@ -87,13 +87,17 @@ impl SafeMode {
         turns_on
     }
 
-    /// Turns it on where metadata that is older than the data would hand out ids again, unless that is accepted by hand. It stays
-    /// on when whoever showed it goes away.
-    pub fn note_ahead(&mut self, situation: Situation, accepted: bool) {
-        let Situation { ahead_count, .. } = situation;
-        if ahead_count > 0 && !accepted {
+    /// Turns it on where metadata that is older than the data would hand out ids again: DataNodes have `ahead_count` replicas with
+    /// an id or a stamp that was never handed out. It stays on when whoever showed it goes away.
+    pub fn note_ahead(&mut self, ahead_count: u64) {
+        if ahead_count > 0 {
             *self = SafeMode::OldMetadata { ahead_count };
         }
+    }
+
+    /// What it is after it was entered by hand.
+    pub fn entered_by_hand(self) -> SafeMode {
+        if matches!(self, SafeMode::OldMetadata { .. }) { self } else { SafeMode::Manual }
     }
 
     /// What it is after it was left by hand, without force.
@@ -105,7 +109,7 @@ impl SafeMode {
     pub fn reason(self, rule: &Rule, situation: Situation, now_ms: u64) -> Option<String> {
         match self {
             SafeMode::Off => None,
-            SafeMode::OldMetadata { ahead_count } => Some(format!("DataNodes hold {ahead_count} replicas with ids or generation stamps that this NameNode has never handed out: its metadata directory is older than the data. Nothing is deleted. Start the NameNode with its newest metadata directory, or use \"hdfs dfsadmin -safemode forceExit\" to go on without the files that those replicas belong to.")),
+            SafeMode::OldMetadata { ahead_count } => Some(format!("DataNodes hold {ahead_count} replicas with ids or generation stamps that this NameNode has never handed out: its metadata directory is older than the data. Nothing is deleted. Start the NameNode with its newest metadata directory, or use \"hdfs dfsadmin -safemode forceExit\" to go on without the files that those replicas belong to; then they are deleted in time.")),
             SafeMode::LowResources => Some("Resources are low on NN. Please add or free up more resources then turn off safe mode manually. NOTE:  If you turn off safe mode before adding resources, the NN will immediately return to safe mode. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off.".to_owned()),
             SafeMode::Manual => Some("It was turned on manually. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off.".to_owned()),
             SafeMode::Startup { reached_ms: Some(since) } => {
@@ -170,7 +174,7 @@ mod tests {
                 present_count: present,
                 datanode_count: nodes,
                 all_reported,
-                ahead_count: 0,
+                ..Situation::default()
             };
             let mut mode = SafeMode::Startup { reached_ms: None };
             assert_eq!(mode.update(&rule, situation, 0), leaves, "{present}/{total} on {nodes}");
@@ -186,8 +190,7 @@ mod tests {
             block_count: 10,
             present_count: 10,
             datanode_count: 1,
-            all_reported: false,
-            ahead_count: 0,
+            ..Situation::default()
         };
         let few = Situation { present_count: 9, ..all };
         let mut mode = SafeMode::Startup { reached_ms: None };
@@ -197,6 +200,11 @@ mod tests {
         assert!(mode.update(&rule, all, 200) && !mode.is_on());
         let mut manual = SafeMode::Manual;
         assert!(!manual.update(&rule, all, 1000) && manual.is_on());
+        // The extension runs while somebody tells what it has, but nothing ends before that is told.
+        let telling = Situation { report_under_way: true, ..all };
+        let mut mode = SafeMode::Startup { reached_ms: None };
+        assert!(!mode.update(&rule, telling, 0) && !mode.update(&rule, telling, 100));
+        assert!(mode.update(&rule, all, 100) && !mode.is_on());
     }
 
     #[test]
@@ -207,25 +215,24 @@ mod tests {
             present_count: 1,
             datanode_count: 1,
             all_reported: true,
-            ahead_count: 0,
+            ..Situation::default()
         };
-        let old = Situation { ahead_count: 7, ..right };
         let on = SafeMode::OldMetadata { ahead_count: 7 };
         assert_eq!((on.left_by_hand(), SafeMode::Manual.left_by_hand()), (on, SafeMode::Off));
+        assert_eq!((on.entered_by_hand(), SafeMode::Off.entered_by_hand()), (on, SafeMode::Manual));
         assert!(on.is_on() && on.reason(&rule, right, 0).unwrap().contains(" 7 replicas"));
-        for (mut mode, situation, accepted, after) in [
-            (SafeMode::Startup { reached_ms: None }, old, false, on),
-            (SafeMode::Off, old, false, on),
-            (SafeMode::Off, old, true, SafeMode::Off),
-            (SafeMode::Off, right, false, SafeMode::Off),
-            (SafeMode::Manual, old, false, on),
-            (SafeMode::Manual, right, false, SafeMode::Manual),
-            (on, right, false, on),
+        for (mut mode, ahead_count, after) in [
+            (SafeMode::Startup { reached_ms: None }, 7, on),
+            (SafeMode::Off, 7, on),
+            (SafeMode::Off, 0, SafeMode::Off),
+            (SafeMode::Manual, 7, on),
+            (SafeMode::Manual, 0, SafeMode::Manual),
+            (on, 0, on),
         ] {
             let before = mode;
-            mode.note_ahead(situation, accepted);
-            assert_eq!(mode, after, "{before:?} {situation:?} {accepted}");
-            assert!(!mode.update(&rule, situation, 0));
+            mode.note_ahead(ahead_count);
+            assert_eq!(mode, after, "{before:?} {ahead_count}");
+            assert!(!mode.update(&rule, right, 0));
         }
     }
 }

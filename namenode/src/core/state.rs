@@ -100,8 +100,6 @@ pub struct State {
     pub(super) retry: RetryCache,
     /// Whether changes are refused.
     pub(super) safe_mode: SafeMode,
-    /// By hand: replicas that are ahead of the metadata are no reason for safe mode.
-    pub(super) ahead_accepted: bool,
     /// The disk of the metadata is nearly full, as the rim measured it last.
     pub(super) resources_low: bool,
     /// Configuration.
@@ -125,7 +123,6 @@ impl State {
             blocks,
             retry,
             safe_mode: SafeMode::Startup { reached_ms: None },
-            ahead_accepted: false,
             resources_low: false,
             settings,
             random,
@@ -203,12 +200,12 @@ impl State {
         let effects = self.ns.take_effects();
         self.blocks.follow(&self.ns, nodes, effects, (&HashMap::new(), 0));
         more |= self.blocks.bury_step(&self.ns, nodes);
+        self.safe_mode.note_ahead(self.blocks.reports.ahead_count());
         let starting = matches!(self.safe_mode, SafeMode::Startup { .. });
-        let situation = self.situation(nodes);
-        if starting && self.safe_mode.update(&self.settings.safe_mode, situation, now.mono_ms) {
-            more = true;
+        if starting {
+            let situation = self.situation(nodes);
+            more |= self.safe_mode.update(&self.settings.safe_mode, situation, now.mono_ms);
         }
-        self.safe_mode.note_ahead(situation, self.ahead_accepted);
         self.safe_mode.note_resources(self.resources_low);
         if !starting {
             more |= self.blocks.survey_step(&self.ns, nodes, now.mono_ms);
@@ -265,7 +262,7 @@ impl State {
             present_count: self.blocks.present_count(),
             datanode_count: nodes.usable_count(),
             all_reported: nodes.all_reported(),
-            ahead_count: self.blocks.reports.ahead_count(),
+            report_under_way: self.blocks.reports.is_one_under_way(),
         }
     }
 
