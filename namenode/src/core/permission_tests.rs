@@ -213,6 +213,34 @@ fn the_trash_takes_only_what_may_be_deleted() {
 }
 
 #[test]
+fn nothing_is_smuggled_into_the_trash() {
+    let mut h = sample();
+    // Bob's own directories, named like a trash before they are in one, and what is alice's in them.
+    h.call(mkdirs("/p/open/t/.Trash/Current")).unwrap();
+    h.call(mkdirs("/user/bob")).unwrap();
+    let bobs = ["/p/open/t", "/p/open/t/.Trash", "/p/open/t/.Trash/Current", "/user/bob"];
+    for path in bobs {
+        own(&mut h, path, ("bob", "grp", 0o700));
+    }
+    own(&mut h, "/user", ("root", "grp", 0o1777));
+    let move_in = rename("/p/open/d", "/p/open/t/.Trash/Current", None);
+    assert_eq!(h.call_as(BOB, move_in), Ok(Reply::Flag(true)), "not the trash of anybody yet");
+    for smuggle in [
+        rename("/p/open/t/.Trash", "/user/bob", None),
+        rename("/p/open/t/.Trash", "/user/bob/.Trash", None),
+        rename("/p/open/t/.Trash", "/user/bob/.Trash", Some(false)),
+        rename("/p/open/t", "/user/new", None),
+        rename("/p/open/t", "/user", None),
+        rename("/p/open/t", "/user/bob", Some(true)),
+    ] {
+        let text = refusal(h.call_as(BOB, smuggle.clone()));
+        assert!(text.contains("access=ALL"), "{smuggle:?}: {text}");
+    }
+    // Elsewhere it is a directory like others.
+    assert_eq!(h.call_as(BOB, rename("/p/open/t", "/user/bob", None)), Ok(Reply::Flag(true)));
+}
+
+#[test]
 fn without_permissions_only_owners_and_the_superuser_are_asked_for() {
     let mut h = sample();
     h.state.settings.permissions = false;

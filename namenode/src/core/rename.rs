@@ -117,22 +117,26 @@ impl Planner<'_> {
             Err(Blocked::FileInTheWay(_)) => None,
             walked => Some(walked?),
         };
+        let found = target.as_ref().and_then(|target| target.found.as_ref());
+        let into = found.filter(|found| kind == Target::Into && found.inode.directory().is_some());
+        let inside = into.and(from.name()).and_then(|name| to.join(name).ok());
+        let carries = from.join(TRASH).is_ok_and(|trash| self.state.ns.resolve(&trash).is_ok());
         // What lies in the trash is deleted later by the superuser, so whoever puts it there needs the right to delete it.
-        let subtree = is_in_trash(to).then_some(Action::ALL);
+        let trashed = ends_in_trash(inside.as_ref().unwrap_or(to), carries);
+        let subtree = trashed.then_some(Action::ALL);
         let leave = Needs { parent: Some(Action::WRITE), subtree, ..Needs::default() };
         guard.check(from, &source, leave)?;
-        let Some(target) = target else { return Ok(()) };
-        let into = target.found.as_ref().filter(|found| found.inode.directory().is_some());
+        let Some(target) = target.as_ref() else { return Ok(()) };
         match (kind, into) {
             (Target::Into, Some(directory)) => guard.check_inode(directory.id, Action::WRITE),
             (Target::Into, None) => {
                 let enter = Needs { ancestor: Some(Action::WRITE), ..Needs::default() };
-                guard.check(to, &target, enter)
+                guard.check(to, target, enter)
             }
             (Target::Exactly, _) => {
                 let access = Some(Action::WRITE);
                 let replace = Needs { ancestor: access, parent: access, ..Needs::default() };
-                guard.check(to, &target, replace)
+                guard.check(to, target, replace)
             }
         }
     }
@@ -204,8 +208,10 @@ impl Planner<'_> {
     }
 }
 
-/// True for `/user/<name>/.Trash` and everything below.
-fn is_in_trash(path: &DfsPath) -> bool {
+/// True if something of what moves to `path` will lie in `/user/<name>/.Trash`: all of it, or, as a home, what it `carries` there.
+fn ends_in_trash(path: &DfsPath, carries: bool) -> bool {
     let mut elements = path.elements();
-    elements.next() == Some("user") && elements.nth(1) == Some(TRASH)
+    elements.next() == Some("user")
+        && elements.next().is_some()
+        && elements.next().map_or(carries, |name| name == TRASH)
 }
