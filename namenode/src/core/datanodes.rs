@@ -64,8 +64,6 @@ pub struct Node {
     pub failed_volumes: Vec<String>,
     /// Bytes per second that it sends for the balancer at most.
     pub balancer_bandwidth: u64,
-    /// Until then it is given new blocks only where there are not enough others, monotonic milliseconds.
-    slow_until_ms: u64,
     commands: VecDeque<Command>,
 }
 
@@ -104,6 +102,8 @@ pub struct Datanodes {
     /// All nodes by machine and by rack, dead ones included.
     hosts: HashMap<String, Vec<NodeIndex>>,
     racks: BTreeMap<String, Vec<NodeIndex>>,
+    /// Nodes that are given new blocks only where there are not enough others, and until when, monotonic milliseconds.
+    slow: Vec<(NodeIndex, u64)>,
 }
 
 impl Datanodes {
@@ -122,6 +122,7 @@ impl Datanodes {
             registered_count: 0,
             hosts: HashMap::new(),
             racks: BTreeMap::new(),
+            slow: Vec::new(),
         }
     }
 
@@ -235,6 +236,7 @@ impl Datanodes {
         let index = *self.indexes.entry(info.id).or_insert(next);
         let outgoing = self.nodes.get(index.0 as usize).map_or(0, |node| node.outgoing);
         self.note_place(index, &info);
+        self.slow.retain(|(slow, _)| *slow != index);
         let node = Node {
             info,
             state: DatanodeState::Live,
@@ -254,7 +256,6 @@ impl Datanodes {
             non_dfs_used: 0,
             failed_volumes: Vec::new(),
             balancer_bandwidth: 0,
-            slow_until_ms: 0,
             commands: VecDeque::new(),
         };
         match self.nodes.get_mut(index.0 as usize) {
@@ -361,12 +362,13 @@ impl Datanodes {
 
     /// Notes that a writer found a node to hold up its pipeline.
     pub fn note_slow(&mut self, index: NodeIndex, now_ms: u64) {
-        self.node_mut(index).slow_until_ms = now_ms.saturating_add(SLOW_MS);
+        self.slow.retain(|(slow, until_ms)| *slow != index && *until_ms > now_ms);
+        self.slow.push((index, now_ms.saturating_add(SLOW_MS)));
     }
 
     /// Nodes that are to be spared because they held up a pipeline.
     pub fn slow(&self, now_ms: u64) -> impl Iterator<Item = NodeIndex> {
-        self.iter().filter(move |(_, node)| node.slow_until_ms > now_ms).map(|(index, _)| index)
+        self.slow.iter().filter(move |(_, until_ms)| *until_ms > now_ms).map(|(index, _)| *index)
     }
 
     /// Notes that a node was chosen for a block of up to `bytes`.

@@ -97,10 +97,19 @@ impl<'a> Place<'a> {
 
 /// Chooses up to `count` targets; fewer if there are not enough nodes.
 pub fn choose_targets(problem: Problem<'_>, random: &mut Generator) -> Vec<NodeIndex> {
+    choose_targets_among(problem, |_| true, random)
+}
+
+/// As [`choose_targets`], only among nodes that are `allowed`.
+pub fn choose_targets_among(
+    problem: Problem<'_>,
+    allowed: impl Fn(NodeIndex) -> bool,
+    random: &mut Generator,
+) -> Vec<NodeIndex> {
     let mut have: Vec<NodeIndex> = problem.existing.to_vec();
     let mut targets = Vec::with_capacity(problem.count.min(problem.nodes.len()));
     while targets.len() < problem.count
-        && let Some(chosen) = choose_one(&problem, &have, random)
+        && let Some(chosen) = choose_one(&problem, &have, &allowed, random)
     {
         have.push(chosen);
         targets.push(chosen);
@@ -111,6 +120,7 @@ pub fn choose_targets(problem: Problem<'_>, random: &mut Generator) -> Vec<NodeI
 fn choose_one(
     problem: &Problem<'_>,
     have: &[NodeIndex],
+    allowed: impl Fn(NodeIndex) -> bool,
     random: &mut Generator,
 ) -> Option<NodeIndex> {
     let nodes = problem.nodes;
@@ -121,6 +131,7 @@ fn choose_one(
             && node.free() >= problem.bytes
             && !have.contains(index)
             && !problem.excluded.contains(index)
+            && allowed(*index)
     };
     let is_new_host = |index: &NodeIndex| {
         let host = &nodes.node(*index).info.host;

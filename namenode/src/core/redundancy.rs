@@ -268,7 +268,7 @@ impl Doomed {
             .is_some_and(|doom| stamp <= doom.stamp)
     }
 
-    /// Nodes that still have a doomed replica of a block, among `nodes`.
+    /// True if a node still has a doomed replica of a block.
     pub fn is_doomed(&self, node: NodeIndex, block: BlockId) -> bool {
         self.nodes.get(&node).is_some_and(|blocks| blocks.contains_key(&block))
     }

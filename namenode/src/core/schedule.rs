@@ -71,20 +71,16 @@ impl State {
             holders.into_iter().partition(|node| nodes.node(*node).is_serving());
         existing.extend(self.blocks.pending.targets(block));
         let corrupt: Vec<NodeIndex> = self.blocks.corrupt_holders(block).collect();
-        let mut excluded = corrupt.clone();
-        let doomed = nodes.iter().map(|(index, _)| index);
-        excluded.extend(doomed.filter(|index| self.blocks.doomed.is_doomed(*index, block)));
-        excluded.extend(&drained);
+        let excluded = [&corrupt[..], &drained].concat();
         let mut count = expected.saturating_sub(existing.len());
+        let mut racks: Vec<&str> = Vec::new();
         if count == 0 && self.blocks.low.level_of(block) == Some(Low::MISPLACED) {
             // One more, on another rack; then one of this rack is too many.
-            let racks: Vec<&str> =
-                existing.iter().map(|index| nodes.node(*index).info.rack.as_str()).collect();
-            let same = nodes.iter().filter(|(_, node)| racks.contains(&node.info.rack.as_str()));
-            excluded.extend(same.map(|(index, _)| index));
+            racks.extend(existing.iter().map(|index| nodes.node(*index).info.rack.as_str()));
             count = 1;
         }
-        let mut targets = placement::choose_targets(
+        let doomed = &self.blocks.doomed;
+        let mut targets = placement::choose_targets_among(
             Problem {
                 nodes,
                 count,
@@ -92,6 +88,10 @@ impl State {
                 excluded: &excluded,
                 writer_host: "",
                 bytes: info.length,
+            },
+            |index| {
+                !doomed.is_doomed(index, block)
+                    && !racks.contains(&nodes.node(index).info.rack.as_str())
             },
             &mut self.random,
         );
