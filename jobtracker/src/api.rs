@@ -3,6 +3,9 @@
 
 mod history;
 mod metrics;
+mod stream;
+
+use std::io;
 
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
@@ -14,6 +17,7 @@ use daemon::hosts::Hosts;
 use protocol::jobs::{Call, Reply, Request};
 use protocol::{CallId, ClientId, JobId, RemoteError};
 
+use crate::history_events::write_lines;
 use crate::http::{Shared, refused};
 use crate::server::Event;
 
@@ -71,18 +75,18 @@ async fn tasks(State(shared): State<Shared>, Path(id): Path<String>) -> Response
 async fn job_history(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
     let Ok(id) = id.parse::<JobId>() else { return StatusCode::NOT_FOUND.into_response() };
     let history = shared.history.clone();
-    let kept = tokio::task::spawn_blocking(move || history.read(id)).await;
-    let text = match kept {
-        Ok(Ok(Some(text))) => text,
+    let kept = tokio::task::spawn_blocking(move || history.file(id)).await;
+    let body = match kept {
+        Ok(Ok(Some(mut file))) => stream::body(move |out| io::copy(&mut file, out).map(drop)),
         Ok(Ok(None)) => {
             match shared.ask(|reply| Event::Picture(id, reply)).await.and_then(|found| found) {
-                Ok(picture) => crate::history::lines(&picture),
+                Ok(picture) => stream::body(move |out| write_lines(&picture, out)),
                 Err(error) => return refused(&error),
             }
         }
         _ => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     };
-    ([(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")], text).into_response()
+    ([(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")], body).into_response()
 }
 
 async fn workers(State(shared): State<Shared>) -> Response {

@@ -1,34 +1,57 @@
 //! Histories of jobs as files: `history/yyyy/mm/dd/<job>.jsonl` below the data directory, by the day of the job's end.
 //!
 //! The journal is the log of events that counts; a file is made from the state that the journal gives, once, when its job is over. One that
-//! is missing after a crash is made at the next start.
+//! is missing after a crash is made at the next start, one that could not be written is tried again.
 //!
-//! Invariants: a file is whole or not there; there are never more than the limit, the oldest jobs go first.
+//! Invariants: a file is whole or not there; there are never more than the limit, those of jobs that ended first go first, and none is made that
+//! would go at once.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use protocol::JobId;
-use protocol::history::HistoryEvent;
 
 use crate::core::picture::Picture;
-use crate::history_events::events;
+use crate::history_events::write_lines;
 
 /// Suffix of the files.
 const SUFFIX: &str = "jsonl";
 /// Everybody who can reach the data directory may read them.
 const MODE: u32 = 0o640;
+/// Pause after a write that failed: a disk is seldom emptied faster.
+const RETRY_PAUSE: Duration = Duration::from_secs(60);
 
 /// All files. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     root: PathBuf,
     count_max: usize,
-    files: Arc<Mutex<BTreeMap<JobId, PathBuf>>>,
+    kept: Arc<Mutex<Kept>>,
+}
+
+/// Which files there are. A day is `yyyy/mm/dd`, so that days sort as texts.
+#[derive(Debug, Default)]
+struct Kept {
+    days: BTreeMap<JobId, String>,
+    oldest_first: BTreeSet<(String, JobId)>,
+}
+
+impl Kept {
+    fn insert(&mut self, day: String, job: JobId) {
+        self.days.insert(job, day.clone());
+        self.oldest_first.insert((day, job));
+    }
+
+    fn pop_oldest(&mut self) -> Option<(String, JobId)> {
+        let (day, job) = self.oldest_first.pop_first()?;
+        self.days.remove(&job);
+        Some((day, job))
+    }
 }
 
 impl History {
@@ -36,74 +59,124 @@ impl History {
     pub(crate) fn open(data: &Path, count_max: usize) -> io::Result<Self> {
         let root = data.join("history");
         fs::create_dir_all(&root)?;
-        let mut files = BTreeMap::new();
-        find(&root, DEPTH, &mut files)?;
-        Ok(History { root, count_max, files: Arc::new(Mutex::new(files)) })
+        let mut kept = Kept::default();
+        find(&root, "", DEPTH, &mut kept)?;
+        Ok(History { root, count_max, kept: Arc::new(Mutex::new(kept)) })
     }
 
-    /// True if the history of a job is kept.
-    pub(crate) fn has(&self, job: JobId) -> bool {
-        self.files.lock().contains_key(&job)
+    /// True if the history of a job that is over is to be written: there is none, and it would stay.
+    pub(crate) fn wants(&self, job: JobId, finished_ms: u64) -> bool {
+        self.is_wanted(job, &day(finished_ms))
     }
 
-    /// The lines of a job that is over; `None` if they are not kept.
-    pub(crate) fn read(&self, job: JobId) -> io::Result<Option<String>> {
-        let Some(path) = self.files.lock().get(&job).cloned() else { return Ok(None) };
-        match fs::read_to_string(path) {
-            Ok(text) => Ok(Some(text)),
+    fn is_wanted(&self, job: JobId, day: &str) -> bool {
+        let kept = self.kept.lock();
+        let is_newer = |(oldest, first): &(String, JobId)| (oldest.as_str(), *first) < (day, job);
+        let has_room = kept.days.len() < self.count_max;
+        !kept.days.contains_key(&job)
+            && (has_room || kept.oldest_first.first().is_some_and(is_newer))
+    }
+
+    /// The file of a job that is over; `None` if it is not kept.
+    pub(crate) fn file(&self, job: JobId) -> io::Result<Option<File>> {
+        let Some(day) = self.kept.lock().days.get(&job).cloned() else { return Ok(None) };
+        match File::open(self.path(&day, job)) {
+            Ok(file) => Ok(Some(file)),
             // Removed by hand, or just now for newer ones.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Keeps a job that is over, and removes the oldest beyond the limit.
-    pub(crate) fn write(&self, job: JobId, picture: &Picture) -> io::Result<()> {
-        let day = day(picture.report.finished_ms);
-        let directory = self.root.join(day);
-        fs::create_dir_all(&directory)?;
-        let path = directory.join(format!("{job}.{SUFFIX}"));
-        sys::fs::write_atomic(&path, lines(picture).as_bytes(), MODE)?;
-        let surplus = {
-            let mut files = self.files.lock();
-            files.insert(job, path);
-            let mut surplus = Vec::new();
-            while files.len() > self.count_max {
-                surplus.extend(files.pop_first().map(|(_, path)| path));
-            }
-            surplus
+    /// Keeps a job that is over, if it is wanted, and removes the oldest beyond the limit.
+    pub(crate) fn write(&self, picture: &Picture) -> io::Result<()> {
+        let (job, day) = (picture.id, day(picture.report.finished_ms));
+        if !self.is_wanted(job, &day) {
+            return Ok(());
+        }
+        let path = self.path(&day, job);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        sys::fs::write_atomic_with(&path, MODE, |out| write_lines(picture, out))?;
+        let surplus: Vec<(String, JobId)> = {
+            let mut kept = self.kept.lock();
+            kept.insert(day, job);
+            let count = kept.days.len().saturating_sub(self.count_max);
+            (0..count).filter_map(|_| kept.pop_oldest()).collect()
         };
-        for path in surplus {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            // Days that are empty go too; the others refuse.
-            let _ = path.ancestors().skip(1).take(DEPTH).try_for_each(fs::remove_dir);
+        for (day, job) in surplus {
+            self.remove(&self.path(&day, job));
         }
         Ok(())
+    }
+
+    fn path(&self, day: &str, job: JobId) -> PathBuf {
+        self.root.join(day).join(format!("{job}.{SUFFIX}"))
+    }
+
+    /// One that stays is found again at the next start.
+    fn remove(&self, path: &Path) {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(path = %path.display(), %error, "cannot remove an old history");
+            }
+            _ => {}
+        }
+        // Days that are empty go too; the others refuse.
+        let _ = path.ancestors().skip(1).take(DEPTH).try_for_each(fs::remove_dir);
+    }
+}
+
+/// Jobs whose histories are to be written, one at a time: a start may find a thousand missing.
+#[derive(Debug, Default)]
+pub(crate) struct Due {
+    jobs: VecDeque<JobId>,
+    is_writing: bool,
+    not_before: Option<Instant>,
+}
+
+impl Due {
+    /// Adds a job.
+    pub(crate) fn push(&mut self, job: JobId) {
+        self.jobs.push_back(job);
+    }
+
+    /// The job that is to be written now, if one is; then [`Due::written`] is to be told.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<JobId> {
+        if self.is_writing || self.not_before.is_some_and(|time| now < time) {
+            return None;
+        }
+        let job = self.jobs.pop_front()?;
+        self.is_writing = true;
+        Some(job)
+    }
+
+    /// A write is over. One that failed is tried again, after a pause for all, as they share a disk.
+    pub(crate) fn written(&mut self, job: JobId, is_kept: bool, now: Instant) {
+        self.is_writing = false;
+        if !is_kept {
+            self.jobs.push_back(job);
+            self.not_before = Some(now + RETRY_PAUSE);
+        }
     }
 }
 
 /// Directories from the root to a file.
 const DEPTH: usize = 3;
 
-/// Takes the files below a directory that is `depth` levels above them.
-fn find(directory: &Path, depth: usize, files: &mut BTreeMap<JobId, PathBuf>) -> io::Result<()> {
+/// Takes the files below a directory that is `depth` levels above them; `day` is what the names of directories gave so far.
+fn find(directory: &Path, day: &str, depth: usize, kept: &mut Kept) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         if depth > 0 {
             if path.is_dir() {
-                find(&path, depth - 1, files)?;
+                let day = if day.is_empty() { name.to_owned() } else { format!("{day}/{name}") };
+                find(&path, &day, depth - 1, kept)?;
             }
-            continue;
-        }
-        let job =
-            path.file_stem().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-        if let (Some(job), Some(SUFFIX)) =
-            (job, path.extension().and_then(|suffix| suffix.to_str()))
+        } else if let Some((job, SUFFIX)) = name.rsplit_once('.')
+            && let Ok(job) = job.parse()
         {
-            files.insert(job, path);
+            kept.insert(day.to_owned(), job);
         }
     }
     Ok(())
@@ -115,42 +188,96 @@ fn day(ms: u64) -> String {
     time.unwrap_or_default().strftime("%Y/%m/%d").to_string()
 }
 
-/// A job as the lines of its file.
-pub(crate) fn lines(picture: &Picture) -> String {
-    let line = |event: &HistoryEvent| {
-        let mut line = serde_json::to_string(event).expect("events are plain values");
-        line.push('\n');
-        line
-    };
-    events(picture).iter().map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::web::tests::picture;
+    use std::io::Read;
+
+    const DAY_MS: u64 = 86_400_000;
 
     fn job(number: u32) -> JobId {
         JobId { cluster_start: 202_611_201_830, number }
+    }
+
+    fn write(history: &History, number: u32, day: u64) -> io::Result<()> {
+        let mut picture = picture(Vec::new(), 1, day * DAY_MS);
+        picture.id = job(number);
+        history.write(&picture)
+    }
+
+    fn text(history: &History, number: u32) -> Option<String> {
+        let mut text = String::new();
+        history.file(job(number)).unwrap()?.read_to_string(&mut text).unwrap();
+        Some(text)
     }
 
     #[test]
     fn the_newest_are_kept_and_found_again() {
         let data = tempfile::tempdir().unwrap();
         let history = History::open(data.path(), 2).unwrap();
-        let day_ms = 86_400_000;
         for number in 1..=3 {
-            let picture = picture(Vec::new(), 1, u64::from(number) * day_ms);
-            history.write(job(number), &picture).unwrap();
+            write(&history, number, u64::from(number)).unwrap();
         }
         let again = History::open(data.path(), 2).unwrap();
         for kept in [&history, &again] {
-            assert_eq!([1, 2, 3].map(|number| kept.has(job(number))), [false, true, true]);
+            assert_eq!([1, 2, 3].map(|number| text(kept, number).is_some()), [false, true, true]);
         }
-        let text = again.read(job(3)).unwrap().unwrap();
+        let text = text(&again, 3).unwrap();
         assert!(text.starts_with("{\"type\":\"HISTORY_VERSION\",\"event\":{\"version\":1}}\n"));
         assert!(data.path().join("history/1970/01/04/job_202611201830_0003.jsonl").is_file());
         assert!(!data.path().join("history/1970/01/02").is_dir(), "an empty day is gone");
-        assert_eq!(again.read(job(1)).unwrap(), None);
+    }
+
+    /// What counts is when a job ended, not when it began.
+    #[test]
+    fn a_long_job_keeps_its_history_and_one_that_would_go_at_once_is_not_written() {
+        let data = tempfile::tempdir().unwrap();
+        let history = History::open(data.path(), 2).unwrap();
+        for (number, day) in [(2, 2), (3, 3), (1, 4)] {
+            assert!(history.wants(job(number), day * DAY_MS));
+            write(&history, number, day).unwrap();
+        }
+        let again = History::open(data.path(), 2).unwrap();
+        for kept in [&history, &again] {
+            assert_eq!([1, 2, 3].map(|number| text(kept, number).is_some()), [true, false, true]);
+            assert!(!kept.wants(job(2), 2 * DAY_MS) && !kept.wants(job(3), 3 * DAY_MS));
+            write(kept, 2, 2).unwrap();
+            assert!(text(kept, 3).is_some() && text(kept, 2).is_none());
+        }
+        let none = History::open(&data.path().join("none"), 0).unwrap();
+        write(&none, 1, 1).unwrap();
+        assert!(text(&none, 1).is_none());
+    }
+
+    #[test]
+    fn a_write_that_failed_leaves_nothing_and_works_later() {
+        let data = tempfile::tempdir().unwrap();
+        let history = History::open(data.path(), 2).unwrap();
+        let obstacle = data.path().join("history/1970");
+        fs::write(&obstacle, "").unwrap();
+        assert!(write(&history, 1, 1).is_err());
+        assert!(history.wants(job(1), DAY_MS));
+        fs::remove_file(&obstacle).unwrap();
+        write(&history, 1, 1).unwrap();
+        assert!(text(&history, 1).is_some());
+    }
+
+    #[test]
+    fn one_is_written_at_a_time_and_a_failed_one_again_after_a_pause() {
+        let (mut due, now) = (Due::default(), Instant::now());
+        assert_eq!(due.next(now), None);
+        (1..=3).for_each(|number| due.push(job(number)));
+        assert_eq!((due.next(now), due.next(now)), (Some(job(1)), None));
+        due.written(job(1), true, now);
+        assert_eq!(due.next(now), Some(job(2)));
+        due.written(job(2), false, now);
+        assert_eq!(due.next(now + RETRY_PAUSE / 2), None);
+        let later = now + RETRY_PAUSE;
+        for number in [3, 2] {
+            assert_eq!(due.next(later), Some(job(number)));
+            due.written(job(number), true, later);
+        }
+        assert_eq!(due.next(later), None);
     }
 }

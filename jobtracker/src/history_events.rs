@@ -1,4 +1,8 @@
-//! A job as history events: what its picture tells, in the order in which it happened.
+//! A job as history events: what its picture tells, in the order in which it happened, one JSON object a line.
+//!
+//! Invariant: besides the picture only a line is in memory, and sixteen bytes for each thing that happened.
+
+use std::io::{self, Write};
 
 use protocol::TaskKind;
 use protocol::history::{
@@ -9,13 +13,36 @@ use protocol::jobs::JobState;
 
 use crate::core::picture::{AttemptRow, Picture};
 use crate::core::task::AttemptState;
-use crate::web::attempts::attempt_id;
 
-/// All events of a job so far.
-pub(crate) fn events(picture: &Picture) -> Vec<HistoryEvent> {
+/// Something that happened to an attempt: when, its place among the job's attempts, and what. Sorted, these are in the order of the lines.
+type Moment = (u64, u32, Step);
+
+/// What happens to an attempt, in this order where it happens at once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Step {
+    TaskStarted,
+    Started,
+    Ended,
+    TaskFinished,
+}
+
+/// Writes all events of a job so far, in many small pieces.
+pub(crate) fn write_lines(picture: &Picture, out: &mut dyn Write) -> io::Result<()> {
+    let mut line = |event: &HistoryEvent| {
+        serde_json::to_writer(&mut *out, event)?;
+        out.write_all(b"\n")
+    };
+    beginning(picture).iter().try_for_each(&mut line)?;
+    for (_, place, step) in moments(picture) {
+        line(&event(picture, place as usize, step))?;
+    }
+    end(picture).iter().try_for_each(&mut line)
+}
+
+fn beginning(picture: &Picture) -> [HistoryEvent; 3] {
     let report = &picture.report;
     let first = picture.attempts.iter().map(|attempt| attempt.started_ms).min();
-    let mut events = vec![
+    [
         HistoryEvent::HistoryVersion { version: VERSION },
         HistoryEvent::JobSubmitted(JobSubmitted {
             jobid: report.id.clone(),
@@ -34,57 +61,68 @@ pub(crate) fn events(picture: &Picture) -> Vec<HistoryEvent> {
             total_maps: report.maps.total,
             total_reduces: report.reduces.total,
         }),
-    ];
-    let mut timed: Vec<(u64, HistoryEvent)> = Vec::with_capacity(picture.attempts.len() * 3);
-    let mut last = None;
-    for (place, row) in picture.attempts.iter().enumerate() {
-        let is_first = last != Some((row.kind, row.index));
-        last = Some((row.kind, row.index));
-        attempt_events(picture, place, row, is_first, &mut timed);
-    }
-    // Attempts are in task order: the sort is stable, so what happened at once stays in it.
-    timed.sort_by_key(|(time, _)| *time);
-    events.extend(timed.into_iter().map(|(_, event)| event));
-    events.extend(end(picture));
-    events
+    ]
 }
 
-fn attempt_events(
-    picture: &Picture,
-    place: usize,
-    row: &AttemptRow,
-    is_first: bool,
-    events: &mut Vec<(u64, HistoryEvent)>,
-) {
-    let job = &picture.report.id;
-    let (attempt, taskid) = (attempt_id(job, row), task_id(job, row));
-    let worker = &picture.workers[row.worker as usize];
-    let task_type = type_name(row.kind).to_owned();
-    if is_first {
-        let (taskid, task_type) = (taskid.clone(), task_type.clone());
-        let started = TaskStarted { taskid, task_type, start_time: row.started_ms };
-        events.push((row.started_ms, HistoryEvent::TaskStarted(started)));
+fn moments(picture: &Picture) -> Vec<Moment> {
+    let mut moments = Vec::with_capacity(picture.attempts.len() * 4);
+    let mut last = None;
+    for (place, row) in (0..).zip(&picture.attempts) {
+        // Attempts of a task lie together.
+        if last.replace((row.kind, row.index)) != Some((row.kind, row.index)) {
+            moments.push((row.started_ms, place, Step::TaskStarted));
+        }
+        moments.push((row.started_ms, place, Step::Started));
+        if !row.state.is_live() {
+            moments.push((row.finished_ms, place, Step::Ended));
+        }
+        if row.state == AttemptState::Succeeded {
+            moments.push((row.finished_ms, place, Step::TaskFinished));
+        }
     }
+    moments.sort_unstable();
+    moments
+}
+
+fn event(picture: &Picture, place: usize, step: Step) -> HistoryEvent {
+    let row = &picture.attempts[place];
+    let (taskid, task_type) = (picture.task_id(row).to_string(), row.kind.name().to_owned());
+    match step {
+        Step::TaskStarted => {
+            HistoryEvent::TaskStarted(TaskStarted { taskid, task_type, start_time: row.started_ms })
+        }
+        Step::Started => started(picture, row, taskid),
+        Step::Ended => ended(picture, place, row, taskid),
+        Step::TaskFinished => HistoryEvent::TaskFinished(TaskFinished {
+            taskid,
+            task_type,
+            finish_time: row.finished_ms,
+            successful_attempt: picture.attempt_id(row).to_string(),
+        }),
+    }
+}
+
+fn started(picture: &Picture, row: &AttemptRow, taskid: String) -> HistoryEvent {
+    let worker = &picture.workers[row.worker as usize];
     let started = AttemptStarted {
-        taskid: taskid.clone(),
-        attempt_id: attempt.clone(),
+        taskid,
+        attempt_id: picture.attempt_id(row).to_string(),
         start_time: row.started_ms,
         hostname: worker.host.clone(),
         tracker_name: worker.http_address.clone(),
     };
-    let started = match row.kind {
+    match row.kind {
         TaskKind::Map => HistoryEvent::MapAttemptStarted(started),
         TaskKind::Reduce => HistoryEvent::ReduceAttemptStarted(started),
-    };
-    events.push((row.started_ms, started));
-    if row.state.is_live() {
-        return;
     }
+}
+
+fn ended(picture: &Picture, place: usize, row: &AttemptRow, taskid: String) -> HistoryEvent {
     let ended = AttemptEnded {
-        taskid: taskid.clone(),
-        attempt_id: attempt.clone(),
+        taskid,
+        attempt_id: picture.attempt_id(row).to_string(),
         finish_time: row.finished_ms,
-        hostname: worker.host.clone(),
+        hostname: picture.workers[row.worker as usize].host.clone(),
         status: row.state.name().to_owned(),
         error: picture.diagnostics.get(&place).cloned().unwrap_or_default(),
     };
@@ -96,16 +134,7 @@ fn attempt_events(
         (TaskKind::Reduce, AttemptState::Failed) => HistoryEvent::ReduceAttemptFailed,
         (TaskKind::Reduce, _) => HistoryEvent::ReduceAttemptKilled,
     };
-    events.push((row.finished_ms, wrap(ended)));
-    if row.state == AttemptState::Succeeded {
-        let finished = TaskFinished {
-            taskid,
-            task_type,
-            finish_time: row.finished_ms,
-            successful_attempt: attempt,
-        };
-        events.push((row.finished_ms, HistoryEvent::TaskFinished(finished)));
-    }
+    wrap(ended)
 }
 
 /// How the job ended; nothing while it runs.
@@ -130,18 +159,6 @@ fn end(picture: &Picture) -> Option<HistoryEvent> {
     }))
 }
 
-fn task_id(job: &str, row: &AttemptRow) -> String {
-    let letter = row.kind.letter();
-    format!("task_{}_{letter}_{:06}", job.trim_start_matches("job_"), row.index)
-}
-
-fn type_name(kind: TaskKind) -> &'static str {
-    match kind {
-        TaskKind::Map => "MAP",
-        TaskKind::Reduce => "REDUCE",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +177,12 @@ mod tests {
         }
     }
 
+    fn lines(picture: &Picture) -> String {
+        let mut text = Vec::new();
+        write_lines(picture, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
     /// The lines are a format: they change only with its version.
     #[test]
     fn golden_lines() {
@@ -174,7 +197,7 @@ mod tests {
         );
         picture.diagnostics.insert(0, "a \"bad\"\nrecord".to_owned());
         picture.report.counters.add("g", "n", 7);
-        let text = crate::history::lines(&picture);
+        let text = lines(&picture);
         let expected = include_str!("../testdata/history-v1.jsonl");
         assert_eq!(text, expected, "\n{text}");
         for line in text.lines() {
@@ -187,7 +210,8 @@ mod tests {
     fn a_job_that_runs_has_no_end() {
         let mut picture = picture(vec![row(0, 0, AttemptState::Running, (10, 0))], 5, 0);
         picture.report.state = JobState::Running;
-        let events = events(&picture);
-        assert!(matches!(events.last(), Some(HistoryEvent::MapAttemptStarted(_))), "{events:?}");
+        let text = lines(&picture);
+        let last = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        assert!(matches!(last, HistoryEvent::MapAttemptStarted(_)), "{text}");
     }
 }

@@ -8,6 +8,7 @@
 //! their edits, because a task is decided by its edit alone.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ use crate::core::submit::Submission;
 use crate::core::{Core, EffectDone, EffectOrder, Now, Output};
 use crate::effects::Effects;
 use crate::exclude;
-use crate::history::History;
+use crate::history::{Due, History};
 use crate::resources::Room;
 use crate::store::Rows;
 
@@ -42,6 +43,8 @@ pub(crate) enum Event {
     Worker(tracker::Request, oneshot::Sender<tracker::Answer>),
     /// An effect came to its end.
     EffectDone(JobId, Option<EffectDone>),
+    /// The history of a job is written, or could not be.
+    HistoryWritten(JobId, io::Result<()>),
     /// Someone wants to watch a job.
     Watch(JobId, oneshot::Sender<Result<watch::Receiver<Arc<JobReport>>, RemoteError>>),
     /// The start page and `/healthz`.
@@ -103,6 +106,7 @@ pub(crate) struct Server {
     room: Room,
     exclude_file: PathBuf,
     history: History,
+    histories_due: Due,
     events: mpsc::Sender<Event>,
     poll_max: Duration,
     begin: Instant,
@@ -135,6 +139,7 @@ impl Server {
             room,
             exclude_file,
             history,
+            histories_due: Due::default(),
             events,
             poll_max,
             begin: Instant::now(),
@@ -157,9 +162,13 @@ impl Server {
             Ok(out) => self.take(out),
             Err(error) => tracing::error!(%error, "no worker is emptied"),
         }
-        let missing: Vec<JobId> =
-            self.core.final_jobs().filter(|job| !self.history.has(*job)).collect();
-        missing.into_iter().for_each(|job| self.keep_history(job));
+        let is_missing = |job: &JobId| {
+            let report = self.core.job_report(*job);
+            report.is_ok_and(|report| self.history.wants(*job, report.finished_ms))
+        };
+        let missing: Vec<JobId> = self.core.final_jobs().filter(is_missing).collect();
+        missing.into_iter().for_each(|job| self.histories_due.push(job));
+        self.write_history();
     }
 
     /// Handles events until `shutdown`, then writes the checkpoint.
@@ -208,6 +217,13 @@ impl Server {
             Event::Client(request, reply) => self.client(request, reply),
             Event::Worker(request, reply) => self.worker(request, reply),
             Event::EffectDone(job, done) => self.effect_done(job, done),
+            Event::HistoryWritten(job, outcome) => {
+                if let Err(error) = &outcome {
+                    tracing::warn!(%job, %error, "cannot write the history of a job, it is tried again");
+                }
+                self.histories_due.written(job, outcome.is_ok(), Instant::now());
+                self.write_history();
+            }
             Event::Watch(job, reply) => {
                 let watching = self.watch(job);
                 let _ = reply.send(watching);
@@ -358,6 +374,7 @@ impl Server {
             .collect();
         postponed.into_iter().for_each(|job| self.tell_watchers(job));
         self.watched.retain(|_, watched| watched.sender.receiver_count() > 0);
+        self.write_history();
     }
 
     /// Persists the edits of an output and queues the rest behind them.
@@ -402,20 +419,30 @@ impl Server {
                     }
                 }
                 Delivery::News(job) => self.tell_watchers(job),
-                Delivery::History(job) => self.keep_history(job),
+                Delivery::History(job) => {
+                    self.histories_due.push(job);
+                    self.write_history();
+                }
             }
         }
     }
 
-    /// Writes the history of a job that is over, away from the loop.
-    fn keep_history(&self, job: JobId) {
-        let Ok(picture) = self.core.picture(job) else { return };
-        let history = self.history.clone();
-        tokio::task::spawn_blocking(move || {
-            if let Err(error) = history.write(job, &picture) {
-                tracing::warn!(%job, %error, "cannot keep the history of a job");
-            }
-        });
+    /// Has the next history that is due written, away from the loop.
+    fn write_history(&mut self) {
+        while let Some(job) = self.histories_due.next(Instant::now()) {
+            let Ok(picture) = self.core.picture(job) else {
+                tracing::warn!(%job, "a job left the list before its history could be written");
+                self.histories_due.written(job, true, Instant::now());
+                continue;
+            };
+            let (history, events) = (self.history.clone(), self.events.clone());
+            tokio::spawn(async move {
+                let written = tokio::task::spawn_blocking(move || history.write(&picture)).await;
+                let outcome = written.unwrap_or_else(|error| Err(error.into()));
+                // The loop has ended at shutdown: a history that is missing is written at the next start.
+                let _ = events.send(Event::HistoryWritten(job, outcome)).await;
+            });
+        }
     }
 
     fn wake(&mut self, worker: WorkerId) {

@@ -155,6 +155,14 @@ impl TaskKind {
             TaskKind::Reduce => 'r',
         }
     }
+
+    /// `MAP` or `REDUCE`, as Hadoop writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TaskKind::Map => "MAP",
+            TaskKind::Reduce => "REDUCE",
+        }
+    }
 }
 
 /// One task of a job.

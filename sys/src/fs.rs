@@ -1,7 +1,7 @@
 //! Files: atomic replacement, directory syncs, locks, free space.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, BufWriter, IntoInnerError, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -21,14 +21,33 @@ pub fn sync_dir(directory: &Path) -> io::Result<()> {
 /// # Errors
 /// What the system says; the old content is then still there.
 pub fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    write_atomic_with(path, mode, |file| file.write_all(bytes))
+}
+
+/// As [`write_atomic`], with the bytes that `write` gives, which it may give in small pieces.
+///
+/// # Errors
+/// What the system or `write` says; the old content is then still there, and nothing else.
+pub fn write_atomic_with(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let directory = path.parent().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let temporary = directory.join(format!(".{}.tmp", name.to_string_lossy()));
-    let mut file =
+    let file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
+    let mut file = BufWriter::new(file);
+    let written = write(&mut file)
+        .and_then(|()| file.into_inner().map_err(IntoInnerError::into_error))
+        .and_then(|file| file.sync_all())
+        .and_then(|()| fs::rename(&temporary, path));
+    if let Err(error) = written {
+        // On a full disk it is in the way of what comes next; what cannot be removed either is overwritten then.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
     sync_dir(directory)
 }
 
@@ -147,6 +166,11 @@ mod tests {
         let path = directory.path().join("x");
         write_atomic(&path, b"one", 0o600).unwrap();
         write_atomic(&path, b"two", 0o600).unwrap();
+        let cut_off = write_atomic_with(&path, 0o600, |file| {
+            file.write_all(b"thr")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert_eq!(cut_off.unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
         assert!(write_atomic(&directory.path().join("missing/x"), b"", 0o600).is_err());

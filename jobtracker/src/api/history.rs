@@ -18,7 +18,6 @@ use crate::core::picture::{AttemptRow, Picture};
 use crate::core::task::AttemptState;
 use crate::http::Shared;
 use crate::server::Event;
-use crate::web::attempts::attempt_id;
 
 /// Version of the API that these shapes are taken from; tools look at the first number.
 const HADOOP_VERSION: &str = "3.4.0";
@@ -264,28 +263,23 @@ fn task_object(picture: &Picture, kind: TaskKind, index: u32) -> Value {
         (None, false) if picture.report.state.is_final() => state_name(picture.report.state),
         (None, false) => "SCHEDULED",
     };
-    let (letter, name) = match kind {
-        TaskKind::Map => ('m', "MAP"),
-        TaskKind::Reduce => ('r', "REDUCE"),
-    };
-    let job = picture.report.id.trim_start_matches("job_");
+    let id = TaskId { job: picture.id, kind, index };
     json!({
-        "id": format!("task_{job}_{letter}_{index:06}"),
-        "type": name,
+        "id": id.to_string(),
+        "type": kind.name(),
         "state": state,
         "startTime": start,
         "finishTime": finish,
         "elapsedTime": finish.saturating_sub(start),
         "progress": progress * 100.0,
-        "successfulAttempt": winner.map_or(String::new(), |attempt| attempt_id(&picture.report.id, attempt)),
+        "successfulAttempt": winner.map_or(String::new(), |attempt| picture.attempt_id(attempt).to_string()),
     })
 }
 
 /// A task of this job.
 fn parse_task(picture: &Picture, text: &str) -> Option<TaskId> {
     let task: TaskId = text.parse().ok()?;
-    let is_known =
-        task.job.to_string() == picture.report.id && task.index < total(picture, task.kind);
+    let is_known = task.job == picture.id && task.index < total(picture, task.kind);
     is_known.then_some(task)
 }
 
@@ -318,8 +312,8 @@ fn attempt_object(picture: &Picture, row: &AttemptRow) -> Value {
     let diagnostics = place.and_then(|place| picture.diagnostics.get(&place));
     let now_ms = client::rpc::now_ms();
     json!({
-        "id": attempt_id(&picture.report.id, row),
-        "type": if row.kind == TaskKind::Map { "MAP" } else { "REDUCE" },
+        "id": picture.attempt_id(row).to_string(),
+        "type": row.kind.name(),
         "state": row.state.name(),
         "rack": "",
         "nodeHttpAddress": picture.workers[row.worker as usize].http_address,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use daemon::page::format::Unit;
 use protocol::jobs::JobReport;
-use protocol::{ErrorKind, JobId, RemoteError, TaskKind};
+use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskId, TaskKind};
 
 use super::Core;
 use super::job::{Job, Launched};
@@ -31,6 +31,7 @@ const METRICS: [(TaskKind, &str, &str, Unit); 7] = [
 /// A job.
 #[derive(Debug)]
 pub(crate) struct Picture {
+    pub(crate) id: JobId,
     pub(crate) report: JobReport,
     /// Hash of the executable.
     pub(crate) binary: String,
@@ -107,6 +108,7 @@ impl Core {
     pub(crate) fn picture(&self, id: JobId) -> Result<Picture, RemoteError> {
         let job = self.jobs.get(&id).ok_or_else(|| unknown_job(id))?;
         let mut picture = Picture {
+            id,
             report: job_report(job),
             binary: job.spec.binary.to_string(),
             args: job.spec.args.clone(),
@@ -130,10 +132,7 @@ impl Core {
     }
 
     /// One attempt of a job.
-    pub(crate) fn attempt_picture(
-        &self,
-        id: protocol::AttemptId,
-    ) -> Result<AttemptPicture, RemoteError> {
+    pub(crate) fn attempt_picture(&self, id: AttemptId) -> Result<AttemptPicture, RemoteError> {
         let job = self.jobs.get(&id.task.job).ok_or_else(|| unknown_job(id.task.job))?;
         let unknown =
             || RemoteError::new(ErrorKind::UnknownJob, format!("Could not find attempt {id}"));
@@ -157,6 +156,16 @@ impl Core {
 }
 
 impl Picture {
+    /// The task of an attempt.
+    pub(crate) fn task_id(&self, row: &AttemptRow) -> TaskId {
+        TaskId { job: self.id, kind: row.kind, index: row.index }
+    }
+
+    /// An attempt.
+    pub(crate) fn attempt_id(&self, row: &AttemptRow) -> AttemptId {
+        AttemptId { task: self.task_id(row), number: row.number }
+    }
+
     fn add<'a>(
         &mut self,
         kind: TaskKind,

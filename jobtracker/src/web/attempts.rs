@@ -22,16 +22,6 @@ pub(crate) struct Query {
     page: usize,
 }
 
-/// `attempt_…` of a row.
-pub(crate) fn attempt_id(job: &str, attempt: &AttemptRow) -> String {
-    let letter = match attempt.kind {
-        TaskKind::Map => 'm',
-        TaskKind::Reduce => 'r',
-    };
-    let job = job.strip_prefix("job_").unwrap_or(job);
-    format!("attempt_{job}_{letter}_{:06}_{}", attempt.index, attempt.number)
-}
-
 /// A state, coloured.
 fn state(state: AttemptState) -> Markup {
     let class = match state {
@@ -69,7 +59,7 @@ pub(crate) fn table(picture: &Picture, query: &Query, now_ms: u64) -> Markup {
             }
             @for place in rows {
                 @let attempt = &picture.attempts[*place];
-                @let id = attempt_id(job, attempt);
+                @let id = picture.attempt_id(attempt);
                 tr {
                     td { a href={ "/jobs/" (job) "/attempts/" (id) } { (id) } }
                     td { (state(attempt.state)) }
@@ -189,6 +179,7 @@ pub(crate) fn one(job: &str, id: &str, attempt: &AttemptPicture, log: &Log, now_
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::web::tests::picture;
 
     #[test]
     fn ids_are_hadoops() {
@@ -203,7 +194,7 @@ mod tests {
             progress: 0.0,
         };
         assert_eq!(
-            attempt_id("job_202611201830_0001", &row),
+            picture(Vec::new(), 0, 0).attempt_id(&row).to_string(),
             "attempt_202611201830_0001_r_000007_2"
         );
     }

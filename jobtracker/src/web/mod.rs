@@ -41,8 +41,8 @@ pub(crate) fn state(state: JobState) -> Markup {
 pub(crate) mod tests {
     use std::collections::BTreeMap;
 
-    use protocol::DfsPath;
     use protocol::jobs::{Counters, JobReport, Priority, TaskCounts};
+    use protocol::{DfsPath, JobId};
 
     use super::*;
     use crate::core::job::Launched;
@@ -79,6 +79,7 @@ pub(crate) mod tests {
         let count = attempts.iter().map(|attempt| attempt.worker + 1).max().unwrap_or(0);
         let name = |port| WorkerName { host: "host".to_owned(), http_address: format!("h:{port}") };
         Picture {
+            id: JobId { cluster_start: 202_611_201_830, number: 1 },
             report: report("a job", submitted_ms, finished_ms),
             binary: String::new(),
             args: Vec::new(),

@@ -94,7 +94,7 @@ fn worker_name(picture: &Picture, worker: u32) -> String {
 
 fn draw(picture: &Picture, bar: &Bar, y: f64, now_ms: u64) -> Markup {
     let attempt = &picture.attempts[bar.first];
-    let id = super::attempts::attempt_id(&picture.report.id, attempt);
+    let id = picture.attempt_id(attempt);
     let title = if bar.count == 1 {
         format!(
             "{id}: {} in {}",

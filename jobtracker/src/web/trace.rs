@@ -6,7 +6,7 @@
 use protocol::TaskKind;
 use serde::Serialize;
 
-use super::{attempts, timeline};
+use super::timeline;
 use crate::core::picture::Picture;
 
 /// The whole file.
@@ -54,7 +54,7 @@ pub(crate) fn trace(picture: &Picture, now_ms: u64) -> Trace {
             named += 1;
         }
         events.push(Event {
-            name: attempts::attempt_id(&picture.report.id, attempt),
+            name: picture.attempt_id(attempt).to_string(),
             cat: match attempt.kind {
                 TaskKind::Map => "map",
                 TaskKind::Reduce => "reduce",
