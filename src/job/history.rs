@@ -80,7 +80,7 @@ fn parse(text: &str) -> Result<Vec<HistoryEvent>> {
 }
 
 fn is_known(kind: &serde_json::Value) -> bool {
-    const KNOWN: [&str; 15] = [
+    const KNOWN: [&str; 16] = [
         "HISTORY_VERSION",
         "JOB_SUBMITTED",
         "JOB_INITED",
@@ -96,8 +96,9 @@ fn is_known(kind: &serde_json::Value) -> bool {
         "TASK_FINISHED",
         "JOB_FINISHED",
         "JOB_FAILED",
+        "JOB_KILLED",
     ];
-    kind.as_str().is_none_or(|kind| KNOWN.contains(&kind) || kind == "JOB_KILLED")
+    kind.as_str().is_none_or(|kind| KNOWN.contains(&kind))
 }
 
 /// What a history tells, collected.
@@ -178,13 +179,13 @@ fn human(events: &[HistoryEvent]) -> String {
     if let Some(ended) = &summary.ended {
         text.push_str(&format!("\n{}", counters_text(&Counters(ended.total_counters.clone()))));
     }
-    for (status, title) in [("FAILED", "FAILED"), ("KILLED", "KILLED")] {
+    for status in ["FAILED", "KILLED"] {
         let bad: Vec<&AttemptEnded> =
             summary.bad.iter().filter(|attempt| attempt.status == status).collect();
         if bad.is_empty() {
             continue;
         }
-        text.push_str(&format!("\n{title} attempts\nAttemptId\tFinishTime\tHost\tError\n"));
+        text.push_str(&format!("\n{status} attempts\nAttemptId\tFinishTime\tHost\tError\n"));
         for attempt in bad {
             let AttemptEnded { attempt_id, finish_time, hostname, error, .. } = attempt;
             let (time, error) = (second_time_utc(*finish_time), error.lines().next().unwrap_or(""));
