@@ -14,6 +14,7 @@ use protocol::AttemptId;
 use protocol::jobs::Counters;
 
 use crate::plan::JobOutput;
+use crate::progress::say;
 
 /// Prefix of the properties with the outputs of other jobs of the plan; their numbers follow.
 pub(crate) const OUTPUT_PROPERTY: &str = "hanno.plan.output.";
@@ -192,7 +193,7 @@ impl Context {
 
     /// Says what the task is doing; goes to the task's log.
     pub fn status(&self, text: &str) {
-        eprintln!("{}: {text}", self.shared.attempt);
+        say(format_args!("{}: {text}\n", self.shared.attempt));
     }
 
     pub(crate) fn add(&self, name: &str, amount: u64) {

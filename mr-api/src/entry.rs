@@ -1,5 +1,6 @@
 //! The one entry of a job program, which decides what this process is: driver, local runner or task runner.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use client::error::chain;
@@ -11,6 +12,7 @@ use crate::error::{BoxError, Error};
 use crate::local::LocalRunner;
 use crate::options::Options;
 use crate::plan::Plan;
+use crate::progress::say;
 use crate::{driver, runner};
 
 /// Runs a job program.
@@ -38,15 +40,16 @@ pub(crate) fn report(help: &str, outcome: Result<()>) -> u8 {
         Ok(()) => 0,
         Err(error) => match error.downcast_ref::<Error>() {
             Some(Error::HelpAsked) => {
-                print!("{help}\n{OPTIONS_HELP}");
+                // Whoever pipes it into `head` has seen enough.
+                let _ = write!(std::io::stdout(), "{help}\n{OPTIONS_HELP}");
                 0
             }
             Some(Error::Usage { .. }) => {
-                eprintln!("{}", chain(&*error));
+                say(format_args!("{}\n", chain(&*error)));
                 EXIT_USAGE
             }
             _ => {
-                eprintln!("{}", chain(&*error));
+                say(format_args!("{}\n", chain(&*error)));
                 EXIT_FAILED
             }
         },
@@ -70,7 +73,7 @@ pub(crate) fn start(
     }
     let plan = build()?;
     for warning in options.warnings() {
-        eprintln!("{warning}");
+        say(format_args!("{warning}\n"));
     }
     match options.local {
         Some(_) => run_locally(plan, options),

@@ -154,6 +154,17 @@ pub enum Error {
         /// Why.
         diagnostics: String,
     },
+    /// A panic where no user code runs.
+    #[error("job {number} of the plan could not be run: {message}")]
+    StagePanic {
+        /// Position in the plan, from 1.
+        number: usize,
+        /// What the panic said and where.
+        message: String,
+    },
+    /// A job was not run, or ended, because the plan fails with another.
+    #[error("another job of the plan failed")]
+    PlanFailed,
     /// A job was killed.
     #[error("Job {name} was killed")]
     JobKilled {

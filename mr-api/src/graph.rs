@@ -5,13 +5,15 @@
 //!                                                   └──► failed: nothing more is started, what runs is ended
 //! ```
 //!
-//! Invariant: a job needs only jobs that were added before it, so there is always one that can run until all have.
+//! Invariants: a job needs only jobs that were added before it, so there is always one that can run until all have; what is started
+//! reports, also by a panic.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
 use crate::Result;
 use crate::error::Error;
+use crate::guard::guard;
 use crate::job::InputPaths;
 use crate::stage::Stage;
 
@@ -67,8 +69,13 @@ impl Graph {
                     waiting.remove(&index);
                     running += 1;
                     let (sender, run) = (sender.clone(), &run);
-                    // The receiver outlives the scope.
-                    scope.spawn(move || drop(sender.send((index, run(index)))));
+                    scope.spawn(move || {
+                        let result = guard(|| Ok(run(index)));
+                        let panicked =
+                            |message| Err(Error::StagePanic { number: index + 1, message }.into());
+                        // The receiver outlives the scope.
+                        let _ = sender.send((index, result.unwrap_or_else(panicked)));
+                    });
                 }
                 if running == 0 {
                     break;
@@ -136,6 +143,9 @@ mod tests {
         let run = |index| if index == 1 { Err("b broke".into()) } else { Ok(index) };
         let error = plan.graph.run_stages(run, || ended.set(ended.get() + 1)).unwrap_err();
         assert_eq!((error.to_string().as_str(), ended.get()), ("b broke", 1));
+        let broken = |index| if index == 1 { panic!("b is gone") } else { Ok(index) };
+        let error = plan.graph.run_stages(broken, || ()).unwrap_err().to_string();
+        assert!(error.contains("job 2 ") && error.contains("b is gone"), "{error}");
         let mut looped = Plan::new();
         looped.add_after(job("a"), [JobOutput(0)]);
         assert!(looped.graph.run_stages(Ok, || ()).is_err());

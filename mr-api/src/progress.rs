@@ -1,5 +1,8 @@
 //! What a driver says while its job runs, on stderr, in Hadoop's words.
+//!
+//! Invariant: a job never fails because nobody reads what is said of it.
 
+use std::fmt;
 use std::io::{IsTerminal, Write, stderr};
 
 use client::job::counters_text;
@@ -25,7 +28,7 @@ impl Progress {
     pub(crate) fn say(&mut self, text: &str) {
         if !self.quiet {
             self.end_line();
-            eprintln!("{text}");
+            say(format_args!("{text}\n"));
         }
     }
 
@@ -41,12 +44,10 @@ impl Progress {
             return;
         }
         if self.terminal {
-            eprint!("\r {} {} {text}  ", bar(maps), bar(reduces));
-            // A bar that cannot be drawn is no reason to fail a job.
-            let _ = stderr().flush();
+            say(format_args!("\r {} {} {text}  ", bar(maps), bar(reduces)));
             self.drawn = true;
         } else {
-            eprintln!(" {text}");
+            say(format_args!(" {text}\n"));
         }
         self.last = text;
     }
@@ -55,18 +56,56 @@ impl Progress {
     pub(crate) fn finish(&mut self, job: &str, counters: &Counters) {
         self.say(&format!("Job {job} completed successfully"));
         if !self.quiet {
-            eprint!("{}", counters_text(counters));
+            say(format_args!("{}", counters_text(counters)));
         }
     }
 
     pub(crate) fn end_line(&mut self) {
         if std::mem::take(&mut self.drawn) {
-            eprintln!();
+            say(format_args!("\n"));
         }
     }
+}
+
+/// Writes to stderr, if anybody still reads it: `eprint!` panics where nobody does.
+pub(crate) fn say(text: fmt::Arguments<'_>) {
+    let mut stderr = stderr().lock();
+    let _ = stderr.write_fmt(text).and_then(|()| stderr.flush());
 }
 
 fn bar(share: f32) -> String {
     let full = (share.clamp(0.0, 1.0) * BAR_WIDTH as f32) as usize;
     format!("[{}{}]", "#".repeat(full), ".".repeat(BAR_WIDTH - full))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Tells the test that it is the child that speaks.
+    const CHILD: &str = "HANNO_TEST_PROGRESS_CHILD";
+
+    #[test]
+    fn nobody_has_to_listen() {
+        if std::env::var_os(CHILD).is_some() {
+            let mut progress = Progress::new(false);
+            progress.start("job", 1, 1);
+            progress.update(0.5, 0.0);
+            progress.terminal = true;
+            progress.update(1.0, 0.5);
+            return progress.finish("job", &Counters::default());
+        }
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "progress::tests::nobody_has_to_listen", "--nocapture"])
+            .env(CHILD, "1")
+            .stderr(writer)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && said.contains("1 passed"), "{said}");
+    }
 }

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::job::{InputPaths, OutputPath};
 use crate::local::files;
 use crate::plan::Plan;
+use crate::progress::say;
 
 /// One copy of data that is only here for one job.
 const REPLICATION: u16 = 1;
@@ -123,7 +124,7 @@ fn remove(directory: &Path) {
     if let Err(error) = fs::remove_dir_all(directory)
         && error.kind() != std::io::ErrorKind::NotFound
     {
-        eprintln!("cannot remove {}: {error}", directory.display());
+        say(format_args!("cannot remove {}: {error}\n", directory.display()));
     }
 }
 

@@ -1,13 +1,13 @@
-//! The driver's role on a cluster: submits the jobs of a plan one after the other and watches each.
+//! The driver's role on a cluster: submits each job of a plan when those it needs have succeeded, and watches them.
 //!
 //! Invariants: nothing is submitted if an output exists or an input does not; intermediate outputs go when the plan is over; a driver
-//! that is stopped leaves its job running and says how to end it.
+//! that is stopped leaves its jobs running and says how to end them; a plan that fails leaves none.
 
 mod embedded;
 mod inputs;
 mod names;
+mod running;
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -28,12 +28,13 @@ use crate::input::SplitRange;
 use crate::job::{InputPaths, JobSettings, OutputPath, Reducers};
 use crate::options::Options;
 use crate::plan::{Finished, OpenFn, Plan, fingerprint};
-use crate::progress::Progress;
+use crate::progress::{Progress, say};
 use crate::runner::{DESCRIPTION_PROPERTY, DfsSource};
 use crate::stage::MapPart;
 use crate::total_order::{BOUNDARIES_PROPERTY, boundaries};
 use embedded::EmbeddedCluster;
 use names::Names;
+use running::Running;
 
 /// Input per reduce task, if their number is left to us: less is not worth a task.
 const REDUCE_INPUT_BYTES: u64 = 64 << 20;
@@ -89,14 +90,13 @@ struct Driver<'a> {
     jobs: JobClient,
     options: &'a Options,
     words: &'a [String],
-    /// Jobs that run, to be ended if another of the plan fails.
-    running: Mutex<BTreeSet<JobId>>,
+    running: Running,
 }
 
 impl<'a> Driver<'a> {
     fn new(config: &ClientConfig, options: &'a Options, words: &'a [String]) -> Result<Self> {
         let (dfs, jobs) = (DfsClient::connect(config)?, JobClient::connect(config)?);
-        Ok(Driver { dfs, jobs, options, words, running: Mutex::default() })
+        Ok(Driver { dfs, jobs, options, words, running: Running::default() })
     }
 
     /// Runs all jobs; their counters together.
@@ -147,15 +147,13 @@ impl<'a> Driver<'a> {
             let spec = self.spec(plan, index, binary, splits, outputs)?;
             self.run_job(spec, &mut Progress::new(self.options.quiet))
         };
-        plan.run_stages(run, || self.end_running())
+        plan.run_stages(run, || self.running.fail(|id| self.kill(id)))
     }
 
-    /// Ends the jobs that run: another of the plan failed.
-    fn end_running(&self) {
-        for id in &*self.running.lock().unwrap_or_else(PoisonError::into_inner) {
-            // It may be over, and the failure that is reported is the other job's.
-            let _ = self.jobs.kill(*id);
-        }
+    /// Ends a job because another of the plan failed.
+    fn kill(&self, id: JobId) {
+        // It may be over, and the failure that is reported is the other job's.
+        let _ = self.jobs.kill(id);
     }
 
     /// Output directories of all stages; none exists yet.
@@ -308,16 +306,14 @@ impl<'a> Driver<'a> {
 
     fn run_job(&self, spec: JobSpec, progress: &mut Progress) -> Result<JobReport> {
         let (maps, reduces) = (spec.splits.len(), spec.reduce_count);
-        let id = self.jobs.submit(spec)?;
+        let id = self.running.submit(|| Ok(self.jobs.submit(spec)?), |id| self.kill(id))?;
         progress.start(&format!("job: {id}"), maps, reduces);
         let stop = self.say_how_to_kill(id);
-        let running = || self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running().insert(id);
         let report = self.jobs.watch(id, |report| {
             progress.update(report.map_progress, report.reduce_progress);
         });
         stop.abort();
-        running().remove(&id);
+        self.running.remove(id);
         let report = report?;
         match report.state {
             JobState::Succeeded => {
@@ -339,7 +335,7 @@ impl<'a> Driver<'a> {
     fn say_how_to_kill(&self, id: JobId) -> tokio::task::JoinHandle<()> {
         client::rpc::runtime().spawn(async move {
             if tokio::signal::ctrl_c().await.is_ok() {
-                eprintln!("\n{id} goes on; `hanno job -status {id}` looks at it, `hanno job -kill {id}` ends it");
+                say(format_args!("\n{id} goes on; `hanno job -status {id}` looks at it, `hanno job -kill {id}` ends it\n"));
                 embedded::end_all();
                 std::process::exit(INTERRUPTED);
             }

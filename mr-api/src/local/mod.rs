@@ -10,6 +10,7 @@ use std::fs;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use protocol::JobId;
@@ -146,7 +147,7 @@ impl LocalRunner {
     pub fn run(&self, plan: impl Into<Plan>) -> Result<Vec<Counters>> {
         let Plan { graph: plan, after } = plan.into();
         let outputs = self.outputs(&plan)?;
-        let made = Mutex::new(Vec::new());
+        let (made, ended) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let run_stage = |index: usize| {
             let splits = self.splits(&plan, index, &outputs)?;
             let output = &outputs[index];
@@ -157,9 +158,9 @@ impl LocalRunner {
                 let output = outputs[*need].display().to_string();
                 properties.insert(format!("{OUTPUT_PROPERTY}{need}"), output);
             }
-            self.run_stage(&*plan.stages[index], index, output, splits, properties)
+            self.run_stage(&*plan.stages[index], index, output, splits, properties, &ended)
         };
-        let run = plan.run_stages(run_stage, || ());
+        let run = plan.run_stages(run_stage, || ended.store(true, Ordering::Relaxed));
         let intermediate =
             |index: &usize| plan.stages[*index].settings().output == OutputPath::Intermediate;
         let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -238,6 +239,7 @@ impl LocalRunner {
         output: &Path,
         splits: Vec<LocalSplit>,
         mut properties: Properties,
+        ended: &AtomicBool,
     ) -> Result<Counters> {
         let settings = stage.settings();
         let reduces = match (stage.is_map_only(), self.options.reducers()?) {
@@ -271,6 +273,7 @@ impl LocalRunner {
             pool: BufferPool::new(2 * self.memory_bytes * self.thread_count),
             side_files,
             scratch: output.join(SCRATCH),
+            ended,
         };
         let counters = run.run(self.thread_count, &mut progress)?;
         remove_dir(&run.scratch)?;

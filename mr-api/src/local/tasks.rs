@@ -81,6 +81,8 @@ pub(super) struct JobRun<'a> {
     pub(super) properties: BTreeMap<String, String>,
     pub(super) pool: BufferPool,
     pub(super) side_files: BTreeMap<String, PathBuf>,
+    /// Set when another job of the plan failed.
+    pub(super) ended: &'a AtomicBool,
 }
 
 impl JobRun<'_> {
@@ -94,6 +96,7 @@ impl JobRun<'_> {
         let maps = self.contexts(TaskKind::Map, map_count);
         let outputs = run_all(
             thread_count,
+            self.ended,
             &maps,
             |index, context| self.map(index, context),
             |share| progress.update(share, share * reduces_share),
@@ -102,6 +105,7 @@ impl JobRun<'_> {
         let reduces = self.contexts(TaskKind::Reduce, self.reduces as usize);
         run_all(
             thread_count,
+            self.ended,
             &reduces,
             |index, context| self.reduce(index as u32, context, &outputs),
             |share| progress.update(1.0, share),
@@ -193,9 +197,11 @@ impl JobRun<'_> {
     }
 }
 
-/// Runs one task per context on `thread_count` threads; the results in order, or the first failure. `watch` hears the mean progress.
+/// Runs one task per context on `thread_count` threads; the results in order, or the first failure. No task begins once `ended` is set.
+/// `watch` hears the mean progress.
 fn run_all<T: Send>(
     thread_count: usize,
+    ended: &AtomicBool,
     contexts: &[Context],
     run: impl Fn(usize, &Context) -> Result<T> + Sync,
     mut watch: impl FnMut(f32),
@@ -204,7 +210,7 @@ fn run_all<T: Send>(
     let results: Mutex<Vec<Option<T>>> = Mutex::new(contexts.iter().map(|_| None).collect());
     let (sender, receiver) = mpsc::channel();
     let work = |sender: mpsc::Sender<Result<()>>| {
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) && !ended.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(context) = contexts.get(index) else { break };
             let result = run(index, context).map(|result| {
@@ -242,8 +248,32 @@ fn run_all<T: Send>(
         return Err(error);
     }
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(results
-        .into_iter()
-        .map(|result| result.expect("every task without failure has a result"))
-        .collect())
+    // Without a failure of this job a task has no result only if it was not begun.
+    results.into_iter().collect::<Option<_>>().ok_or_else(|| Error::PlanFailed.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_task_begins_once_another_job_of_the_plan_failed() {
+        let context = |index| {
+            let job = JobId { cluster_start: 0, number: 1 };
+            let task = TaskId { job, kind: TaskKind::Map, index };
+            Context::new(AttemptId { task, number: 0 }, Properties::new())
+        };
+        let (contexts, ended) = ([0, 1, 2, 3].map(context), AtomicBool::new(false));
+        let run = |index: usize, _: &Context| {
+            assert!(index < 2, "task {index} began");
+            ended.store(index == 1, Ordering::Relaxed);
+            Ok(index)
+        };
+        let error = run_all(1, &ended, &contexts, run, |_| ()).unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(Error::PlanFailed)), "{error}");
+        assert_eq!(
+            run_all(2, &AtomicBool::new(false), &contexts, |i, _| Ok(i), |_| ()).unwrap(),
+            [0, 1, 2, 3]
+        );
+    }
 }

@@ -32,6 +32,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::guard::guard;
 use crate::plan::{Plan, difference, fingerprint};
+use crate::progress::say;
 use attempt::{Host, Launched};
 use gather::News;
 
@@ -166,7 +167,7 @@ impl Channel {
     /// Without the worker there is nothing left to do.
     fn send_or_exit(&self, message: &FromRunner) {
         if let Err(error) = self.send(message) {
-            eprintln!("lost the worker: {error}");
+            say(format_args!("lost the worker: {error}\n"));
             std::process::exit(1);
         }
     }
