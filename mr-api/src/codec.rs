@@ -10,9 +10,9 @@
 //!
 //! Invariants: reading is total: damage and a cut-off end are errors; a block's length is limited before memory is taken for it.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 
-use crate::input::Source;
+use crate::input::{READ_BYTES, Source};
 
 /// Largest block of the Hadoop framing that is read (64 MiB); Hadoop writes 256 KiB.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
@@ -310,7 +310,7 @@ pub(crate) struct DecodedSource<'a> {
 
 impl<'a> DecodedSource<'a> {
     pub(crate) fn open(codec: FileCodec, source: &'a mut dyn Source) -> io::Result<Self> {
-        let decoder = codec.decoder(SourceReader { source, offset: 0 })?;
+        let decoder = codec.decoder(SourceReader::buffered(source))?;
         Ok(DecodedSource { decoder, buffer: vec![0; CHUNK_BYTES], length: 0, offset: 0 })
     }
 }
@@ -334,10 +334,17 @@ impl Source for DecodedSource<'_> {
     }
 }
 
-/// A [`Source`] read as a stream.
+/// A [`Source`] read as a stream. Each read asks for a slice, which may be long: many short reads need a buffer in between.
 pub(crate) struct SourceReader<'a> {
     pub(crate) source: &'a mut dyn Source,
     pub(crate) offset: u64,
+}
+
+impl<'a> SourceReader<'a> {
+    /// Reads from the beginning.
+    pub(crate) fn buffered(source: &'a mut dyn Source) -> BufReader<Self> {
+        BufReader::with_capacity(READ_BYTES, SourceReader { source, offset: 0 })
+    }
 }
 
 impl Read for SourceReader<'_> {

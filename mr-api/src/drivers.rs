@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::path::PathBuf;
 
 use protocol::jobs::Counters;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
@@ -21,6 +20,7 @@ use crate::output::{LocalFiles, Output, OutputOptions};
 use crate::partition::PARTITION_SEED;
 use crate::plan::Plan;
 use crate::reducer::{Groups, Reducer};
+use crate::scratch::Scratch;
 use crate::sort::reduce_options;
 
 fn attempt(kind: TaskKind) -> AttemptId {
@@ -90,15 +90,15 @@ impl<M: Mapper> MapDriver<M> {
     /// # Errors
     /// The mapper's.
     pub fn run(self) -> Result<MapRun<M::Key, M::Value>> {
-        let scratch = Scratch::new()?;
+        let scratch = Scratch::new("driver")?;
         let context = Context::new(attempt(TaskKind::Map), self.properties);
         let mut places = BTreeMap::new();
         for (name, bytes) in self.side_files {
-            let place = scratch.0.join(&name);
+            let place = scratch.path().join(&name);
             std::fs::write(&place, bytes)?;
             places.insert(name, place);
         }
-        context.set_directory(scratch.0.clone(), places);
+        context.set_directory(scratch.path().to_owned(), places);
         let split = SplitRange { start: 0, end: self.input.len() as u64 };
         context.set_input(TaskInput { path: "input".to_owned(), start: 0, length: split.end });
         let mut emit = Emit::new(context.clone(), Kept::<M::Key, M::Value>::default());
@@ -241,10 +241,10 @@ impl<R: Reducer> ReduceDriver<R> {
     /// # Errors
     /// The reducer's.
     pub fn run(self) -> Result<OutputRun> {
-        let scratch = Scratch::new()?;
+        let scratch = Scratch::new("driver")?;
         let mut writer = MapOutputWriter::new(MapOutputOptions {
             partitions: 1,
-            dir: scratch.0.clone(),
+            dir: scratch.path().to_owned(),
             name: "pairs".to_owned(),
             memory_bytes_max: DRIVER_MEMORY_BYTES,
             merge_factor: crate::options::MERGE_FACTOR_DEFAULT,
@@ -259,11 +259,12 @@ impl<R: Reducer> ReduceDriver<R> {
         let source =
             SegmentSource::Path { path: sorted.data, offset: 0, stored: sorted.segments[0].stored };
         let merge_factor = crate::options::MERGE_FACTOR_DEFAULT;
-        let mut options = reduce_options(scratch.0.clone(), DRIVER_MEMORY_BYTES, merge_factor);
+        let mut options =
+            reduce_options(scratch.path().to_owned(), DRIVER_MEMORY_BYTES, merge_factor);
         options.group_prefix = self.group_prefix;
         let context = Context::new(attempt(TaskKind::Reduce), self.properties);
-        context.set_directory(scratch.0.clone(), BTreeMap::new());
-        let files = scratch.0.join("output");
+        context.set_directory(scratch.path().to_owned(), BTreeMap::new());
+        let files = scratch.path().join("output");
         std::fs::create_dir(&files)?;
         let mut output = Output::new(
             Box::new(LocalFiles(files.clone())),
@@ -334,15 +335,15 @@ impl JobDriver {
         &self,
         build: impl FnOnce(&dyn Fn(&str) -> String) -> Result<Plan>,
     ) -> Result<OutputRun> {
-        let scratch = Scratch::new()?;
+        let scratch = Scratch::new("driver")?;
         for (name, bytes) in &self.files {
-            let place = scratch.0.join(name);
-            std::fs::create_dir_all(place.parent().unwrap_or(&scratch.0))?;
+            let place = scratch.path().join(name);
+            std::fs::create_dir_all(place.parent().unwrap_or(scratch.path()))?;
             std::fs::write(place, bytes)?;
         }
-        let plan = build(&|name| scratch.0.join(name).display().to_string())?;
+        let plan = build(&|name| scratch.path().join(name).display().to_string())?;
         let counters = self.runner.run(plan)?;
-        OutputRun::of(&scratch.0.join("out"), counters)
+        OutputRun::of(&scratch.path().join("out"), counters)
     }
 
     /// Panics unless the job's output is the same bytes however its input is cut and however little memory it has. `build` is called for
@@ -375,28 +376,6 @@ impl JobDriver {
 const DRIVER_MEMORY_BYTES: usize = 16 << 20;
 /// Splits of the runs that check what must not depend on them.
 const SMALL_SPLIT_BYTES: u64 = 64;
-
-/// A directory of a driver; removed afterwards.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        use std::sync::atomic::{AtomicU64, Ordering};
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("hanno-driver-{}-{number}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        sys::fs::create_private_dir(&directory)?;
-        Ok(Scratch(directory))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Best effort: it is in the directory for temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -442,6 +421,28 @@ mod tests {
             .unwrap();
         assert_eq!(run.text("part"), "a\t3\t30\nb\t5\t50\n");
         assert_eq!(run.text("seen"), "a\nb\n");
+    }
+
+    #[test]
+    fn each_byte_of_a_compressed_file_is_counted_once() {
+        let lines = (0..200_000u64).map(|i| format!("{}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let stored =
+            crate::codec::FileCodec::Gzip.compress(lines.collect::<String>().as_bytes()).unwrap();
+        let length = stored.len() as u64;
+        assert!(length > 1 << 20, "{length}");
+        let run = JobDriver::new().file("in.gz", stored).run(|path| {
+            let job = crate::Job::new("count")
+                .input(text([path("in.gz")]))
+                .map_fn::<Vec<u8>, u64, _>(|_, out| out.emit("lines", 1u64))
+                .combine(crate::Sum)
+                .reduce(crate::Sum)
+                .reducers(1)
+                .output(text_out(path("out")));
+            Ok(job.into())
+        });
+        let run = run.unwrap();
+        assert_eq!(run.text("part"), "lines\t200000\n");
+        assert_eq!(run.counters[0].value(crate::context::INPUT_COUNTERS, "BYTES_READ"), length);
     }
 
     #[test]

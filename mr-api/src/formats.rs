@@ -1,13 +1,13 @@
 //! Input formats besides lines: key-value text, whole files, records of a fixed length, SequenceFiles.
 
 use std::cell::RefCell;
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::marker::PhantomData;
 
 use crate::Result;
 use crate::codec::SourceReader;
 use crate::error::Error;
-use crate::input::{Cut, Format, Source, SplitRange};
+use crate::input::{Cut, Format, READ_BYTES, Source, SplitRange};
 use crate::sequence::{Header, SequenceReader};
 use crate::text::{Line, Lines};
 use crate::writable::Writable;
@@ -153,7 +153,7 @@ impl Format for WholeFiles {
         each: &mut impl FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let mut file = Vec::new();
-        let mut reader = SourceReader { source, offset: split.start }.take(WHOLE_BYTES_MAX + 1);
+        let mut reader = SourceReader::buffered(source).take(WHOLE_BYTES_MAX + 1);
         reader.read_to_end(&mut file)?;
         if file.len() as u64 > WHOLE_BYTES_MAX {
             return Err(Error::RecordTooLong { offset: split.start }.into());
@@ -285,7 +285,8 @@ fn read_sequence(
     each: &mut impl for<'a> FnMut(u64, (&'a [u8], &'a [u8])) -> Result<()>,
 ) -> Result<()> {
     let source = RefCell::new(source);
-    let open = |offset| SharedReader { source: &source, offset };
+    let open =
+        |offset| BufReader::with_capacity(READ_BYTES, SharedReader { source: &source, offset });
     let mut reader = SequenceReader::split(split.start, split.end, open)?;
     check(reader.header())?;
     loop {

@@ -98,8 +98,8 @@ impl<F: Format> Records<'_, F> {
     }
 }
 
-/// Bytes read from a local file at once: large enough that the call costs nothing, small enough for the second-level cache.
-const LOCAL_READ_BYTES: usize = 256 << 10;
+/// Bytes read from a file at once: large enough that the call costs nothing, small enough for the second-level cache.
+pub(crate) const READ_BYTES: usize = 256 << 10;
 
 /// A local file, read with positioned reads into one buffer.
 pub(crate) struct LocalSource {
@@ -109,7 +109,7 @@ pub(crate) struct LocalSource {
 
 impl LocalSource {
     pub(crate) fn new(file: File) -> Self {
-        LocalSource { file, buffer: vec![0; LOCAL_READ_BYTES] }
+        LocalSource { file, buffer: vec![0; READ_BYTES] }
     }
 }
 

@@ -11,19 +11,18 @@ use shuffle::{
     MapOutputWriter, ReduceInput, ReduceOptions, SegmentSource,
 };
 
-use crate::codec::{DecodedSource, FileCodec};
-use crate::context::{Context, INPUT_COUNTERS, TaskInput};
+use crate::context::{Context, INPUT_COUNTERS};
 use crate::datum::{Datum, Put};
 use crate::error::{Error, Result};
 use crate::fold::Fold;
 use crate::guard::guard;
-use crate::input::{Records, Source, SplitRange};
-use crate::job::{InputPaths, JobInput, JobSettings};
+use crate::input::{Source, SplitRange};
+use crate::job::JobSettings;
+use crate::map_input::{MapInput, MapPart, OpenPart};
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::output::Output;
 use crate::partition::Partition;
 use crate::reducer::{Groups, Reducer};
-use crate::rows::NoSource;
 use crate::text::ToText;
 use crate::total_order;
 
@@ -34,15 +33,8 @@ pub(crate) struct MapTask<'a> {
     pub(crate) input: u32,
     /// What is read, one after the other.
     pub(crate) parts: Vec<MapPart>,
-    pub(crate) open: &'a dyn Fn(&MapPart) -> Result<Box<dyn Source>>,
+    pub(crate) open: &'a OpenPart<'a>,
     pub(crate) target: MapTarget,
-}
-
-/// A part of one file.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct MapPart {
-    pub(crate) path: String,
-    pub(crate) range: SplitRange,
 }
 
 /// Where a map's pairs go.
@@ -133,11 +125,10 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
 
     fn run_map(&self, task: MapTask<'_>) -> Result<MapResult, Error> {
         let MapTask { context, input, parts, open, target } = task;
-        let (position, count, current) = (Cell::new(0), Cell::new(0), Cell::new(0));
-        let bytes = Cell::new(0);
-        if let Some(MapPart { path, range }) = parts.first() {
-            let length = range.end.saturating_sub(range.start);
-            context.set_input(TaskInput { path: path.clone(), start: range.start, length });
+        let map_input = MapInput::new(&self.settings, &self.format, open);
+        let (current, bytes) = (Cell::new(0), Cell::new(0));
+        if let Some(first) = parts.first() {
+            first.set_input(&context);
         }
         let work = || -> Result<MapResult> {
             let JobSettings { partition, group_prefix, .. } = &self.settings;
@@ -149,28 +140,12 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
             let mut read = Ok(());
             for (index, part) in parts.iter().enumerate() {
                 current.set(index);
-                position.set(part.range.start);
-                let rows = matches!(
-                    self.settings.inputs.get(input as usize),
-                    Some(JobInput { paths: InputPaths::Rows { .. }, .. })
-                );
-                let source = if rows { Box::new(NoSource) } else { open(part)? };
                 let (done, total) = (index as f64, parts.len() as f64);
                 let progress = move |share: f64| (done + share.min(1.0)) / total;
-                let (split, context) = (part.range, context.clone());
-                let mut source = Measured { source, split, context, bytes: &bytes, progress };
-                let mut decoded;
-                let (split, source): (SplitRange, &mut dyn Source) =
-                    match FileCodec::of_path(&part.path) {
-                        Some(codec) => {
-                            decoded = DecodedSource::open(codec, &mut source)?;
-                            (SplitRange { start: 0, end: u64::MAX }, &mut decoded)
-                        }
-                        None => (split, &mut source),
-                    };
-                let (format, position, count) = (&self.format, &position, &count);
-                let records = Records { format, split, source, position, count, input };
-                read = mapper.run(records, &mut emit);
+                let (split, context, bytes) = (part.range, context.clone(), &bytes);
+                let measured =
+                    |source| Measured { source, split, context, bytes, seen: 0, progress };
+                read = map_input.run((input, part), measured, &mut mapper, &mut emit);
                 if read.is_err() {
                     break;
                 }
@@ -181,10 +156,10 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
         };
         let result = guard(work).map_err(|message| {
             let path = parts.get(current.get()).map(|part| part.path.clone()).unwrap_or_default();
-            Error::Map { path, offset: position.get(), message }
+            Error::Map { path, offset: map_input.position.get(), message }
         })?;
         context.counter(INPUT_COUNTERS, "BYTES_READ").add(bytes.get());
-        context.add("MAP_INPUT_RECORDS", count.get());
+        context.add("MAP_INPUT_RECORDS", map_input.count.get());
         count_map_output(&context, &result);
         Ok(result)
     }
@@ -215,6 +190,8 @@ struct Measured<'a, P> {
     split: SplitRange,
     context: Context,
     bytes: &'a Cell<u64>,
+    /// End of what was counted: slices that are asked for again, from further on, are not counted again.
+    seen: u64,
     /// Progress of the task by the share of this file.
     progress: P,
 }
@@ -225,7 +202,9 @@ impl<P: Fn(f64) -> f64> Source for Measured<'_, P> {
         let share = offset.saturating_sub(self.split.start) as f64 / length as f64;
         self.context.set_progress((self.progress)(share));
         let slice = self.source.slice(offset)?;
-        self.bytes.set(self.bytes.get() + slice.len() as u64);
+        let end = offset + slice.len() as u64;
+        self.bytes.set(self.bytes.get() + end.saturating_sub(self.seen.max(offset)));
+        self.seen = self.seen.max(end);
         Ok(slice)
     }
 }

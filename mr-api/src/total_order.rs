@@ -9,22 +9,29 @@
 //! right; sampling reads at most [`PLACES`] times [`PLACE_BYTES_MAX`] and ends early where it has enough keys.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{GroupPrefix, KeyRanges};
 
 use crate::Result;
-use crate::codec::{DecodedSource, FileCodec};
-use crate::context::Context;
+use crate::args::Properties;
+use crate::cache;
+use crate::codec::FileCodec;
+use crate::context::{Context, OpenFile, TaskCounts};
 use crate::error::Error;
 use crate::guard::guard;
-use crate::input::{Cut, Records, Source, SplitRange};
+use crate::input::{Cut, READ_BYTES, Source, SplitRange};
 use crate::job::{Job, JobSettings, Mapped};
+use crate::map_input::{MapInput, MapPart, OpenPart};
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::partition::Partition;
-use crate::stage::MapPart;
+use crate::progress::say;
+use crate::scratch::Scratch;
 
 /// Job property that carries the boundaries to the tasks: hexadecimal, with commas between.
 pub(crate) const BOUNDARIES_PROPERTY: &str = "hanno.total.order.boundaries";
@@ -34,6 +41,9 @@ const PLACES: u64 = 64;
 const KEYS_MAX: usize = 100_000;
 /// Read at one place at most (1 MiB), should the mapper emit little.
 const PLACE_BYTES_MAX: u64 = 1 << 20;
+/// And at once (64 KiB): less than the buffers of readers take, so that each byte is handed out once.
+const SLICE_BYTES_MAX: usize = 64 << 10;
+const _: () = assert!(SLICE_BYTES_MAX <= READ_BYTES);
 
 impl<M: Mapper> Job<Mapped<M>> {
     /// Sorts the job's output as a whole: every key in `part-r-00000` comes before every key in `part-r-00001`, and so on. The driver
@@ -79,15 +89,19 @@ impl<M: Mapper> Job<Mapped<M>> {
 
 /// Runs a job's mapper on places of its input.
 pub(crate) trait Sampler: Send + Sync {
-    fn sample(&self, context: &Context, places: &[Place], open: &OpenPart<'_>) -> Result<Keys>;
+    fn sample(
+        &self,
+        settings: &JobSettings,
+        context: &Context,
+        places: &[Place],
+        open: &OpenPart<'_>,
+    ) -> Result<Keys>;
     /// How many inputs the mapper is for.
     fn inputs(&self) -> usize;
 }
 
 /// Encoded keys, in the order they were emitted.
 type Keys = Vec<Vec<u8>>;
-/// Opens a part of the input.
-pub(crate) type OpenPart<'a> = dyn Fn(&MapPart) -> Result<Box<dyn Source>> + 'a;
 
 struct TypedSampler<M: Mapper> {
     format: M::In,
@@ -107,35 +121,23 @@ impl<M: Mapper> Sampler for TypedSampler<M> {
         self.inputs
     }
 
-    fn sample(&self, context: &Context, places: &[Place], open: &OpenPart<'_>) -> Result<Keys> {
+    fn sample(
+        &self,
+        settings: &JobSettings,
+        context: &Context,
+        places: &[Place],
+        open: &OpenPart<'_>,
+    ) -> Result<Keys> {
+        let map_input = MapInput::new(settings, &self.format, open);
         let mut mapper = self.mapper.clone();
         let mut emit = Emit::new(context.clone(), SampleSink { keys: Vec::new(), keys_max: 0 });
         mapper.setup(context)?;
         let mut read = Ok(());
         for (number, Place { input, part }) in places.iter().enumerate() {
             emit.sink_mut().keys_max = KEYS_MAX * (number + 1) / places.len();
-            let source = open(part)?;
             let exhausted = Cell::new(false);
-            let mut source = Limited { source, left: PLACE_BYTES_MAX, exhausted: &exhausted };
-            let mut decoded;
-            let (split, source): (SplitRange, &mut dyn Source) =
-                match FileCodec::of_path(&part.path) {
-                    Some(codec) => {
-                        decoded = DecodedSource::open(codec, &mut source)?;
-                        (SplitRange { start: 0, end: u64::MAX }, &mut decoded)
-                    }
-                    None => (part.range, &mut source),
-                };
-            let (position, count) = (Cell::new(split.start), Cell::new(0));
-            let records = Records {
-                format: &self.format,
-                split,
-                source,
-                position: &position,
-                count: &count,
-                input: *input,
-            };
-            let ran = mapper.run(records, &mut emit);
+            let limited = |source| Limited { source, left: PLACE_BYTES_MAX, exhausted: &exhausted };
+            let ran = map_input.run((*input, part), limited, &mut mapper, &mut emit);
             if !emit.sink_mut().is_full() && !exhausted.get() {
                 read = ran;
             }
@@ -172,7 +174,7 @@ impl Sink for SampleSink {
     }
 }
 
-/// A source that ends with an error when enough was read of it.
+/// A source that ends with an error when enough was read of it. What is handed out counts as read, so it is handed out in small pieces.
 struct Limited<'a> {
     source: Box<dyn Source>,
     left: u64,
@@ -186,45 +188,76 @@ impl Source for Limited<'_> {
             return Err(io::Error::other(Error::SampledEnough));
         }
         let slice = self.source.slice(offset)?;
-        let slice = &slice[..slice.len().min(PLACE_BYTES_MAX as usize)];
+        let slice = &slice[..slice.len().min(SLICE_BYTES_MAX)];
         self.left = self.left.saturating_sub(slice.len() as u64);
         Ok(slice)
     }
 }
 
-/// What a job with `reduces` reduce tasks needs besides its settings: the property with the boundaries, if its output is sorted as a
-/// whole. `splits` are the inputs of its maps.
-pub(crate) fn boundaries(
-    settings: &JobSettings,
-    splits: &[(u32, Vec<MapPart>)],
-    reduces: u32,
-    context: &Context,
-    open: &OpenPart<'_>,
-) -> Result<Option<String>> {
-    let Some(sampler) = &settings.sampler else { return Ok(None) };
-    if sampler.inputs() != settings.inputs.len() {
-        return Err(Error::usage("`total_order` comes after all inputs of a job").into());
-    }
-    if reduces <= 1 {
-        return Ok(Some(String::new()));
-    }
-    let cuttable = |input: u32, part: &MapPart| {
-        let cut = settings.inputs.get(input as usize).map(|input| input.cut);
-        !matches!(cut, None | Some(Cut::Whole | Cut::Lines { .. }))
-            && FileCodec::of_path(&part.path).is_none()
-    };
-    let places = places(splits, PLACES, cuttable);
-    let sampled = guard(|| sampler.sample(context, &places, open));
-    let mut keys = sampled.map_err(|message| Error::Sample { message })?;
-    if let Some(prefix_bytes) = settings.group_prefix {
-        keys.iter_mut().for_each(|key| key.truncate(prefix_bytes(key)));
-    }
-    let ranges = KeyRanges::from_sample(keys, reduces);
-    Ok(Some(encode(ranges.boundaries())))
+/// What sampling the input of a job needs.
+pub(crate) struct Sampling<'a> {
+    pub(crate) settings: &'a JobSettings,
+    /// Inputs of the maps: to which of the job's inputs they belong, and their parts.
+    pub(crate) splits: &'a [(u32, Vec<MapPart>)],
+    pub(crate) reduces: u32,
+    pub(crate) properties: Properties,
+    /// What the mapper has as its attempt's directory.
+    pub(crate) directory: Scratch,
+    pub(crate) side_files: BTreeMap<String, PathBuf>,
+    pub(crate) open: Arc<OpenFile>,
 }
 
-/// At most `count` places spread evenly over the input. Where records can be found from any byte on, a place begins anywhere; elsewhere
-/// it is a part as a whole, once.
+impl Sampling<'_> {
+    /// The property with the boundaries, if the job's output is sorted as a whole.
+    pub(crate) fn boundaries(self, open: &OpenPart<'_>) -> Result<Option<String>> {
+        let (settings, reduces) = (self.settings, self.reduces);
+        let Some(sampler) = &settings.sampler else { return Ok(None) };
+        if sampler.inputs() != settings.inputs.len() {
+            return Err(Error::usage("`total_order` comes after all inputs of a job").into());
+        }
+        if reduces <= 1 {
+            return Ok(Some(String::new()));
+        }
+        let cuttable = |input: u32, part: &MapPart| {
+            let cut = settings.inputs.get(input as usize).map(|input| input.cut);
+            !matches!(cut, None | Some(Cut::Whole | Cut::Lines { .. }))
+                && FileCodec::of_path(&part.path).is_none()
+        };
+        let places = places(self.splits, PLACES, cuttable);
+        let context = self.context(&places)?;
+        let sampled = guard(|| sampler.sample(settings, &context, &places, open));
+        let mut keys = sampled.map_err(|message| Error::Sample { message })?;
+        if keys.is_empty() && !places.is_empty() {
+            let job = &settings.name;
+            say(format_args!(
+                "warning: the sample of the input of `{job}` gave no keys: its first reduce gets all\n"
+            ));
+        }
+        if let Some(prefix_bytes) = settings.group_prefix {
+            keys.iter_mut().for_each(|key| key.truncate(prefix_bytes(key)));
+        }
+        Ok(Some(encode(KeyRanges::from_sample(keys, reduces).boundaries())))
+    }
+
+    /// What a map task has that reads all places, one after the other.
+    fn context(&self, places: &[Place]) -> Result<Context> {
+        let job = JobId { cluster_start: 0, number: 0 };
+        let task = TaskId { job, kind: TaskKind::Map, index: 0 };
+        let context = Context::new(AttemptId { task, number: 0 }, self.properties.clone());
+        cache::link(&self.side_files, self.directory.path())?;
+        context.set_directory(self.directory.path().to_owned(), self.side_files.clone());
+        context.set_open(self.open.clone());
+        let maps = self.splits.len() as u32;
+        context.set_task_counts(TaskCounts { maps, reduces: self.reduces });
+        if let Some(first) = places.first() {
+            first.part.set_input(&context);
+        }
+        Ok(context)
+    }
+}
+
+/// At most `count` places spread evenly over the input. Where records can be found from any byte on, a place begins anywhere and ends
+/// before the next; elsewhere it is a part as a whole, once.
 fn places(
     splits: &[(u32, Vec<MapPart>)],
     count: u64,
@@ -233,24 +266,25 @@ fn places(
     let length = |part: &MapPart| part.range.end.saturating_sub(part.range.start);
     let parts = || splits.iter().flat_map(|(input, parts)| parts.iter().map(move |p| (*input, p)));
     let total: u64 = parts().map(|(_, part)| length(part)).sum();
+    let begin = |place: u64| (u128::from(total) * u128::from(place) / u128::from(count)) as u64;
     let (mut places, mut passed, mut next) = (Vec::new(), 0, 0);
     for (input, part) in parts() {
         let end = passed + length(part);
         while next < count {
-            let at = (u128::from(total) * u128::from(next) / u128::from(count)) as u64;
+            let at = begin(next);
             if at >= end {
                 break;
             }
             next += 1;
             let range = if cuttable(input, part) {
+                let place_end = end.min(begin(next)).min(at.saturating_add(PLACE_BYTES_MAX));
                 let start = part.range.start + (at - passed);
-                let end = part.range.end.min(start.saturating_add(PLACE_BYTES_MAX));
-                SplitRange { start, end }
+                SplitRange { start, end: start + (place_end - at) }
             } else {
                 part.range
             };
             let place = Place { input, part: MapPart { path: part.path.clone(), range } };
-            if places.last() != Some(&place) {
+            if range.start < range.end && places.last() != Some(&place) {
                 places.push(place);
             }
         }

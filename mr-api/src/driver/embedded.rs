@@ -22,6 +22,7 @@ use crate::job::{InputPaths, OutputPath};
 use crate::local::files;
 use crate::plan::Plan;
 use crate::progress::say;
+use crate::scratch::Scratch;
 
 /// One copy of data that is only here for one job.
 const REPLICATION: u16 = 1;
@@ -39,41 +40,33 @@ pub(super) struct EmbeddedCluster {
     pub(super) namenode: String,
     pub(super) jobtracker: String,
     child: Child,
-    directory: PathBuf,
+    /// Removed when the cluster has ended.
+    _directory: Scratch,
 }
 
 impl EmbeddedCluster {
     pub(super) fn start() -> Result<Self> {
         let binary = hanno_candidates().into_iter().find(|path| path.is_file());
         let binary = binary.ok_or(Error::NoClusterBinary)?;
-        let directory = std::env::temp_dir().join(format!("hanno-embedded-{}", std::process::id()));
-        sys::fs::create_private_dir(&directory)
-            .map_err(Error::file("create directory", &directory))?;
-        let log_path = directory.join("cluster.log");
+        let directory = Scratch::new("embedded")?;
+        let log_path = directory.path().join("cluster.log");
         let log = File::create(&log_path).map_err(Error::file("create", &log_path))?;
-        let child = Command::new(&binary)
+        let mut child = Command::new(&binary)
             .args(["cluster", "--datanodes", "1", "--workers", "1", "--data"])
-            .arg(directory.join("data"))
+            .arg(directory.path().join("data"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()
-            .map_err(Error::file("start", &binary));
-        let mut child = match child {
-            Ok(child) => child,
-            Err(error) => {
-                remove(&directory);
-                return Err(error.into());
-            }
-        };
+            .map_err(Error::file("start", &binary))?;
         *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((child.id(), directory.clone()));
+            Some((child.id(), directory.path().to_owned()));
         let ready = child.stdout.take().and_then(wait_until_ready);
         let mut cluster = EmbeddedCluster {
             namenode: String::new(),
             jobtracker: String::new(),
             child,
-            directory,
+            _directory: directory,
         };
         let Some((namenode, jobtracker)) = ready else {
             let reason = last_words(&log_path);
@@ -93,7 +86,6 @@ impl Drop for EmbeddedCluster {
         end(self.child.id(), || matches!(self.child.try_wait(), Ok(None)));
         // Reaps it if it had to be killed.
         let _ = self.child.wait();
-        remove(&self.directory);
         *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }

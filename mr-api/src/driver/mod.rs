@@ -16,22 +16,23 @@ use client::ClientConfig;
 use client::dfs::DfsClient;
 use client::job::{JobClient, JobError, hash_file, upload};
 use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
-use protocol::{AttemptId, BinaryHash, DfsPath, JobId, TaskId, TaskKind};
+use protocol::{BinaryHash, DfsPath, JobId};
 
 use crate::Result;
 use crate::args::Properties;
 use crate::cache;
-use crate::context::{Context, OUTPUT_PROPERTY};
+use crate::context::OUTPUT_PROPERTY;
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::input::SplitRange;
 use crate::job::{InputPaths, JobSettings, OutputPath, Reducers};
+use crate::map_input::MapPart;
 use crate::options::Options;
 use crate::plan::{Finished, OpenFn, Plan, fingerprint};
 use crate::progress::{Progress, say};
-use crate::runner::{DESCRIPTION_PROPERTY, DfsSource};
-use crate::stage::MapPart;
-use crate::total_order::{BOUNDARIES_PROPERTY, boundaries};
+use crate::runner::{DESCRIPTION_PROPERTY, open_part, opener};
+use crate::scratch::Scratch;
+use crate::total_order::{BOUNDARIES_PROPERTY, Sampling};
 use embedded::EmbeddedCluster;
 use names::Names;
 use running::Running;
@@ -280,18 +281,20 @@ impl<'a> Driver<'a> {
             (split.input, std::iter::once(first).chain(more).collect())
         };
         let parts: Vec<(u32, Vec<MapPart>)> = splits.iter().map(parts).collect();
-        let task =
-            TaskId { job: JobId { cluster_start: 0, number: 0 }, kind: TaskKind::Map, index: 0 };
-        let stored = properties.get(cache::FILES_PROPERTY).cloned();
-        let context = Context::new(AttemptId { task, number: 0 }, properties);
-        let directory = SampleDirectory::new()?;
-        let side_files = cache::localise(&self.dfs, stored.as_deref(), &directory.0)?;
-        context.set_directory(directory.0.clone(), side_files);
-        boundaries(settings, &parts, reduce_count, &context, &|part| {
-            let path = DfsPath::parse(&part.path)?;
-            let reader = self.dfs.open(&path).map_err(Error::dfs("open", &path))?;
-            Ok(Box::new(DfsSource::new(reader)))
-        })
+        let directory = Scratch::new("sample")?;
+        let stored = properties.get(cache::FILES_PROPERTY).map(String::as_str);
+        let side_files = cache::localise(&self.dfs, stored, directory.path())?;
+        let (splits, open) = (&parts[..], opener(&self.dfs));
+        Sampling {
+            settings,
+            splits,
+            reduces: reduce_count,
+            properties,
+            directory,
+            side_files,
+            open,
+        }
+        .boundaries(&|part| open_part(&self.dfs, part))
     }
 
     /// As many as there are slots, unless the input is too small for that.
@@ -352,25 +355,6 @@ impl<'a> Driver<'a> {
             parts.push(Box::new(open) as Box<OpenFn<'_>>);
         }
         Ok(Finished { counters, parts })
-    }
-}
-
-/// Where the driver keeps side files while it samples; removed afterwards.
-struct SampleDirectory(PathBuf);
-
-impl SampleDirectory {
-    fn new() -> Result<Self> {
-        let directory = std::env::temp_dir().join(format!("hanno-sample-{}", std::process::id()));
-        sys::fs::create_private_dir(&directory)
-            .map_err(Error::file("create directory", &directory))?;
-        Ok(SampleDirectory(directory))
-    }
-}
-
-impl Drop for SampleDirectory {
-    fn drop(&mut self) {
-        // Best effort: it is in the directory for temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -13,16 +13,18 @@ use shuffle::{BufferPool, MapOutput, SegmentSource};
 
 use crate::args::Properties;
 use crate::cache;
-use crate::context::{Context, TASK_COUNTERS, TaskCounts};
+use crate::context::{Context, OpenFile, TASK_COUNTERS, TaskCounts};
 use crate::error::{Error, Result};
 use crate::input::{LocalSource, Source, SplitRange};
 use crate::job::JobSettings;
+use crate::map_input::MapPart;
 use crate::options;
 use crate::output::{LocalFiles, Output};
 use crate::progress::Progress;
+use crate::scratch::Scratch;
 use crate::sort::{map_options, reduce_options};
-use crate::stage::{MapPart, MapResult, MapTarget, MapTask, ReduceTask, Stage};
-use crate::total_order;
+use crate::stage::{MapResult, MapTarget, MapTask, ReduceTask, Stage};
+use crate::total_order::Sampling;
 
 /// How often progress is looked at.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
@@ -46,10 +48,18 @@ impl LocalSplit {
     }
 }
 
-fn open(part: &MapPart) -> Result<Box<dyn Source>> {
-    let path = Path::new(&part.path);
-    let file = File::open(path).map_err(Error::file("open", path))?;
-    Ok(Box::new(LocalSource::new(file)))
+fn open_part(part: &MapPart) -> Result<Box<dyn Source>> {
+    Ok(Box::new(LocalSource::new(open(&part.path)?)))
+}
+
+/// Opens files for user code.
+fn opener() -> Arc<OpenFile> {
+    Arc::new(|path| Ok(Box::new(open(path)?)))
+}
+
+fn open(path: &str) -> Result<File, Error> {
+    let path = Path::new(path);
+    File::open(path).map_err(Error::file("open", path))
 }
 
 /// Key ranges of the reduces, if the job's output is sorted as a whole.
@@ -60,11 +70,14 @@ pub(super) fn boundaries(
     properties: &Properties,
     side_files: &BTreeMap<String, PathBuf>,
 ) -> Result<Option<String>> {
-    let task = TaskId { job: JobId { cluster_start: 0, number: 0 }, kind: TaskKind::Map, index: 0 };
-    let context = Context::new(AttemptId { task, number: 0 }, properties.clone());
-    context.set_directory(std::env::temp_dir(), side_files.clone());
+    if settings.sampler.is_none() {
+        return Ok(None);
+    }
     let parts: Vec<_> = splits.iter().map(|split| (split.input, split.map_parts())).collect();
-    total_order::boundaries(settings, &parts, reduces, &context, &open)
+    let (splits, directory, open) = (&parts[..], Scratch::new("sample")?, opener());
+    let (properties, side_files) = (properties.clone(), side_files.clone());
+    Sampling { settings, splits, reduces, properties, directory, side_files, open }
+        .boundaries(&open_part)
 }
 
 pub(super) struct JobRun<'a> {
@@ -133,10 +146,7 @@ impl JobRun<'_> {
         cache::link(&self.side_files, &work)?;
         context.set_directory(work, self.side_files.clone());
         context.set_output_directory(directory.display().to_string());
-        context.set_open(Arc::new(|path| {
-            let path = Path::new(path);
-            Ok(Box::new(File::open(path).map_err(Error::file("open", path))?))
-        }));
+        context.set_open(opener());
         let maps = self.splits.len() as u32;
         context.set_task_counts(TaskCounts { maps, reduces: self.reduces });
         Ok(directory)
@@ -163,7 +173,7 @@ impl JobRun<'_> {
             context: context.clone(),
             input: split.input,
             parts: split.map_parts(),
-            open: &open,
+            open: &open_part,
             target,
         })?;
         match result {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Instant;
 
 use client::ClientConfig;
@@ -16,15 +16,16 @@ use crate::cache;
 use crate::context::{Context, TaskCounts};
 use crate::error::{Error, Result};
 use crate::input::SplitRange;
+use crate::map_input::MapPart;
 use crate::options;
 use crate::output::{Output, OutputFile, OutputFiles};
 use crate::plan::Plan;
 use crate::runner::Channel;
 use crate::runner::fetch::Fetcher;
 use crate::runner::gather::{Gather, News};
-use crate::runner::source::{DfsOutput, DfsSource};
+use crate::runner::source::{DfsOutput, open_part, opener};
 use crate::sort::{map_options, reduce_options};
-use crate::stage::{MapPart, MapResult, MapTarget, MapTask, ReduceTask, Stage};
+use crate::stage::{MapResult, MapTarget, MapTask, ReduceTask, Stage};
 
 /// How often a reduce starts over because a map output turned out to be damaged, before the attempt fails.
 const DAMAGED_INPUTS_MAX: u32 = 10;
@@ -84,11 +85,7 @@ impl Host {
             .set_task_counts(TaskCounts { maps: program.map_count, reduces: program.reduce_count });
         let output = self.output_directory(context.attempt())?;
         context.set_output_directory(output.to_string());
-        let dfs = self.dfs.clone();
-        context.set_open(Arc::new(move |path| {
-            let path = DfsPath::parse(path)?;
-            Ok(Box::new(dfs.open(&path).map_err(Error::dfs("open", &path))?))
-        }));
+        context.set_open(opener(&self.dfs));
         match work {
             Work::Map(split) => self.map(split, &launched),
             Work::Reduce(outputs) => self.reduce(outputs, launched),
@@ -118,11 +115,7 @@ impl Host {
             context: context.clone(),
             input: split.input,
             parts,
-            open: &|part| {
-                let path = DfsPath::parse(&part.path)?;
-                let reader = self.dfs.open(&path).map_err(Error::dfs("open", &path))?;
-                Ok(Box::new(DfsSource::new(reader)))
-            },
+            open: &|part| open_part(&self.dfs, part),
             target,
         })?;
         Ok(match result {

@@ -36,7 +36,7 @@ use crate::progress::say;
 use attempt::{Host, Launched};
 use gather::News;
 
-pub(crate) use source::DfsSource;
+pub(crate) use source::{open_part, opener};
 
 /// Job property that carries the description of the plan, so that a difference can be named.
 pub(crate) const DESCRIPTION_PROPERTY: &str = "hanno.plan.description";

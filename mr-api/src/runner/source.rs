@@ -2,25 +2,42 @@
 
 use std::io::{self, Write};
 
-use client::dfs::{BlockSlice, DfsReader, DfsWriter};
+use std::sync::Arc;
 
-use crate::error::BoxError;
+use client::dfs::{BlockSlice, DfsClient, DfsReader, DfsWriter};
+use protocol::DfsPath;
+
+use crate::Result;
+use crate::context::OpenFile;
+use crate::error::{BoxError, Error};
 use crate::input::Source;
+use crate::map_input::MapPart;
 use crate::output::OutputFile;
 
 /// Most bytes of a slice: progress and memory go by it where the block is not mapped.
 const SLICE_BYTES_MAX: usize = 1 << 20;
 
 /// A file read through mapped blocks where they are on this machine.
-pub(crate) struct DfsSource {
+struct DfsSource {
     reader: DfsReader,
     slice: Option<BlockSlice>,
 }
 
-impl DfsSource {
-    pub(crate) fn new(reader: DfsReader) -> Self {
-        DfsSource { reader, slice: None }
-    }
+/// Opens a part of the input of a map.
+pub(crate) fn open_part(dfs: &DfsClient, part: &MapPart) -> Result<Box<dyn Source>> {
+    let reader = open(dfs, &part.path)?;
+    Ok(Box::new(DfsSource { reader, slice: None }))
+}
+
+/// Opens files for user code.
+pub(crate) fn opener(dfs: &DfsClient) -> Arc<OpenFile> {
+    let dfs = dfs.clone();
+    Arc::new(move |path| Ok(Box::new(open(&dfs, path)?)))
+}
+
+fn open(dfs: &DfsClient, path: &str) -> Result<DfsReader> {
+    let path = DfsPath::parse(path)?;
+    Ok(dfs.open(&path).map_err(Error::dfs("open", &path))?)
 }
 
 impl Source for DfsSource {

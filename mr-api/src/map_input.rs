@@ -1,0 +1,75 @@
+//! How a mapper is given its input: the same for a map task and for the sample that a driver takes.
+
+use std::cell::Cell;
+
+use crate::Result;
+use crate::codec::{DecodedSource, FileCodec};
+use crate::context::{Context, TaskInput};
+use crate::input::{Records, Source, SplitRange};
+use crate::job::{InputPaths, JobInput, JobSettings};
+use crate::mapper::{Emit, Mapper, Sink};
+use crate::rows::NoSource;
+
+/// A part of one file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct MapPart {
+    pub(crate) path: String,
+    pub(crate) range: SplitRange,
+}
+
+impl MapPart {
+    /// Tells the task that it reads this part. Of several the first is told.
+    pub(crate) fn set_input(&self, context: &Context) {
+        let SplitRange { start, end } = self.range;
+        let length = end.saturating_sub(start);
+        context.set_input(TaskInput { path: self.path.clone(), start, length });
+    }
+}
+
+/// Opens a part of the input.
+pub(crate) type OpenPart<'a> = dyn Fn(&MapPart) -> Result<Box<dyn Source>> + 'a;
+
+/// The input of a job's maps and how far reading it is.
+pub(crate) struct MapInput<'a, F> {
+    settings: &'a JobSettings,
+    format: &'a F,
+    open: &'a OpenPart<'a>,
+    /// Where the record that was handed out last begins.
+    pub(crate) position: Cell<u64>,
+    /// Records handed out.
+    pub(crate) count: Cell<u64>,
+}
+
+impl<'a, F> MapInput<'a, F> {
+    pub(crate) fn new(settings: &'a JobSettings, format: &'a F, open: &'a OpenPart<'a>) -> Self {
+        let (position, count) = Default::default();
+        MapInput { settings, format, open, position, count }
+    }
+
+    /// Runs `mapper` on the records of one part, which belongs to the job's input number `input`. `around` puts a source around that of
+    /// the part's bytes as they are stored.
+    pub(crate) fn run<M: Mapper<In = F>, S: Sink, W: Source>(
+        &self,
+        (input, part): (u32, &MapPart),
+        around: impl FnOnce(Box<dyn Source>) -> W,
+        mapper: &mut M,
+        emit: &mut Emit<M::Key, M::Value, S>,
+    ) -> Result<()> {
+        self.position.set(part.range.start);
+        let rows = matches!(
+            self.settings.inputs.get(input as usize),
+            Some(JobInput { paths: InputPaths::Rows { .. }, .. })
+        );
+        let mut source = around(if rows { Box::new(NoSource) } else { (self.open)(part)? });
+        let mut decoded;
+        let (split, source): (SplitRange, &mut dyn Source) = match FileCodec::of_path(&part.path) {
+            Some(codec) => {
+                decoded = DecodedSource::open(codec, &mut source)?;
+                (SplitRange { start: 0, end: u64::MAX }, &mut decoded)
+            }
+            None => (part.range, &mut source),
+        };
+        let (format, position, count) = (self.format, &self.position, &self.count);
+        mapper.run(Records { format, split, source, position, count, input }, emit)
+    }
+}
