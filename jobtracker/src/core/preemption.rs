@@ -1,9 +1,9 @@
 //! Taking slots back from queues that have more than their share for queues that have had much less for long, and what people see of
 //! queues.
 //!
-//! Invariants: a queue gives only what it has beyond its share, its newest attempts first (least work is lost); nobody is made to give twice
-//! for the same need, because a queue's patience begins anew with each taking; nor for a need that limits forbid to fill, because what they
-//! forbid is not part of a queue's demand.
+//! Invariants: a queue gives only what it has beyond its share, its newest attempts first (least work is lost), and only slots that others can
+//! use; nobody is made to give twice for the same need, because a queue's patience begins anew with each taking and what is about to stop is
+//! counted; nor for a need that limits forbid to fill, because what they forbid is not part of a queue's demand.
 
 use protocol::jobs::QueueReport;
 use protocol::{AttemptId, JobId};
@@ -11,8 +11,11 @@ use protocol::{AttemptId, JobId};
 use super::queues::Queue;
 use super::shares::{Claim, PER_SLOT, shares};
 use super::task::{AttemptState, StopReason};
+use super::workers::Worker;
 use super::{Core, Now, Output};
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
 /// How often shares are compared; the timeout counts in such steps.
@@ -26,6 +29,17 @@ struct Standing {
     /// In thousandths of a slot.
     share: u64,
     least: u64,
+}
+
+/// What a queue holds.
+#[derive(Default)]
+struct Holding {
+    /// Attempts whose slots others could use: by when they started, newest last.
+    running: Vec<(u64, AttemptId)>,
+    /// Slots of attempts that nobody has told to stop.
+    kept: u64,
+    /// Slots that others can use as soon as attempts that were told to stop have stopped.
+    stopping: u64,
 }
 
 impl Core {
@@ -58,44 +72,47 @@ impl Core {
         }
     }
 
-    /// Stops up to `missing` attempts of queues that have more than their share, of the one with the most beyond it first.
+    /// Stops attempts of queues that have more than their share, of the one with the most beyond it first, until `missing` slots are free or
+    /// about to be.
     fn take_back(&mut self, missing: u64, standings: &[Standing], out: &mut Output) {
-        let mut over: Vec<(u64, &str)> = standings
-            .iter()
-            .map(|standing| {
-                (
-                    standing.slots.saturating_sub(standing.share.div_ceil(PER_SLOT)),
-                    standing.name.as_str(),
-                )
-            })
-            .filter(|(excess, _)| *excess > 0)
-            .collect();
         let mut left = missing;
+        let mut over = BinaryHeap::new();
+        for (queue, standing) in self.queues.iter().zip(standings) {
+            let Holding { running, kept, stopping } = self.holding(queue);
+            // What a hungry queue gives up itself is part of what it lacks.
+            left = left.saturating_sub(if standing.is_hungry() { 0 } else { stopping });
+            let excess = kept.saturating_sub(standing.share.div_ceil(PER_SLOT));
+            over.push((excess, Reverse(standing.name.as_str()), running));
+        }
         while left > 0 {
-            over.sort_by(|left, right| right.0.cmp(&left.0).then(left.1.cmp(right.1)));
-            let Some((excess, name)) = over.first_mut().filter(|(excess, _)| *excess > 0) else {
-                return;
-            };
-            match self.newest_attempt(name) {
-                Some(attempt) => {
-                    *excess -= 1;
-                    left -= 1;
-                    self.stop_attempt(attempt, StopReason::Preempted, out);
-                    out.changed.insert(attempt.task.job);
-                }
-                None => *excess = 0,
+            let Some((excess, name, mut running)) = over.pop() else { return };
+            if let (1.., Some((_, attempt))) = (excess, running.pop()) {
+                left -= 1;
+                self.stop_attempt(attempt, StopReason::Preempted, out);
+                out.changed.insert(attempt.task.job);
+                over.push((excess - 1, name, running));
             }
         }
     }
 
-    fn newest_attempt(&mut self, queue: &str) -> Option<AttemptId> {
-        let jobs: Vec<JobId> = self.queues.queue_mut(queue)?.jobs.iter().copied().collect();
-        let live = jobs.iter().filter_map(|id| self.jobs.get(id)).flat_map(|job| {
-            job.live_attempts().into_iter().filter_map(|id| Some((id, job.attempt(id)?)))
-        });
-        live.filter(|(_, attempt)| attempt.state == AttemptState::Running)
-            .max_by_key(|(id, attempt)| (attempt.started_ms, *id))
-            .map(|(id, _)| id)
+    fn holding(&self, queue: &Queue) -> Holding {
+        let mut holding = Holding::default();
+        for job in queue.jobs.iter().filter_map(|id| self.jobs.get(id)) {
+            for id in job.live_attempts() {
+                let Some(attempt) = job.attempt(id) else { continue };
+                let worker = self.workers.worker(attempt.worker);
+                let is_usable = worker.is_some_and(Worker::is_usable);
+                let is_running = attempt.state == AttemptState::Running;
+                holding.kept += u64::from(is_running);
+                match (is_running, is_usable) {
+                    (true, true) => holding.running.push((attempt.started_ms, id)),
+                    (false, true) => holding.stopping += 1,
+                    (_, false) => {}
+                }
+            }
+        }
+        holding.running.sort_unstable();
+        holding
     }
 
     /// Where all queues stand, by name.

@@ -152,7 +152,7 @@ pub(crate) struct Queues {
     next: u32,
     /// Slots given so far.
     given: u64,
-    /// Slots of the cluster, of which limits are parts.
+    /// Slots of the cluster that may be given, of which limits are parts.
     slot_total: u64,
 }
 
@@ -273,7 +273,7 @@ impl Queues {
         });
     }
 
-    /// The cluster has so many slots now.
+    /// The cluster has so many slots to give now.
     pub(crate) fn resize(&mut self, slot_total: u64) {
         if std::mem::replace(&mut self.slot_total, slot_total) == slot_total {
             return;
@@ -284,7 +284,7 @@ impl Queues {
         }
     }
 
-    /// Slots of the cluster.
+    /// Slots that the cluster has to give.
     pub(crate) fn slot_total(&self) -> u64 {
         self.slot_total
     }

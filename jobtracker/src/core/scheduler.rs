@@ -41,7 +41,7 @@ pub(super) struct Assignment {
 impl Core {
     /// Fills free slots.
     pub(crate) fn schedule(&mut self, now: Now, out: &mut Output) {
-        self.queues.resize(self.workers.slot_total());
+        self.queues.resize(self.workers.usable_slots());
         if self.runnable.is_empty() || self.settled {
             return;
         }

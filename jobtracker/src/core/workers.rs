@@ -72,18 +72,25 @@ struct Usable {
     /// Those with free slots, most free first.
     by_free: BTreeSet<(Reverse<u32>, WorkerId)>,
     worker_count: usize,
+    slot_count: u64,
 }
 
 impl Usable {
     fn add(&mut self, worker: &Worker) {
-        self.worker_count += usize::from(worker.is_usable());
+        if worker.is_usable() {
+            self.worker_count += 1;
+            self.slot_count += u64::from(worker.slot_count);
+        }
         if worker.free() > 0 {
             self.by_free.insert((Reverse(worker.free()), worker.id));
         }
     }
 
     fn remove(&mut self, worker: &Worker) {
-        self.worker_count -= usize::from(worker.is_usable());
+        if worker.is_usable() {
+            self.worker_count -= 1;
+            self.slot_count -= u64::from(worker.slot_count);
+        }
         self.by_free.remove(&(Reverse(worker.free()), worker.id));
     }
 }
@@ -302,9 +309,9 @@ impl Workers {
         self.usable.worker_count
     }
 
-    /// Slots of all workers.
-    pub(crate) fn slot_total(&self) -> u64 {
-        self.slot_count
+    /// Slots of workers that may get work: what there is to share.
+    pub(crate) fn usable_slots(&self) -> u64 {
+        self.usable.slot_count
     }
 
     /// True if a worker is on this machine.

@@ -9,6 +9,7 @@ use protocol::{AttemptId, JobId, WorkerId};
 
 use super::world::{RULES, World, spec};
 use crate::core::queues::{Policy, QueueRules};
+use crate::core::task::AttemptState;
 use crate::core::{Core, Rules};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -195,6 +196,45 @@ fn what_is_beyond_a_share_is_taken_back_after_a_time() {
     let shown: Vec<(&str, u64, u32)> =
         queues.iter().map(|q| (q.name.as_str(), q.share_permille, q.slot_count)).collect();
     assert_eq!(shown, [("ann", 4000, 4), ("bob", 4000, 4), ("default", 0, 0)]);
+}
+
+#[test]
+fn slots_that_nobody_can_use_are_neither_shared_nor_taken_back() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb"], 4);
+    let large = start_as(&mut world, "ann", 1, 8, &[]);
+    contact(&mut world, &workers);
+    world.exclude(&["bb"]);
+    world.advance(SECOND);
+    let late = start_as(&mut world, "bob", 2, 100, &[]);
+    for _ in 0..60 {
+        world.advance(SECOND);
+        contact(&mut world, &workers);
+    }
+    assert_eq!(held(&world, &[large, late]), [6, 2], "half of what `a` has");
+    assert_eq!(running(&world, workers[1]).len(), 4, "nothing is stopped on `bb`");
+    let counts = world.core.job_report(large).unwrap().maps;
+    assert_eq!((counts.running, counts.killed_attempts), (6, 2));
+}
+
+#[test]
+fn nothing_more_is_taken_back_while_attempts_that_were_told_to_stop_go_on() {
+    let mut world = World::new();
+    let workers = cluster(&mut world, &["a", "bb"], 4);
+    let large = start_as(&mut world, "ann", 1, 100, &[]);
+    contact(&mut world, &workers);
+    start_as(&mut world, "bob", 2, 100, &[]);
+    for _ in 0..60 {
+        world.advance(SECOND);
+        for worker in &workers {
+            world.core.contact(*worker, world.core.epoch(), world.now).unwrap();
+        }
+    }
+    let job = world.core.job(large).unwrap();
+    let attempts = job.live_attempts();
+    let states = attempts.iter().map(|attempt| job.attempt(*attempt).unwrap().state);
+    let stopping = states.filter(|state| *state == AttemptState::Killing).count();
+    assert_eq!((attempts.len(), stopping), (8, 4));
 }
 
 #[test]
