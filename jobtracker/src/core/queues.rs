@@ -309,6 +309,12 @@ impl Queues {
         self.all.get(&queue)?.ready.range((from, Unbounded)).next().copied()
     }
 
+    /// All jobs that could use a slot and may have one more.
+    pub(crate) fn next_jobs(&self) -> impl Iterator<Item = JobId> {
+        let queues = self.all.values().filter(|queue| queue.has_next(self.slot_total));
+        queues.flat_map(|queue| &queue.ready).map(|place| place.job)
+    }
+
     /// True if a job may have one slot more within the limits of its queue.
     pub(crate) fn has_room(&self, job: JobId) -> bool {
         let Some(member) = self.members.get(&job) else { return false };

@@ -161,6 +161,15 @@ impl Core {
         }
     }
 
+    /// True if a job lets free slots go for a while because they are not near its input.
+    pub(super) fn waits_near(&self, now: Now) -> bool {
+        self.queues.next_jobs().any(|id| {
+            matches!(self.jobs[&id].patience, Patience::Since(_))
+                && self.jobs[&id].maps.waiting() > 0
+                && self.patience_level(id, now) < Level::Any
+        })
+    }
+
     /// A job was offered a slot that is not on a machine of its input.
     fn lose_patience(&mut self, id: JobId, now: Now) {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| job.patience == Patience::Fresh) else {

@@ -4,7 +4,7 @@
 //! has stood. It gets a backup if it has run for a while, is slow by a margin, and a fresh attempt would be done sooner; those
 //! that need longest come first.
 //!
-//! Invariants: a backup takes only a slot that no waiting task can use, never on the worker of the slow attempt nor on one that is slow
+//! Invariants: a backup takes only a slot that no waiting task can use or hopes to, within all limits, never on the worker of the slow attempt nor on one that is slow
 //! itself; a task has at most one backup at a time; the share of backups is capped.
 
 use std::collections::BTreeSet;
@@ -96,6 +96,9 @@ impl Core {
             return;
         }
         self.speculated = now.at;
+        if self.waits_near(now) {
+            return;
+        }
         let jobs: Vec<JobId> = self.queues.busy_jobs().collect();
         for id in jobs {
             for kind in [TaskKind::Map, TaskKind::Reduce] {
@@ -124,7 +127,8 @@ impl Core {
         let slow = slow(&running, tasks.mean_ms(), self.rules.speculation_after);
         let slow_workers: BTreeSet<WorkerId> = slow.iter().map(|sole| sole.worker).collect();
         for sole in slow.iter().take(cap.saturating_sub(backups)) {
-            if !self.queues.has_room(id) {
+            let may_run_more = self.jobs.get(&id).is_some_and(|job| job.may_run_more(kind));
+            if !may_run_more || !self.queues.has_room(id) {
                 return;
             }
             let Some((worker, nearness)) = self.backup_place(id, kind, sole.index, &slow_workers)

@@ -393,6 +393,52 @@ fn no_backup_where_it_is_not_wanted() {
     assert_eq!(held(&world, &[job]), [1]);
 }
 
+/// For so many seconds the first two maps of a job stand still while all others succeed.
+fn stand_still(world: &mut World, workers: &[WorkerId], job: JobId, seconds: u32) {
+    for _ in 0..seconds {
+        world.advance(SECOND);
+        for worker in workers {
+            for attempt in running(world, *worker) {
+                if attempt.task.job == job && attempt.task.index >= 2 {
+                    world.succeed(*worker, attempt);
+                }
+            }
+        }
+        contact(world, workers);
+    }
+}
+
+#[test]
+fn backups_keep_to_the_limit_of_their_job() {
+    for (limit, expected) in [("0", 4), ("3", 3)] {
+        let mut world = World::new();
+        let workers = cluster(&mut world, &["a", "bb", "c", "dd"], 1);
+        let limit = [("mapreduce.job.running.map.limit", limit)];
+        let job = start_as(&mut world, "ann", 1, 6, &limit);
+        contact(&mut world, &workers);
+        stand_still(&mut world, &workers, job, 20);
+        assert_eq!(held(&world, &[job]), [expected], "{limit:?}");
+    }
+}
+
+#[test]
+fn a_slot_that_is_let_go_for_the_sake_of_nearness_is_not_for_backups() {
+    for (wait, expected) in [("60000", [2, 0]), ("0", [3, 1])] {
+        let mut world = World::new();
+        let workers = cluster(&mut world, &["a", "bb", "c", "dd"], 1);
+        let slow = start_as(&mut world, "ann", 1, 4, &[]);
+        contact(&mut world, &workers);
+        stand_still(&mut world, &workers, slow, 3);
+        assert_eq!(running(&world, workers[0]).len(), 1, "the machine of the input is busy");
+        let mut near = spec(2, &["a"], 0);
+        near.properties = [("locality_wait".to_owned(), wait.to_owned())].into();
+        let near = world.submit_as("bob", 2, near).unwrap();
+        world.do_all_effects();
+        stand_still(&mut world, &workers, slow, 20);
+        assert_eq!(held(&world, &[slow, near]), expected, "{wait} milliseconds");
+    }
+}
+
 /// Four workers; the third fails whatever it gets.
 fn run_with_a_bad_worker(world: &mut World, workers: &[WorkerId], number: u64) -> u32 {
     let job = start_as(world, "ann", number, 40, &[]);
