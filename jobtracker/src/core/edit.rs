@@ -88,6 +88,18 @@ pub(crate) enum Edit {
         /// From now on.
         priority: Priority,
     },
+    /// A user asked for the end of the job while its output directory was being made.
+    KillAsked {
+        /// The job.
+        job: JobId,
+    },
+    /// A user asked for the end of an attempt.
+    StopAsked {
+        /// The attempt.
+        attempt: AttemptId,
+        /// It counts against its task's limit.
+        fail: bool,
+    },
 }
 
 impl Edit {
@@ -98,12 +110,14 @@ impl Edit {
             Edit::Submitted(submitted) => Some(submitted.job),
             Edit::AttemptSucceeded { attempt, .. }
             | Edit::AttemptFailed { attempt, .. }
-            | Edit::OutputLost { attempt, .. } => Some(attempt.task.job),
+            | Edit::OutputLost { attempt, .. }
+            | Edit::StopAsked { attempt, .. } => Some(attempt.task.job),
             Edit::Refused { job }
             | Edit::Committing { job }
             | Edit::Ending { job, .. }
             | Edit::Ended { job, .. }
             | Edit::Retired { job }
+            | Edit::KillAsked { job }
             | Edit::Prioritized { job, .. } => Some(*job),
         }
     }

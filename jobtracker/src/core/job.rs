@@ -14,7 +14,7 @@ use super::counters::{CounterSums, JOB_GROUP};
 use super::edit::{Edit, Made, Ran, Submitted};
 use super::pending::{Level, PendingTasks};
 use super::settings::Settings;
-use super::task::{Attempt, AttemptState, Output, Task, Winner};
+use super::task::{Attempt, AttemptState, Output, StopReason, Task, Winner};
 use super::task_set::TaskSet;
 
 /// Group of counters that only this engine has.
@@ -100,6 +100,8 @@ pub(crate) struct Job {
     pub(crate) stop_deadline: Option<Duration>,
     /// A user asked for its end while it was being prepared.
     pub(crate) kill_asked: bool,
+    /// Attempts whose end a user asked for, and why.
+    pub(crate) stop_asked: BTreeMap<AttemptId, StopReason>,
     pub(crate) patience: Patience,
     /// Failed attempts by worker.
     pub(crate) failures: BTreeMap<WorkerId, u32>,
@@ -131,6 +133,7 @@ impl Job {
             held_until: Duration::ZERO,
             stop_deadline: None,
             kill_asked: false,
+            stop_asked: BTreeMap::new(),
             patience: Patience::Fresh,
             failures: BTreeMap::new(),
             spec,
@@ -384,8 +387,14 @@ impl Job {
                 self.maps.close();
                 self.reduces.close();
                 self.spec.splits = Vec::new();
+                self.stop_asked.clear();
             }
             Edit::Prioritized { priority, .. } => self.priority = *priority,
+            Edit::KillAsked { .. } => self.kill_asked = true,
+            Edit::StopAsked { attempt, fail } => {
+                let reason = if *fail { StopReason::UserFails } else { StopReason::User };
+                self.stop_asked.insert(*attempt, reason);
+            }
             Edit::Founded { .. }
             | Edit::Submitted(_)
             | Edit::Refused { .. }

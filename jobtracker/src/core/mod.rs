@@ -236,7 +236,9 @@ impl Core {
             | Edit::AttemptFailed { .. }
             | Edit::OutputLost { .. }
             | Edit::Committing { .. }
-            | Edit::Ending { .. } => {
+            | Edit::Ending { .. }
+            | Edit::KillAsked { .. }
+            | Edit::StopAsked { .. } => {
                 if let Some(job) = edit.job().and_then(|id| self.jobs.get_mut(&id)) {
                     job.apply(edit);
                 }
@@ -350,9 +352,15 @@ impl Core {
     /// A user asks for the end of a job.
     pub(crate) fn kill(&mut self, id: JobId, now: Now) -> Result<Output, RemoteError> {
         let mut out = Output::default();
-        let job = self.jobs.get_mut(&id).ok_or_else(|| report::unknown_job(id))?;
+        let job = self.jobs.get(&id).ok_or_else(|| report::unknown_job(id))?;
         match job.phase {
-            Phase::Preparing => job.kill_asked = true,
+            // It was taken before the restart: whoever submitted it and asks again hears just that.
+            Phase::Preparing if job.epoch != self.epoch => {
+                out.submitted.push((id, Ok(())));
+                self.end(id, JobState::Killed, KILLED_BY_USER, now, &mut out);
+            }
+            Phase::Preparing if job.kill_asked => {}
+            Phase::Preparing => self.commit(Edit::KillAsked { job: id }, &mut out),
             Phase::Running => self.end(id, JobState::Killed, KILLED_BY_USER, now, &mut out),
             Phase::Committing | Phase::Ending(_) | Phase::Ended(_) => {}
         }
@@ -390,10 +398,12 @@ impl Core {
         let mut out = Output::default();
         let job = self.jobs.get(&id.task.job).ok_or_else(|| report::unknown_job(id.task.job))?;
         let refuse = |text| Err(RemoteError::new(ErrorKind::InvalidArgument, text));
-        let reason = if fail { StopReason::UserFails } else { StopReason::User };
         match job.attempt(id).map(|attempt| attempt.state) {
             None => return refuse(format!("Could not find attempt {id}")),
-            Some(AttemptState::Running) => self.stop_attempt(id, reason, &mut out),
+            Some(AttemptState::Running) => {
+                self.commit(Edit::StopAsked { attempt: id, fail }, &mut out);
+                self.stop_as_asked(id, &mut out);
+            }
             Some(AttemptState::Killing) => {}
             Some(state) => {
                 return refuse(format!("Attempt {id} does not run: it is {}", state.name()));
@@ -414,6 +424,9 @@ impl Core {
     fn resume(&mut self, id: JobId, now: Now, out: &mut Output) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         match job.phase {
+            Phase::Preparing if job.kill_asked => {
+                self.end(id, JobState::Killed, KILLED_BY_USER, now, out);
+            }
             Phase::Preparing | Phase::Running => {
                 job.phase = Phase::Preparing;
                 job.held_until = now.at + self.rules.settle;
@@ -510,6 +523,14 @@ impl Core {
         let Some(job) = self.jobs.get(&id) else { return };
         for attempt in job.live_attempts() {
             self.stop_attempt(attempt, StopReason::JobOver, out);
+        }
+    }
+
+    /// Stops a running attempt if a user has asked for that.
+    fn stop_as_asked(&mut self, attempt: AttemptId, out: &mut Output) {
+        let job = self.jobs.get(&attempt.task.job);
+        if let Some(reason) = job.and_then(|job| job.stop_asked.get(&attempt).copied()) {
+            self.stop_attempt(attempt, reason, out);
         }
     }
 

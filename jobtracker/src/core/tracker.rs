@@ -167,6 +167,7 @@ impl Core {
             }
         });
         self.occupy(worker, id);
+        self.stop_as_asked(id, out);
         if id.task.kind == TaskKind::Reduce {
             for output in self.jobs[&id.task.job].map_outputs() {
                 self.workers.push_outputs(worker, id.task.job, Some(&output), None);

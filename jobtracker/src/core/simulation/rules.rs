@@ -6,6 +6,7 @@ use protocol::jobs::JobState;
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind, WorkerId};
 
 use super::world::{World, spec};
+use crate::core::job::Phase;
 
 fn running(world: &World, worker: WorkerId) -> Vec<AttemptId> {
     world.workers[&worker].running.keys().copied().collect()
@@ -244,6 +245,60 @@ fn a_kill_waits_for_attempts_then_cleans_up() {
     world.do_all_effects();
     assert_eq!(world.state(job), Some(JobState::Killed));
     assert!(!world.published.contains_key(&job));
+}
+
+#[test]
+fn a_kill_is_not_forgotten_in_a_restart() {
+    let mut world = World::new();
+    let worker = world.add_worker("a", 1);
+    let young = world.submit(1, spec(1, &["a"], 0)).unwrap();
+    let kill = |world: &mut World, job| {
+        let out = world.core.kill(job, world.now).unwrap();
+        world.take(out);
+        world.check_replay();
+    };
+    kill(&mut world, young);
+    kill(&mut world, young);
+    world.restart();
+    assert_eq!(world.core.job(young).unwrap().phase, Phase::Ending(JobState::Killed));
+    let running = start(&mut world, 2, &["a", "a"], 0);
+    world.contact(worker, true);
+    assert_eq!(world.core.job(running).unwrap().live_count(), 1);
+    world.restart();
+    kill(&mut world, running);
+    let phase = world.core.job(running).unwrap().phase;
+    assert_eq!(phase, Phase::Ending(JobState::Killed), "it does not wait for the file system");
+    assert_eq!(world.submissions[&running], Ok(()));
+    world.restart();
+    for _ in 0..3 {
+        world.contact(worker, true);
+        world.do_all_effects();
+    }
+    for job in [young, running] {
+        assert_eq!(world.state(job), Some(JobState::Killed));
+    }
+    assert_eq!(world.launched.len(), 1);
+}
+
+#[test]
+fn what_a_user_asked_of_an_attempt_is_not_forgotten_in_a_restart() {
+    for (fail, expected) in [(false, (0, 1)), (true, (1, 0))] {
+        let mut world = World::new();
+        let worker = world.add_worker("a", 1);
+        world.contact(worker, true);
+        let job = start(&mut world, 1, &["a"], 0);
+        world.contact(worker, true);
+        let out = world.core.stop_by_user(running(&world, worker)[0], fail, world.now).unwrap();
+        world.take(out);
+        world.restart();
+        world.do_all_effects();
+        for _ in 0..2 {
+            world.contact(worker, true);
+            world.check_replay();
+        }
+        let counts = world.core.job_report(job).unwrap().maps;
+        assert_eq!((counts.failed_attempts, counts.killed_attempts), expected);
+    }
 }
 
 #[test]

@@ -182,7 +182,7 @@ impl World {
     }
 
     /// What a worker tells at registration.
-    fn snapshot(&self, id: WorkerId) -> Register {
+    pub(super) fn snapshot(&self, id: WorkerId) -> Register {
         let worker = &self.workers[&id];
         let ended = worker.unconfirmed.iter().map(|update| update.attempt);
         let held = worker.held.iter().map(|attempt| worker.output(*attempt));
@@ -433,8 +433,15 @@ fn digest(core: &Core) -> String {
         let phase = if job.is_active() { "active".to_owned() } else { format!("{:?}", job.phase) };
         writeln!(
             text,
-            "{} {phase} {} {} {} {:?}",
-            job.id, job.diagnostics, job.finished_ms, job.queue, job.priority
+            "{} {phase} {} {} {} {:?} {:?} {} {:?}",
+            job.id,
+            job.diagnostics,
+            job.finished_ms,
+            job.queue,
+            job.priority,
+            job.failures,
+            job.kill_asked,
+            job.stop_asked
         )
         .unwrap();
         for kind in [TaskKind::Map, TaskKind::Reduce] {
