@@ -1,5 +1,7 @@
 //! What workers say: registration, news of attempts, failed fetches; and losing a worker.
 
+use std::collections::BTreeSet;
+
 use protocol::jobs::{Counters, JobState};
 use protocol::tracker::{
     Action, AttemptState as Reported, AttemptUpdate, FetchFailure, MapOutput, Register,
@@ -36,8 +38,18 @@ impl Core {
                 self.stopped(attempt, "its worker no longer runs it", now, &mut out);
             }
         }
+        let mut fed = BTreeSet::new();
         for attempt in &register.running {
-            self.attach(id, *attempt, register, now, &mut out);
+            if self.attach(id, *attempt, register, now, &mut out)
+                && attempt.task.kind == TaskKind::Reduce
+            {
+                fed.insert(attempt.task.job);
+            }
+        }
+        for job in fed {
+            let outputs = self.jobs[&job].map_outputs();
+            self.workers.push_outputs(id, job, &outputs, None);
+            out.wake.insert(id);
         }
         for output in &register.held_outputs {
             self.attach_output(id, output, &mut out);
@@ -114,6 +126,7 @@ impl Core {
         }
     }
 
+    /// Takes up an attempt that a worker says it runs. True if it goes on.
     fn attach(
         &mut self,
         worker: WorkerId,
@@ -121,12 +134,12 @@ impl Core {
         register: &Register,
         now: Now,
         out: &mut Output,
-    ) {
+    ) -> bool {
         let Some(job) = self.jobs.get_mut(&id.task.job).filter(|job| job.final_state().is_none())
         else {
             self.order_worker(worker, Action::Kill(id), out);
             self.order_worker(worker, Action::ForgetJob(id.task.job), out);
-            return;
+            return false;
         };
         let wanted = job.is_active()
             && job.task(id.task).is_some_and(|task| {
@@ -139,7 +152,7 @@ impl Core {
             });
         if !wanted {
             self.order_worker(worker, Action::Kill(id), out);
-            return;
+            return false;
         }
         let attempt = Attempt {
             number: id.number,
@@ -168,14 +181,9 @@ impl Core {
         });
         self.occupy(worker, id);
         self.stop_as_asked(id, out);
-        if id.task.kind == TaskKind::Reduce {
-            for output in self.jobs[&id.task.job].map_outputs() {
-                self.workers.push_outputs(worker, id.task.job, Some(&output), None);
-            }
-            out.wake.insert(worker);
-        }
         out.changed.insert(id.task.job);
         self.refresh(id.task.job, now);
+        true
     }
 
     fn attach_output(&mut self, worker: WorkerId, output: &MapOutput, out: &mut Output) {
@@ -439,8 +447,8 @@ impl Core {
         let Some(job) = self.jobs.get(&id).filter(|job| job.reduces.running() > 0) else { return };
         let live = job.reduces.live().flat_map(|(_, task)| task.live());
         let live = live.filter(|attempt| attempt.state == AttemptState::Running);
-        let workers: std::collections::BTreeSet<WorkerId> =
-            live.map(|attempt| attempt.worker).collect();
+        let workers: BTreeSet<WorkerId> = live.map(|attempt| attempt.worker).collect();
+        let new = new.map(std::slice::from_ref).unwrap_or_default();
         for worker in workers {
             self.workers.push_outputs(worker, id, new, gone);
             out.wake.insert(worker);

@@ -344,20 +344,21 @@ impl Workers {
         &mut self,
         id: WorkerId,
         job: JobId,
-        new: Option<&MapOutput>,
+        new: &[MapOutput],
         gone: Option<AttemptId>,
     ) {
         let Some(worker) = self.all.get_mut(&id) else { return };
         if let Some(Action::MapOutputs { job: same, available, obsolete }) = worker.queue.last_mut()
             && *same == job
         {
-            available.retain(|output| Some(output.attempt) != gone);
-            available.extend(new.cloned());
+            if gone.is_some() {
+                available.retain(|output| Some(output.attempt) != gone);
+            }
+            available.extend_from_slice(new);
             obsolete.extend(gone);
             return;
         }
-        let (available, obsolete) =
-            (new.cloned().into_iter().collect(), gone.into_iter().collect());
+        let (available, obsolete) = (new.to_vec(), gone.into_iter().collect());
         worker.queue.push(Action::MapOutputs { job, available, obsolete });
     }
 

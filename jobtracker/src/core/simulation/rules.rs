@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use protocol::jobs::JobState;
+use protocol::tracker::Action;
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind, WorkerId};
 
 use super::world::{World, spec};
@@ -299,6 +300,24 @@ fn what_a_user_asked_of_an_attempt_is_not_forgotten_in_a_restart() {
         let counts = world.core.job_report(job).unwrap().maps;
         assert_eq!((counts.failed_attempts, counts.killed_attempts), expected);
     }
+}
+
+#[test]
+fn reduces_that_go_on_after_a_restart_are_told_of_each_map_output_once() {
+    let mut world = World::new();
+    let worker = world.add_worker("a", 3);
+    world.contact(worker, true);
+    let job = start(&mut world, 1, &["a", "a"], 3);
+    world.contact(worker, true);
+    succeed_all(&mut world, worker);
+    assert_eq!(kinds(&world, worker), "rrr");
+    world.restart();
+    world.core.register(&world.snapshot(worker), world.now).unwrap();
+    let (_, actions) = world.core.take_actions(worker, 0).unwrap();
+    let [Action::MapOutputs { job: told, available, obsolete }] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!((*told, available.len(), obsolete.len()), (job, 2, 0));
 }
 
 #[test]
