@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::core::Rules;
-use crate::core::queues::{Policy, QueueRules};
+use crate::core::queues::QueueRules;
 use crate::error::Error;
 
 /// Settings of a JobTracker. Every key has a default.
@@ -68,77 +68,7 @@ pub struct Config {
     /// A job that names no queue goes to the queue of its user. Default true; false: to the queue `default`.
     pub queue_per_user: bool,
     /// Queues with rules of their own, by name. Default none.
-    pub queues: BTreeMap<String, QueueConfig>,
-}
-
-/// How the jobs of a queue share its slots.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum QueuePolicy {
-    /// All at once.
-    #[default]
-    Fair,
-    /// By priority, then by age.
-    Fifo,
-}
-
-/// Rules of a queue. Every key has a default; limits of 0 are none.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct QueueConfig {
-    /// `fair` or `fifo`. Default `fair`.
-    pub policy: QueuePolicy,
-    /// Its part of the cluster relative to other queues. Default 1.
-    pub weight: u32,
-    /// Slots that it gets first if it has use for them. Default 0.
-    pub slots_min: u32,
-    /// Most slots of its jobs together. Default 0.
-    pub slots_max: u32,
-    /// Most slots of its jobs together, in per cent of the cluster's. Default 0.
-    pub percent_max: u32,
-    /// Most slots of one user's jobs in it together. Default 0.
-    pub user_slots_max: u32,
-    /// The same in per cent of the cluster's slots. Default 0.
-    pub user_percent_max: u32,
-    /// Most jobs of it that run at once. Default 0.
-    pub running_jobs_max: u32,
-    /// True if it takes jobs. Default true.
-    pub running: bool,
-}
-
-impl Default for QueueConfig {
-    fn default() -> Self {
-        QueueConfig {
-            policy: QueuePolicy::Fair,
-            weight: 1,
-            slots_min: 0,
-            slots_max: 0,
-            percent_max: 0,
-            user_slots_max: 0,
-            user_percent_max: 0,
-            running_jobs_max: 0,
-            running: true,
-        }
-    }
-}
-
-impl QueueConfig {
-    fn rules(&self) -> QueueRules {
-        QueueRules {
-            policy: match self.policy {
-                QueuePolicy::Fair => Policy::Fair,
-                QueuePolicy::Fifo => Policy::Fifo,
-            },
-            weight: self.weight,
-            slots_min: self.slots_min,
-            slots_max: self.slots_max,
-            percent_max: self.percent_max,
-            user_slots_max: self.user_slots_max,
-            user_percent_max: self.user_percent_max,
-            running_jobs_max: self.running_jobs_max,
-            running: self.running,
-        }
-    }
+    pub queues: BTreeMap<String, QueueRules>,
 }
 
 /// Largest weight of a queue; more is a mistake.
@@ -222,7 +152,7 @@ impl Config {
             worker_faults_max: self.worker_faults_max,
             worker_forgive: Duration::from_millis(self.worker_forgive_ms),
             queue_per_user: self.queue_per_user,
-            queues: self.queues.iter().map(|(name, queue)| (name.clone(), queue.rules())).collect(),
+            queues: self.queues.clone(),
         }
     }
 }
@@ -236,14 +166,14 @@ mod tests {
         assert!(Config::default().check().is_ok());
         assert!(Config { poll_ms: 5_000, ..Config::default() }.check().is_err());
         assert!(Config { worker_dead_ms: 4_000, ..Config::default() }.check().is_err());
-        let with = |queue: QueueConfig| {
+        let with = |queue: QueueRules| {
             let queues = [("etl".to_owned(), queue)].into();
             Config { queues, ..Config::default() }.check()
         };
-        let queue = QueueConfig::default;
-        assert!(with(QueueConfig { slots_min: 2, slots_max: 2, ..queue() }).is_ok());
-        assert!(with(QueueConfig { weight: 0, ..queue() }).is_err());
-        assert!(with(QueueConfig { percent_max: 101, ..queue() }).is_err());
-        assert!(with(QueueConfig { slots_min: 3, slots_max: 2, ..queue() }).is_err());
+        let queue = QueueRules::default;
+        assert!(with(QueueRules { slots_min: 2, slots_max: 2, ..queue() }).is_ok());
+        assert!(with(QueueRules { weight: 0, ..queue() }).is_err());
+        assert!(with(QueueRules { percent_max: 101, ..queue() }).is_err());
+        assert!(with(QueueRules { slots_min: 3, slots_max: 2, ..queue() }).is_err());
     }
 }

@@ -12,7 +12,6 @@
 //! | `history`, `history_events` | jobs that are over, as files of events |
 //! | `exclude` | the list of workers to be emptied |
 //! | `resources` | room on the journal's disk |
-//! | `http`, `web` | calls, events, health, pages |
 //!
 //! Invariants: whatever was told to anyone is durable; a restarted JobTracker goes on with every job where its edits left it, and no committed
 //! task runs again.

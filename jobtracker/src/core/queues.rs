@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use protocol::jobs::Priority;
 use protocol::{ErrorKind, JobId, RemoteError};
+use serde::{Deserialize, Serialize};
 
 use super::shares::Claim;
 
@@ -21,8 +22,9 @@ use super::shares::Claim;
 pub(crate) const DEFAULT_QUEUE: &str = "default";
 
 /// How the jobs of a queue share its slots.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Policy {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
     /// All at once; a priority doubles or halves a job's part.
     #[default]
     Fair,
@@ -40,39 +42,47 @@ impl Policy {
     }
 }
 
-/// What a queue may have. Limits of 0 are none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct QueueRules {
-    pub(crate) policy: Policy,
-    /// Part of what is shared, relative to other queues; at least 1.
-    pub(crate) weight: u32,
-    /// Slots it gets before others get more than theirs.
-    pub(crate) slots_min: u32,
-    pub(crate) slots_max: u32,
-    /// Of all slots of the cluster, in per cent.
-    pub(crate) percent_max: u32,
-    pub(crate) user_slots_max: u32,
-    /// Of all slots of the cluster, in per cent.
-    pub(crate) user_percent_max: u32,
-    pub(crate) running_jobs_max: u32,
-    /// False: takes no new jobs.
-    pub(crate) running: bool,
+/// Rules of a queue, as they are configured. Every key has a default; limits of 0 are none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct QueueRules {
+    /// `fair` or `fifo`. Default `fair`.
+    pub policy: Policy,
+    /// Its part of the cluster relative to other queues, at least 1. Default 1.
+    pub weight: u32,
+    /// Slots that it gets first if it has use for them. Default 0.
+    pub slots_min: u32,
+    /// Most slots of its jobs together. Default 0.
+    pub slots_max: u32,
+    /// Most slots of its jobs together, in per cent of those of all workers that may get work. Default 0.
+    pub percent_max: u32,
+    /// Most slots of one user's jobs in it together. Default 0.
+    pub user_slots_max: u32,
+    /// The same in per cent of the slots of all workers that may get work. Default 0.
+    pub user_percent_max: u32,
+    /// Most jobs of it that run at once. Default 0.
+    pub running_jobs_max: u32,
+    /// True if it takes jobs. Default true.
+    pub running: bool,
+}
+
+impl Default for QueueRules {
+    fn default() -> Self {
+        QueueRules {
+            policy: Policy::Fair,
+            weight: 1,
+            slots_min: 0,
+            slots_max: 0,
+            percent_max: 0,
+            user_slots_max: 0,
+            user_percent_max: 0,
+            running_jobs_max: 0,
+            running: true,
+        }
+    }
 }
 
 impl QueueRules {
-    /// A queue that nobody configured.
-    pub(crate) const PLAIN: QueueRules = QueueRules {
-        policy: Policy::Fair,
-        weight: 1,
-        slots_min: 0,
-        slots_max: 0,
-        percent_max: 0,
-        user_slots_max: 0,
-        user_percent_max: 0,
-        running_jobs_max: 0,
-        running: true,
-    };
-
     /// Most slots of the queue on a cluster of so many.
     pub(crate) fn cap(&self, slot_total: u64) -> u64 {
         limit(self.slots_max, self.percent_max, slot_total)
@@ -379,7 +389,7 @@ impl Queues {
         }
         let id = QueueId(self.next);
         self.next += 1;
-        let rules = self.configured.get(name).copied().unwrap_or(QueueRules::PLAIN);
+        let rules = self.configured.get(name).copied().unwrap_or_default();
         let queue = Queue {
             name: name.to_owned(),
             rules,
@@ -529,7 +539,7 @@ mod tests {
 
     fn cases() -> Vec<Case> {
         use Priority::Normal;
-        let plain = QueueRules::PLAIN;
+        let plain = QueueRules::default();
         let mut cases = by_policy();
         cases.extend([
             Case {
@@ -589,7 +599,7 @@ mod tests {
 
     fn by_policy() -> Vec<Case> {
         use Priority::{High, Low, Normal, VeryHigh};
-        let plain = QueueRules::PLAIN;
+        let plain = QueueRules::default();
         vec![
             Case {
                 what: "first in, first out, the urgent before",
@@ -639,12 +649,12 @@ mod tests {
 
     #[test]
     fn what_its_limits_forbid_a_queue_neither_offers_nor_claims() {
-        let jobs_max = QueueRules { running_jobs_max: 1, ..QueueRules::PLAIN };
-        let user_max = QueueRules { user_slots_max: 2, ..QueueRules::PLAIN };
-        let percent = QueueRules { user_percent_max: 10, ..QueueRules::PLAIN };
+        let jobs_max = QueueRules { running_jobs_max: 1, ..QueueRules::default() };
+        let user_max = QueueRules { user_slots_max: 2, ..QueueRules::default() };
+        let percent = QueueRules { user_percent_max: 10, ..QueueRules::default() };
         // Slots that ann's first job has got, and then the demand of the queue, with 5 that each job wants in all, and who is next.
         let cases: [(&str, QueueRules, u32, u64, Option<u32>); 7] = [
-            ("none", QueueRules::PLAIN, 1, 20, Some(2)),
+            ("none", QueueRules::default(), 1, 20, Some(2)),
             ("one job, not started", jobs_max, 0, 5, Some(1)),
             ("one job, started", jobs_max, 1, 5, Some(1)),
             ("a user's slots, nearly", user_max, 1, 4, Some(2)),
@@ -673,7 +683,8 @@ mod tests {
 
     #[test]
     fn a_larger_cluster_raises_limits_in_per_cent() {
-        let mut queues = queues(&[("a", QueueRules { user_percent_max: 10, ..QueueRules::PLAIN })]);
+        let mut queues =
+            queues(&[("a", QueueRules { user_percent_max: 10, ..QueueRules::default() })]);
         queues.enter(job(1), "a", "ann", Priority::Normal);
         queues.set_ready(job(1), true);
         assert_eq!(hand_out(&mut queues, 20, 20, &[job(1)]), [2]);
@@ -687,7 +698,8 @@ mod tests {
 
     #[test]
     fn a_changed_priority_counts_at_once() {
-        let mut queues = queues(&[("a", QueueRules { policy: Policy::Fifo, ..QueueRules::PLAIN })]);
+        let mut queues =
+            queues(&[("a", QueueRules { policy: Policy::Fifo, ..QueueRules::default() })]);
         for number in [1, 2] {
             queues.enter(job(number), "a", "ann", Priority::Normal);
             queues.set_ready(job(number), true);
@@ -700,8 +712,8 @@ mod tests {
 
     #[test]
     fn jobs_are_admitted_or_refused() {
-        let stopped = QueueRules { running: false, ..QueueRules::PLAIN };
-        let mut queues = queues(&[("etl", QueueRules::PLAIN), ("old", stopped)]);
+        let stopped = QueueRules { running: false, ..QueueRules::default() };
+        let mut queues = queues(&[("etl", QueueRules::default()), ("old", stopped)]);
         let admit =
             |queues: &Queues, wanted| queues.admit(wanted, "ann").map_err(|error| error.message);
         assert_eq!(admit(&queues, None), Ok("ann".to_owned()));

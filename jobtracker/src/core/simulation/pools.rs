@@ -14,10 +14,6 @@ use crate::core::{Core, Rules};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn running(world: &World, worker: WorkerId) -> Vec<AttemptId> {
-    world.workers[&worker].running.keys().copied().collect()
-}
-
 fn cluster(world: &mut World, hosts: &[&str], slots: u32) -> Vec<WorkerId> {
     let workers: Vec<WorkerId> = hosts.iter().map(|host| world.add_worker(host, slots)).collect();
     contact(world, &workers);
@@ -50,7 +46,7 @@ fn held(world: &World, jobs: &[JobId]) -> Vec<u32> {
 }
 
 fn succeed_first(world: &mut World, worker: WorkerId) {
-    if let Some(first) = running(world, worker).first().copied() {
+    if let Some(first) = world.running(worker).first().copied() {
         world.succeed(worker, first);
     }
     world.contact(worker, true);
@@ -75,7 +71,7 @@ fn rounds_of_small_job(large: usize) -> u32 {
     for round in 1..1_000 {
         contact(&mut world, &workers);
         for worker in &workers {
-            for attempt in running(&world, *worker) {
+            for attempt in world.running(*worker) {
                 world.succeed(*worker, attempt);
             }
             world.contact(*worker, true);
@@ -116,7 +112,7 @@ fn many_users_share_within_a_slot_and_nobody_starves() {
             );
         }
         for worker in &workers {
-            let attempts = running(&world, *worker);
+            let attempts = world.running(*worker);
             if let Some(next) = attempts.get(round % attempts.len().max(1)) {
                 *done.entry(next.task.job).or_default() += 1;
                 world.succeed(*worker, *next);
@@ -129,7 +125,7 @@ fn many_users_share_within_a_slot_and_nobody_starves() {
 
 #[test]
 fn a_priority_can_be_changed_while_it_waits_and_survives_a_restart() {
-    let fifo = QueueRules { policy: Policy::Fifo, ..QueueRules::PLAIN };
+    let fifo = QueueRules { policy: Policy::Fifo, ..QueueRules::default() };
     let queues: BTreeMap<String, QueueRules> = [("line".to_owned(), fifo)].into();
     let mut world = World::with(Rules { queues, ..RULES });
     let workers = cluster(&mut world, &["a"], 1);
@@ -212,7 +208,7 @@ fn slots_that_nobody_can_use_are_neither_shared_nor_taken_back() {
         contact(&mut world, &workers);
     }
     assert_eq!(held(&world, &[large, late]), [6, 2], "half of what `a` has");
-    assert_eq!(running(&world, workers[1]).len(), 4, "nothing is stopped on `bb`");
+    assert_eq!(world.running(workers[1]).len(), 4, "nothing is stopped on `bb`");
     let counts = world.core.job_report(large).unwrap().maps;
     assert_eq!((counts.running, counts.killed_attempts), (6, 2));
 }
@@ -241,9 +237,9 @@ fn nothing_more_is_taken_back_while_attempts_that_were_told_to_stop_go_on() {
 fn a_queue_at_its_own_limit_takes_nothing_back() {
     const ETL: (&str, &str) = ("mapreduce.job.queuename", "etl");
     let limits = [
-        QueueRules { running_jobs_max: 1, ..QueueRules::PLAIN },
-        QueueRules { user_slots_max: 1, ..QueueRules::PLAIN },
-        QueueRules { user_percent_max: 10, ..QueueRules::PLAIN },
+        QueueRules { running_jobs_max: 1, ..QueueRules::default() },
+        QueueRules { user_slots_max: 1, ..QueueRules::default() },
+        QueueRules { user_percent_max: 10, ..QueueRules::default() },
     ];
     for rules in limits {
         let queues = [("etl".to_owned(), rules)].into();
@@ -306,7 +302,7 @@ fn a_map_waits_a_little_for_its_machine_then_for_its_rack_then_goes_anywhere() {
     for _ in 0..6 {
         world.advance(Duration::from_millis(250));
         contact(&mut world, &workers);
-        seen.push(workers.iter().map(|worker| running(&world, *worker).len()).collect::<Vec<_>>());
+        seen.push(workers.iter().map(|worker| world.running(*worker).len()).collect::<Vec<_>>());
     }
     assert_eq!(seen[0], [1, 0, 0]);
     assert_eq!(seen[2], [1, 0, 1], "after half a second in the rack: {seen:?}");
@@ -345,7 +341,7 @@ fn a_slow_attempt_gets_a_backup_which_wins_once() {
     let workers = cluster(&mut world, &["a", "bb", "c"], 1);
     let job = start_as(&mut world, "ann", 1, 3, &[]);
     contact(&mut world, &workers);
-    let slow = running(&world, workers[0])[0];
+    let slow = world.running(workers[0])[0];
     for second in 1..=10u8 {
         world.advance(SECOND);
         progress(&mut world, workers[0], slow, f32::from(second) / 100.0);
@@ -360,7 +356,7 @@ fn a_slow_attempt_gets_a_backup_which_wins_once() {
     }
     let backup: Vec<(WorkerId, AttemptId)> = workers[1..]
         .iter()
-        .flat_map(|worker| running(&world, *worker).into_iter().map(|attempt| (*worker, attempt)))
+        .flat_map(|worker| world.running(*worker).into_iter().map(|attempt| (*worker, attempt)))
         .collect();
     let [(worker, backup)] = backup[..] else { panic!("one backup: {backup:?}") };
     assert!(backup.task == slow.task && backup != slow);
@@ -375,7 +371,7 @@ fn a_slow_attempt_gets_a_backup_which_wins_once() {
     for (name, value) in [("SPECULATIVE_LAUNCHED", 1), ("SPECULATIVE_WON", 1)] {
         assert_eq!(report.counters.value("Engine", name), value, "{name}");
     }
-    assert!(running(&world, workers[0]).is_empty(), "the loser was stopped");
+    assert!(world.running(workers[0]).is_empty(), "the loser was stopped");
 }
 
 #[test]
@@ -398,7 +394,7 @@ fn stand_still(world: &mut World, workers: &[WorkerId], job: JobId, seconds: u32
     for _ in 0..seconds {
         world.advance(SECOND);
         for worker in workers {
-            for attempt in running(world, *worker) {
+            for attempt in world.running(*worker) {
                 if attempt.task.job == job && attempt.task.index >= 2 {
                     world.succeed(*worker, attempt);
                 }
@@ -429,7 +425,7 @@ fn a_slot_that_is_let_go_for_the_sake_of_nearness_is_not_for_backups() {
         let slow = start_as(&mut world, "ann", 1, 4, &[]);
         contact(&mut world, &workers);
         stand_still(&mut world, &workers, slow, 3);
-        assert_eq!(running(&world, workers[0]).len(), 1, "the machine of the input is busy");
+        assert_eq!(world.running(workers[0]).len(), 1, "the machine of the input is busy");
         let mut near = spec(2, &["a"], 0);
         near.properties = [("locality_wait".to_owned(), wait.to_owned())].into();
         let near = world.submit_as("bob", 2, near).unwrap();
@@ -446,7 +442,7 @@ fn run_with_a_bad_worker(world: &mut World, workers: &[WorkerId], number: u64) -
     for _ in 0..60 {
         contact(world, workers);
         for worker in workers {
-            for attempt in running(world, *worker) {
+            for attempt in world.running(*worker) {
                 if *worker == workers[2] {
                     failures += 1;
                     world.fail(*worker, attempt);
@@ -490,12 +486,12 @@ fn the_only_usable_worker_is_not_avoided() {
         let workers = cluster(&mut world, &["a", "bb"], 4);
         let job = start_as(&mut world, "ann", 1, 8, &[]);
         contact(&mut world, &workers);
-        for attempt in running(&world, workers[0]).into_iter().take(3) {
+        for attempt in world.running(workers[0]).into_iter().take(3) {
             world.fail(workers[0], attempt);
         }
         contact(&mut world, &workers);
         contact(&mut world, &workers);
-        assert_eq!(running(&world, workers[0]).len(), 1, "avoided after three failures");
+        assert_eq!(world.running(workers[0]).len(), 1, "avoided after three failures");
         match what {
             "excluded" => world.exclude(&["bb"]),
             _ => {
@@ -506,7 +502,7 @@ fn the_only_usable_worker_is_not_avoided() {
             }
         }
         for _ in 0..8 {
-            for attempt in running(&world, workers[0]) {
+            for attempt in world.running(workers[0]) {
                 world.succeed(workers[0], attempt);
             }
             world.advance(Duration::from_millis(1));
@@ -537,7 +533,7 @@ fn a_bad_job_harms_no_worker() {
     for _ in 0..120 {
         contact(&mut world, &workers);
         for worker in &workers {
-            for attempt in running(&world, *worker) {
+            for attempt in world.running(*worker) {
                 world.fail(*worker, attempt);
             }
         }
@@ -568,7 +564,7 @@ fn an_excluded_worker_is_emptied_and_may_come_back() {
         succeed_first(&mut world, workers[0]);
         succeed_first(&mut world, workers[1]);
     }
-    assert_eq!((running(&world, workers[0]).len(), running(&world, workers[1]).len()), (2, 0));
+    assert_eq!((world.running(workers[0]).len(), world.running(workers[1]).len()), (2, 0));
     assert!(drained(&world));
     world.exclude(&[]);
     contact(&mut world, &workers);
@@ -582,7 +578,7 @@ fn a_user_kills_or_fails_an_attempt() {
     let job = start_as(&mut world, "ann", 1, 1, &[]);
     contact(&mut world, &workers);
     for (fail, expected) in [(false, (0, 1)), (true, (1, 1)), (true, (2, 1))] {
-        let attempt = running(&world, workers[0])[0];
+        let attempt = world.running(workers[0])[0];
         let out = world.core.stop_by_user(attempt, fail, world.now).unwrap();
         world.take(out);
         world.check_replay();

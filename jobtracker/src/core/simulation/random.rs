@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::jobs::JobState;
-use protocol::{AttemptId, JobId, WorkerId};
+use protocol::{JobId, WorkerId};
 
 use super::world::{World, spec};
 
@@ -88,15 +88,13 @@ impl History {
                 }
             }
             _ => {
-                if let Some(worker) = random.pick(&ids) {
-                    let attempts: Vec<AttemptId> =
-                        world.workers[&worker].running.keys().copied().collect();
-                    if let Some(attempt) = random.pick(&attempts) {
-                        if random.one_in(8) {
-                            world.fail(worker, attempt);
-                        } else {
-                            world.succeed(worker, attempt);
-                        }
+                if let Some(worker) = random.pick(&ids)
+                    && let Some(attempt) = random.pick(&world.running(worker))
+                {
+                    if random.one_in(8) {
+                        world.fail(worker, attempt);
+                    } else {
+                        world.succeed(worker, attempt);
                     }
                 }
             }
@@ -116,8 +114,7 @@ impl History {
             let ids: Vec<WorkerId> = world.workers.keys().copied().collect();
             for id in ids {
                 world.contact(id, true);
-                let attempts: Vec<AttemptId> = world.workers[&id].running.keys().copied().collect();
-                attempts.into_iter().for_each(|attempt| world.succeed(id, attempt));
+                world.running(id).into_iter().for_each(|attempt| world.succeed(id, attempt));
                 world.contact(id, true);
             }
             world.check_replay();

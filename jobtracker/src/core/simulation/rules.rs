@@ -9,12 +9,8 @@ use protocol::{AttemptId, ErrorKind, JobId, TaskKind, WorkerId};
 use super::world::{World, spec};
 use crate::core::job::Phase;
 
-fn running(world: &World, worker: WorkerId) -> Vec<AttemptId> {
-    world.workers[&worker].running.keys().copied().collect()
-}
-
 fn kinds(world: &World, worker: WorkerId) -> String {
-    running(world, worker).iter().map(|attempt| attempt.task.kind.letter()).collect()
+    world.running(worker).iter().map(|attempt| attempt.task.kind.letter()).collect()
 }
 
 fn start(world: &mut World, number: u64, hosts: &[&str], reduces: u32) -> JobId {
@@ -24,7 +20,7 @@ fn start(world: &mut World, number: u64, hosts: &[&str], reduces: u32) -> JobId 
 }
 
 fn succeed_all(world: &mut World, worker: WorkerId) {
-    running(world, worker).into_iter().for_each(|attempt| world.succeed(worker, attempt));
+    world.running(worker).into_iter().for_each(|attempt| world.succeed(worker, attempt));
     world.contact(worker, true);
 }
 
@@ -39,10 +35,10 @@ fn tasks_go_to_their_data() {
     for (host, worker) in workers {
         world.contact(worker, true);
         let splits = &world.core.job(job).unwrap().spec.splits;
-        for attempt in running(&world, worker) {
+        for attempt in world.running(worker) {
             assert_eq!(splits[attempt.task.index as usize].hosts, [host]);
         }
-        assert_eq!(running(&world, worker).len(), 2);
+        assert_eq!(world.running(worker).len(), 2);
     }
     assert_eq!(world.core.job(job).unwrap().launched.node_local, 6);
 }
@@ -57,7 +53,7 @@ fn reduces_do_not_keep_maps_from_running() {
     for _ in 0..20 {
         world.contact(worker, true);
         seen.push(kinds(&world, worker));
-        if let Some(first) = running(&world, worker).first() {
+        if let Some(first) = world.running(worker).first() {
             world.succeed(worker, *first);
         }
     }
@@ -67,18 +63,24 @@ fn reduces_do_not_keep_maps_from_running() {
     );
 }
 
-#[test]
-fn a_reduce_gives_way_to_a_map_that_must_run_again() {
+/// Two workers with a slot each: one of two maps runs on the first, the reduce on the second.
+fn with_a_map_and_a_reduce() -> (World, JobId, [WorkerId; 2]) {
     let mut world = World::new();
-    let (first, second) = (world.add_worker("a", 1), world.add_worker("bb", 1));
+    let [first, second] = ["a", "bb"].map(|host| world.add_worker(host, 1));
     world.contact(first, true);
     world.contact(second, true);
     let job = start(&mut world, 1, &["a", "bb"], 1);
     world.contact(first, true);
     world.contact(second, true);
-    world.succeed(second, running(&world, second)[0]);
+    world.succeed(second, world.running(second)[0]);
     world.contact(second, true);
     assert_eq!((kinds(&world, first), kinds(&world, second)), ("m".to_owned(), "r".to_owned()));
+    (world, job, [first, second])
+}
+
+#[test]
+fn a_reduce_gives_way_to_a_map_that_must_run_again() {
+    let (mut world, job, [first, second]) = with_a_map_and_a_reduce();
     succeed_all(&mut world, first);
     world.workers.remove(&first);
     for _ in 0..40 {
@@ -97,17 +99,8 @@ fn a_reduce_gives_way_to_a_map_that_must_run_again() {
 
 #[test]
 fn a_reduce_gives_way_to_a_map_that_failed_on_the_only_free_worker() {
-    let mut world = World::new();
-    let (first, second) = (world.add_worker("a", 1), world.add_worker("bb", 1));
-    world.contact(first, true);
-    world.contact(second, true);
-    let job = start(&mut world, 1, &["a", "bb"], 1);
-    world.contact(first, true);
-    world.contact(second, true);
-    world.succeed(second, running(&world, second)[0]);
-    world.contact(second, true);
-    assert_eq!((kinds(&world, first), kinds(&world, second)), ("m".to_owned(), "r".to_owned()));
-    world.fail(first, running(&world, first)[0]);
+    let (mut world, job, [first, second]) = with_a_map_and_a_reduce();
+    world.fail(first, world.running(first)[0]);
     for _ in 0..4 {
         world.contact(first, true);
         world.contact(second, true);
@@ -136,7 +129,7 @@ fn failures_count_and_go_elsewhere() {
             world.contact(worker, true);
         }
         for (name, worker) in [("a", first), ("bb", second)] {
-            for attempt in running(&world, worker) {
+            for attempt in world.running(worker) {
                 hosts.push(name);
                 world.fail(worker, attempt);
                 world.contact(worker, true);
@@ -161,15 +154,15 @@ fn committed_tasks_survive_a_restart_and_running_ones_go_on() {
     world.contact(worker, true);
     let job = start(&mut world, 1, &["a", "a", "a"], 1);
     world.contact(worker, true);
-    let before = running(&world, worker);
+    let before = world.running(worker);
     world.succeed(worker, before[0]);
     world.contact(worker, true);
-    assert_eq!(running(&world, worker).len(), 2);
-    let going = running(&world, worker);
+    assert_eq!(world.running(worker).len(), 2);
+    let going = world.running(worker);
     world.restart();
     world.do_all_effects();
     world.contact(worker, true);
-    assert_eq!(running(&world, worker), going, "running attempts re-attach");
+    assert_eq!(world.running(worker), going, "running attempts re-attach");
     let launched = world.launched.len();
     for _ in 0..10 {
         world.advance(Duration::from_secs(1));
@@ -207,14 +200,14 @@ fn a_loser_is_told_to_stop_and_its_files_go() {
     world.contact(first, true);
     let job = start(&mut world, 1, &["a"], 0);
     world.contact(first, true);
-    let slow = running(&world, first)[0];
+    let slow = world.running(first)[0];
     world.advance(Duration::from_secs(31));
     world.contact(second, true);
-    let fast = running(&world, second)[0];
+    let fast = world.running(second)[0];
     assert!(fast != slow && fast.task == slow.task);
     world.contact(first, true);
     world.contact(first, true);
-    assert_eq!(running(&world, first), [slow], "it is back and goes on");
+    assert_eq!(world.running(first), [slow], "it is back and goes on");
     world.succeed(second, fast);
     world.succeed(first, slow);
     world.contact(second, true);
@@ -289,7 +282,7 @@ fn what_a_user_asked_of_an_attempt_is_not_forgotten_in_a_restart() {
         world.contact(worker, true);
         let job = start(&mut world, 1, &["a"], 0);
         world.contact(worker, true);
-        let out = world.core.stop_by_user(running(&world, worker)[0], fail, world.now).unwrap();
+        let out = world.core.stop_by_user(world.running(worker)[0], fail, world.now).unwrap();
         world.take(out);
         world.restart();
         world.do_all_effects();

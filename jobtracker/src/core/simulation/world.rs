@@ -339,6 +339,11 @@ impl World {
         }
     }
 
+    /// What a worker runs.
+    pub(super) fn running(&self, worker: WorkerId) -> Vec<AttemptId> {
+        self.workers[&worker].running.keys().copied().collect()
+    }
+
     /// Names the machines to be emptied.
     pub(super) fn exclude(&mut self, hosts: &[&str]) {
         let names = hosts.iter().map(|host| (*host).to_owned()).collect();
