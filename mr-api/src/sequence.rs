@@ -14,7 +14,7 @@
 use std::io::{self, Read, Write};
 
 use crate::codec::FileCodec;
-use crate::writable::{put_vint, vint_rest};
+use crate::writable::{put_vint, take_vint, vint_rest};
 
 /// First bytes of every file.
 pub const MAGIC: [u8; 3] = *b"SEQ";
@@ -355,13 +355,14 @@ impl Block {
         let mut ranges = [0..0, 0..0];
         for (part, range) in ranges.iter_mut().enumerate() {
             let (lengths_at, bytes_at) = self.at[part];
-            let rest = self.lengths[part].get(lengths_at..).unwrap_or_default();
-            let mut cursor = Cursor::new(rest, 0);
-            let end = bytes_at.saturating_add(cursor.vint()?);
+            let mut rest = &self.lengths[part][lengths_at..];
+            let count = take_vint(&mut rest).map_err(|_| damaged("a block lacks lengths"))?;
+            let count = u64::try_from(count).map_err(|_| damaged("a negative length"))?;
+            let end = bytes_at.saturating_add(length(count)?);
             if end > self.bytes[part].len() {
                 return Err(damaged("a record is longer than its block"));
             }
-            self.at[part] = (lengths_at + cursor.at as usize, end);
+            self.at[part] = (self.lengths[part].len() - rest.len(), end);
             *range = bytes_at..end;
         }
         let [key, value] = ranges;
@@ -576,6 +577,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn blocks_of_many_small_records_are_read_in_one_pass() {
+        // One block with half a megabyte of lengths: to copy what is left of them for each record would take minutes.
+        let compression = Compression::Block(FileCodec::Snappy);
+        let mut writer = SequenceWriter::new(Vec::new(), TEXT, TEXT, compression, SYNC).unwrap();
+        for number in 0..450_000u32 {
+            writer.push(&number.to_be_bytes()[2..], b"").unwrap();
+        }
+        let file = writer.end().unwrap();
+        let mut reader = SequenceReader::new(&file[..]).unwrap();
+        for number in 0..450_000u32 {
+            let pair = reader.next_pair().unwrap();
+            assert_eq!(pair, Some((&number.to_be_bytes()[2..], &b""[..])));
+        }
+        assert_eq!(reader.next_pair().unwrap(), None);
     }
 
     #[test]
