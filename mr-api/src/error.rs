@@ -87,6 +87,12 @@ pub enum Error {
         /// The file.
         path: String,
     },
+    /// A merge join asks for keys in rising order.
+    #[error("a key of {path} was asked for that comes before the one asked for last")]
+    KeysFall {
+        /// The file.
+        path: String,
+    },
     /// A typed pair for an output that is text.
     #[error("`append` writes to SequenceFiles alone: see `sequence_out`")]
     NoSequenceFile,
