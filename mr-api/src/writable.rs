@@ -14,7 +14,8 @@
 //!
 //! Invariant: reading never panics and takes all of its bytes, whatever they are.
 
-use std::io::Write;
+use std::fmt::{Debug, LowerExp};
+use std::io::{self, Write};
 
 use crate::datum::DecodeError;
 
@@ -226,8 +227,14 @@ pub fn show(class: &str, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Deco
             write!(out, "{value}")
         }
         "BooleanWritable" => write!(out, "{}", bool::read(bytes)?),
-        "FloatWritable" => write!(out, "{:?}", f32::read(bytes)?),
-        "DoubleWritable" => write!(out, "{:?}", f64::read(bytes)?),
+        "FloatWritable" => {
+            let value = f32::read(bytes)?;
+            show_float(value.into(), value, out)
+        }
+        "DoubleWritable" => {
+            let value = f64::read(bytes)?;
+            show_float(value, value, out)
+        }
         "NullWritable" => {
             <()>::read(bytes)?;
             write!(out, "(null)")
@@ -242,6 +249,21 @@ pub fn show(class: &str, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Deco
         _ => return Err(MALFORMED),
     };
     Ok(())
+}
+
+/// As `Float.toString` and `Double.toString` show a number: with an exponent below 0.001 and from ten million on.
+fn show_float(size: f64, value: impl Debug + LowerExp, out: &mut Vec<u8>) -> io::Result<()> {
+    let size = size.abs();
+    if size.is_infinite() {
+        return write!(out, "{}", format_args!("{value:?}").to_string().replace("inf", "Infinity"));
+    }
+    if size.is_nan() || size == 0.0 || (1e-3..1e7).contains(&size) {
+        return write!(out, "{value:?}");
+    }
+    let text = format!("{value:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let point = if digits.contains('.') { "" } else { ".0" };
+    write!(out, "{digits}{point}E{exponent}")
 }
 
 #[cfg(test)]
@@ -301,6 +323,18 @@ mod tests {
             ("VIntWritable", &[0x8f, 0xc8], "200"),
             ("VIntWritable", &[0x87, 0xc7], "-200"),
             ("DoubleWritable", &1.0f64.to_be_bytes(), "1.0"),
+            ("DoubleWritable", &1e7f64.to_be_bytes(), "1.0E7"),
+            ("DoubleWritable", &9_999_999.5f64.to_be_bytes(), "9999999.5"),
+            ("DoubleWritable", &(-1.25e-4f64).to_be_bytes(), "-1.25E-4"),
+            ("DoubleWritable", &0.001f64.to_be_bytes(), "0.001"),
+            ("DoubleWritable", &0.000_999f64.to_be_bytes(), "9.99E-4"),
+            ("DoubleWritable", &(-0.0f64).to_be_bytes(), "-0.0"),
+            ("DoubleWritable", &f64::MAX.to_be_bytes(), "1.7976931348623157E308"),
+            ("DoubleWritable", &f64::NAN.to_be_bytes(), "NaN"),
+            ("DoubleWritable", &f64::NEG_INFINITY.to_be_bytes(), "-Infinity"),
+            ("FloatWritable", &f32::INFINITY.to_be_bytes(), "Infinity"),
+            ("FloatWritable", &1.5e10f32.to_be_bytes(), "1.5E10"),
+            ("FloatWritable", &0.1f32.to_be_bytes(), "0.1"),
             ("BooleanWritable", &[1], "true"),
             ("NullWritable", &[], "(null)"),
             ("BytesWritable", &[0, 0, 0, 2, 0xab, 1], "ab 01"),
