@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use client::ClientConfig;
 use client::dfs::DfsClient;
+use client::error::chain;
 use client::job::{JobClient, JobError, hash_file, upload};
 use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
 use protocol::{BinaryHash, DfsPath, JobId};
@@ -107,7 +108,10 @@ impl<'a> Driver<'a> {
         let result = self.run_stages(&plan, names, &outputs);
         for (stage, output) in plan.stages.iter().zip(&outputs) {
             if stage.settings().output == OutputPath::Intermediate {
-                self.dfs.delete(output, true).map_err(Error::dfs("delete", output))?;
+                // What comes first is how the jobs ended.
+                if let Err(error) = self.dfs.delete(output, true) {
+                    say(format_args!("cannot delete {output}: {}\n", chain(&error)));
+                }
             }
         }
         let reports = result?;

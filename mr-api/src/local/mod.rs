@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use client::error::chain;
 use protocol::JobId;
 use protocol::jobs::Counters;
 use shuffle::BufferPool;
@@ -26,7 +27,7 @@ use crate::graph::Graph;
 use crate::job::{InputPaths, OutputPath, Reducers};
 use crate::options::{self, Options};
 use crate::plan::{Finished, OpenFn, Plan};
-use crate::progress::Progress;
+use crate::progress::{Progress, say};
 use crate::rows;
 use crate::splits::SplitLimits;
 use crate::stage::Stage;
@@ -165,7 +166,10 @@ impl LocalRunner {
             |index: &usize| plan.stages[*index].settings().output == OutputPath::Intermediate;
         let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
         for index in made.into_iter().filter(|index| run.is_err() || intermediate(index)) {
-            remove_dir(&outputs[index])?;
+            // What comes first is how the jobs ended.
+            if let Err(error) = remove_dir(&outputs[index]) {
+                say(format_args!("{}\n", chain(&error)));
+            }
         }
         let counters = run?;
         if let (Some(after), Some(output)) = (after, outputs.last()) {
