@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use mr_api::{
     Args, Auto, CompleteJob, Emit, Fold, Format, Job, Line, Lines, Mapper, Output, Plan, Reducer,
-    Result, SequencePairs, Sink, Values, intermediate, previous_as, text, text_out,
+    Result, SequencePairs, Sink, Values, intermediate, previous_as, reduce_fn, text, text_out,
 };
 
 const HELP: &str = "\
@@ -22,7 +22,7 @@ Computes the PageRank of a graph's nodes.
 
 Usage: pagerank [options] IN... OUT
 
-  IN...                  lines `node target target ...`
+  IN...                  lines `node target target ...`, one line per node
   OUT                    a new directory: lines `node<TAB>rank`
   --iterations N         how often ranks are given on (default 10)
 
@@ -67,7 +67,12 @@ fn reduce<M: Mapper<Key = u32, Value = Given>>(
 ) -> CompleteJob {
     let job = job.combine(Gather);
     match last {
-        Some(path) => job.reduce(WriteRanks).reducers(Auto).output(text_out(path)),
+        Some(path) => {
+            let ranks = reduce_fn::<u32, Given, _>(|node, values, out| {
+                out.write(node, gather(values, |_| ())?)
+            });
+            job.reduce(ranks).reducers(Auto).output(text_out(path))
+        }
         // Made again in seconds, should a disk fail: one copy is enough.
         None => job
             .reduce(WriteGraph::default())
@@ -140,7 +145,7 @@ impl Mapper for Give {
     }
 }
 
-/// Adds shares up; of targets there is one list per node, and it stays.
+/// Adds shares up and joins lists of targets.
 #[derive(Clone)]
 struct Gather;
 
@@ -155,24 +160,18 @@ impl Fold<Given> for Gather {
     #[inline]
     fn merge(&self, into: &mut Given, other: Given) {
         into.0 += other.0;
-        if into.1.is_empty() {
-            into.1 = other.1;
-        }
+        into.1.extend_from_slice(&other.1);
     }
 }
 
-/// Rank and targets of a node, of all it was given.
-fn gather(values: &mut Values<'_, u32, Given>, node: &mut Vec<u8>) -> Result<f64> {
+/// The rank of a node, of all it was given; its targets go to `keep`.
+fn gather(values: &mut Values<'_, u32, Given>, mut keep: impl FnMut(&[u8])) -> Result<f64> {
     let mut sum = 0.0;
-    node.clear();
-    node.extend_from_slice(&[0; RANK_BYTES]);
     while let Some((share, targets)) = values.next_value()? {
         sum += share;
-        node.extend_from_slice(targets);
+        keep(targets);
     }
-    let rank = 1.0 - DAMPING + DAMPING * sum;
-    node[..RANK_BYTES].copy_from_slice(&rank.to_be_bytes());
-    Ok(rank)
+    Ok(1.0 - DAMPING + DAMPING * sum)
 }
 
 /// Writes the graph with its new ranks.
@@ -191,30 +190,11 @@ impl Reducer for WriteGraph {
         values: &mut Values<'_, u32, Given>,
         out: &mut Output,
     ) -> Result<()> {
-        gather(values, &mut self.node)?;
+        self.node.clear();
+        self.node.extend_from_slice(&[0; RANK_BYTES]);
+        let rank = gather(values, |targets| self.node.extend_from_slice(targets))?;
+        self.node[..RANK_BYTES].copy_from_slice(&rank.to_be_bytes());
         out.append(node.cast_signed(), self.node.as_slice())
-    }
-}
-
-/// Writes the ranks alone.
-#[derive(Clone)]
-struct WriteRanks;
-
-impl Reducer for WriteRanks {
-    type Key = u32;
-    type Value = Given;
-
-    fn reduce(
-        &mut self,
-        node: u32,
-        values: &mut Values<'_, u32, Given>,
-        out: &mut Output,
-    ) -> Result<()> {
-        let mut sum = 0.0;
-        while let Some((share, _)) = values.next_value()? {
-            sum += share;
-        }
-        out.write(node, 1.0 - DAMPING + DAMPING * sum)
     }
 }
 
@@ -242,20 +222,13 @@ mod tests {
         ranks
     }
 
-    #[test]
-    fn ranks_are_those_of_a_small_program() {
-        let graph: Vec<(u32, Vec<u32>)> = (0..200u32)
-            .map(|node| (node, (0..node % 7).map(|i| (node * 31 + i * 17) % 200).collect()))
-            .collect();
+    /// The ranks that the jobs make of `lines`.
+    fn ranks(lines: &str, iterations: u32, split_bytes: u64) -> BTreeMap<u32, f64> {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
-        let lines = graph.iter().map(|(node, targets)| {
-            let targets: String = targets.iter().map(|target| format!(" {target}")).collect();
-            format!("{node}{targets}\n")
-        });
-        std::fs::write(path("in"), lines.collect::<String>()).unwrap();
-        let words = ["--iterations", "5", &path("in"), &path("out")];
-        let runner = LocalRunner::new().reducers(2).split_bytes(500);
+        std::fs::write(path("in"), lines).unwrap();
+        let words = ["--iterations", &iterations.to_string(), &path("in"), &path("out")];
+        let runner = LocalRunner::new().reducers(2).split_bytes(split_bytes);
         runner.run(plan(&mut Args::from_words(words).unwrap()).unwrap()).unwrap();
         let mut ranks = BTreeMap::new();
         for part in ["out/part-r-00000", "out/part-r-00001"] {
@@ -264,10 +237,32 @@ mod tests {
                 ranks.insert(node.parse::<u32>().unwrap(), rank.parse::<f64>().unwrap());
             }
         }
-        let want = slow(&graph, 5);
+        ranks
+    }
+
+    fn assert_same(ranks: &BTreeMap<u32, f64>, want: &BTreeMap<u32, f64>) {
         assert_eq!(ranks.len(), want.len());
         for (node, rank) in want {
-            assert!((ranks[&node] - rank).abs() < 1e-9, "{node}: {} and {rank}", ranks[&node]);
+            assert!((ranks[node] - rank).abs() < 1e-9, "{node}: {} and {rank}", ranks[node]);
         }
+    }
+
+    #[test]
+    fn ranks_are_those_of_a_small_program() {
+        let graph: Vec<(u32, Vec<u32>)> = (0..200u32)
+            .map(|node| (node, (0..node % 7).map(|i| (node * 31 + i * 17) % 200).collect()))
+            .collect();
+        let lines = graph.iter().map(|(node, targets)| {
+            let targets: String = targets.iter().map(|target| format!(" {target}")).collect();
+            format!("{node}{targets}\n")
+        });
+        assert_same(&ranks(&lines.collect::<String>(), 5, 500), &slow(&graph, 5));
+    }
+
+    #[test]
+    fn ranks_do_not_depend_on_the_splits() {
+        // Two lines of one node, which no split or several have together.
+        let lines = "1 2 3\n2 1\n3 2\n1 4\n4 1 3\n";
+        assert_same(&ranks(lines, 3, 1), &ranks(lines, 3, 1000));
     }
 }

@@ -11,8 +11,10 @@ use mr_api::{
 
 #[path = "support/gensort.rs"]
 mod gensort;
+#[path = "support/record.rs"]
+mod record;
 
-use gensort::KEY_BYTES;
+use record::KEY_BYTES;
 
 const HELP: &str = "\
 Makes records of 100 bytes for terasort.

@@ -11,7 +11,7 @@
 //! over the input and gives each reduce task a range of keys that holds about as many records as any other. There is nothing to reduce:
 //! each record is written as it comes.
 //!
-//! The records are gensort's (`https://www.ordinal.com/gensort.html`), byte for byte: [`gensort`] makes them.
+//! The records are gensort's (`https://www.ordinal.com/gensort.html`), byte for byte: `teragen` makes them.
 
 use std::process::ExitCode;
 
@@ -20,10 +20,13 @@ use mr_api::{
     from_files, raw_out,
 };
 
+#[cfg(test)]
 #[path = "support/gensort.rs"]
 mod gensort;
+#[path = "support/record.rs"]
+mod record;
 
-use gensort::{KEY_BYTES, RECORD_BYTES};
+use record::{KEY_BYTES, RECORD_BYTES};
 
 const HELP: &str = "\
 Sorts files of 100-byte records by their first ten bytes.

@@ -11,10 +11,13 @@ use mr_api::{
     Uncut, Values, from_files, text_out,
 };
 
+#[cfg(test)]
 #[path = "support/gensort.rs"]
 mod gensort;
+#[path = "support/record.rs"]
+mod record;
 
-use gensort::{KEY_BYTES, RECORD_BYTES};
+use record::{KEY_BYTES, RECORD_BYTES};
 
 const HELP: &str = "\
 Checks that records are sorted, and sums them up.

@@ -9,12 +9,7 @@
 //! 96   4        CC DD EE FF
 //! ```
 
-#![allow(dead_code, reason = "each of the three programs uses a part of it")]
-
-/// Bytes of a record.
-pub(crate) const RECORD_BYTES: usize = 100;
-/// Bytes of its key.
-pub(crate) const KEY_BYTES: usize = 10;
+use super::record::{KEY_BYTES, RECORD_BYTES};
 
 /// The random numbers: x becomes `A * x + C` modulo 2 to the 128th.
 const A: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
