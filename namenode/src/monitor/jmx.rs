@@ -84,10 +84,19 @@ fn row(node: &DatanodeReport) -> Value {
         "capacity": node.capacity,
         "remaining": node.remaining,
         "numBlocks": node.block_count,
-        "adminState": node.admin.text(),
+        "adminState": admin_state(node.admin),
         "decommissioned": node.admin == AdminState::Decommissioned,
         "volfails": node.failed_volumes.len(),
     })
+}
+
+/// In the words of Hadoop's beans; those of its `dfsadmin` are others.
+fn admin_state(state: AdminState) -> &'static str {
+    match state {
+        AdminState::Normal => "In Service",
+        AdminState::DecommissionInProgress => "Decommission In Progress",
+        AdminState::Decommissioned => "Decommissioned",
+    }
 }
 
 fn status(picture: &Picture) -> Value {
@@ -224,7 +233,7 @@ mod tests {
         assert_eq!(info["PercentUsed"], 30.0);
         let live: Value = serde_json::from_str(info["LiveNodes"].as_str().unwrap()).unwrap();
         assert_eq!(live["a:9866"]["lastContact"], 1);
-        assert_eq!(live["a:9866"]["adminState"], "Normal");
+        assert_eq!(live["a:9866"]["adminState"], "In Service");
         assert!(live.get("b:9866").is_none());
     }
 }
