@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use protocol::auth::Key;
 
 use crate::error::{Exception, WebError};
@@ -42,8 +42,13 @@ pub struct Book {
 struct Inner {
     path: PathBuf,
     key: Key,
-    tokens: Mutex<BTreeMap<u32, Entry>>,
+    /// Replaced whole, so that nobody who looks a token up waits for the disk.
+    tokens: RwLock<Arc<Tokens>>,
+    /// Held by who changes the list, from its first look at it until it is on disk.
+    writing: Mutex<()>,
 }
+
+type Tokens = BTreeMap<u32, Entry>;
 
 /// A good token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,40 +73,47 @@ impl Book {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => put_aside(path)?,
             Err(error) => return Err(error),
         };
-        let inner = Inner { path: path.to_owned(), key, tokens: Mutex::new(tokens) };
+        let tokens = RwLock::new(Arc::new(tokens));
+        let inner = Inner { path: path.to_owned(), key, tokens, writing: Mutex::new(()) };
         Ok(Book { inner: Arc::new(inner) })
     }
 
     /// A new token, on disk before it is given out.
     ///
     /// # Errors
-    /// If there are too many, or the disk refuses.
+    /// If a name has control characters, there are too many, or the disk refuses.
     pub fn issue(
         &self,
         (owner, renewer): (&str, &str),
         (kind, service): (Option<&str>, &str),
         now_ms: u64,
     ) -> Result<String, WebError> {
-        let mut tokens = self.inner.tokens.lock();
-        let mut next = tokens.clone();
-        next.retain(|_, entry| entry.expires_ms >= now_ms);
-        if next.len() >= TOKENS_MAX {
-            let text = format!("there are {TOKENS_MAX} delegation tokens already");
-            return Err(WebError::new(Exception::Io, text));
-        }
-        let sequence = loop {
-            let candidate = rand::random::<u32>() >> 1;
-            if !next.contains_key(&candidate) {
-                break candidate;
+        let kind = kind.unwrap_or(DELEGATION_KIND);
+        for (name, text) in [("kind", kind), ("renewer", renewer), ("service", service)] {
+            if text.chars().any(char::is_control) {
+                return Err(WebError::parameter(name, "control characters"));
             }
-        };
+        }
         let last_ms = now_ms.saturating_add(LIFETIME_MS);
-        let entry = Entry { issued_ms: now_ms, expires_ms: now_ms + RENEW_INTERVAL_MS, last_ms };
-        next.insert(sequence, entry);
-        self.store(&mut tokens, next)?;
+        let sequence = self.change(|tokens| {
+            tokens.retain(|_, entry| entry.expires_ms >= now_ms);
+            if tokens.len() >= TOKENS_MAX {
+                let text = format!("there are {TOKENS_MAX} delegation tokens already");
+                return Err(WebError::new(Exception::Io, text));
+            }
+            let sequence = loop {
+                let candidate = rand::random::<u32>() >> 1;
+                if !tokens.contains_key(&candidate) {
+                    break candidate;
+                }
+            };
+            let expires_ms = now_ms.saturating_add(RENEW_INTERVAL_MS);
+            tokens.insert(sequence, Entry { issued_ms: now_ms, expires_ms, last_ms });
+            Ok(sequence)
+        })?;
         let (owner, renewer) = (owner.to_owned(), renewer.to_owned());
         let token = Delegation { owner, renewer, issued_ms: now_ms, last_ms, sequence };
-        Ok(token.seal(&self.inner.key, kind.unwrap_or(DELEGATION_KIND), service))
+        Ok(token.seal(&self.inner.key, kind, service))
     }
 
     /// Whom the holder of a token acts as.
@@ -109,8 +121,9 @@ impl Book {
     /// # Errors
     /// If it is not good any more, or never was.
     pub fn owner(&self, text: &str, now_ms: u64) -> Result<String, WebError> {
-        let (token, entry) = self.find(text)?;
-        if entry.expires_ms < now_ms {
+        let token = self.read(text)?;
+        let tokens = Arc::clone(&self.inner.tokens.read());
+        if find(&tokens, &token)?.expires_ms < now_ms {
             return Err(invalid("is expired", &token.owner));
         }
         Ok(token.owner)
@@ -121,21 +134,21 @@ impl Book {
     /// # Errors
     /// If `user` is not its renewer, or it is not good any more.
     pub fn renew(&self, text: &str, user: &str, now_ms: u64) -> Result<u64, WebError> {
-        let (token, entry) = self.find(text)?;
-        if token.renewer.is_empty() || token.renewer != user {
-            let renewer = &token.renewer;
-            let text = format!("{user} tries to renew a token with renewer {renewer}");
-            return Err(WebError::new(Exception::AccessControl, text));
-        }
-        if entry.expires_ms < now_ms || entry.last_ms < now_ms {
-            return Err(invalid("is expired", &token.owner));
-        }
-        let expires_ms = now_ms.saturating_add(RENEW_INTERVAL_MS).min(entry.last_ms);
-        let mut tokens = self.inner.tokens.lock();
-        let mut next = tokens.clone();
-        next.insert(token.sequence, Entry { expires_ms, ..entry });
-        self.store(&mut tokens, next)?;
-        Ok(expires_ms)
+        let token = self.read(text)?;
+        self.change(|tokens| {
+            let entry = find(tokens, &token)?;
+            if token.renewer.is_empty() || token.renewer != user {
+                let renewer = &token.renewer;
+                let text = format!("{user} tries to renew a token with renewer {renewer}");
+                return Err(WebError::new(Exception::AccessControl, text));
+            }
+            if entry.expires_ms < now_ms || entry.last_ms < now_ms {
+                return Err(invalid("is expired", &token.owner));
+            }
+            let expires_ms = now_ms.saturating_add(RENEW_INTERVAL_MS).min(entry.last_ms);
+            tokens.insert(token.sequence, Entry { expires_ms, ..entry });
+            Ok(expires_ms)
+        })
     }
 
     /// Ends a token, for its owner or renewer.
@@ -143,33 +156,31 @@ impl Book {
     /// # Errors
     /// If `user` is neither, or the token is not good any more.
     pub fn cancel(&self, text: &str, user: &str) -> Result<(), WebError> {
-        let (token, _) = self.find(text)?;
-        if user != token.owner && user != token.renewer {
-            let text = format!("{user} is not authorized to cancel the token");
-            return Err(WebError::new(Exception::AccessControl, text));
-        }
-        let mut tokens = self.inner.tokens.lock();
-        let mut next = tokens.clone();
-        next.remove(&token.sequence);
-        self.store(&mut tokens, next)
+        let token = self.read(text)?;
+        self.change(|tokens| {
+            find(tokens, &token)?;
+            if user != token.owner && user != token.renewer {
+                let text = format!("{user} is not authorized to cancel the token");
+                return Err(WebError::new(Exception::AccessControl, text));
+            }
+            tokens.remove(&token.sequence);
+            Ok(())
+        })
     }
 
-    fn find(&self, text: &str) -> Result<(Delegation, Entry), WebError> {
-        let token = Delegation::open(&self.inner.key, text)
-            .map_err(|error| WebError::new(Exception::InvalidToken, error.to_string()))?;
-        let entry = self.inner.tokens.lock().get(&token.sequence).copied();
-        match entry.filter(|entry| entry.issued_ms == token.issued_ms) {
-            Some(entry) => Ok((token, entry)),
-            None => Err(invalid("can't be found in cache", &token.owner)),
-        }
+    fn read(&self, text: &str) -> Result<Delegation, WebError> {
+        Delegation::open(&self.inner.key, text)
+            .map_err(|error| WebError::new(Exception::InvalidToken, error.to_string()))
     }
 
-    /// Writes the new list, and only then takes it.
-    fn store(
+    /// Judges and changes the list in one go: writes the new one, and only then takes it.
+    fn change<T>(
         &self,
-        tokens: &mut BTreeMap<u32, Entry>,
-        next: BTreeMap<u32, Entry>,
-    ) -> Result<(), WebError> {
+        change: impl FnOnce(&mut Tokens) -> Result<T, WebError>,
+    ) -> Result<T, WebError> {
+        let _writing = self.inner.writing.lock();
+        let mut next = Tokens::clone(&self.inner.tokens.read());
+        let outcome = change(&mut next)?;
         sys::fs::write_atomic(&self.inner.path, render(&next).as_bytes(), 0o600).map_err(
             |error| {
                 let path = self.inner.path.display();
@@ -177,9 +188,15 @@ impl Book {
                 WebError::new(Exception::Io, "the list of delegation tokens cannot be written")
             },
         )?;
-        *tokens = next;
-        Ok(())
+        *self.inner.tokens.write() = Arc::new(next);
+        Ok(outcome)
     }
+}
+
+/// What the list says of a token.
+fn find(tokens: &Tokens, token: &Delegation) -> Result<Entry, WebError> {
+    let entry = tokens.get(&token.sequence).filter(|entry| entry.issued_ms == token.issued_ms);
+    entry.copied().ok_or_else(|| invalid("can't be found in cache", &token.owner))
 }
 
 fn invalid(what: &str, owner: &str) -> WebError {
@@ -268,6 +285,50 @@ mod tests {
         assert_eq!(exception(book.cancel(&token, "alice")), Exception::InvalidToken);
         let book = Book::open(&path, key()).unwrap();
         assert_eq!(exception(book.owner(&token, NOW)), Exception::InvalidToken);
+    }
+
+    #[test]
+    fn whatever_renewals_come_at_the_same_time_a_cancelled_token_stays_cancelled() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokens");
+        let book = Book::open(&path, key()).unwrap();
+        for _ in 0..20 {
+            let token = book.issue(("alice", "yarn"), (None, ""), NOW).unwrap();
+            let begin = std::sync::Barrier::new(4);
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        begin.wait();
+                        while book.renew(&token, "yarn", NOW).is_ok() {}
+                    });
+                }
+                begin.wait();
+                book.cancel(&token, "alice").unwrap();
+            });
+            assert_eq!(exception(book.owner(&token, NOW)), Exception::InvalidToken);
+        }
+        assert!(std::fs::read_to_string(&path).unwrap().lines().count() == 2, "none is left");
+    }
+
+    #[test]
+    fn a_token_is_looked_up_while_the_list_is_being_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let book = Book::open(&directory.path().join("tokens"), key()).unwrap();
+        let token = book.issue(("alice", "yarn"), (None, ""), NOW).unwrap();
+        let _writing = book.inner.writing.lock();
+        assert_eq!(book.owner(&token, NOW).as_deref(), Ok("alice"));
+    }
+
+    #[test]
+    fn names_have_no_control_characters() {
+        let directory = tempfile::tempdir().unwrap();
+        let book = Book::open(&directory.path().join("tokens"), key()).unwrap();
+        for (renewer, kind, service) in
+            [("a\0b", None, ""), ("yarn", Some("kind\0x"), ""), ("yarn", None, "host\n:1")]
+        {
+            let issued = book.issue(("alice", renewer), (kind, service), NOW);
+            assert_eq!(exception(issued), Exception::IllegalArgument, "{renewer:?} {kind:?}");
+        }
     }
 
     #[test]

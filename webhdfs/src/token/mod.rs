@@ -5,7 +5,7 @@
 //! delegation  0 | text owner | text renewer | text real user | vlong issued | vlong last | vint sequence | vint key id
 //! redirect    1 | text user | text operation | text path | vlong expires
 //! text        vint length, UTF-8
-//! password    HMAC-SHA256 over kind and identifier, under a key derived from the cluster secret
+//! password    HMAC-SHA256 over length of kind (8 bytes, big-endian), kind, identifier; under a key derived from the cluster secret
 //! ```
 //!
 //! vint and vlong are those of Hadoop's `WritableUtils`: one byte from -112 to 127, else a length and big-endian bytes.
@@ -159,12 +159,13 @@ struct Sealed {
 
 impl Sealed {
     fn new(key: &Key, kind: &str, identifier: Vec<u8>) -> Self {
-        let password = key.mac(&[kind.as_bytes(), &[0], &identifier]).to_vec();
+        let password = key.mac(&[&length_of(kind), kind.as_bytes(), &identifier]).to_vec();
         Sealed { identifier, password, kind: kind.to_owned() }
     }
 
     fn is_genuine(&self, key: &Key) -> bool {
-        key.mac_matches(&[self.kind.as_bytes(), &[0], &self.identifier], &self.password)
+        let kind = &self.kind;
+        key.mac_matches(&[&length_of(kind), kind.as_bytes(), &self.identifier], &self.password)
     }
 
     fn encode(&self, service: &str) -> String {
@@ -192,6 +193,11 @@ impl Sealed {
         input.text()?;
         Ok(Sealed { identifier, password, kind })
     }
+}
+
+/// Stands before a kind, so that no other border between it and the identifier has the same password.
+fn length_of(kind: &str) -> [u8; 8] {
+    (kind.len() as u64).to_be_bytes()
 }
 
 /// What is left to read.
@@ -308,6 +314,17 @@ mod tests {
             let cut = URL_SAFE_NO_PAD.encode(&bytes[..index]);
             assert!(Delegation::open(&key(), &cut).is_err(), "{index}");
         }
+    }
+
+    #[test]
+    fn a_password_is_for_one_kind_and_one_identifier() {
+        let sealed = Sealed::new(&key(), "a\0b", b"c".to_vec());
+        for (kind, identifier) in [("a", &b"b\0c"[..]), ("a\0", b"bc"), ("a\0bc", b"")] {
+            let (kind, identifier) = (kind.to_owned(), identifier.to_vec());
+            let moved = Sealed { kind, identifier, password: sealed.password.clone() };
+            assert!(!moved.is_genuine(&key()), "{:?}", moved.kind);
+        }
+        assert!(sealed.is_genuine(&key()));
     }
 
     #[test]
