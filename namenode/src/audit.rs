@@ -12,6 +12,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -26,62 +27,97 @@ use crate::config::Config;
 const QUEUE_MAX: usize = 8192;
 /// Collected before a write: some hundred lines.
 const BUFFER_BYTES: usize = 64 << 10;
+/// Room for what is told of a usual call.
+const TOLD_BYTES: usize = 160;
 
 /// Where a call came from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Origin<'a> {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Origin {
     /// Address or name of the machine; empty if it is not known.
-    pub(crate) host: &'a str,
+    pub(crate) host: String,
     /// The protocol.
     pub(crate) protocol: &'static str,
 }
 
-/// What a call is about.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
-    command: &'static str,
-    source: Option<String>,
-    target: Option<String>,
-    /// Whose owner, group and permissions are told.
-    pub(crate) shown: Option<DfsPath>,
+/// A line to be.
+struct Line {
+    at_ms: u64,
+    allowed: bool,
+    /// [`told`].
+    told: String,
+    /// `owner:group:rwxr-xr-x` of what was changed.
+    permissions: Option<String>,
+    protocol: &'static str,
+}
+
+impl Line {
+    /// All but the time.
+    fn text(&self) -> String {
+        let Line { allowed, told, protocol, .. } = self;
+        let permissions = self.permissions.as_deref().unwrap_or("null");
+        format!("allowed={allowed}\t{told}\tperm={permissions}\tproto={protocol}")
+    }
+}
+
+/// What the writer is told.
+enum Message {
+    Line(Line),
+    /// There will be no more.
+    End,
 }
 
 /// The queue to the writer.
 #[derive(Clone)]
 pub(crate) struct Audit {
-    queue: mpsc::Sender<(u64, String)>,
+    queue: mpsc::Sender<Message>,
+}
+
+/// The writer.
+pub(crate) struct Writer {
+    queue: mpsc::Sender<Message>,
+    thread: JoinHandle<()>,
 }
 
 impl Audit {
-    /// Opens the log and starts its writer; ends when the last clone is dropped.
+    /// Opens the log and starts its writer.
     ///
     /// # Errors
     /// If the file cannot be opened or the thread not started.
-    pub(crate) fn start(config: &Config) -> io::Result<Audit> {
+    pub(crate) fn start(config: &Config) -> io::Result<(Audit, Writer)> {
         let log = Log::open(
             config.data_dir.join("audit.log"),
             config.audit_bytes_max,
             config.audit_files_max,
         )?;
-        let (queue, lines) = mpsc::channel(QUEUE_MAX);
-        std::thread::Builder::new()
+        let (queue, messages) = mpsc::channel(QUEUE_MAX);
+        let thread = std::thread::Builder::new()
             .name("namenode-audit".to_owned())
-            .spawn(move || write_all(log, lines))?;
-        Ok(Audit { queue })
+            .spawn(move || write_all(log, messages))?;
+        Ok((Audit { queue: queue.clone() }, Writer { queue, thread }))
     }
 
     /// Writes what came of a call. Only a full queue makes this wait.
     pub(crate) async fn note(
         &self,
-        (at_ms, user, origin): (u64, &str, Origin<'_>),
-        (entry, permissions): (&Entry, Option<&str>),
+        at_ms: u64,
+        (told, permissions, protocol): (String, Option<String>, &'static str),
         answer: &Answer,
     ) {
         if let Some(allowed) = is_allowed(answer) {
-            let line = line(allowed, user, origin, (entry, permissions));
+            let line = Line { at_ms, allowed, told, permissions, protocol };
             // After the writer has ended nobody listens any more.
-            let _ = self.queue.send((at_ms, line)).await;
+            let _ = self.queue.send(Message::Line(line)).await;
         }
+    }
+}
+
+impl Writer {
+    /// Waits until all that was noted so far is written.
+    pub(crate) async fn close(self) {
+        let Writer { queue, thread } = self;
+        let _ = queue.send(Message::End).await;
+        // A writer that has panicked has said so.
+        let _ = tokio::task::spawn_blocking(move || thread.join()).await;
     }
 }
 
@@ -94,64 +130,93 @@ fn is_allowed(answer: &Answer) -> Option<bool> {
     }
 }
 
-fn line(
-    allowed: bool,
-    user: &str,
-    origin: Origin<'_>,
-    (entry, permissions): (&Entry, Option<&str>),
-) -> String {
-    let or_null = |text: Option<&str>| text.unwrap_or("null").to_owned();
-    // A user's name is not checked before it is refused.
-    let plain = |text: &str| -> String {
-        text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-    };
-    format!(
-        "allowed={allowed}\tugi={} (auth:SIMPLE)\tip=/{}\tcmd={}\tsrc={}\tdst={}\tperm={}\tproto={}",
-        plain(user),
-        plain(origin.host),
-        entry.command,
-        plain(&or_null(entry.source.as_deref())),
-        plain(&or_null(entry.target.as_deref())),
-        or_null(permissions),
-        origin.protocol,
-    )
+/// What a call is about: source or target.
+#[derive(Clone, Copy, Debug)]
+enum About<'a> {
+    Nothing,
+    Path(&'a DfsPath),
+    Paths(&'a [DfsPath]),
+    Snapshot(&'a DfsPath, &'a str),
 }
 
-impl Entry {
-    fn of_path(command: &'static str, path: &DfsPath) -> Self {
-        let source = Some(path.to_string());
-        Entry { command, source, target: None, shown: None }
+impl About<'_> {
+    fn put(self, out: &mut String) {
+        match self {
+            About::Nothing => out.push_str("null"),
+            About::Path(path) => put(out, path.as_str()),
+            About::Paths(paths) => {
+                out.push('[');
+                for (place, path) in paths.iter().enumerate() {
+                    out.push_str(if place > 0 { ", " } else { "" });
+                    put(out, path.as_str());
+                }
+                out.push(']');
+            }
+            About::Snapshot(path, name) => {
+                put(out, path.as_str());
+                out.push_str("/.snapshot/");
+                put(out, name);
+            }
+        }
+    }
+}
+
+/// Appends a text in which a line stays a line: not even the name of a user is checked before it is refused.
+fn put(out: &mut String, text: &str) {
+    for (place, piece) in text.split(char::is_control).enumerate() {
+        out.push_str(if place > 0 { "?" } else { "" });
+        out.push_str(piece);
+    }
+}
+
+/// What is told of a call, from `ugi` to `dst`; `None` for calls on blocks and leases, which HDFS does not tell either.
+pub(crate) fn told((user, host): (&str, &str), call: &Call) -> Option<String> {
+    let Entry { command, source, target } = Entry::of(call)?;
+    let mut out = String::with_capacity(TOLD_BYTES);
+    for (name, text) in [("ugi=", user), (" (auth:SIMPLE)\tip=/", host), ("\tcmd=", command)] {
+        out.push_str(name);
+        put(&mut out, text);
+    }
+    for (name, about) in [("\tsrc=", source), ("\tdst=", target)] {
+        out.push_str(name);
+        about.put(&mut out);
+    }
+    Some(out)
+}
+
+/// What a call is about.
+struct Entry<'a> {
+    command: &'static str,
+    source: About<'a>,
+    target: About<'a>,
+}
+
+impl<'a> Entry<'a> {
+    fn new(command: &'static str, source: About<'a>, target: About<'a>) -> Self {
+        Entry { command, source, target }
     }
 
-    fn changing(command: &'static str, path: &DfsPath) -> Self {
-        Entry { shown: Some(path.clone()), ..Entry::of_path(command, path) }
-    }
-
-    fn moving(command: &'static str, from: &DfsPath, to: &DfsPath) -> Self {
-        let (target, shown) = (Some(to.to_string()), Some(to.clone()));
-        Entry { target, shown, ..Entry::of_path(command, from) }
+    fn of_path(command: &'static str, path: &'a DfsPath) -> Self {
+        Entry::new(command, About::Path(path), About::Nothing)
     }
 
     fn of_system(command: &'static str) -> Self {
-        Entry { command, source: None, target: None, shown: None }
+        Entry::new(command, About::Nothing, About::Nothing)
     }
 
-    /// What is told of a call; `None` for calls on blocks and leases, which HDFS does not tell either.
-    pub(crate) fn of(call: &Call) -> Option<Entry> {
+    fn of(call: &'a Call) -> Option<Self> {
         Some(match call {
             Call::Status(path) => Entry::of_path("getfileinfo", path),
             Call::List { path, .. } => Entry::of_path("listStatus", path),
             Call::ContentSummary(path) => Entry::of_path("contentSummary", path),
             Call::Locations { path, .. } => Entry::of_path("open", path),
             Call::Fsck { path, .. } => Entry::of_path("fsck", path),
-            Call::Mkdirs { path, .. } => Entry::changing("mkdirs", path),
-            Call::Create(create) => Entry::changing("create", &create.path),
+            Call::Mkdirs { path, .. } => Entry::of_path("mkdirs", path),
+            Call::Create(create) => Entry::of_path("create", &create.path),
             Call::Append { path, .. } => Entry::of_path("append", path),
-            Call::Truncate { path, .. } => Entry::changing("truncate", path),
+            Call::Truncate { path, .. } => Entry::of_path("truncate", path),
             Call::Concat { target, sources } => {
-                let sources: Vec<&str> = sources.iter().map(DfsPath::as_str).collect();
-                let source = Some(format!("[{}]", sources.join(", ")));
-                Entry { source, ..Entry::moving("concat", target, target) }
+                Entry::new("concat", About::Paths(sources), About::Path(target))
             }
             Call::RecoverLease(path) => Entry::of_path("recoverLease", path),
             Call::Rename { from, to, overwrite } => {
@@ -160,22 +225,22 @@ impl Entry {
                     Some(false) => "rename (options=[NONE])",
                     Some(true) => "rename (options=[OVERWRITE])",
                 };
-                Entry::moving(command, from, to)
+                Entry::new(command, About::Path(from), About::Path(to))
             }
             Call::Complete { publish: Some(publish), .. } => {
-                Entry::changing("publish", &publish.path)
+                Entry::of_path("publish", &publish.path)
             }
             Call::Delete { path, .. } => Entry::of_path("delete", path),
             Call::SetReplication { path, .. } => Entry::of_path("setReplication", path),
-            Call::SetMode { path, .. } => Entry::changing("setPermission", path),
-            Call::SetOwner { path, .. } => Entry::changing("setOwner", path),
-            Call::SetTimes { path, .. } => Entry::changing("setTimes", path),
+            Call::SetMode { path, .. } => Entry::of_path("setPermission", path),
+            Call::SetOwner { path, .. } => Entry::of_path("setOwner", path),
+            Call::SetTimes { path, .. } => Entry::of_path("setTimes", path),
             Call::CheckAccess { path, .. } => Entry::of_path("checkAccess", path),
             other => return Entry::of_rights(other).or_else(|| Entry::of_administration(other)),
         })
     }
 
-    fn of_rights(call: &Call) -> Option<Entry> {
+    fn of_rights(call: &'a Call) -> Option<Self> {
         Some(match call {
             Call::GetAcl(path) => Entry::of_path("getAclStatus", path),
             Call::ChangeAcl { path, change } => {
@@ -186,17 +251,16 @@ impl Entry {
                     AclChange::RemoveAll => "removeAcl",
                     AclChange::Replace(_) => "setAcl",
                 };
-                Entry::changing(command, path)
+                Entry::of_path(command, path)
             }
             Call::GetXattrs { path, .. } => Entry::of_path("getXAttrs", path),
-            Call::SetXattr { path, .. } => Entry::changing("setXAttr", path),
-            Call::RemoveXattr { path, .. } => Entry::changing("removeXAttr", path),
+            Call::SetXattr { path, .. } => Entry::of_path("setXAttr", path),
+            Call::RemoveXattr { path, .. } => Entry::of_path("removeXAttr", path),
             _ => return None,
         })
     }
 
-    fn of_administration(call: &Call) -> Option<Entry> {
-        let snapshot = |path: &DfsPath, name: &str| Some(format!("{path}/.snapshot/{name}"));
+    fn of_administration(call: &'a Call) -> Option<Self> {
         Some(match call {
             Call::SetQuota { path, names, space } => {
                 let clears =
@@ -206,19 +270,20 @@ impl Entry {
             Call::AllowSnapshot(path) => Entry::of_path("allowSnapshot", path),
             Call::DisallowSnapshot(path) => Entry::of_path("disallowSnapshot", path),
             Call::CreateSnapshot { path, name } => {
-                let target = name.as_deref().and_then(|name| snapshot(path, name));
-                Entry { target, ..Entry::of_path("createSnapshot", path) }
+                let name = name.as_deref();
+                let target = name.map_or(About::Nothing, |name| About::Snapshot(path, name));
+                Entry::new("createSnapshot", About::Path(path), target)
             }
             Call::RenameSnapshot { path, from, to } => {
-                let (source, target) = (snapshot(path, from), snapshot(path, to));
-                Entry { source, target, ..Entry::of_path("renameSnapshot", path) }
+                let (source, target) = (About::Snapshot(path, from), About::Snapshot(path, to));
+                Entry::new("renameSnapshot", source, target)
             }
             Call::DeleteSnapshot { path, name } => {
-                Entry { source: snapshot(path, name), ..Entry::of_path("deleteSnapshot", path) }
+                Entry::new("deleteSnapshot", About::Snapshot(path, name), About::Nothing)
             }
             Call::SnapshotDiff { path, from, to, .. } => {
-                let (source, target) = (snapshot(path, from), snapshot(path, to));
-                Entry { source, target, ..Entry::of_path("computeSnapshotDiff", path) }
+                let (source, target) = (About::Snapshot(path, from), About::Snapshot(path, to));
+                Entry::new("computeSnapshotDiff", source, target)
             }
             Call::SnapshottableDirectories => Entry::of_system("listSnapshottableDirectory"),
             Call::SafeMode(action) => Entry::of_system(match action {
@@ -273,15 +338,18 @@ impl Log {
 
     fn rotate(&mut self) -> io::Result<()> {
         self.out.flush()?;
+        // Before anything is moved: where no file can be made, each try would push out the oldest one.
+        let new = PathBuf::from(format!("{}.new", self.path.display()));
+        let file = append_to(&new)?;
         let numbered = |number: u32| PathBuf::from(format!("{}.{number}", self.path.display()));
         for number in (1..self.files_max).rev() {
             move_if_there(&numbered(number), &numbered(number + 1))?;
         }
-        match self.files_max {
-            0 => fs::remove_file(&self.path)?,
-            _ => move_if_there(&self.path, &numbered(1))?,
+        if self.files_max > 0 {
+            move_if_there(&self.path, &numbered(1))?;
         }
-        self.out = BufWriter::with_capacity(BUFFER_BYTES, append_to(&self.path)?);
+        fs::rename(&new, &self.path)?;
+        self.out = BufWriter::with_capacity(BUFFER_BYTES, file);
         self.bytes = 0;
         Ok(())
     }
@@ -306,17 +374,26 @@ fn move_if_there(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes lines until all senders are gone; passes them on to the system whenever none waits.
-fn write_all(mut log: Log, mut lines: mpsc::Receiver<(u64, String)>) {
-    while let Some((at_ms, line)) = lines.blocking_recv() {
-        let written = log.write(at_ms, &line);
-        log.tell(written);
-        while let Ok((at_ms, line)) = lines.try_recv() {
-            let written = log.write(at_ms, &line);
-            log.tell(written);
+/// Writes lines until the end is told; passes them on to the system whenever none waits.
+fn write_all(mut log: Log, mut messages: mpsc::Receiver<Message>) {
+    while let Some(first) = messages.blocking_recv() {
+        let mut next = Some(first);
+        let mut has_ended = false;
+        while let Some(message) = next {
+            match message {
+                Message::Line(line) => {
+                    let written = log.write(line.at_ms, &line.text());
+                    log.tell(written);
+                }
+                Message::End => has_ended = true,
+            }
+            next = messages.try_recv().ok();
         }
         let flushed = log.out.flush();
         log.tell(flushed);
+        if has_ended {
+            return;
+        }
     }
 }
 
@@ -326,14 +403,14 @@ mod tests {
     use protocol::RemoteError;
     use protocol::namenode::Reply;
 
-    const RPC: Origin<'static> = Origin { host: "127.0.0.1", protocol: "rpc" };
-
     fn dfs(path: &str) -> DfsPath {
         DfsPath::parse(path).unwrap()
     }
 
-    fn told(call: &Call, permissions: Option<&str>) -> String {
-        line(true, "alice", RPC, (&Entry::of(call).unwrap(), permissions))
+    fn line(allowed: bool, user: &str, call: &Call, permissions: Option<&str>) -> String {
+        let told = told((user, "127.0.0.1"), call).unwrap();
+        let permissions = permissions.map(str::to_owned);
+        Line { at_ms: 0, allowed, told, permissions, protocol: "rpc" }.text()
     }
 
     #[test]
@@ -358,12 +435,17 @@ mod tests {
                 None,
                 "deleteSnapshot\tsrc=/d/.snapshot/s\tdst=null\tperm=null\tproto=rpc",
             ),
+            (
+                Call::Concat { target: dfs("/t"), sources: vec![dfs("/a"), dfs("/b")] },
+                permissions,
+                "concat\tsrc=[/a, /b]\tdst=/t\tperm=alice:grp:rw-r--r--\tproto=rpc",
+            ),
         ] {
-            assert_eq!(told(&call, permissions), format!("{start}{rest}"));
+            assert_eq!(line(true, "alice", &call, permissions), format!("{start}{rest}"));
         }
-        assert_eq!(Entry::of(&Call::RenewLease), None);
-        let entry = Entry::of(&Call::Status(dfs("/x"))).unwrap();
-        let forged = line(false, "eve\nallowed=true\tugi=root", RPC, (&entry, None));
+        assert_eq!(told(("alice", ""), &Call::RenewLease), None);
+        let status = Call::Status(dfs("/x"));
+        let forged = line(false, "eve\nallowed=true\tugi=root", &status, None);
         assert!(forged.starts_with("allowed=false\tugi=eve?allowed=true?ugi=root (auth:SIMPLE)\t"));
     }
 
@@ -397,5 +479,45 @@ mod tests {
         assert!(!directory.path().join("audit.log.3").try_exists().unwrap());
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains(",678 INFO FSNamesystem.audit: xxx"), "{text}");
+    }
+
+    #[test]
+    fn where_no_new_file_can_be_made_the_old_ones_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.log");
+        let mut log = Log::open(path.clone(), 200, 2).unwrap();
+        let line = "x".repeat(100);
+        (0..3).for_each(|_| log.write(0, &line).unwrap());
+        log.out.flush().unwrap();
+        let new = directory.path().join("audit.log.new");
+        fs::create_dir(&new).unwrap();
+        (0..5).for_each(|_| assert!(log.write(0, &line).is_err()));
+        let is_there = |name: &str| directory.path().join(name).try_exists().unwrap();
+        assert_eq!(
+            ["audit.log", "audit.log.1", "audit.log.2"].map(is_there),
+            [true; 3],
+            "nothing was pushed out"
+        );
+        fs::remove_dir(&new).unwrap();
+        log.write(0, &line).unwrap();
+        log.out.flush().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_end_waits_for_what_was_noted() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: directory.path().to_owned(), ..Config::default() };
+        let (audit, writer) = Audit::start(&config).unwrap();
+        let call = Call::Status(dfs("/x"));
+        for _ in 0..1000 {
+            let told = told(("alice", ""), &call).unwrap();
+            audit.note(0, (told, None, "rpc"), &Ok(Reply::Done)).await;
+        }
+        writer.close().await;
+        let text = fs::read_to_string(directory.path().join("audit.log")).unwrap();
+        assert_eq!(text.lines().count(), 1000);
+        // Who still holds the queue is not held up.
+        audit.note(0, (String::new(), None, "rpc"), &Ok(Reply::Done)).await;
     }
 }

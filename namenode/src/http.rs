@@ -22,7 +22,7 @@ use protocol::{ClientId, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 use webhdfs::namenode::Trust;
 
-use crate::audit::{Audit, Entry, Origin};
+use crate::audit::{self, Audit, Origin};
 use crate::config::Config;
 use crate::lists;
 use crate::monitor::{self, Load};
@@ -83,7 +83,7 @@ pub(crate) fn router(
                     let service = clients.clone();
                     async move {
                         let host = peer.map(|address: IpAddr| address.to_string());
-                        let host = host.as_deref().unwrap_or_default();
+                        let host = host.unwrap_or_default();
                         service.client(request, Origin { host, protocol: "rpc" }).await
                     }
                 },
@@ -123,47 +123,75 @@ impl Web {
     }
 }
 
+impl Web {
+    /// What this daemon asks for its own pages, figures and redirects: nobody's call, so neither counted nor told in the audit log.
+    pub(crate) async fn look(&self, user: &str, call: Call) -> Answer {
+        self.service.answer(self.request(user, "", call), &mut Vec::new()).await
+    }
+
+    fn request(&self, user: &str, host: &str, call: Call) -> Request {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        Request::new(self.id, number, user, host, call)
+    }
+}
+
 impl webhdfs::namenode::Namesystem for Web {
     async fn call(&self, user: &str, host: &str, call: Call) -> Answer {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let origin = Origin { host, protocol: "webhdfs" };
-        self.service.client(Request::new(self.id, number, user, host, call), origin).await
+        let origin = Origin { host: host.to_owned(), protocol: "webhdfs" };
+        self.service.client(self.request(user, host, call), origin).await
+    }
+
+    async fn datanodes(&self, user: &str) -> Answer {
+        self.look(user, Call::Datanodes).await
     }
 }
 
 impl Service {
     /// Answers a call, counts it and tells it in the audit log.
-    pub(crate) async fn client(&self, request: Request, origin: Origin<'_>) -> Answer {
+    pub(crate) async fn client(&self, request: Request, origin: Origin) -> Answer {
+        if request.body.is_read() {
+            return self.noted(request, origin).await;
+        }
+        // A change is made although its caller hangs up: this future is dropped then, the task is not, and tells it.
+        let service = self.clone();
+        let task = tokio::spawn(async move { service.noted(request, origin).await });
+        task.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    async fn noted(&self, request: Request, origin: Origin) -> Answer {
         let (is_read, begin) = (request.body.is_read(), Instant::now());
         let answer = self.audited(request, origin).await;
         self.load.note(is_read, begin, &answer);
         answer
     }
 
-    async fn audited(&self, request: Request, origin: Origin<'_>) -> Answer {
-        let Some(audit) = &self.audit else { return self.answer(request).await };
-        let entries: Vec<Option<Entry>> = match &request.body {
-            Call::Batch(calls) => calls.iter().map(Entry::of).collect(),
-            call => vec![Entry::of(call)],
+    async fn audited(&self, request: Request, origin: Origin) -> Answer {
+        let mut shown = Vec::new();
+        let Some(audit) = &self.audit else { return self.answer(request, &mut shown).await };
+        let calls = match &request.body {
+            Call::Batch(calls) => calls,
+            single => std::slice::from_ref(single),
         };
-        let user = request.user.clone();
-        let answer = self.answer(request).await;
+        let told = |call| audit::told((&request.user, &origin.host), call);
+        let told: Vec<Option<String>> = calls.iter().map(told).collect();
+        let answer = self.answer(request, &mut shown).await;
         let at_ms = self.shared.clock.now().wall_ms;
         let answers = match &answer {
             Ok(Reply::Batch(answers)) => answers,
             single => std::slice::from_ref(single),
         };
-        for (entry, answer) in entries.iter().zip(answers) {
-            let Some(entry) = entry else { continue };
-            let shown = entry.shown.as_ref().filter(|_| answer.is_ok());
-            let permissions = shown.and_then(|path| self.shared.permissions_of(path));
-            let told = (entry, permissions.as_deref());
-            audit.note((at_ms, &user, origin), told, answer).await;
+        // Reads show nobody's permissions.
+        let shown = shown.into_iter().chain(std::iter::repeat(None));
+        for ((told, permissions), answer) in told.into_iter().zip(shown).zip(answers) {
+            if let Some(told) = told {
+                audit.note(at_ms, (told, permissions, origin.protocol), answer).await;
+            }
         }
         answer
     }
 
-    async fn answer(&self, request: Request) -> Answer {
+    /// Answers a call; `shown` is what the audit log tells with it.
+    async fn answer(&self, request: Request, shown: &mut Vec<Option<String>>) -> Answer {
         if request.version != VERSION {
             let text = format!("version {} of the protocol is not {VERSION}", request.version);
             return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
@@ -183,7 +211,9 @@ impl Service {
         let (sender, receiver) = oneshot::channel();
         let event = Event::Call(Box::new(request), membership, sender);
         self.events.send(event).await.map_err(|_| stopping())?;
-        receiver.await.map_err(|_| stopping())?
+        let answered = receiver.await.map_err(|_| stopping())?;
+        *shown = answered.shown;
+        answered.answer
     }
 
     /// Reads the lists of DataNodes again.
@@ -197,7 +227,7 @@ impl Service {
         self.topology.forget();
         let (sender, receiver) = oneshot::channel();
         self.events.send(Event::Hosts(lists, sender)).await.map_err(|_| stopping())?;
-        receiver.await.map_err(|_| stopping())?
+        receiver.await.map_err(|_| stopping())?.answer
     }
 
     async fn datanode(&self, mut request: NodeRequest) -> datanode::Answer {

@@ -126,8 +126,7 @@ pub async fn run_on(
     let ticker = tokio::spawn(tick(sender.clone(), config.tick_ms(), shutdown.clone()));
     let watcher = tokio::spawn(resources::watch(sender.clone(), config.clone(), shutdown.clone()));
 
-    let audit = config.audit.then(|| Audit::start(&config)).transpose();
-    let audit = audit.map_err(|source| Error::Host { action: "open the audit log", source })?;
+    let (audit, audit_writer) = start_audit(&config)?;
     let service = Service {
         audit,
         shared: Arc::clone(&shared),
@@ -139,10 +138,7 @@ pub async fn run_on(
         config: Arc::new(config.clone()),
         load: Load::default(),
     };
-    let times = trash::Times {
-        interval_ms: config.trash_interval_ms,
-        checkpoint_ms: config.trash_checkpoint_ms,
-    };
+    let times = trash::Times::of(&config);
     let emptier =
         tokio::spawn(trash::run(service.clone(), config.superuser(), times, shutdown.clone()));
     let authenticator = Authenticator::new(&secret);
@@ -163,10 +159,19 @@ pub async fn run_on(
     });
     let ended = ended.await.map_err(|_| Error::LoopPanicked)?;
     shared.waiters.abandon();
+    if let Some(writer) = audit_writer {
+        writer.close().await;
+    }
     if let Some(reason) = failure.lock().take() {
         return Err(Error::JournalStopped { reason });
     }
     ended.map_err(|_| Error::LoopPanicked)?.map_err(Error::Namespace)
+}
+
+fn start_audit(config: &Config) -> Result<(Option<Audit>, Option<audit::Writer>), Error> {
+    let audit = config.audit.then(|| Audit::start(config)).transpose();
+    let audit = audit.map_err(|source| Error::Host { action: "open the audit log", source })?;
+    Ok(audit.unzip())
 }
 
 /// The data directory and the secret; both are made at the first start.
@@ -292,6 +297,7 @@ fn settings(config: &Config, epoch: Epoch, token_key: Key) -> Settings {
         },
         permissions: config.permissions,
         directory_items_max: config.directory_items_max,
+        audit: config.audit,
     }
 }
 

@@ -29,7 +29,7 @@ use crate::core::state::{Now, Output, State};
 use crate::error::CoreError;
 use crate::groups::{Groups, Membership};
 use crate::nodes::NodeTable;
-use crate::waiters::{Waiter, Waiters};
+use crate::waiters::{Answered, Waiter, Waiters};
 
 /// Events that wait for the loop; beyond that callers wait.
 pub(crate) const QUEUE_MAX: usize = 4096;
@@ -41,7 +41,7 @@ const CHECKPOINT_BACKLOG_BYTES_MAX: u64 = 64 << 20;
 /// What the loop is told.
 pub(crate) enum Event {
     /// A client wants a change.
-    Call(Box<Request>, Membership, oneshot::Sender<Answer>),
+    Call(Box<Request>, Membership, oneshot::Sender<Answered>),
     /// A DataNode says something else than a heartbeat.
     Datanode(Box<NodeRequest>, oneshot::Sender<datanode::Answer>),
     /// An image is wanted: everything that changed must be handed to the journal first.
@@ -49,7 +49,7 @@ pub(crate) enum Event {
     /// Time has passed.
     Tick,
     /// The lists of DataNodes were read; who asked for it is answered.
-    Hosts(HostLists, oneshot::Sender<Answer>),
+    Hosts(HostLists, oneshot::Sender<Answered>),
     /// The disk of the metadata was looked at: bytes free, and whether these are too few.
     Resources {
         /// Bytes free.
@@ -114,16 +114,6 @@ impl Shared {
             receiver.await.map_err(|_| stopping())?;
         }
         answer
-    }
-}
-
-impl Shared {
-    /// `owner:group:rwxr-xr-x` of a path, for the audit log.
-    pub(crate) fn permissions_of(&self, path: &protocol::DfsPath) -> Option<String> {
-        let state = self.state.read();
-        let inode = state.ns.resolve(path).ok()?.inode;
-        let (owner, group) = (state.ns.names.text(inode.owner), state.ns.names.text(inode.group));
-        Some(format!("{owner}:{group}:{}", protocol::permission::symbols(inode.mode)))
     }
 }
 
@@ -233,7 +223,8 @@ impl Loop {
             RwLockWriteGuard::unlock_fair(guard);
             (more, last)
         };
-        let Turn { out: Output { records, commands, decommissioned, slow }, mut waiters } = turn;
+        let Turn { out: Output { records, commands, decommissioned, slow, .. }, mut waiters } =
+            turn;
         for datanode in slow {
             tracing::warn!(%datanode, "datanode holds up a pipeline: it gets no new blocks for a while where others can take them");
         }
@@ -357,7 +348,8 @@ fn apply(
         Event::Call(request, membership, sender) => {
             let caller = membership.caller(&request.user);
             let answer = state.call(nodes, (&request, caller), now, &mut turn.out)?;
-            turn.waiters.push(Waiter::Client(sender, answer));
+            let shown = std::mem::take(&mut turn.out.shown);
+            turn.waiters.push(Waiter::Client(sender, Answered { answer, shown }));
         }
         Event::Datanode(request, sender) => {
             let answer = datanode_request(state, nodes, *request, (shared, now), &mut turn.out)?;
@@ -375,7 +367,8 @@ fn apply(
                 let datanode = nodes.node(node).info.id;
                 tracing::warn!(%datanode, "datanode is not in the list of those that may be here: given up");
             }
-            turn.waiters.push(Waiter::Client(sender, Ok(namenode::Reply::Done)));
+            let answered = Answered { answer: Ok(namenode::Reply::Done), shown: Vec::new() };
+            turn.waiters.push(Waiter::Client(sender, answered));
         }
         Event::Resources { available, low } => {
             if state.note_resources(low) {

@@ -15,6 +15,7 @@ use protocol::namenode::{Call, FileStatus, LIST_ENTRIES_MAX, Reply, Request};
 use protocol::{ClientId, DfsPath, RemoteError};
 
 use crate::audit::Origin;
+use crate::config::Config;
 use crate::http::Service;
 
 /// Where deleted files are before the next checkpoint.
@@ -74,6 +75,13 @@ pub(crate) struct Times {
     pub(crate) checkpoint_ms: u64,
 }
 
+impl Times {
+    pub(crate) fn of(config: &Config) -> Self {
+        let Config { trash_interval_ms, trash_checkpoint_ms, .. } = *config;
+        Times { interval_ms: trash_interval_ms, checkpoint_ms: trash_checkpoint_ms }
+    }
+}
+
 /// Empties the trash until the NameNode ends.
 pub(crate) async fn run(service: Service, user: String, times: Times, shutdown: Shutdown) {
     if times.interval_ms == 0 {
@@ -109,7 +117,7 @@ struct Emptier {
 impl Emptier {
     async fn call(&self, body: Call) -> Result<Reply, RemoteError> {
         let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
-        let origin = Origin { host: "", protocol: "local" };
+        let origin = Origin { host: String::new(), protocol: "local" };
         self.service.client(Request::new(self.client, number, &self.user, "", body), origin).await
     }
 

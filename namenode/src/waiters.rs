@@ -12,10 +12,17 @@ use tokio::sync::oneshot;
 use crate::core::datanodes::NodeIndex;
 use crate::nodes::NodeTable;
 
+/// An answer, and what the audit log tells with it.
+pub(crate) struct Answered {
+    pub(crate) answer: namenode::Answer,
+    /// [`crate::core::state::Output::shown`].
+    pub(crate) shown: Vec<Option<String>>,
+}
+
 /// Something that waits.
 pub(crate) enum Waiter {
     /// An answer to a client.
-    Client(oneshot::Sender<namenode::Answer>, namenode::Answer),
+    Client(oneshot::Sender<Answered>, Answered),
     /// An answer to a DataNode.
     Datanode(oneshot::Sender<datanode::Answer>, datanode::Answer),
     /// A reader, who has the answer already.

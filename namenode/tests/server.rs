@@ -436,3 +436,54 @@ async fn get(base: &str, target: &str, host: &str) -> String {
     stream.read_to_string(&mut text).await.unwrap();
     text
 }
+
+/// What a page answers.
+async fn page(server: &Server, path: &str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let host = server.base.strip_prefix("http://").unwrap();
+    let mut stream = tokio::net::TcpStream::connect(host).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 200"), "{path}: {text}");
+    text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_log_tells_every_change_and_nothing_that_the_daemon_asks_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let node = SimNode::start(&server, 1, Vec::new());
+    let mut ann = Client::new(&server, 1);
+    ann.out_of_safe_mode().await;
+    let reads = |text: &str| {
+        let line = text.lines().find(|line| line.starts_with("namenode_reads_seconds_count"));
+        line.unwrap().to_owned()
+    };
+    let before = reads(&page(&server, "/metrics").await);
+    for path in ["/metrics", "/prom", "/jmx", "/", "/datanodes"] {
+        page(&server, path).await;
+    }
+    assert_eq!(reads(&page(&server, "/metrics").await), before, "scrapes are no load");
+    // Callers that hang up, sooner and later.
+    for number in 0..100 {
+        let path = dfs(&format!("/d{number}"));
+        let call = Call::Mkdirs { path, mode: 0o755, unmasked: None, parents: false };
+        let patience = Duration::from_micros(number * 100);
+        // Some of them get their answer.
+        let _ = tokio::time::timeout(patience, ann.send(1_000 + number, call)).await;
+    }
+    let list = Call::List { path: dfs("/"), start_after: String::new(), limit: 1000 };
+    let Reply::Listing { entries, .. } = ann.call(list).await.unwrap() else { panic!() };
+    assert!(entries.len() > 10, "{}", entries.len());
+    node.stop().await;
+    server.stop().await;
+    let log = std::fs::read_to_string(directory.path().join("namenode/audit.log")).unwrap();
+    for entry in entries {
+        let line = format!("cmd=mkdirs\tsrc=/{}\tdst=null\tperm=ann:", entry.name);
+        assert!(log.contains(&line), "{} is not told", entry.name);
+    }
+    assert!(log.contains("cmd=listStatus\tsrc=/\t"), "the last call before the end");
+    assert!(!log.contains("datanodeReport") && !log.contains("dr.who"), "{log}");
+}

@@ -91,11 +91,11 @@ impl State {
         if let Err(refusal) = check_name("user", &request.user) {
             return Ok(Err(refusal));
         }
-        self.ns.leases.renew(request.call.client, now.mono_ms);
+        self.ns.leases.hear(request.call.client, &request.host, now.mono_ms);
         let Call::Batch(calls) = &request.body else {
-            let answer = self.one_call(nodes, (request, caller), (&request.body, 0), now, out);
-            self.ns.leases.note_host(request.call.client, &request.host);
-            return answer;
+            let answer = self.one_call(nodes, (request, caller), (&request.body, 0), now, out)?;
+            self.show(&request.body, &answer, out);
+            return Ok(answer);
         };
         if calls.len() > BATCH_CALLS_MAX {
             let text = format!("{} calls in a batch of at most {BATCH_CALLS_MAX}", calls.len());
@@ -103,7 +103,7 @@ impl State {
         }
         let mut answers = Vec::with_capacity(calls.len());
         for (index, call) in (0..).zip(calls) {
-            answers.push(match call {
+            let answer = match call {
                 Call::Batch(_) => Err(refuse(ErrorKind::InvalidArgument, "batches are not nested")),
                 call if call.is_read() => {
                     let host = request.host.as_str();
@@ -111,10 +111,17 @@ impl State {
                     self.query(nodes, call, reader)
                 }
                 call => self.one_call(nodes, (request, caller), (call, index), now, out)?,
-            });
+            };
+            self.show(call, &answer, out);
+            answers.push(answer);
         }
-        self.ns.leases.note_host(request.call.client, &request.host);
         Ok(Ok(Reply::Batch(answers)))
+    }
+
+    fn show(&self, call: &Call, answer: &Answer, out: &mut Output) {
+        if self.settings.audit {
+            out.shown.push(answer.as_ref().ok().and_then(|_| self.shown(call)));
+        }
     }
 
     fn one_call(

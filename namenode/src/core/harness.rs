@@ -44,6 +44,7 @@ pub(crate) fn settings() -> Settings {
         safe_mode: Rule { threshold: 0.999, datanodes_min: 1, extension_ms: 0 },
         permissions: true,
         directory_items_max: 1 << 20,
+        audit: true,
     }
 }
 

@@ -13,9 +13,10 @@ pub struct Leases {
     now_ms: u64,
     leases: BTreeMap<ClientId, Lease>,
     order: BTreeSet<(u64, ClientId)>,
+    /// Who was heard of last, and where; a lease that begins now is on that machine.
+    heard: (ClientId, String),
 }
 
-#[derive(Default)]
 struct Lease {
     renewed_ms: u64,
     /// Where the holder was last heard of; not durable either.
@@ -35,27 +36,22 @@ impl Leases {
     /// Lets every lease begin now; for the end of a replay.
     pub fn renew_all(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
-        let holders: Vec<ClientId> = self.leases.keys().copied().collect();
-        holders.into_iter().for_each(|holder| self.renew(holder, now_ms));
+        self.leases.values_mut().for_each(|lease| lease.renewed_ms = now_ms);
+        self.order = self.leases.keys().map(|holder| (now_ms, *holder)).collect();
     }
 
-    /// Notes that a client is alive.
-    pub fn renew(&mut self, holder: ClientId, now_ms: u64) {
-        if let Some(lease) = self.leases.get_mut(&holder)
-            && lease.renewed_ms != now_ms
-        {
+    /// Notes that a client is alive, and where.
+    pub fn hear(&mut self, holder: ClientId, host: &str, now_ms: u64) {
+        self.heard.0 = holder;
+        host.clone_into(&mut self.heard.1);
+        let Some(lease) = self.leases.get_mut(&holder) else { return };
+        if lease.host != host {
+            host.clone_into(&mut lease.host);
+        }
+        if lease.renewed_ms != now_ms {
             self.order.remove(&(lease.renewed_ms, holder));
             lease.renewed_ms = now_ms;
             self.order.insert((now_ms, holder));
-        }
-    }
-
-    /// Notes where a client is.
-    pub fn note_host(&mut self, holder: ClientId, host: &str) {
-        if let Some(lease) = self.leases.get_mut(&holder)
-            && lease.host != host
-        {
-            host.clone_into(&mut lease.host);
         }
     }
 
@@ -66,11 +62,11 @@ impl Leases {
 
     /// Notes that `holder` writes `file`.
     pub fn add(&mut self, holder: ClientId, file: InodeId) {
-        let now_ms = self.now_ms;
-        let lease = self
-            .leases
-            .entry(holder)
-            .or_insert_with(|| Lease { renewed_ms: now_ms, ..Lease::default() });
+        let (renewed_ms, heard) = (self.now_ms, &self.heard);
+        let lease = self.leases.entry(holder).or_insert_with(|| {
+            let host = if heard.0 == holder { heard.1.clone() } else { String::new() };
+            Lease { renewed_ms, host, files: BTreeSet::new() }
+        });
         self.order.insert((lease.renewed_ms, holder));
         lease.files.insert(file);
     }
@@ -145,7 +141,8 @@ mod tests {
         leases.add(A, InodeId(1));
         leases.add(A, InodeId(2));
         leases.add(B, InodeId(3));
-        leases.renew(B, 150);
+        leases.hear(B, "b", 150);
+        assert_eq!((leases.host(A), leases.host(B)), ("", "b"));
         assert!(leases.expired(159, 60, 10).is_empty());
         assert_eq!(leases.expired(160, 60, 10), [InodeId(1), InodeId(2)]);
         assert_eq!(leases.expired(160, 60, 1), [InodeId(1)]);
@@ -155,5 +152,8 @@ mod tests {
         assert!(leases.is_expired(A, 100, 60) && !leases.is_expired(B, 209, 60));
         assert_eq!(leases.expired(210, 60, 10), [InodeId(3)]);
         assert_eq!(leases.file_count(), 1);
+        leases.hear(A, "a", 220);
+        leases.add(A, InodeId(4));
+        assert_eq!(leases.host(A), "a", "from its first file on");
     }
 }

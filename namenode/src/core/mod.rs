@@ -41,6 +41,7 @@ pub mod rewrite;
 pub mod rows;
 pub mod safe_mode;
 pub mod schedule;
+pub mod shown;
 pub mod snapshot;
 pub mod snapshot_diff;
 pub mod snapshot_view;

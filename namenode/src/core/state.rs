@@ -66,6 +66,8 @@ pub struct Settings {
     pub permissions: bool,
     /// Most entries of one directory.
     pub directory_items_max: usize,
+    /// Whether to tell whose things were changed.
+    pub audit: bool,
 }
 
 /// The time as the rim sees it.
@@ -88,6 +90,8 @@ pub struct Output {
     pub decommissioned: Vec<DatanodeId>,
     /// DataNodes that a writer found to hold up its pipeline.
     pub slow: Vec<DatanodeId>,
+    /// Whose things were changed, for each call that was made: `owner:group:rwxr-xr-x`. Empty without an audit log.
+    pub shown: Vec<Option<String>>,
 }
 
 /// The state machine.

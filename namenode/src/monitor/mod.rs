@@ -93,8 +93,8 @@ pub(crate) fn router(web: Web, hosts: Hosts, address: String) -> Router {
 
 impl Monitor {
     async fn picture(&self) -> Result<Picture, Response> {
-        let ask = |call| pages::ask(&self.web, call);
-        let (status, nodes) = match (ask(Call::ClusterStatus).await, ask(Call::Datanodes).await) {
+        let look = |call| pages::look(&self.web, call);
+        let (status, nodes) = match (look(Call::ClusterStatus).await, look(Call::Datanodes).await) {
             (Ok(Reply::Cluster(status)), Ok(Reply::Datanodes(nodes))) => (*status, nodes),
             (Err(error), _) | (_, Err(error)) => {
                 return Err((StatusCode::SERVICE_UNAVAILABLE, error.message).into_response());

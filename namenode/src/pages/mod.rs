@@ -50,14 +50,15 @@ pub(crate) fn router(web: Web, hosts: Hosts) -> Router {
 }
 
 impl Pages {
-    async fn ask(&self, call: Call) -> Answer {
-        ask(&self.web, call).await
+    /// Reads the name space as whom pages act for.
+    async fn read(&self, call: Call) -> Answer {
+        self.web.call(USER, "", call).await
     }
 }
 
-/// Asks as whom pages act for.
-pub(crate) async fn ask(web: &Web, call: Call) -> Answer {
-    web.call(USER, "", call).await
+/// Looks at the cluster for a page.
+pub(crate) async fn look(web: &Web, call: Call) -> Answer {
+    web.look(USER, call).await
 }
 
 fn answer(title: &str, place: &str, content: &Markup) -> Response {
@@ -79,8 +80,8 @@ fn refused(place: &str, error: &RemoteError) -> Response {
 }
 
 async fn overview(State(pages): State<Pages>) -> Response {
-    let (status, nodes) = (pages.ask(Call::ClusterStatus).await, pages.ask(Call::Datanodes).await);
-    match (status, nodes) {
+    let look = |call| look(&pages.web, call);
+    match (look(Call::ClusterStatus).await, look(Call::Datanodes).await) {
         (Ok(Reply::Cluster(status)), Ok(Reply::Datanodes(nodes))) => {
             answer("Overview", "/", &cluster::overview(&status, &nodes))
         }
@@ -90,7 +91,7 @@ async fn overview(State(pages): State<Pages>) -> Response {
 }
 
 async fn datanodes(State(pages): State<Pages>) -> Response {
-    match pages.ask(Call::Datanodes).await {
+    match look(&pages.web, Call::Datanodes).await {
         Ok(Reply::Datanodes(nodes)) => {
             answer("DataNodes", "/datanodes", &cluster::datanodes(&nodes))
         }
@@ -107,7 +108,7 @@ async fn browse(State(pages): State<Pages>, Query(query): Query<browse::Query>) 
             return refused("/browse", &error);
         }
     };
-    let status = match pages.ask(Call::Status(path.clone())).await {
+    let status = match pages.read(Call::Status(path.clone())).await {
         Ok(Reply::Status(status)) => status,
         Ok(_) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         Err(error) => return refused("/browse", &error),
@@ -118,7 +119,7 @@ async fn browse(State(pages): State<Pages>, Query(query): Query<browse::Query>) 
     } else {
         Call::Locations { path: path.clone(), offset: 0, length: u64::MAX }
     };
-    match pages.ask(call).await {
+    match pages.read(call).await {
         Ok(Reply::Listing { entries, remaining }) => {
             answer(path.as_str(), "/browse", &browse::directory(&path, &query, &entries, remaining))
         }

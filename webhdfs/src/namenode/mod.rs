@@ -44,6 +44,11 @@ const STARTUP_PAUSE: Duration = Duration::from_millis(100);
 pub trait Namesystem: Clone + Send + Sync + 'static {
     /// Makes `call` as `user`, for a client on the machine `host` (may be empty).
     fn call(&self, user: &str, host: &str, call: Call) -> impl Future<Output = Answer> + Send;
+
+    /// Asks for the DataNodes, because a redirect for `user` needs to know them.
+    fn datanodes(&self, user: &str) -> impl Future<Output = Answer> + Send {
+        self.call(user, "", Call::Datanodes)
+    }
 }
 
 /// What the face needs to know of its surroundings.
@@ -181,7 +186,7 @@ impl<N: Namesystem> Face<N> {
         {
             return Ok(Arc::clone(nodes));
         }
-        let answer = self.inner.namesystem.call(&asked.user, "", Call::Datanodes).await;
+        let answer = self.inner.namesystem.datanodes(&asked.user).await;
         let Reply::Datanodes(nodes) = answer.map_err(|e| WebError::from_remote(asked.op, e))?
         else {
             return Err(unexpected());
