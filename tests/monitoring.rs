@@ -27,6 +27,30 @@ fn metrics(address: &str) -> BTreeMap<String, f64> {
     samples(&answer.text())
 }
 
+/// A job shows in the figures of the only worker.
+fn check_worker(cluster: &Cluster, worker: &str) {
+    let health = http::request("GET", &format!("{worker}/healthz"), b"").is(200);
+    assert_eq!(health.json()["service"], "worker");
+    let ended =
+        |kind| format!("worker_attempts_ended_total{{kind=\"{kind}\",state=\"succeeded\"}}");
+    let before = metrics(worker);
+    assert_eq!(before["worker_slots"], 1.0);
+    cluster.example("wordcount", &["--reducers", "2", "/file", "/counted"]).ok();
+    let after = metrics(worker);
+    assert!(after[&ended("map")] > before[&ended("map")], "{after:?}");
+    assert_eq!(after[&ended("reduce")] - before[&ended("reduce")], 2.0, "{after:?}");
+    for figure in [
+        "worker_attempts_running{kind=\"map\"}",
+        "worker_limits_exceeded_total{limit=\"memory\"}",
+        "worker_task_memory_bytes",
+        "worker_task_disk_bytes",
+        "worker_shuffle_served_bytes_total",
+        "process_resident_memory_bytes",
+    ] {
+        assert!(after.contains_key(figure), "{figure} is not in {after:?}");
+    }
+}
+
 #[test]
 fn monitors_see_what_happens() {
     let cluster = Cluster::start(Options { workers: 1, ..Options::tight() });
@@ -73,4 +97,9 @@ fn monitors_see_what_happens() {
     assert!(jmx("").as_array().unwrap().len() > 5);
     let health = http::request("GET", &format!("{}/healthz", cluster.namenode), b"").is(200);
     assert_eq!(health.json()["ready"], true);
+
+    let workers = format!("{}/api/v1/workers", cluster.jobtracker);
+    let workers = http::request("GET", &workers, b"").is(200).json();
+    let worker = format!("http://{}", workers[0]["http_address"].as_str().unwrap());
+    check_worker(&cluster, &worker);
 }

@@ -26,6 +26,7 @@ use protocol::{AttemptId, BinaryHash, Epoch, JobId, TaskKind};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::binaries::{Binaries, BinarySource};
+use crate::metrics::{Attempts, Ended};
 use crate::outputs::Outputs;
 use crate::runner::{self, Lobby, News, Options, Order, merge_outputs};
 use crate::session::TARGET;
@@ -46,6 +47,8 @@ const JOB_IDLE_MAX: Duration = Duration::from_secs(120);
 const FETCH_FAILURES_MAX: usize = 1000;
 /// How often old logs are looked for.
 const PRUNE_PERIOD: Duration = Duration::from_secs(600);
+/// How often it is measured what tasks use on disk: it takes a look at every file.
+const DISK_PERIOD: Duration = Duration::from_secs(5);
 /// Time for runners to end when the worker stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -61,6 +64,10 @@ pub(crate) enum Event {
     Binary(BinaryHash, Result<PathBuf, String>),
     /// A runner tells something.
     Runner(u64, News),
+    /// What is known of attempts, for monitors.
+    Figures(oneshot::Sender<Attempts>),
+    /// What the files of jobs use on disk, bytes; `None` if they cannot be looked at.
+    Disk(Option<u64>),
     /// A report was confirmed (how many ends and fetch failures it held), or was not.
     Reported(Option<(usize, usize)>),
 }
@@ -127,6 +134,10 @@ pub(crate) struct Agent {
     fetch_failures: Vec<FetchFailure>,
     reporting: bool,
     pruned: Instant,
+    ended: Ended,
+    disk_bytes: u64,
+    /// When the last look at it ended; `None` while one is under way.
+    disk_seen: Option<Instant>,
 }
 
 impl Agent {
@@ -144,6 +155,9 @@ impl Agent {
             fetch_failures: Vec::new(),
             reporting: false,
             pruned: Instant::now(),
+            ended: Ended::default(),
+            disk_bytes: 0,
+            disk_seen: Some(Instant::now()),
         }
     }
 
@@ -196,6 +210,12 @@ impl Agent {
             }
             Event::Binary(hash, result) => self.binary(hash, &result),
             Event::Runner(id, news) => self.runner_news(id, news),
+            // Whoever asked and left needs no answer.
+            Event::Figures(reply) => drop(reply.send(self.figures())),
+            Event::Disk(used) => {
+                self.disk_bytes = used.unwrap_or(self.disk_bytes);
+                self.disk_seen = Some(Instant::now());
+            }
             Event::Reported(outcome) => {
                 self.reporting = false;
                 if let Some((ends, failures)) = outcome {
@@ -453,6 +473,7 @@ impl Agent {
         if let Some(last) = self.jobs.get_mut(&attempt.task.job) {
             *last = Instant::now();
         }
+        self.ended.count(attempt.task.kind, &state);
         self.ends.push(AttemptUpdate { attempt, state, progress: 1.0, counters });
         self.report(false);
     }
@@ -506,6 +527,10 @@ impl Agent {
             }
         }
         self.forget_idle_jobs(now);
+        if self.disk_seen.is_some_and(|seen| now.saturating_duration_since(seen) >= DISK_PERIOD) {
+            self.disk_seen = None;
+            self.look_at_disk();
+        }
         if now.saturating_duration_since(self.pruned) >= PRUNE_PERIOD {
             self.pruned = now;
             let (root, retention) = (self.around.logs.clone(), self.around.log_retention);
@@ -515,6 +540,25 @@ impl Agent {
                 }
             });
         }
+    }
+
+    fn look_at_disk(&self) {
+        let (jobs, events) = (self.around.jobs.clone(), self.around.events.clone());
+        tokio::task::spawn_blocking(move || {
+            let used = scratch::used_bytes(&jobs).inspect_err(|error| {
+                tracing::warn!(%error, "cannot look at what tasks use on disk");
+            });
+            // The loop has ended: nobody needs it any more.
+            let _ = events.blocking_send(Event::Disk(used.ok()));
+        });
+    }
+
+    fn figures(&self) -> Attempts {
+        let mut running = BTreeMap::new();
+        for id in self.attempts.keys() {
+            *running.entry(id.task.kind).or_default() += 1;
+        }
+        Attempts { running, ended: self.ended.clone(), disk_bytes: self.disk_bytes }
     }
 
     fn forget_idle_jobs(&mut self, now: Instant) {

@@ -1,4 +1,5 @@
-//! What a worker serves: segments of map outputs to reduces, logs of attempts to people, its health.
+//! What a worker serves: segments of map outputs to reduces, logs of attempts to people, its health and figures to
+//! monitors.
 //!
 //! Segments are read from the data file in pieces by positioned reads on a blocking thread and streamed; the index was checked when the
 //! output was taken. The answer's form is in [`protocol::shuffle`].
@@ -8,6 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
 use axum::body::Body;
@@ -24,10 +26,13 @@ use protocol::AttemptId;
 use protocol::auth::Role;
 use protocol::frame;
 use protocol::shuffle::{FetchRequest, ROUTE, SegmentAnswer, SegmentHeader};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
+use crate::agent::Event;
 use crate::logs::{self, StreamKind};
+use crate::metrics;
 use crate::outputs::{Held, Outputs};
+use crate::watch::Watch;
 
 /// Bytes read and sent in one piece: large enough that calls do not count, small enough to keep memory per request low.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -39,6 +44,8 @@ const DIAGNOSTICS_CHARS_MAX: usize = 500;
 /// What the routes share.
 #[derive(Clone)]
 pub(crate) struct Shared {
+    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) watch: Watch,
     pub(crate) outputs: Outputs,
     pub(crate) logs: PathBuf,
     pub(crate) secret_file: PathBuf,
@@ -49,10 +56,15 @@ pub(crate) struct Shared {
 
 /// All routes.
 pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
+    let served = Arc::new(AtomicU64::new(0));
+    let figures = {
+        let (shared, served) = (shared.clone(), Arc::clone(&served));
+        get(move || figures(shared.clone(), served.load(Ordering::Relaxed)))
+    };
     let (for_fetches, for_logs, for_health) = (shared.outputs, shared.logs, shared.secret_file);
     let fetches = rpc::signed_get(auth.clone(), &[Role::Client, Role::Worker], move |request| {
-        let outputs = for_fetches.clone();
-        async move { map_output(&outputs, &request) }
+        let (outputs, served) = (for_fetches.clone(), Arc::clone(&served));
+        async move { map_output(&outputs, &request, served) }
     });
     let log_reads =
         rpc::signed_get(auth, &[Role::Client, Role::Jobtracker], move |request: Request| {
@@ -79,9 +91,26 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
         .route(ROUTE, fetches)
         .route("/logs/{attempt}", log_reads)
         .route("/healthz", health)
+        .route("/metrics", figures)
 }
 
-fn map_output(outputs: &Outputs, request: &Request) -> Response {
+async fn figures(shared: Shared, served: u64) -> Response {
+    let (reply, answer) = oneshot::channel();
+    // A loop that has ended drops the question.
+    let _ = shared.events.send(Event::Figures(reply)).await;
+    match answer.await {
+        Ok(attempts) => daemon::metrics::answer(&metrics::registry(
+            shared.slot_count,
+            &attempts,
+            &shared.watch.seen(),
+            served,
+        )),
+        Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}
+
+/// `served` counts the bytes of segments that were handed on.
+fn map_output(outputs: &Outputs, request: &Request, served: Arc<AtomicU64>) -> Response {
     let query = request.uri().query().unwrap_or("");
     let fetch = match FetchRequest::parse_query(query) {
         Ok(fetch) => fetch,
@@ -93,7 +122,7 @@ fn map_output(outputs: &Outputs, request: &Request) -> Response {
     tokio::task::spawn_blocking(move || {
         for (map, held) in found {
             // An error has been sent, or the fetcher hung up: either way the stream ends here.
-            if send_segment(map, reduce, held, &sender).is_none() {
+            if send_segment(map, reduce, held, &sender, &served).is_none() {
                 return;
             }
         }
@@ -114,6 +143,7 @@ fn send_segment(
     reduce: u32,
     held: Option<Arc<Held>>,
     sender: &mpsc::Sender<io::Result<Bytes>>,
+    served: &AtomicU64,
 ) -> Option<()> {
     let opened = held.ok_or_else(|| "it is not held here".to_owned()).and_then(|held| {
         let segment = *held
@@ -147,6 +177,7 @@ fn send_segment(
         if failed {
             return None;
         }
+        served.fetch_add(length as u64, Ordering::Relaxed);
         at += length as u64;
     }
     Some(())

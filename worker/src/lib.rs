@@ -8,6 +8,7 @@
 //! | `confinement`, `watch` | what a task may use, and looks at what it does use |
 //! | `binaries`, `dfs_source` | executables by hash |
 //! | `outputs`, `http` | map outputs and logs for others |
+//! | `metrics` | figures for monitors |
 //! | `logs`, `scratch` | files here |
 //!
 //! Invariants: no process of a job outlives the worker (a runner exits when its socket closes; its group is killed at its end); files below
@@ -22,6 +23,7 @@ mod error;
 mod frames;
 mod http;
 mod logs;
+mod metrics;
 mod outputs;
 mod runner;
 mod scratch;
@@ -94,14 +96,16 @@ pub async fn run_with(
 
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let outputs = Outputs::default();
+    let watch = Watch::new(config.confinement());
     let shared = http::Shared {
+        events: events.clone(),
+        watch: watch.clone(),
         outputs: outputs.clone(),
         logs: directories.logs.clone(),
         secret_file: absolute(&config.secret_file)?,
         slot_count: config.slots(),
         isolation: config.confinement().describe(),
     };
-    let watch = Watch::new(config.confinement());
     let cache = directories.binaries.clone();
     let around = Surroundings {
         register: register(&config, worker, http_address),

@@ -25,6 +25,18 @@ const LOOK_PERIOD: Duration = Duration::from_millis(500);
 pub(crate) struct Watch {
     confinement: Confinement,
     tasks: Arc<Mutex<BTreeMap<u64, Task>>>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// What looks have found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Seen {
+    /// Memory of all tasks at the last look; what forked processes share may count several times where no limit is near.
+    pub(crate) memory_bytes: u64,
+    /// Tasks ended for their memory so far.
+    pub(crate) too_much_memory: u64,
+    /// Tasks ended for the number of their processes so far.
+    pub(crate) too_many_processes: u64,
 }
 
 #[derive(Debug)]
@@ -55,12 +67,17 @@ impl Drop for Watched {
 impl Watch {
     /// A watch over nothing yet.
     pub(crate) fn new(confinement: Confinement) -> Self {
-        Watch { confinement, tasks: Arc::default() }
+        Watch { confinement, tasks: Arc::default(), seen: Arc::default() }
     }
 
     /// What tasks may use.
     pub(crate) fn confinement(&self) -> &Confinement {
         &self.confinement
+    }
+
+    /// What looks have found.
+    pub(crate) fn seen(&self) -> Seen {
+        *self.seen.lock()
     }
 
     /// Adds the runner `id`, whose process group is led by `root`.
@@ -94,38 +111,46 @@ impl Watch {
     fn look(&self) -> io::Result<()> {
         let roots: Vec<(u64, u32)> =
             self.tasks.lock().iter().map(|(id, task)| (*id, task.root)).collect();
-        if roots.is_empty() {
-            return Ok(());
-        }
-        let table = Table::read()?;
+        let table = if roots.is_empty() { Table::default() } else { Table::read()? };
+        let mut memory_bytes: u64 = 0;
         for (id, root) in roots {
             let members = table.family(root);
+            let used = self.memory_bytes(&members)?;
+            memory_bytes = memory_bytes.saturating_add(used);
             let processes = self.confinement.processes(members.len());
-            let memory = self.memory(&members)?;
-            if let Some(task) = self.tasks.lock().get_mut(&id) {
-                task.judge(processes, memory);
+            let memory = self.confinement.memory(used);
+            let mut tasks = self.tasks.lock();
+            if let Some(excess) = tasks.get_mut(&id).and_then(|task| task.judge(processes, memory))
+            {
+                let mut seen = self.seen.lock();
+                match excess {
+                    Excess::Memory { .. } => seen.too_much_memory += 1,
+                    Excess::Processes { .. } => seen.too_many_processes += 1,
+                }
             }
         }
+        self.seen.lock().memory_bytes = memory_bytes;
         Ok(())
     }
 
-    /// Too much memory, if it is.
-    fn memory(&self, members: &BTreeSet<u32>) -> io::Result<Option<Excess>> {
-        match self.confinement.memory(family::memory_bytes_max(members)?) {
-            Some(_) => Ok(self.confinement.memory(family::memory_bytes(members)?)),
-            None => Ok(None),
+    /// Memory of a task: what it is at most, unless that is too much.
+    fn memory_bytes(&self, members: &BTreeSet<u32>) -> io::Result<u64> {
+        let most = family::memory_bytes_max(members)?;
+        match self.confinement.memory(most) {
+            Some(_) => family::memory_bytes(members),
+            None => Ok(most),
         }
     }
 }
 
 impl Task {
-    fn judge(&mut self, processes: Option<Excess>, memory: Option<Excess>) {
+    /// Why the task is to be ended from now on, if it is.
+    fn judge(&mut self, processes: Option<Excess>, memory: Option<Excess>) -> Option<Excess> {
         let was_suspect = std::mem::replace(&mut self.is_suspect, memory.is_some());
-        let excess = processes.or(memory.filter(|_| was_suspect));
-        if let Some((excess, verdict)) = excess.and_then(|it| Some((it, self.verdict.take()?))) {
-            // A runner that does not listen any more is ending its task for another reason.
-            let _ = verdict.send(excess);
-        }
+        let excess = processes.or(memory.filter(|_| was_suspect))?;
+        // A runner that does not listen any more is ending its task for another reason.
+        self.verdict.take()?.send(excess).ok()?;
+        Some(excess)
     }
 }
 
@@ -146,7 +171,11 @@ mod tests {
         ] {
             let (sender, mut receiver) = oneshot::channel();
             let mut task = Task { root: 1, is_suspect: false, verdict: Some(sender) };
-            looks.iter().for_each(|(processes, memory)| task.judge(*processes, *memory));
+            let found: Vec<Excess> = looks
+                .iter()
+                .filter_map(|(processes, memory)| task.judge(*processes, *memory))
+                .collect();
+            assert_eq!(found, verdict.into_iter().collect::<Vec<_>>());
             assert_eq!(receiver.try_recv().ok(), verdict, "{looks:?}");
         }
     }
@@ -165,7 +194,11 @@ mod tests {
         watch.look().unwrap();
         assert!(matches!(own.verdict.try_recv(), Ok(Excess::Memory { limit: 1, .. })));
         assert!(other.verdict.try_recv().is_err());
+        let seen = watch.seen();
+        assert!(seen.memory_bytes > 0, "{seen:?}");
+        assert_eq!((seen.too_much_memory, seen.too_many_processes), (1, 0));
         drop((own, other));
-        assert!(watch.tasks.lock().is_empty());
+        watch.look().unwrap();
+        assert_eq!(watch.seen().memory_bytes, 0);
     }
 }

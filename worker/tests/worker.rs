@@ -166,6 +166,22 @@ impl Stand {
         self.http().get(&format!("/logs/{attempt}")).await.unwrap().text().await.unwrap()
     }
 
+    /// One of the worker's figures.
+    async fn figure(&self, name: &str) -> u64 {
+        let text = self.http().get("/metrics").await.unwrap().text().await.unwrap();
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = lines.next().and_then(|value| value.parse().ok());
+        value.unwrap_or_else(|| panic!("`{name}` is not in:\n{text}"))
+    }
+
+    async fn until_figure(&self, name: &str, is_due: impl Fn(u64) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_due(self.figure(name).await) {
+            assert!(Instant::now() < deadline, "waited in vain for {name}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     async fn stop(self) {
         self.shutdown.tell();
         self.worker.await.unwrap().unwrap();
@@ -359,8 +375,10 @@ async fn a_program_that_cannot_run_fails_its_attempts() {
 async fn map_outputs_are_served_by_partition() {
     let stand = Stand::start(|_| {}).await;
     let map = stand.launch(0, "map");
-    assert!(matches!(stand.end_of(map).await.state, AttemptState::MapDone { .. }));
+    let end = stand.end_of(map).await;
+    assert!(matches!(end.state, AttemptState::MapDone { .. }), "{end:?}");
     let missing = AttemptId { number: 5, ..map };
+    let mut stored = 0;
     for reduce in [0, 1] {
         let request = FetchRequest { job: JOB, reduce, maps: vec![missing, map, map] };
         let body = stand.http().get(&request.to_target()).await.unwrap().bytes().await.unwrap();
@@ -374,10 +392,13 @@ async fn map_outputs_are_served_by_partition() {
             let (segment, after) = rest.split_at(usize::try_from(found.stored).unwrap());
             let totals = shuffle::verify_segment(segment).unwrap();
             assert_eq!((totals.records, totals.raw), (found.records, found.raw));
+            stored += found.stored;
             rest = after;
         }
         assert!(rest.is_empty());
     }
+    let sent = stand.figure("worker_shuffle_served_bytes_total").await;
+    assert_eq!(sent, stored);
     let beyond = FetchRequest { job: JOB, reduce: 2, maps: vec![map] };
     let body = stand.http().get(&beyond.to_target()).await.unwrap().bytes().await.unwrap();
     assert!(matches!(header(&mut &body[..]), SegmentAnswer::Lost { .. }));
@@ -386,6 +407,7 @@ async fn map_outputs_are_served_by_partition() {
     {
         assert!(stand.http().get(target).await.is_err(), "{target}");
     }
+    stand.until_figure("worker_task_disk_bytes", |bytes| bytes >= stored).await;
     let other =
         RpcClient::new(stand.http().base(), Role::Client, Some(&Key::new([1; 32]))).unwrap();
     let error = other.get(&beyond.to_target()).await.unwrap_err();
@@ -405,7 +427,8 @@ fn header(rest: &mut &[u8]) -> SegmentAnswer {
 async fn a_fenced_worker_comes_back_with_what_it_runs_and_holds() {
     let stand = Stand::start(|_| {}).await;
     let map = stand.launch(0, "map");
-    stand.end_of(map).await;
+    let end = stand.end_of(map).await;
+    assert!(matches!(end.state, AttemptState::MapDone { .. }), "{end:?}");
     let hanging = stand.launch(1, "hang");
     stand.until(|told| told.progress > 0).await;
     stand.told.lock().epoch = 2;
@@ -447,6 +470,13 @@ async fn tasks_beyond_their_limits_fail_with_the_reason_and_harm_nobody() {
     assert!(matches!(end.state, AttemptState::OutputDone { .. }), "{end:?}");
     let end = stand.end_of(forks).await;
     assert!(matches!(end.state, AttemptState::OutputDone { .. }), "memory counted twice: {end:?}");
+    assert_eq!(stand.figure("worker_limits_exceeded_total{limit=\"processes\"}").await, 1);
+    assert!(stand.figure("worker_limits_exceeded_total{limit=\"memory\"}").await >= 1);
+    assert_eq!(stand.figure("worker_attempts_running{kind=\"map\"}").await, 1);
+    let ended = |state| format!("worker_attempts_ended_total{{kind=\"map\",state=\"{state}\"}}");
+    assert_eq!(stand.figure(&ended("failed")).await, 3);
+    assert_eq!(stand.figure(&ended("succeeded")).await, 2);
+    stand.until_figure("worker_task_memory_bytes", |bytes| bytes > 0).await;
     assert!(!stand.told.lock().ended.iter().any(|update| update.attempt == quiet));
     stand.stop().await;
 }
