@@ -47,6 +47,10 @@ const AFTER_EXIT: Duration = Duration::from_millis(200);
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause after a failed accept (out of descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Time for which starting a program is tried that is open for writing, and the pause between. A file that was just written is so for a moment
+/// longer where another process was being started meanwhile: it holds the descriptor until it executes its own program.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// Unit in which output of the process is read.
 const OUTPUT_CHUNK_BYTES: usize = 64 << 10;
 
@@ -177,7 +181,7 @@ pub(crate) async fn run(
 ) {
     let cookie = protocol::auth::Key::new(rand::random()).to_hex();
     let arrival = lobby.expect(cookie.clone());
-    let diagnostics = match spawn(&options, &lobby.name, &cookie) {
+    let diagnostics = match start(&options, &lobby.name, &cookie).await {
         Ok(mut process) => {
             let mut runner = Runner {
                 options: &options,
@@ -213,6 +217,21 @@ struct Process {
 struct Output {
     kind: StreamKind,
     pipe: Option<pipe::Receiver>,
+}
+
+async fn start(options: &Options, socket: &str, cookie: &str) -> io::Result<Process> {
+    let deadline = Instant::now() + BUSY_MAX;
+    loop {
+        match spawn(options, socket, cookie) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ExecutableFileBusy
+                    && Instant::now() < deadline =>
+            {
+                tokio::time::sleep(BUSY_PAUSE).await;
+            }
+            result => return result,
+        }
+    }
 }
 
 fn spawn(options: &Options, socket: &str, cookie: &str) -> io::Result<Process> {

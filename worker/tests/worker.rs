@@ -372,6 +372,21 @@ async fn a_program_that_cannot_run_fails_its_attempts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_is_still_open_for_writing_is_started_when_it_is_not() {
+    let stand = Stand::start(|_| {}).await;
+    stand.failure_of(stand.launch(0, "exit")).await;
+    let program = stand.data.path().join("worker/binaries").join(stand.hash.to_string());
+    let held = File::options().append(true).open(program).unwrap();
+    let before = stand.told.lock().progress;
+    let attempt = stand.launch(1, "ok");
+    stand.until(|told| told.progress > before).await;
+    drop(held);
+    let end = stand.end_of(attempt).await;
+    assert!(matches!(end.state, AttemptState::OutputDone { .. }), "{end:?}");
+    stand.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn map_outputs_are_served_by_partition() {
     let stand = Stand::start(|_| {}).await;
     let map = stand.launch(0, "map");
@@ -429,8 +444,9 @@ async fn a_fenced_worker_comes_back_with_what_it_runs_and_holds() {
     let map = stand.launch(0, "map");
     let end = stand.end_of(map).await;
     assert!(matches!(end.state, AttemptState::MapDone { .. }), "{end:?}");
+    let before = stand.told.lock().progress;
     let hanging = stand.launch(1, "hang");
-    stand.until(|told| told.progress > 0).await;
+    stand.until(|told| told.progress > before).await;
     stand.told.lock().epoch = 2;
     stand.until(|told| told.registered.len() > 1).await;
     let again = stand.told.lock().registered.last().unwrap().clone();
