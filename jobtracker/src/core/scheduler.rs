@@ -5,7 +5,7 @@
 //! that the next job may have it. News that can change nothing (progress) lead to no look at all. Work per slot does not grow with the number of jobs or workers that have nothing to do with it.
 //!
 //! Invariants: reduces get a slot only when no map of their job waits, so they cannot keep maps from running; if a map must
-//! run again while reduces that wait for it hold all slots, one of them gives way; a job that has waited for a near slot long enough
+//! run again while reduces that wait for it hold all slots, or all that they may, one of them gives way; a job that has waited for a near slot long enough
 //! is not passed over for the sake of nearness again.
 
 use protocol::tracker::{Action, Launch, Work};
@@ -223,12 +223,13 @@ impl Core {
 
     /// Starts an attempt.
     ///
-    /// REQUIRES: job, task and worker exist, and the worker has a free slot.
+    /// REQUIRES: job, task and worker exist, the worker has a free slot, and no limit of the job or its queue is reached.
     pub(super) fn launch(&mut self, what: Assignment, now: Now, out: &mut Output) {
         let Assignment { job: id, kind, index, worker, nearness, speculative } = what;
         let (Some(job), Some(place)) = (self.jobs.get_mut(&id), self.workers.worker(worker)) else {
             return;
         };
+        debug_assert!(job.may_run_more(kind) && self.queues.has_room(id), "{id} is at its limit");
         let base = job.number_base(self.epoch);
         let task = job.task_id(kind, index);
         let number = job.tasks_mut(kind).change(index, |task| {
@@ -270,8 +271,9 @@ impl Core {
             .copied()
             .filter(|id| {
                 let job = &self.jobs[id];
-                let is_kept_out =
-                    !self.workers.has_free() || self.patience_level(*id, now) >= Level::Any;
+                let is_kept_out = !self.workers.has_free()
+                    || !self.queues.has_room(*id)
+                    || self.patience_level(*id, now) >= Level::Any;
                 job.maps.waiting() > 0
                     && job.maps.running() == 0
                     && job.reduces.running() > 0

@@ -7,7 +7,9 @@ use protocol::tracker::Action;
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind, WorkerId};
 
 use super::world::{World, spec};
+use crate::core::Rules;
 use crate::core::job::Phase;
+use crate::core::queues::QueueRules;
 
 fn kinds(world: &World, worker: WorkerId) -> String {
     world.running(worker).iter().map(|attempt| attempt.task.kind.letter()).collect()
@@ -95,6 +97,37 @@ fn a_reduce_gives_way_to_a_map_that_must_run_again() {
     assert_eq!(world.state(job), Some(JobState::Succeeded));
     let counts = world.core.job_report(job).unwrap().reduces;
     assert_eq!((counts.failed_attempts, counts.killed_attempts), (0, 1));
+}
+
+#[test]
+fn a_reduce_gives_way_to_a_map_where_its_user_may_have_no_more_slots() {
+    let one = QueueRules { user_slots_max: 1, ..QueueRules::default() };
+    let mut world =
+        World::with(Rules { queues: [("ann".to_owned(), one)].into(), ..super::world::RULES });
+    let workers = ["a", "bb", "c"].map(|host| world.add_worker(host, 1));
+    let contact = |world: &mut World| {
+        workers[1..].iter().for_each(|worker| world.contact(*worker, true));
+    };
+    world.contact(workers[0], true);
+    let job = start(&mut world, 1, &["a"], 1);
+    world.contact(workers[0], true);
+    contact(&mut world);
+    world.exclude(&["a"]);
+    succeed_all(&mut world, workers[0]);
+    contact(&mut world);
+    assert_eq!(workers[1..].iter().map(|worker| kinds(&world, *worker)).collect::<String>(), "r");
+    world.workers.remove(&workers[0]);
+    for _ in 0..40 {
+        world.advance(Duration::from_secs(1));
+        contact(&mut world);
+    }
+    assert_eq!(workers[1..].iter().map(|worker| kinds(&world, *worker)).collect::<String>(), "m");
+    for _ in 0..2 {
+        workers[1..].iter().for_each(|worker| succeed_all(&mut world, *worker));
+        contact(&mut world);
+    }
+    world.do_all_effects();
+    assert_eq!(world.state(job), Some(JobState::Succeeded));
 }
 
 #[test]
