@@ -423,13 +423,37 @@ impl Queues {
 
     /// Finds anew which jobs of a queue are to choose from.
     fn list(&mut self, id: QueueId) {
-        let Some(queue) = self.all.get_mut(&id) else { return };
+        let Some(ready) = self.all.get(&id).map(|queue| self.listing(queue)) else { return };
+        if let Some(queue) = self.all.get_mut(&id) {
+            queue.ready = ready;
+        }
+    }
+
+    fn listing(&self, queue: &Queue) -> BTreeSet<Place> {
         let listed = |job: &JobId| {
             let member = self.members.get(job).filter(|member| member.ready)?;
             let may = queue.admits(member, self.slot_total);
             may.then(|| place(*job, member, queue.rules.policy))
         };
-        queue.ready = queue.jobs.iter().filter_map(listed).collect();
+        queue.jobs.iter().filter_map(listed).collect()
+    }
+
+    /// What is kept from change to change is what a look at all jobs gives.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        for queue in self.all.values() {
+            let members = || queue.jobs.iter().map(|job| &self.members[job]);
+            assert_eq!(queue.ready, self.listing(queue), "{}", queue.name);
+            assert_eq!(
+                queue.slots,
+                members().map(|member| member.slots).sum::<u32>(),
+                "{}",
+                queue.name
+            );
+            assert_eq!(queue.slots, queue.users.values().sum::<u32>(), "{}", queue.name);
+            let started = members().filter(|member| member.started).count();
+            assert_eq!(queue.started as usize, started, "{}", queue.name);
+        }
     }
 }
 

@@ -67,7 +67,7 @@ impl Worker {
 }
 
 /// Workers that may get work.
-#[derive(Debug, Default)]
+#[derive(PartialEq, Debug, Default)]
 struct Usable {
     /// Those with free slots, most free first.
     by_free: BTreeSet<(Reverse<u32>, WorkerId)>,
@@ -377,6 +377,14 @@ impl Workers {
             worker.in_flight = Some((worker.last_number, std::mem::take(&mut worker.queue)));
         }
         worker.in_flight.clone()
+    }
+
+    /// What is kept from change to change is what a look at all workers gives.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        let mut usable = Usable::default();
+        self.all.values().for_each(|worker| usable.add(worker));
+        assert_eq!(usable, self.usable);
     }
 
     fn change(&mut self, id: WorkerId, change: impl FnOnce(&mut Worker)) {

@@ -1,12 +1,17 @@
-//! Random histories: jobs, failures, duplicate and late reports, dying workers, restarts at any moment.
+//! Random histories: jobs of several users in queues with limits, changed priorities, failures, duplicate and late reports, workers that die or
+//! are to be emptied, restarts at any moment.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::jobs::JobState;
+use protocol::jobs::{JobSpec, JobState, Priority};
 use protocol::{JobId, WorkerId};
 
-use super::world::{World, spec};
+use super::world::{RULES, World, spec};
+use crate::core::Rules;
+use crate::core::queues::{Policy, QueueRules};
+use crate::core::task::StopReason;
+use crate::core::workers::Worker;
 
 /// A small generator, so that a seed means the same for ever.
 struct Random(u64);
@@ -29,6 +34,44 @@ impl Random {
 }
 
 const HOSTS: [&str; 4] = ["a", "bb", "c", "dd"];
+const USERS: [&str; 3] = ["ann", "bob", "cid"];
+
+/// Two queues that between them have every rule.
+fn rules() -> Rules {
+    let etl = QueueRules {
+        weight: 3,
+        slots_min: 2,
+        slots_max: 5,
+        user_slots_max: 2,
+        running_jobs_max: 2,
+        ..QueueRules::default()
+    };
+    let line = QueueRules {
+        policy: Policy::Fifo,
+        percent_max: 60,
+        user_percent_max: 30,
+        ..QueueRules::default()
+    };
+    let queues = [("etl".to_owned(), etl), ("line".to_owned(), line)].into();
+    Rules { queues, preemption_timeout: Duration::from_secs(1), ..RULES }
+}
+
+fn random_spec(random: &mut Random, number: u64) -> JobSpec {
+    let hosts: Vec<&str> = (0..random.below(6)).map(|_| HOSTS[random.below(HOSTS.len())]).collect();
+    let reduces = u32::try_from(random.below(4)).unwrap();
+    let mut spec = spec(number, &hosts, reduces);
+    let mut set = |name: &str, value: String| spec.properties.insert(name.to_owned(), value);
+    if let Some(queue) = [None, Some("etl"), Some("line")][random.below(3)] {
+        set("mapreduce.job.queuename", queue.to_owned());
+    }
+    set("mapreduce.job.priority", random_priority(random).name().to_owned());
+    set("mapreduce.job.running.map.limit", random.below(4).to_string());
+    spec
+}
+
+fn random_priority(random: &mut Random) -> Priority {
+    Priority::ALL[random.below(Priority::ALL.len())]
+}
 
 struct History {
     world: World,
@@ -42,37 +85,22 @@ impl History {
     fn step(&mut self) {
         let (world, random) = (&mut self.world, &mut self.random);
         let ids: Vec<WorkerId> = world.workers.keys().copied().collect();
-        match random.below(20) {
-            0 if self.submitted.len() < 12 => {
-                let hosts: Vec<&str> =
-                    (0..random.below(6)).map(|_| HOSTS[random.below(HOSTS.len())]).collect();
-                let reduces = u32::try_from(random.below(4)).unwrap();
-                self.next_call += 1;
-                let job =
-                    world.submit(self.next_call, spec(self.next_call, &hosts, reduces)).unwrap();
-                self.submitted.insert(self.next_call, job);
-            }
-            1 => {
+        match random.below(22) {
+            0..=1 => self.people(),
+            2 => {
                 if let Some(worker) = random.pick(&ids).filter(|_| random.one_in(4)) {
                     world.workers.remove(&worker);
                 }
             }
-            2 if ids.len() < 4 => {
+            3 if ids.len() < 4 => {
                 let slots = u32::try_from(1 + random.below(3)).unwrap();
                 world.add_worker(HOSTS[random.below(HOSTS.len())], slots);
             }
-            3 if random.one_in(5) => world.restart(),
-            4 => {
-                let milliseconds = u64::try_from(random.below(9_000)).unwrap();
-                world.advance(Duration::from_millis(milliseconds));
-            }
-            5 if random.one_in(12) => {
-                let jobs: Vec<JobId> = self.submitted.values().copied().collect();
-                if let Some(job) = random.pick(&jobs)
-                    && let Ok(out) = world.core.kill(job, world.now)
-                {
-                    self.killed.push(job);
-                    world.take(out);
+            4 if random.one_in(5) => world.restart(),
+            5 => {
+                let milliseconds = u64::try_from(random.below(3_000)).unwrap();
+                for _ in 0..1 + random.below(3) {
+                    world.advance(Duration::from_millis(milliseconds));
                 }
             }
             6..=8 => {
@@ -99,13 +127,59 @@ impl History {
                 }
             }
         }
-        world.check_replay();
+        self.world.check_replay();
+    }
+
+    /// A user or an operator wants something.
+    fn people(&mut self) {
+        let (world, random) = (&mut self.world, &mut self.random);
+        let jobs: Vec<JobId> = self.submitted.values().copied().collect();
+        let workers: Vec<WorkerId> = world.workers.keys().copied().collect();
+        let job = random.pick(&jobs);
+        let (core, now) = (&mut world.core, world.now);
+        let done = match random.below(24) {
+            0..=11 if self.submitted.len() < 12 => {
+                self.next_call += 1;
+                let spec = random_spec(random, self.next_call);
+                let user = USERS[random.below(USERS.len())];
+                let job = world.submit_as(user, self.next_call, spec).unwrap();
+                self.submitted.insert(self.next_call, job);
+                None
+            }
+            12 => job.and_then(|job| {
+                self.killed.push(job);
+                core.kill(job, now).ok()
+            }),
+            13..=15 => {
+                job.and_then(|job| core.set_priority(job, random_priority(random), now).ok())
+            }
+            16..=17 => {
+                let attempts = random.pick(&workers).map(|worker| world.running(worker));
+                let attempt = attempts.and_then(|attempts| random.pick(&attempts));
+                attempt.and_then(|attempt| {
+                    world.core.stop_by_user(attempt, random.one_in(2), now).ok()
+                })
+            }
+            18..=20 => {
+                let hosts: Vec<&str> = HOSTS.into_iter().filter(|_| random.one_in(3)).collect();
+                world.exclude(&hosts);
+                None
+            }
+            _ => None,
+        };
+        done.into_iter().for_each(|out| world.take(out));
     }
 
     /// Without further faults everything comes to its end.
     fn settle(&mut self) {
-        if self.world.workers.is_empty() {
-            self.world.add_worker("a", 1);
+        let world = &mut self.world;
+        world.exclude(&[]);
+        for id in world.workers.keys().copied().collect::<Vec<_>>() {
+            world.contact(id, true);
+        }
+        let is_usable = |id| world.core.workers.worker(id).is_some_and(Worker::is_usable);
+        if !world.workers.keys().copied().any(is_usable) {
+            world.add_worker("a", 1);
         }
         for _ in 0..2_000 {
             let world = &mut self.world;
@@ -129,15 +203,18 @@ impl History {
 
 #[test]
 fn every_history_ends_right() {
+    let mut preempted = 0;
     for seed in 1..=150u64 {
         let run = std::panic::catch_unwind(|| history(seed));
-        assert!(run.is_ok(), "seed {seed}");
+        preempted += run.unwrap_or_else(|_| panic!("seed {seed}"));
     }
+    assert!(preempted > 0, "in some of them slots are taken back");
 }
 
-fn history(seed: u64) {
+/// How many attempts gave their slots to other queues.
+fn history(seed: u64) -> usize {
     let mut history = History {
-        world: World::new(),
+        world: World::with(rules()),
         random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
         submitted: BTreeMap::new(),
         next_call: 0,
@@ -157,5 +234,11 @@ fn history(seed: u64) {
         }
     }
     assert!(world.core.workers.iter().all(|worker| worker.running.is_empty()), "no slot leaks");
+    let jobs = history.submitted.values().filter_map(|job| world.core.job(*job));
+    let tasks = jobs.flat_map(|job| job.maps.iter().chain(job.reduces.iter()));
+    let attempts = tasks.flat_map(|(_, task)| &task.attempts);
+    let preempted =
+        attempts.filter(|attempt| attempt.diagnostics == StopReason::Preempted.text()).count();
     assert_eq!(world.core.map_outputs.holders().count(), 0, "no output is remembered for nothing");
+    preempted
 }

@@ -110,6 +110,8 @@ impl World {
         assert_eq!(live.len(), live.iter().collect::<BTreeSet<_>>().len(), "a slot per attempt");
         let in_queues: u32 = self.core.queues.iter().map(|queue| queue.slots).sum();
         assert_eq!(in_queues as usize, live.len(), "queues count every slot");
+        self.core.queues.check();
+        self.core.workers.check();
         self.edits.extend(out.edits);
         for order in out.effects {
             if let Effect::Commit { winners, .. } = &order.effect {
