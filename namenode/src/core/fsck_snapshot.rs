@@ -1,8 +1,5 @@
 //! fsck of what a snapshot has: the same pages as those of the live tree, over the tree as it was.
 
-use std::collections::btree_map::IntoIter;
-use std::sync::Arc;
-
 use protocol::namenode::{Answer, FsckFile, FsckPage, Reply};
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId};
@@ -15,9 +12,9 @@ use super::snapshot_view::{Seen, View};
 use super::state::State;
 
 /// A directory on the way, and its entries that were not passed yet.
-struct Step {
+struct Step<'a> {
     path: DfsPath,
-    rest: IntoIter<Arc<str>, InodeId>,
+    rest: Box<dyn Iterator<Item = (&'a str, InodeId)> + 'a>,
 }
 
 impl State {
@@ -52,7 +49,7 @@ impl State {
                 continue;
             };
             // Only a path that a rename made too long does not fit; its parts were checked.
-            let (Ok(at), Some(state)) = (step.path.join(&name), self.ns.at(id, top.at)) else {
+            let (Ok(at), Some(state)) = (step.path.join(name), self.ns.at(id, top.at)) else {
                 continue;
             };
             let seen = Seen { id, state, ..top };
@@ -63,7 +60,7 @@ impl State {
                 page.files.push(file);
             } else {
                 page.directory_count += 1;
-                let rest = self.ns.children_at(id, top.at, "").into_iter();
+                let rest = Box::new(self.ns.children_at(id, top.at, ""));
                 steps.push(Step { path: at.clone(), rest });
             }
             passed_count += 1;
@@ -77,14 +74,19 @@ impl State {
     }
 
     /// The way from `top` to `after`, as far as it exists; a snapshot does not change, but it may be another of the same name.
-    fn former_steps(&self, top: Seen<'_>, path: &DfsPath, after: Option<&DfsPath>) -> Vec<Step> {
+    fn former_steps(
+        &self,
+        top: Seen<'_>,
+        path: &DfsPath,
+        after: Option<&DfsPath>,
+    ) -> Vec<Step<'_>> {
         let names = after.filter(|after| after.starts_with(path)).into_iter();
         let names = names.flat_map(|after| after.elements().skip(path.elements().count()));
         let (mut steps, mut at, mut directory) = (Vec::new(), path.clone(), Some(top.id));
+        let rest = |id, name| Box::new(self.ns.children_at(id, top.at, name));
         for name in names {
             let Some(id) = directory else { break };
-            let rest = self.ns.children_at(id, top.at, name).into_iter();
-            steps.push(Step { path: at.clone(), rest });
+            steps.push(Step { path: at.clone(), rest: rest(id, name) });
             let child = self.ns.child_at(id, name, top.at);
             directory = child.filter(|child| self.ns.file(*child).is_none());
             match at.join(name) {
@@ -93,8 +95,7 @@ impl State {
             }
         }
         if let Some(id) = directory {
-            let rest = self.ns.children_at(id, top.at, "").into_iter();
-            steps.push(Step { path: at, rest });
+            steps.push(Step { path: at, rest: rest(id, "") });
         }
         steps
     }

@@ -16,6 +16,7 @@
 //! All tables are empty while there is no snapshot.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -683,32 +684,37 @@ impl Namespace {
         })
     }
 
-    /// The entries of a directory at a moment, after a name, in byte order.
-    pub(super) fn children_at(
-        &self,
+    /// The entries of a directory at a moment, after a name, in byte order: live and former ones merged, as far as they are
+    /// asked for.
+    pub(super) fn children_at<'a>(
+        &'a self,
         id: InodeId,
         at: SnapshotId,
         after: &str,
-    ) -> BTreeMap<Arc<str>, InodeId> {
+    ) -> impl Iterator<Item = (&'a str, InodeId)> + use<'a> {
         use std::ops::Bound::{Excluded, Unbounded};
-        let mut found = BTreeMap::new();
-        let mut take = |name: &str, child: InodeId| {
-            let state = self.at(child, at);
-            if state.is_some_and(|state| state.place() == (id, name)) {
-                found.insert(Arc::from(name), child);
-            }
+        let is_here = move |&(name, child): &(&str, InodeId)| {
+            self.at(child, at).is_some_and(|state| state.place() == (id, name))
         };
-        if let Some(directory) = self.inodes.get(&id).and_then(Inode::directory) {
-            self.children_after(directory, after)
-                .0
-                .for_each(|(child, inode)| take(&inode.name, child));
-        }
+        let directory = self.inodes.get(&id).and_then(Inode::directory);
+        let live = directory.map(|directory| self.children_after(directory, after).0);
+        let live = live.into_iter().flatten().map(|(child, inode)| (&*inode.name, child));
         let first = (id, Arc::<str>::from(after), InodeId(u64::MAX));
-        let places = self.history.former.range((Excluded(first), Unbounded));
-        for (_, name, child) in places.take_while(|(parent, ..)| *parent == id) {
-            take(name, *child);
-        }
-        found
+        let former = self.history.former.range((Excluded(first), Unbounded));
+        let former = former.take_while(move |(parent, ..)| *parent == id);
+        let former = former.map(|(_, name, child)| (&**name, *child));
+        let (mut live, mut former) =
+            (live.filter(is_here).peekable(), former.filter(is_here).peekable());
+        std::iter::from_fn(move || {
+            // Of one name only one can be there at a moment; it may have come back to where it was.
+            let order = match (live.peek(), former.peek()) {
+                (Some((name, _)), Some((other, _))) => name.cmp(other),
+                (None, _) => Ordering::Greater,
+                (_, None) => Ordering::Less,
+            };
+            let was = if order.is_lt() { None } else { former.next() };
+            if order.is_gt() { was } else { live.next() }
+        })
     }
 
     /// Blocks and bytes of a file at a moment.

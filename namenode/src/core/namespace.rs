@@ -267,7 +267,7 @@ impl Namespace {
         &'a self,
         directory: &'a Directory,
         name: &str,
-    ) -> (impl Iterator<Item = (InodeId, &'a Inode)>, usize) {
+    ) -> (impl Iterator<Item = (InodeId, &'a Inode)> + use<'a>, usize) {
         let from = match self.find_child(directory, name) {
             Ok(at) => directory.children.after(at),
             Err(at) => at,

@@ -1,7 +1,5 @@
 //! Reading what snapshots hold: paths through `.snapshot`.
 
-use std::sync::Arc;
-
 use protocol::acl::AclStatus;
 use protocol::namenode::{
     Answer, ContentSummary, DOT_SNAPSHOT, FileStatus, LIST_ENTRIES_MAX, LocatedBlock,
@@ -59,7 +57,7 @@ impl Namespace {
         };
         let children_count = match file {
             Some(_) => 0,
-            None => self.children_at(id, at, "").len() as u64,
+            None => self.children_at(id, at, "").count() as u64,
         };
         FileStatus {
             length: self.length_at(seen),
@@ -117,8 +115,10 @@ impl Namespace {
             let Some(file) = self.file(id) else {
                 pass(id, state)?;
                 sum.directory_count += 1;
-                let children = self.children_at(id, seen.at, "").into_values();
-                stack.extend(children.filter_map(|child| Some((child, self.at(child, seen.at)?))));
+                let children = self.children_at(id, seen.at, "");
+                stack.extend(
+                    children.filter_map(|(_, child)| Some((child, self.at(child, seen.at)?))),
+                );
                 continue;
             };
             let length = self.length_at(Seen { id, state, ..seen });
@@ -229,13 +229,13 @@ impl State {
             Action::READ_EXECUTE,
             path.as_str(),
         )?;
-        let children = self.ns.children_at(seen.id, seen.at, after);
-        let remaining = children.len().saturating_sub(limit) as u64;
-        let entry = |(name, id): (Arc<str>, InodeId)| {
+        let mut children = self.ns.children_at(seen.id, seen.at, after);
+        let entry = |(name, id): (&str, InodeId)| {
             let state = self.ns.at(id, seen.at)?;
-            Some(self.ns.status_at(Seen { id, state, ..seen }, &name))
+            Some(self.ns.status_at(Seen { id, state, ..seen }, name))
         };
-        let entries = children.into_iter().take(limit).filter_map(entry).collect();
+        let entries = children.by_ref().take(limit).filter_map(entry).collect();
+        let remaining = children.count() as u64;
         Ok(Reply::Listing { entries, remaining })
     }
 

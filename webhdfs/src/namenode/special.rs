@@ -13,6 +13,9 @@ use crate::json::{self, policy, snapshot};
 use crate::op::Op;
 use crate::query::{Query, required};
 
+/// Most entries of a report of differences, which is one answer in memory and is found anew for each thousand of them: some MB.
+const DIFF_ENTRIES_MAX: u64 = 20_000;
+
 impl<N: Namesystem> Face<N> {
     /// Reads of what not every file has.
     pub(super) async fn read_special(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
@@ -81,6 +84,12 @@ impl<N: Namesystem> Face<N> {
             let Reply::SnapshotDiff { entries, remaining } = self.call(asked, call).await? else {
                 return Err(unexpected());
             };
+            if remaining > DIFF_ENTRIES_MAX {
+                let text = format!(
+                    "more than {DIFF_ENTRIES_MAX} differences: \"hdfs snapshotDiff\" shows them all"
+                );
+                return Err(WebError::new(Exception::Io, text));
+            }
             let end = remaining == 0 || entries.is_empty();
             all.extend(entries);
             if end {
