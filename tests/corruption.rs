@@ -1,9 +1,9 @@
 //! Damaged replicas: readers never get wrong bytes, and the cluster heals.
 
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::fs;
 use std::path::Path;
 
+use crate::support::report::flip_a_bit;
 use crate::support::{Cluster, Options, data};
 
 const LEN: usize = 3_000_000;
@@ -17,13 +17,6 @@ fn cluster_with_a_file() -> (Cluster, Vec<u8>) {
     cluster.dfs(&["-put", source.to_str().unwrap(), "/x"]).ok();
     cluster.wait_until("three replicas are there", 20, |cluster| cluster.replicas().len() == 3);
     (cluster, content)
-}
-
-fn flip_a_bit(file: &Path, offset: u64) {
-    let file = OpenOptions::new().read(true).write(true).open(file).unwrap();
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, offset).unwrap();
-    file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
 }
 
 #[test]

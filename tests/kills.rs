@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::report::assert_no_panics;
 use crate::support::{Cluster, Options, data};
 
 /// Kills in the mixed test.
@@ -188,12 +189,4 @@ fn a_datanode_that_dies_in_a_put_is_replaced() {
     }
     cluster.wait_healthy(60);
     assert_no_panics(&cluster);
-}
-
-fn assert_no_panics(cluster: &Cluster) {
-    for entry in fs::read_dir(cluster.directory.join("logs")).unwrap() {
-        let path = entry.unwrap().path();
-        let log = fs::read_to_string(&path).unwrap_or_default();
-        assert!(!log.contains("panicked at"), "{} has a panic", path.display());
-    }
 }

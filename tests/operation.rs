@@ -4,38 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::Value;
-
+use crate::support::report::{Stop, address, admin_state, datanodes};
 use crate::support::{Cluster, Options, data, mount};
-
-/// What `admin report --json` says of each DataNode.
-fn datanodes(cluster: &Cluster) -> Vec<Value> {
-    let text = cluster.hanno(&["admin", "report", "--json"]).stdout_text();
-    let report: Value = serde_json::from_str(&text).unwrap_or_default();
-    report["datanodes"].as_array().cloned().unwrap_or_default()
-}
-
-/// The address of the DataNode whose data is in `datanode-<number>`.
-fn address(cluster: &Cluster, number: u32) -> String {
-    let config = cluster.directory.join(format!("conf/datanode-{number}.toml"));
-    let text = fs::read_to_string(config).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("bind = ")).unwrap();
-    line.trim_matches('"').to_owned()
-}
 
 fn put(cluster: &Cluster, local: &Path, name: &str, content: &[u8]) {
     let source = local.join(name);
     fs::write(&source, content).unwrap();
     let path = format!("/{name}");
     cluster.dfs(&["-D", "dfs.blocksize=1048576", "-put", source.to_str().unwrap(), &path]).ok();
-}
-
-fn admin_state(cluster: &Cluster, address: &str) -> String {
-    datanodes(cluster)
-        .iter()
-        .find(|node| node["info"]["transfer_address"] == address)
-        .map(|node| node["admin"].as_str().unwrap_or_default().to_owned())
-        .unwrap_or_default()
 }
 
 #[test]
@@ -63,12 +39,13 @@ fn a_datanode_is_drained_under_load_and_comes_back() {
             }
             number
         });
+        let stop = Stop(&done);
         fs::write(&exclude, format!("# switched off soon\n{drained}\n")).unwrap();
         cluster.hanno(&["dfsadmin", "-refreshNodes"]).ok().prints("Refresh nodes successful\n");
         cluster.wait_until("it is drained", 90, |cluster| {
             admin_state(cluster, &drained) == "Decommissioned"
         });
-        done.store(true, Ordering::Relaxed);
+        drop(stop);
         writer.join().unwrap()
     });
     // Without it everything is there three times.

@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use client::ClientConfig;
 use client::dfs::transfer::Timeouts;
 use client::dfs::{CreateOptions, DfsClient, DfsWriter};
 use client::rpc::CallOptions;
 use protocol::DfsPath;
 
+use super::support::client::config;
 use super::support::{Cluster, Options, data};
 
 /// Bytes per block in these tests: borders are met often.
@@ -25,14 +25,12 @@ fn path(text: &str) -> DfsPath {
 
 /// A client that gives a silent peer two seconds.
 fn connect(namenode: &str) -> DfsClient {
-    let (namenode, user) = (Some(namenode.to_owned()), Some("tester".to_owned()));
-    let config = ClientConfig { namenode, user, ..ClientConfig::default() };
     let timeouts = Timeouts {
         connect: Duration::from_secs(2),
         io: Duration::from_secs(3),
         idle: Duration::from_millis(500),
     };
-    DfsClient::connect_with(&config, CallOptions::default(), timeouts).unwrap()
+    DfsClient::connect_with(&config(namenode), CallOptions::default(), timeouts).unwrap()
 }
 
 fn create(client: &DfsClient, name: &str, block_size: u64) -> DfsWriter {

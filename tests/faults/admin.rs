@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::{
-    address, admin_state, assert_content, assert_no_panics, has_reported_since, kill_and_wait,
-    live_count, options, put, safe_mode_reason,
+    Stop, address, admin_state, assert_content, assert_no_panics, has_reported_since,
+    kill_and_wait, live_count, options, put, safe_mode_reason,
 };
 use crate::support::cluster::hanno_binary;
 use crate::support::{Cluster, Options, Outcome, data};
@@ -117,6 +117,7 @@ fn everything_is_restarted_in_turn_under_load_and_nobody_notices() {
                 assert!(part.stdout == expected, "{output}");
             }
         });
+        let _stop = Stop(&done);
         for daemon in [
             "datanode-1",
             "datanode-2",
@@ -135,7 +136,6 @@ fn everything_is_restarted_in_turn_under_load_and_nobody_notices() {
                     && number.is_none_or(|number| has_reported_since(cluster, number, begin))
             });
         }
-        done.store(true, Ordering::Relaxed);
     });
     let files = files.into_inner().unwrap();
     assert!(!files.is_empty());

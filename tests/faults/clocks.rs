@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use client::ClientConfig;
-use client::dfs::{CreateOptions, DfsClient};
+use client::dfs::CreateOptions;
 use protocol::DfsPath;
 
-use super::{assert_content, assert_no_panics, live_count, options, put, wait_live};
+use super::{assert_content, assert_no_panics, connect, live_count, options, put, wait_live};
 use crate::support::{Cluster, Outcome, data};
 
 const CLOCKS_VARIABLE: &str = "HANNO_TEST_CLOCKS";
@@ -97,9 +96,7 @@ fn steps_of_the_machines_clock_neither_kill_datanodes_nor_take_leases() {
     let content = data::bytes(1, 1_500_000);
     put(&cluster, "/x", &content, (1 << 20, 3));
     // This process is a client too; its clock is right, so it speaks while clocks are within the allowed skew.
-    let namenode = Some(cluster.namenode.clone());
-    let config = ClientConfig { namenode, user: Some("tester".into()), ..ClientConfig::default() };
-    let client = DfsClient::connect(&config).unwrap();
+    let client = connect(&cluster.namenode);
     let mut writer =
         client.create(&DfsPath::parse("/open").unwrap(), CreateOptions::default()).unwrap();
     writer.write_all(&content[..700_000]).unwrap();
@@ -114,6 +111,7 @@ fn steps_of_the_machines_clock_neither_kill_datanodes_nor_take_leases() {
         });
         let stolen = cluster.dfs(&["-appendToFile", "/dev/null", "/open"]);
         assert_eq!(stolen.code, 1, "{shift_ms} ms: the writer holds its lease");
+        assert!(stolen.stderr.contains("currently owned by"), "{shift_ms} ms: {}", stolen.stderr);
     }
     for shift_ms in [DAY_MS, -DAY_MS, 10 * MINUTE_MS, -10 * MINUTE_MS, 0] {
         clocks.set(&PROCESSES, shift_ms);
@@ -132,9 +130,13 @@ fn steps_of_the_machines_clock_neither_kill_datanodes_nor_take_leases() {
     let (ahead, behind) =
         (time_of(&cluster, &format!("/d{DAY_MS}-1")), time_of(&cluster, &format!("/d-{DAY_MS}-1")));
     assert!(ahead - behind > DAY_MS, "the clocks were really stepped: {ahead} {behind}");
-    drop(writer);
+    // Its lease is its own still.
+    writer.write_all(&content[700_000..]).unwrap();
+    writer.close().unwrap();
     cluster.wait_healthy(60);
-    assert_content(&cluster, "/x", &content);
+    for path in ["/x", "/open"] {
+        assert_content(&cluster, path, &content);
+    }
     assert_no_panics(&cluster);
 }
 

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use super::{assert_content, assert_no_panics, flip_a_bit, meta_of, options, put};
 use crate::support::{Cluster, data};
@@ -56,7 +57,7 @@ fn every_damage_to_a_replica_or_its_checksums_is_read_around_and_healed() {
         let path = format!("/f{number}");
         put(&cluster, &path, &content, (BLOCK_BYTES, 3));
         let replicas = replicas_of(&cluster, content.len() as u64);
-        // Two of three: a reader meets at least one of them.
+        // Two of three; a reader may well begin with the third.
         for (_, block) in &replicas[..2] {
             damage(block, &other);
         }
@@ -104,8 +105,12 @@ fn when_every_replica_is_damaged_in_another_place_nothing_is_lost_or_deleted() {
         report.code == 1 && text.contains("/x: CORRUPT") && text.contains("is CORRUPT\n")
     });
     // Through a restart of everybody that decides.
+    let begin = Instant::now();
     super::kill_and_wait(&cluster, "namenode-1");
-    super::wait_live(&cluster, 3);
+    cluster.wait_until("it knows everything again and may delete", 60, |cluster| {
+        super::safe_mode_reason(cluster).is_empty()
+            && (1..=3).all(|number| super::has_reported_since(cluster, number, begin))
+    });
     assert_content(&cluster, "/x", &content);
     for ((_, path), before) in replicas.iter().zip(&damaged) {
         assert!(fs::read(path).unwrap() == *before, "{} is as it was", path.display());

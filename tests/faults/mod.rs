@@ -12,13 +12,13 @@ mod volumes;
 mod writers;
 
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::support::client::connect;
+use crate::support::report::{Stop, address, admin_state, assert_no_panics, datanodes, flip_a_bit};
 use crate::support::{Cluster, Options};
 
 /// One worker, because these tests run no jobs.
@@ -43,23 +43,8 @@ fn assert_content(cluster: &Cluster, path: &str, content: &[u8]) {
     assert!(found == content, "{path}: {} bytes instead of {}", found.len(), content.len());
 }
 
-/// What `admin report --json` says of each DataNode.
-fn datanodes(cluster: &Cluster) -> Vec<Value> {
-    let text = cluster.hanno(&["admin", "report", "--json"]).stdout_text();
-    let report: Value = serde_json::from_str(&text).unwrap_or_default();
-    report["datanodes"].as_array().cloned().unwrap_or_default()
-}
-
 fn live_count(cluster: &Cluster) -> usize {
     datanodes(cluster).iter().filter(|node| node["state"] == "Live").count()
-}
-
-/// The address of the DataNode whose data is in `datanode-<number>`.
-fn address(cluster: &Cluster, number: u32) -> String {
-    let config = cluster.directory.join(format!("conf/datanode-{number}.toml"));
-    let text = fs::read_to_string(config).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("bind = ")).unwrap();
-    line.trim_matches('"').to_owned()
 }
 
 /// True if the DataNode whose data is in `datanode-<number>` has told everything it has after `begin`.
@@ -69,14 +54,6 @@ fn has_reported_since(cluster: &Cluster, number: u32, begin: Instant) -> bool {
     let node = nodes.iter().find(|node| node["info"]["transfer_address"] == *address);
     let reported_ms = node.and_then(|node| node["last_report_ms"].as_u64());
     reported_ms.is_some_and(|ms| Duration::from_millis(ms) < begin.elapsed())
-}
-
-fn admin_state(cluster: &Cluster, address: &str) -> String {
-    datanodes(cluster)
-        .iter()
-        .find(|node| node["info"]["transfer_address"] == address)
-        .map(|node| node["admin"].as_str().unwrap_or_default().to_owned())
-        .unwrap_or_default()
 }
 
 /// Kills a daemon and waits for the process that the cluster starts in its place.
@@ -99,13 +76,6 @@ fn safe_mode_reason(cluster: &Cluster) -> String {
     report["status"]["safe_mode"].as_str().unwrap_or_default().to_owned()
 }
 
-fn flip_a_bit(file: &Path, offset: u64) {
-    let file = fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, offset).unwrap();
-    file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
-}
-
 /// The checksum file of a replica.
 fn meta_of(block: &Path) -> PathBuf {
     PathBuf::from(format!("{}.meta", block.display()))
@@ -121,23 +91,5 @@ fn copy_tree(from: &Path, to: &Path) {
         } else {
             fs::copy(entry.path(), target).unwrap();
         }
-    }
-}
-
-/// No daemon has panicked.
-fn assert_no_panics(cluster: &Cluster) {
-    for entry in fs::read_dir(cluster.directory.join("logs")).unwrap() {
-        let path = entry.unwrap().path();
-        let log = fs::read_to_string(&path).unwrap_or_default();
-        assert!(!log.contains("panicked at"), "{} has a panic", path.display());
-    }
-}
-
-/// Ends the load when dropped, also by a panic: the threads of a scope are waited for.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -5,11 +5,10 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use client::ClientConfig;
 use client::dfs::{CreateOptions, DfsClient};
 use protocol::{DatanodeId, DfsPath};
 
-use super::{address, assert_no_panics, options, wait_live};
+use super::{address, assert_no_panics, connect, options, wait_live};
 use crate::support::{Cluster, data};
 
 /// How long the slow one is held still, and how long it runs in between: a 100th of its speed, and not long enough still to
@@ -63,9 +62,7 @@ fn hold_up(place: usize) {
         options.variables.push((name, ms.to_string()));
     }
     let cluster = Cluster::start(options);
-    let namenode = Some(cluster.namenode.clone());
-    let config = ClientConfig { namenode, user: Some("tester".into()), ..ClientConfig::default() };
-    let client = DfsClient::connect(&config).unwrap();
+    let client = connect(&cluster.namenode);
     let path = DfsPath::parse("/slow").unwrap();
     let mut writer = client.create(&path, CreateOptions::default()).unwrap();
     writer.write_all(b"begin").unwrap();

@@ -1,8 +1,14 @@
 //! What comes back from the past: a replica whose file went on without it, a data directory and a metadata directory of last week.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
 
-use super::{assert_content, copy_tree, datanodes, kill_and_wait, options, put, wait_live};
+use super::{
+    assert_content, assert_no_panics, copy_tree, datanodes, has_reported_since, kill_and_wait,
+    options, put, safe_mode_reason, wait_live,
+};
 use crate::support::{Cluster, data};
 
 /// Blocks of this size.
@@ -59,7 +65,7 @@ fn replicas_of_a_file_that_went_on_without_them_are_never_served() {
     });
     cluster.wait_healthy(60);
     for (path, content) in &expected {
-        let same = |path: &std::path::PathBuf| fs::read(path).is_ok_and(|bytes| bytes == *content);
+        let same = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| bytes == *content);
         let count = cluster.replicas().iter().filter(|(_, path)| same(path)).count();
         assert_eq!(count, 3, "{path}: every replica has the new bytes");
     }
@@ -107,30 +113,51 @@ fn a_data_directory_of_last_week_brings_nothing_back_and_loses_nothing() {
     }
 }
 
+/// Four files that the NameNode knows and six that it does not any more: it was started anew on metadata of last week.
+struct WeekAgo {
+    cluster: Cluster,
+    /// Where the metadata of today is.
+    today: PathBuf,
+    /// Replicas of all ten files.
+    before: BTreeSet<(u32, PathBuf)>,
+}
+
+/// Of the same length, so that nothing but ids and stamps tells blocks apart.
+fn content(number: u64) -> Vec<u8> {
+    data::bytes(number, 50_000)
+}
+
+impl WeekAgo {
+    fn start() -> Self {
+        let cluster = cluster(2);
+        let put_all = |numbers: std::ops::Range<u64>| {
+            for number in numbers {
+                put(&cluster, &format!("/f{number}"), &content(number), (BLOCK_BYTES, 2));
+            }
+        };
+        put_all(0..4);
+        cluster.wait_healthy(20);
+        let (directory, week_ago) =
+            (cluster.directory.join("namenode-1"), cluster.directory.join("week-ago"));
+        copy_tree(&directory, &week_ago);
+        put_all(4..10);
+        cluster.wait_until("all are on disk", 20, |cluster| cluster.replicas().len() == 20);
+        let before = cluster.replicas().into_iter().collect();
+        let today = cluster.directory.join("today");
+        fs::rename(&directory, &today).unwrap();
+        fs::rename(&week_ago, &directory).unwrap();
+        kill_and_wait(&cluster, "namenode-1");
+        cluster.wait_until("it says that its metadata is old", 30, |cluster| {
+            safe_mode_reason(cluster).contains("metadata directory is older than the data")
+        });
+        WeekAgo { cluster, today, before }
+    }
+}
+
 #[test]
 fn a_namenode_on_metadata_of_last_week_deletes_nothing_and_says_why() {
-    let cluster = cluster(2);
-    let content = |number: u64| data::bytes(number, 50_000);
-    for number in 0..4 {
-        put(&cluster, &format!("/f{number}"), &content(number), (BLOCK_BYTES, 2));
-    }
-    cluster.wait_healthy(20);
-    let (directory, week_ago) =
-        (cluster.directory.join("namenode-1"), cluster.directory.join("week-ago"));
-    copy_tree(&directory, &week_ago);
-    for number in 4..10 {
-        put(&cluster, &format!("/f{number}"), &content(number), (BLOCK_BYTES, 2));
-    }
-    cluster.wait_until("all are on disk", 20, |cluster| cluster.replicas().len() == 20);
-    let before: std::collections::BTreeSet<_> = cluster.replicas().into_iter().collect();
-    let today = cluster.directory.join("today");
-    fs::rename(&directory, &today).unwrap();
-    fs::rename(&week_ago, &directory).unwrap();
-    kill_and_wait(&cluster, "namenode-1");
+    let WeekAgo { cluster, today, before } = WeekAgo::start();
     let refused = |cluster: &Cluster| cluster.dfs(&["-mkdir", "/x"]);
-    cluster.wait_until("it says that its metadata is old", 30, |cluster| {
-        super::safe_mode_reason(cluster).contains("metadata directory is older than the data")
-    });
     assert_eq!(refused(&cluster).code, 1);
     // Not by itself, and not by hand; what it knows can be read.
     let leave = cluster.hanno(&["dfsadmin", "-safemode", "leave"]).stdout_text();
@@ -140,12 +167,13 @@ fn a_namenode_on_metadata_of_last_week_deletes_nothing_and_says_why() {
     }
     assert_eq!(cluster.dfs(&["-test", "-e", "/f4"]).code, 1, "it does not know this one");
     // Longer than unknown replicas are kept, by the clock of its own heartbeats.
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     cluster.wait_until("the grace is over thrice", 30, |cluster| {
         datanodes(cluster).len() == 2 && started.elapsed().as_millis() as u64 > 3 * GRACE_MS
     });
-    let after: std::collections::BTreeSet<_> = cluster.replicas().into_iter().collect();
+    let after: BTreeSet<_> = cluster.replicas().into_iter().collect();
     assert_eq!(after, before, "nothing is deleted");
+    let directory = cluster.directory.join("namenode-1");
     fs::rename(&directory, cluster.directory.join("week-ago")).unwrap();
     fs::rename(&today, &directory).unwrap();
     kill_and_wait(&cluster, "namenode-1");
@@ -154,4 +182,39 @@ fn a_namenode_on_metadata_of_last_week_deletes_nothing_and_says_why() {
         assert_content(&cluster, &format!("/f{number}"), &content(number));
     }
     cluster.wait_healthy(30);
+}
+
+#[test]
+fn forced_on_with_metadata_of_last_week_nothing_of_the_lost_files_is_taken_for_new_ones() {
+    let WeekAgo { cluster, before, .. } = WeekAgo::start();
+    let left = cluster.hanno(&["dfsadmin", "-safemode", "forceExit"]).ok().stdout_text();
+    assert!(left.contains("Safe mode is OFF"), "{left}");
+    for number in 20..26 {
+        put(&cluster, &format!("/f{number}"), &content(number), (BLOCK_BYTES, 2));
+    }
+    let all: Vec<u64> = (0..4).chain(20..26).collect();
+    let check = |cluster: &Cluster| {
+        for number in &all {
+            assert_content(cluster, &format!("/f{number}"), &content(*number));
+        }
+    };
+    check(&cluster);
+    // The replicas of the lost files are told again, and by everybody.
+    let begin = Instant::now();
+    kill_and_wait(&cluster, "namenode-1");
+    cluster.wait_until("everything is told", 60, |cluster| {
+        safe_mode_reason(cluster).is_empty()
+            && (1..=2).all(|number| has_reported_since(cluster, number, begin))
+    });
+    check(&cluster);
+    let lost: Vec<Vec<u8>> = (4..10).map(content).collect();
+    cluster.wait_until("only those of the lost files are deleted", 60, |cluster| {
+        let replicas = cluster.replicas();
+        let is_lost = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| lost.contains(&bytes));
+        replicas.len() == 20 && !replicas.iter().any(|(_, path)| is_lost(path))
+    });
+    assert_eq!(before.iter().filter(|(_, path)| path.is_file()).count(), 8, "of those before");
+    cluster.wait_healthy(30);
+    check(&cluster);
+    assert_no_panics(&cluster);
 }

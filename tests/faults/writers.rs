@@ -4,23 +4,16 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use client::ClientConfig;
-use client::dfs::{CreateOptions, DfsClient};
+use client::dfs::CreateOptions;
 use protocol::DfsPath;
 
-use super::{assert_no_panics, options, wait_live};
+use super::{assert_no_panics, connect, options, wait_live};
 use crate::support::{Cluster, data};
 
 /// Bytes of each file: two packets and a bit, so that the end is not the first packet.
 const FILE_BYTES: usize = 2_200_000;
 /// Latest moment after the begin of `close` at which a member is killed: syncs and renames have ended by then.
 const MOMENT_MAX_US: u64 = 6000;
-
-fn connect(cluster: &Cluster) -> DfsClient {
-    let namenode = Some(cluster.namenode.clone());
-    let config = ClientConfig { namenode, user: Some("tester".into()), ..ClientConfig::default() };
-    DfsClient::connect(&config).unwrap()
-}
 
 /// The DataNode with this address.
 fn name_of(cluster: &Cluster, address: &str) -> String {
@@ -33,7 +26,7 @@ fn a_member_that_dies_while_the_block_is_finalized_leaves_a_whole_file() {
     let mut options = options(4);
     options.variables.push(("HANNO_DATANODE_IO_TIMEOUT_MS", "2000".to_owned()));
     let cluster = Cluster::start(options);
-    let client = connect(&cluster);
+    let client = connect(&cluster.namenode);
     let seed = 11;
     let mut choices = data::Choices(seed);
     let mut files = Vec::new();

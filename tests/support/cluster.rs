@@ -277,7 +277,7 @@ fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
 }
 
 /// Ports for one cluster that no other cluster of this test run uses. 40 apart, below the ephemeral range.
-fn port_base() -> u32 {
+pub(crate) fn port_base() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let is_free = |port: u32| std::net::TcpListener::bind(("127.0.0.1", port as u16)).is_ok();
     let bases = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));

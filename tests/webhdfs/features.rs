@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::json;
 
 use super::{DENIED, Web, exception};
-use crate::support::cluster::hanno_binary;
+use crate::support::cluster::{hanno_binary, port_base};
 use crate::support::data;
 use crate::support::http::{Answer, Connection, request};
 
@@ -177,7 +177,7 @@ struct Gateway {
 
 impl Gateway {
     fn start(web: &Web) -> Self {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let free = format!("127.0.0.1:{}", port_base());
         let config = web.cluster.directory.join("gateway.toml");
         let text = format!(
             "namenode = \"{}\"\nsecret_file = \"{}\"\nbind = \"{free}\"\n",
@@ -191,7 +191,7 @@ impl Gateway {
         let child = command.stderr(log).spawn().unwrap();
         let gateway = Gateway { child, address: format!("http://{free}") };
         web.cluster
-            .wait_until("the gateway listens", 30, |_| std::net::TcpStream::connect(free).is_ok());
+            .wait_until("the gateway listens", 30, |_| std::net::TcpStream::connect(&free).is_ok());
         gateway
     }
 

@@ -1,7 +1,7 @@
 //! Every refusal is Hadoop's exception: its class, its status, its words.
 
 use super::{DENIED, EXISTS, ILLEGAL, IO, NOT_FOUND, Web, exception};
-use crate::support::http::request;
+use crate::support::http::{Answer, request};
 
 /// Method, what, status, class, text.
 type Refusal = (&'static str, &'static str, u16, &'static str, &'static str);
@@ -299,33 +299,35 @@ const DENIALS: &[Refusal] = &[
     ("PUT", "/d/f?op=SETOWNER&owner=alice", 403, DENIED, "alice is not"),
 ];
 
+/// The text of an answer, which must be this exception.
+#[track_caller]
+fn refused(answer: &Answer, (method, rest, status, class, _): &Refusal) -> String {
+    let (found_status, found_class, message) = exception(answer);
+    assert_eq!(
+        (found_status, found_class.as_str()),
+        (*status, *class),
+        "{method} {rest}: {message}"
+    );
+    message
+}
+
 #[test]
 fn every_refusal_is_hadoops_exception() {
     let web = Web::start();
     web.put("/d/f", b"12345");
     web.put("/p/f", b"12345");
     web.ask("PUT", "/p?op=SETPERMISSION&permission=700").is(200);
-    for (method, rest, status, class, text) in REFUSALS {
-        let (found_status, found_class, message) = exception(&web.send(method, rest, b"x"));
-        assert_eq!(
-            (found_status, found_class.as_str()),
-            (*status, *class),
-            "{method} {rest}: {message}"
-        );
+    for refusal @ (method, rest, .., text) in REFUSALS {
+        let message = refused(&web.send(method, rest, b"x"), refusal);
         assert_eq!(message.lines().next(), Some(*text), "{method} {rest}");
     }
-    for (method, rest, status, class, text) in DENIALS {
+    for refusal @ (method, rest, .., text) in DENIALS {
         let url = web.url("alice", rest);
         let mut answer = request(method, &url, b"");
         if answer.status == 307 {
             answer = request(method, answer.header("location").unwrap(), b"x");
         }
-        let (found_status, found_class, message) = exception(&answer);
-        assert_eq!(
-            (found_status, found_class.as_str()),
-            (*status, *class),
-            "{method} {rest}: {message}"
-        );
+        let message = refused(&answer, refusal);
         assert!(message.contains(text), "{method} {rest}: {message}");
     }
     let long = "n".repeat(300);

@@ -1,0 +1,59 @@
+//! What an administrator sees of a cluster, and what its daemons left behind.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use super::Cluster;
+
+/// What `admin report --json` says of each DataNode.
+pub(crate) fn datanodes(cluster: &Cluster) -> Vec<Value> {
+    let text = cluster.hanno(&["admin", "report", "--json"]).stdout_text();
+    let report: Value = serde_json::from_str(&text).unwrap_or_default();
+    report["datanodes"].as_array().cloned().unwrap_or_default()
+}
+
+/// The address of the DataNode whose data is in `datanode-<number>`.
+pub(crate) fn address(cluster: &Cluster, number: u32) -> String {
+    let config = cluster.directory.join(format!("conf/datanode-{number}.toml"));
+    let text = fs::read_to_string(config).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("bind = ")).unwrap();
+    line.trim_matches('"').to_owned()
+}
+
+pub(crate) fn admin_state(cluster: &Cluster, address: &str) -> String {
+    datanodes(cluster)
+        .iter()
+        .find(|node| node["info"]["transfer_address"] == address)
+        .map(|node| node["admin"].as_str().unwrap_or_default().to_owned())
+        .unwrap_or_default()
+}
+
+/// No daemon has panicked.
+#[track_caller]
+pub(crate) fn assert_no_panics(cluster: &Cluster) {
+    for entry in fs::read_dir(cluster.directory.join("logs")).unwrap() {
+        let path = entry.unwrap().path();
+        let log = fs::read_to_string(&path).unwrap_or_default();
+        assert!(!log.contains("panicked at"), "{} has a panic", path.display());
+    }
+}
+
+pub(crate) fn flip_a_bit(file: &Path, offset: u64) {
+    let file = fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
+}
+
+/// Ends the load when dropped, also by a panic: the threads of a scope are waited for.
+pub(crate) struct Stop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
