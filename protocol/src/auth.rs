@@ -12,6 +12,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::hex;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -35,21 +36,13 @@ impl Key {
 
     /// Reads the hexadecimal form that secret files hold.
     pub fn from_hex(text: &str) -> Option<Self> {
-        let text = text.trim().as_bytes();
-        if text.len() != 2 * KEY_BYTES {
-            return None;
-        }
         let mut bytes = [0; KEY_BYTES];
-        for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-            let digit = |c: u8| char::from(c).to_digit(16);
-            *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
-        }
-        Some(Key(bytes))
+        hex::read(text.trim(), &mut bytes).map(|()| Key(bytes))
     }
 
     /// The form that secret files hold.
     pub fn to_hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&self.0)
     }
 
     /// A key for one purpose; knowing it tells nothing about `self` or other purposes.
@@ -158,15 +151,17 @@ impl Signature {
         nonce: [u8; 16],
         request: SignedRequest<'_>,
     ) -> Self {
-        let nonce: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
+        let nonce = hex::encode(&nonce);
         let mac = key.mac(&[&signed_text(role, time_ms, &nonce, request)]).to_vec();
         Signature { role, time_ms, nonce, mac }
     }
 
     /// The header's value.
     pub fn to_header(&self) -> String {
-        let mac: String = self.mac.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{SCHEME} {} {} {} {mac}", self.role.as_str(), self.time_ms, self.nonce)
+        let mut header =
+            format!("{SCHEME} {} {} {} ", self.role.as_str(), self.time_ms, self.nonce);
+        hex::push(&mut header, &self.mac);
+        header
     }
 
     /// Reads a header's value.

@@ -10,6 +10,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::hex;
+
 macro_rules! number_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -59,14 +61,14 @@ macro_rules! byte_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write_hex(&self.0, f)
+                hex::write(&self.0, f)
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(concat!(stringify!($name), "("))?;
-                write_hex(&self.0, f)?;
+                hex::write(&self.0, f)?;
                 f.write_str(")")
             }
         }
@@ -110,7 +112,7 @@ pub struct BinaryHash(pub [u8; 32]);
 
 impl fmt::Display for BinaryHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(&self.0, f)
+        hex::write(&self.0, f)
     }
 }
 
@@ -289,22 +291,12 @@ impl<'a> IdParts<'a> {
     }
 }
 
-fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-}
-
 fn read_hex(text: &str, bytes: &mut [u8]) -> Result<(), IdError> {
     let error = || IdError {
         text: text.chars().take(80).collect(),
         expected: "a hexadecimal id of the right length",
     };
-    if text.len() != bytes.len() * 2 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(error());
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).map_err(|_| error())?;
-    }
-    Ok(())
+    hex::read(text, bytes).ok_or_else(error)
 }
 
 impl FromStr for BinaryHash {

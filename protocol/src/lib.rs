@@ -19,6 +19,7 @@ pub mod checksum;
 pub mod datanode;
 pub mod error;
 pub mod frame;
+mod hex;
 pub mod history;
 pub mod id;
 pub mod jobs;
