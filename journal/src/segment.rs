@@ -8,6 +8,7 @@
 //!     20     8  epoch of the start that created the file
 //!     28     4  crc32 of the 28 bytes before
 //!     32     *  records (see `record`)
+//!      *     *  zeros: room for more records
 //! ```
 //!
 //! Little endian. The file is made by temporary, sync, rename, so a header is never torn by a crash.
@@ -60,7 +61,7 @@ impl Header {
 /// How the good part of a segment ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// At the end of the file.
+    /// At the end of the file, or in front of nothing but room.
     Clean,
     /// In an incomplete last batch; may be cut if no later segment follows.
     Torn,
@@ -128,6 +129,7 @@ pub(crate) fn scan(bytes: &[u8], first: Txid, mut see: impl FnMut(&Record<'_>)) 
                 out.end = End::Newer(u32::from(version));
                 break;
             }
+            Err(Bad::Damaged) if bytes[at..].iter().all(|&byte| byte == 0) => break,
             Ok(_) | Err(Bad::Damaged) => {
                 out.end = classify(bytes, at, expected);
                 break;
@@ -252,6 +254,19 @@ mod tests {
         let mut header = good.clone();
         header[3] ^= 1;
         check(&header, 0, End::Damaged);
+
+        let mut roomy = good.clone();
+        roomy.resize(good.len() + 5000, 0);
+        check(&roomy, 6, End::Clean);
+        assert_eq!(scan(&roomy, Txid(5), |_| ()).good_len, good.len() as u64);
+        roomy.truncate(good.len() + 1);
+        check(&roomy, 6, End::Clean);
+        roomy[good.len()] = 1;
+        check(&roomy, 6, End::Torn);
+        let mut cut = good[..good.len() - 1].to_vec();
+        cut.resize(good.len() + 5000, 0);
+        cut[good.len() + 100] = 1;
+        check(&cut, 5, End::Torn);
 
         let mut last = good.clone();
         *last.last_mut().unwrap() ^= 1;

@@ -301,7 +301,7 @@ impl Disk for SimWorld {
         let inode = world.inodes.len();
         world.inodes.push(Inode::default());
         world.change_name(&dir_of(path), NameChange::Link(path.to_owned(), inode));
-        Ok(Box::new(SimFile { world: self.clone(), inode }))
+        Ok(Box::new(SimFile { world: self.clone(), inode, length: 0, synced: 0 }))
     }
 
     fn settle(&self, path: &Path, from: u64, tail: &[u8]) -> io::Result<()> {
@@ -353,6 +353,10 @@ impl Disk for SimWorld {
 struct SimFile {
     world: SimWorld,
     inode: usize,
+    /// Bytes that were appended.
+    length: usize,
+    /// Bytes that were appended when it was synced.
+    synced: usize,
 }
 
 impl DiskFile for SimFile {
@@ -364,9 +368,21 @@ impl DiskFile for SimFile {
         let written =
             if fired_now { world.below(bytes.len() as u64 + 1) as usize } else { bytes.len() };
         if stepped.is_ok() || fired_now {
-            world.inodes[self.inode].data.extend_from_slice(&bytes[..written]);
+            let data = &mut world.inodes[self.inode].data;
+            let end = self.length + written;
+            data.resize(data.len().max(end), 0);
+            data[self.length..end].copy_from_slice(&bytes[..written]);
+            self.length = end;
         }
         stepped
+    }
+
+    fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        let mut world = self.world.world();
+        world.step()?;
+        let data = &mut world.inodes[self.inode].data;
+        data.resize(data.len().max(self.length + bytes as usize), 0);
+        Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -375,8 +391,11 @@ impl DiskFile for SimFile {
         let inode = &mut world.inodes[self.inode];
         assert!(inode.dropped_from.is_none(), "a failed sync was retried");
         match stepped {
-            Ok(()) => inode.durable = inode.data.clone(),
-            Err(_) => inode.dropped_from = Some(inode.durable.len()),
+            Ok(()) => {
+                inode.durable = inode.data.clone();
+                self.synced = self.length;
+            }
+            Err(_) => inode.dropped_from = Some(self.synced),
         }
         stepped
     }

@@ -13,6 +13,14 @@ pub fn sync_dir(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+/// Gives `file` room on the disk for `bytes` from `offset` on. It becomes as long as that, and what was not written reads as zeros.
+///
+/// # Errors
+/// [`io::ErrorKind::Unsupported`] if the file system cannot; [`io::ErrorKind::StorageFull`]; else what the system says.
+pub fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), offset, bytes)?)
+}
+
 /// Replaces `path` by `bytes` so that after any crash it holds either the old or the new content, whole and durable.
 ///
 /// The file gets permission bits `mode`. A temporary file beside it (`.NAME.tmp`) may be left by a crash and is overwritten by
