@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -151,18 +151,23 @@ impl Get<'_> {
         progress: &Progress,
     ) -> Result<(), Failure> {
         let fail = |error| Failure::local(temporary, &error);
-        let mut file = File::create(temporary).map_err(fail)?;
-        let mut sums = self.context.args.has("crc").then(Checksums::default);
-        self.context.store.read(&item.named, 0, u64::MAX, &mut |bytes| {
-            progress.bytes(bytes.len());
-            if let Some(sums) = &mut sums {
+        let file = File::create(temporary).map_err(fail)?;
+        let store = &self.context.store;
+        if self.context.args.has("crc") {
+            // They are of the bytes in order.
+            let mut sums = Checksums::default();
+            store.read(&item.named, 0, u64::MAX, &mut |bytes| {
+                progress.bytes(bytes.len());
                 sums.update(bytes);
-            }
-            file.write_all(bytes).map_err(fail)
-        })?;
-        if let Some(sums) = sums {
+                (&file).write_all(bytes).map_err(fail)
+            })?;
             let path = checksum_path(target);
             fs::write(&path, sums.finish()).map_err(|error| Failure::local(&path, &error))?;
+        } else {
+            store.read_by_blocks(&item.named, &|at, bytes| {
+                progress.bytes(bytes.len());
+                file.write_all_at(bytes, at).map_err(fail)
+            })?;
         }
         if self.context.args.has("p") {
             set_mode(temporary, item.status.mode)?;

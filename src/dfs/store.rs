@@ -2,6 +2,10 @@
 
 use std::error::Error;
 use std::io::{self, Read};
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use anyhow::Result as AnyResult;
 use client::ClientConfig;
@@ -22,6 +26,8 @@ use crate::connect;
 const PAGE_ENTRIES: usize = 1000;
 /// Most bytes handed over at once by [`Store::read`]: large enough that writing them out is a few system calls.
 const SLICE_BYTES: usize = 4 << 20;
+/// Most threads that read one file in [`Store::read_by_blocks`], if there are as many cores: a local disk takes no more.
+const BLOCK_READERS_MAX: usize = 4;
 
 /// A client of the file system. Cheap to clone.
 #[derive(Clone)]
@@ -238,18 +244,66 @@ impl Store {
     ) -> Result<(), Failure> {
         let mut reader = self.client.open(&named.path).map_err(|error| refused(named, &error))?;
         let end = offset.saturating_add(length).min(reader.len());
-        let mut at = offset;
-        while at < end {
-            let max = usize::try_from(end - at).unwrap_or(SLICE_BYTES).min(SLICE_BYTES);
-            let slice = reader.next_slice(at, max).map_err(|error| refused(named, &error))?;
-            if slice.is_empty() {
-                return Ok(());
-            }
-            sink(&slice)?;
-            at += slice.len() as u64;
-        }
-        Ok(())
+        read_range(&mut reader, named, offset..end, |_, bytes| sink(bytes))
     }
+
+    /// Hands all bytes of a file to `sink` with their places, from several threads if it has several blocks. Stops at the first
+    /// failure.
+    pub(super) fn read_by_blocks(
+        &self,
+        named: &Named,
+        sink: &(impl Fn(u64, &[u8]) -> Result<(), Failure> + Sync),
+    ) -> Result<(), Failure> {
+        let reader = self.client.open(&named.path).map_err(|error| refused(named, &error))?;
+        let ranges: Vec<Range<u64>> = reader
+            .blocks()
+            .map(|block| block.offset..(block.offset + block.length).min(reader.len()))
+            .collect();
+        let next = AtomicUsize::new(0);
+        let read = |mut reader: DfsReader| {
+            while let Some(range) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let result = read_range(&mut reader, named, range.clone(), sink);
+                if result.is_err() {
+                    next.store(ranges.len(), Ordering::Relaxed);
+                    return result;
+                }
+            }
+            Ok(())
+        };
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = ranges.len().min(cores).min(BLOCK_READERS_MAX);
+        thread::scope(|scope| {
+            let others: Vec<_> = (1..threads)
+                .map(|_| reader.another())
+                .map(|reader| scope.spawn(|| read(reader)))
+                .collect();
+            let first = read(reader);
+            let joined = others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            joined.fold(first, Result::and)
+        })
+    }
+}
+
+/// Hands the bytes of a range to `sink` with their places, in order, without copying them.
+fn read_range(
+    reader: &mut DfsReader,
+    named: &Named,
+    range: Range<u64>,
+    mut sink: impl FnMut(u64, &[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut at = range.start;
+    while at < range.end {
+        let max = usize::try_from(range.end - at).unwrap_or(SLICE_BYTES).min(SLICE_BYTES);
+        let slice = reader.next_slice(at, max).map_err(|error| refused(named, &error))?;
+        if slice.is_empty() {
+            return Ok(());
+        }
+        sink(at, &slice)?;
+        at += slice.len() as u64;
+    }
+    Ok(())
 }
 
 /// A file being written.

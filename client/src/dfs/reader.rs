@@ -67,6 +67,21 @@ impl DfsReader {
         Ok(DfsReader { client, path, status, length, blocks, position: 0, source, reports })
     }
 
+    /// Another reader of the file as this one saw it when it was opened: several threads may read one file.
+    pub fn another(&self) -> Self {
+        let blocks = self.blocks.iter().map(|block| Block::new(block.located.clone())).collect();
+        DfsReader {
+            client: self.client.clone(),
+            path: self.path.clone(),
+            status: self.status.clone(),
+            length: self.length,
+            blocks,
+            position: 0,
+            source: None,
+            reports: Vec::new(),
+        }
+    }
+
     /// What the file was when it was opened.
     pub fn status(&self) -> &FileStatus {
         &self.status
