@@ -1,8 +1,8 @@
 //! Workers that a job avoids, that all jobs avoid for a while, and that are to be emptied.
 //!
 //! Invariants: a job avoids at most a quarter of the workers that may get work (but one of two), so it never runs out of them; at most half of
-//! the workers that are not to be emptied are on the list for all; what counts there is failures of jobs that succeeded elsewhere, so a bad job harms nobody else; a worker's faults are
-//! forgiven one by one, and all when its process starts anew.
+//! the workers that are not to be emptied are on the list for all; what counts there is failures of jobs that succeeded elsewhere, so a bad
+//! job harms nobody else; a worker's faults are forgiven one by one, and all when its process starts anew.
 
 use std::collections::BTreeSet;
 

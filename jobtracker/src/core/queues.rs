@@ -437,24 +437,6 @@ impl Queues {
         };
         queue.jobs.iter().filter_map(listed).collect()
     }
-
-    /// What is kept from change to change is what a look at all jobs gives.
-    #[cfg(test)]
-    pub(crate) fn check(&self) {
-        for queue in self.all.values() {
-            let members = || queue.jobs.iter().map(|job| &self.members[job]);
-            assert_eq!(queue.ready, self.listing(queue), "{}", queue.name);
-            assert_eq!(
-                queue.slots,
-                members().map(|member| member.slots).sum::<u32>(),
-                "{}",
-                queue.name
-            );
-            assert_eq!(queue.slots, queue.users.values().sum::<u32>(), "{}", queue.name);
-            let started = members().filter(|member| member.started).count();
-            assert_eq!(queue.started as usize, started, "{}", queue.name);
-        }
-    }
 }
 
 impl Queue {
@@ -530,6 +512,25 @@ fn need(left: &Queue, right: &Queue) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Queues {
+        /// What is kept from change to change is what a look at all jobs gives.
+        pub(crate) fn check(&self) {
+            for queue in self.all.values() {
+                let members = || queue.jobs.iter().map(|job| &self.members[job]);
+                assert_eq!(queue.ready, self.listing(queue), "{}", queue.name);
+                assert_eq!(
+                    queue.slots,
+                    members().map(|member| member.slots).sum::<u32>(),
+                    "{}",
+                    queue.name
+                );
+                assert_eq!(queue.slots, queue.users.values().sum::<u32>(), "{}", queue.name);
+                let started = members().filter(|member| member.started).count();
+                assert_eq!(queue.started as usize, started, "{}", queue.name);
+            }
+        }
+    }
 
     fn job(number: u32) -> JobId {
         JobId { cluster_start: 1, number }

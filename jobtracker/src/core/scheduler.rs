@@ -5,8 +5,8 @@
 //! that the next job may have it. News that can change nothing (progress) lead to no look at all. Work per slot does not grow with the number of jobs or workers that have nothing to do with it.
 //!
 //! Invariants: reduces get a slot only when no map of their job waits, so they cannot keep maps from running; if a map must
-//! run again while reduces that wait for it hold all slots, or all that they may, one of them gives way; a job that has waited for a near slot long enough
-//! is not passed over for the sake of nearness again.
+//! run again while reduces that wait for it hold all slots, or all that they may, one of them gives way; a job that has
+//! waited for a near slot long enough is not passed over for the sake of nearness again.
 
 use protocol::tracker::{Action, Launch, Work};
 use protocol::{AttemptId, JobId, TaskKind, WorkerId};

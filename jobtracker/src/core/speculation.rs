@@ -4,8 +4,8 @@
 //! has stood. It gets a backup if it has run for a while, is slow by a margin, and a fresh attempt would be done sooner; those
 //! that need longest come first.
 //!
-//! Invariants: a backup takes only a slot that no waiting task can use or hopes to, within all limits, never on the worker of the slow attempt nor on one that is slow
-//! itself; a task has at most one backup at a time; the share of backups is capped.
+//! Invariants: a backup takes only a slot that no waiting task can use or hopes to, within all limits, never on the worker of the slow
+//! attempt nor on one that is slow itself; a task has at most one backup at a time; the share of backups is capped.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -379,14 +379,6 @@ impl Workers {
         worker.in_flight.clone()
     }
 
-    /// What is kept from change to change is what a look at all workers gives.
-    #[cfg(test)]
-    pub(crate) fn check(&self) {
-        let mut usable = Usable::default();
-        self.all.values().for_each(|worker| usable.add(worker));
-        assert_eq!(usable, self.usable);
-    }
-
     fn change(&mut self, id: WorkerId, change: impl FnOnce(&mut Worker)) {
         let Some(worker) = self.all.get_mut(&id) else { return };
         self.usable.remove(worker);
@@ -397,4 +389,14 @@ impl Workers {
 
 fn is_named(names: &BTreeSet<String>, host: &str, http_address: &str) -> bool {
     names.contains(host) || names.contains(http_address)
+}
+
+#[cfg(test)]
+impl Workers {
+    /// What is kept from change to change is what a look at all workers gives.
+    pub(crate) fn check(&self) {
+        let mut usable = Usable::default();
+        self.all.values().for_each(|worker| usable.add(worker));
+        assert_eq!(usable, self.usable);
+    }
 }
