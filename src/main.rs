@@ -25,11 +25,6 @@ mod job;
 mod output;
 mod snapshots;
 
-/// Calls of the NameNode and of its clients take a seventh less processor time with it than with the C library's allocator.
-#[cfg(feature = "mimalloc")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     ExitCode::from(cli::run(std::env::args_os().collect()))
 }
