@@ -254,12 +254,7 @@ impl State {
             stamp,
             offset,
             length,
-            replicas: nearest_first(
-                nodes,
-                &holders,
-                reader.host,
-                block.0.wrapping_add(reader.now.mono_ms),
-            ),
+            replicas: nearest_first(nodes, &holders, reader, block),
             durable_min: 0,
             corrupt,
             open: open.is_some(),
@@ -324,14 +319,16 @@ impl State {
     }
 }
 
-/// Nodes in the order a reader on `host` should try them: same machine, same rack, others; late ones last. Equals are
-/// rotated by `salt`, which is another for each block and moment, so that readers spread.
+/// Nodes in the order a reader should try them: same machine, same rack, others; late ones last. Equals elsewhere are rotated by
+/// block and moment, so that readers spread; those on the reader's machine share its page cache, so each block has its own
+/// there.
 fn nearest_first(
     nodes: &Datanodes,
     holders: &[NodeIndex],
-    host: &str,
-    salt: u64,
+    reader: Reader<'_>,
+    block: BlockId,
 ) -> Vec<DatanodeInfo> {
+    let host = reader.host;
     let rack = nodes.on_host(host).first().map(|index| nodes.node(*index).info.rack.as_str());
     let mut order: Vec<NodeIndex> = holders
         .iter()
@@ -339,17 +336,69 @@ fn nearest_first(
         .filter(|index| nodes.node(*index).state != DatanodeState::Dead)
         .collect();
     if !order.is_empty() {
+        let salt = block.0.wrapping_add(reader.now.mono_ms);
         let shift = usize::try_from(salt % order.len() as u64).unwrap_or(0);
         order.rotate_left(shift);
     }
-    order.sort_by_key(|index| {
-        let node = nodes.node(*index);
-        let distance = match () {
-            () if !host.is_empty() && node.info.host == host => 0,
-            () if Some(node.info.rack.as_str()) == rack => 1,
+    let is_late = |index: NodeIndex| nodes.node(index).state != DatanodeState::Live;
+    let distance = |index: NodeIndex| {
+        let info = &nodes.node(index).info;
+        match () {
+            () if !host.is_empty() && info.host == host => 0,
+            () if Some(info.rack.as_str()) == rack => 1,
             () => 2,
-        };
-        (node.state != DatanodeState::Live, distance)
+        }
+    };
+    order.sort_by_key(|index| {
+        let own = if distance(*index) == 0 { index.0 } else { 0 };
+        (is_late(*index), distance(*index), own)
     });
+    let own = order.partition_point(|index| !is_late(*index) && distance(*index) == 0);
+    if own > 0 {
+        order[..own].rotate_left(usize::try_from(block.0 % own as u64).unwrap_or(0));
+    }
     order.into_iter().map(|index| nodes.node(index).info.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::datanodes::tests::{beat, info};
+    use super::*;
+
+    /// How often each place among `hosts` comes first over many blocks, for a reader on `a` at several moments.
+    fn firsts(hosts: &[(&str, &str)], moments: std::ops::Range<u64>) -> Vec<Vec<usize>> {
+        let mut nodes = Datanodes::new(1000, 2000, 100);
+        for (number, (host, rack)) in (1..).zip(hosts) {
+            nodes.register(info(number, host, rack), 0);
+            nodes.heartbeat(&beat(number, 100), 0).unwrap();
+        }
+        let holders: Vec<NodeIndex> = (0..hosts.len() as u32).map(NodeIndex).collect();
+        let first = |block, mono_ms| {
+            let now = Now { mono_ms, ..Now::default() };
+            let reader = Reader { caller: Caller::NAMENODE, host: "a", now, txid: 0 };
+            let order = nearest_first(&nodes, &holders, reader, BlockId(block));
+            holders.iter().position(|holder| nodes.node(*holder).info.id == order[0].id).unwrap()
+        };
+        let blocks = BlockId::FIRST.0..BlockId::FIRST.0 + 900;
+        moments.map(|moment| blocks.clone().map(|block| first(block, moment)).collect()).collect()
+    }
+
+    #[test]
+    fn a_machine_reads_the_same_replica_of_a_block_again_and_all_its_nodes_share_the_blocks() {
+        let chosen = firsts(&[("a", "/r"), ("b", "/r"), ("a", "/r"), ("a", "/r")], 0..5);
+        assert!(chosen.iter().all(|moment| *moment == chosen[0]));
+        let shares = [0, 1, 2, 3].map(|place| chosen[0].iter().filter(|at| **at == place).count());
+        assert_eq!(shares[1], 0, "{shares:?}");
+        assert!([0, 2, 3].iter().all(|place| shares[*place] > 200), "{shares:?}");
+    }
+
+    #[test]
+    fn readers_spread_over_the_nodes_of_other_machines() {
+        let chosen = firsts(&[("b", "/r"), ("c", "/r"), ("d", "/r")], 0..3);
+        for block in 0..900 {
+            let mut places: Vec<usize> = chosen.iter().map(|moment| moment[block]).collect();
+            places.sort_unstable();
+            assert_eq!(places, [0, 1, 2], "block {block}");
+        }
+    }
 }
