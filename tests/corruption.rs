@@ -3,10 +3,17 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::report::flip_a_bit;
+use protocol::DfsPath;
+
+use crate::support::client::connect;
+use crate::support::report::{address, flip_a_bit};
 use crate::support::{Cluster, Options, data};
 
 const LEN: usize = 3_000_000;
+
+fn dfs(path: &str) -> DfsPath {
+    DfsPath::parse(path).unwrap()
+}
 
 fn cluster_with_a_file() -> (Cluster, Vec<u8>) {
     let cluster = Cluster::start(Options::tight());
@@ -23,9 +30,12 @@ fn cluster_with_a_file() -> (Cluster, Vec<u8>) {
 fn a_flipped_bit_in_one_replica_is_read_around_and_healed() {
     for offset in [0, LEN as u64 / 2, LEN as u64 - 1] {
         let (cluster, content) = cluster_with_a_file();
-        // All but one replica in turn would be too slow; damaging two of three makes sure a bad one is met.
-        let damaged = cluster.replicas();
-        for (_, path) in &damaged[..2] {
+        // The one that readers are sent to first, and another one.
+        let located = connect(&cluster.namenode).locations(&dfs("/x"), 0, 1).unwrap();
+        let first = &located.blocks[0].replicas[0].transfer_address;
+        let mut replicas = cluster.replicas();
+        replicas.sort_by_key(|(number, _)| address(&cluster, *number) != *first);
+        for (_, path) in &replicas[..2] {
             flip_a_bit(path, offset);
         }
         for _ in 0..3 {
