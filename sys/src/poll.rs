@@ -7,15 +7,18 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Longest wait that counts at once in [`Wait::awake`]: beyond it this process was perhaps stopped itself.
-const AWAKE_SLICE: Duration = Duration::from_millis(10);
+/// First wait that counts at once in [`Wait::awake`]: if it takes longer, this process was stopped itself.
+const AWAKE_SLICE_MIN: Duration = Duration::from_millis(10);
+/// Waits double up to this one: whoever waits for long looks up once a second.
+const AWAKE_SLICE_MAX: Duration = Duration::from_secs(1);
 
 /// What a wait for several sockets came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wait<const N: usize> {
     /// Which of them it found ready; none if the time was over first.
     pub ready: [bool; N],
-    /// How long it took, as far as this process ran.
+    /// How long it took, as far as this process ran. Of a time in which it was stopped it counts no more than it had waited
+    /// before, or 10 ms.
     pub awake: Duration,
 }
 
@@ -55,15 +58,16 @@ fn wait_awake<const N: usize>(
     events: PollFlags,
     timeout: Duration,
 ) -> io::Result<Wait<N>> {
-    let (begin, mut awake) = (Instant::now(), Duration::ZERO);
+    let (begin, mut awake, mut slice) = (Instant::now(), Duration::ZERO, AWAKE_SLICE_MIN);
     loop {
         let slice_begin = Instant::now();
         let rest = timeout.saturating_sub(begin.elapsed());
-        let ready = wait(sockets, events, rest.min(AWAKE_SLICE))?;
-        awake += slice_begin.elapsed().min(AWAKE_SLICE);
-        if ready != [false; N] || rest <= AWAKE_SLICE {
+        let ready = wait(sockets, events, rest.min(slice))?;
+        awake += slice_begin.elapsed().min(slice);
+        if ready != [false; N] || rest <= slice {
             return Ok(Wait { ready, awake });
         }
+        slice = (slice * 2).min(AWAKE_SLICE_MAX);
     }
 }
 
@@ -112,7 +116,7 @@ mod tests {
         let waited = wait_readable_awake([left.as_fd()], timeout).unwrap();
         assert_eq!(waited.ready, [false]);
         // Less than the timeout where this thread does not run at once when a slice is over.
-        let longest = timeout + AWAKE_SLICE;
+        let longest = timeout + AWAKE_SLICE_MIN;
         assert!(!waited.awake.is_zero() && waited.awake <= longest, "{waited:?}");
         left_peer.write_all(b"x").unwrap();
         assert_eq!(wait_readable_awake([left.as_fd()], Duration::MAX).unwrap().ready, [true]);
