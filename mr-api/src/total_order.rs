@@ -197,6 +197,8 @@ impl Source for Limited<'_> {
 /// What sampling the input of a job needs.
 pub(crate) struct Sampling<'a> {
     pub(crate) settings: &'a JobSettings,
+    /// The job's.
+    pub(crate) sampler: &'a dyn Sampler,
     /// Inputs of the maps: to which of the job's inputs they belong, and their parts.
     pub(crate) splits: &'a [(u32, Vec<MapPart>)],
     pub(crate) reduces: u32,
@@ -208,15 +210,14 @@ pub(crate) struct Sampling<'a> {
 }
 
 impl Sampling<'_> {
-    /// The property with the boundaries, if the job's output is sorted as a whole.
-    pub(crate) fn boundaries(self, open: &OpenPart<'_>) -> Result<Option<String>> {
-        let (settings, reduces) = (self.settings, self.reduces);
-        let Some(sampler) = &settings.sampler else { return Ok(None) };
+    /// The property with the boundaries.
+    pub(crate) fn boundaries(self, open: &OpenPart<'_>) -> Result<String> {
+        let Sampling { settings, sampler, reduces, .. } = self;
         if sampler.inputs() != settings.inputs.len() {
             return Err(Error::usage("`total_order` comes after all inputs of a job").into());
         }
         if reduces <= 1 {
-            return Ok(Some(String::new()));
+            return Ok(String::new());
         }
         let cuttable = |input: u32, part: &MapPart| {
             let cut = settings.inputs.get(input as usize).map(|input| input.cut);
@@ -236,7 +237,7 @@ impl Sampling<'_> {
         if let Some(prefix_bytes) = settings.group_prefix {
             keys.iter_mut().for_each(|key| key.truncate(prefix_bytes(key)));
         }
-        Ok(Some(encode(KeyRanges::from_sample(keys, reduces).boundaries())))
+        Ok(encode(KeyRanges::from_sample(keys, reduces).boundaries()))
     }
 
     /// What a map task has that reads all places, one after the other.

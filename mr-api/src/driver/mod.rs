@@ -272,9 +272,7 @@ impl<'a> Driver<'a> {
         reduce_count: u32,
         properties: Properties,
     ) -> Result<Option<String>> {
-        if settings.sampler.is_none() {
-            return Ok(None);
-        }
+        let Some(sampler) = settings.sampler.as_deref() else { return Ok(None) };
         let part = |path: &DfsPath, start: u64, length: u64| MapPart {
             path: path.to_string(),
             range: SplitRange { start, end: start + length },
@@ -289,16 +287,17 @@ impl<'a> Driver<'a> {
         let stored = properties.get(cache::FILES_PROPERTY).map(String::as_str);
         let side_files = cache::localise(&self.dfs, stored, directory.path())?;
         let (splits, open) = (&parts[..], opener(&self.dfs));
-        Sampling {
+        let sampling = Sampling {
             settings,
+            sampler,
             splits,
             reduces: reduce_count,
             properties,
             directory,
             side_files,
             open,
-        }
-        .boundaries(&|part| open_part(&self.dfs, part))
+        };
+        sampling.boundaries(&|part| open_part(&self.dfs, part)).map(Some)
     }
 
     /// As many as there are slots, unless the input is too small for that.

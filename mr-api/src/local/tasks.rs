@@ -70,14 +70,13 @@ pub(super) fn boundaries(
     properties: &Properties,
     side_files: &BTreeMap<String, PathBuf>,
 ) -> Result<Option<String>> {
-    if settings.sampler.is_none() {
-        return Ok(None);
-    }
+    let Some(sampler) = settings.sampler.as_deref() else { return Ok(None) };
     let parts: Vec<_> = splits.iter().map(|split| (split.input, split.map_parts())).collect();
     let (splits, directory, open) = (&parts[..], Scratch::new("sample")?, opener());
     let (properties, side_files) = (properties.clone(), side_files.clone());
-    Sampling { settings, splits, reduces, properties, directory, side_files, open }
+    Sampling { settings, sampler, splits, reduces, properties, directory, side_files, open }
         .boundaries(&open_part)
+        .map(Some)
 }
 
 pub(super) struct JobRun<'a> {
