@@ -580,8 +580,8 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_many_small_records_are_read_in_one_pass() {
-        // One block with 450,000 lengths of keys and as many of values: none may be touched more than once.
+    fn blocks_of_many_small_records_come_back() {
+        // One block with 450,000 lengths of keys and as many of values.
         let compression = Compression::Block(FileCodec::Snappy);
         let mut writer = SequenceWriter::new(Vec::new(), TEXT, TEXT, compression, SYNC).unwrap();
         for number in 0..450_000u32 {

@@ -121,9 +121,7 @@ impl Web {
     pub(crate) fn service(&self) -> &Service {
         &self.service
     }
-}
 
-impl Web {
     /// What this daemon asks for its own pages, figures and redirects: nobody's call, so neither counted nor told in the audit log.
     pub(crate) async fn look(&self, user: &str, call: Call) -> Answer {
         self.service.answer(self.request(user, "", call), &mut Vec::new()).await

@@ -12,10 +12,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::hex;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::hex;
 
 /// First word of the header: name and version of the scheme.
 pub const SCHEME: &str = "Hanno-1";

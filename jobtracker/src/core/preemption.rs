@@ -5,6 +5,10 @@
 //! use; nobody is made to give twice for the same need, because a queue's patience begins anew with each taking and what is about to stop is
 //! counted; nor for a need that limits forbid to fill, because what they forbid is not part of a queue's demand.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
 use protocol::jobs::QueueReport;
 use protocol::{AttemptId, JobId};
 
@@ -13,10 +17,6 @@ use super::shares::{Claim, PER_SLOT, shares};
 use super::task::{AttemptState, StopReason};
 use super::workers::Worker;
 use super::{Core, Now, Output};
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::time::Duration;
 
 /// How often shares are compared; the timeout counts in such steps.
 const COMPARE_PERIOD: Duration = Duration::from_millis(500);

@@ -1,7 +1,6 @@
 //! Files of the cluster as sources and outputs of tasks.
 
 use std::io::{self, Write};
-
 use std::sync::Arc;
 
 use client::dfs::{BlockSlice, DfsClient, DfsReader, DfsWriter};
