@@ -12,7 +12,8 @@
 
 use std::io::{self, BufReader, Read, Write};
 
-use crate::input::{READ_BYTES, Source};
+use crate::bzip2_split::SplitReader;
+use crate::input::{READ_BYTES, Source, SplitRange};
 
 /// Largest block of the Hadoop framing that is read (64 MiB); Hadoop writes 256 KiB.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
@@ -299,7 +300,7 @@ impl<W: Write + Send + 'static> Encoder<W> for BlockWriter<W> {
     }
 }
 
-/// The raw bytes of a compressed file as a [`Source`]: forward only, from its beginning.
+/// The raw bytes of a compressed file as a [`Source`]: forward only.
 pub(crate) struct DecodedSource<'a> {
     decoder: Box<dyn Read + 'a>,
     buffer: Vec<u8>,
@@ -310,8 +311,16 @@ pub(crate) struct DecodedSource<'a> {
 
 impl<'a> DecodedSource<'a> {
     pub(crate) fn open(codec: FileCodec, source: &'a mut dyn Source) -> io::Result<Self> {
-        let decoder = codec.decoder(SourceReader::buffered(source))?;
-        Ok(DecodedSource { decoder, buffer: vec![0; CHUNK_BYTES], length: 0, offset: 0 })
+        Ok(Self::new(codec.decoder(SourceReader::buffered(source))?, 0))
+    }
+
+    /// The lines of a split of a bzip2 file. Positions count from the split's begin.
+    pub(crate) fn enter(split: SplitRange, source: &'a mut dyn Source) -> io::Result<Self> {
+        Ok(Self::new(Box::new(SplitReader::open(source, split)?), split.start))
+    }
+
+    fn new(decoder: Box<dyn Read + 'a>, offset: u64) -> Self {
+        DecodedSource { decoder, buffer: vec![0; CHUNK_BYTES], length: 0, offset }
     }
 }
 

@@ -22,6 +22,10 @@ pub struct KeyValueLines {
 impl Format for KeyValueLines {
     type Record<'a> = (&'a [u8], &'a [u8]);
 
+    fn cut(&self) -> Cut {
+        Cut::TextBlocks
+    }
+
     fn read(
         &self,
         split: SplitRange,

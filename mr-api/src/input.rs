@@ -30,6 +30,9 @@ pub struct SplitRange {
 pub enum Cut {
     /// At block boundaries, within `mapreduce.input.fileinputformat.split.minsize` and `.maxsize`.
     Blocks,
+    /// As [`Cut::Blocks`], bzip2 files too. For formats whose records are lines: a split that does not begin at 0 drops everything through
+    /// the first line end, and one reads through the first line end behind its end, as [`crate::Lines`] does.
+    TextBlocks,
     /// Not at all.
     Whole,
     /// After so many lines.
@@ -52,7 +55,7 @@ pub trait Format: Clone + Send + Sync + 'static {
     /// A record; borrows from the source.
     type Record<'a>;
 
-    /// How files are cut into splits. Compressed files are never cut.
+    /// How files are cut into splits. Compressed files are not cut, except those in bzip2 with [`Cut::TextBlocks`].
     fn cut(&self) -> Cut {
         Cut::Blocks
     }

@@ -44,6 +44,7 @@
 //! | test | [`LocalRunner`], [`testing`] |
 
 mod args;
+mod bzip2_split;
 mod cache;
 pub mod codec;
 mod combine;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::Result;
 use crate::codec::{DecodedSource, FileCodec};
 use crate::context::{Context, TaskInput};
-use crate::input::{Records, Source, SplitRange};
+use crate::input::{Cut, Records, Source, SplitRange};
 use crate::job::{InputPaths, JobInput, JobSettings};
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::rows::NoSource;
@@ -63,6 +63,10 @@ impl<'a, F> MapInput<'a, F> {
         let mut source = around(if rows { Box::new(NoSource) } else { (self.open)(part)? });
         let mut decoded;
         let (split, source): (SplitRange, &mut dyn Source) = match FileCodec::of_path(&part.path) {
+            Some(FileCodec::Bzip2) if self.cut(input) == Some(Cut::TextBlocks) => {
+                decoded = DecodedSource::enter(part.range, &mut source)?;
+                (SplitRange { start: part.range.start, end: u64::MAX }, &mut decoded)
+            }
             Some(codec) => {
                 decoded = DecodedSource::open(codec, &mut source)?;
                 (SplitRange { start: 0, end: u64::MAX }, &mut decoded)
@@ -71,5 +75,9 @@ impl<'a, F> MapInput<'a, F> {
         };
         let (format, position, count) = (self.format, &self.position, &self.count);
         mapper.run(Records { format, split, source, position, count, input }, emit)
+    }
+
+    fn cut(&self, input: u32) -> Option<Cut> {
+        self.settings.inputs.get(input as usize).map(|input| input.cut)
     }
 }

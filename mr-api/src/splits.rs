@@ -65,7 +65,9 @@ pub(crate) fn plan(
     let (mut combined, mut combined_bytes): (Vec<Part>, u64) = (Vec::new(), 0);
     for (index, file) in files.iter().enumerate() {
         let whole = (index, 0, file.length);
-        let compressed = FileCodec::of_path(&file.path).is_some();
+        let codec = FileCodec::of_path(&file.path);
+        let is_entered = cut == Cut::TextBlocks && codec == Some(FileCodec::Bzip2);
+        let compressed = codec.is_some() && !is_entered;
         match cut {
             Cut::Combined { bytes } if file.length < bytes => {
                 combined.push(whole);
@@ -192,6 +194,11 @@ mod tests {
             flat(plan(Cut::Blocks)),
             [(0, 0, 3), (1, 0, 10), (1, 10, 10), (1, 20, 5), (2, 0, 30), (3, 0, 4), (4, 0, 0)]
         );
+        assert_eq!(plan(Cut::TextBlocks), plan(Cut::Blocks), "gzip is not cut");
+        let bzip2 = [file("c.bz2", 21)];
+        let parts = |cut| super::plan(&bzip2, cut, SplitLimits::default(), |_, _| Ok(Vec::new()));
+        assert_eq!(flat(parts(Cut::TextBlocks).unwrap()), [(0, 0, 10), (0, 10, 11)]);
+        assert_eq!(flat(parts(Cut::Blocks).unwrap()), [(0, 0, 21)]);
         assert_eq!(plan(Cut::Whole).len(), 5);
         assert_eq!(
             plan(Cut::Combined { bytes: 7 }),

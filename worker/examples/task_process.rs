@@ -1,7 +1,7 @@
 //! A task process for the worker's tests: speaks the runner protocol and does what the name of its input file says.
 //!
 //! The last element of the split's path: `ok` (writes its process id), `boom`, `exit`, `hang` (with a child of its own), `leave` (with a grandchild
-//! that left), `fork`, `hog` and `hogs` (processes and memory without end), `forks` (memory shared by several processes), `silent`, `flood`,
+//! that left), `fork`, `hog` and `hogs` (processes and memory without end), `forks` (memory shared by several processes), `fill` (files without end), `silent`, `flood`,
 //! `map` (a real map output of two partitions), `escape` (reports a map output outside its directory), `rename` (ends another attempt).
 
 use std::io::Write;
@@ -95,6 +95,10 @@ fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, Attempt
             assert!(status.success(), "{status}");
             done
         }
+        "fill" => {
+            fill([directory.to_owned(), std::env::temp_dir()]);
+            panic!("the files were let be");
+        }
         "silent" => loop {
             std::thread::sleep(Duration::from_secs(1));
         },
@@ -111,6 +115,15 @@ fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, Attempt
         other => panic!("unknown task {other}"),
     };
     (attempt, state)
+}
+
+/// Writes many files in each place, by children.
+fn fill(places: [std::path::PathBuf; 2]) {
+    let script = "for i in $(seq 1000); do head -c 1000000 /dev/zero | tr '\\0' x >$0/$i; done";
+    let fill = |place| Command::new("sh").args(["-c", script]).arg(place).spawn();
+    for child in places.map(fill) {
+        child.expect("sh is there").wait().expect("it was started");
+    }
 }
 
 /// Writes a map output with 1,000 records in each of two partitions.

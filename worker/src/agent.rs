@@ -311,6 +311,7 @@ impl Agent {
         orders.send(order).expect("its receiver is here");
         let options = Options {
             binary: binary.to_owned(),
+            temporary: self.job_directory(id.task.job).join(format!("tmp-{runner_id}")),
             job_directory: self.job_directory(id.task.job),
             logs: self.around.logs.clone(),
             setup,

@@ -47,6 +47,12 @@ pub struct Config {
     pub task_cpu_seconds_max: u64,
     /// Bytes of a single file that a task writes on this machine. Default 0: no limit.
     pub task_file_bytes_max: u64,
+    /// Bytes on disk that a task may hold in its own directories, all its files together. Default 64 GiB: a task that spills for ever does not
+    /// take a whole disk, and no honest map or reduce comes near; 0 is no limit.
+    pub task_disk_bytes_max: u64,
+    /// Free bytes on the disk of `data` below which the task that holds most there is ended, if it holds at least as much: the others can go on.
+    /// Default 1 GiB: what a few tasks write before the next look; 0 is never.
+    pub disk_reserve_bytes: u64,
     /// Milliseconds without any sign of life after which a task is ended. Default 600,000, as in Hadoop; 0 is never.
     pub task_timeout_ms: u64,
     /// Milliseconds a task process has to start and to rebuild its job. Default 60,000: a loaded machine, a large program.
@@ -81,6 +87,8 @@ impl Default for Config {
             task_open_files_max: 65_536,
             task_cpu_seconds_max: 0,
             task_file_bytes_max: 0,
+            task_disk_bytes_max: 64 << 30,
+            disk_reserve_bytes: 1 << 30,
             task_timeout_ms: 600_000,
             runner_start_timeout_ms: 60_000,
             runner_idle_ms: 30_000,
@@ -119,6 +127,8 @@ impl Config {
         Confinement {
             memory_bytes: some(self.task_memory_limit_bytes),
             processes: (self.task_processes_max > 0).then_some(self.task_processes_max),
+            disk_bytes: some(self.task_disk_bytes_max),
+            disk_reserve_bytes: some(self.disk_reserve_bytes),
             limits: sys::process::Limits {
                 data_bytes: some(self.task_memory_limit_bytes),
                 open_files: some(self.task_open_files_max),

@@ -14,6 +14,10 @@ pub(crate) struct Confinement {
     pub(crate) memory_bytes: Option<u64>,
     /// Of a task with its children.
     pub(crate) processes: Option<u32>,
+    /// Of a task, in its directories.
+    pub(crate) disk_bytes: Option<u64>,
+    /// Free on the disk, or the task that holds most is ended.
+    pub(crate) disk_reserve_bytes: Option<u64>,
     /// Of each process.
     pub(crate) limits: Limits,
 }
@@ -25,6 +29,10 @@ pub(crate) enum Excess {
     Processes { count: usize, limit: u32 },
     /// Memory.
     Memory { used: u64, limit: u64 },
+    /// Files of its own.
+    Disk { used: u64, limit: u64 },
+    /// Files of its own, on a disk that is almost full.
+    DiskFull { used: u64, free: u64, reserve: u64 },
 }
 
 impl Confinement {
@@ -40,12 +48,27 @@ impl Confinement {
         Some(Excess::Memory { used, limit })
     }
 
+    /// Too much on disk, if it is.
+    pub(crate) fn disk(&self, used: u64) -> Option<Excess> {
+        let limit = self.disk_bytes.filter(|limit| used > *limit)?;
+        Some(Excess::Disk { used, limit })
+    }
+
+    /// What the task that holds most, `used` bytes, is ended for on a disk with `free` bytes. Not where that would not help: then somebody
+    /// else fills the disk.
+    pub(crate) fn disk_full(&self, used: u64, free: u64) -> Option<Excess> {
+        let reserve =
+            self.disk_reserve_bytes.filter(|reserve| free < *reserve && used >= *reserve)?;
+        Some(Excess::DiskFull { used, free, reserve })
+    }
+
     /// What holds for tasks here, for people.
     pub(crate) fn describe(&self) -> String {
         let mut parts = vec!["own process group, environment and directory".to_owned()];
         let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
         parts.extend(self.memory_bytes.map(|bytes| format!("{} memory", mebibytes(bytes))));
         parts.extend(self.processes.map(|count| format!("{count} processes")));
+        parts.extend(self.disk_bytes.map(|bytes| format!("{} on disk", mebibytes(bytes))));
         parts.extend(self.limits.open_files.map(|count| format!("{count} open files")));
         parts.extend(self.limits.cpu_seconds.map(|count| format!("{count} s of processor time")));
         parts.extend(self.limits.file_bytes.map(|bytes| format!("files of {}", mebibytes(bytes))));
@@ -65,6 +88,15 @@ impl fmt::Display for Excess {
                 f,
                 "the task uses {used} bytes of memory, more than its limit of {limit} (task_memory_limit_bytes)"
             ),
+            Excess::Disk { used, limit } => write!(
+                f,
+                "the task holds {used} bytes on disk, more than its limit of {limit} (task_disk_bytes_max)"
+            ),
+            Excess::DiskFull { used, free, reserve } => write!(
+                f,
+                "the task holds {used} bytes on a disk with {free} bytes left, fewer than the reserve of {reserve} (disk_reserve_bytes), \
+                 and it holds most of all tasks; free space there, or give the worker a `data` directory on a larger disk"
+            ),
         }
     }
 }
@@ -78,15 +110,22 @@ mod tests {
         let confinement = Confinement {
             memory_bytes: Some(2 << 20),
             processes: Some(2),
+            disk_bytes: Some(3 << 20),
+            disk_reserve_bytes: Some(100),
             limits: Limits { open_files: Some(9), ..Limits::default() },
         };
         assert_eq!((confinement.processes(2), confinement.memory(2 << 20)), (None, None));
         let text = |excess: Option<Excess>| excess.unwrap().to_string();
         assert!(text(confinement.processes(3)).contains("3 processes"));
         assert!(text(confinement.memory((2 << 20) + 1)).contains("2097153 bytes"));
+        assert_eq!(confinement.disk(3 << 20), None);
+        assert!(text(confinement.disk((3 << 20) + 1)).contains("3145729 bytes on disk"));
+        assert_eq!(confinement.disk_full(1000, 100), None, "there is room");
+        assert_eq!(confinement.disk_full(99, 99), None, "its end would not help");
+        assert!(text(confinement.disk_full(100, 99)).contains("99 bytes left"));
         assert_eq!(
             confinement.describe(),
-            "own process group, environment and directory, 2 MiB memory, 2 processes, 9 open files, \
+            "own process group, environment and directory, 2 MiB memory, 2 processes, 3 MiB on disk, 9 open files, \
              no sandbox for files"
         );
     }

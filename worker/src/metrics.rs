@@ -82,8 +82,11 @@ pub(crate) fn registry(
             ended.get_or_create(&KindState { kind: label, state }).inc_by(count);
         }
     }
-    for (limit, count) in [("memory", seen.too_much_memory), ("processes", seen.too_many_processes)]
-    {
+    for (limit, count) in [
+        ("memory", seen.too_much_memory),
+        ("processes", seen.too_many_processes),
+        ("disk", seen.too_much_disk),
+    ] {
         exceeded.get_or_create(&Limit { limit }).inc_by(count);
     }
     let mut registry = daemon::metrics::registry();
@@ -121,7 +124,7 @@ mod tests {
         attempts.ended.count(TaskKind::Reduce, &AttemptState::Killed);
         attempts.ended.count(TaskKind::Map, &AttemptState::MapDone { data_path: String::new() });
         attempts.ended.count(TaskKind::Map, &AttemptState::Running);
-        let seen = Seen { memory_bytes: 77, too_much_memory: 3, too_many_processes: 0 };
+        let seen = Seen { memory_bytes: 77, too_much_memory: 3, ..Seen::default() };
         let text = daemon::metrics::text(&registry(4, &attempts, &seen, 5));
         for line in [
             "worker_slots 4",
@@ -137,6 +140,7 @@ mod tests {
             "worker_shuffle_served_bytes_total 5",
             "worker_limits_exceeded_total{limit=\"memory\"} 3",
             "worker_limits_exceeded_total{limit=\"processes\"} 0",
+            "worker_limits_exceeded_total{limit=\"disk\"} 0",
         ] {
             assert!(text.lines().any(|other| other == line), "`{line}` is not in:\n{text}");
         }

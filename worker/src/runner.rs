@@ -61,6 +61,8 @@ pub(crate) struct Options {
     pub(crate) binary: PathBuf,
     /// Its working directory.
     pub(crate) job_directory: PathBuf,
+    /// For temporary files, its own.
+    pub(crate) temporary: PathBuf,
     /// Directory of the logs of all attempts.
     pub(crate) logs: PathBuf,
     /// What it is told first.
@@ -235,14 +237,14 @@ async fn start(options: &Options, socket: &str, cookie: &str) -> io::Result<Proc
 }
 
 fn spawn(options: &Options, socket: &str, cookie: &str) -> io::Result<Process> {
-    let temporary = options.job_directory.join("tmp");
-    crate::scratch::create(&temporary)?;
+    let temporary = &options.temporary;
+    crate::scratch::create(temporary)?;
     let mut command = Command::new(&options.binary);
     command
         .args(&options.setup.program.args)
         .env_clear()
         .env("HOME", &options.job_directory)
-        .env("TMPDIR", &temporary)
+        .env("TMPDIR", temporary)
         .env(SOCKET_VARIABLE, socket)
         .env(COOKIE_VARIABLE, cookie)
         .current_dir(&options.job_directory)
@@ -381,6 +383,7 @@ impl Runner<'_> {
             End::Because(reason) => (None, Some(reason)),
         };
         end_family(group, cookie).await;
+        remove(self.options.temporary.clone()).await;
         if status.is_none()
             && let Err(error) = child.wait().await
         {
@@ -435,6 +438,7 @@ impl Runner<'_> {
                 (0..self.output.len()).for_each(|index| self.drain(index));
                 self.current = None;
                 self.logs = None;
+                self.watched.look_into(Vec::new());
                 self.news.push(News::Ended { attempt, state, counters });
                 None
             }
@@ -453,6 +457,8 @@ impl Runner<'_> {
                 if self.current != Some(attempt) {
                     self.current = Some(attempt);
                     self.last_sign = Instant::now();
+                    let places = vec![PathBuf::from(&directory), self.options.temporary.clone()];
+                    self.watched.look_into(places);
                     let limit = self.options.log_bytes_max;
                     match AttemptLogs::create(&self.options.logs, attempt, limit) {
                         Ok(logs) => self.logs = Some(logs),
@@ -531,6 +537,18 @@ impl Runner<'_> {
             format!("the task process was not ready within {:?}", self.options.start_timeout)
         }
     }
+}
+
+/// Removes temporary files; what cannot be removed goes with the files of the job.
+async fn remove(directory: PathBuf) {
+    let removed = tokio::task::spawn_blocking(move || match std::fs::remove_dir_all(&directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(directory = %directory.display(), %error, "temporary files are left");
+        }
+        _ => {}
+    });
+    // The runtime ends, and the worker with it; the next one begins with an empty directory.
+    let _ = removed.await;
 }
 
 /// Kills a task process with everything that came from it, wherever it went.

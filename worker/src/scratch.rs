@@ -41,7 +41,8 @@ pub(crate) fn used_bytes(directory: &Path) -> io::Result<u64> {
     Ok(used)
 }
 
-fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
+/// `None` where what was looked at is gone.
+pub(crate) fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
     match looked {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         looked => looked.map(Some),

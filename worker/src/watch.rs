@@ -1,5 +1,5 @@
-//! Looks at what the tasks here use with their children, all in one pass over the process table, and tells the runners of those beyond
-//! a limit.
+//! Looks at what the tasks here use with their children, all in one pass over the process table, and at what lies in their directories, and
+//! tells the runners of those beyond a limit.
 //!
 //! Invariants: memory is judged by what processes have of their own: the quick sum, which counts what forked processes share several times, only
 //! says when it is worth to ask the kernel. A task is ended for memory only if two successive looks find too much, as a child between fork and exec
@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
 use crate::confinement::{Confinement, Excess};
+use crate::scratch;
 
 /// How often tasks are looked at: one that allocates a gigabyte a second is caught a gigabyte late.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
@@ -37,12 +39,27 @@ pub(crate) struct Seen {
     pub(crate) too_much_memory: u64,
     /// Tasks ended for the number of their processes so far.
     pub(crate) too_many_processes: u64,
+    /// Tasks ended for what they held on disk so far.
+    pub(crate) too_much_disk: u64,
+}
+
+impl Seen {
+    fn count(&mut self, excess: Excess) {
+        let count = match excess {
+            Excess::Memory { .. } => &mut self.too_much_memory,
+            Excess::Processes { .. } => &mut self.too_many_processes,
+            Excess::Disk { .. } | Excess::DiskFull { .. } => &mut self.too_much_disk,
+        };
+        *count += 1;
+    }
 }
 
 #[derive(Debug)]
 struct Task {
     /// Leader of its group.
     root: u32,
+    /// What it holds on disk lies here.
+    directories: Vec<PathBuf>,
     /// At the last look its memory was beyond the limit.
     is_suspect: bool,
     /// Taken when it is used.
@@ -61,6 +78,15 @@ pub(crate) struct Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         self.watch.tasks.lock().remove(&self.id);
+    }
+}
+
+impl Watched {
+    /// From now on what lies in these directories counts.
+    pub(crate) fn look_into(&self, directories: Vec<PathBuf>) {
+        if let Some(task) = self.watch.tasks.lock().get_mut(&self.id) {
+            task.directories = directories;
+        }
     }
 }
 
@@ -83,23 +109,32 @@ impl Watch {
     /// Adds the runner `id`, whose process group is led by `root`.
     pub(crate) fn over(&self, id: u64, root: u32) -> Watched {
         let (sender, verdict) = oneshot::channel();
-        self.tasks.lock().insert(id, Task { root, is_suspect: false, verdict: Some(sender) });
+        let task = Task { root, directories: Vec::new(), is_suspect: false, verdict: Some(sender) };
+        self.tasks.lock().insert(id, task);
         Watched { watch: self.clone(), id, verdict }
     }
 
-    /// Looks again and again, for as long as it is polled. A series of looks that fail is logged once.
+    /// Looks again and again, for as long as it is polled. Many files make the look at disks slow, which keeps no other look waiting.
     pub(crate) async fn run(self) {
+        tokio::join!(
+            self.repeat(Watch::look, "limits of memory and processes do not hold"),
+            self.repeat(Watch::look_at_disk, "limits of disk space do not hold"),
+        );
+    }
+
+    /// A series of looks that fail is logged once.
+    async fn repeat(&self, look: fn(&Watch) -> io::Result<()>, consequence: &'static str) {
         let mut ticks = tokio::time::interval(LOOK_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_blind = false;
         loop {
             ticks.tick().await;
             let watch = self.clone();
-            match tokio::task::spawn_blocking(move || watch.look()).await {
+            match tokio::task::spawn_blocking(move || look(&watch)).await {
                 Ok(Ok(())) => is_blind = false,
                 Ok(Err(error)) if !is_blind => {
                     is_blind = true;
-                    tracing::warn!(%error, "cannot look at what tasks use: limits of memory and processes do not hold");
+                    tracing::warn!(%error, "cannot look at what tasks use: {consequence}");
                 }
                 Ok(Err(_)) => {}
                 // The runtime ends.
@@ -120,17 +155,44 @@ impl Watch {
             let processes = self.confinement.processes(members.len());
             let memory = self.confinement.memory(used);
             let mut tasks = self.tasks.lock();
-            if let Some(excess) = tasks.get_mut(&id).and_then(|task| task.judge(processes, memory))
-            {
-                let mut seen = self.seen.lock();
-                match excess {
-                    Excess::Memory { .. } => seen.too_much_memory += 1,
-                    Excess::Processes { .. } => seen.too_many_processes += 1,
-                }
-            }
+            let excess = tasks.get_mut(&id).and_then(|task| task.judge(processes, memory));
+            excess.into_iter().for_each(|excess| self.seen.lock().count(excess));
         }
         self.seen.lock().memory_bytes = memory_bytes;
         Ok(())
+    }
+
+    fn look_at_disk(&self) -> io::Result<()> {
+        let places: Vec<(u64, Vec<PathBuf>)> = {
+            let tasks = self.tasks.lock();
+            tasks.iter().map(|(id, task)| (*id, task.directories.clone())).collect()
+        };
+        let mut most: Option<(u64, u64, &PathBuf)> = None;
+        for (id, directories) in &places {
+            let mut used: u64 = 0;
+            for directory in directories {
+                used = used.saturating_add(scratch::used_bytes(directory)?);
+            }
+            self.end(*id, self.confinement.disk(used));
+            if let Some(directory) = directories.first()
+                && most.is_none_or(|(_, other, _)| used > other)
+            {
+                most = Some((*id, used, directory));
+            }
+        }
+        if let Some((id, used, directory)) = most
+            && let Some(space) = scratch::unless_gone(sys::fs::space(directory))?
+        {
+            self.end(id, self.confinement.disk_full(used, space.available));
+        }
+        Ok(())
+    }
+
+    /// Ends a task for what it holds on disk, if it is too much.
+    fn end(&self, id: u64, excess: Option<Excess>) {
+        let mut tasks = self.tasks.lock();
+        let told = tasks.get_mut(&id).zip(excess).and_then(|(task, excess)| task.tell(excess));
+        told.into_iter().for_each(|excess| self.seen.lock().count(excess));
     }
 
     /// Memory of a task: what it is at most, unless that is too much.
@@ -147,7 +209,11 @@ impl Task {
     /// Why the task is to be ended from now on, if it is.
     fn judge(&mut self, processes: Option<Excess>, memory: Option<Excess>) -> Option<Excess> {
         let was_suspect = std::mem::replace(&mut self.is_suspect, memory.is_some());
-        let excess = processes.or(memory.filter(|_| was_suspect))?;
+        self.tell(processes.or(memory.filter(|_| was_suspect))?)
+    }
+
+    /// Tells its runner, once.
+    fn tell(&mut self, excess: Excess) -> Option<Excess> {
         // A runner that does not listen any more is ending its task for another reason.
         self.verdict.take()?.send(excess).ok()?;
         Some(excess)
@@ -158,6 +224,62 @@ impl Task {
 mod tests {
     use super::*;
     use sys::process::Limits;
+
+    const NOTHING: Confinement = Confinement {
+        memory_bytes: None,
+        processes: None,
+        disk_bytes: None,
+        disk_reserve_bytes: None,
+        limits: Limits { data_bytes: None, open_files: None, cpu_seconds: None, file_bytes: None },
+    };
+
+    #[test]
+    fn files_count_only_where_the_task_holds_them_and_only_now() {
+        let directory = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
+        for place in [&first, &second] {
+            scratch::create(place).unwrap();
+            std::fs::write(place.join("file"), vec![7; 300_000]).unwrap();
+        }
+        let watch = Watch::new(Confinement { disk_bytes: Some(500_000), ..NOTHING });
+        let mut task = watch.over(1, u32::MAX);
+        watch.look_at_disk().unwrap();
+        task.look_into(vec![first.clone()]);
+        watch.look_at_disk().unwrap();
+        assert!(task.verdict.try_recv().is_err());
+        task.look_into(vec![first, second, directory.path().join("missing")]);
+        watch.look_at_disk().unwrap();
+        assert!(matches!(task.verdict.try_recv(), Ok(Excess::Disk { limit: 500_000, .. })));
+        watch.look_at_disk().unwrap();
+        assert_eq!(watch.seen().too_much_disk, 1);
+    }
+
+    #[test]
+    fn on_a_full_disk_the_task_that_holds_most_is_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let watch = Watch::new(Confinement { disk_reserve_bytes: Some(1), ..NOTHING });
+        let mut tasks: Vec<Watched> = [10, 90_000, 500]
+            .into_iter()
+            .enumerate()
+            .map(|(number, bytes)| {
+                let place = directory.path().join(number.to_string());
+                scratch::create(&place).unwrap();
+                std::fs::write(place.join("file"), vec![7; bytes]).unwrap();
+                let task = watch.over(number as u64, u32::MAX);
+                task.look_into(vec![place]);
+                task
+            })
+            .collect();
+        watch.look_at_disk().unwrap();
+        assert!(tasks.iter_mut().all(|task| task.verdict.try_recv().is_err()), "there is room");
+        // Nothing is left where more is to be left than a disk has, but no task holds so much.
+        let all = Watch {
+            confinement: Confinement { disk_reserve_bytes: Some(u64::MAX), ..NOTHING },
+            ..watch
+        };
+        all.look_at_disk().unwrap();
+        assert!(tasks.iter_mut().all(|task| task.verdict.try_recv().is_err()), "of no use");
+    }
 
     #[test]
     fn memory_takes_two_looks_in_a_row_and_processes_one() {
@@ -170,7 +292,8 @@ mod tests {
             (&[(None, None), (None, memory)], None),
         ] {
             let (sender, mut receiver) = oneshot::channel();
-            let mut task = Task { root: 1, is_suspect: false, verdict: Some(sender) };
+            let mut task =
+                Task { root: 1, directories: Vec::new(), is_suspect: false, verdict: Some(sender) };
             let found: Vec<Excess> = looks
                 .iter()
                 .filter_map(|(processes, memory)| task.judge(*processes, *memory))
@@ -182,8 +305,7 @@ mod tests {
 
     #[test]
     fn only_who_uses_too_much_hears_of_it_and_who_left_is_not_looked_at() {
-        let limits = Limits::default();
-        let watch = Watch::new(Confinement { memory_bytes: Some(1), processes: None, limits });
+        let watch = Watch::new(Confinement { memory_bytes: Some(1), ..NOTHING });
         watch.look().unwrap();
         let own = std::fs::read_to_string("/proc/self/stat").unwrap();
         let group = own.rsplit_once(')').unwrap().1.split_whitespace().nth(2).unwrap();

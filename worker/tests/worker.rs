@@ -460,6 +460,8 @@ async fn a_fenced_worker_comes_back_with_what_it_runs_and_holds() {
 
 /// Memory of a task in these tests: well above what the task process itself needs.
 const MEMORY_LIMIT: u64 = 64 << 20;
+/// Files of a task.
+const DISK_LIMIT: u64 = 8 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_beyond_their_limits_fail_with_the_reason_and_harm_nobody() {
@@ -467,17 +469,19 @@ async fn tasks_beyond_their_limits_fail_with_the_reason_and_harm_nobody() {
         config.task_memory_bytes_max = 1 << 20;
         config.task_memory_limit_bytes = MEMORY_LIMIT;
         config.task_processes_max = 20;
-        config.slot_count = 5;
+        config.task_disk_bytes_max = DISK_LIMIT;
+        config.slot_count = 6;
     })
     .await;
     let health = stand.http().get("/healthz").await.unwrap().text().await.unwrap();
-    assert!(health.contains("64 MiB memory, 20 processes"), "{health}");
+    assert!(health.contains("64 MiB memory, 20 processes, 8 MiB on disk"), "{health}");
     let quiet = stand.launch(9, "silent");
     let forks = stand.launch(8, "forks");
     for (index, task, reasons) in [
         (0, "fork", &["more than its limit of 20"][..]),
         (1, "hog", &["memory allocation of", "more than its limit of 67108864"]),
         (2, "hogs", &["more than its limit of 67108864"]),
+        (4, "fill", &["bytes on disk, more than its limit of 8388608"]),
     ] {
         let failure = stand.failure_of(stand.launch(index, task)).await;
         assert!(reasons.iter().any(|reason| failure.contains(reason)), "{task}: {failure}");
@@ -487,10 +491,11 @@ async fn tasks_beyond_their_limits_fail_with_the_reason_and_harm_nobody() {
     let end = stand.end_of(forks).await;
     assert!(matches!(end.state, AttemptState::OutputDone { .. }), "memory counted twice: {end:?}");
     assert_eq!(stand.figure("worker_limits_exceeded_total{limit=\"processes\"}").await, 1);
+    assert_eq!(stand.figure("worker_limits_exceeded_total{limit=\"disk\"}").await, 1);
     assert!(stand.figure("worker_limits_exceeded_total{limit=\"memory\"}").await >= 1);
     assert_eq!(stand.figure("worker_attempts_running{kind=\"map\"}").await, 1);
     let ended = |state| format!("worker_attempts_ended_total{{kind=\"map\",state=\"{state}\"}}");
-    assert_eq!(stand.figure(&ended("failed")).await, 3);
+    assert_eq!(stand.figure(&ended("failed")).await, 4);
     assert_eq!(stand.figure(&ended("succeeded")).await, 2);
     stand.until_figure("worker_task_memory_bytes", |bytes| bytes > 0).await;
     assert!(!stand.told.lock().ended.iter().any(|update| update.attempt == quiet));

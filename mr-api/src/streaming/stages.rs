@@ -11,7 +11,7 @@ use super::typed;
 use crate::Result;
 use crate::combine::{CombineSorted, SortedPairs};
 use crate::context::Context;
-use crate::input::{Format, Records, Source, SplitRange};
+use crate::input::{Cut, Format, Records, Source, SplitRange};
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::output::Output;
 use crate::reducer::{Groups, Reducer, Values};
@@ -61,6 +61,10 @@ impl StreamInput {
 
 impl Format for StreamInput {
     type Record<'a> = StreamRecord<'a>;
+
+    fn cut(&self) -> Cut {
+        Cut::TextBlocks
+    }
 
     fn read(
         &self,

@@ -8,7 +8,7 @@ use memchr::memchr2;
 
 use crate::Result;
 use crate::error::Error;
-use crate::input::{Format, Source, SplitRange};
+use crate::input::{Cut, Format, Source, SplitRange};
 use crate::text::Line;
 
 /// Longest line that is read (1 GiB): a file without line ends is an error, not all of memory.
@@ -20,6 +20,10 @@ pub struct Lines;
 
 impl Format for Lines {
     type Record<'a> = Line<'a>;
+
+    fn cut(&self) -> Cut {
+        Cut::TextBlocks
+    }
 
     fn read(
         &self,
