@@ -99,10 +99,14 @@ pub struct Config {
     pub trash_interval_ms: u64,
     /// Time between checkpoints of the trash: by so much longer than the interval may a deleted file stay. Default 3,600,000.
     pub trash_checkpoint_ms: u64,
-    /// File that names the DataNodes that may register, as `dfs.hosts`; read at the start and by `-refreshNodes`. Default: everybody.
+    /// File that names the DataNodes that may register, as `dfs.hosts`; read at the start and by `-refreshNodes`. It may be the list in
+    /// JSON of HDFS's `CombinedHostFileManager`, which also says who is drained and who is in maintenance. Default: everybody.
     pub hosts_file: Option<PathBuf>,
     /// File that names the DataNodes to be drained, as `dfs.hosts.exclude`; read at the same times. Default: nobody.
     pub hosts_exclude_file: Option<PathBuf>,
+    /// Replicas of a block that must be in service before a DataNode with another one is in maintenance, as
+    /// `dfs.namenode.maintenance.replication.min`. Default 1, as HDFS: every file can be read meanwhile.
+    pub maintenance_replication_min: u16,
     /// Program that is called with the name of a machine and prints its rack, as `net.topology.script.file.name`. Default: each
     /// DataNode says its rack itself.
     pub topology_script: Option<PathBuf>,
@@ -172,6 +176,7 @@ impl Default for Config {
             trash_checkpoint_ms: 3_600_000,
             hosts_file: None,
             hosts_exclude_file: None,
+            maintenance_replication_min: 1,
             topology_script: None,
             topology_table: None,
             free_space_min: 100 << 20,

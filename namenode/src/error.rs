@@ -40,6 +40,14 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The list of DataNodes is not one.
+    #[error("{} is not a list of DataNodes: {problem}", .path.display())]
+    Hosts {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The system does not say what it is asked about this machine.
     #[error("cannot {action}")]
     Host {

@@ -241,7 +241,7 @@ fn open(
     let settings = settings(config, Epoch(recovered.epoch.0), token_key);
     let random = Generator::new(rand::random());
     let mut state = State::new(recovering.loaded, settings, random, clock.now());
-    let refreshed = state.refresh_nodes(&mut nodes.lock().nodes, lists::read(config)?);
+    let refreshed = state.refresh_nodes(&mut nodes.lock().nodes, lists::read(config)?, clock.now());
     debug_assert!(refreshed.is_empty(), "nobody has registered yet");
     let mut last = recovered.last;
     if state.ns.counters().cluster.is_none() {
@@ -284,6 +284,7 @@ fn settings(config: &Config, epoch: Epoch, token_key: Key) -> Settings {
         lease_hard_ms: config.lease_hard_ms,
         recovery_retry_ms: config.recovery_retry_ms,
         replication_streams: config.replication_streams,
+        maintenance_min: config.maintenance_replication_min,
         pending_timeout_ms: config.replication_timeout_ms,
         arrival_timeout_ms: config.arrival_timeout_ms,
         delete_retry_ms: config.delete_retry_ms,

@@ -17,7 +17,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use journal::{Change, Journal, Txid};
 use parking_lot::{RwLock, RwLockWriteGuard};
 use protocol::datanode::{self, FullReport, Reply as NodeReply, Request as NodeRequest};
-use protocol::namenode::{self, Answer, Request};
+use protocol::namenode::{self, AdminState, Answer, Request};
 use protocol::{DatanodeId, Epoch, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -223,13 +223,21 @@ impl Loop {
             RwLockWriteGuard::unlock_fair(guard);
             (more, last)
         };
-        let Turn { out: Output { records, commands, decommissioned, slow, .. }, mut waiters } =
+        let Turn { out: Output { records, commands, changed_service, slow, .. }, mut waiters } =
             turn;
         for datanode in slow {
             tracing::warn!(%datanode, "datanode holds up a pipeline: it gets no new blocks for a while where others can take them");
         }
-        for datanode in decommissioned {
-            tracing::info!(%datanode, "datanode is decommissioned: every block has enough replicas elsewhere");
+        for (datanode, admin) in changed_service {
+            match admin {
+                AdminState::Decommissioned => {
+                    tracing::info!(%datanode, "datanode is decommissioned: every block has enough replicas elsewhere");
+                }
+                AdminState::InMaintenance => {
+                    tracing::info!(%datanode, "datanode is in maintenance: it may be switched off for a while");
+                }
+                _ => tracing::info!(%datanode, "maintenance of the datanode is over"),
+            }
         }
         if !records.is_empty() {
             let appended = self.journal.append(records);
@@ -362,8 +370,9 @@ fn apply(
         }
         Event::Hosts(lists, sender) => {
             let (include, exclude) = (lists.include.len(), lists.exclude.len());
-            tracing::info!(include, exclude, "the lists of datanodes were read");
-            for node in state.refresh_nodes(nodes, lists) {
+            let maintenance = lists.maintenance.len();
+            tracing::info!(include, exclude, maintenance, "the lists of datanodes were read");
+            for node in state.refresh_nodes(nodes, lists, now) {
                 let datanode = nodes.node(node).info.id;
                 tracing::warn!(%datanode, "datanode is not in the list of those that may be here: given up");
             }

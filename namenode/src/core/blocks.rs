@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
 use protocol::datanode::Replica;
-use protocol::namenode::DatanodeState;
+use protocol::namenode::{CorruptReason, DatanodeState};
 use protocol::{BlockId, DatanodeId, GenerationStamp};
 
 use super::block_set::BlockSet;
@@ -47,10 +47,12 @@ impl Acknowledged {
 #[derive(Default)]
 pub struct Blocks {
     replicas: Table<BlockId, ReplicaSet>,
-    corrupt: BTreeMap<BlockId, BTreeSet<NodeIndex>>,
+    corrupt: BTreeMap<BlockId, BTreeMap<NodeIndex, CorruptReason>>,
     held: Vec<BlockSet>,
     present: u64,
     dying: VecDeque<NodeIndex>,
+    /// Replicas that must be in service where others are on nodes in maintenance.
+    maintenance_min: usize,
     /// Whether all blocks have been looked at since the start.
     pub(super) survey: Survey,
     /// Replicas that are being moved: from, to.
@@ -66,6 +68,11 @@ pub struct Blocks {
 }
 
 impl Blocks {
+    /// Knows of no replica.
+    pub fn new(maintenance_min: u16) -> Self {
+        Blocks { maintenance_min: usize::from(maintenance_min), ..Blocks::default() }
+    }
+
     /// Good replicas of a block.
     pub fn holders(&self, block: BlockId) -> &[NodeIndex] {
         self.replicas.get(&block).map_or(&[], ReplicaSet::as_slice)
@@ -73,12 +80,20 @@ impl Blocks {
 
     /// Nodes with a corrupt replica of a block.
     pub fn corrupt_holders(&self, block: BlockId) -> impl Iterator<Item = NodeIndex> {
-        self.corrupt.get(&block).into_iter().flatten().copied()
+        self.corrupt_replicas(block).map(|(node, _)| node)
+    }
+
+    /// These, and why they are taken for bad.
+    pub fn corrupt_replicas(
+        &self,
+        block: BlockId,
+    ) -> impl Iterator<Item = (NodeIndex, CorruptReason)> {
+        self.corrupt.get(&block).into_iter().flatten().map(|(node, reason)| (*node, *reason))
     }
 
     /// How many replicas of a block are known to be corrupt.
     pub fn corrupt_replica_count(&self, block: BlockId) -> usize {
-        self.corrupt.get(&block).map_or(0, BTreeSet::len)
+        self.corrupt.get(&block).map_or(0, BTreeMap::len)
     }
 
     /// Complete blocks with a good replica.
@@ -126,10 +141,26 @@ impl Blocks {
     /// Good replicas of a block on nodes in service.
     pub fn serving_count(&self, nodes: &Datanodes, block: BlockId) -> usize {
         let holders = self.holders(block);
-        if !nodes.is_any_drained() {
+        if !nodes.is_any_away() {
             return holders.len();
         }
         holders.iter().filter(|node| nodes.node(**node).is_serving()).count()
+    }
+
+    /// How many of `replication` replicas must be on nodes in service now. Those on nodes in maintenance come back: they are not
+    /// made anew while the least number is in service.
+    pub fn wanted_count(&self, nodes: &Datanodes, block: BlockId, replication: usize) -> usize {
+        if !nodes.is_any_away() {
+            return replication;
+        }
+        let holders = self.holders(block).iter();
+        let kept = holders.filter(|node| nodes.node(**node).admin.is_maintenance()).count();
+        replication.saturating_sub(kept).max(self.maintenance_min.min(replication))
+    }
+
+    /// The least number of replicas in service while others are on nodes in maintenance.
+    pub(super) fn maintenance_min(&self) -> usize {
+        self.maintenance_min
     }
 
     fn held_mut(&mut self, node: NodeIndex) -> &mut BlockSet {
@@ -193,7 +224,7 @@ impl Blocks {
         ns: &Namespace,
         nodes: &mut Datanodes,
         block: BlockId,
-        node: NodeIndex,
+        (node, reason): (NodeIndex, CorruptReason),
     ) {
         let was_held = self.held_mut(node).contains(&block);
         if !was_held && !self.pending.targets(block).any(|target| target == node) {
@@ -201,7 +232,7 @@ impl Blocks {
         }
         self.drop_good(ns, block, node);
         self.held_mut(node).insert(block);
-        self.corrupt.entry(block).or_default().insert(node);
+        self.corrupt.entry(block).or_default().insert(node, reason);
         self.pending.remove(nodes, block, node);
         self.pending.remove_source(nodes, block, node);
         self.evaluate(ns, nodes, block);
@@ -245,6 +276,7 @@ impl Blocks {
             return;
         };
         let expected = usize::from(ns.replication_of(&info));
+        let wanted = self.wanted_count(nodes, block, expected);
         let mut live = self.serving_count(nodes, block);
         let coming = self.pending.targets(block).count();
         if let Some(from) = self.end_move(block)
@@ -266,7 +298,7 @@ impl Blocks {
                 self.doom(ns, block, node, info.stamp);
             }
         }
-        if live + coming < expected {
+        if live + coming < wanted {
             let only_drained = live == 0 && !self.holders(block).is_empty();
             let level = if only_drained { Low::URGENT } else { Low::level(live, expected) };
             self.low.insert(block, level);
@@ -394,7 +426,7 @@ impl Blocks {
         let good = self.replicas.remove(&block).unwrap_or_default();
         self.present -= u64::from(complete && !good.as_slice().is_empty());
         let mut all: BTreeSet<NodeIndex> = good.as_slice().iter().copied().collect();
-        all.extend(self.corrupt.remove(&block).unwrap_or_default());
+        all.extend(self.corrupt.remove(&block).unwrap_or_default().into_keys());
         all.extend(self.pending.targets(block));
         all.extend(self.reports.take_open(block).iter().map(|sighting| sighting.node));
         all.extend(targets);
@@ -447,8 +479,8 @@ impl Blocks {
             // Newer than this metadata knows: kept, not counted.
         } else if replica.length != info.length {
             self.held_mut(node).insert(block);
-            self.mark_corrupt(ns, nodes, block, node);
-        } else if !self.corrupt.get(&block).is_some_and(|bad| bad.contains(&node))
+            self.mark_corrupt(ns, nodes, block, (node, CorruptReason::SizeMismatch));
+        } else if !self.corrupt.get(&block).is_some_and(|bad| bad.contains_key(&node))
             || self.pending.targets(block).any(|target| target == node)
         {
             // A bad replica counts as good again only after a copy to its node was ordered and arrived.
@@ -472,12 +504,17 @@ impl Blocks {
 
     /// A DataNode is dead: its replicas leave the map step by step.
     pub fn bury(&mut self, ns: &Namespace, nodes: &mut Datanodes, node: NodeIndex) {
+        self.set_aside(ns, nodes, node);
+        self.dying.push_back(node);
+    }
+
+    /// A DataNode that is to come back is silent: its replicas are believed in until it does.
+    pub fn set_aside(&mut self, ns: &Namespace, nodes: &mut Datanodes, node: NodeIndex) {
         self.doomed.remove_node(node);
         self.reports.forget_node(node);
         for block in self.pending.remove_node(nodes, node) {
             self.evaluate(ns, nodes, block);
         }
-        self.dying.push_back(node);
     }
 
     /// A DataNode registered, perhaps again: what is left of its replicas stands until its report. Copies from and to it ended
@@ -518,7 +555,7 @@ impl Blocks {
         }
         for (block, bad) in &self.corrupt {
             assert!(!bad.is_empty());
-            for node in bad {
+            for node in bad.keys() {
                 assert!(pairs.insert((*node, *block)), "good and corrupt at once");
             }
         }

@@ -2,7 +2,9 @@
 
 use hashbrown::HashMap;
 use protocol::acl::AclEntry;
-use protocol::namenode::{Answer, BATCH_CALLS_MAX, Call, Reply, Request, SafeModeAction, VERSION};
+use protocol::namenode::{
+    Answer, BATCH_CALLS_MAX, Call, CorruptReason, Reply, Request, SafeModeAction, VERSION,
+};
 use protocol::permission::Action;
 use protocol::{BlockId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
@@ -231,7 +233,8 @@ impl State {
                     if let Some(node) = node
                         && known.is_some_and(|info| info.stamp == bad.stamp)
                     {
-                        self.blocks.mark_corrupt(&self.ns, nodes, bad.block, node);
+                        let found = (node, CorruptReason::CorruptionReported);
+                        self.blocks.mark_corrupt(&self.ns, nodes, bad.block, found);
                     }
                 }
                 Some(Ok(Reply::Done))

@@ -73,9 +73,9 @@ impl Node {
         self.remaining.saturating_sub(self.chosen_bytes)
     }
 
-    /// True if its replicas count: it is not being drained.
+    /// True if its replicas count: it is alive and in service. Those of a dead one may still be in the map, on their way out.
     pub fn is_serving(&self) -> bool {
-        self.admin == AdminState::Normal
+        self.admin == AdminState::Normal && self.state != DatanodeState::Dead
     }
 
     /// How busy it is.
@@ -93,8 +93,8 @@ pub struct Datanodes {
     dead_ms: u64,
     ticked_ms: Option<u64>,
     tick_ms: u64,
-    /// Nodes out of service, alive or not.
-    drained_count: usize,
+    /// Nodes that are dead or out of service.
+    away_count: usize,
     /// Racks with a node in service that is not dead.
     rack_count: usize,
     /// Nodes that are not dead and in service.
@@ -117,7 +117,7 @@ impl Datanodes {
             dead_ms,
             ticked_ms: None,
             tick_ms,
-            drained_count: 0,
+            away_count: 0,
             rack_count: 0,
             registered_count: 0,
             hosts: HashMap::new(),
@@ -187,8 +187,8 @@ impl Datanodes {
     }
 
     /// True if the replicas of some node do not count.
-    pub fn is_any_drained(&self) -> bool {
-        self.drained_count > 0
+    pub fn is_any_away(&self) -> bool {
+        self.away_count > 0
     }
 
     /// Racks with a node in service that is not dead.
@@ -210,12 +210,12 @@ impl Datanodes {
         self.recount();
     }
 
-    /// Racks and drained nodes; after registrations, deaths and changes of the lists, which are rare.
+    /// Racks and nodes that are away; after registrations, deaths and changes of the lists, which are rare.
     fn recount(&mut self) {
-        self.drained_count = self.nodes.iter().filter(|node| !node.is_serving()).count();
-        let in_service = |node: &&Node| node.state != DatanodeState::Dead && node.is_serving();
-        self.registered_count = self.nodes.iter().filter(in_service).count();
-        let racks = self.nodes.iter().filter(in_service).map(|node| node.info.rack.as_str());
+        let serving = || self.nodes.iter().filter(|node| node.is_serving());
+        self.registered_count = serving().count();
+        self.away_count = self.nodes.len() - self.registered_count;
+        let racks = serving().map(|node| node.info.rack.as_str());
         self.rack_count = racks.collect::<BTreeSet<&str>>().len();
     }
 

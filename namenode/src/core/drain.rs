@@ -1,5 +1,5 @@
-//! Taking DataNodes out of service and back: their replicas stop counting, so that the block manager makes others, and a sweep
-//! over all their blocks tells when the last of them is safe.
+//! Taking DataNodes out of service and back, for good or for a while: their replicas stop counting, so that the block manager
+//! makes others where too few are left, and a sweep over all their blocks tells when the last of them is safe.
 //!
 //! A sweep judges every block of a node anew, in bounded steps. One begins when a node's state changes (its replicas count from
 //! now on, or do not any more), and when a second rack appears (blocks on one rack are then misplaced). The sweep of a node that
@@ -7,20 +7,31 @@
 
 use std::collections::BTreeMap;
 
-use protocol::BlockId;
-use protocol::namenode::{AdminState, DatanodeState, DrainReport};
+use protocol::namenode::{AdminState, DatanodeInfo, DatanodeState, DrainReport};
+use protocol::{BlockId, DatanodeId};
 
-use super::datanodes::{Datanodes, NodeIndex};
+use super::datanodes::{Datanodes, Node, NodeIndex};
 use super::hosts::HostLists;
-use super::state::State;
+use super::state::{Now, State};
 
 /// Blocks judged in one step, over all sweeps; some milliseconds.
 const BLOCKS_PER_STEP: usize = 10_000;
+
+/// What the lists want of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wanted {
+    InService,
+    Drained,
+    /// In maintenance: it comes back with what it has.
+    Kept,
+}
 
 /// Sweeps under way, and what drains wait for.
 #[derive(Default, Debug)]
 pub struct Drains {
     lists: HostLists,
+    /// When they were read.
+    read_at: Now,
     sweeps: BTreeMap<NodeIndex, Sweep>,
     reports: BTreeMap<NodeIndex, DrainReport>,
     rack_count: usize,
@@ -40,6 +51,33 @@ impl Drains {
         self.reports.get(&node).copied().unwrap_or_default()
     }
 
+    /// What the lists want of a node at a monotonic time. The end of a maintenance is the operator's wall-clock time, but steps of
+    /// the clock after the lists were read do not move it.
+    fn wanted(&self, info: &DatanodeInfo, now_ms: u64) -> Wanted {
+        match self.maintenance_end_ms(info) {
+            Some(end_ms) if end_ms > now_ms => Wanted::Kept,
+            _ if self.lists.drains(info) => Wanted::Drained,
+            _ => Wanted::InService,
+        }
+    }
+
+    /// Monotonic time of the end of a node's maintenance, milliseconds; `u64::MAX` for none.
+    fn maintenance_end_ms(&self, info: &DatanodeInfo) -> Option<u64> {
+        let until_ms = self.lists.maintenance_until_ms(info)?;
+        let left_ms = until_ms.saturating_sub(self.read_at.wall_ms);
+        Some(if until_ms == u64::MAX {
+            until_ms
+        } else {
+            self.read_at.mono_ms.saturating_add(left_ms)
+        })
+    }
+
+    /// What is left of a node's maintenance; `None` if it has no end.
+    pub fn maintenance_left_ms(&self, info: &DatanodeInfo, now_ms: u64) -> Option<u64> {
+        let end_ms = self.maintenance_end_ms(info).filter(|end_ms| *end_ms != u64::MAX)?;
+        Some(end_ms.saturating_sub(now_ms))
+    }
+
     /// The lists.
     pub fn lists(&self) -> &HostLists {
         &self.lists
@@ -48,8 +86,15 @@ impl Drains {
 
 impl State {
     /// Takes new lists. Returns the nodes that may not be here any more: they are as good as dead.
-    pub fn refresh_nodes(&mut self, nodes: &mut Datanodes, lists: HostLists) -> Vec<NodeIndex> {
+    pub fn refresh_nodes(
+        &mut self,
+        nodes: &mut Datanodes,
+        lists: HostLists,
+        now: Now,
+    ) -> Vec<NodeIndex> {
+        self.set_now(now);
         self.drains.lists = lists;
+        self.drains.read_at = now;
         let all: Vec<NodeIndex> = nodes.iter().map(|(index, _)| index).collect();
         let mut disallowed = Vec::new();
         for node in all {
@@ -66,21 +111,46 @@ impl State {
 
     /// Brings a node's state in line with the lists.
     pub(super) fn set_admin(&mut self, nodes: &mut Datanodes, node: NodeIndex) {
-        let drained = self.drains.lists.drains(&nodes.node(node).info);
-        let admin = match (drained, nodes.node(node).admin) {
-            (true, AdminState::Normal) => AdminState::DecommissionInProgress,
-            (false, AdminState::DecommissionInProgress | AdminState::Decommissioned) => {
-                self.drains.reports.remove(&node);
-                AdminState::Normal
-            }
-            _ => return,
+        let wanted = self.drains.wanted(&nodes.node(node).info, self.blocks.reports.now_ms());
+        let old = nodes.node(node).admin;
+        let is_dead = nodes.node(node).state == DatanodeState::Dead;
+        let admin = match (wanted, old) {
+            (Wanted::InService, AdminState::Normal)
+            | (Wanted::Drained, AdminState::DecommissionInProgress | AdminState::Decommissioned)
+            | (Wanted::Kept, AdminState::EnteringMaintenance | AdminState::InMaintenance) => return,
+            (Wanted::InService, _) => AdminState::Normal,
+            (Wanted::Drained, _) => AdminState::DecommissionInProgress,
+            // What it had is on its way out of the map, and nobody can tell what it still has.
+            (Wanted::Kept, _) if is_dead => AdminState::InMaintenance,
+            (Wanted::Kept, _) => AdminState::EnteringMaintenance,
         };
+        self.drains.reports.remove(&node);
         nodes.set_admin(node, admin);
+        if old.is_maintenance() && is_dead && !admin.is_maintenance() {
+            self.blocks.bury(&self.ns, nodes, node);
+        }
         self.drains.sweeps.insert(node, Sweep::default());
         self.retry_stuck();
     }
 
-    /// A step of the sweeps. Returns who is decommissioned from now on.
+    /// Ends the maintenance of nodes whose time is over. Returns who they are.
+    pub(super) fn end_maintenance(&mut self, nodes: &mut Datanodes) -> Vec<NodeIndex> {
+        if !nodes.is_any_away() {
+            return Vec::new();
+        }
+        let now_ms = self.blocks.reports.now_ms();
+        let over = nodes.iter().filter(|(_, node)| {
+            let is_kept = self.drains.wanted(&node.info, now_ms) == Wanted::Kept;
+            node.admin.is_maintenance() && !is_kept
+        });
+        let over: Vec<NodeIndex> = over.map(|(index, _)| index).collect();
+        for node in &over {
+            self.set_admin(nodes, *node);
+        }
+        over
+    }
+
+    /// A step of the sweeps. Returns who may be switched off from now on.
     pub(super) fn sweep(&mut self, nodes: &mut Datanodes) -> Vec<NodeIndex> {
         let rack_count = nodes.rack_count();
         if rack_count > 1 && self.drains.rack_count <= 1 {
@@ -100,12 +170,17 @@ impl State {
             }
             let Some(mut sweep) = self.drains.sweeps.remove(&node) else { continue };
             self.drains.last = Some(node);
-            let draining = nodes.node(node).admin == AdminState::DecommissionInProgress;
+            let admin = nodes.node(node).admin;
+            let goal = match admin {
+                AdminState::DecommissionInProgress => Some(AdminState::Decommissioned),
+                AdminState::EnteringMaintenance => Some(AdminState::InMaintenance),
+                _ => None,
+            };
             let blocks = self.blocks.held_after(node, sweep.cursor, budget);
             for block in &blocks {
                 self.blocks.evaluate(&self.ns, nodes, *block);
-                if draining {
-                    self.count_unsafe(nodes, *block, &mut sweep.found);
+                if goal.is_some() {
+                    self.count_unsafe(nodes, *block, admin, &mut sweep.found);
                 }
             }
             sweep.cursor = blocks.last().copied();
@@ -115,14 +190,12 @@ impl State {
                 self.drains.sweeps.insert(node, sweep);
                 continue;
             }
-            if !draining {
-                continue;
-            }
+            let Some(goal) = goal else { continue };
             sweep.found.open_file_count = self.open_files_on(nodes, node);
             self.drains.reports.insert(node, sweep.found);
             let told = nodes.node(node).reported || nodes.node(node).state == DatanodeState::Dead;
             if told && sweep.found == DrainReport::default() {
-                nodes.set_admin(node, AdminState::Decommissioned);
+                nodes.set_admin(node, goal);
                 done.push(node);
             } else {
                 self.drains.sweeps.insert(node, Sweep::default());
@@ -131,21 +204,41 @@ impl State {
         done
     }
 
-    fn count_unsafe(&self, nodes: &Datanodes, block: BlockId, found: &mut DrainReport) {
+    fn count_unsafe(
+        &self,
+        nodes: &Datanodes,
+        block: BlockId,
+        admin: AdminState,
+        found: &mut DrainReport,
+    ) {
         let Some(info) = self.ns.block(block).filter(|info| info.complete) else { return };
-        let wanted = self.ns.replication_of(info).min(self.settings.replication);
+        let replication = usize::from(self.ns.replication_of(info));
+        let wanted = match admin {
+            AdminState::EnteringMaintenance => self.blocks.maintenance_min().min(replication),
+            _ => {
+                let wanted = self.blocks.wanted_count(nodes, block, replication);
+                wanted.min(usize::from(self.settings.replication))
+            }
+        };
         let serving = self.blocks.serving_count(nodes, block);
-        found.low_redundancy_count += u64::from(serving < usize::from(wanted));
+        found.low_redundancy_count += u64::from(serving < wanted);
         found.only_here_count += u64::from(serving == 0 && wanted > 0);
     }
 
-    /// Files whose last block is being written to a node.
+    /// Files whose last block is being written to a node that goes; for one that comes back, where too few others in service write
+    /// it as well.
     fn open_files_on(&self, nodes: &Datanodes, node: NodeIndex) -> u64 {
-        let id = nodes.node(node).info.id;
+        let Node { info, admin, .. } = nodes.node(node);
+        let is_safe = |targets: &[DatanodeId]| {
+            let indexes = targets.iter().filter_map(|id| nodes.index(*id));
+            let serving = indexes.filter(|index| nodes.node(*index).is_serving());
+            let wanted = self.blocks.maintenance_min().min(targets.len());
+            *admin == AdminState::EnteringMaintenance && serving.count() >= wanted
+        };
         let open = self.ns.leases.all_files().filter(|file| {
             let open = self.ns.file(*file).and_then(|file| file.open.as_deref());
-            open.is_some_and(|open| open.targets.contains(&id))
-                && self.ns.open_block(*file).is_some()
+            let waits = |targets: &[DatanodeId]| targets.contains(&info.id) && !is_safe(targets);
+            open.is_some_and(|open| waits(&open.targets)) && self.ns.open_block(*file).is_some()
         });
         open.count() as u64
     }
@@ -162,7 +255,7 @@ mod tests {
     fn exclude(h: &mut Harness, numbers: &[u8]) {
         let exclude = numbers.iter().map(|number| format!("host{number}")).collect();
         let lists = HostLists { exclude, ..HostLists::default() };
-        assert!(h.state.refresh_nodes(&mut h.nodes, lists).is_empty());
+        assert!(h.state.refresh_nodes(&mut h.nodes, lists, h.now).is_empty());
     }
 
     fn admin(h: &Harness, number: u8) -> AdminState {
@@ -259,12 +352,137 @@ mod tests {
         assert!(h.holders(only.id).contains(&other));
     }
 
+    fn maintain(h: &mut Harness, entries: &[(u8, u64)]) {
+        let entry = |(number, until_ms): &(u8, u64)| (format!("host{number}"), *until_ms);
+        let maintenance = entries.iter().map(entry).collect();
+        let lists = HostLists { maintenance, ..HostLists::default() };
+        assert!(h.state.refresh_nodes(&mut h.nodes, lists, h.now).is_empty());
+    }
+
+    /// Copies that were ordered of one block.
+    fn copies_of(h: &Harness, wanted: BlockId) -> usize {
+        let is_copy = |command: &Command| matches!(command, Command::Replicate { block, .. } if *block == wanted);
+        h.commands.iter().filter(|(_, command)| is_copy(command)).count()
+    }
+
+    #[test]
+    fn a_node_in_maintenance_may_be_off_without_a_copy_and_comes_back_with_what_it_has() {
+        let mut h = Harness::with_nodes(3, 4);
+        let all = [1, 2, 3, 4];
+        let block = h.write("/f", 100, 3);
+        let kept = h.holders(block.id)[0];
+        let others: Vec<u8> = all.into_iter().filter(|number| *number != kept).collect();
+        maintain(&mut h, &[(kept, u64::MAX)]);
+        assert_eq!(admin(&h, kept), AdminState::EnteringMaintenance);
+        h.pass(200, &all);
+        assert_eq!(admin(&h, kept), AdminState::InMaintenance);
+        // New blocks go elsewhere, and three replicas still fit.
+        let fresh = h.write("/g", 100, 3);
+        assert_eq!(h.holders(fresh.id), others);
+        // It is off for much longer than a dead node.
+        h.pass(5000, &others);
+        assert_eq!(h.nodes.node(h.node(kept)).state, DatanodeState::Dead);
+        assert_eq!((copies_of(&h, block.id), h.holders(block.id).len()), (0, 3));
+        let Ok(Reply::Located(located)) = h.read(&Call::Locations {
+            path: super::super::harness::dfs("/f"),
+            offset: 0,
+            length: 100,
+        }) else {
+            panic!("not located")
+        };
+        assert_eq!(located.blocks[0].replicas.len(), 2, "readers are not sent there");
+        h.state.blocks.check(&h.state.ns);
+        // Back again and out of the list: nothing is too much and nothing too little.
+        h.register(kept);
+        h.report(kept, vec![replica(&block, 100)], vec![]);
+        maintain(&mut h, &[]);
+        h.pass(500, &all);
+        assert_eq!(admin(&h, kept), AdminState::Normal);
+        assert_eq!((copies_of(&h, block.id), h.holders(block.id).len()), (0, 3));
+    }
+
+    #[test]
+    fn a_block_without_a_replica_in_service_holds_maintenance_up_and_gets_one_copy() {
+        let mut h = Harness::with_nodes(5, 4);
+        let all = [1, 2, 3, 4];
+        let block = h.write("/f", 100, 2);
+        let holders = h.holders(block.id);
+        maintain(&mut h, &[(holders[0], u64::MAX), (holders[1], u64::MAX)]);
+        h.pass(300, &all);
+        for number in &holders {
+            assert_eq!(admin(&h, *number), AdminState::EnteringMaintenance);
+            let report = h.state.drains.report(h.node(*number));
+            assert_eq!((report.low_redundancy_count, report.only_here_count), (1, 1));
+        }
+        assert_eq!(copies_of(&h, block.id), 1, "one in service is enough");
+        assert_eq!(copy(&mut h, 100), 1);
+        h.pass(300, &all);
+        for number in &holders {
+            assert_eq!(admin(&h, *number), AdminState::InMaintenance);
+        }
+        // The time is over while one of them is off: what it had is gone for good, and what came meanwhile stays.
+        let off = holders[0];
+        let rest: Vec<u8> = all.into_iter().filter(|number| *number != off).collect();
+        h.pass(3000, &rest);
+        let soon = h.now.wall_ms + 1000;
+        maintain(&mut h, &[(off, soon), (holders[1], soon)]);
+        h.pass(900, &rest);
+        assert_eq!(admin(&h, off), AdminState::InMaintenance);
+        h.pass(500, &rest);
+        assert_eq!(admin(&h, off), AdminState::Normal);
+        let left = h.holders(block.id);
+        assert!(left.len() == 2 && !left.contains(&off), "{left:?}");
+    }
+
+    #[test]
+    fn a_dead_node_is_in_maintenance_at_once_and_the_list_leads_from_each_state_to_each() {
+        let mut h = Harness::with_nodes(9, 3);
+        h.pass(3000, &[1, 2]);
+        maintain(&mut h, &[(3, u64::MAX)]);
+        assert_eq!(admin(&h, 3), AdminState::InMaintenance);
+        maintain(&mut h, &[(1, u64::MAX)]);
+        assert_eq!(admin(&h, 3), AdminState::Normal);
+        h.pass(300, &[1, 2]);
+        assert_eq!(admin(&h, 1), AdminState::InMaintenance);
+        exclude(&mut h, &[1]);
+        assert_eq!(admin(&h, 1), AdminState::DecommissionInProgress);
+        h.pass(300, &[1, 2]);
+        assert_eq!(admin(&h, 1), AdminState::Decommissioned);
+        let soon = h.now.wall_ms + 50;
+        maintain(&mut h, &[(1, soon)]);
+        assert_eq!(admin(&h, 1), AdminState::EnteringMaintenance);
+        h.pass(100, &[1, 2]);
+        assert_eq!(admin(&h, 1), AdminState::Normal, "its time is over");
+        // A time in the past is none.
+        maintain(&mut h, &[(1, 1)]);
+        assert_eq!(admin(&h, 1), AdminState::Normal);
+    }
+
+    #[test]
+    fn a_file_written_elsewhere_as_well_does_not_hold_maintenance_up() {
+        for (replication, waits) in [(2, false), (1, true)] {
+            let mut h = Harness::with_nodes(7, 3);
+            let Ok(Reply::Created(open)) = h.call(create("/open", false, Some(replication), true))
+            else {
+                panic!("not created")
+            };
+            let target = open.first_block.unwrap().replicas[0].id.0[0];
+            maintain(&mut h, &[(target, u64::MAX)]);
+            h.pass(300, &[1, 2, 3]);
+            let expected = match waits {
+                true => AdminState::EnteringMaintenance,
+                false => AdminState::InMaintenance,
+            };
+            assert_eq!(admin(&h, target), expected, "{replication} replicas");
+        }
+    }
+
     #[test]
     fn who_is_not_allowed_any_more_is_given_up() {
         let mut h = Harness::with_nodes(7, 3);
         let lists = HostLists { include: HostLists::parse("host1 host2"), ..HostLists::default() };
         let third = h.node(3);
-        assert_eq!(h.state.refresh_nodes(&mut h.nodes, lists), [third]);
+        assert_eq!(h.state.refresh_nodes(&mut h.nodes, lists, h.now), [third]);
         assert_eq!(h.nodes.node(third).state, DatanodeState::Dead);
     }
 }

@@ -1,15 +1,19 @@
 //! fsck: a walk over the tree in pages, each with a bounded amount of work. The position is a path, so a page stays right when
 //! the tree changes between pages.
 
-use protocol::namenode::{Answer, FsckBlock, FsckFile, FsckPage, Reply};
+use protocol::namenode::{
+    AdminState, Answer, CorruptReason, DatanodeInfo, DatanodeState, FsckBlock, FsckFile, FsckPage,
+    ReplicaState, Reply,
+};
 use protocol::permission::Action;
-use protocol::{BlockId, DfsPath, InodeId};
+use protocol::{BlockId, DfsPath, GenerationStamp, InodeId};
 
-use super::datanodes::Datanodes;
+use super::datanodes::{Datanodes, Node, NodeIndex};
 use super::inode::Inode;
 use super::name::Name;
 use super::namespace::Resolved;
 use super::permission::{Caller, Needs};
+use super::placement;
 use super::state::State;
 
 /// Files on a page.
@@ -42,13 +46,15 @@ impl State {
         let guard = self.guard(caller);
         let access = if inode.file().is_some() { Action::READ } else { Action::READ_EXECUTE };
         guard.check_inode(id, access)?;
-        let mut page = FsckPage { files: Vec::new(), directory_count: 0, next: None };
+        let mut page = FsckPage { files: Vec::new(), directories: Vec::new(), next: None };
         if inode.file().is_some() {
             page.files.extend(self.fsck_file(nodes, id, path.clone()));
             return Ok(Reply::Fsck(page));
         }
         let mut steps = self.steps_to(id, path, after);
-        page.directory_count += u64::from(after.is_none());
+        if after.is_none() {
+            page.directories.push((path.clone(), 0));
+        }
         let mut block_count = 0;
         for passed_count in 0.. {
             let Some(entry) = self.next_entry(&mut steps) else { break };
@@ -60,7 +66,7 @@ impl State {
             let Ok(at) = at else { continue };
             if self.ns.inode(entry).is_some_and(|inode| inode.directory().is_some()) {
                 guard.check_inode(entry, Action::READ_EXECUTE)?;
-                page.directory_count += 1;
+                page.directories.push((at.clone(), number_of_files(&page)));
                 steps.push(Step { directory: entry, passed: None });
             } else {
                 guard.check_inode(entry, Action::READ)?;
@@ -125,14 +131,63 @@ impl State {
 
     pub(super) fn fsck_block(&self, nodes: &Datanodes, block: BlockId) -> Option<FsckBlock> {
         let info = self.ns.block(block)?;
-        let live = self.blocks.holders(block).iter().map(|index| nodes.node(*index));
-        let corrupt_count = self.blocks.corrupt_replica_count(block);
         Some(FsckBlock {
             id: block,
             stamp: info.stamp,
             length: info.length,
-            live: live.map(|node| node.info.clone()).collect(),
-            corrupt_count: u16::try_from(corrupt_count).unwrap_or(u16::MAX),
+            replicas: self.replicas_of(nodes, block),
+            misplaced: placement::is_misplaced(nodes, self.blocks.holders(block)),
         })
     }
+
+    /// The replicas of a block that are there to stay, and the bad ones.
+    fn replicas_of(&self, nodes: &Datanodes, block: BlockId) -> Vec<(DatanodeInfo, ReplicaState)> {
+        let good = self.blocks.holders(block).iter().map(|index| {
+            let node = nodes.node(*index);
+            (node.info.clone(), state_on(node))
+        });
+        let bad = self
+            .blocks
+            .corrupt_replicas(block)
+            .map(|(index, reason)| (nodes.node(index).info.clone(), ReplicaState::Corrupt(reason)));
+        good.chain(bad).collect()
+    }
+
+    /// All of them: also those that are about to be deleted.
+    pub(super) fn all_replicas_of(
+        &self,
+        nodes: &Datanodes,
+        (block, stamp): (BlockId, GenerationStamp),
+    ) -> Vec<(DatanodeInfo, ReplicaState)> {
+        let mut replicas = self.replicas_of(nodes, block);
+        let corrupt: Vec<NodeIndex> = self.blocks.corrupt_holders(block).collect();
+        for (index, up_to) in self.blocks.doomed.of(block) {
+            if self.blocks.holders(block).contains(&index) || corrupt.contains(&index) {
+                continue;
+            }
+            let state = match up_to < stamp {
+                true => ReplicaState::Corrupt(CorruptReason::GenstampMismatch),
+                false => ReplicaState::Excess,
+            };
+            replicas.push((nodes.node(index).info.clone(), state));
+        }
+        replicas
+    }
+}
+
+/// How a good replica is, by where it is.
+fn state_on(node: &Node) -> ReplicaState {
+    match node.admin {
+        AdminState::Normal if node.state == DatanodeState::Live => ReplicaState::Live,
+        AdminState::Normal => ReplicaState::Stale,
+        AdminState::DecommissionInProgress => ReplicaState::Decommissioning,
+        AdminState::Decommissioned => ReplicaState::Decommissioned,
+        AdminState::EnteringMaintenance => ReplicaState::EnteringMaintenance,
+        AdminState::InMaintenance => ReplicaState::InMaintenance,
+    }
+}
+
+/// Files on a page so far.
+pub(super) fn number_of_files(page: &FsckPage) -> u32 {
+    u32::try_from(page.files.len()).unwrap_or(u32::MAX)
 }

@@ -6,7 +6,7 @@ use protocol::{DfsPath, ErrorKind, InodeId};
 
 use super::command::refuse;
 use super::datanodes::Datanodes;
-use super::fsck::{BLOCKS_MAX, FILES_MAX, INODES_MAX};
+use super::fsck::{BLOCKS_MAX, FILES_MAX, INODES_MAX, number_of_files};
 use super::permission::Caller;
 use super::snapshot_view::{Seen, View};
 use super::state::State;
@@ -28,7 +28,7 @@ impl State {
         let Some(View::Inside(top)) = view else {
             return Err(refuse(ErrorKind::NotFound, format!("File does not exist: {path}")));
         };
-        let mut page = FsckPage { files: Vec::new(), directory_count: 0, next: None };
+        let mut page = FsckPage { files: Vec::new(), directories: Vec::new(), next: None };
         let guard = self.guard(caller);
         let is_file = |seen: Seen<'_>| self.ns.file(seen.id).is_some();
         let check = |seen: Seen<'_>, path: &DfsPath| {
@@ -40,7 +40,9 @@ impl State {
             page.files.push(self.fsck_former(nodes, top, path.clone()));
             return Ok(Reply::Fsck(page));
         }
-        page.directory_count += u64::from(after.is_none());
+        if after.is_none() {
+            page.directories.push((path.clone(), 0));
+        }
         let mut steps = self.former_steps(top, path, after);
         let (mut block_count, mut passed_count) = (0, 0);
         while let Some(step) = steps.last_mut() {
@@ -59,7 +61,7 @@ impl State {
                 block_count += file.blocks.len();
                 page.files.push(file);
             } else {
-                page.directory_count += 1;
+                page.directories.push((at.clone(), number_of_files(&page)));
                 let rest = Box::new(self.ns.children_at(id, top.at, ""));
                 steps.push(Step { path: at.clone(), rest });
             }

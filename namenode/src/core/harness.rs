@@ -14,6 +14,7 @@ use super::datanodes::{Datanodes, NodeIndex};
 use super::history::Version;
 use super::namespace::{Effect, Namespace};
 use super::permission::Caller;
+use super::query::Reader;
 use super::random::Generator;
 use super::report::Taken;
 use super::safe_mode::{Rule, SafeMode};
@@ -35,6 +36,7 @@ pub(crate) fn settings() -> Settings {
         lease_hard_ms: 5000,
         recovery_retry_ms: 500,
         replication_streams: 2,
+        maintenance_min: 1,
         pending_timeout_ms: 1000,
         arrival_timeout_ms: 400,
         delete_retry_ms: 500,
@@ -282,6 +284,13 @@ impl Harness {
         });
         assert_eq!(done, Ok(Reply::Done));
         block
+    }
+
+    /// A read by the superuser.
+    pub(crate) fn read(&self, body: &Call) -> Answer {
+        let caller = Caller { user: "ann", groups: &[], is_superuser: true };
+        let reader = Reader { caller, host: "", now: self.now, txid: 0 };
+        self.state.query(&self.nodes, body, reader)
     }
 
     /// Numbers of the DataNodes with a good replica.

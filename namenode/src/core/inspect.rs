@@ -1,6 +1,6 @@
 //! Reads for operators: files being written, one block and its replicas.
 
-use protocol::namenode::{AdminState, Answer, BlockInfo, OpenFile, Reply};
+use protocol::namenode::{Answer, BlockInfo, OpenFile, Reply};
 use protocol::{BlockId, DfsPath, ErrorKind, InodeId};
 
 use super::command::refuse;
@@ -41,21 +41,11 @@ impl State {
         let info = self.ns.block(block).ok_or_else(missing)?;
         let file = self.ns.inode(info.file).and_then(|inode| inode.file()).ok_or_else(missing)?;
         let path = self.ns.path_of(info.file).and_then(|path| DfsPath::parse(&path).ok());
-        let (mut live, mut drained) = (Vec::new(), Vec::new());
-        for node in self.blocks.holders(block).iter().map(|index| nodes.node(*index)) {
-            match node.admin {
-                AdminState::Normal => live.push(node.info.clone()),
-                admin => drained.push((node.info.clone(), admin)),
-            }
-        }
-        let corrupt = self.blocks.corrupt_holders(block);
         Ok(Reply::BlockInfo(Box::new(BlockInfo {
             id: block,
             path: path.ok_or_else(missing)?,
             replication: file.replication,
-            live,
-            corrupt: corrupt.map(|index| nodes.node(index).info.clone()).collect(),
-            drained,
+            replicas: self.all_replicas_of(nodes, (block, info.stamp)),
         })))
     }
 }

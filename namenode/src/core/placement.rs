@@ -8,7 +8,7 @@
 //! they are looked through from a random one on until two are found. So a choice among ten thousand DataNodes looks at a few,
 //! and a wish that any node meets is met.
 
-use protocol::namenode::DatanodeState;
+use protocol::namenode::{AdminState, DatanodeState};
 
 use super::datanodes::{Datanodes, Node, NodeIndex};
 use super::random::Generator;
@@ -200,15 +200,16 @@ pub fn choose_excess(nodes: &Datanodes, holders: &[NodeIndex], count: usize) -> 
     excess
 }
 
-/// True if all replicas of a block are on one rack although there are others. One replica is never misplaced.
+/// True if all replicas of a block are on one rack although there are others. One replica is never misplaced; those on nodes in
+/// maintenance come back and count.
 pub fn is_misplaced(nodes: &Datanodes, holders: &[NodeIndex]) -> bool {
     if nodes.rack_count() < 2 {
         return false;
     }
-    let mut serving =
-        holders.iter().map(|index| nodes.node(*index)).filter(|node| node.is_serving());
-    let Some(first) = serving.next() else { return false };
-    let mut others = serving.peekable();
+    let stays = |node: &&Node| node.is_serving() || node.admin.is_maintenance();
+    let mut staying = holders.iter().map(|index| nodes.node(*index)).filter(stays);
+    let Some(first) = staying.next() else { return false };
+    let mut others = staying.peekable();
     others.peek().is_some() && others.all(|node| node.info.rack == first.info.rack)
 }
 
@@ -230,7 +231,7 @@ pub fn keeps_rules(
     new_host && (same_rack || new_rack || rack_is_shared)
 }
 
-/// Chooses who copies a replica: alive, with a free stream, the least busy.
+/// Chooses who copies a replica: alive, with a free stream, the least busy; one that may be switched off at any moment last.
 pub fn choose_source(
     nodes: &Datanodes,
     holders: &[NodeIndex],
@@ -245,7 +246,8 @@ pub fn choose_source(
         })
         .min_by_key(|index| {
             let node = nodes.node(*index);
-            (node.state != DatanodeState::Live, node.load(), *index)
+            let is_late = node.state != DatanodeState::Live;
+            (node.admin == AdminState::InMaintenance, is_late, node.load(), *index)
         })
 }
 
@@ -254,7 +256,6 @@ mod tests {
     use proptest::prelude::*;
     use protocol::DatanodeId;
     use protocol::datanode::Heartbeat;
-    use protocol::namenode::AdminState;
 
     use super::super::datanodes::tests::{beat, info};
     use super::*;

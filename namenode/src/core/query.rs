@@ -1,8 +1,8 @@
 //! Reads. They take the state and the table of DataNodes as they are and change nothing.
 
 use protocol::namenode::{
-    Answer, Call, ClusterStatus, ContentSummary, DatanodeInfo, DatanodeReport, DatanodeState,
-    LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply,
+    AdminState, Answer, Call, ClusterStatus, ContentSummary, DatanodeInfo, DatanodeReport,
+    DatanodeState, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply,
 };
 use protocol::permission::Action;
 use protocol::token::AccessMode;
@@ -13,6 +13,7 @@ use super::datanodes::{Datanodes, NodeIndex};
 use super::inode::{File, Inode};
 use super::namespace::{Block, Resolved};
 use super::permission::{Caller, Needs};
+use super::redundancy::Low;
 use super::state::{Now, State};
 use super::totals::Totals;
 
@@ -279,6 +280,8 @@ impl State {
             low_redundancy_count: self.blocks.low_count(),
             corrupt_count: self.blocks.corrupt_count(),
             missing_count: complete_count.saturating_sub(self.blocks.present_count()),
+            missing_single_count: self.blocks.low.count_at(Low::MISSING_SINGLE),
+            urgent_count: self.blocks.low.count_at(Low::URGENT),
             pending_replication_count: self.blocks.pending_count(),
             pending_deletion_count: self.blocks.doomed_count(),
             replication: self.settings.replication,
@@ -308,6 +311,10 @@ impl State {
                 drain: self.drains.report(index),
                 failed_volumes: node.failed_volumes.clone(),
                 balancer_bandwidth: node.balancer_bandwidth,
+                maintenance_left_ms: match node.admin.is_maintenance() {
+                    true => self.drains.maintenance_left_ms(&node.info, now.mono_ms),
+                    false => None,
+                },
             })
             .collect()
     }
@@ -319,7 +326,7 @@ impl State {
     }
 }
 
-/// Nodes in the order a reader should try them: same machine, same rack, others; late ones last. Equals elsewhere are rotated by
+/// Nodes in the order a reader should try them: same machine, same rack, others; late ones and those in maintenance last. Equals elsewhere are rotated by
 /// block and moment, so that readers spread; those on the reader's machine share its page cache, so each block has its own
 /// there.
 fn nearest_first(
@@ -340,7 +347,10 @@ fn nearest_first(
         let shift = usize::try_from(salt % order.len() as u64).unwrap_or(0);
         order.rotate_left(shift);
     }
-    let is_late = |index: NodeIndex| nodes.node(index).state != DatanodeState::Live;
+    let is_late = |index: NodeIndex| {
+        let node = nodes.node(index);
+        node.state != DatanodeState::Live || node.admin == AdminState::InMaintenance
+    };
     let distance = |index: NodeIndex| {
         let info = &nodes.node(index).info;
         match () {

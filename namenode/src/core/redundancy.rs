@@ -21,6 +21,8 @@ use super::datanodes::{Datanodes, NodeIndex};
 #[derive(Default, Debug)]
 pub struct Low {
     levels: HashMap<BlockId, u8>,
+    /// How many are at each level.
+    counts: [u64; Low::LEVELS],
     ready: BTreeSet<(u8, BlockId)>,
     stuck: BTreeSet<BlockId>,
     /// Where [`Low::retry_stuck`] goes on, so that those which stay stuck do not keep others from their turn.
@@ -34,10 +36,14 @@ impl Low {
     pub const URGENT: u8 = 0;
     /// Copied last: enough replicas, but all on one rack.
     pub const MISPLACED: u8 = 4;
+    /// No good replica, and only one was wanted.
+    pub const MISSING_SINGLE: u8 = 5;
+    const LEVELS: usize = 6;
 
     /// The urgency of a block with `live` good replicas where `expected` are wanted: 0 is copied first.
     pub fn level(live: usize, expected: usize) -> u8 {
         match live {
+            0 if expected == 1 => Low::MISSING_SINGLE,
             0 => 3,
             1 if expected > 1 => 0,
             _ if live * 3 < expected => 1,
@@ -52,6 +58,7 @@ impl Low {
         }
         self.remove(block);
         self.levels.insert(block, level);
+        self.counts[usize::from(level)] += 1;
         self.ready.insert((level, block));
         self.changed = true;
     }
@@ -59,6 +66,7 @@ impl Low {
     /// Takes a block out.
     pub fn remove(&mut self, block: BlockId) {
         if let Some(level) = self.levels.remove(&block) {
+            self.counts[usize::from(level)] -= 1;
             self.ready.remove(&(level, block));
             self.stuck.remove(&block);
         }
@@ -100,6 +108,11 @@ impl Low {
     /// Blocks with too few replicas.
     pub fn count(&self) -> usize {
         self.levels.len()
+    }
+
+    /// Of these, the ones at a level.
+    pub fn count_at(&self, level: u8) -> u64 {
+        self.counts.get(usize::from(level)).copied().unwrap_or(0)
     }
 }
 
@@ -331,6 +344,11 @@ impl Doomed {
             }
         }
         orders
+    }
+
+    /// Nodes that are to delete a replica of a block, up to which stamp.
+    pub fn of(&self, block: BlockId) -> impl Iterator<Item = (NodeIndex, GenerationStamp)> {
+        self.nodes.iter().filter_map(move |(node, blocks)| Some((*node, blocks.get(&block)?.stamp)))
     }
 
     /// Replicas to delete.

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashMap;
 use protocol::datanode::{Changes, FullReport, Replica};
+use protocol::namenode::CorruptReason;
 use protocol::{BlockId, GenerationStamp};
 
 use super::block_set::BlockSet;
@@ -416,7 +417,8 @@ impl Blocks {
         for replica in &changes.bad {
             let known = ns.block(replica.block);
             if known.is_some_and(|info| info.stamp == replica.stamp) {
-                self.mark_corrupt(ns, nodes, replica.block, node);
+                let reason = CorruptReason::CorruptionReported;
+                self.mark_corrupt(ns, nodes, replica.block, (node, reason));
             }
         }
         for &block in &changes.copies_failed {

@@ -40,7 +40,7 @@ impl State {
                 }
                 match self.order_copy(nodes, block, now, out) {
                     Ordered::Yes => ordered += 1,
-                    Ordered::NoSource if self.blocks.holders(block).is_empty() => {
+                    Ordered::NoSource if !self.is_any_holder_alive(nodes, block) => {
                         self.blocks.low.set_stuck(block);
                     }
                     Ordered::NoSource => {}
@@ -50,6 +50,11 @@ impl State {
         }
         let deletions = self.order_deletions(now, out);
         ordered >= COPIES_PER_STEP || deletions >= DELETIONS_PER_STEP
+    }
+
+    fn is_any_holder_alive(&self, nodes: &Datanodes, block: BlockId) -> bool {
+        let mut holders = self.blocks.holders(block).iter();
+        holders.any(|node| nodes.node(*node).state != DatanodeState::Dead)
     }
 
     fn order_copy(
@@ -65,8 +70,9 @@ impl State {
         let Some(source) = placement::choose_source(nodes, &holders, streams_max) else {
             return Ordered::NoSource;
         };
-        let expected = usize::from(self.ns.replication_of(&info));
-        // Replicas on nodes that are being drained do not count, but their nodes cannot take another.
+        let replication = usize::from(self.ns.replication_of(&info));
+        let expected = self.blocks.wanted_count(nodes, block, replication);
+        // Replicas on nodes out of service do not count, but their nodes cannot take another.
         let (mut existing, drained): (Vec<NodeIndex>, Vec<NodeIndex>) =
             holders.into_iter().partition(|node| nodes.node(*node).is_serving());
         existing.extend(self.blocks.pending.targets(block));

@@ -253,11 +253,19 @@ impl Cluster {
                 assert_eq!(self.h.call(call), Ok(Reply::Flag(true)));
             }
             6 => {
-                // One DataNode at most leaves service, or comes back.
-                let number = 1 + u8::try_from(self.random.below(2 * usize::from(NODES))).unwrap();
-                let exclude = [format!("host{number}")].into();
-                let lists = HostLists { exclude, ..HostLists::default() };
-                self.h.state.refresh_nodes(&mut self.h.nodes, lists);
+                // One DataNode at most leaves service, or comes back; another one goes into maintenance, perhaps for a moment only.
+                let mut host = || {
+                    let number = 1 + self.random.below(2 * usize::from(NODES));
+                    format!("host{number}")
+                };
+                let (exclude, kept) = ([host()].into(), host());
+                let until_ms = match self.random.below(2) {
+                    0 => u64::MAX,
+                    _ => self.h.now.wall_ms + self.random.next_number() % 5000,
+                };
+                let maintenance = [(kept, until_ms)].into();
+                let lists = HostLists { exclude, maintenance, ..HostLists::default() };
+                self.h.state.refresh_nodes(&mut self.h.nodes, lists, self.h.now);
             }
             7 => {
                 let wanted: Vec<ReplicaMove> = self
@@ -358,7 +366,7 @@ fn run(seed: u64) {
         disk.alive = true;
     }
     let h = &mut cluster.h;
-    h.state.refresh_nodes(&mut h.nodes, HostLists::default());
+    h.state.refresh_nodes(&mut h.nodes, HostLists::default(), h.now);
     let mut last = Err("never looked".to_owned());
     for _ in 0..400 {
         cluster.step(false);

@@ -6,7 +6,7 @@
 use hashbrown::HashMap;
 use protocol::auth::Key;
 use protocol::datanode::Command;
-use protocol::namenode::{DatanodeState, LocatedBlock, Reply};
+use protocol::namenode::{AdminState, DatanodeState, LocatedBlock, Reply};
 use protocol::token::{AccessMode, BlockToken, TOKEN_LIFETIME};
 use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
 
@@ -48,6 +48,8 @@ pub struct Settings {
     pub recovery_retry_ms: u64,
     /// Copies that one DataNode sends at once.
     pub replication_streams: u32,
+    /// Replicas in service that a block must have before another one's DataNode is in maintenance.
+    pub maintenance_min: u16,
     /// After this time a copy is ordered again.
     pub pending_timeout_ms: u64,
     /// How long a replica that was acknowledged before it was on disk is waited for.
@@ -86,8 +88,8 @@ pub struct Output {
     pub records: Vec<Vec<u8>>,
     /// Commands to DataNodes in order.
     pub commands: Vec<(NodeIndex, Command)>,
-    /// DataNodes that may be switched off from now on.
-    pub decommissioned: Vec<DatanodeId>,
+    /// DataNodes that may be switched off from now on, and those whose time of maintenance is over.
+    pub changed_service: Vec<(DatanodeId, AdminState)>,
     /// DataNodes that a writer found to hold up its pipeline.
     pub slow: Vec<DatanodeId>,
     /// Whose things were changed, for each call that was made: `owner:group:rwxr-xr-x`. Empty without an audit log.
@@ -120,7 +122,7 @@ impl State {
         let Loaded { mut ns, retry } = loaded;
         ns.leases.renew_all(now.mono_ms);
         ns.take_effects();
-        let mut blocks = Blocks::default();
+        let mut blocks = Blocks::new(settings.maintenance_min);
         blocks.begin_survey(&ns);
         State {
             ns,
@@ -233,12 +235,17 @@ impl State {
         let mut dead = Vec::new();
         for node in nodes.tick(now.mono_ms) {
             dead.push(nodes.node(node).info.id);
-            self.blocks.bury(&self.ns, nodes, node);
+            match nodes.node(node).admin.is_maintenance() {
+                true => self.blocks.set_aside(&self.ns, nodes, node),
+                false => self.blocks.bury(&self.ns, nodes, node),
+            }
         }
         self.retry_late(nodes, now);
-        for node in self.sweep(nodes) {
-            out.decommissioned.push(nodes.node(node).info.id);
-        }
+        let changed = [self.end_maintenance(nodes), self.sweep(nodes)].concat();
+        out.changed_service.extend(changed.into_iter().map(|node| {
+            let node = nodes.node(node);
+            (node.info.id, node.admin)
+        }));
         self.blocks.low.changed = true;
         self.blocks.reports.expire_recent();
         if !self.safe_mode.is_on() {

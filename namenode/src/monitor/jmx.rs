@@ -45,11 +45,12 @@ fn per_cent(part: u64, whole: u64) -> f64 {
 fn info(picture: &Picture) -> Value {
     let (capacity, used) = (picture.sum(|node| node.capacity), picture.sum(|node| node.used));
     let remaining = picture.sum(|node| node.remaining);
-    let table = |of: &dyn Fn(&DatanodeReport) -> bool| {
+    let table = |of: &dyn Fn(&DatanodeReport) -> bool, row: fn(&DatanodeReport) -> Value| {
         let rows = picture.nodes.iter().filter(|node| of(node));
         let rows = rows.map(|node| (node.info.transfer_address.clone(), row(node)));
         Value::Object(rows.collect()).to_string()
     };
+    let leaving = |state| table(&|node| node.admin == state, leaving_row);
     json!({
         "Version": env!("CARGO_PKG_VERSION"),
         "SoftwareVersion": env!("CARGO_PKG_VERSION"),
@@ -66,10 +67,11 @@ fn info(picture: &Picture) -> Value {
         "TotalFiles": picture.status.inode_count,
         "TotalBlocks": picture.status.block_count,
         "NumberOfMissingBlocks": picture.status.missing_count,
-        "NumberOfMissingBlocksWithReplicationFactorOne": 0,
-        "LiveNodes": table(&|node| node.state != DatanodeState::Dead),
-        "DeadNodes": table(&|node| node.state == DatanodeState::Dead),
-        "DecomNodes": table(&|node| node.admin == AdminState::DecommissionInProgress),
+        "NumberOfMissingBlocksWithReplicationFactorOne": picture.status.missing_single_count,
+        "LiveNodes": table(&|node| node.state != DatanodeState::Dead, row),
+        "DeadNodes": table(&|node| node.state == DatanodeState::Dead, row),
+        "DecomNodes": leaving(AdminState::DecommissionInProgress),
+        "EnteringMaintenanceNodes": leaving(AdminState::EnteringMaintenance),
     })
 }
 
@@ -84,19 +86,23 @@ fn row(node: &DatanodeReport) -> Value {
         "capacity": node.capacity,
         "remaining": node.remaining,
         "numBlocks": node.block_count,
-        "adminState": admin_state(node.admin),
+        "adminState": node.admin.title(),
         "decommissioned": node.admin == AdminState::Decommissioned,
         "volfails": node.failed_volumes.len(),
     })
 }
 
-/// In the words of Hadoop's beans; those of its `dfsadmin` are others.
-fn admin_state(state: AdminState) -> &'static str {
-    match state {
-        AdminState::Normal => "In Service",
-        AdminState::DecommissionInProgress => "Decommission In Progress",
-        AdminState::Decommissioned => "Decommissioned",
-    }
+/// A DataNode on its way out of service, with what holds it up.
+fn leaving_row(node: &DatanodeReport) -> Value {
+    json!({
+        "xferaddr": node.info.transfer_address,
+        "location": node.info.rack,
+        "uuid": node.info.id.to_string(),
+        "underReplicatedBlocks": node.drain.low_redundancy_count,
+        "underReplicateInOpenFiles": node.drain.open_file_count,
+        "decommissionOnlyReplicas": node.drain.only_here_count,
+        "maintenanceOnlyReplicas": node.drain.only_here_count,
+    })
 }
 
 fn status(picture: &Picture) -> Value {
@@ -126,6 +132,8 @@ fn namesystem(picture: &Picture) -> Value {
         "CorruptBlocks": status.corrupt_count,
         "PendingDeletionBlocks": status.pending_deletion_count,
         "MissingBlocks": status.missing_count,
+        "MissingReplOneBlocks": status.missing_single_count,
+        "HighestPriorityLowRedundancyReplicatedBlocks": status.urgent_count,
         "StaleDataNodes": picture.count(|node| node.state == DatanodeState::Stale),
         "LastWrittenTransactionId": status.txid,
         "tag.HAState": "active",
@@ -155,7 +163,11 @@ fn namesystem_state(picture: &Picture) -> Value {
         "NumDecomDeadDataNodes": admin(AdminState::Decommissioned, false),
         "NumDecommissioningDataNodes":
             picture.count(|node| node.admin == AdminState::DecommissionInProgress),
-        "VolumeFailuresTotal": picture.sum(|node| node.failed_volumes.len() as u64),
+        "NumInMaintenanceLiveDataNodes": admin(AdminState::InMaintenance, true),
+        "NumInMaintenanceDeadDataNodes": admin(AdminState::InMaintenance, false),
+        "NumEnteringMaintenanceDataNodes":
+            picture.count(|node| node.admin == AdminState::EnteringMaintenance),
+        "VolumeFailuresTotal": picture.total(|node| node.failed_volumes.len() as u64),
     })
 }
 
@@ -165,6 +177,8 @@ fn replicated_blocks(picture: &Picture) -> Value {
         "LowRedundancyReplicatedBlocks": status.low_redundancy_count,
         "CorruptReplicatedBlocks": status.corrupt_count,
         "MissingReplicatedBlocks": status.missing_count,
+        "MissingReplicationOneBlocks": status.missing_single_count,
+        "HighestPriorityLowRedundancyReplicatedBlocks": status.urgent_count,
         "PendingDeletionReplicatedBlocks": status.pending_deletion_count,
         "TotalReplicatedBlocks": status.block_count,
     })

@@ -66,7 +66,13 @@ struct Picture {
 }
 
 impl Picture {
+    /// Over the DataNodes whose room counts, as HDFS: those that are dead or leave service have none to give.
     fn sum(&self, of: impl Fn(&DatanodeReport) -> u64) -> u64 {
+        let serving = self.nodes.iter().filter(|node| node.is_in_service());
+        serving.map(of).fold(0, u64::saturating_add)
+    }
+
+    fn total(&self, of: impl Fn(&DatanodeReport) -> u64) -> u64 {
         self.nodes.iter().map(of).fold(0, u64::saturating_add)
     }
 

@@ -2,7 +2,7 @@
 
 use daemon::page::{bar, format};
 use maud::{Markup, html};
-use protocol::namenode::{ClusterStatus, DatanodeReport, DatanodeState};
+use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState};
 
 /// A DataNode fuller than this is worth a word.
 const FULL_PERCENT: u64 = 90;
@@ -60,7 +60,7 @@ fn alerts(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Vec<String> {
     }
     let dead: Vec<&str> = nodes
         .iter()
-        .filter(|node| node.state == DatanodeState::Dead)
+        .filter(|node| node.state == DatanodeState::Dead && !node.admin.is_maintenance())
         .map(|node| node.info.transfer_address.as_str())
         .collect();
     if !dead.is_empty() {
@@ -91,7 +91,7 @@ pub(super) fn datanodes(nodes: &[DatanodeReport]) -> Markup {
             }
             @for node in nodes {
                 tr {
-                    td { (node.info.host) } td { (node.info.transfer_address) } td { (node.info.rack) } td { (state(node.state)) }
+                    td { (node.info.host) } td { (node.info.transfer_address) } td { (node.info.rack) } td { (state(node)) }
                     td.number { (format::bytes(node.capacity)) }
                     td { (bar(node.used as f32 / node.capacity.max(1) as f32)) " " (format::bytes(node.used)) }
                     td.number { (format::bytes(node.remaining)) } td.number { (format::count(node.block_count)) }
@@ -102,11 +102,19 @@ pub(super) fn datanodes(nodes: &[DatanodeReport]) -> Markup {
     }
 }
 
-fn state(state: DatanodeState) -> Markup {
-    let (class, name) = match state {
+/// Whether it is alive, and where it is not simply in service, what it is told to be.
+fn state(node: &DatanodeReport) -> Markup {
+    let (class, name) = match node.state {
+        DatanodeState::Dead if node.admin.is_maintenance() => ("warn", "dead"),
         DatanodeState::Live => ("good", "live"),
         DatanodeState::Stale => ("warn", "stale"),
         DatanodeState::Dead => ("bad", "dead"),
     };
-    html! { span class={ "state " (class) } { (name) } }
+    html! {
+        span class={ "state " (class) } { (name) }
+        @if node.admin != AdminState::Normal {
+            " " span.state { (node.admin.title().to_lowercase()) }
+            @if let Some(left_ms) = node.maintenance_left_ms { " for " (format::duration(left_ms)) }
+        }
+    }
 }

@@ -161,6 +161,10 @@ pub struct ClusterStatus {
     pub corrupt_count: u64,
     /// Blocks without any good replica.
     pub missing_count: u64,
+    /// Of these, blocks of which only one replica was wanted.
+    pub missing_single_count: u64,
+    /// Blocks that are copied first: one replica is left, or none is in service.
+    pub urgent_count: u64,
     /// Replicas being copied.
     pub pending_replication_count: u64,
     /// Replicas to delete.
@@ -210,15 +214,31 @@ pub struct DatanodeReport {
     pub failed_volumes: Vec<String>,
     /// Bytes per second that it sends for the balancer at most.
     pub balancer_bandwidth: u64,
+    /// Milliseconds that are left of its maintenance; `None` if it is not in maintenance or that has no end.
+    pub maintenance_left_ms: Option<u64>,
+}
+
+impl DatanodeReport {
+    /// True if its room counts: it is alive and in service.
+    pub fn is_in_service(&self) -> bool {
+        self.state != DatanodeState::Dead && self.admin == AdminState::Normal
+    }
 }
 
 /// Whether a DataNode is in service.
 ///
 /// ```text
 /// Normal -> (named in the exclude list) DecommissionInProgress -> (every block is safe without it) Decommissioned
-///   ^                                          |                                                        |
-///   +------------------------------- (no longer named) ------------------------------------------------+
+///   |  ^                                         |                                                        |
+///   |  +------------------------------- (no longer named) ------------------------------------------------+
+///   |
+///   +-> (named as in maintenance) EnteringMaintenance -> (every block has a replica in service) InMaintenance
+///   ^                                         |                                                      |
+///   +------------------------------ (no longer named, or its time is over) -------------------------+
 /// ```
+///
+/// A DataNode that is dead when it is named goes into maintenance at once. The list decides: from each state it leads to each
+/// other one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum AdminState {
     /// It takes blocks.
@@ -228,6 +248,10 @@ pub enum AdminState {
     DecommissionInProgress,
     /// Every block has enough replicas elsewhere: it may be switched off.
     Decommissioned,
+    /// It takes no blocks; those of which too few replicas are in service are copied elsewhere.
+    EnteringMaintenance,
+    /// It may be switched off for a while: its replicas are believed in and are not made anew.
+    InMaintenance,
 }
 
 impl AdminState {
@@ -237,7 +261,25 @@ impl AdminState {
             AdminState::Normal => "Normal",
             AdminState::DecommissionInProgress => "Decommission in progress",
             AdminState::Decommissioned => "Decommissioned",
+            AdminState::EnteringMaintenance => "Entering maintenance",
+            AdminState::InMaintenance => "In maintenance",
         }
+    }
+
+    /// In the words of Hadoop's beans.
+    pub fn title(self) -> &'static str {
+        match self {
+            AdminState::Normal => "In Service",
+            AdminState::DecommissionInProgress => "Decommission In Progress",
+            AdminState::Decommissioned => "Decommissioned",
+            AdminState::EnteringMaintenance => "Entering Maintenance",
+            AdminState::InMaintenance => "In Maintenance",
+        }
+    }
+
+    /// True if it is to come back: its replicas stay known while it is silent.
+    pub fn is_maintenance(self) -> bool {
+        matches!(self, AdminState::EnteringMaintenance | AdminState::InMaintenance)
     }
 }
 
@@ -341,8 +383,8 @@ pub struct SnapshottableDirectory {
 pub struct FsckPage {
     /// Files in path order.
     pub files: Vec<FsckFile>,
-    /// Directories passed on this page.
-    pub directory_count: u64,
+    /// Directories passed on this page, each with the number of files of the page that come before it.
+    pub directories: Vec<(DfsPath, u32)>,
     /// Where the next page continues; `None` at the end.
     pub next: Option<DfsPath>,
 }
@@ -367,10 +409,87 @@ pub struct FsckBlock {
     pub stamp: GenerationStamp,
     /// Bytes.
     pub length: u64,
-    /// Good replicas on live nodes.
-    pub live: Vec<DatanodeInfo>,
-    /// How many replicas are known to be corrupt.
-    pub corrupt_count: u16,
+    /// What is known of its replicas: good ones first, then corrupt ones.
+    pub replicas: Vec<(DatanodeInfo, ReplicaState)>,
+    /// True if all good replicas are on one rack although there are others.
+    pub misplaced: bool,
+}
+
+impl FsckBlock {
+    /// How many replicas are in one of some states.
+    pub fn count(&self, is_counted: impl Fn(ReplicaState) -> bool) -> usize {
+        self.replicas.iter().filter(|(_, state)| is_counted(*state)).count()
+    }
+
+    /// How many good replicas there are, wherever they are.
+    pub fn good_count(&self) -> usize {
+        self.count(ReplicaState::is_good)
+    }
+
+    /// How many good replicas are in service.
+    pub fn live_count(&self) -> usize {
+        self.count(ReplicaState::is_live)
+    }
+
+    /// How many replicas are known to be bad.
+    pub fn corrupt_count(&self) -> usize {
+        self.count(|state| matches!(state, ReplicaState::Corrupt(_)))
+    }
+}
+
+/// How a replica is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ReplicaState {
+    /// Good, on a DataNode in service.
+    Live,
+    /// Good, on a DataNode in service that is late.
+    Stale,
+    /// Good, on a DataNode that is being drained.
+    Decommissioning,
+    /// Good, on a DataNode that is drained.
+    Decommissioned,
+    /// Good, on a DataNode that goes into maintenance.
+    EnteringMaintenance,
+    /// Believed to be good, on a DataNode in maintenance, which may be switched off.
+    InMaintenance,
+    /// One too many: it is about to be deleted.
+    Excess,
+    /// Bad.
+    Corrupt(CorruptReason),
+}
+
+impl ReplicaState {
+    /// True if it counts as one of the replicas that are wanted.
+    pub fn is_live(self) -> bool {
+        matches!(self, ReplicaState::Live | ReplicaState::Stale)
+    }
+
+    /// True if its content is right as far as is known, and it is there to stay.
+    pub fn is_good(self) -> bool {
+        !matches!(self, ReplicaState::Excess | ReplicaState::Corrupt(_))
+    }
+}
+
+/// Why a replica is taken for bad.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum CorruptReason {
+    /// Its generation stamp is an old one.
+    GenstampMismatch,
+    /// Its length is not the block's.
+    SizeMismatch,
+    /// A reader, a DataNode or the scanner found that its bytes do not match their checksums.
+    CorruptionReported,
+}
+
+impl CorruptReason {
+    /// As HDFS's `CorruptReplicasMap.Reason`.
+    pub fn text(self) -> &'static str {
+        match self {
+            CorruptReason::GenstampMismatch => "GENSTAMP_MISMATCH",
+            CorruptReason::SizeMismatch => "SIZE_MISMATCH",
+            CorruptReason::CorruptionReported => "CORRUPTION_REPORTED",
+        }
+    }
 }
 
 /// A file being written.
@@ -393,10 +512,6 @@ pub struct BlockInfo {
     pub path: DfsPath,
     /// Wanted replicas.
     pub replication: u16,
-    /// Good replicas on DataNodes in service.
-    pub live: Vec<DatanodeInfo>,
-    /// Replicas that fail their checksums.
-    pub corrupt: Vec<DatanodeInfo>,
-    /// Good replicas on DataNodes that are, or are being, decommissioned.
-    pub drained: Vec<(DatanodeInfo, AdminState)>,
+    /// What is known of its replicas, those that are about to be deleted included.
+    pub replicas: Vec<(DatanodeInfo, ReplicaState)>,
 }

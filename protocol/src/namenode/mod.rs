@@ -12,10 +12,10 @@ use crate::{
 };
 
 pub use answers::{
-    AdminState, Appended, BlockInfo, BlockOn, ClusterStatus, ContentSummary, Created, DatanodeInfo,
-    DatanodeReport, DatanodeState, DiffEntry, DiffKind, DrainReport, FileStatus, FsckBlock,
-    FsckFile, FsckPage, LocatedBlock, LocatedBlocks, MoveState, OpenFile, ReplicaMove,
-    SnapshottableDirectory,
+    AdminState, Appended, BlockInfo, BlockOn, ClusterStatus, ContentSummary, CorruptReason,
+    Created, DatanodeInfo, DatanodeReport, DatanodeState, DiffEntry, DiffKind, DrainReport,
+    FileStatus, FsckBlock, FsckFile, FsckPage, LocatedBlock, LocatedBlocks, MoveState, OpenFile,
+    ReplicaMove, ReplicaState, SnapshottableDirectory,
 };
 
 /// Version of this conversation; both sides must agree.

@@ -67,6 +67,8 @@ fn datanode_info(info: &DatanodeInfo, reports: &[DatanodeReport]) -> Value {
         AdminState::Normal => "NORMAL",
         AdminState::DecommissionInProgress => "DECOMMISSION_INPROGRESS",
         AdminState::Decommissioned => "DECOMMISSIONED",
+        AdminState::EnteringMaintenance => "ENTERING_MAINTENANCE",
+        AdminState::InMaintenance => "IN_MAINTENANCE",
     };
     let of = |field: fn(&DatanodeReport) -> u64| report.map_or(0, field);
     json!({
