@@ -36,8 +36,16 @@ const SECTIONS: &[Section] = &[
         title: "Decommissioning",
         holds: |node| node.admin == AdminState::DecommissionInProgress,
     },
-    Section { option: "enteringmaintenance", title: "Entering maintenance", holds: |_| false },
-    Section { option: "inmaintenance", title: "In maintenance", holds: |_| false },
+    Section {
+        option: "enteringmaintenance",
+        title: "Entering maintenance",
+        holds: |node| node.admin == AdminState::EnteringMaintenance,
+    },
+    Section {
+        option: "inmaintenance",
+        title: "In maintenance",
+        holds: |node| node.admin == AdminState::InMaintenance,
+    },
 ];
 
 /// Prints the report: everything, or the sections that the words name.
@@ -91,8 +99,9 @@ fn report_text(
     now_ms: u64,
     zone: &TimeZone,
 ) -> String {
-    let live = || datanodes.iter().filter(|node| node.state != DatanodeState::Dead);
-    let sum = |part: fn(&DatanodeReport) -> u64| live().map(part).sum::<u64>();
+    // As in HDFS: what is on its way out has no room to give.
+    let serving = || datanodes.iter().filter(|node| node.is_in_service());
+    let sum = |part: fn(&DatanodeReport) -> u64| serving().map(part).sum::<u64>();
     let (capacity, used, remaining) =
         (sum(|node| node.capacity), sum(|node| node.used), sum(|node| node.remaining));
     let both = |bytes: u64| format!("{bytes} ({})", report_size(bytes));
@@ -103,7 +112,7 @@ fn report_text(
     text.push_str(&format!(
         "Configured Capacity: {}\nPresent Capacity: {}\nDFS Remaining: {}\nDFS Used: {}\nDFS Used%: {}\n\
          Replicated Blocks:\n\tUnder replicated blocks: {}\n\tBlocks with corrupt replicas: {}\n\tMissing blocks: {}\n\
-         \tMissing blocks (with replication factor 1): 0\n\tLow redundancy blocks with highest priority to recover: 0\n\
+         \tMissing blocks (with replication factor 1): {}\n\tLow redundancy blocks with highest priority to recover: {}\n\
          \tPending deletion blocks: {}\n{ERASURE_CODED}\n-------------------------------------------------\n",
         both(capacity),
         both(used + remaining),
@@ -113,6 +122,8 @@ fn report_text(
         status.low_redundancy_count,
         status.corrupt_count,
         status.missing_count,
+        status.missing_single_count,
+        status.urgent_count,
         status.pending_deletion_count,
     ));
     for Section { option, title, holds } in SECTIONS {
@@ -192,6 +203,8 @@ pub(crate) mod tests {
             low_redundancy_count: 2,
             corrupt_count: 0,
             missing_count: 0,
+            missing_single_count: 0,
+            urgent_count: 1,
             pending_replication_count: 0,
             pending_deletion_count: 4,
             replication: 3,
@@ -251,6 +264,34 @@ pub(crate) mod tests {
             "{dead}"
         );
         assert!(dead.contains("Dead datanodes (1):") && !dead.contains("Live datanodes"), "{dead}");
+    }
+
+    #[test]
+    fn nodes_out_of_service_have_sections_of_their_own_and_no_room() {
+        let leaving = |admin| DatanodeReport { admin, ..node(DatanodeState::Live) };
+        let nodes = [
+            node(DatanodeState::Live),
+            leaving(AdminState::EnteringMaintenance),
+            leaving(AdminState::InMaintenance),
+            DatanodeReport { state: DatanodeState::Dead, ..leaving(AdminState::InMaintenance) },
+        ];
+        let text = |wanted: &[&str]| report_text(&status(), &nodes, wanted, 0, &TimeZone::UTC);
+        let all = text(&[]);
+        for part in [
+            "Configured Capacity: 1000 (1000 B)\n",
+            "Low redundancy blocks with highest priority to recover: 1\n",
+            "Live datanodes (3):\n",
+            "Dead datanodes (1):\n",
+            "Entering maintenance datanodes (1):\n",
+            "In maintenance datanodes (2):\n",
+            "Decommission Status : Entering maintenance\n",
+            "Decommission Status : In maintenance\n",
+        ] {
+            assert!(all.contains(part), "`{part}` is not in {all}");
+        }
+        let some = text(&["inmaintenance", "decommissioning"]);
+        assert!(some.contains("Decommissioning datanodes (0):"), "{some}");
+        assert!(some.contains("In maintenance datanodes (2):") && !some.contains("Live datanodes"));
     }
 
     #[test]

@@ -16,7 +16,7 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// True if a block of the file has no good replica.
 pub(super) fn is_damaged(file: &FsckFile) -> bool {
-    complete_blocks(file).iter().any(|block| block.live.is_empty())
+    complete_blocks(file).iter().any(|block| block.good_count() == 0)
 }
 
 /// Copies every unbroken run of good blocks to `/lost+found/<path>/<number>`; the file itself stays.
@@ -35,7 +35,7 @@ fn good_runs(file: &FsckFile) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     let (mut offset, mut is_run) = (0, false);
     for block in complete_blocks(file) {
-        let is_good = !block.live.is_empty();
+        let is_good = block.good_count() > 0;
         match runs.last_mut() {
             Some((_, length)) if is_good && is_run => *length += block.length,
             _ if is_good => runs.push((offset, block.length)),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use protocol::namenode::{DatanodeInfo, FsckBlock, FsckFile};
+use protocol::namenode::{DatanodeInfo, FsckBlock, FsckFile, ReplicaState};
 
 use super::Request;
 
@@ -14,35 +14,136 @@ pub(super) fn complete_blocks(file: &FsckFile) -> &[FsckBlock] {
     }
 }
 
-/// Lines about one file with `-files`, or because it is open and `-openforwrite` asks for those.
-pub(super) fn describe_file(file: &FsckFile, request: &Request, text: &mut String) {
+/// True if there are replicas of a block and all of them are bad.
+pub(super) fn is_corrupt(block: &FsckBlock) -> bool {
+    block.good_count() == 0 && block.corrupt_count() > 0
+}
+
+/// How many replicas count when it is asked whether they are enough. As in HDFS, those in maintenance only with `-maintenance`.
+pub(super) fn counted(block: &FsckBlock, maintenance: bool) -> usize {
+    block.count(|state| match state {
+        ReplicaState::EnteringMaintenance | ReplicaState::InMaintenance => maintenance,
+        state => state.is_good(),
+    })
+}
+
+/// Everything that is said of one file: its line and its blocks with `-files`, and in any case what is wrong with it.
+pub(super) fn describe_file(file: &FsckFile, request: &Request, pool: &str, text: &mut String) {
     let open = file.status.open;
-    if !(request.files || request.open_for_write && open) {
+    if open && !request.open_for_write {
         return;
     }
-    let wanted = file.status.replication;
-    let is_damaged = complete_blocks(file).iter().any(|block| block.live.is_empty());
-    let low = complete_blocks(file).iter().any(|block| block.live.len() < usize::from(wanted));
-    let state = match (is_damaged, low) {
-        (true, _) => "MISSING",
-        (false, true) => "Under replicated",
-        (false, false) => "OK",
-    };
-    let state = if open { format!("OPENFORWRITE:  {state}") } else { format!(" {state}") };
-    let (path, length, count) = (&file.path, file.status.length, file.blocks.len());
-    let _ = writeln!(
-        text,
-        "{path} {length} bytes, replicated: replication={wanted}, {count} block(s): {state}"
-    );
-    if !request.blocks {
-        return;
+    let shown = request.files || open;
+    let (path, wanted) = (&file.path, usize::from(file.status.replication));
+    if shown {
+        let (length, count) = (file.status.length, file.blocks.len());
+        let state = if open { ", OPENFORWRITE" } else { "" };
+        let _ = write!(
+            text,
+            "{path} {length} bytes, replicated: replication={wanted}, {count} block(s){state}: "
+        );
     }
+    let mut problems = 0;
+    let (mut missing, mut corrupt) = ((0, 0), (0, 0));
+    for block in complete_blocks(file) {
+        if is_corrupt(block) {
+            corrupt = (corrupt.0 + 1, corrupt.1 + block.length);
+            let _ = writeln!(text, "\n{path}: CORRUPT blockpool {pool} block blk_{}", block.id);
+        } else if block.good_count() == 0 {
+            missing = (missing.0 + 1, missing.1 + block.length);
+        }
+        problems += note_problems(file, block, (request, pool, shown), text);
+    }
+    for (name, (count, length)) in [("MISSING", missing), ("CORRUPT", corrupt)] {
+        match (count, shown) {
+            (0, _) => {}
+            (_, true) => {
+                let _ = writeln!(text, " {name} {count} blocks of total size {length} B");
+            }
+            (_, false) => {
+                let _ = write!(text, "\n{path}: {name} {count} blocks of total size {length} B.");
+            }
+        }
+    }
+    if shown && missing.0 + corrupt.0 + problems == 0 {
+        text.push_str(" OK\n");
+    }
+    if request.files && request.blocks {
+        describe_blocks(file, request, pool, text);
+    }
+}
+
+/// Lines about a block that has too few replicas, or all on one rack; how many there are.
+fn note_problems(
+    file: &FsckFile,
+    block: &FsckBlock,
+    (request, pool, shown): (&Request, &str, bool),
+    text: &mut String,
+) -> u64 {
+    let (path, wanted) = (&file.path, usize::from(file.status.replication));
+    let mut problems = 0;
+    if block.good_count() > 0 && counted(block, request.maintenance) < wanted {
+        let of = |wanted| block.count(|state| state == wanted);
+        if !shown {
+            let _ = write!(text, "\n{path}: ");
+        }
+        let _ = write!(
+            text,
+            " Under replicated {}. Target Replicas is {wanted} but found {} live replica(s), \
+             {} decommissioned replica(s), {} decommissioning replica(s)",
+            name_of(block, pool),
+            block.live_count(),
+            of(ReplicaState::Decommissioned),
+            of(ReplicaState::Decommissioning),
+        );
+        if request.maintenance {
+            let entering = of(ReplicaState::EnteringMaintenance);
+            let inside = of(ReplicaState::InMaintenance);
+            let _ = write!(
+                text,
+                ", {entering} entering maintenance replica(s) and {inside} in maintenance replica(s)"
+            );
+        }
+        text.push_str(".\n");
+        problems += 1;
+    }
+    if block.misplaced {
+        if !shown {
+            if problems == 0 {
+                text.push('\n');
+            }
+            let _ = write!(text, "{path}: ");
+        }
+        let _ = writeln!(
+            text,
+            " Replica placement policy is violated for {}. Block should be additionally replicated on 1 more rack(s).",
+            name_of(block, pool)
+        );
+        problems += 1;
+    }
+    problems
+}
+
+/// The blocks of a file, one a line.
+fn describe_blocks(file: &FsckFile, request: &Request, pool: &str, text: &mut String) {
+    let complete_count = complete_blocks(file).len();
     for (index, block) in file.blocks.iter().enumerate() {
-        let live = block.live.len();
-        let _ = write!(text, "{index}. {} len={} Live_repl={live}", name_of(block), block.length);
-        let replicas: Vec<String> =
-            block.live.iter().filter_map(|node| replica(node, request)).collect();
-        if !replicas.is_empty() {
+        let is_complete = index < complete_count;
+        if !is_complete {
+            text.push_str("\nUnder Construction Block:\n");
+        }
+        let _ = write!(text, "{index}. {} len={}", name_of(block, pool), block.length);
+        if is_complete && block.good_count() == 0 && !is_corrupt(block) {
+            text.push_str(" MISSING!\n");
+            continue;
+        }
+        let _ = match is_complete {
+            true => write!(text, " Live_repl={}", block.live_count()),
+            false => write!(text, " Expected_repl={}", block.replicas.len()),
+        };
+        if request.locations || request.racks || request.replica_details {
+            let replicas: Vec<String> =
+                block.replicas.iter().map(|replica| show(replica, request)).collect();
             let _ = write!(text, "  [{}]", replicas.join(", "));
         }
         text.push('\n');
@@ -51,44 +152,31 @@ pub(super) fn describe_file(file: &FsckFile, request: &Request, text: &mut Strin
 }
 
 /// A replica as `-locations`, `-racks` or `-replicaDetails` shows it.
-fn replica(node: &DatanodeInfo, request: &Request) -> Option<String> {
+fn show((node, state): &(DatanodeInfo, ReplicaState), request: &Request) -> String {
     let DatanodeInfo { transfer_address, id, rack, .. } = node;
-    let storage = || format!("DatanodeInfoWithStorage[{transfer_address},DS-{id},DISK]");
-    if request.racks {
-        return Some(format!("{rack}/{transfer_address}"));
+    let place = match request.racks {
+        true => format!("{rack}/{transfer_address}"),
+        false => format!("DatanodeInfoWithStorage[{transfer_address},DS-{id},DISK]"),
+    };
+    if !request.replica_details {
+        return place;
     }
-    if request.replica_details {
-        return Some(format!("{}(LIVE)", storage()));
-    }
-    request.locations.then(storage)
-}
-
-/// Lines about what is wrong with a file.
-pub(super) fn note_damage(file: &FsckFile, damage: &mut Vec<String>) {
-    let (path, wanted) = (&file.path, usize::from(file.status.replication));
-    let (mut missing, mut missing_length) = (0, 0);
-    for block in complete_blocks(file) {
-        let (name, live) = (name_of(block), block.live.len());
-        if live == 0 {
-            if block.corrupt_count > 0 {
-                damage.push(format!("\n{path}: CORRUPT blockpool block {name}\n"));
-            }
-            missing += 1;
-            missing_length += block.length;
-        } else if live < wanted {
-            damage.push(format!(
-                "\n{path}:  Under replicated {name}. Target Replicas is {wanted} but found {live} live replica(s), \
-                 0 decommissioned replica(s), 0 decommissioning replica(s).\n"
-            ));
+    let state = match state {
+        ReplicaState::Decommissioned => "DECOMMISSIONED",
+        ReplicaState::Decommissioning => "DECOMMISSIONING",
+        ReplicaState::EnteringMaintenance if request.maintenance => "ENTERING MAINTENANCE",
+        ReplicaState::InMaintenance if request.maintenance => "IN MAINTENANCE",
+        ReplicaState::Corrupt(_) => "CORRUPT",
+        ReplicaState::Excess => "EXCESS",
+        ReplicaState::Stale => "STALE_NODE",
+        ReplicaState::Live | ReplicaState::EnteringMaintenance | ReplicaState::InMaintenance => {
+            "LIVE"
         }
-    }
-    if missing > 0 {
-        damage.push(format!(
-            "\n{path}: MISSING {missing} blocks of total size {missing_length} B.\n"
-        ));
-    }
+    };
+    format!("{place}({state})")
 }
 
-pub(super) fn name_of(block: &FsckBlock) -> String {
-    format!("blk_{}_{}", block.id, block.stamp)
+/// A block with its pool and generation stamp.
+fn name_of(block: &FsckBlock, pool: &str) -> String {
+    format!("{pool}:blk_{}_{}", block.id, block.stamp)
 }

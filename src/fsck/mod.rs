@@ -1,20 +1,21 @@
 //! `hanno fsck`: the health of every file below a path, in HDFS's words.
 //!
 //! Files come from the NameNode in pages; totals, texts and repairs are this side's. The exit code is HDFS's: 0 healthy or no such
-//! path, 1 corrupt, 255 could not run.
+//! path, 1 corrupt, 255 could not run; with `-blockId` 2 to 5 for what is done with the DataNode of the last replica.
 
 mod actions;
 mod lines;
 mod totals;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use client::dfs::DfsClient;
 use jiff::tz::TimeZone;
-use protocol::namenode::{AdminState, BlockInfo, Call, DOT_SNAPSHOT, FsckFile, Reply};
+use protocol::namenode::{BlockInfo, Call, DOT_SNAPSHOT, FsckFile, FsckPage, ReplicaState, Reply};
 use protocol::{BlockId, DfsPath, ErrorKind};
 
 use self::totals::Totals;
@@ -25,7 +26,7 @@ use crate::output::{
 
 const USAGE: &str = "\
 Usage: hdfs fsck <path> [-list-corruptfileblocks | [-move | -delete | -openforwrite] [-files [-blocks [-locations | -racks | \
--replicaDetails]]]] [-includeSnapshots] [-blockId <blk_Id>] [--json]
+-replicaDetails]]]] [-includeSnapshots] [-maintenance] [-blockId <blk_Id>] [--json]
 \t<path>\tstart checking from this path
 \t-move\tcopy what is left of corrupted files to /lost+found
 \t-delete\tdelete corrupted files
@@ -37,6 +38,7 @@ Usage: hdfs fsck <path> [-list-corruptfileblocks | [-move | -delete | -openforwr
 \t-files -blocks -locations\tprint out locations for every block
 \t-files -blocks -racks\tprint out network topology for data-node locations
 \t-files -blocks -replicaDetails\tprint out each replica details
+\t-maintenance\tprint out maintenance state node details
 \t-blockId\tprint out which file this blockId belongs to, locations (nodes, racks) of this block
 
 By default fsck does not check files opened for write, use -openforwrite to report such files. They are usually tagged CORRUPT or \
@@ -46,6 +48,8 @@ HEALTHY depending on their block allocation status.
 /// Exit codes of `-blockId` that HDFS has for the state of the last replica's DataNode.
 const EXIT_DECOMMISSIONED: u8 = 2;
 const EXIT_DECOMMISSIONING: u8 = 3;
+const EXIT_IN_MAINTENANCE: u8 = 4;
+const EXIT_ENTERING_MAINTENANCE: u8 = 5;
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -61,6 +65,7 @@ struct Request {
     moves: bool,
     deletes: bool,
     snapshots: bool,
+    maintenance: bool,
     block_ids: Vec<String>,
     json: bool,
     help: bool,
@@ -84,7 +89,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let outcome = match (&request.block_ids[..], request.list_corrupt) {
         ([], false) => check(&request, &overrides),
         ([], true) => list_corrupt(&request, &overrides),
-        (ids, _) => look_up(ids, &overrides),
+        (ids, _) => look_up(ids, request.maintenance, &overrides),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("fsck: {}", describe(error.as_ref()));
@@ -116,8 +121,9 @@ fn parse(words: &[String]) -> Result<Request, String> {
             "move" => request.moves = true,
             "delete" => request.deletes = true,
             "includeSnapshots" => request.snapshots = true,
-            // There is one storage type, no maintenance, and no replication to force.
-            "storagepolicies" | "maintenance" | "replicate" | "upgradedomains" => {}
+            "maintenance" => request.maintenance = true,
+            // There is one storage type, and what is misplaced is copied without being asked for.
+            "storagepolicies" | "replicate" | "upgradedomains" => {}
             "blockId" => {
                 let is_id = |word: &&String| !word.starts_with('-');
                 while let Some(id) = words.next_if(is_id) {
@@ -134,6 +140,12 @@ fn parse(words: &[String]) -> Result<Request, String> {
     }
     request.path = path.unwrap_or_else(|| "/".to_owned());
     Ok(request)
+}
+
+/// What a walk meets.
+enum Entry<'a> {
+    Directory(&'a DfsPath),
+    File(&'a FsckFile),
 }
 
 /// Contact with the NameNode, told on standard error as HDFS tells it.
@@ -166,15 +178,21 @@ fn check(request: &Request, overrides: &Overrides) -> Result<u8> {
         unless_reader_left(out.write_all(begin(&client, &format!(" for path {path}")).as_bytes()))?;
     }
     let mut totals = Totals::new(&client)?;
-    let mut damage = Vec::new();
-    let whole = walk(&client, (&path, request.snapshots), &mut |file| {
-        totals.add(file, request.open_for_write);
-        if request.open_for_write || !file.status.open {
-            lines::note_damage(file, &mut damage);
-        }
+    let whole = walk(&client, (&path, request.snapshots), &mut |entry| {
         let mut text = String::new();
+        let file = match entry {
+            Entry::File(file) => file,
+            Entry::Directory(directory) => {
+                if request.files && !request.json {
+                    text = format!("{directory} <dir>\n");
+                }
+                return unless_reader_left(out.write_all(text.as_bytes()))
+                    .context("cannot write to standard output");
+            }
+        };
+        totals.add(file, (request.open_for_write, request.maintenance));
         if !request.json {
-            lines::describe_file(file, request, &mut text);
+            lines::describe_file(file, request, &totals.pool, &mut text);
         }
         // What a snapshot has is read-only.
         let is_former = file.path.elements().any(|element| element == DOT_SNAPSHOT);
@@ -200,7 +218,7 @@ fn check(request: &Request, overrides: &Overrides) -> Result<u8> {
         print_json(&totals)?;
         return Ok(totals.exit_code());
     }
-    let mut text = totals.text(&damage);
+    let mut text = totals.text();
     let ms = started.elapsed().as_millis();
     let state = if totals.is_healthy() { "HEALTHY" } else { "CORRUPT" };
     text.push_str(&format!("FSCK ended at {} in {ms} milliseconds\n\n\n", now()));
@@ -224,6 +242,7 @@ fn query_of(request: &Request) -> String {
         (request.open_for_write, "openforwrite"),
         (request.list_corrupt, "listcorruptfileblocks"),
         (request.snapshots, "includeSnapshots"),
+        (request.maintenance, "maintenance"),
     ] {
         if is_on {
             query.push_str(&format!("&{name}=1"));
@@ -237,9 +256,10 @@ fn list_corrupt(request: &Request, overrides: &Overrides) -> Result<u8> {
     let client = connect(overrides, &query_of(request))?;
     let path = path_of(&client, &request.path)?;
     let (mut text, mut file_count) = (String::new(), 0u64);
-    let whole = walk(&client, (&path, request.snapshots), &mut |file| {
+    let whole = walk(&client, (&path, request.snapshots), &mut |entry| {
+        let Entry::File(file) = entry else { return Ok(true) };
         file_count += u64::from(actions::is_damaged(file));
-        for block in lines::complete_blocks(file).iter().filter(|block| block.live.is_empty()) {
+        for block in lines::complete_blocks(file).iter().filter(|block| block.good_count() == 0) {
             text.push_str(&format!("blk_{}\t{}\n", block.id, file.path));
         }
         Ok(true)
@@ -258,9 +278,9 @@ fn list_corrupt(request: &Request, overrides: &Overrides) -> Result<u8> {
 }
 
 /// `-blockId`: what is known of single blocks.
-fn look_up(ids: &[String], overrides: &Overrides) -> Result<u8> {
+fn look_up(ids: &[String], maintenance: bool, overrides: &Overrides) -> Result<u8> {
     let client = connect(overrides, &format!("&blockId={}", ids.join("+")))?;
-    let mut text = begin(&client, "") + "\n";
+    let mut text = begin(&client, "");
     let mut code = EXIT_OK;
     for id in ids {
         code = EXIT_OK;
@@ -268,8 +288,11 @@ fn look_up(ids: &[String], overrides: &Overrides) -> Result<u8> {
             text.push_str(&format!("Incorrect blockId format: {id}\n"));
             continue;
         };
+        text.push('\n');
         match client.call(Call::BlockInfo(block)) {
-            Ok(Reply::BlockInfo(info)) => code = describe_block(&info, &mut text),
+            Ok(Reply::BlockInfo(info)) => {
+                code = describe_block(&info, (id, maintenance), &mut text)
+            }
             Ok(_) => return Err(client::dfs::DfsError::Unexpected.into()),
             Err(error) if error.kind() == Some(ErrorKind::NotFound) => {
                 text.push_str(&format!("Block {id} does not exist\n"));
@@ -282,34 +305,56 @@ fn look_up(ids: &[String], overrides: &Overrides) -> Result<u8> {
 }
 
 /// Facts of a block and the state of each replica; as HDFS's, the exit code is that of the last replica.
-fn describe_block(info: &BlockInfo, text: &mut String) -> u8 {
-    let (wanted, live) = (usize::from(info.replication), info.live.len());
-    let drained = |state| info.drained.iter().filter(move |(_, admin)| *admin == state).count();
-    text.push_str(&format!(
-        "Block Id: blk_{}\nBlock belongs to: {}\nNo. of Expected Replica: {wanted}\nNo. of live Replica: {live}\n\
-         No. of excess Replica: {}\nNo. of stale Replica: 0\nNo. of decommissioned Replica: {}\n\
-         No. of decommissioning Replica: {}\nNo. of corrupted Replica: {}\n",
-        info.id,
-        info.path,
-        live.saturating_sub(wanted),
-        drained(AdminState::Decommissioned),
-        drained(AdminState::DecommissionInProgress),
-        info.corrupt.len(),
-    ));
-    let live = info.live.iter().map(|node| (node, ("HEALTHY", EXIT_OK)));
-    let drained = info.drained.iter().map(|(node, admin)| match admin {
-        AdminState::Normal => (node, ("HEALTHY", EXIT_OK)),
-        AdminState::DecommissionInProgress => (node, ("DECOMMISSIONING", EXIT_DECOMMISSIONING)),
-        AdminState::Decommissioned => (node, ("DECOMMISSIONED", EXIT_DECOMMISSIONED)),
-    });
-    let corrupt = info.corrupt.iter().map(|node| (node, ("CORRUPT", EXIT_FAILED)));
+fn describe_block(info: &BlockInfo, (id, maintenance): (&str, bool), text: &mut String) -> u8 {
+    let count = |is_counted: fn(ReplicaState) -> bool| {
+        info.replicas.iter().filter(|(_, state)| is_counted(*state)).count()
+    };
+    let mut line = |name: &str, value: &dyn Display| {
+        text.push_str(&format!("{name}: {value}\n"));
+    };
+    line("Block Id", &id);
+    line("Block belongs to", &info.path);
+    line("No. of Expected Replica", &info.replication);
+    line("No. of live Replica", &count(ReplicaState::is_live));
+    line("No. of excess Replica", &count(|state| state == ReplicaState::Excess));
+    line("No. of stale Replica", &count(|state| state == ReplicaState::Stale));
+    line("No. of decommissioned Replica", &count(|state| state == ReplicaState::Decommissioned));
+    line("No. of decommissioning Replica", &count(|state| state == ReplicaState::Decommissioning));
+    if maintenance {
+        let entering = count(|state| state == ReplicaState::EnteringMaintenance);
+        line("No. of entering maintenance Replica", &entering);
+        line("No. of in maintenance Replica", &count(|state| state == ReplicaState::InMaintenance));
+    }
+    line("No. of corrupted Replica", &count(|state| matches!(state, ReplicaState::Corrupt(_))));
     let mut code = EXIT_FAILED;
-    for (node, (state, of_state)) in live.chain(drained).chain(corrupt) {
+    for (node, state) in &info.replicas {
+        let (words, of_state) = words_of(*state, maintenance);
         let (host, rack) = (&node.host, &node.rack);
-        text.push_str(&format!("Block replica on datanode/rack: {host}{rack} is {state}\n"));
+        text.push_str(&format!("Block replica on datanode/rack: {host}{rack} is {words}\n"));
         code = of_state;
     }
     code
+}
+
+/// HDFS's words for a replica, and the exit code that they mean. Those of maintenance are said only where they are asked for.
+fn words_of(state: ReplicaState, maintenance: bool) -> (String, u8) {
+    let (words, code) = match state {
+        ReplicaState::Corrupt(reason) => {
+            return (format!("CORRUPT\t ReasonCode: {}", reason.text()), EXIT_FAILED);
+        }
+        ReplicaState::Decommissioned => ("DECOMMISSIONED", EXIT_DECOMMISSIONED),
+        ReplicaState::Decommissioning => ("DECOMMISSIONING", EXIT_DECOMMISSIONING),
+        ReplicaState::EnteringMaintenance if maintenance => {
+            ("ENTERING MAINTENANCE", EXIT_ENTERING_MAINTENANCE)
+        }
+        ReplicaState::InMaintenance if maintenance => ("IN MAINTENANCE", EXIT_IN_MAINTENANCE),
+        ReplicaState::Stale => ("STALE", EXIT_USAGE),
+        ReplicaState::Live
+        | ReplicaState::Excess
+        | ReplicaState::EnteringMaintenance
+        | ReplicaState::InMaintenance => ("HEALTHY", EXIT_OK),
+    };
+    (words.to_owned(), code)
 }
 
 /// `blk_7` or `blk_7_1001`; the generation stamp does not matter.
@@ -325,7 +370,7 @@ fn block_of(text: &str) -> Option<BlockId> {
 fn walk(
     client: &DfsClient,
     (path, snapshots): (&DfsPath, bool),
-    each: &mut dyn FnMut(&FsckFile) -> Result<bool>,
+    each: &mut dyn FnMut(Entry<'_>) -> Result<bool>,
 ) -> Result<Option<u64>> {
     let Some((mut directory_count, mut goes_on)) = walk_tree(client, path, each)? else {
         return Ok(None);
@@ -363,7 +408,7 @@ fn snapshots_below(client: &DfsClient, path: &DfsPath) -> Result<Vec<DfsPath>> {
 fn walk_tree(
     client: &DfsClient,
     path: &DfsPath,
-    each: &mut dyn FnMut(&FsckFile) -> Result<bool>,
+    each: &mut dyn FnMut(Entry<'_>) -> Result<bool>,
 ) -> Result<Option<(u64, bool)>> {
     let mut directory_count = 0;
     let mut after = None;
@@ -373,9 +418,9 @@ fn walk_tree(
             Err(error) if error.kind() == Some(ErrorKind::NotFound) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        directory_count += page.directory_count;
-        for file in &page.files {
-            if !each(file)? {
+        directory_count += page.directories.len() as u64;
+        for entry in entries(&page) {
+            if !each(entry)? {
                 return Ok(Some((directory_count, false)));
             }
         }
@@ -386,17 +431,32 @@ fn walk_tree(
     }
 }
 
+/// The entries of a page in the order of the walk.
+fn entries(page: &FsckPage) -> impl Iterator<Item = Entry<'_>> {
+    let mut directories = page.directories.iter().peekable();
+    let mut files = (0..).zip(&page.files).peekable();
+    std::iter::from_fn(move || {
+        let place = files.peek().map_or(u32::MAX, |(place, _)| *place);
+        match directories.next_if(|(_, before)| *before <= place) {
+            Some((directory, _)) => Some(Entry::Directory(directory)),
+            None => files.next().map(|(_, file)| Entry::File(file)),
+        }
+    })
+}
+
 fn now() -> String {
     java_date(client::rpc::now_ms(), &TimeZone::system())
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::lines::{describe_file, note_damage};
+    use super::lines::describe_file;
     use super::*;
-    use protocol::namenode::FileStatus;
-    use protocol::namenode::{DatanodeInfo, FsckBlock};
+    use protocol::namenode::{CorruptReason, DatanodeInfo, FileStatus, FsckBlock};
     use protocol::{BlockId, DatanodeId, GenerationStamp, InodeId};
+
+    const POOL: &str = "BP-1";
+    const BAD: ReplicaState = ReplicaState::Corrupt(CorruptReason::CorruptionReported);
 
     fn node(number: u8) -> DatanodeInfo {
         DatanodeInfo {
@@ -410,7 +470,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(crate) fn file(path: &str, replication: u16, blocks: &[(u64, u8, u16)]) -> FsckFile {
+    pub(crate) fn file(path: &str, replication: u16, blocks: &[(u64, u8, u8)]) -> FsckFile {
         let status = FileStatus {
             name: String::new(),
             inode: InodeId(20_000),
@@ -427,18 +487,23 @@ pub(super) mod tests {
             open: false,
             has_acl: false,
         };
-        let block = |(index, (length, live, corrupt_count)): (usize, &(u64, u8, u16))| FsckBlock {
+        let block = |(index, (length, live, corrupt)): (usize, &(u64, u8, u8))| FsckBlock {
             id: BlockId(1_073_741_825 + index as u64),
             stamp: GenerationStamp(1001),
             length: *length,
-            live: (1..=*live).map(node).collect(),
-            corrupt_count: *corrupt_count,
+            replicas: (1..=live + corrupt)
+                .map(|number| {
+                    (node(number), if number <= *live { ReplicaState::Live } else { BAD })
+                })
+                .collect(),
+            misplaced: false,
         };
         let blocks = blocks.iter().enumerate().map(block).collect();
         FsckFile { path: DfsPath::parse(path).unwrap(), status, blocks }
     }
 
-    fn totals(files: &[FsckFile]) -> (Totals, Vec<String>) {
+    /// What is said of all of it.
+    fn whole(files: &[FsckFile], request: &Request) -> (Totals, String) {
         let mut totals = Totals {
             datanode_count: 3,
             rack_count: 1,
@@ -446,40 +511,40 @@ pub(super) mod tests {
             default_replication: 3,
             ..Totals::default()
         };
-        let mut damage = Vec::new();
+        let mut text = String::new();
         for file in files {
-            totals.add(file, false);
-            note_damage(file, &mut damage);
+            totals.add(file, (request.open_for_write, request.maintenance));
+            describe_file(file, request, POOL, &mut text);
         }
-        (totals, damage)
+        text.push_str(&totals.text());
+        (totals, text)
     }
 
     #[test]
     fn a_healthy_report() {
-        let (totals, damage) =
-            totals(&[file("/f", 3, &[(15, 3, 0)]), file("/g", 3, &[(15, 3, 0)])]);
-        let text = totals.text(&damage);
+        let files = [file("/f", 3, &[(1500, 3, 0)]), file("/g", 3, &[(15, 3, 0)])];
+        let (totals, text) = whole(&files, &Request::default());
         let expected = "\nStatus: HEALTHY\n Number of data-nodes:\t3\n Number of racks:\t\t1\n Total dirs:\t\t\t2\n \
-            Total symlinks:\t\t0\n\nReplicated Blocks:\n Total size:\t30 B\n Total files:\t2\n \
-            Total blocks (validated):\t2 (avg. block size 15 B)\n Minimally replicated blocks:\t2 (100.0 %)\n \
+            Total symlinks:\t\t0\n\nReplicated Blocks:\n Total size:\t1515 B\n Total files:\t2\n \
+            Total blocks (validated):\t2 (avg. block size 757 B)\n Minimally replicated blocks:\t2 (100.0 %)\n \
             Over-replicated blocks:\t0 (0.0 %)\n Under-replicated blocks:\t0 (0.0 %)\n Mis-replicated blocks:\t\t0 (0.0 %)\n \
             Default replication factor:\t3\n Average block replication:\t3.0\n Missing blocks:\t\t0\n Corrupt blocks:\t\t0\n \
             Missing replicas:\t\t0 (0.0 %)\n Blocks queued for replication:\t0\n\nErasure Coded Block Groups:\n";
         assert!(text.starts_with(expected), "{text}");
         assert_eq!(totals.exit_code(), EXIT_OK);
+        let (_, empty) = whole(&[], &Request::default());
+        assert!(empty.contains("Total blocks (validated):\t0\n Minimally replicated blocks:\t0\n"));
     }
 
     #[test]
     fn damage_is_told_and_decides_the_exit_code() {
         let files =
             [file("/a", 3, &[(10, 2, 0), (10, 3, 1)]), file("/b", 3, &[(7, 0, 0), (5, 0, 3)])];
-        let (totals, damage) = totals(&files);
-        let text = totals.text(&damage);
+        let (totals, text) = whole(&files, &Request::default());
         for part in [
-            "/a:  Under replicated blk_1073741825_1001. Target Replicas is 3 but found 2 live replica(s), 0 decom",
-            "/b: CORRUPT blockpool block blk_1073741826_1001",
-            "/b: MISSING 2 blocks of total size 12 B.",
-            "Status: CORRUPT",
+            "\n/a:  Under replicated BP-1:blk_1073741825_1001. Target Replicas is 3 but found 2 live replica(s), 0 decommissioned replica(s), 0 decommissioning replica(s).\n",
+            "\n/b: CORRUPT blockpool BP-1 block blk_1073741826\n",
+            "\n/b: MISSING 1 blocks of total size 7 B.\n/b: CORRUPT 1 blocks of total size 5 B.\nStatus: CORRUPT",
             "  UNDER MIN REPL'D BLOCKS:\t2 (50.0 %)",
             "  CORRUPT FILES:\t1",
             "  MISSING BLOCKS:\t1",
@@ -489,28 +554,84 @@ pub(super) mod tests {
             assert!(text.contains(part), "`{part}` is not in {text}");
         }
         assert_eq!(totals.exit_code(), EXIT_FAILED);
+        let (_, text) = whole(&files, &Request { files: true, blocks: true, ..Request::default() });
+        for part in [
+            "/a 20 bytes, replicated: replication=3, 2 block(s):  Under replicated BP-1:blk_1073741825_1001. Target",
+            "/b 12 bytes, replicated: replication=3, 2 block(s): \n/b: CORRUPT blockpool BP-1 block blk_1073741826\n MISSING 1 blocks of total size 7 B\n CORRUPT 1 blocks of total size 5 B\n",
+            "0. BP-1:blk_1073741825_1001 len=7 MISSING!\n1. BP-1:blk_1073741826_1001 len=5 Live_repl=0\n",
+        ] {
+            assert!(text.contains(part), "`{part}` is not in {text}");
+        }
+    }
+
+    #[test]
+    fn replicas_on_nodes_out_of_service_are_named_and_those_in_maintenance_count_if_asked_for() {
+        let mut file = file("/f", 3, &[(10, 3, 0)]);
+        file.blocks[0].replicas[1].1 = ReplicaState::InMaintenance;
+        file.blocks[0].replicas[2].1 = ReplicaState::Decommissioned;
+        let (_, text) = whole(std::slice::from_ref(&file), &Request::default());
+        for part in [
+            "found 1 live replica(s), 1 decommissioned replica(s), 0 decommissioning replica(s).\n",
+            " DecommissionedReplicas:\t1\n InMaintenanceReplicas:\t1\n Blocks queued",
+            " Under-replicated blocks:\t1 (100.0 %)",
+        ] {
+            assert!(text.contains(part), "`{part}` is not in {text}");
+        }
+        let request = Request {
+            maintenance: true,
+            files: true,
+            blocks: true,
+            replica_details: true,
+            ..Request::default()
+        };
+        let (_, text) = whole(std::slice::from_ref(&file), &request);
+        assert!(text.contains("1 block(s):  OK\n"), "{text}");
+        assert!(text.contains("DISK](IN MAINTENANCE), ") && text.contains("(DECOMMISSIONED)]"));
+        file.status.replication = 4;
+        let (_, text) = whole(&[file], &request);
+        let part = ", 0 entering maintenance replica(s) and 1 in maintenance replica(s).\n";
+        assert!(text.contains(part), "{text}");
+    }
+
+    #[test]
+    fn directories_come_where_the_walk_met_them() {
+        let path = |text: &str| DfsPath::parse(text).unwrap();
+        let page = FsckPage {
+            files: vec![file("/a/f", 1, &[]), file("/c", 1, &[])],
+            directories: vec![(path("/"), 0), (path("/a"), 0), (path("/b"), 1), (path("/d"), 2)],
+            next: None,
+        };
+        let names: Vec<String> = entries(&page)
+            .map(|entry| match entry {
+                Entry::Directory(path) => path.to_string(),
+                Entry::File(file) => file.path.to_string(),
+            })
+            .collect();
+        assert_eq!(names, ["/", "/a", "/a/f", "/b", "/c", "/d"]);
     }
 
     #[test]
     fn files_blocks_and_locations() {
         let request = Request { files: true, blocks: true, locations: true, ..Request::default() };
         let mut text = String::new();
-        describe_file(&file("/f", 1, &[(15, 1, 0)]), &request, &mut text);
+        describe_file(&file("/f", 1, &[(15, 1, 0)]), &request, POOL, &mut text);
         let id = "01".repeat(16);
         assert_eq!(
             text,
             format!(
-                "/f 15 bytes, replicated: replication=1, 1 block(s):  OK\n0. blk_1073741825_1001 len=15 Live_repl=1  \
+                "/f 15 bytes, replicated: replication=1, 1 block(s):  OK\n0. BP-1:blk_1073741825_1001 len=15 Live_repl=1  \
                  [DatanodeInfoWithStorage[10.0.0.1:9866,DS-{id},DISK]]\n\n"
             )
         );
+        let mut open = file("/f", 3, &[(15, 1, 0)]);
+        open.status.open = true;
         let mut text = String::new();
-        describe_file(
-            &file("/f", 3, &[(15, 1, 0)]),
-            &Request { files: true, ..Request::default() },
-            &mut text,
-        );
-        assert_eq!(text, "/f 15 bytes, replicated: replication=3, 1 block(s):  Under replicated\n");
+        describe_file(&open, &request, POOL, &mut text);
+        assert_eq!(text, "", "files being written are not looked at");
+        let request = Request { open_for_write: true, ..request };
+        describe_file(&open, &request, POOL, &mut text);
+        let begin = "/f 15 bytes, replicated: replication=3, 1 block(s), OPENFORWRITE:  OK\n\nUnder Construction Block:\n0. ";
+        assert!(text.starts_with(begin) && text.contains(" Expected_repl=1  ["), "{text}");
     }
 
     #[test]
@@ -534,36 +655,51 @@ pub(super) mod tests {
 
     #[test]
     fn a_block_is_described_replica_by_replica() {
-        let info = BlockInfo {
+        let info = |replicas: &[(u8, ReplicaState)]| BlockInfo {
             id: BlockId(7),
             path: DfsPath::parse("/f").unwrap(),
             replication: 2,
-            live: vec![node(1)],
-            corrupt: vec![node(2)],
-            drained: Vec::new(),
+            replicas: replicas.iter().map(|(number, state)| (node(*number), *state)).collect(),
         };
-        let mut text = String::new();
-        assert_eq!(describe_block(&info, &mut text), EXIT_FAILED, "as the last line");
-        assert!(
-            text.starts_with("Block Id: blk_7\nBlock belongs to: /f\nNo. of Expected Replica: 2\n")
-        );
-        assert!(text.contains("datanode/rack: h1/r1 is HEALTHY\n"), "{text}");
-        assert!(text.ends_with("datanode/rack: h2/r1 is CORRUPT\n"), "{text}");
-        for (admin, state, code) in [
-            (AdminState::Decommissioned, "DECOMMISSIONED", 2),
-            (AdminState::DecommissionInProgress, "DECOMMISSIONING", 3),
-        ] {
-            let (drained, corrupt) = (vec![(node(3), admin)], Vec::new());
-            let info = BlockInfo { drained, corrupt, ..info.clone() };
+        let describe = |replicas: &[(u8, ReplicaState)], maintenance| {
             let mut text = String::new();
-            assert_eq!(describe_block(&info, &mut text), code);
-            assert!(text.ends_with(&format!("datanode/rack: h3/r1 is {state}\n")), "{text}");
-            assert!(text.contains("No. of live Replica: 1\n"));
+            let code = describe_block(&info(replicas), ("blk_7_1001", maintenance), &mut text);
+            (code, text)
+        };
+        let live = (1, ReplicaState::Live);
+        let (code, text) = describe(&[live, (2, BAD)], false);
+        assert_eq!(code, EXIT_FAILED, "as the last line");
+        assert_eq!(
+            text,
+            "Block Id: blk_7_1001\nBlock belongs to: /f\nNo. of Expected Replica: 2\nNo. of live Replica: 1\n\
+             No. of excess Replica: 0\nNo. of stale Replica: 0\nNo. of decommissioned Replica: 0\n\
+             No. of decommissioning Replica: 0\nNo. of corrupted Replica: 1\n\
+             Block replica on datanode/rack: h1/r1 is HEALTHY\n\
+             Block replica on datanode/rack: h2/r1 is CORRUPT\t ReasonCode: CORRUPTION_REPORTED\n"
+        );
+        for (state, maintenance, words, code) in [
+            (ReplicaState::Decommissioned, false, "DECOMMISSIONED", 2),
+            (ReplicaState::Decommissioning, false, "DECOMMISSIONING", 3),
+            (ReplicaState::InMaintenance, true, "IN MAINTENANCE", 4),
+            (ReplicaState::EnteringMaintenance, true, "ENTERING MAINTENANCE", 5),
+            (ReplicaState::InMaintenance, false, "HEALTHY", 0),
+            (ReplicaState::Stale, false, "STALE", 255),
+            (ReplicaState::Excess, false, "HEALTHY", 0),
+            (
+                ReplicaState::Corrupt(CorruptReason::SizeMismatch),
+                false,
+                "CORRUPT\t ReasonCode: SIZE_MISMATCH",
+                1,
+            ),
+        ] {
+            let (found, text) = describe(&[live, (3, state)], maintenance);
+            assert_eq!(found, code, "{state:?}");
+            assert!(text.ends_with(&format!("datanode/rack: h3/r1 is {words}\n")), "{text}");
         }
-        let healthy = BlockInfo { corrupt: Vec::new(), ..info.clone() };
-        assert_eq!(describe_block(&healthy, &mut text), EXIT_OK);
-        let lost = BlockInfo { live: Vec::new(), ..healthy };
-        assert_eq!(describe_block(&lost, &mut text), EXIT_FAILED);
+        let (_, text) = describe(&[(1, ReplicaState::EnteringMaintenance)], true);
+        let part = "No. of entering maintenance Replica: 1\nNo. of in maintenance Replica: 0\nNo. of corrupted";
+        assert!(text.contains(part), "{text}");
+        assert_eq!(describe(&[], false).0, EXIT_FAILED);
     }
 
     #[test]

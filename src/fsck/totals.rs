@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use client::dfs::{DfsClient, DfsError};
-use protocol::namenode::{DatanodeState, FsckFile};
+use protocol::namenode::{DatanodeState, FsckBlock, FsckFile, ReplicaState};
 use serde::Serialize;
 
-use super::lines::complete_blocks;
-use crate::output::{EXIT_FAILED, EXIT_OK, report_size};
+use super::lines::{complete_blocks, counted, is_corrupt};
+use crate::output::{EXIT_FAILED, EXIT_OK};
 
 /// What was found.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -25,6 +25,11 @@ pub(super) struct Totals {
     pub(super) minimally_replicated_count: u64,
     pub(super) over_replicated_count: u64,
     pub(super) under_replicated_count: u64,
+    pub(super) misplaced_count: u64,
+    pub(super) decommissioned_replica_count: u64,
+    pub(super) decommissioning_replica_count: u64,
+    pub(super) entering_maintenance_replica_count: u64,
+    pub(super) in_maintenance_replica_count: u64,
     pub(super) replica_count: u64,
     pub(super) wanted_replica_count: u64,
     pub(super) missing_block_count: u64,
@@ -35,6 +40,8 @@ pub(super) struct Totals {
     pub(super) missing_replica_count: u64,
     pub(super) pending_replication_count: u64,
     pub(super) default_replication: u16,
+    /// Name of the cluster's only pool of blocks.
+    pub(super) pool: String,
 }
 
 impl Totals {
@@ -48,12 +55,13 @@ impl Totals {
             rack_count: racks.len(),
             pending_replication_count: status.pending_replication_count,
             default_replication: status.replication,
+            pool: format!("BP-{}", status.cluster),
             ..Totals::default()
         })
     }
 
-    /// Counts a file. One that is being written is only named, unless `open_too`.
-    pub(super) fn add(&mut self, file: &FsckFile, open_too: bool) {
+    /// Counts a file. One that is being written is only counted as such, unless `open_too`.
+    pub(super) fn add(&mut self, file: &FsckFile, (open_too, maintenance): (bool, bool)) {
         if file.status.open {
             self.open_file_count += 1;
             if !open_too {
@@ -67,28 +75,37 @@ impl Totals {
         let wanted = u64::from(file.status.replication);
         let mut is_damaged = false;
         for block in complete_blocks(file) {
-            let live = block.live.len() as u64;
-            self.block_count += 1;
-            self.block_length += block.length;
-            self.replica_count += live;
-            self.wanted_replica_count += wanted;
-            self.minimally_replicated_count += u64::from(live > 0);
-            self.over_replicated_count += u64::from(live > wanted);
-            self.under_replicated_count += u64::from(live > 0 && live < wanted);
-            self.missing_replica_count += if live > 0 { wanted.saturating_sub(live) } else { 0 };
-            if live > 0 {
-                continue;
-            }
-            is_damaged = true;
-            if block.corrupt_count > 0 {
-                self.corrupt_block_count += 1;
-                self.corrupt_length += block.length;
-            } else {
-                self.missing_block_count += 1;
-                self.missing_length += block.length;
-            }
+            is_damaged |= block.good_count() == 0;
+            self.add_block(block, wanted, maintenance);
         }
         self.corrupt_file_count += u64::from(is_damaged);
+    }
+
+    fn add_block(&mut self, block: &FsckBlock, wanted: u64, maintenance: bool) {
+        let (live, there) = (block.live_count() as u64, counted(block, maintenance) as u64);
+        let is_there = block.good_count() > 0;
+        let of = |wanted| block.count(|state| state == wanted) as u64;
+        self.decommissioned_replica_count += of(ReplicaState::Decommissioned);
+        self.decommissioning_replica_count += of(ReplicaState::Decommissioning);
+        self.entering_maintenance_replica_count += of(ReplicaState::EnteringMaintenance);
+        self.in_maintenance_replica_count += of(ReplicaState::InMaintenance);
+        self.block_count += 1;
+        self.block_length += block.length;
+        self.replica_count += there;
+        self.wanted_replica_count += wanted;
+        self.minimally_replicated_count += u64::from(is_there);
+        self.over_replicated_count += u64::from(live > wanted);
+        self.misplaced_count += u64::from(block.misplaced);
+        if is_there {
+            self.under_replicated_count += u64::from(there < wanted);
+            self.missing_replica_count += wanted.saturating_sub(there);
+        } else if is_corrupt(block) {
+            self.corrupt_block_count += 1;
+            self.corrupt_length += block.length;
+        } else {
+            self.missing_block_count += 1;
+            self.missing_length += block.length;
+        }
     }
 
     pub(super) fn is_healthy(&self) -> bool {
@@ -99,39 +116,51 @@ impl Totals {
         if self.is_healthy() { EXIT_OK } else { EXIT_FAILED }
     }
 
-    pub(super) fn text(&self, damage: &[String]) -> String {
+    pub(super) fn text(&self) -> String {
         let state = if self.is_healthy() { "HEALTHY" } else { "CORRUPT" };
         let blocks = self.block_count;
-        let average = self.block_length.checked_div(blocks).unwrap_or(0);
-        let mean = if blocks == 0 { 0.0 } else { self.replica_count as f32 / blocks as f32 };
-        let share = |count: u64, of: u64| {
-            let percent = if of == 0 { 0.0 } else { count as f32 * 100.0 / of as f32 };
-            format!("{count} ({percent:?} %)")
-        };
-        let of_blocks = |count| share(count, blocks);
-        let mut text = damage.concat();
-        text.push_str(&format!(
+        let average = self.length.checked_div(blocks).unwrap_or(0);
+        format!(
             "\nStatus: {state}\n \
              Number of data-nodes:\t{}\n \
              Number of racks:\t\t{}\n \
              Total dirs:\t\t\t{}\n \
              Total symlinks:\t\t0\n\n\
              Replicated Blocks:\n \
-             Total size:\t{}{}\n \
+             Total size:\t{} B{}\n \
              Total files:\t{}{}\n \
-             Total blocks (validated):\t{blocks}{}{}\n",
+             Total blocks (validated):\t{blocks}{}{}\n{}{}{ERASURE_CODED}",
             self.datanode_count,
             self.rack_count,
             self.directory_count,
-            report_bytes(self.length),
+            self.length,
             self.open_part(self.open_length, "Total open files size: ", " B"),
             self.file_count,
             self.open_part(self.open_file_count, "Files currently being written: ", ""),
             if blocks == 0 { String::new() } else { format!(" (avg. block size {average} B)") },
             self.open_part(self.open_block_count, "Total open file blocks (not validated): ", ""),
-        ));
-        text.push_str(&self.starred());
-        text.push_str(&format!(
+            self.starred(),
+            self.replication_text(),
+        )
+    }
+
+    fn replication_text(&self) -> String {
+        let blocks = self.block_count;
+        let mean = if blocks == 0 { 0.0 } else { self.replica_count as f32 / blocks as f32 };
+        let share = |count: u64, of: u64| match of {
+            0 => count.to_string(),
+            of => format!("{count} ({:?} %)", count as f32 * 100.0 / of as f32),
+        };
+        let of_blocks = |count| share(count, blocks);
+        let leaving = [
+            ("DecommissionedReplicas", self.decommissioned_replica_count),
+            ("DecommissioningReplicas", self.decommissioning_replica_count),
+            ("EnteringMaintenanceReplicas", self.entering_maintenance_replica_count),
+            ("InMaintenanceReplicas", self.in_maintenance_replica_count),
+        ];
+        let leaving = leaving.into_iter().filter(|(_, count)| *count > 0);
+        let leaving: String = leaving.map(|(name, count)| format!(" {name}:\t{count}\n")).collect();
+        format!(
             " Minimally replicated blocks:\t{}\n \
              Over-replicated blocks:\t{}\n \
              Under-replicated blocks:\t{}\n \
@@ -140,20 +169,19 @@ impl Totals {
              Average block replication:\t{mean:?}\n \
              Missing blocks:\t\t{}\n \
              Corrupt blocks:\t\t{}\n \
-             Missing replicas:\t\t{}\n \
+             Missing replicas:\t\t{}\n\
+             {leaving} \
              Blocks queued for replication:\t{}\n\n",
             of_blocks(self.minimally_replicated_count),
             of_blocks(self.over_replicated_count),
             of_blocks(self.under_replicated_count),
-            of_blocks(0),
+            of_blocks(self.misplaced_count),
             self.default_replication,
             self.missing_block_count,
             self.corrupt_block_count,
             share(self.missing_replica_count, self.wanted_replica_count),
             self.pending_replication_count,
-        ));
-        text.push_str(ERASURE_CODED);
-        text
+        )
     }
 
     /// What is said of files being written, where there are any.
@@ -206,7 +234,3 @@ Erasure Coded Block Groups:
  Missing internal blocks:\t0
  Blocks queued for replication:\t0
 ";
-
-fn report_bytes(bytes: u64) -> String {
-    if bytes < 1024 { format!("{bytes} B") } else { format!("{bytes} B ({})", report_size(bytes)) }
-}

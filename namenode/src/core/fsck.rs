@@ -124,8 +124,16 @@ impl State {
 
     fn fsck_file(&self, nodes: &Datanodes, id: InodeId, path: DfsPath) -> Option<FsckFile> {
         let (inode, file) = self.status_of(id)?;
-        let blocks =
+        let mut blocks: Vec<FsckBlock> =
             file.blocks.iter().filter_map(|block| self.fsck_block(nodes, *block)).collect();
+        // Where the last one is being written; what is there is not settled.
+        if let (Some(open), Some(last)) = (file.open.as_deref(), blocks.last_mut()) {
+            let targets = open.targets.iter().filter_map(|id| nodes.index(*id));
+            let targets = targets.map(|index| nodes.node(index));
+            if self.ns.open_block(id).is_some() {
+                last.replicas = targets.map(|node| (node.info.clone(), state_on(node))).collect();
+            }
+        }
         Some(FsckFile { path, status: self.ns.status(id, inode, &inode.name), blocks })
     }
 
