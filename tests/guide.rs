@@ -39,9 +39,13 @@ fn the_operators_guide_works() {
     let local = tempfile::tempdir().unwrap();
     let exclude = local.path().join("exclude");
     fs::write(&exclude, "").unwrap();
+    let hosts = local.path().join("hosts.json");
+    fs::write(&hosts, "[]").unwrap();
     let mut options = Options { datanodes: 4, ..Options::tight() };
-    let variable = ("HANNO_NAMENODE_HOSTS_EXCLUDE_FILE", exclude.to_str().unwrap().to_owned());
-    options.variables.push(variable);
+    options.variables.extend([
+        ("HANNO_NAMENODE_HOSTS_EXCLUDE_FILE", exclude.to_str().unwrap().to_owned()),
+        ("HANNO_NAMENODE_HOSTS_FILE", hosts.to_str().unwrap().to_owned()),
+    ]);
     let cluster = Cluster::start(options);
     let path = cluster.path_with_links(local.path());
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
@@ -51,7 +55,7 @@ fn the_operators_guide_works() {
         let mut command =
             cluster.command(Path::new("timeout"), &[BLOCK_TIME_MAX_S, "sh", "-ec", &block]);
         command.current_dir(local.path()).env("PATH", &path).env("DATA", &cluster.directory);
-        command.env("HOSTS_EXCLUDE", &exclude);
+        command.env("HOSTS_EXCLUDE", &exclude).env("HOSTS", &hosts);
         let outcome = Outcome::of(command);
         assert_eq!(
             outcome.code,

@@ -8,7 +8,7 @@
 //! the highest seen are refused.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use client::RpcError;
@@ -40,6 +40,8 @@ pub(crate) struct Link {
     service: Arc<Service>,
     info: DatanodeInfo,
     highest_epoch: AtomicU64,
+    /// The NameNode has told it to end.
+    dismissed: AtomicBool,
     slots: Arc<Semaphore>,
 }
 
@@ -60,11 +62,12 @@ impl Link {
             service,
             info,
             highest_epoch: AtomicU64::new(0),
+            dismissed: AtomicBool::new(false),
             slots: Arc::new(Semaphore::new(COMMANDS_AT_ONCE)),
         })
     }
 
-    /// Runs until `shutdown`.
+    /// Runs until `shutdown`, or the NameNode passes on that it is to end.
     ///
     /// # Errors
     /// [`Error`] if this DataNode can never serve this NameNode, or all its disks are gone.
@@ -86,6 +89,9 @@ impl Link {
                     Ended = self.heartbeats(session) => {}
                     Ended = self.tell_changes(session) => {}
                 }
+            }
+            if self.dismissed.load(Ordering::Acquire) {
+                return Ok(());
             }
             if self.service.store.is_lost() {
                 return Err(Error::NoVolumes);
@@ -231,6 +237,11 @@ impl Link {
                 Ok(())
             }
             Command::ReportAll => self.report_all(session).await,
+            Command::ShutDown => {
+                tracing::info!("the operator ends this DataNode");
+                self.dismissed.store(true, Ordering::Release);
+                Err(Ended)
+            }
             Command::SetBalancerBandwidth(rate) => {
                 tracing::info!(rate, "bandwidth of the balancer is set");
                 self.service.balancing().set_rate(rate);
@@ -303,7 +314,10 @@ impl Link {
                     }
                 }
             }
-            Command::Delete(_) | Command::ReportAll | Command::SetBalancerBandwidth(_) => None,
+            Command::Delete(_)
+            | Command::ReportAll
+            | Command::SetBalancerBandwidth(_)
+            | Command::ShutDown => None,
         }
     }
 }

@@ -3,10 +3,11 @@
 //! All of it is for the superuser, and nothing of it changes the name space.
 
 use std::fmt::Write;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use protocol::datanode::Command;
-use protocol::namenode::{Answer, Call, Reply, Request};
+use protocol::namenode::{Answer, Call, IMAGE_PIECE_BYTES, Reply, Request};
 use protocol::{DatanodeId, ErrorKind, RemoteError};
 use tokio::sync::oneshot;
 
@@ -16,6 +17,8 @@ use crate::server::{Event, stopping};
 
 /// Files are for the operator alone.
 const FILE_MODE: u32 = 0o600;
+/// How the names of images end.
+const IMAGE_SUFFIX: &str = ".image";
 /// Longest name of a file that [`Call::Metasave`] writes, bytes.
 const NAME_BYTES_MAX: usize = 200;
 
@@ -35,6 +38,8 @@ impl Service {
                 | Call::RollEdits
                 | Call::Metasave(_)
                 | Call::TriggerBlockReport { .. }
+                | Call::ShutDownDatanode { .. }
+                | Call::ReadImage { .. }
         );
         if !is_order {
             return None;
@@ -48,7 +53,11 @@ impl Service {
             Call::SaveNamespace => Some(self.save_namespace().await),
             Call::RollEdits => Some(self.roll_edits().await),
             Call::Metasave(name) => Some(self.metasave(name).await),
-            Call::TriggerBlockReport { datanode } => Some(self.trigger_report(*datanode)),
+            Call::TriggerBlockReport { datanode } => {
+                Some(self.order(*datanode, Command::ReportAll))
+            }
+            Call::ShutDownDatanode { datanode } => Some(self.order(*datanode, Command::ShutDown)),
+            Call::ReadImage { name, offset } => Some(self.read_image(name.clone(), *offset).await),
             _ => None,
         }
     }
@@ -140,11 +149,37 @@ impl Service {
         text
     }
 
-    fn trigger_report(&self, datanode: DatanodeId) -> Answer {
+    async fn read_image(&self, name: Option<String>, offset: u64) -> Answer {
+        let images = self.config.data_dir.join("journal").join("image");
+        let refuse = |text: String| RemoteError::new(ErrorKind::NotFound, text);
+        let read = tokio::task::spawn_blocking(move || {
+            let name = match name.map_or_else(|| newest_image(&images), |name| Ok(Some(name)))? {
+                Some(name) => name,
+                None => return Ok(None),
+            };
+            let Some(path) = file_in(&images, &name) else { return Ok(None) };
+            let mut file = std::fs::File::open(path)?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(offset))?;
+            let mut bytes = Vec::new();
+            file.take(IMAGE_PIECE_BYTES as u64).read_to_end(&mut bytes)?;
+            io::Result::Ok(Some(Reply::Image { name, length, bytes }))
+        });
+        match read.await.map_err(|_| stopping())? {
+            Ok(Some(reply)) => Ok(reply),
+            Ok(None) => Err(refuse(
+                "There is no image yet: -saveNamespace, in safe mode, writes one.".to_owned(),
+            )),
+            Err(error) => Err(refuse(format!("The image cannot be read: {error}"))),
+        }
+    }
+
+    /// Gives a DataNode an order that nothing else follows from.
+    fn order(&self, datanode: DatanodeId, command: Command) -> Answer {
         let index = self.shared.nodes.lock().nodes.index(datanode);
         match index {
             Some(index) => {
-                self.shared.nodes.push_commands(vec![(index, Command::ReportAll)]);
+                self.shared.nodes.push_commands(vec![(index, command)]);
                 Ok(Reply::Done)
             }
             None => {
@@ -153,6 +188,18 @@ impl Service {
             }
         }
     }
+}
+
+/// The newest image: their names have the transaction they end with, in digits of one width.
+fn newest_image(images: &Path) -> io::Result<Option<String>> {
+    let mut newest = None;
+    for entry in std::fs::read_dir(images)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(IMAGE_SUFFIX) {
+            newest = newest.max(Some(name));
+        }
+    }
+    Ok(newest)
 }
 
 /// A plain name in a directory; `None` for names that lead elsewhere.

@@ -300,6 +300,8 @@ impl<'a> Entry<'a> {
             Call::Metasave(_) => Entry::of_system("metaSave"),
             Call::OpenFiles { .. } => Entry::of_system("listOpenFiles"),
             Call::RefreshNodes => Entry::of_system("refreshNodes"),
+            Call::ShutDownDatanode { .. } => Entry::of_system("shutdownDatanode"),
+            Call::ReadImage { offset: 0, .. } => Entry::of_system("fetchImage"),
             Call::SetBalancerBandwidth(_) => Entry::of_system("setBalancerBandwidth"),
             Call::Datanodes => Entry::of_system("datanodeReport"),
             _ => return None,

@@ -220,4 +220,6 @@ pub enum Command {
     },
     /// Copies for the balancer take so many bytes per second at most, until the DataNode restarts.
     SetBalancerBandwidth(u64),
+    /// End, as after SIGTERM.
+    ShutDown,
 }

@@ -15,6 +15,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command { name: "refreshNodes", arguments: "", about: "Updates the namenode with the set of datanodes allowed to connect to it, and of those to decommission.", words: (0, 0), run: refresh_nodes },
     Command { name: "setBalancerBandwidth", arguments: "<bandwidth in bytes per second>", about: "Changes the network bandwidth used by each datanode during balancing.", words: (1, 1), run: set_balancer_bandwidth },
     Command { name: "getBalancerBandwidth", arguments: "<datanode_host:port>", about: "Get the network bandwidth that a datanode uses during balancing.", words: (1, 1), run: balancer_bandwidth },
+    Command { name: "shutdownDatanode", arguments: "<datanode_host:port> [upgrade]", about: "Submit a shutdown request for the given datanode. With upgrade it is the same: clients go on with other DataNodes\nat once either way.", words: (1, 2), run: shut_down },
     Command { name: "getDatanodeInfo", arguments: "<datanode_host:port>", about: "Get information about a DataNode: whether it is live, and since when it has been silent.", words: (1, 1), run: datanode_info },
 ];
 
@@ -45,6 +46,16 @@ fn set_balancer_bandwidth(session: &Session, words: &[String]) -> Result<(), Fai
 fn balancer_bandwidth(session: &Session, words: &[String]) -> Result<(), Failure> {
     let node = find(session, &words[0])?;
     say!("Balancer bandwidth is {} bytes per second.", node.balancer_bandwidth);
+    Ok(())
+}
+
+fn shut_down(session: &Session, words: &[String]) -> Result<(), Failure> {
+    if words.get(1).is_some_and(|word| !word.eq_ignore_ascii_case("upgrade")) {
+        return Err(Failure::Usage(String::new()));
+    }
+    let node = find(session, &words[0])?;
+    session.call(Call::ShutDownDatanode { datanode: node.info.id })?;
+    say!("Submitted a shutdown request to datanode {}", words[0]);
     Ok(())
 }
 

@@ -1,14 +1,18 @@
 //! Commands about the NameNode itself: safe mode, its image and log, files being written.
 
+use std::io;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use protocol::namenode::{Call, Reply, SafeModeAction};
+use protocol::namenode::{Call, OpenFile, Reply, SafeModeAction};
 
 use super::{Command, MANY, Session, unexpected};
 use crate::dfs::Failure;
 use crate::output::say;
 
+/// An image names every file: it is for whoever fetched it alone.
+const IMAGE_MODE: u32 = 0o600;
 /// Pause between looks of `safemode wait`.
 const WAIT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -20,7 +24,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command { name: "rollEdits", arguments: "", about: "Begin a new segment of the edit log.", words: (0, 0), run: roll_edits },
     Command { name: "finalizeUpgrade", arguments: "", about: "Finalize upgrade of HDFS. Formats are upgraded as they are read here, so nothing is left to finalize.", words: (0, 0), run: finalize_upgrade },
     Command { name: "metasave", arguments: "filename", about: "Save the NameNode's primary data structures to <filename> in its log directory (logs in its data directory).\n<filename> is overwritten if it exists.", words: (1, 1), run: metasave },
-    Command { name: "listOpenFiles", arguments: "[-blockingDecommission] [-path <path>]", about: "List all open files with who writes them, or those below a path.", words: (0, MANY), run: list_open_files },
+    Command { name: "fetchImage", arguments: "<local directory>", about: "Downloads the most recent image of the name space from the NameNode and saves it in the specified local directory.", words: (1, 1), run: fetch_image },
+    Command { name: "listOpenFiles", arguments: "[-blockingDecommission] [-path <path>]", about: "List all open files with who writes them, or those below a path. With -blockingDecommission, only those that DataNodes on\ntheir way out of service wait for.", words: (0, MANY), run: list_open_files },
 ];
 
 /// What `safemode` is told.
@@ -74,13 +79,47 @@ fn metasave(session: &Session, words: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
+fn fetch_image(session: &Session, words: &[String]) -> Result<(), Failure> {
+    let directory = Path::new(&words[0]);
+    let failed = |error: io::Error| Failure::Text(format!("{}: {error}", directory.display()));
+    let piece =
+        |name: Option<String>, offset| match session.call(Call::ReadImage { name, offset })? {
+            Reply::Image { name, length, bytes } => Ok((name, length, bytes)),
+            _ => Err(unexpected()),
+        };
+    let (name, length, first) = piece(None, 0)?;
+    let mut refusal = None;
+    let written = sys::fs::write_atomic_with(&directory.join(&name), IMAGE_MODE, |file| {
+        let (mut offset, mut bytes) = (0, first);
+        while !bytes.is_empty() {
+            file.write_all(&bytes)?;
+            offset += bytes.len() as u64;
+            bytes = match piece(Some(name.clone()), offset) {
+                Ok((_, _, bytes)) => bytes,
+                Err(failure) => {
+                    refusal = Some(failure);
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+            };
+        }
+        match offset == length {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    });
+    match (refusal, written) {
+        (Some(failure), _) => Err(failure),
+        (None, written) => written.map_err(failed),
+    }
+}
+
 fn list_open_files(session: &Session, words: &[String]) -> Result<(), Failure> {
     let mut path = session.resolver.resolve("/")?.path;
+    let mut blocking = false;
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
-            // Nothing that is written keeps a node from being decommissioned here: its last block is moved when it is complete.
-            "-blockingDecommission" => {}
+            "-blockingDecommission" => blocking = true,
             "-path" => {
                 let text = words.next().ok_or_else(|| Failure::Usage(String::new()))?;
                 path = session.resolver.resolve(text)?.path;
@@ -94,7 +133,9 @@ fn list_open_files(session: &Session, words: &[String]) -> Result<(), Failure> {
         let Reply::OpenFiles { files, next } = session.call(Call::OpenFiles { after })? else {
             return Err(unexpected());
         };
-        for file in files.iter().filter(|file| file.path.starts_with(&path)) {
+        let wanted =
+            |file: &&OpenFile| file.path.starts_with(&path) && (file.holds_drain || !blocking);
+        for file in files.iter().filter(wanted) {
             say!("{:<20}\t{:<34}\t{}", file.host, file.client.to_string(), file.path);
         }
         match next {

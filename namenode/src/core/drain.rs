@@ -332,6 +332,10 @@ mod tests {
         let node = h.node(holder);
         let waits = DrainReport { low_redundancy_count: 1, only_here_count: 1, open_file_count: 1 };
         assert_eq!(h.state.drains.report(node), waits);
+        let Ok(Reply::OpenFiles { files, .. }) = h.read(&Call::OpenFiles { after: None }) else {
+            panic!("not listed")
+        };
+        assert!(files.len() == 1 && files[0].holds_drain);
         // What was ordered while it was still believed to be there has come to nothing.
         h.commands.clear();
         h.pass(1100, &[1, 2]);

@@ -1,10 +1,10 @@
 //! Reads for operators: files being written, one block and its replicas.
 
-use protocol::namenode::{Answer, BlockInfo, OpenFile, Reply};
+use protocol::namenode::{AdminState, Answer, BlockInfo, OpenFile, Reply};
 use protocol::{BlockId, DfsPath, ErrorKind, InodeId};
 
 use super::command::refuse;
-use super::datanodes::Datanodes;
+use super::datanodes::{Datanodes, NodeIndex};
 use super::permission::Caller;
 use super::state::State;
 
@@ -12,7 +12,12 @@ use super::state::State;
 const FILES_MAX: usize = 1000;
 
 impl State {
-    pub(super) fn open_files(&self, after: Option<InodeId>, caller: Caller<'_>) -> Answer {
+    pub(super) fn open_files(
+        &self,
+        nodes: &Datanodes,
+        after: Option<InodeId>,
+        caller: Caller<'_>,
+    ) -> Answer {
         self.guard(caller).check_superuser()?;
         let mut rest = self.ns.leases.open_files().into_iter();
         let mut files = Vec::new();
@@ -21,13 +26,26 @@ impl State {
             last = Some(inode);
             let path = self.ns.path_of(inode).and_then(|path| DfsPath::parse(&path).ok());
             let host = self.ns.leases.host(client).to_owned();
-            files.extend(path.map(|path| OpenFile { path, client, host }));
+            let holds_drain = self.holds_drain(nodes, inode);
+            files.extend(path.map(|path| OpenFile { path, client, host, holds_drain }));
             if files.len() == FILES_MAX {
                 break;
             }
         }
         let next = last.filter(|_| rest.len() > 0);
         Ok(Reply::OpenFiles { files, next })
+    }
+
+    /// True if a node that is on its way out of service waits for the last block of an open file.
+    fn holds_drain(&self, nodes: &Datanodes, file: InodeId) -> bool {
+        let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        let targets = open.into_iter().flat_map(|open| &open.targets);
+        let is_leaving = |index: NodeIndex| {
+            let admin = nodes.node(index).admin;
+            matches!(admin, AdminState::DecommissionInProgress | AdminState::EnteringMaintenance)
+        };
+        self.ns.open_block(file).is_some()
+            && targets.filter_map(|id| nodes.index(*id)).any(is_leaving)
     }
 
     pub(super) fn block_info(

@@ -104,7 +104,7 @@ impl State {
             Call::MoveStates(moves) => self.move_states(nodes, moves),
             Call::Datanodes => Ok(Reply::Datanodes(self.datanode_reports(nodes, reader.now))),
             Call::Fsck { path, after } => self.fsck(nodes, path, after.as_ref(), reader.caller),
-            Call::OpenFiles { after } => self.open_files(*after, reader.caller),
+            Call::OpenFiles { after } => self.open_files(nodes, *after, reader.caller),
             Call::BlockInfo(block) => self.block_info(nodes, *block, reader.caller),
             Call::SnapshotDiff { path, from, to, skip } => {
                 self.snapshot_diff(path, (from, to), *skip, reader.caller)

@@ -156,7 +156,8 @@ impl Cluster {
                 Command::Recover { .. }
                 | Command::ReportAll
                 | Command::Cut { .. }
-                | Command::SetBalancerBandwidth(_) => {}
+                | Command::SetBalancerBandwidth(_)
+                | Command::ShutDown => {}
             }
         }
     }

@@ -501,6 +501,8 @@ pub struct OpenFile {
     pub client: ClientId,
     /// The machine that it was last heard of from; empty if it was not since the NameNode's start.
     pub host: String,
+    /// True if a DataNode that its last block is written to is on its way out of service.
+    pub holds_drain: bool,
 }
 
 /// A block and where it is.

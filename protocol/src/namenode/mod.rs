@@ -22,6 +22,8 @@ pub use answers::{
 pub const VERSION: u16 = 1;
 /// Most entries in one page of a listing, as `dfs.ls.limit`.
 pub const LIST_ENTRIES_MAX: u32 = 1000;
+/// Most bytes of an image in one answer: large enough that a call costs nothing beside them.
+pub const IMAGE_PIECE_BYTES: usize = 4 << 20;
 /// Most calls in one batch; bounds how long the NameNode's loop is held.
 pub const BATCH_CALLS_MAX: usize = 1000;
 /// Most entries in one page of a snapshot diff: a message stays below a few megabytes.
@@ -355,6 +357,18 @@ pub enum Call {
         /// What.
         action: Action,
     },
+    /// Ends a DataNode's process; for the superuser. -> [`Reply::Done`] once it is ordered.
+    ShutDownDatanode {
+        /// Which.
+        datanode: DatanodeId,
+    },
+    /// A piece of an image of the name space; for the superuser. -> [`Reply::Image`]
+    ReadImage {
+        /// Which; `None` for the newest.
+        name: Option<String>,
+        /// Where to begin, bytes.
+        offset: u64,
+    },
 }
 
 impl Call {
@@ -530,6 +544,15 @@ pub enum Reply {
     Acl(AclStatus),
     /// Extended attributes in the order asked for, or by name.
     Xattrs(Vec<Xattr>),
+    /// A piece of an image.
+    Image {
+        /// The image.
+        name: String,
+        /// Its bytes.
+        length: u64,
+        /// These, at most [`IMAGE_PIECE_BYTES`]; none at the end.
+        bytes: Vec<u8>,
+    },
 }
 
 impl Request {
