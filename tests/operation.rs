@@ -89,6 +89,64 @@ fn maintain(cluster: &Cluster, list: &Path, entries: &[(&str, u64)]) {
     cluster.hanno(&["dfsadmin", "-refreshNodes"]).ok();
 }
 
+/// Numbers of the DataNodes with the only block of `/single`.
+fn holders_of_single(cluster: &Cluster) -> Vec<u32> {
+    let text = cluster.hanno(&["fsck", "/single", "-files", "-blocks", "-locations"]).stdout_text();
+    let held = (1..=4).filter(|number| text.contains(&address(cluster, *number)));
+    held.collect()
+}
+
+/// True if a DataNode's liveness is this.
+fn is_state(cluster: &Cluster, address: &str, state: &str) -> bool {
+    let nodes = datanodes(cluster);
+    let mut named = nodes.iter().filter(|node| node["info"]["transfer_address"] == address);
+    named.any(|node| node["state"] == state)
+}
+
+/// A DataNode in maintenance is silent for longer than it takes to be dead: everything can be read and nothing is copied. It is
+/// left silent.
+fn stays_off(
+    cluster: &Cluster,
+    (number, kept): (u32, &str),
+    local: &Path,
+    content: fn(u64) -> Vec<u8>,
+) {
+    let before = cluster.replicas().len();
+    sys::process::pause(cluster.pid(&format!("datanode-{number}")).unwrap()).unwrap();
+    cluster.wait_until("it is dead", 60, |cluster| is_state(cluster, kept, "Dead"));
+    for number in 0..8 {
+        assert!(cluster.dfs(&["-cat", &format!("/f{number}")]).ok().stdout == content(number));
+    }
+    assert!(cluster.dfs(&["-cat", "/single"]).ok().stdout == content(99));
+    put(cluster, local, "meanwhile", &content(50));
+    let fsck = cluster.hanno(&["fsck", "/", "-maintenance"]).ok().stdout_text();
+    assert!(fsck.contains(" Under-replicated blocks:\t0 (0.0 %)"), "{fsck}");
+    assert!(fsck.contains(" InMaintenanceReplicas:\t"), "{fsck}");
+    let status = cluster.hanno(&["admin", "report", "--json"]).ok().stdout_text();
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["status"]["low_redundancy_count"], 0, "nothing is to be copied");
+    assert_eq!(cluster.replicas().len(), before + 3 * 2, "no copies but those of the new file");
+}
+
+/// A DataNode stays off for longer than was said: at the end of the time the copies are made.
+fn stays_off_too_long(cluster: &Cluster, (number, kept): (u32, &str), list: &Path) {
+    let daemon = format!("datanode-{number}");
+    maintain(cluster, list, &[(kept, client::rpc::now_ms() + 2000)]);
+    sys::process::pause(cluster.pid(&daemon).unwrap()).unwrap();
+    cluster.wait_until("its time is over and it is dead", 60, |cluster| {
+        admin_state(cluster, kept) == "Normal" && is_state(cluster, kept, "Dead")
+    });
+    cluster.wait_until("every other file has three replicas elsewhere", 60, |cluster| {
+        let mut counts = std::collections::BTreeMap::new();
+        for (holder, path) in cluster.replicas() {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            *counts.entry(name).or_insert(0) += u32::from(holder != number);
+        }
+        counts.values().filter(|count| **count >= 3).count() >= 9 * 2
+    });
+    cluster.kill(&daemon);
+}
+
 #[test]
 fn a_datanode_in_maintenance_may_be_off_without_copies_and_everything_is_exact_afterwards() {
     let local = tempfile::tempdir().unwrap();
@@ -107,78 +165,27 @@ fn a_datanode_in_maintenance_may_be_off_without_copies_and_everything_is_exact_a
     let source = source.to_str().unwrap();
     cluster.dfs(&["-D", "dfs.replication=1", "-put", source, "/single"]).ok();
     cluster.wait_healthy(30);
-    let single = |cluster: &Cluster| {
-        let text =
-            cluster.hanno(&["fsck", "/single", "-files", "-blocks", "-locations"]).stdout_text();
-        let addresses = [1, 2, 3, 4].map(|number| address(cluster, number));
-        (1..)
-            .zip(addresses)
-            .filter(|(_, address)| text.contains(address.as_str()))
-            .map(|(n, _)| n)
-            .collect::<Vec<u32>>()
-    };
-    let number = single(&cluster)[0];
+    let number = holders_of_single(&cluster)[0];
     let kept = address(&cluster, number);
     maintain(&cluster, &list, &[(&kept, u64::MAX)]);
     cluster.wait_until("it is in maintenance", 60, |cluster| {
         admin_state(cluster, &kept) == "InMaintenance"
     });
-    assert_eq!(single(&cluster).len(), 2, "its only replica was copied");
+    assert_eq!(holders_of_single(&cluster).len(), 2, "its only replica was copied");
     let report = cluster.hanno(&["dfsadmin", "-report", "-inmaintenance"]).ok().stdout_text();
     assert!(report.contains("In maintenance datanodes (1):\n\nName: ") && report.contains(&kept));
     assert!(report.contains("Decommission Status : In maintenance\n"), "{report}");
-    // Off for many times as long as it takes to be dead.
-    let before = cluster.replicas().len();
-    let daemon = format!("datanode-{number}");
-    sys::process::pause(cluster.pid(&daemon).unwrap()).unwrap();
-    cluster.wait_until("it is dead", 60, |cluster| {
-        let nodes = datanodes(cluster);
-        nodes.iter().any(|node| node["info"]["transfer_address"] == kept && node["state"] == "Dead")
-    });
-    for number in 0..8 {
-        assert!(cluster.dfs(&["-cat", &format!("/f{number}")]).ok().stdout == content(number));
-    }
-    assert!(cluster.dfs(&["-cat", "/single"]).ok().stdout == content(99));
-    put(&cluster, local.path(), "meanwhile", &content(50));
-    let fsck = cluster.hanno(&["fsck", "/", "-maintenance"]).ok().stdout_text();
-    assert!(fsck.contains(" Under-replicated blocks:\t0 (0.0 %)"), "{fsck}");
-    assert!(fsck.contains(" InMaintenanceReplicas:\t"), "{fsck}");
-    let status = cluster.hanno(&["admin", "report", "--json"]).ok().stdout_text();
-    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-    assert_eq!(status["status"]["low_redundancy_count"], 0, "nothing is to be copied");
-    let others = cluster.replicas().iter().filter(|(holder, _)| *holder != number).count();
-    let held = cluster.replicas().len() - others;
-    assert_eq!(others + held, before + 3 * 2, "no copies but those of the new file");
+    stays_off(&cluster, (number, &kept), local.path(), content);
     // Back as another process, and out of maintenance: exactly what is wanted everywhere.
-    cluster.kill(&daemon);
-    cluster.wait_until("it is back", 30, |cluster| {
-        let nodes = datanodes(cluster);
-        nodes.iter().any(|node| node["info"]["transfer_address"] == kept && node["state"] == "Live")
-    });
+    cluster.kill(&format!("datanode-{number}"));
+    cluster.wait_until("it is back", 30, |cluster| is_state(cluster, &kept, "Live"));
     maintain(&cluster, &list, &[]);
     assert_eq!(admin_state(&cluster, &kept), "Normal");
     cluster.wait_healthy(60);
     cluster.wait_until("the copy that was made too much is gone", 30, |cluster| {
-        single(cluster).len() == 1 && cluster.replicas().len() == 9 * 3 * 2 + 1
+        holders_of_single(cluster).len() == 1 && cluster.replicas().len() == 9 * 3 * 2 + 1
     });
-    // Off again, this time for longer than was said: at the end of the time the copies are made.
-    let soon = client::rpc::now_ms() + 2000;
-    maintain(&cluster, &list, &[(&kept, soon)]);
-    sys::process::pause(cluster.pid(&daemon).unwrap()).unwrap();
-    cluster.wait_until("its time is over and it is dead", 60, |cluster| {
-        let nodes = datanodes(cluster);
-        let node = nodes.iter().find(|node| node["info"]["transfer_address"] == kept).unwrap();
-        node["admin"] == "Normal" && node["state"] == "Dead"
-    });
-    cluster.wait_until("every other file has three replicas elsewhere", 60, |cluster| {
-        let mut counts = std::collections::BTreeMap::new();
-        for (holder, path) in cluster.replicas() {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            *counts.entry(name).or_insert(0) += u32::from(holder != number);
-        }
-        counts.values().filter(|count| **count >= 3).count() >= 9 * 2
-    });
-    cluster.kill(&daemon);
+    stays_off_too_long(&cluster, (number, &kept), &list);
     cluster.wait_healthy(60);
 }
 

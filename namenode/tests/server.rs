@@ -230,7 +230,8 @@ async fn obey(
         Command::Recover { .. }
         | Command::ReportAll
         | Command::Cut { .. }
-        | Command::SetBalancerBandwidth(_) => {}
+        | Command::SetBalancerBandwidth(_)
+        | Command::ShutDown => {}
     }
 }
 
