@@ -11,6 +11,7 @@ use crate::connect::{self, Overrides, describe};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, report, safe_mode};
 use crate::output::{EXIT_FAILED, EXIT_OK, say, unless_reader_left};
+use crate::top;
 
 /// Bytes of a key, value or record that `metadata dump` shows.
 const DUMP_BYTES_MAX: usize = 256;
@@ -41,6 +42,18 @@ pub(crate) enum AdminCommand {
         #[arg(long)]
         renewer: Option<String>,
     },
+    /// Print links that sign a browser in at the pages of the NameNode and the JobTracker
+    #[command(
+        after_help = "Example:\n  hanno admin open\n\nEach link is good once, and for five minutes."
+    )]
+    Open {
+        /// Whom the browser acts as; default: you
+        #[arg(long)]
+        user: Option<String>,
+    },
+    /// Watch the cluster in the terminal: DataNodes, blocks, workers, jobs
+    #[command(after_help = "Example:\n  hanno admin top\n  hanno admin top --once")]
+    Top(top::TopArgs),
     /// Look at a NameNode's or JobTracker's metadata on disk; the daemon must be stopped
     #[command(subcommand)]
     Metadata(MetadataCommand),
@@ -92,6 +105,8 @@ pub(crate) fn run(command: &AdminCommand, overrides: &Overrides) -> u8 {
         AdminCommand::Token { user, renewer } => {
             token(overrides, user.as_deref(), renewer.as_deref())
         }
+        AdminCommand::Open { user } => open(overrides, user.as_deref()),
+        AdminCommand::Top(args) => top::cluster(args, overrides),
         AdminCommand::Metadata(MetadataCommand::Verify { dir }) => verify(dir),
         AdminCommand::Metadata(MetadataCommand::Dump { dir }) => dump(dir),
     };
@@ -128,6 +143,22 @@ fn token(overrides: &Overrides, user: Option<&str>, renewer: Option<&str>) -> Re
     match body["Token"]["urlString"].as_str() {
         Some(token) => say!("{token}"),
         None => bail!("names are believed there (webhdfs.auth = \"simple\"): no token is needed"),
+    }
+    Ok(EXIT_OK)
+}
+
+/// Prints a login link for each daemon with pages that is known.
+fn open(overrides: &Overrides, user: Option<&str>) -> Result<u8> {
+    let config = overrides.config()?;
+    let own = config.user();
+    let user = user.unwrap_or(&own);
+    let namenode = connect::namenode(&config)?;
+    let link = client::rpc::runtime().block_on(namenode.login_link("namenode", user))?;
+    say!("{:<11} {link}", "NameNode");
+    if config.jobtracker.is_some() {
+        let jobtracker = connect::jobtracker(&config)?;
+        let link = client::rpc::runtime().block_on(jobtracker.login_link("jobtracker", user))?;
+        say!("{:<11} {link}", "JobTracker");
     }
     Ok(EXIT_OK)
 }

@@ -128,6 +128,13 @@ pub(crate) fn namenode(config: &ClientConfig) -> Result<RpcClient> {
     Ok(RpcClient::new(address, Role::Client, config.secret()?.as_ref())?)
 }
 
+/// Signed calls to the JobTracker, after first contact.
+pub(crate) fn jobtracker(config: &ClientConfig) -> Result<RpcClient> {
+    let address = jobtracker_address(config)?;
+    let config = contacted(config, address, "jobtracker")?;
+    Ok(RpcClient::new(address, Role::Client, config.secret()?.as_ref())?)
+}
+
 /// A client of the file system that has made first contact.
 pub(crate) fn file_system(config: &ClientConfig) -> Result<DfsClient> {
     let config = contacted(config, namenode_address(config)?, "namenode")?;

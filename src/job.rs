@@ -9,12 +9,14 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use anyhow::{Context, Result};
+use clap::Parser;
 use client::job::{JobClient, JobError, counter_value, counters_text};
 use protocol::jobs::{JobReport, JobState, Priority, TaskReport};
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind};
 
 use crate::connect::{Overrides, describe, job_client};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, unless_reader_left};
+use crate::top::{self, TopArgs};
 
 const USAGE: &str = "\
 Usage: hanno job COMMAND
@@ -33,6 +35,8 @@ Usage: hanno job COMMAND
   -list-blacklisted-trackers      workers that get none, and why
   -counter ID GROUP NAME          one counter, e.g. 'Map-Reduce Framework' 'Map input records'
   streaming …                     run commands as mapper and reducer (`hanno job streaming -help')
+  top [--once] [--interval SECONDS]
+                                  watch jobs, queues and slots; Ctrl-C ends it
   -logs ID                        what the attempts of a job wrote on standard output and error
 
 Examples:
@@ -63,8 +67,33 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         Some((first, rest)) if first == "streaming" || first == "-streaming" => {
             streaming(rest, overrides)
         }
+        Some((first, rest)) if first == "top" || first == "-top" => watch(rest, overrides),
         _ => command(arguments, overrides),
     }
+}
+
+/// `hanno job top`.
+fn watch(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    let program = std::iter::once(OsString::from("hanno job top"));
+    let args = match Top::try_parse_from(program.chain(arguments.iter().cloned())) {
+        Ok(Top { args }) => args,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
+        }
+    };
+    top::jobs(&args, overrides).unwrap_or_else(|error| {
+        eprintln!("job: {}", describe(error.as_ref()));
+        EXIT_FAILED
+    })
+}
+
+/// Watch jobs, queues and slots in the terminal.
+#[derive(Parser)]
+#[command(name = "hanno job top")]
+struct Top {
+    #[command(flatten)]
+    args: TopArgs,
 }
 
 /// `hanno job streaming`: this program is the job's driver, and on the workers its task runner.

@@ -24,6 +24,7 @@ mod hadoop;
 mod job;
 mod output;
 mod snapshots;
+mod top;
 
 fn main() -> ExitCode {
     ExitCode::from(cli::run(std::env::args_os().collect()))

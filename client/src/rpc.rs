@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use protocol::auth::{Body, Key, Role, Signature, SignedRequest};
+use protocol::auth::{Body, Key, LOGIN_METHOD, Role, Signature, SignedRequest, login_target};
 use protocol::{ErrorKind, RemoteError, wire};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -211,6 +211,21 @@ impl RpcClient {
                 Err(RpcError::Status { address: self.inner.base.clone(), status, text })
             }
         }
+    }
+
+    /// A link that signs a browser in to the daemon's pages as `user`, once and within minutes.
+    ///
+    /// # Errors
+    /// [`RpcError`] if the cluster secret cannot be had.
+    pub async fn login_link(&self, service: &str, user: &str) -> Result<String, RpcError> {
+        let target = login_target(service, user);
+        let proof = self.sign(LOGIN_METHOD, &target, Body::Bytes(b"")).await?;
+        let mut link = reqwest::Url::parse(&self.inner.base)
+            .map_err(|_| RpcError::Address { address: self.inner.base.clone() })?;
+        link.set_path("/login");
+        let proof = proof.replace(' ', ".");
+        link.query_pairs_mut().append_pair("user", user).append_pair("proof", &proof);
+        Ok(link.into())
     }
 
     async fn sign(&self, method: &str, target: &str, body: Body<'_>) -> Result<String, RpcError> {

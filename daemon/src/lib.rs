@@ -11,6 +11,7 @@
 //! | [`metrics`] | figures for monitors |
 //! | [`page`] | frame, style, script and protective headers of the pages |
 //! | [`hosts`] | names under which pages may be reached |
+//! | [`session`] | who is signed in at the pages, and which requests of theirs may change something |
 //! | [`log`] | structured lines on standard error |
 
 pub mod auth;
@@ -23,6 +24,7 @@ pub mod page;
 pub mod rpc;
 pub mod secret;
 pub mod serve;
+pub mod session;
 pub mod shutdown;
 
 pub use error::{ConfigError, ServeError};

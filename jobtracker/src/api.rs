@@ -1,6 +1,7 @@
-//! What scripts and monitors read without a signature: `/api/v1` in our own shapes, Hadoop's history API (`history`), and `/metrics`.
-//! Reads only; like the pages, under this machine's own names.
+//! What scripts and monitors read without a signature: `/api/v1` in our own shapes, Hadoop's history API (`history`), and `/metrics`. Like the
+//! pages, under this machine's own names. What changes something is in `changes`, for who is signed in at the pages.
 
+mod changes;
 mod history;
 mod metrics;
 mod stream;
@@ -21,14 +22,20 @@ use crate::history_events::write_lines;
 use crate::http::{Shared, refused};
 use crate::server::Event;
 
+/// What `/api/v1` is, for programs.
+const OPENAPI: &str = include_str!("api/openapi.json");
+
 /// All routes.
 pub(crate) fn router(shared: Shared) -> Router {
     Router::new()
         .route("/api/v1/jobs", get(jobs))
+        .route("/api/v1/openapi.json", get(openapi))
         .route("/api/v1/jobs/{id}", get(job))
         .route("/api/v1/jobs/{id}/tasks", get(tasks))
         .route("/api/v1/jobs/{id}/history", get(job_history))
         .route("/api/v1/workers", get(workers))
+        .route("/api/v1/queues", get(queues))
+        .merge(changes::routes())
         .route("/metrics", get(metrics))
         .merge(history::routes())
         .layer(from_fn_with_state(shared.hosts.clone(), Hosts::guard))
@@ -94,6 +101,17 @@ async fn workers(State(shared): State<Shared>) -> Response {
         Ok(overview) => Json(overview.workers).into_response(),
         Err(error) => refused(&error),
     }
+}
+
+async fn queues(State(shared): State<Shared>) -> Response {
+    match shared.ask(Event::Overview).await {
+        Ok(overview) => Json(overview.queues).into_response(),
+        Err(error) => refused(&error),
+    }
+}
+
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
 }
 
 async fn metrics(State(shared): State<Shared>) -> Response {

@@ -15,6 +15,7 @@ use client::rpc::Health;
 use daemon::auth::Authenticator;
 use daemon::hosts::Hosts;
 use daemon::rpc;
+use daemon::session::Sessions;
 use futures_util::stream;
 use protocol::auth::{Key, Role};
 use protocol::jobs::{self, JobReport};
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     /// Reads logs of attempts from workers in the name of who looks at a page.
     pub(crate) secret: Key,
     pub(crate) history: History,
+    /// Who is signed in at the pages.
+    pub(crate) sessions: Sessions,
 }
 
 impl Shared {

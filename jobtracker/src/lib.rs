@@ -39,6 +39,7 @@ use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::hosts::Hosts;
 use daemon::serve::{self, Limits};
+use daemon::session::Sessions;
 use journal::{Journal, JournalError, Options};
 use parking_lot::Mutex;
 use protocol::auth::Role;
@@ -92,7 +93,9 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let mut server = Server::new(state, journal, recovered.last, outside, events.clone(), poll_max);
     server.start(Epoch(recovered.epoch.0), cluster_start());
 
+    let authenticator = Authenticator::new(&secret);
     let shared = http::Shared {
+        sessions: Sessions::new(authenticator.clone(), "jobtracker", &address.to_string()),
         events,
         secret_file: std::path::absolute(&config.secret_file)
             .map_err(|source| Error::System { action: "find the working directory", source })?,
@@ -101,7 +104,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         secret: secret.clone(),
         history,
     };
-    let router = http::router(shared, Authenticator::new(&secret));
+    let router = http::router(shared, authenticator);
     let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
     tokio::join!(server.run(inbox, durable_seen, shutdown), serving);
     match fatal.lock().take() {

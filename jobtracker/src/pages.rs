@@ -1,14 +1,16 @@
 //! Routes of the pages: what is asked for in the address, one question to the loop, one page.
 //!
-//! Invariant: nothing here changes anything.
+//! Invariant: nothing here changes anything; buttons send what they want to [`crate::api`].
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderName};
+use axum::http::request::Parts;
 use axum::middleware::from_fn_with_state;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -16,11 +18,11 @@ use axum::routing::get;
 use axum::{Json, Router};
 use client::rpc::{RpcClient, now_ms};
 use daemon::hosts::Hosts;
-use daemon::page::{self, Frame, Site};
+use daemon::page::{self, Frame, Search, Site};
 use futures_util::stream;
 use maud::Markup;
 use protocol::auth::Role;
-use protocol::{AttemptId, JobId};
+use protocol::{AttemptId, JobId, TaskId};
 
 use crate::core::picture::Picture;
 use crate::http::{Shared, refused};
@@ -46,53 +48,107 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/jobs/{id}/trace.json", get(trace))
         .route("/jobs/{id}/attempts", get(attempts))
         .route("/jobs/{id}/attempts/{attempt}", get(attempt))
+        .route("/jobs/{id}/tasks/{task}", get(task))
+        .route("/compare", get(compare))
+        .route("/queues", get(queues))
         .route("/workers", get(workers))
         .merge(page::assets())
+        .merge(shared.sessions.routes())
         .layer(from_fn_with_state(shared.hosts.clone(), Hosts::guard))
         .with_state(shared)
 }
 
 const SITE: Site = Site {
     name: "Hanno JobTracker",
-    entries: &[("/", "Overview"), ("/jobs", "Jobs"), ("/workers", "Workers")],
+    entries: &[
+        ("/", "Overview"),
+        ("/jobs", "Jobs"),
+        ("/queues", "Queues"),
+        ("/workers", "Workers"),
+    ],
+    search: Some(Search { path: "/jobs", parameter: "q", hint: "job, user, queue" }),
 };
 
-fn frame(
-    shared: &Shared,
-    title: &str,
-    place: &str,
-    live: Option<String>,
-    content: &Markup,
-) -> Response {
-    let other = Some((&*shared.namenode, "File system"));
-    Frame { site: SITE, title, place, live, other }.answer(content)
+/// Draws pages for who looks.
+struct Viewer {
+    namenode: Arc<str>,
+    /// Who is signed in.
+    user: Option<String>,
 }
 
-async fn overview(State(shared): State<Shared>) -> Response {
+impl FromRequestParts<Shared> for Viewer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Infallible> {
+        let user = shared.sessions.user(&parts.headers);
+        Ok(Viewer { namenode: Arc::clone(&shared.namenode), user })
+    }
+}
+
+impl Viewer {
+    /// True if changes are offered.
+    fn may_act(&self) -> bool {
+        self.user.is_some()
+    }
+
+    fn frame(&self, title: &str, place: &str, live: Option<String>, content: &Markup) -> Response {
+        let other = Some((&*self.namenode, "File system"));
+        let user = self.user.as_deref();
+        Frame { site: SITE, title, place, live, other, user }.answer(content)
+    }
+}
+
+async fn overview(State(shared): State<Shared>, viewer: Viewer) -> Response {
     match shared.ask(Event::Overview).await {
         Ok(overview) => {
             let content = web::overview::page(&overview, now_ms());
-            frame(&shared, "Overview", "/", Some("/live".to_owned()), &content)
+            viewer.frame("Overview", "/", Some("/live".to_owned()), &content)
         }
         Err(error) => refused(&error),
     }
 }
 
-async fn jobs(State(shared): State<Shared>, Query(query): Query<web::jobs::Query>) -> Response {
+async fn jobs(
+    State(shared): State<Shared>,
+    Query(query): Query<web::jobs::Query>,
+    viewer: Viewer,
+) -> Response {
     match shared.ask(Event::Overview).await {
         Ok(overview) => {
             let content = web::jobs::page(&overview.jobs, &query, now_ms());
-            frame(&shared, "Jobs", "/jobs", Some("/live".to_owned()), &content)
+            viewer.frame("Jobs", "/jobs", Some("/live".to_owned()), &content)
         }
         Err(error) => refused(&error),
     }
 }
 
-async fn workers(State(shared): State<Shared>) -> Response {
+async fn queues(State(shared): State<Shared>, viewer: Viewer) -> Response {
+    match shared.ask(Event::Overview).await {
+        Ok(overview) => {
+            let content = web::queues::page(&overview, now_ms());
+            viewer.frame("Queues", "/queues", Some("/live".to_owned()), &content)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// Two runs side by side.
+async fn compare(
+    State(shared): State<Shared>,
+    Query(query): Query<web::compare::Query>,
+    viewer: Viewer,
+) -> Result<Response, Response> {
+    let (_, a) = picture(&shared, &query.a).await?;
+    let (_, b) = picture(&shared, &query.b).await?;
+    let content = web::compare::page(&a, &b, now_ms());
+    Ok(viewer.frame("Comparison", "/jobs", None, &content))
+}
+
+async fn workers(State(shared): State<Shared>, viewer: Viewer) -> Response {
     match shared.ask(Event::Overview).await {
         Ok(overview) => {
             let content = web::workers::page(&overview.workers);
-            frame(&shared, "Workers", "/workers", Some("/live".to_owned()), &content)
+            viewer.frame("Workers", "/workers", Some("/live".to_owned()), &content)
         }
         Err(error) => refused(&error),
     }
@@ -120,7 +176,7 @@ async fn report(
     Path(id): Path<String>,
 ) -> Result<Response, Response> {
     let (id, picture) = picture(&shared, &id).await?;
-    let content = web::job::page(&picture, now_ms());
+    let content = web::job::page(&picture, &[], false, now_ms());
     let file = page::alone(&picture.report.name, &content);
     Ok((kept(&format!("{id}.html")), file).into_response())
 }
@@ -132,27 +188,35 @@ async fn trace(State(shared): State<Shared>, Path(id): Path<String>) -> Result<R
     Ok((kept(&format!("{id}.trace.json")), Json(trace)).into_response())
 }
 
-async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, Response> {
+async fn job(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+    viewer: Viewer,
+) -> Result<Response, Response> {
     let (id, picture) = picture(&shared, &id).await?;
+    let overview = shared.ask(Event::Overview).await.map_err(|error| refused(&error))?;
+    let runs = web::compare::other_runs(&picture.report, &overview.jobs);
     let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
-    let content = web::job::page(&picture, now_ms());
-    Ok(frame(&shared, &picture.report.name, "/jobs", live, &content))
+    let content = web::job::page(&picture, &runs, viewer.may_act(), now_ms());
+    Ok(viewer.frame(&picture.report.name, "/jobs", live, &content))
 }
 
 async fn attempts(
     State(shared): State<Shared>,
     Path(id): Path<String>,
     Query(query): Query<web::attempts::Query>,
+    viewer: Viewer,
 ) -> Result<Response, Response> {
     let (id, picture) = picture(&shared, &id).await?;
     let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
     let content = web::attempts::table(&picture, &query, now_ms());
-    Ok(frame(&shared, &format!("Attempts of {}", picture.report.name), "/jobs", live, &content))
+    Ok(viewer.frame(&format!("Attempts of {}", picture.report.name), "/jobs", live, &content))
 }
 
 async fn attempt(
     State(shared): State<Shared>,
     Path((job, attempt)): Path<(String, String)>,
+    viewer: Viewer,
 ) -> Result<Response, Response> {
     let job: JobId = job.parse().map_err(|_| missing())?;
     let id: AttemptId = attempt.parse().map_err(|_| missing())?;
@@ -163,8 +227,23 @@ async fn attempt(
     let picture = picture.map_err(|error| refused(&error))?;
     let log = read_log(&shared, &picture.worker.http_address, id).await;
     let live = picture.row.state.is_live().then(|| format!("/jobs/{job}/live"));
-    let content = web::attempts::one(&job.to_string(), &id.to_string(), &picture, &log, now_ms());
-    Ok(frame(&shared, &id.to_string(), "/jobs", live, &content))
+    let content = web::attempts::one(id, &picture, &log, viewer.may_act(), now_ms());
+    Ok(viewer.frame(&id.to_string(), "/jobs", live, &content))
+}
+
+async fn task(
+    State(shared): State<Shared>,
+    Path((job, task)): Path<(String, String)>,
+    viewer: Viewer,
+) -> Result<Response, Response> {
+    let (job, picture) = picture(&shared, &job).await?;
+    let id: TaskId = task.parse().map_err(|_| missing())?;
+    if id.job != job || id.index >= picture.task_count(id.kind) {
+        return Err(missing());
+    }
+    let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{job}/live"));
+    let content = web::task::page(&picture, id, viewer.may_act(), now_ms());
+    Ok(viewer.frame(&id.to_string(), "/jobs", live, &content))
 }
 
 /// The end of an attempt's log, from the worker that keeps it.
@@ -235,11 +314,16 @@ async fn overview_changes(State(shared): State<Shared>) -> Response {
 fn looks(overview: &Overview) -> u64 {
     let jobs = overview.jobs.iter().map(|job| {
         let shares = [job.map_progress, job.reduce_progress].map(|share| (share * 100.0) as u8);
-        (job.id.as_str(), job.state.is_final(), shares, job.maps.running, job.reduces.running)
+        let running = (job.maps.running, job.reduces.running);
+        (job.id.as_str(), job.state.is_final(), shares, running, job.priority)
     });
     let workers = overview.workers.iter().map(|worker| {
-        (worker.http_address.as_str(), worker.running_count, worker.slot_count, worker.suspect)
+        let flags = [worker.suspect, worker.excluded, worker.drained, worker.blacklisted];
+        (worker.http_address.as_str(), worker.running_count, worker.slot_count, flags)
     });
-    let all = (jobs.collect::<Vec<_>>(), workers.collect::<Vec<_>>());
+    let queues = overview.queues.iter().map(|queue| {
+        (queue.name.as_str(), queue.slot_count, queue.demand, queue.share_permille, queue.job_count)
+    });
+    let all = (jobs.collect::<Vec<_>>(), workers.collect::<Vec<_>>(), queues.collect::<Vec<_>>());
     BuildHasherDefault::<DefaultHasher>::new().hash_one(all)
 }

@@ -14,8 +14,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use journal::{Journal, Txid};
-use protocol::jobs::{Answer, Call, JobReport, Reply, Request, TrackerStatus, WorkerReport};
-use protocol::{AttemptId, ErrorKind, JobId, RemoteError, WorkerId, tracker, wire};
+use protocol::jobs::{
+    Answer, Call, Counters, JobReport, QueueReport, Reply, Request, TrackerStatus, WorkerReport,
+};
+use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskId, WorkerId, tracker, wire};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::core::edit::Edit;
@@ -53,6 +55,10 @@ pub(crate) enum Event {
     Picture(JobId, oneshot::Sender<Result<Box<Picture>, RemoteError>>),
     /// The page of an attempt.
     Attempt(AttemptId, oneshot::Sender<Result<AttemptPicture, RemoteError>>),
+    /// Counters of a job's maps and of its reduces.
+    Counters(JobId, oneshot::Sender<Result<[Counters; 2], RemoteError>>),
+    /// Counters of a task.
+    TaskCounters(TaskId, oneshot::Sender<Result<Counters, RemoteError>>),
 }
 
 /// What the start page and `/healthz` show.
@@ -63,6 +69,7 @@ pub(crate) struct Overview {
     pub(crate) status: TrackerStatus,
     pub(crate) jobs: Vec<JobReport>,
     pub(crate) workers: Vec<WorkerReport>,
+    pub(crate) queues: Vec<QueueReport>,
 }
 
 /// What waits for durability.
@@ -235,12 +242,15 @@ impl Server {
                     status: self.core.status(),
                     jobs: self.core.job_reports(),
                     workers: self.core.worker_reports(self.now()),
+                    queues: self.core.queue_reports(),
                 };
                 let _ = reply.send(overview);
             }
             // Whoever asked for a page and left needs no answer.
             Event::Picture(job, reply) => drop(reply.send(self.core.picture(job).map(Box::new))),
             Event::Attempt(id, reply) => drop(reply.send(self.core.attempt_picture(id))),
+            Event::Counters(job, reply) => drop(reply.send(self.core.counters_by_kind(job))),
+            Event::TaskCounters(id, reply) => drop(reply.send(self.core.task_counters(id))),
         }
     }
 

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use axum::middleware::from_fn;
 use axum::routing::get;
 use axum::{Json, Router};
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::hosts::Hosts;
 use daemon::rpc;
+use daemon::session::{self, Sessions};
 use journal::Journal;
 use protocol::auth::Role;
 use protocol::datanode::{
@@ -69,9 +71,11 @@ pub(crate) fn router(
         advertised: advertised.clone(),
     };
     let hosts = Hosts::new(&advertised, &config.webhdfs.hosts);
-    let pages = pages::router(web.clone(), hosts.clone());
-    let monitor = monitor::router(web.clone(), hosts, advertised.clone());
-    let web = webhdfs::namenode::Face::new(web, settings).router();
+    let sessions = Sessions::new(auth.clone(), "namenode", &advertised);
+    let face = webhdfs::namenode::Face::new(web.clone(), settings);
+    let pages = pages::router(web.clone(), face.clone(), hosts.clone(), sessions);
+    let monitor = monitor::router(web, hosts, advertised.clone());
+    let web = face.router().layer(from_fn(session::refuse_foreign));
     Router::new()
         .route(
             "/rpc",

@@ -111,6 +111,14 @@ impl Role {
     }
 }
 
+/// Method that the signature of a login link names; no route answers it, so such a signature is good for nothing else.
+pub const LOGIN_METHOD: &str = "LOGIN";
+
+/// Target that the signature of a login link to a service's pages names.
+pub fn login_target(service: &str, user: &str) -> String {
+    format!("/login/{service}/{user}")
+}
+
 /// What a signature covers of the request body.
 #[derive(Clone, Copy, Debug)]
 pub enum Body<'a> {

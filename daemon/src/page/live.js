@@ -51,9 +51,13 @@ function listen() {
   document.addEventListener("visibilitychange", schedule);
 }
 
+document.addEventListener("stale", schedule);
+
 document.addEventListener("keydown", (event) => {
-  const field = document.querySelector("input[type=search]");
-  if (event.key === "/" && field && document.activeElement !== field) {
+  const field =
+    document.querySelector("main input[type=search]") || document.querySelector("input[type=search]");
+  const typing = document.activeElement && document.activeElement.matches("input, select, textarea");
+  if (event.key === "/" && field && !typing) {
     event.preventDefault();
     field.focus();
   }

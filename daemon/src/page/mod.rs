@@ -14,6 +14,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");
+const ACTIONS: &str = include_str!("actions.js");
 
 /// A daemon's set of pages.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,19 @@ pub struct Site {
     pub name: &'static str,
     /// Path and name of each entry of the navigation.
     pub entries: &'static [(&'static str, &'static str)],
+    /// The search that each page has at its top.
+    pub search: Option<Search>,
+}
+
+/// A field that leads to a page of results.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    /// Path of that page.
+    pub path: &'static str,
+    /// Its parameter.
+    pub parameter: &'static str,
+    /// What can be found.
+    pub hint: &'static str,
 }
 
 /// One page of a site.
@@ -37,6 +51,8 @@ pub struct Frame<'a> {
     pub live: Option<String>,
     /// Another daemon's pages: address and name.
     pub other: Option<(&'a str, &'a str)>,
+    /// Who is signed in; `None`: the page is for reading only.
+    pub user: Option<&'a str>,
 }
 
 impl Frame<'_> {
@@ -50,7 +66,9 @@ impl Frame<'_> {
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     title { (self.title) " · Hanno" }
                     link rel="stylesheet" href="/style.css";
+                    link rel="icon" href="data:,";
                     script src="/live.js" defer {}
+                    script src="/actions.js" defer {}
                 }
                 body data-live=[self.live.as_deref()] {
                     header {
@@ -59,7 +77,21 @@ impl Frame<'_> {
                             @for (path, name) in self.site.entries {
                                 a href=(path) aria-current=[(*path == self.place).then_some("page")] { (name) }
                             }
-                            @if let Some((address, name)) = self.other { a href=(address) { (name) } }
+                            @if let Some((address, name)) = self.other { a.other href=(address) { (name) " ↗" } }
+                        }
+                        div.right {
+                            @if let Some(search) = self.site.search {
+                                form action=(search.path) method="get" role="search" {
+                                    input type="search" name=(search.parameter) placeholder=(search.hint) aria-label=(search.hint) title="Press / to come here";
+                                }
+                            }
+                            @match self.user {
+                                Some(user) => {
+                                    span.who { (user) }
+                                    (action("POST", "/logout", "Sign out", &Action { then: Some("/"), ..Action::default() }))
+                                }
+                                None => a.who href="/login" title="How to sign in" { "read-only" },
+                            }
                         }
                     }
                     main { (content) }
@@ -76,7 +108,7 @@ impl Frame<'_> {
             (header::CONTENT_TYPE, "text/html; charset=utf-8"),
             (
                 header::CONTENT_SECURITY_POLICY,
-                "default-src 'self'; object-src 'none'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'",
+                "default-src 'self'; img-src 'self' data:; object-src 'none'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'",
             ),
             (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
             (header::REFERRER_POLICY, "same-origin"),
@@ -115,6 +147,27 @@ pub fn alone(title: &str, content: &Markup) -> Response {
     response
 }
 
+/// How a button does what it does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Action<'a> {
+    /// Asked before; `None`: nothing is asked.
+    pub confirm: Option<&'a str>,
+    /// JSON that is sent along.
+    pub body: Option<&'a str>,
+    /// Where to go after; `None`: the page is drawn again.
+    pub then: Option<&'a str>,
+    /// It destroys something.
+    pub danger: bool,
+}
+
+/// A button that sends a request. It needs the script, and somebody who is signed in.
+pub fn action(method: &str, url: &str, text: &str, action: &Action<'_>) -> Markup {
+    html! {
+        button.scripted.danger[action.danger] type="button" data-method=(method) data-url=(url) data-confirm=[action.confirm]
+            data-body=[action.body] data-then=[action.then] { (text) }
+    }
+}
+
 /// A share as a bar and in words.
 pub fn bar(share: f32) -> Markup {
     let percent = format::percent(share);
@@ -126,6 +179,7 @@ pub fn assets<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
         .route("/style.css", get(|| asset("text/css; charset=utf-8", STYLE)))
         .route("/live.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
+        .route("/actions.js", get(|| asset("text/javascript; charset=utf-8", ACTIONS)))
 }
 
 async fn asset(kind: &'static str, text: &'static str) -> Response {
@@ -139,16 +193,17 @@ mod tests {
     #[test]
     fn titles_and_addresses_are_escaped() {
         let hostile = "\"><img src=x onerror=alert(1)>";
-        let site = Site { name: "Hanno", entries: &[("/", "Overview")] };
+        let site = Site { name: "Hanno", entries: &[("/", "Overview")], search: None };
         let frame = Frame {
             site,
             title: hostile,
             place: "/",
             live: Some(hostile.to_owned()),
             other: Some((hostile, hostile)),
+            user: Some(hostile),
         };
         let page = frame.draw(&html! { p { (hostile) } });
-        assert!(!page.contains("<img") && page.matches("&lt;img").count() == 5, "{page}");
+        assert!(!page.contains("<img") && page.matches("&lt;img").count() == 6, "{page}");
         assert!(page.contains("aria-current=\"page\""), "{page}");
     }
 }

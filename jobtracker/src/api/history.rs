@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use protocol::jobs::{Counters, JobReport, JobState};
-use protocol::{JobId, TaskId, TaskKind};
+use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -35,7 +35,11 @@ pub(super) fn routes() -> Router<Shared> {
         .route(&of("/conf"), get(configuration))
         .route(&of("/tasks"), get(tasks))
         .route(&of("/tasks/{task}"), get(task))
+        .route(&of("/jobattempts"), get(job_attempts))
+        .route(&of("/tasks/{task}/counters"), get(task_counters))
         .route(&of("/tasks/{task}/attempts"), get(attempts))
+        .route(&of("/tasks/{task}/attempts/{attempt}"), get(attempt))
+        .route(&of("/tasks/{task}/attempts/{attempt}/counters"), get(attempt_counters))
 }
 
 /// Filters of the list.
@@ -183,18 +187,53 @@ async fn counters(
     Path(id): Path<String>,
 ) -> Result<Response, Response> {
     let picture = picture(&shared, &id).await?;
-    let groups = counter_groups(&picture.report.counters);
+    let by_kind = shared.ask(|reply| Event::Counters(picture.id, reply)).await.and_then(|got| got);
+    let [maps, reduces] = by_kind.map_err(|error| crate::http::refused(&error))?;
+    let total = &picture.report.counters;
+    let groups = counter_groups(total, |group, name| {
+        json!({
+            "name": name,
+            "totalCounterValue": total.value(group, name),
+            "mapCounterValue": maps.value(group, name),
+            "reduceCounterValue": reduces.value(group, name),
+        })
+    });
     Ok(Json(json!({ "jobCounters": { "id": picture.report.id, "counterGroup": groups } }))
         .into_response())
 }
 
-fn counter_groups(counters: &Counters) -> Vec<Value> {
+fn counter_groups(counters: &Counters, value: impl Fn(&str, &str) -> Value) -> Vec<Value> {
     let group = |(group, names): (&String, &BTreeMap<String, u64>)| {
-        let values =
-            names.iter().map(|(name, value)| json!({ "name": name, "totalCounterValue": value }));
-        json!({ "counterGroupName": group, "counter": values.collect::<Vec<_>>() })
+        let values: Vec<Value> = names.keys().map(|name| value(group, name)).collect();
+        json!({ "counterGroupName": group, "counter": values })
     };
     counters.0.iter().map(group).collect()
+}
+
+/// Counters of one task or attempt.
+fn own_groups(counters: &Counters) -> Vec<Value> {
+    let value =
+        |group: &str, name: &str| json!({ "name": name, "value": counters.value(group, name) });
+    counter_groups(counters, value)
+}
+
+/// The master of a job is this JobTracker, for all attempts of it that Hadoop might have had.
+async fn job_attempts(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
+    let picture = picture(&shared, &id).await?;
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let attempt = json!({
+        "id": 1,
+        "nodeId": host,
+        "nodeHttpAddress": host,
+        "logsLink": "",
+        "containerId": "",
+        "startTime": picture.report.submitted_ms,
+    });
+    Ok(Json(json!({ "jobAttempts": { "jobAttempt": [attempt] } })).into_response())
 }
 
 async fn configuration(
@@ -294,6 +333,53 @@ async fn task(
     let picture = picture(&shared, &id).await?;
     let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
     Ok(Json(json!({ "task": task_object(&picture, task.kind, task.index) })).into_response())
+}
+
+async fn task_counters(
+    State(shared): State<Shared>,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<Response, Response> {
+    let picture = picture(&shared, &id).await?;
+    let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
+    let counters = shared.ask(|reply| Event::TaskCounters(task, reply)).await.and_then(|got| got);
+    let groups = own_groups(&counters.map_err(|error| crate::http::refused(&error))?);
+    let object = json!({ "id": task.to_string(), "taskCounterGroup": groups });
+    Ok(Json(json!({ "jobTaskCounters": object })).into_response())
+}
+
+/// The attempt that a path names.
+fn parse_attempt(picture: &Picture, task: &str, text: &str) -> Option<AttemptId> {
+    let task = parse_task(picture, task)?;
+    let id: AttemptId = text.parse().ok()?;
+    (id.task == task).then_some(id)
+}
+
+fn unknown_attempt(text: &str) -> Response {
+    not_found(&format!("Error getting info on task attempt id {text}"))
+}
+
+async fn attempt(
+    State(shared): State<Shared>,
+    Path((id, task, name)): Path<(String, String, String)>,
+) -> Result<Response, Response> {
+    let picture = picture(&shared, &id).await?;
+    let wanted = parse_attempt(&picture, &task, &name).ok_or_else(|| unknown_attempt(&name))?;
+    let rows = of_task(&picture, wanted.task.kind, wanted.task.index);
+    let row = rows.iter().find(|row| row.number == wanted.number);
+    let object = attempt_object(&picture, row.ok_or_else(|| unknown_attempt(&name))?);
+    Ok(Json(json!({ "taskAttempt": object })).into_response())
+}
+
+async fn attempt_counters(
+    State(shared): State<Shared>,
+    Path((id, task, name)): Path<(String, String, String)>,
+) -> Result<Response, Response> {
+    let picture = picture(&shared, &id).await?;
+    let wanted = parse_attempt(&picture, &task, &name).ok_or_else(|| unknown_attempt(&name))?;
+    let found = shared.ask(|reply| Event::Attempt(wanted, reply)).await.and_then(|found| found);
+    let groups = own_groups(&found.map_err(|_| unknown_attempt(&name))?.counters);
+    let object = json!({ "id": wanted.to_string(), "taskAttemptCounterGroup": groups });
+    Ok(Json(json!({ "jobTaskAttemptCounters": object })).into_response())
 }
 
 async fn attempts(

@@ -80,8 +80,14 @@ mod tests {
             busy_slot_count: 2,
             running_job_count: 1,
         };
-        let overview =
-            Overview { epoch: 1, started_ms: 0, status, jobs: vec![job], workers: Vec::new() };
+        let overview = Overview {
+            epoch: 1,
+            started_ms: 0,
+            status,
+            jobs: vec![job],
+            workers: Vec::new(),
+            queues: Vec::new(),
+        };
         let text = daemon::metrics::text(&registry(&overview));
         for line in [
             "# TYPE mr_jobs gauge",

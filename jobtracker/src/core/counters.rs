@@ -71,6 +71,24 @@ impl CounterSums {
         counters
     }
 
+    /// The sums of some of the tallies that were added, under their names.
+    pub(crate) fn sum_of<'a>(&self, tallies: impl Iterator<Item = &'a Tally>) -> Counters {
+        let mut sums: Vec<Option<u64>> = vec![None; self.sums.len()];
+        for (id, value) in tallies.flat_map(|tally| &tally.0) {
+            let sum = &mut sums[*id as usize];
+            *sum = Some(sum.unwrap_or(0).wrapping_add(*value));
+        }
+        let mut counters = Counters::default();
+        for (group, names) in &self.ids {
+            for (name, id) in names {
+                if let Some(value) = sums[*id as usize] {
+                    counters.add(group, name, value);
+                }
+            }
+        }
+        counters
+    }
+
     fn id(&mut self, group: &str, name: &str) -> Option<u32> {
         if let Some(id) = self.ids.get(group).and_then(|names| names.get(name)) {
             return Some(*id);
@@ -106,12 +124,15 @@ mod tests {
         let mut sums = CounterSums::default();
         let mut plain = Counters::default();
         let back = sums.add(&lost);
+        let mut tallies = Vec::new();
         for part in &parts {
-            sums.add(part);
+            tallies.push(sums.add(part));
             plain.merge(part);
         }
         sums.subtract(&back);
         assert_eq!(sums.totals(), plain);
+        assert_eq!(sums.sum_of(tallies.iter()), plain);
+        assert_eq!(sums.sum_of(tallies[1..2].iter()), parts[1]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use daemon::page::format::Unit;
-use protocol::jobs::JobReport;
+use protocol::jobs::{Counters, JobReport};
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskId, TaskKind};
 
 use super::Core;
@@ -101,6 +101,8 @@ pub(crate) struct AttemptPicture {
     pub(crate) input: Option<String>,
     pub(crate) is_winner: bool,
     pub(crate) is_pending: bool,
+    /// What it counted, if its output counts; of others nothing is kept.
+    pub(crate) counters: Counters,
 }
 
 impl Core {
@@ -131,6 +133,22 @@ impl Core {
         Ok(picture)
     }
 
+    /// What the winners of a job's maps counted, and those of its reduces.
+    pub(crate) fn counters_by_kind(&self, id: JobId) -> Result<[Counters; 2], RemoteError> {
+        let job = self.jobs.get(&id).ok_or_else(|| unknown_job(id))?;
+        Ok([TaskKind::Map, TaskKind::Reduce].map(|kind| {
+            let tasks = job.tasks(kind).iter();
+            job.sums.sum_of(tasks.filter_map(|(_, task)| Some(&task.winner.as_ref()?.tally)))
+        }))
+    }
+
+    /// What the winner of a task counted; nothing before there is one.
+    pub(crate) fn task_counters(&self, id: TaskId) -> Result<Counters, RemoteError> {
+        let job = self.jobs.get(&id.job).ok_or_else(|| unknown_job(id.job))?;
+        let winner = job.task(id).and_then(|task| task.winner.as_ref());
+        Ok(job.sums.sum_of(winner.iter().map(|winner| &winner.tally)))
+    }
+
     /// One attempt of a job.
     pub(crate) fn attempt_picture(&self, id: AttemptId) -> Result<AttemptPicture, RemoteError> {
         let job = self.jobs.get(&id.task.job).ok_or_else(|| unknown_job(id.task.job))?;
@@ -141,7 +159,10 @@ impl Core {
         let input = split
             .filter(|_| id.task.kind == TaskKind::Map)
             .map(|split| format!("{}:{}+{}", split.path, split.offset, split.length));
+        let winner = task.winner.as_ref().filter(|winner| winner.number == id.number);
         Ok(AttemptPicture {
+            counters: job.sums.sum_of(winner.iter().map(|winner| &winner.tally)),
+            is_winner: winner.is_some(),
             row: row(id.task.kind, id.task.index, attempt, 0),
             worker: WorkerName {
                 host: attempt.host.clone(),
@@ -149,13 +170,20 @@ impl Core {
             },
             diagnostics: attempt.diagnostics.clone(),
             input,
-            is_winner: task.winner.as_ref().is_some_and(|winner| winner.number == id.number),
             is_pending: task.standing() == Standing::Pending,
         })
     }
 }
 
 impl Picture {
+    /// How many tasks of a kind there are.
+    pub(crate) fn task_count(&self, kind: TaskKind) -> u32 {
+        match kind {
+            TaskKind::Map => self.report.maps.total,
+            TaskKind::Reduce => self.report.reduces.total,
+        }
+    }
+
     /// The task of an attempt.
     pub(crate) fn task_id(&self, row: &AttemptRow) -> TaskId {
         TaskId { job: self.id, kind: row.kind, index: row.index }

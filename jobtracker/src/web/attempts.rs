@@ -2,7 +2,7 @@
 
 use daemon::page::{bar, format};
 use maud::{Markup, html};
-use protocol::TaskKind;
+use protocol::{AttemptId, TaskKind};
 use serde::Deserialize;
 
 use crate::core::picture::{AttemptPicture, AttemptRow, Picture};
@@ -48,16 +48,25 @@ pub(crate) fn table(picture: &Picture, query: &Query, now_ms: u64) -> Markup {
     let rows = &chosen[page * PAGE_ROWS..chosen.len().min((page + 1) * PAGE_ROWS)];
     let job = &picture.report.id;
     html! {
-        p { a href={ "/jobs/" (job) } { (job) } " · " (picture.report.name) }
+        p.crumbs { a href={ "/jobs/" (job) } { (picture.report.name) } " › attempts" }
         h1 { "Attempts" }
         (filter(query))
         p.soft { (format::count(chosen.len() as u64)) " of " (format::count(picture.attempts.len() as u64)) " attempts" }
+        @if rows.is_empty() { p.empty { "No attempt is like that." } } @else { (self::rows(picture, rows, now_ms)) }
+        (pager(query, page, pages))
+    }
+}
+
+/// A table of some attempts, by their places.
+pub(crate) fn rows(picture: &Picture, places: &[usize], now_ms: u64) -> Markup {
+    let job = &picture.report.id;
+    html! {
         div.scroll { table {
-            tr {
-                th { "Attempt" } th { "State" } th { "Machine" } th { "Start" } th.number { "Time" } th.number { "Progress" }
+            thead { tr {
+                th { "Attempt" } th { "State" } th { "Machine" } th { "Start (UTC)" } th.number { "Time" } th { "Progress" }
                 th { "Error" }
-            }
-            @for place in rows {
+            } }
+            @for place in places {
                 @let attempt = &picture.attempts[*place];
                 @let id = picture.attempt_id(attempt);
                 tr {
@@ -66,12 +75,11 @@ pub(crate) fn table(picture: &Picture, query: &Query, now_ms: u64) -> Markup {
                     td { (picture.workers[attempt.worker as usize].host) }
                     td { (format::time(attempt.started_ms)) }
                     td.number { (format::duration(attempt.elapsed_ms(now_ms))) }
-                    td.number { (format::percent(attempt.progress)) }
+                    td { (bar(attempt.progress)) }
                     td.wide { (first_line(picture.diagnostics.get(place).map_or("", String::as_str))) }
                 }
             }
         } }
-        (pager(query, page, pages))
     }
 }
 
@@ -153,13 +161,26 @@ pub(crate) enum Log {
 }
 
 /// One attempt.
-pub(crate) fn one(job: &str, id: &str, attempt: &AttemptPicture, log: &Log, now_ms: u64) -> Markup {
+pub(crate) fn one(
+    id: AttemptId,
+    attempt: &AttemptPicture,
+    log: &Log,
+    may_act: bool,
+    now_ms: u64,
+) -> Markup {
     let row = &attempt.row;
+    let job = id.task.job;
     html! {
-        p { a href={ "/jobs/" (job) } { (job) } " · " a href={ "/jobs/" (job) "/attempts" } { "attempts" } }
+        p.crumbs {
+            a href={ "/jobs/" (job) } { (job) } " › " a href={ "/jobs/" (job) "/attempts" } { "attempts" } " › "
+            a href={ "/jobs/" (job) "/tasks/" (id.task) } { "task " (id.task.index) }
+        }
         h1 { (id) }
+        @if may_act && row.state.is_live() {
+            div.tools.scripted { (super::stop_buttons(&format!("/api/v1/jobs/{job}/attempts/{id}"), "this attempt")) }
+        }
         @if !attempt.diagnostics.is_empty() { div.alert.bad { (attempt.diagnostics) } }
-        div.scroll { table {
+        div.scroll { table.facts {
             tr { th { "State" } td { (state(row.state)) @if attempt.is_winner { " (its output counts)" } } }
             tr { th { "Machine" } td { (attempt.worker.host) " " span.soft { (attempt.worker.http_address) } } }
             @if let Some(input) = &attempt.input { tr { th { "Input" } td.wide { code { (input) } } } }
@@ -168,11 +189,16 @@ pub(crate) fn one(job: &str, id: &str, attempt: &AttemptPicture, log: &Log, now_
             tr { th { "Progress" } td { (bar(row.progress)) } }
             @if attempt.is_pending { tr { th { "Task" } td { "waits for another attempt" } } }
         } }
-        h2 { "Log" }
+        h2 { "Log" @if row.state.is_live() { " " span.chip { "follows while it runs" } } }
         @match log {
-            Log::Text(text) => { pre { (text) } }
-            Log::Missing(reason) => { p.soft { (reason) } }
+            Log::Text(text) if text.is_empty() => { p.empty { "Nothing was written yet." } }
+            Log::Text(text) => { pre.log { (text) } }
+            Log::Missing(reason) => { p.empty { (reason) } }
         }
+        @if !attempt.counters.0.is_empty() {
+            details #counters { summary { "Counters" } (super::job::counters(&attempt.counters)) }
+        }
+        p.soft { "From a terminal: " code { "hanno job -logs " (job) } }
     }
 }
 

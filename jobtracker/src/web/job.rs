@@ -2,41 +2,87 @@
 
 use std::fmt::Write as _;
 
-use daemon::page::{bar, format};
+use daemon::page::{Action, action, bar, format};
 use maud::{Markup, html};
-use protocol::jobs::{Counters, TaskCounts};
+use protocol::jobs::{Counters, JobReport, Priority, TaskCounts};
 
+use super::jobs::encoded;
 use super::{advice, spread, state, timeline};
 use crate::core::picture::Picture;
 
 /// Arguments are cut here on the page: a program may get thousands of input files.
 const ARGUMENTS_CHARS_MAX: usize = 2_000;
 
-/// The page.
-pub(crate) fn page(picture: &Picture, now_ms: u64) -> Markup {
+/// The page; `runs` are other runs of the same program.
+pub(crate) fn page(picture: &Picture, runs: &[&JobReport], may_act: bool, now_ms: u64) -> Markup {
     let report = &picture.report;
     html! {
         h1 { (report.name) }
-        p {
-            (state(report.state)) " · " (report.id) " · " (report.user) " · submitted " (format::time(report.submitted_ms)) " UTC · "
-            (elapsed(picture, now_ms))
+        p.facts {
+            (state(report.state)) span { (report.id) } span { (report.user) }
+            span { "queue " a href={ "/jobs?queue=" (encoded(&report.queue)) } { (report.queue) } }
+            span { (report.priority.name()) " priority" }
+            span { "submitted " (format::time(report.submitted_ms)) " UTC" } span { (elapsed(picture, now_ms)) }
         }
+        @if may_act && !report.state.is_final() { (tools(report)) }
         @if !report.diagnostics.is_empty() { div.alert.bad { (report.diagnostics) } }
         (counts(picture))
-        @for text in advice::advice(picture) { div.alert { (text) } }
+        @let advice = advice::advice(picture);
+        @if !advice.is_empty() {
+            h2 { "Advice" }
+            @for text in advice { div.alert.tip { (text) } }
+        }
         @if !picture.attempts.is_empty() {
             h2 { "Timeline" }
-            (timeline::concurrency(picture, now_ms))
-            (timeline::lanes(picture, now_ms))
+            div.timeline {
+                (timeline::concurrency(picture, now_ms))
+                (timeline::lanes(picture, now_ms))
+            }
         }
         h2 { "Spread over tasks" }
         (spread::table(picture))
         (spread::partitions(picture))
+        (others(report, runs))
         details #counters { summary { "Counters" } (counters(&report.counters)) }
         details #configuration { summary { "Configuration" } (configuration(picture)) }
         p.soft {
             "To keep: " a href={ "/jobs/" (report.id) "/report.html" } { "this page as one file" } ", "
             a href={ "/jobs/" (report.id) "/trace.json" } { "the timeline for ui.perfetto.dev or chrome://tracing" } "."
+        }
+    }
+}
+
+fn tools(report: &JobReport) -> Markup {
+    let url = format!("/api/v1/jobs/{}", report.id);
+    let question =
+        format!("Kill the job {} ({})? What it has made so far is lost.", report.name, report.id);
+    let kill = Action { confirm: Some(&question), danger: true, ..Action::default() };
+    html! {
+        div.tools.scripted {
+            (action("DELETE", &url, "Kill", &kill))
+            label {
+                "Priority "
+                select name="priority" data-method="PATCH" data-url=(url) {
+                    @for each in Priority::ALL { option value=(each.name()) selected[each == report.priority] { (each.name()) } }
+                }
+            }
+        }
+    }
+}
+
+fn others(report: &JobReport, runs: &[&JobReport]) -> Markup {
+    html! {
+        @if !runs.is_empty() {
+            h2 { "Other runs" }
+            div.scroll { table {
+                @for run in runs {
+                    tr {
+                        td { a href={ "/jobs/" (run.id) } { (run.id) } } td { (state(run.state)) } td { (format::time(run.submitted_ms)) }
+                        td.number { @if run.finished_ms > 0 { (format::duration(run.finished_ms.saturating_sub(run.submitted_ms))) } }
+                        td { a href={ "/compare?a=" (run.id) "&b=" (report.id) } { "compare" } }
+                    }
+                }
+            } }
         }
     }
 }
@@ -66,10 +112,10 @@ fn counts(picture: &Picture) -> Markup {
     };
     html! {
         div.scroll { table {
-            tr {
+            thead { tr {
                 th { "Kind" } th { "% Complete" } th.number { "Num Tasks" } th.number { "Pending" } th.number { "Running" }
                 th.number { "Complete" } th.number { "Failed / killed attempts" }
-            }
+            } }
             (row("map", report.map_progress, &report.maps))
             (row("reduce", report.reduce_progress, &report.reduces))
         } }
@@ -81,7 +127,8 @@ fn counts(picture: &Picture) -> Markup {
     }
 }
 
-fn counters(counters: &Counters) -> Markup {
+/// Counters by group.
+pub(crate) fn counters(counters: &Counters) -> Markup {
     html! {
         div.scroll { table {
             @for (group, names) in &counters.0 {

@@ -12,6 +12,7 @@ use super::state;
 
 /// Jobs per page.
 const PAGE_ROWS: usize = 100;
+const HOUR_MS: u64 = 60 * 60 * 1000;
 
 /// What of the table is wanted.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -19,6 +20,9 @@ const PAGE_ROWS: usize = 100;
 pub(crate) struct Query {
     pub(crate) state: String,
     pub(crate) user: String,
+    pub(crate) queue: String,
+    /// Submitted within so many hours; empty for any time.
+    pub(crate) within: String,
     pub(crate) q: String,
     pub(crate) sort: String,
     pub(crate) page: usize,
@@ -34,7 +38,8 @@ pub(crate) fn page(jobs: &[JobReport], query: &Query, now_ms: u64) -> Markup {
         h1 { "Jobs" }
         (filter(query))
         p.soft { (chosen.len()) " of " (jobs.len()) " jobs; press / to search" }
-        (table(rows, now_ms))
+        @if jobs.is_empty() { p.empty { "No job was submitted yet." } }
+        @else if rows.is_empty() { p.empty { "No job is like that." } } @else { (table(rows, now_ms)) }
         @if pages > 1 {
             p {
                 @for number in 0..pages {
@@ -50,18 +55,18 @@ pub(crate) fn page(jobs: &[JobReport], query: &Query, now_ms: u64) -> Markup {
 pub(crate) fn table(jobs: &[&JobReport], now_ms: u64) -> Markup {
     html! {
         div.scroll { table {
-            tr {
-                th { "Jobid" } th { "Name" } th { "User" } th { "Queue" } th { "Priority" } th { "State" } th { "Map % Complete" } th.number { "Maps" }
-                th { "Reduce % Complete" } th.number { "Reduces" } th { "Submitted (UTC)" } th.number { "Time" }
-            }
+            thead { tr {
+                th { "Jobid" } th { "State" } th { "Name" } th { "Map % Complete" } th { "Reduce % Complete" } th.number { "Time" }
+                th { "User" } th { "Queue" } th { "Priority" } th { "Submitted (UTC)" }
+            } }
             @for job in jobs {
                 tr {
                     td { a href={ "/jobs/" (job.id) } { (job.id) } }
-                    td.wide { (job.name) } td { (job.user) } td { (job.queue) } td { (job.priority.name()) } td { (state(job.state)) }
-                    td { (bar(job.map_progress)) } td.number { (job.maps.completed) "/" (job.maps.total) }
-                    td { (bar(job.reduce_progress)) } td.number { (job.reduces.completed) "/" (job.reduces.total) }
-                    td { (format::time(job.submitted_ms)) }
+                    td { (state(job.state)) } td.wide { (job.name) }
+                    td { (bar(job.map_progress)) " " span.soft { (job.maps.completed) "/" (job.maps.total) } }
+                    td { (bar(job.reduce_progress)) " " span.soft { (job.reduces.completed) "/" (job.reduces.total) } }
                     td.number { (format::duration(elapsed_ms(job, now_ms))) }
+                    td { (job.user) } td { (job.queue) } td { (job.priority.name()) } td { (format::time(job.submitted_ms)) }
                 }
             }
         } }
@@ -84,8 +89,14 @@ fn choose<'a>(jobs: &'a [JobReport], query: &Query, now_ms: u64) -> Vec<&'a JobR
             "killed" => job.state == JobState::Killed,
             _ => false,
         };
-        let text = || job.name.to_lowercase().contains(&wanted) || job.id.contains(&wanted);
-        state && (query.user.is_empty() || job.user == query.user) && (wanted.is_empty() || text())
+        let texts = [&job.name, &job.id, &job.user, &job.queue];
+        let text = || texts.iter().any(|text| text.to_lowercase().contains(&wanted));
+        let hours = query.within.parse::<u64>().unwrap_or(u64::MAX / HOUR_MS);
+        state
+            && (query.user.is_empty() || job.user == query.user)
+            && (query.queue.is_empty() || job.queue == query.queue)
+            && now_ms.saturating_sub(job.submitted_ms) <= hours.saturating_mul(HOUR_MS)
+            && (wanted.is_empty() || text())
     };
     let mut chosen: Vec<&JobReport> = jobs.iter().filter(fits).collect();
     match query.sort.as_str() {
@@ -107,24 +118,42 @@ fn filter(query: &Query) -> Markup {
     ];
     let sorts =
         [("", "newest first"), ("time", "longest first"), ("name", "by name"), ("user", "by user")];
+    let times = [
+        ("", "any time"),
+        ("1", "the last hour"),
+        ("24", "the last day"),
+        ("168", "the last week"),
+    ];
     html! {
         form.filter method="get" {
-            input type="search" name="q" value=(query.q) placeholder="name or id" aria-label="name or id";
-            input name="user" value=(query.user) placeholder="user" aria-label="user";
-            select name="state" aria-label="state" {
-                @for (value, text) in states { option value=(value) selected[value == query.state] { (text) } }
-            }
-            select name="sort" aria-label="order" {
-                @for (value, text) in sorts { option value=(value) selected[value == query.sort] { (text) } }
-            }
+            input type="search" name="q" value=(query.q) placeholder="name, id, user or queue" aria-label="name, id, user or queue";
+            input name="user" value=(query.user) placeholder="user" aria-label="user" size="10";
+            input name="queue" value=(query.queue) placeholder="queue" aria-label="queue" size="10";
+            (choice("state", &query.state, &states))
+            (choice("within", &query.within, &times))
+            (choice("sort", &query.sort, &sorts))
             button { "Show" }
         }
     }
 }
 
+fn choice(name: &str, chosen: &str, options: &[(&str, &str)]) -> Markup {
+    html! {
+        select name=(name) aria-label=(name) {
+            @for (value, text) in options { option value=(value) selected[*value == chosen] { (text) } }
+        }
+    }
+}
+
 fn address(query: &Query, page: usize) -> String {
-    let pairs =
-        [("state", &query.state), ("user", &query.user), ("q", &query.q), ("sort", &query.sort)];
+    let pairs = [
+        ("state", &query.state),
+        ("user", &query.user),
+        ("queue", &query.queue),
+        ("within", &query.within),
+        ("q", &query.q),
+        ("sort", &query.sort),
+    ];
     let mut text = format!("?page={page}");
     for (name, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {
         let _ = write!(text, "&{name}={}", encoded(value));
@@ -172,6 +201,10 @@ mod tests {
         assert_eq!(names(Query { user: "alice".into(), ..query() }), ["Word Count", "sort"]);
         assert_eq!(names(Query { state: "running".into(), ..query() }), ["grep"]);
         assert_eq!(names(Query { sort: "time".into(), ..query() }), ["sort", "Word Count", "grep"]);
+        assert_eq!(names(Query { queue: "default".into(), ..query() }).len(), 3);
+        let later = |query: &Query| choose(&jobs, query, 1_000 + 2 * HOUR_MS).len();
+        assert_eq!(later(&Query { within: "1".into(), ..query() }), 0);
+        assert_eq!(later(&Query { within: "24".into(), ..query() }), 3);
         assert!(names(Query { state: "odd".into(), ..query() }).is_empty());
     }
 

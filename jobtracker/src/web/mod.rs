@@ -5,7 +5,9 @@
 //! | cluster at a glance | [`overview`] |
 //! | all jobs, filtered and sorted | [`jobs`] |
 //! | one job | [`job`], with [`timeline`], [`spread`] and [`advice`] |
-//! | attempts of a job, one attempt | [`attempts`] |
+//! | attempts of a job, one attempt, one task | [`attempts`], [`task`] |
+//! | two runs of a job side by side | [`compare`] |
+//! | queues | [`queues`] |
 //! | workers | [`workers`] |
 //! | a job's timeline for trace viewers | [`trace`] |
 //!
@@ -14,14 +16,18 @@
 
 pub(crate) mod advice;
 pub(crate) mod attempts;
+pub(crate) mod compare;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod overview;
+pub(crate) mod queues;
 pub(crate) mod spread;
+pub(crate) mod task;
 pub(crate) mod timeline;
 pub(crate) mod trace;
 pub(crate) mod workers;
 
+use daemon::page::{Action, action};
 use maud::{Markup, html};
 use protocol::jobs::JobState;
 
@@ -35,6 +41,19 @@ pub(crate) fn state(state: JobState) -> Markup {
         JobState::Killed => ("warn", "KILLED"),
     };
     html! { span class={ "state " (class) } { (name) } }
+}
+
+/// Buttons that end attempts: those of a task, or one.
+pub(crate) fn stop_buttons(url: &str, what: &str) -> Markup {
+    let url = format!("{url}/state");
+    let kill = format!("Kill {what}? Another attempt follows.");
+    let fail =
+        format!("Fail {what}? It counts against the limit of attempts; then another follows.");
+    let how = |confirm, body| Action { confirm, body: Some(body), then: None, danger: true };
+    html! {
+        (action("PUT", &url, "Kill", &how(Some(kill.as_str()), r#"{"state":"KILLED"}"#)))
+        (action("PUT", &url, "Fail", &how(Some(fail.as_str()), r#"{"state":"FAILED"}"#)))
+    }
 }
 
 #[cfg(test)]
@@ -125,12 +144,16 @@ pub(crate) mod tests {
             input: Some(hostile.to_owned()),
             is_winner: false,
             is_pending: true,
+            counters: picture.report.counters.clone(),
         };
         let log = attempts::Log::Text(hostile.to_owned());
+        let id = picture.attempt_id(&row);
         let contents = [
-            job::page(&picture, 9),
+            job::page(&picture, &[&picture.report], true, 9),
+            compare::page(&picture, &picture, 9),
+            task::page(&picture, id.task, true, 9),
             attempts::table(&picture, &attempts::Query::default(), 9),
-            attempts::one("job", hostile, &attempt, &log, 9),
+            attempts::one(id, &attempt, &log, true, 9),
             jobs::page(
                 std::slice::from_ref(&picture.report),
                 &jobs::Query { q: hostile.to_owned(), ..Default::default() },

@@ -20,19 +20,20 @@ pub(crate) fn page(overview: &Overview, now_ms: u64) -> Markup {
     let finished = &finished[..finished.len().min(FINISHED_SHOWN)];
     html! {
         h1 { "Overview" }
+        @let alerts = alerts(overview, now_ms);
+        @for alert in &alerts { div.alert { (alert) } }
         div.tiles {
-            div.tile { b { (running.len()) } span { "jobs running" } }
-            div.tile { b { (status.busy_slot_count) " / " (status.slot_count) } span { "slots busy" } }
-            div.tile { b { (status.worker_count) } span { "workers" } }
-            div.tile { b { (waiting(&running)) } span { "tasks waiting" } }
+            a.tile href="/jobs?state=running" { b { (running.len()) } span { "jobs running" } }
+            a.tile href="/workers" { b { (status.busy_slot_count) " / " (status.slot_count) } span { "slots busy" } }
+            a.tile href="/workers" { b { (status.worker_count) } span { "workers" } }
+            a.tile href="/queues" { b { (waiting(&running)) } span { "tasks waiting" } }
         }
-        @for alert in alerts(overview, now_ms) { div.alert { (alert) } }
         h2 { "Running" }
-        @if running.is_empty() { p.soft { "Nothing runs." } } @else { (jobs::table(&running, now_ms)) }
+        @if running.is_empty() { p.empty { "Nothing runs." } } @else { (jobs::table(&running, now_ms)) }
         h2 { "Workers" }
         (workers::tiles(&overview.workers))
         h2 { "Finished lately" }
-        @if finished.is_empty() { p.soft { "No job has finished yet." } } @else {
+        @if finished.is_empty() { p.empty { "No job has finished yet." } } @else {
             (jobs::table(finished, now_ms))
             p { a href="/jobs" { "All jobs" } }
         }
@@ -59,6 +60,21 @@ fn alerts(overview: &Overview, now_ms: u64) -> Vec<String> {
         .collect();
     if !late.is_empty() {
         alerts.push(format!("Late workers get no new work: {}.", late.join(", ")));
+    }
+    for worker in overview.workers.iter().filter(|worker| worker.blacklisted) {
+        alerts.push(format!(
+            "{} gets no new work: {} jobs failed there and succeeded elsewhere.",
+            worker.http_address, worker.faults
+        ));
+    }
+    let starved = overview.queues.iter().filter(|queue| {
+        queue.running && queue.slot_count == 0 && queue.demand > 0 && queue.share_permille >= 1000
+    });
+    for queue in starved {
+        alerts.push(format!(
+            "The queue {} wants {} slots and has none of its share yet.",
+            queue.name, queue.demand
+        ));
     }
     let failed = overview.jobs.iter().filter(|job| {
         job.state == JobState::Failed && now_ms.saturating_sub(job.finished_ms) < NEWS_MS

@@ -11,6 +11,8 @@ use crate::core::task::AttemptState;
 const BARS_MAX: usize = 240;
 const WIDTH: f64 = 1200.0;
 const HEIGHT: f64 = 110.0;
+/// Widest bar: a job of two reduces is not drawn as two walls.
+const BAR_WIDTH_MAX: f64 = 60.0;
 
 /// Five points of a distribution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,13 +67,13 @@ pub(crate) fn table(picture: &Picture) -> Markup {
     }
     html! {
         @if rows.is_empty() {
-            p.soft { "No task has finished yet." }
+            p.empty { "No task has finished yet." }
         } @else {
             div.scroll { table {
-                tr {
+                thead { tr {
                     th { "Tasks" } th { "Metric" }
                     @for name in ["Min", "25%", "Median", "75%", "95%", "Max"] { th.number { (name) } }
-                }
+                } }
                 @for (kind, label, unit, q) in &rows {
                     tr {
                         td { (kind) } td { (label) }
@@ -96,7 +98,7 @@ pub(crate) fn partitions(picture: &Picture) -> Markup {
         .filter_map(|chunk| chunk.iter().copied().max_by_key(|(_, bytes)| *bytes))
         .collect();
     let most = bars.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0).max(1);
-    let width = WIDTH / bars.len() as f64;
+    let width = (WIDTH / bars.len() as f64).min(BAR_WIDTH_MAX);
     html! {
         h2 { "Bytes per partition" }
         svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label="Shuffled bytes of each reduce" {

@@ -16,6 +16,8 @@ const WIDTH: f64 = 1200.0;
 const MARGIN: f64 = 150.0;
 const LANE_HEIGHT: f64 = 16.0;
 const AXIS_HEIGHT: f64 = 22.0;
+/// Room that the text beside a mark needs; a mark nearer to the edge has none.
+const LABEL_WIDTH: f64 = 60.0;
 /// Lanes drawn; the rest is counted. Two hundred slots fill a long page.
 const LANES_MAX: usize = 200;
 /// Columns of the chart of concurrency.
@@ -122,7 +124,7 @@ fn axis(span: Span, height: f64) -> Markup {
         @for offset in marks {
             @let x = round(span.x(span.begin_ms + offset));
             line.axis x1=(x) x2=(x) y1=(AXIS_HEIGHT - 4.0) y2=(height) {}
-            text x=(x + 3.0) y="13" { (format::duration(offset)) }
+            @if x < WIDTH - LABEL_WIDTH { text x=(x + 3.0) y="13" { (format::duration(offset)) } }
         }
     }
 }

@@ -32,10 +32,10 @@ pub(crate) fn page(workers: &[WorkerReport]) -> Markup {
         h1 { "Workers" }
         (tiles(workers))
         div.scroll { table {
-            tr {
+            thead { tr {
                 th { "Host" } th { "Address" } th { "Rack" } th.number { "Max slots" } th.number { "Running tasks" } th { "Health" }
                 th.number { "Last heard of" } th { "Tasks are held in" }
-            }
+            } }
             @for worker in workers {
                 tr {
                     td { (worker.host) } td { (worker.http_address) } td { (worker.rack) }

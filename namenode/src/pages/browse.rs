@@ -1,19 +1,19 @@
-//! Directories in pages, and files with their blocks and where the replicas are. Bytes come from WebHDFS's `OPEN`.
+//! Directories in pages, and files with a look at their bytes.
 
-use daemon::page::format;
+use daemon::page::{Action, action, format};
 use maud::{Markup, html};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use protocol::DfsPath;
 use protocol::namenode::{FileStatus, LocatedBlocks};
 use serde::Deserialize;
 
-/// Blocks listed for one file; more are counted. A file of ten thousand blocks holds more than a terabyte.
-const BLOCKS_SHOWN_MAX: usize = 1_000;
+use super::blocks;
+use super::relay::Text;
+
 /// Bytes shown by a preview.
-const PREVIEW_BYTES: u64 = 64 << 10;
-/// What stays as it is in the path of an address.
-const PATH: AsciiSet =
-    NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+pub(super) const PREVIEW_BYTES: u64 = 64 << 10;
+/// Under this name the snapshots of a directory are read.
+const DOT_SNAPSHOT: &str = protocol::namenode::DOT_SNAPSHOT;
 
 /// What is to be shown; kept in the address.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -22,23 +22,50 @@ pub(super) struct Query {
     pub(super) path: String,
     /// Name after which the page of a directory begins.
     pub(super) after: String,
+    /// What of a file's bytes is shown.
+    pub(super) preview: Preview,
 }
 
-fn encoded(text: &str) -> String {
+/// A part of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Preview {
+    /// Nothing.
+    #[default]
+    None,
+    /// Its beginning.
+    Head,
+    /// Its end.
+    Tail,
+}
+
+/// A directory to draw.
+pub(super) struct Directory<'a> {
+    pub(super) path: &'a DfsPath,
+    pub(super) status: &'a FileStatus,
+    pub(super) entries: &'a [FileStatus],
+    pub(super) remaining: u64,
+}
+
+pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
-fn target(path: &str) -> String {
+pub(super) fn target(path: &str) -> String {
     format!("/browse?path={}", encoded(path))
 }
 
 /// The address of a file's bytes.
-fn open(path: &DfsPath, range: &str) -> String {
-    format!("/webhdfs/v1{}?op=OPEN{range}", utf8_percent_encode(path.as_str(), &PATH))
+fn content(path: &DfsPath) -> String {
+    format!("/api/v1/files/content?path={}", encoded(path.as_str()))
+}
+
+fn below(path: &DfsPath, name: &str) -> String {
+    format!("{}/{name}", path.as_str().trim_end_matches('/'))
 }
 
 /// The path, each element a link.
-fn crumbs(path: &DfsPath) -> Markup {
+pub(super) fn crumbs(path: &DfsPath) -> Markup {
     let mut parts = Vec::new();
     let mut whole = String::new();
     for element in path.elements() {
@@ -47,7 +74,7 @@ fn crumbs(path: &DfsPath) -> Markup {
         parts.push((whole.clone(), element));
     }
     html! {
-        h1 {
+        h1.path {
             a href=(target("/")) { "/" }
             @for (place, (whole, element)) in parts.iter().enumerate() {
                 @if place > 0 { "/" }
@@ -68,42 +95,33 @@ fn mode(status: &FileStatus) -> String {
         let letter = if text.pop() == Some('x') { 't' } else { 'T' };
         text.push(letter);
     }
+    if status.has_acl {
+        text.push('+');
+    }
     text
 }
 
 /// One page of a directory.
-pub(super) fn directory(
-    path: &DfsPath,
-    query: &Query,
-    entries: &[FileStatus],
-    remaining: u64,
-) -> Markup {
-    let below = |name: &str| format!("{}/{name}", path.as_str().trim_end_matches('/'));
+pub(super) fn directory(shown: &Directory<'_>, query: &Query, user: Option<&str>) -> Markup {
+    let Directory { path, status, entries, remaining } = *shown;
+    let before = if query.after.is_empty() { "" } else { " from here" };
     html! {
         (crumbs(path))
-        form.filter method="get" {
-            input type="search" name="path" value=(path) aria-label="path" size="50";
-            button { "Go" }
+        p.soft {
+            (format::count(status.children_count)) " entries · " (status.owner) ":" (status.group) " · " code { (mode(status)) }
+            @if user.is_some() { " · " a href={ "/snapshots?path=" (encoded(path.as_str())) } { "snapshots" } }
         }
-        @if entries.is_empty() { p.soft { "Nothing is here." } } @else {
+        (tools(path, user))
+        @if entries.is_empty() { p.empty { "Nothing is here" (before) "." } } @else {
             div.scroll { table {
-                tr {
-                    th { "Permission" } th { "Owner" } th { "Group" } th.number { "Size" } th { "Modified (UTC)" }
-                    th.number { "Replication" } th.number { "Block size" } th { "Name" }
-                }
-                @for entry in entries {
-                    tr {
-                        td { code { (mode(entry)) } } td { (entry.owner) } td { (entry.group) }
-                        td.number { @if entry.directory { "" } @else { (format::bytes(entry.length)) } }
-                        td { (format::time(entry.mtime_ms)) }
-                        td.number { @if !entry.directory { (entry.replication) } }
-                        td.number { @if !entry.directory { (format::bytes(entry.block_size)) } }
-                        td.wide { a href=(target(&below(&entry.name))) { (entry.name) @if entry.directory { "/" } } }
-                    }
-                }
+                thead { tr {
+                    th { "Name" } th.number { "Size" } th { "Modified (UTC)" } th { "Owner" } th { "Group" } th { "Permission" }
+                    th.number { "Replicas" } th.number { "Block size" } @if user.is_some() { th.scripted {} }
+                } }
+                @for entry in entries { (row(path, entry, user)) }
             } }
         }
-        p {
+        p.pager {
             @if !query.after.is_empty() { a href=(target(path.as_str())) { "← from the start" } " " }
             @if let Some(last) = entries.last().filter(|_| remaining > 0) {
                 a href={ (target(path.as_str())) "&after=" (encoded(&last.name)) } { (format::count(remaining)) " more →" }
@@ -112,56 +130,89 @@ pub(super) fn directory(
     }
 }
 
-/// One file.
-pub(super) fn file(path: &DfsPath, located: &LocatedBlocks) -> Markup {
-    let status = &located.status;
-    let tail = status.length.saturating_sub(PREVIEW_BYTES);
+fn row(path: &DfsPath, entry: &FileStatus, user: Option<&str>) -> Markup {
+    let whole = below(path, &entry.name);
     html! {
-        (crumbs(path))
-        p {
-            a href=(open(path, "")) download { "Download" } " · "
-            a href=(open(path, &format!("&length={PREVIEW_BYTES}"))) { "first 64 KiB" } " · "
-            a href=(open(path, &format!("&offset={tail}"))) { "last 64 KiB" }
+        tr {
+            td.wide { a href=(target(&whole)) { (entry.name) @if entry.directory { "/" } } @if entry.open { " " span.chip { "being written" } } }
+            td.number {
+                @if entry.directory { span.soft { (format::count(entry.children_count)) " entries" } } @else { (format::bytes(entry.length)) }
+            }
+            td { (format::time(entry.mtime_ms)) } td { (entry.owner) } td { (entry.group) } td { code { (mode(entry)) } }
+            td.number { @if !entry.directory { (entry.replication) } }
+            td.number { @if !entry.directory { (format::bytes(entry.block_size)) } }
+            @if user.is_some() { td.scripted { (remove(&whole, entry, None)) } }
         }
-        div.scroll { table {
-            tr { th { "Size" } td { (format::bytes(status.length)) " (" (format::count(status.length)) " bytes)" @if status.open { ", being written" } } }
-            tr { th { "Permission" } td { code { (mode(status)) } " " (status.owner) ":" (status.group) } }
-            tr { th { "Modified (UTC)" } td { (format::time(status.mtime_ms)) } }
-            tr { th { "Replication" } td { (status.replication) } }
-            tr { th { "Block size" } td { (format::bytes(status.block_size)) } }
-            tr { th { "Inode" } td { (status.inode) } }
-        } }
-        h2 { "Blocks" }
-        (blocks(located))
     }
 }
 
-fn blocks(located: &LocatedBlocks) -> Markup {
-    let wanted = usize::from(located.status.replication);
-    let hidden = located.blocks.len().saturating_sub(BLOCKS_SHOWN_MAX);
+fn remove(path: &str, status: &FileStatus, then: Option<&str>) -> Markup {
+    let what = if status.directory { "the directory with all that is in it" } else { "the file" };
+    let question = format!("Delete {what}, for good and not to the trash?\n\n{path}");
+    let url = format!("/api/v1/files?recursive={}&path={}", status.directory, encoded(path));
+    let how = Action { confirm: Some(&question), then, danger: true, ..Action::default() };
+    action("DELETE", &url, "Delete", &how)
+}
+
+/// What can be done in a directory.
+fn tools(path: &DfsPath, user: Option<&str>) -> Markup {
+    let prefix = encoded(&below(path, ""));
+    let is_snapshot = path.elements().any(|element| element == DOT_SNAPSHOT);
     html! {
-        @if located.blocks.is_empty() { p.soft { "The file is empty." } } @else {
-            div.scroll { table {
-                tr { th { "Block" } th.number { "Offset" } th.number { "Size" } th { "State" } th { "Replicas" } }
-                @for block in located.blocks.iter().take(BLOCKS_SHOWN_MAX) {
-                    tr {
-                        td { code { (block.id) "_" (block.stamp) } }
-                        td.number { (format::count(block.offset)) } td.number { (format::bytes(block.length)) }
-                        td {
-                            @if block.corrupt { span.state.bad { "corrupt" } }
-                            @else if block.replicas.is_empty() { span.state.bad { "missing" } }
-                            @else if block.replicas.len() < wanted { span.state.warn { (block.replicas.len()) " of " (wanted) } }
-                            @else { span.state.good { "good" } }
-                        }
-                        td.wide {
-                            @for replica in &block.replicas {
-                                (replica.host) " " span.soft { (replica.transfer_address) " " (replica.rack) } br;
-                            }
-                        }
-                    }
+        @if user.is_some() && !is_snapshot {
+            div.tools.scripted {
+                form data-make={ "/api/v1/files?type=directory&path=" (prefix) } {
+                    input name="name" required placeholder="new directory" aria-label="name of a new directory";
+                    button { "Create" }
                 }
-            } }
-            @if hidden > 0 { p.soft { (format::count(hidden as u64)) " more blocks are not listed." } }
+                form data-upload={ "/api/v1/files?path=" (prefix) } {
+                    input type="file" name="files" multiple required aria-label="files to upload";
+                    button { "Upload" }
+                    progress hidden {}
+                }
+            }
+        }
+    }
+}
+
+/// One file.
+pub(super) fn file(
+    path: &DfsPath,
+    located: &LocatedBlocks,
+    preview: Option<&Text>,
+    user: Option<&str>,
+) -> Markup {
+    let status = &located.status;
+    let parent = path.parent().unwrap_or_else(DfsPath::root);
+    let look = |which: &str| format!("{}&preview={which}", target(path.as_str()));
+    html! {
+        (crumbs(path))
+        div.tiles {
+            div.tile { b { (format::bytes(status.length)) } span { (format::count(status.length)) " bytes" @if status.open { ", being written" } } }
+            div.tile { b { (located.blocks.len()) } span { "blocks of up to " (format::bytes(status.block_size)) } }
+            div.tile { b { (status.replication) } span { "replicas wanted" } }
+            div.tile { b.small { (status.owner) ":" (status.group) } span { code { (mode(status)) } } }
+            div.tile { b.small { (format::time(status.mtime_ms)) } span { "modified (UTC), inode " (status.inode) } }
+        }
+        div.tools {
+            a.button href=(content(path)) download { "Download" }
+            a.button href=(look("head")) { "First 64 KiB" }
+            a.button href=(look("tail")) { "Last 64 KiB" }
+            @if user.is_some() { (remove(path.as_str(), status, Some(&target(parent.as_str())))) }
+        }
+        @if let Some(text) = preview { (previewed(text)) }
+        h2 { "Blocks" }
+        (blocks::picture(located))
+        (blocks::table(located))
+    }
+}
+
+fn previewed(text: &Text) -> Markup {
+    html! {
+        h2 { "From byte " (format::count(text.offset)) }
+        @match &text.content {
+            Ok(content) => pre.preview { (content) },
+            Err(reason) => div.alert.bad { (reason) },
         }
     }
 }
@@ -173,9 +224,38 @@ mod tests {
     #[test]
     fn addresses_are_encoded_once() {
         let path = DfsPath::parse("/a b/50%+\"<&?#ü").unwrap();
-        assert_eq!(open(&path, ""), "/webhdfs/v1/a%20b/50%25%2B%22%3C%26%3F%23%C3%BC?op=OPEN");
+        let address = "/api/v1/files/content?path=%2Fa%20b%2F50%25%2B%22%3C%26%3F%23%C3%BC";
+        assert_eq!(content(&path), address);
         assert_eq!(target("/a b&c"), "/browse?path=%2Fa%20b%26c");
         let text = crumbs(&path).into_string();
         assert!(text.contains("&lt;&amp;") && !text.contains("\"<"), "{text}");
+    }
+
+    #[test]
+    fn hostile_texts_are_escaped_and_only_who_is_signed_in_sees_tools() {
+        let hostile = "\"><img src=x onerror=alert(1)>";
+        let path = DfsPath::parse(&format!("/{hostile}")).unwrap();
+        let entry = FileStatus {
+            name: hostile.to_owned(),
+            owner: hostile.to_owned(),
+            group: hostile.to_owned(),
+            ..FileStatus::default()
+        };
+        let shown = Directory {
+            path: &path,
+            status: &entry,
+            entries: std::slice::from_ref(&entry),
+            remaining: 1,
+        };
+        let located = LocatedBlocks { status: entry.clone(), blocks: Vec::new() };
+        let text = Text { offset: 0, content: Ok(hostile.to_owned()) };
+        for user in [None, Some("alice")] {
+            let directory = directory(&shown, &Query::default(), user).into_string();
+            let file = file(&path, &located, Some(&text), user).into_string();
+            for page in [directory, file] {
+                assert!(!page.contains("<img") && page.contains("&lt;img"), "{page}");
+                assert_eq!(page.contains("data-method"), user.is_some(), "{page}");
+            }
+        }
     }
 }

@@ -17,21 +17,28 @@ pub(super) fn overview(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Mark
     html! {
         h1 { "Overview" }
         @for text in alerts(status, nodes) { div.alert { (text) } }
+        @if alerts(status, nodes).is_empty() { div.alert.good { "All is well: no node is missing, no block lacks a replica." } }
         div.tiles {
             div.tile { b { (format::count(status.inode_count)) } span { "files and directories" } }
             div.tile { b { (format::count(status.block_count)) } span { "blocks" } }
-            div.tile { b { (status.live_count) } span { "live DataNodes" @if stale > 0 { ", " (stale) " stale" } } }
-            div.tile { b { (format::bytes(used)) } span { "used of " (format::bytes(capacity)) } }
-            div.tile { b { (format::bytes(remaining)) } span { "free" } }
+            a.tile href="/datanodes" {
+                b { (status.live_count) @if status.dead_count > 0 { span.bad { " + " (status.dead_count) " dead" } } }
+                span { "live DataNodes" @if stale > 0 { ", " (stale) " stale" } }
+            }
+            div.tile { b { (format::bytes(remaining)) } span { "free of " (format::bytes(capacity)) } }
+            div.tile { b { (format::bytes(used)) } span { "used by blocks" } }
         }
+        (space(used, remaining, capacity))
+        div.columns { section {
         h2 { "Blocks" }
         div.scroll { table {
-            (row("Under-replicated", status.low_redundancy_count))
-            (row("With a corrupt replica", status.corrupt_count))
-            (row("Missing: no good replica", status.missing_count))
-            (row("Replicas being copied", status.pending_replication_count))
-            (row("Replicas to delete", status.pending_deletion_count))
+            (row("Under-replicated", status.low_redundancy_count, true))
+            (row("With a corrupt replica", status.corrupt_count, true))
+            (row("Missing: no good replica", status.missing_count, true))
+            (row("Replicas being copied", status.pending_replication_count, false))
+            (row("Replicas to delete", status.pending_deletion_count, false))
         } }
+        } section {
         h2 { "This cluster" }
         div.scroll { table {
             tr { th { "Cluster" } td { code { (status.cluster) } } }
@@ -40,17 +47,40 @@ pub(super) fn overview(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Mark
             tr { th { "Replication by default" } td { (status.replication) } }
             tr { th { "Block size by default" } td { (format::bytes(status.block_size)) } }
         } }
+        } }
     }
 }
 
-fn row(name: &str, count: u64) -> Markup {
-    html! { tr { th { (name) } td.number { (format::count(count)) } } }
+/// One bar for the whole cluster's disks.
+fn space(used: u64, remaining: u64, capacity: u64) -> Markup {
+    let share = |part: u64| (part as f64 / capacity.max(1) as f64 * 1000.0).round();
+    let other = capacity.saturating_sub(used).saturating_sub(remaining);
+    html! {
+        svg.strip viewBox="0 0 1000 14" preserveAspectRatio="none" role="img" aria-label="Use of the disks" {
+            rect.used x="0" y="0" width=(share(used)) height="14" { title { (format::bytes(used)) " in blocks" } }
+            rect.other x=(share(used)) y="0" width=(share(other)) height="14" { title { (format::bytes(other)) " of something else" } }
+        }
+        div.legend {
+            span { i.used {} "blocks " (format::bytes(used)) } span { i.other {} "something else " (format::bytes(other)) }
+            span { i.free {} "free " (format::bytes(remaining)) }
+        }
+    }
+}
+
+fn row(name: &str, count: u64, is_bad: bool) -> Markup {
+    html! { tr { th { (name) } td.number { span.state.warn[is_bad && count > 0] { (format::count(count)) } } } }
 }
 
 fn alerts(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Vec<String> {
     let mut alerts = Vec::new();
     if let Some(reason) = &status.safe_mode {
         alerts.push(format!("Safe mode: nothing can be changed. {reason}"));
+    }
+    if status.low_redundancy_count > 0 {
+        alerts.push(format!(
+            "{} blocks have too few replicas; {} copies are under way.",
+            status.low_redundancy_count, status.pending_replication_count
+        ));
     }
     if status.missing_count > 0 {
         alerts.push(format!(
@@ -85,15 +115,19 @@ pub(super) fn datanodes(nodes: &[DatanodeReport]) -> Markup {
     html! {
         h1 { "DataNodes" }
         div.scroll { table {
-            tr {
+            thead { tr {
                 th { "Machine" } th { "Address" } th { "Rack" } th { "State" } th.number { "Capacity" } th { "Used" }
                 th.number { "Free" } th.number { "Blocks" } th.number { "Transfers" } th.number { "Last heard of" }
-            }
+            } }
             @for node in nodes {
                 tr {
-                    td { (node.info.host) } td { (node.info.transfer_address) } td { (node.info.rack) } td { (state(node)) }
+                    td { (node.info.host) } td { (node.info.transfer_address) } td { (node.info.rack) }
+                    td {
+                        (state(node))
+                        @if !node.failed_volumes.is_empty() { br; span.state.bad { (node.failed_volumes.len()) " failed volumes" } }
+                    }
                     td.number { (format::bytes(node.capacity)) }
-                    td { (bar(node.used as f32 / node.capacity.max(1) as f32)) " " (format::bytes(node.used)) }
+                    td { (bar(node.used as f32 / node.capacity.max(1) as f32)) span.soft { " " (format::bytes(node.used)) } }
                     td.number { (format::bytes(node.remaining)) } td.number { (format::count(node.block_count)) }
                     td.number { (node.transfer_count) } td.number { (format::duration(node.last_contact_ms)) " ago" }
                 }

@@ -1,58 +1,84 @@
-//! The NameNode's pages: the cluster at a glance, DataNodes, a browser of files. Read-only; they see what a user without any rights of
-//! their own may see, as in Hadoop.
+//! The NameNode's pages: the cluster at a glance, DataNodes, snapshots, a browser of files. They see what the user who is signed in may see;
+//! nobody signed in, what a user without any rights of their own may see, as in Hadoop. What changes something is in [`files`].
 //!
 //! | page | file |
 //! |---|---|
 //! | overview, DataNodes | [`cluster`] |
-//! | directories, files and their blocks | [`browse`] |
+//! | directories, files and their blocks | [`browse`], [`blocks`] |
+//! | directories with snapshots, what changed between two | [`snapshots`] |
+//! | `/api/v1`: the same for scripts, and the changes that the browser of files makes | [`files`] |
 
+mod blocks;
 mod browse;
 mod cluster;
+mod files;
+mod live;
+mod relay;
+mod snapshots;
 
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use daemon::hosts::Hosts;
-use daemon::page::{self, Frame, Site};
+use daemon::page::{self, Frame, Search, Site};
+use daemon::session::Sessions;
 use maud::Markup;
 use protocol::namenode::{Answer, Call, Reply};
 use protocol::{DfsPath, ErrorKind, RemoteError};
-use webhdfs::namenode::Namesystem;
+use webhdfs::namenode::{Face, Namesystem};
 
+use self::relay::Relay;
 use crate::http::Web;
 
-/// Whom pages act for: Hadoop's static user of its pages.
+/// Whom pages act for where nobody is signed in: Hadoop's static user of its pages.
 const USER: &str = "dr.who";
 
 const SITE: Site = Site {
     name: "Hanno NameNode",
-    entries: &[("/", "Overview"), ("/datanodes", "DataNodes"), ("/browse", "Files")],
+    entries: &[
+        ("/", "Overview"),
+        ("/datanodes", "DataNodes"),
+        ("/browse", "Files"),
+        ("/snapshots", "Snapshots"),
+    ],
+    search: Some(Search { path: "/browse", parameter: "path", hint: "path, e.g. /user" }),
 };
 
 /// What the pages need.
 #[derive(Clone)]
 struct Pages {
     web: Web,
+    sessions: Sessions,
+    relay: Relay,
 }
 
-/// All pages.
-pub(crate) fn router(web: Web, hosts: Hosts) -> Router {
+/// All pages. Bytes of files go over `face`.
+pub(crate) fn router(web: Web, face: Face<Web>, hosts: Hosts, sessions: Sessions) -> Router {
     Router::new()
         .route("/", get(overview))
+        .route("/live", get(live::changes))
         .route("/datanodes", get(datanodes))
         .route("/browse", get(browse))
+        .route("/snapshots", get(snapshots))
+        .merge(files::routes())
         .merge(page::assets())
+        .merge(sessions.routes())
         .layer(from_fn_with_state(hosts, Hosts::guard))
-        .with_state(Pages { web })
+        .with_state(Pages { web, sessions, relay: Relay::new(face) })
 }
 
 impl Pages {
-    /// Reads the name space as whom pages act for.
-    async fn read(&self, call: Call) -> Answer {
-        self.web.call(USER, "", call).await
+    /// Who looks.
+    fn user(&self, headers: &HeaderMap) -> Option<String> {
+        self.sessions.user(headers)
+    }
+
+    /// Reads the name space as whom a page acts for.
+    async fn read(&self, user: Option<&str>, call: Call) -> Answer {
+        self.web.call(user.unwrap_or(USER), "", call).await
     }
 }
 
@@ -61,72 +87,137 @@ pub(crate) async fn look(web: &Web, call: Call) -> Answer {
     web.look(USER, call).await
 }
 
-fn answer(title: &str, place: &str, content: &Markup) -> Response {
-    Frame { site: SITE, title, place, live: None, other: None }.answer(content)
+/// What a page is besides its content.
+struct About<'a> {
+    title: &'a str,
+    place: &'a str,
+    live: bool,
+    user: Option<&'a str>,
 }
 
-/// A refusal as a page, so that there is a way back.
-fn refused(place: &str, error: &RemoteError) -> Response {
-    let status = match error.kind {
+impl About<'_> {
+    fn answer(&self, content: &Markup) -> Response {
+        let &About { title, place, live, user } = self;
+        let live = live.then(|| "/live".to_owned());
+        Frame { site: SITE, title, place, live, other: None, user }.answer(content)
+    }
+
+    /// A refusal as a page, so that there is a way back.
+    fn refused(&self, error: &RemoteError) -> Response {
+        let content = maud::html! {
+            h1 { "This cannot be shown" }
+            div.alert.bad { (error.message) }
+            @if self.user.is_none() && error.kind == ErrorKind::PermissionDenied {
+                p { "Nobody is signed in, so these pages see what everybody may see: " a href="/login" { "how to sign in" } "." }
+            }
+        };
+        let mut response = self.answer(&content);
+        *response.status_mut() = status_of(error);
+        response
+    }
+}
+
+/// The HTTP status of a refusal.
+fn status_of(error: &RemoteError) -> StatusCode {
+    match error.kind {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
         ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
-        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::AlreadyExists => StatusCode::CONFLICT,
+        ErrorKind::Unavailable | ErrorKind::SafeMode | ErrorKind::StartupSafeMode => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         _ => StatusCode::BAD_REQUEST,
-    };
-    let content = maud::html! { h1 { "This cannot be shown" } div.alert.bad { (error.message) } };
-    let mut response = answer("Not shown", place, &content);
-    *response.status_mut() = status;
-    response
+    }
 }
 
-async fn overview(State(pages): State<Pages>) -> Response {
+/// The path that a query names; the root where it names none.
+fn path_of(text: &str) -> Result<DfsPath, RemoteError> {
+    DfsPath::parse(if text.is_empty() { "/" } else { text })
+        .map_err(|error| RemoteError::new(ErrorKind::InvalidArgument, error.to_string()))
+}
+
+async fn overview(State(pages): State<Pages>, headers: HeaderMap) -> Response {
+    let user = pages.user(&headers);
+    let about = About { title: "Overview", place: "/", live: true, user: user.as_deref() };
     let look = |call| look(&pages.web, call);
     match (look(Call::ClusterStatus).await, look(Call::Datanodes).await) {
         (Ok(Reply::Cluster(status)), Ok(Reply::Datanodes(nodes))) => {
-            answer("Overview", "/", &cluster::overview(&status, &nodes))
+            about.answer(&cluster::overview(&status, &nodes))
         }
-        (Err(error), _) | (_, Err(error)) => refused("/", &error),
+        (Err(error), _) | (_, Err(error)) => about.refused(&error),
         _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
-async fn datanodes(State(pages): State<Pages>) -> Response {
+async fn datanodes(State(pages): State<Pages>, headers: HeaderMap) -> Response {
+    let user = pages.user(&headers);
+    let about =
+        About { title: "DataNodes", place: "/datanodes", live: true, user: user.as_deref() };
     match look(&pages.web, Call::Datanodes).await {
-        Ok(Reply::Datanodes(nodes)) => {
-            answer("DataNodes", "/datanodes", &cluster::datanodes(&nodes))
-        }
+        Ok(Reply::Datanodes(nodes)) => about.answer(&cluster::datanodes(&nodes)),
         Ok(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        Err(error) => refused("/datanodes", &error),
+        Err(error) => about.refused(&error),
     }
 }
 
-async fn browse(State(pages): State<Pages>, Query(query): Query<browse::Query>) -> Response {
-    let path = match DfsPath::parse(if query.path.is_empty() { "/" } else { &query.path }) {
-        Ok(path) => path,
-        Err(error) => {
-            let error = RemoteError::new(ErrorKind::InvalidArgument, error.to_string());
-            return refused("/browse", &error);
-        }
+async fn browse(
+    State(pages): State<Pages>,
+    Query(query): Query<browse::Query>,
+    headers: HeaderMap,
+) -> Response {
+    let user = pages.user(&headers);
+    let title = if query.path.is_empty() { "/" } else { &query.path };
+    let about = About { title, place: "/browse", live: false, user: user.as_deref() };
+    match browsed(&pages, &query, about.user).await {
+        Ok(content) => about.answer(&content),
+        Err(error) => about.refused(&error),
+    }
+}
+
+async fn browsed(
+    pages: &Pages,
+    query: &browse::Query,
+    user: Option<&str>,
+) -> Result<Markup, RemoteError> {
+    let path = path_of(&query.path)?;
+    let unexpected = || RemoteError::new(ErrorKind::Internal, "an answer of another kind");
+    let Reply::Status(status) = pages.read(user, Call::Status(path.clone())).await? else {
+        return Err(unexpected());
     };
-    let status = match pages.read(Call::Status(path.clone())).await {
-        Ok(Reply::Status(status)) => status,
-        Ok(_) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        Err(error) => return refused("/browse", &error),
-    };
-    let call = if status.directory {
+    if status.directory {
         let limit = protocol::namenode::LIST_ENTRIES_MAX;
-        Call::List { path: path.clone(), start_after: query.after.clone(), limit }
-    } else {
-        Call::Locations { path: path.clone(), offset: 0, length: u64::MAX }
+        let call = Call::List { path: path.clone(), start_after: query.after.clone(), limit };
+        let Reply::Listing { entries, remaining } = pages.read(user, call).await? else {
+            return Err(unexpected());
+        };
+        let directory =
+            browse::Directory { path: &path, status: &status, entries: &entries, remaining };
+        return Ok(browse::directory(&directory, query, user));
+    }
+    let call = Call::Locations { path: path.clone(), offset: 0, length: u64::MAX };
+    let Reply::Located(located) = pages.read(user, call).await? else { return Err(unexpected()) };
+    let preview = match query.preview {
+        browse::Preview::None => None,
+        which => {
+            let end = located.status.length.saturating_sub(browse::PREVIEW_BYTES);
+            let offset = if which == browse::Preview::Tail { end } else { 0 };
+            let range = (offset, browse::PREVIEW_BYTES);
+            Some(pages.relay.text(user.unwrap_or(USER), &path, range).await)
+        }
     };
-    match pages.read(call).await {
-        Ok(Reply::Listing { entries, remaining }) => {
-            answer(path.as_str(), "/browse", &browse::directory(&path, &query, &entries, remaining))
-        }
-        Ok(Reply::Located(located)) => {
-            answer(path.as_str(), "/browse", &browse::file(&path, &located))
-        }
-        Ok(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        Err(error) => refused("/browse", &error),
+    Ok(browse::file(&path, &located, preview.as_ref(), user))
+}
+
+async fn snapshots(
+    State(pages): State<Pages>,
+    Query(query): Query<snapshots::Query>,
+    headers: HeaderMap,
+) -> Response {
+    let user = pages.user(&headers);
+    let about =
+        About { title: "Snapshots", place: "/snapshots", live: false, user: user.as_deref() };
+    match snapshots::page(&pages, &query, about.user).await {
+        Ok(content) => about.answer(&content),
+        Err(error) => about.refused(&error),
     }
 }

@@ -6,7 +6,7 @@ use crate::token::BlockToken;
 use crate::{BlockId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId};
 
 /// What a file or directory is.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FileStatus {
     /// Its last path element; empty when a single path was asked for.
     pub name: String,

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use protocol::namenode::{Answer, Call, DatanodeReport, Reply};
 use protocol::{DfsPath, ErrorKind};
 
-pub use self::trust::Trust;
+pub use self::trust::{KnownUser, Trust};
 
 use self::trust::Identity;
 use crate::config::Config;

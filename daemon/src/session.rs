@@ -1,0 +1,327 @@
+//! Who is signed in at a daemon's pages, and which requests of theirs may change something.
+//!
+//! Whoever can sign with the cluster secret makes a link (`hanno admin open`) that names a user. The link is good once and for five minutes;
+//! it gives the browser a cookie that scripts cannot read and other sites cannot send. Sessions are kept in memory: they end with their time,
+//! with signing out, and with the daemon.
+//!
+//! Invariant: a request changes something only with all three of a session, an `Origin` that is this daemon, and the header [`HEADER`]. A form
+//! can send no such header, and a script elsewhere would have to ask first, which nothing here allows. The cookie alone would not do: it is
+//! shared by everything that listens on the same host.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use maud::html;
+use parking_lot::Mutex;
+use protocol::auth::{Body, LOGIN_METHOD, Role, SignedRequest, login_target};
+use serde::Deserialize;
+
+use crate::auth::{AuthError, Authenticator};
+use crate::page;
+
+/// Header that scripts of our pages send with what changes something.
+pub const HEADER: &str = "x-hanno-page";
+/// How long one stays signed in: a working day.
+const SESSION_MAX: Duration = Duration::from_secs(12 * 60 * 60);
+/// Sessions at once; beyond it the oldest ends. Each is one browser of a person.
+const SESSIONS_MAX: usize = 1_000;
+/// Longest name of a user that a link may carry.
+const USER_BYTES_MAX: usize = 255;
+
+/// The sessions at one daemon's pages. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Sessions {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    auth: Authenticator,
+    service: &'static str,
+    cookie: String,
+    open: Mutex<HashMap<String, Session>>,
+}
+
+#[derive(Clone, Debug)]
+struct Session {
+    user: String,
+    since: Instant,
+}
+
+/// Why a request may not change anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// Nobody is signed in.
+    #[error("nobody is signed in here: run `hanno admin open` and follow the link that it prints")]
+    Missing,
+    /// It does not come from a page of this daemon.
+    #[error("changes are only taken from this daemon's own pages")]
+    Foreign,
+}
+
+impl IntoResponse for SessionError {
+    fn into_response(self) -> Response {
+        let status = match self {
+            SessionError::Missing => StatusCode::UNAUTHORIZED,
+            SessionError::Foreign => StatusCode::FORBIDDEN,
+        };
+        (status, axum::Json(serde_json::json!({ "message": self.to_string() }))).into_response()
+    }
+}
+
+impl Sessions {
+    /// Sessions at `service` (`namenode`, `jobtracker`), which listens on `address`: browsers keep cookies per host, not per port, so its
+    /// cookie's name tells it from its neighbours.
+    pub fn new(auth: Authenticator, service: &'static str, address: &str) -> Self {
+        let port = address.rsplit_once(':').map_or("", |(_, port)| port);
+        let cookie = format!("hanno-{service}-{port}");
+        Sessions { inner: Arc::new(Inner { auth, service, cookie, open: Mutex::default() }) }
+    }
+
+    /// The routes `/login` and `/logout`.
+    pub fn routes<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
+        Router::new()
+            .route("/login", get(login))
+            .route("/logout", post(logout))
+            .with_state(self.clone())
+    }
+
+    /// Who is signed in.
+    pub fn user(&self, headers: &HeaderMap) -> Option<String> {
+        let id = self.id(headers)?;
+        let open = self.inner.open.lock();
+        let session = open.get(id).filter(|session| session.since.elapsed() < SESSION_MAX)?;
+        Some(session.user.clone())
+    }
+
+    /// In whose name a request changes something.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn acting(&self, headers: &HeaderMap) -> Result<String, SessionError> {
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        let host = text(header::HOST).ok_or(SessionError::Foreign)?;
+        let is_own = text(header::ORIGIN).is_some_and(|origin| {
+            origin.split_once("://").is_some_and(|(_, origin)| origin.eq_ignore_ascii_case(host))
+        });
+        let is_told = headers.get(HEADER).is_some_and(|value| value == "1");
+        if !is_own || !is_told {
+            return Err(SessionError::Foreign);
+        }
+        self.user(headers).ok_or(SessionError::Missing)
+    }
+
+    fn id<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        let cookies =
+            headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs =
+            cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.split_once('='));
+        pairs.find(|(name, _)| name.trim() == self.inner.cookie).map(|(_, id)| id.trim())
+    }
+
+    /// A new session of `user`, as its cookie.
+    fn begin(&self, user: &str) -> String {
+        let id = format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>());
+        let mut open = self.inner.open.lock();
+        open.retain(|_, session| session.since.elapsed() < SESSION_MAX);
+        if open.len() >= SESSIONS_MAX {
+            let oldest = open.iter().min_by_key(|(_, session)| session.since);
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+                open.remove(&oldest);
+            }
+        }
+        open.insert(id.clone(), Session { user: user.to_owned(), since: Instant::now() });
+        self.cookie(&id, SESSION_MAX)
+    }
+
+    fn end(&self, headers: &HeaderMap) -> String {
+        if let Some(id) = self.id(headers) {
+            self.inner.open.lock().remove(id);
+        }
+        self.cookie("", Duration::ZERO)
+    }
+
+    fn cookie(&self, id: &str, age: Duration) -> String {
+        format!(
+            "{}={id}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}",
+            self.inner.cookie,
+            age.as_secs()
+        )
+    }
+
+    fn check(&self, link: &Link) -> Result<(), AuthError> {
+        let is_name = !link.user.is_empty()
+            && link.user.len() <= USER_BYTES_MAX
+            && !link.user.contains(|c: char| c.is_control() || c.is_whitespace());
+        if !is_name {
+            return Err(AuthError::Wrong);
+        }
+        let target = login_target(self.inner.service, &link.user);
+        let request =
+            SignedRequest { method: LOGIN_METHOD, target: &target, body: Body::Bytes(b"") };
+        let proof = link.proof.replace('.', " ");
+        self.inner.auth.check(Some(&proof), request, &[Role::Client]).map(drop)
+    }
+}
+
+/// Middleware: refuses what a browser sends from elsewhere to change something, on routes that believe names or tokens of their own.
+/// Programs send no `Origin`.
+pub async fn refuse_foreign(request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let changes = !matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS");
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let is_foreign = text(header::ORIGIN).is_some_and(|origin| {
+        let origin = origin.split_once("://").map(|(_, origin)| origin);
+        origin.is_none() || origin != text(header::HOST)
+    });
+    if changes && is_foreign {
+        return SessionError::Foreign.into_response();
+    }
+    next.run(request).await
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Link {
+    user: String,
+    proof: String,
+}
+
+async fn login(State(sessions): State<Sessions>, Query(link): Query<Link>) -> Response {
+    if link.proof.is_empty() {
+        return explain(StatusCode::OK, None);
+    }
+    match sessions.check(&link) {
+        Ok(()) => {
+            tracing::info!(user = link.user, "signed in at the pages");
+            let cookie = [(header::SET_COOKIE, sessions.begin(&link.user))];
+            (cookie, Redirect::to("/")).into_response()
+        }
+        Err(error) => {
+            let reason = match error {
+                AuthError::Replayed => "This link was used before.".to_owned(),
+                AuthError::Skew { .. } => "This link is too old.".to_owned(),
+                error => format!("This link is not good: {error}."),
+            };
+            explain(StatusCode::FORBIDDEN, Some(&reason))
+        }
+    }
+}
+
+fn explain(status: StatusCode, reason: Option<&str>) -> Response {
+    let content = html! {
+        h1 { "Signing in" }
+        @if let Some(reason) = reason { div.alert.bad { (reason) } }
+        p { "Everybody who can open these pages may read them. To change something, sign in from a terminal:" }
+        pre { "hanno admin open" }
+        p {
+            "It prints a link for each daemon that signs this browser in, once, under your name; " code { "--user NAME" }
+            " asks for another. You stay signed in for 12 hours, until you sign out, or until the daemon restarts."
+        }
+        p { a href="/" { "Back to the overview" } }
+    };
+    let site = page::Site { name: "Hanno", entries: &[("/", "Overview")], search: None };
+    let frame =
+        page::Frame { site, title: "Signing in", place: "", live: None, other: None, user: None };
+    let mut response = frame.answer(&content);
+    *response.status_mut() = status;
+    response
+}
+
+async fn logout(State(sessions): State<Sessions>, headers: HeaderMap) -> Response {
+    match sessions.acting(&headers) {
+        Ok(_) => {
+            let cookie = [(header::SET_COOKIE, sessions.end(&headers))];
+            (cookie, axum::Json(serde_json::json!({}))).into_response()
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::auth::{Key, Signature};
+
+    fn sessions() -> (Sessions, Key) {
+        let secret = Key::new([1; 32]);
+        (Sessions::new(Authenticator::new(&secret), "namenode", "127.0.0.1:9870"), secret)
+    }
+
+    fn link(secret: &Key, service: &str, user: &str, nonce: u8) -> Link {
+        let target = login_target(service, user);
+        let request =
+            SignedRequest { method: LOGIN_METHOD, target: &target, body: Body::Bytes(b"") };
+        let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let now_ms = u64::try_from(elapsed.as_millis()).unwrap();
+        let key = Role::Client.key(secret);
+        let proof = Signature::sign(&key, Role::Client, now_ms, [nonce; 16], request).to_header();
+        Link { user: user.to_owned(), proof: proof.replace(' ', ".") }
+    }
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn a_link_is_good_once_for_its_user_at_its_service() {
+        let (sessions, secret) = sessions();
+        let good = link(&secret, "namenode", "alice", 1);
+        assert_eq!(sessions.check(&good), Ok(()));
+        assert_eq!(sessions.check(&good), Err(AuthError::Replayed));
+        let other = Link { user: "bob".to_owned(), ..link(&secret, "namenode", "alice", 2) };
+        assert_eq!(sessions.check(&other), Err(AuthError::Wrong));
+        assert_eq!(sessions.check(&link(&secret, "jobtracker", "alice", 3)), Err(AuthError::Wrong));
+        assert_eq!(sessions.check(&link(&secret, "namenode", "a\nb", 4)), Err(AuthError::Wrong));
+        let forged = link(&Key::new([2; 32]), "namenode", "alice", 5);
+        assert_eq!(sessions.check(&forged), Err(AuthError::Wrong));
+    }
+
+    #[test]
+    fn a_change_needs_session_origin_and_header() {
+        let (sessions, _) = sessions();
+        let cookie = sessions.begin("alice");
+        assert!(cookie.contains("; HttpOnly; SameSite=Strict; "), "{cookie}");
+        let cookie = cookie.split(';').next().unwrap();
+        let (host, own) = (("host", "localhost:9870"), ("origin", "http://localhost:9870"));
+        let (told, cookie) = ((HEADER, "1"), ("cookie", cookie));
+        let acting = |pairs: &[_]| sessions.acting(&headers(pairs));
+        assert_eq!(acting(&[host, own, told, cookie]).as_deref(), Ok("alice"));
+        for foreign in [
+            &[host, told, cookie][..],
+            &[host, own, cookie],
+            &[own, told, cookie],
+            &[host, ("origin", "http://localhost:8088"), told, cookie],
+            &[host, ("origin", "null"), told, cookie],
+            &[host, own, (HEADER, "0"), cookie],
+        ] {
+            assert_eq!(acting(foreign), Err(SessionError::Foreign), "{foreign:?}");
+        }
+        let guess = ("cookie", "hanno-namenode-9870=00");
+        assert_eq!(acting(&[host, own, told, guess]), Err(SessionError::Missing));
+        assert_eq!(acting(&[host, own, told]), Err(SessionError::Missing));
+        sessions.end(&headers(&[cookie]));
+        assert_eq!(acting(&[host, own, told, cookie]), Err(SessionError::Missing));
+    }
+
+    #[test]
+    fn sessions_are_bounded() {
+        let (sessions, _) = sessions();
+        let first = sessions.begin("first");
+        (0..SESSIONS_MAX).for_each(|_| drop(sessions.begin("more")));
+        assert_eq!(sessions.inner.open.lock().len(), SESSIONS_MAX);
+        let first = first.split(';').next().unwrap().to_owned();
+        assert_eq!(sessions.user(&headers(&[("cookie", &first)])), None);
+    }
+}

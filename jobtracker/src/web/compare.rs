@@ -1,0 +1,228 @@
+//! Two runs side by side: what took longer, what was more.
+
+use daemon::page::format::{self, Unit};
+use maud::{Markup, html};
+use protocol::TaskKind;
+use protocol::jobs::JobReport;
+use serde::Deserialize;
+
+use super::spread::{Quantiles, durations};
+use super::{state, timeline};
+use crate::core::picture::Picture;
+
+/// Earlier runs offered for comparison.
+const RUNS_MAX: usize = 5;
+/// Differences below this are noise, and not coloured.
+const NOISE_PERCENT: f64 = 10.0;
+
+/// Which jobs.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Query {
+    pub(crate) a: String,
+    pub(crate) b: String,
+}
+
+/// Other runs of what has this name, newest first.
+pub(crate) fn other_runs<'a>(report: &JobReport, jobs: &'a [JobReport]) -> Vec<&'a JobReport> {
+    let is_other = |job: &&JobReport| job.name == report.name && job.id != report.id;
+    jobs.iter().filter(is_other).take(RUNS_MAX).collect()
+}
+
+/// One number of both runs.
+struct Row {
+    label: String,
+    unit: Unit,
+    values: [u64; 2],
+}
+
+/// The page.
+pub(crate) fn page(a: &Picture, b: &Picture, now_ms: u64) -> Markup {
+    let both = [a, b];
+    html! {
+        h1 { (a.report.name) @if a.report.name != b.report.name { " and " (b.report.name) } }
+        div.columns {
+            @for (letter, picture) in ["A", "B"].iter().zip(both) {
+                section {
+                    h2 { (letter) ": " a href={ "/jobs/" (picture.report.id) } { (picture.report.id) } }
+                    p { (state(picture.report.state)) " · " (picture.report.user) " · " (format::time(picture.report.submitted_ms)) " UTC" }
+                    @if !picture.attempts.is_empty() { (timeline::concurrency(picture, now_ms)) }
+                }
+            }
+        }
+        h2 { "Time and tasks" }
+        (table(&times(both, now_ms)))
+        @let changed = settings(both);
+        @if !changed.is_empty() {
+            h2 { "Different configuration" }
+            div.scroll { table {
+                thead { tr { th { "Key" } th { "A" } th { "B" } } }
+                @for (name, values) in &changed {
+                    tr { td { code { (name) } } @for value in values { td.wide { code { (value) } } } }
+                }
+            } }
+        }
+        h2 { "Counters that differ" }
+        @let counters = counters(both);
+        @if counters.is_empty() { p.empty { "All are the same." } } @else { (table(&counters)) }
+    }
+}
+
+fn table(rows: &[Row]) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr { th { "" } th.number { "A" } th.number { "B" } th.number { "B against A" } } }
+            @for row in rows {
+                tr {
+                    td.wide { (row.label) }
+                    @for value in row.values { td.number { (format::value(value, row.unit)) } }
+                    td.number { (difference(row)) }
+                }
+            }
+        } }
+    }
+}
+
+/// Times are coloured: more is worse. Of other numbers nobody can say.
+fn difference(row: &Row) -> Markup {
+    let [a, b] = row.values;
+    if a == b {
+        return html! { span.soft { "same" } };
+    }
+    if a == 0 {
+        return html! { "new" };
+    }
+    let percent = (b as f64 - a as f64) / a as f64 * 100.0;
+    let class = match row.unit {
+        Unit::Milliseconds if percent > NOISE_PERCENT => "state bad",
+        Unit::Milliseconds if percent < -NOISE_PERCENT => "state good",
+        _ => "",
+    };
+    html! { span class=(class) { (format!("{percent:+.0}%")) } }
+}
+
+fn times(both: [&Picture; 2], now_ms: u64) -> Vec<Row> {
+    let whole = |picture: &Picture| {
+        let report = &picture.report;
+        let end = if report.finished_ms == 0 { now_ms } else { report.finished_ms };
+        end.saturating_sub(report.submitted_ms)
+    };
+    let mut rows = vec![Row {
+        label: "Whole job".to_owned(),
+        unit: Unit::Milliseconds,
+        values: both.map(whole),
+    }];
+    for (kind, name) in [(TaskKind::Map, "maps"), (TaskKind::Reduce, "reduces")] {
+        let count = |picture: &Picture| u64::from(picture.task_count(kind));
+        rows.push(Row {
+            label: format!("Number of {name}"),
+            unit: Unit::Count,
+            values: both.map(count),
+        });
+        let quantiles = both.map(|picture| Quantiles::of(durations(picture, kind)));
+        if quantiles.iter().all(Option::is_none) {
+            continue;
+        }
+        for (label, of) in [
+            ("median time of", (|q| q.median) as fn(Quantiles) -> u64),
+            ("95% of times of", |q| q.p95),
+            ("longest time of", |q| q.max),
+        ] {
+            let values = quantiles.map(|quantiles| quantiles.map_or(0, of));
+            rows.push(Row { label: format!("{label} {name}"), unit: Unit::Milliseconds, values });
+        }
+    }
+    let failed = |picture: &Picture| {
+        let report = &picture.report;
+        u64::from(report.maps.failed_attempts) + u64::from(report.reduces.failed_attempts)
+    };
+    rows.push(Row {
+        label: "Failed attempts".to_owned(),
+        unit: Unit::Count,
+        values: both.map(failed),
+    });
+    let workers = |picture: &Picture| picture.workers.len() as u64;
+    rows.push(Row {
+        label: "Workers used".to_owned(),
+        unit: Unit::Count,
+        values: both.map(workers),
+    });
+    rows
+}
+
+fn settings(both: [&Picture; 2]) -> Vec<(&str, [&str; 2])> {
+    let names = both.iter().flat_map(|picture| picture.properties.keys());
+    let mut names: Vec<&str> = names.map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    let value = |picture: &'_ Picture, name: &str| picture.properties.get(name).cloned();
+    let differ = names.into_iter().filter(|name| value(both[0], name) != value(both[1], name));
+    differ
+        .map(|name| {
+            let of =
+                |picture: usize| both[picture].properties.get(name).map_or("–", String::as_str);
+            (name, [of(0), of(1)])
+        })
+        .collect()
+}
+
+fn counters(both: [&Picture; 2]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let all = [&both[0].report.counters.0, &both[1].report.counters.0];
+    let mut groups: Vec<&String> = all.iter().flat_map(|groups| groups.keys()).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    for group in groups {
+        let mut names: Vec<&String> = all
+            .iter()
+            .filter_map(|groups| groups.get(group))
+            .flat_map(|names| names.keys())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let values = both.map(|picture| picture.report.counters.value(group, name));
+            if values[0] != values[1] {
+                let short = group.rsplit('.').next().unwrap_or(group);
+                let unit = if name.ends_with("_MILLIS") || name.ends_with("_MILLISECONDS") {
+                    Unit::Milliseconds
+                } else if name.contains("BYTES") {
+                    Unit::Bytes
+                } else {
+                    Unit::Count
+                };
+                rows.push(Row { label: format!("{short}: {name}"), unit, values });
+            }
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::web::tests::{picture, report};
+
+    #[test]
+    fn what_differs_is_told_and_coloured_where_more_is_worse() {
+        let (mut a, mut b) = (picture(Vec::new(), 0, 1_000), picture(Vec::new(), 0, 2_000));
+        a.report.counters.add("g", "SAME", 1);
+        b.report.counters.add("g", "SAME", 1);
+        b.report.counters.add("g", "FILE_BYTES", 2_048);
+        b.properties.insert("mapreduce.job.reduces".to_owned(), "7".to_owned());
+        let page = page(&a, &b, 0).into_string();
+        assert!(page.contains("state bad\">+100%"), "{page}");
+        assert!(page.contains("g: FILE_BYTES") && !page.contains("SAME"), "{page}");
+        assert!(page.contains("mapreduce.job.reduces"), "{page}");
+    }
+
+    #[test]
+    fn runs_have_the_same_name() {
+        let mut jobs = vec![report("x", 1, 2), report("y", 1, 2), report("x", 1, 2)];
+        for (number, job) in jobs.iter_mut().enumerate() {
+            job.id = number.to_string();
+        }
+        let others = other_runs(&jobs[0], &jobs);
+        assert_eq!(others.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["2"]);
+    }
+}

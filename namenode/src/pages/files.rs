@@ -1,0 +1,186 @@
+//! `/api/v1` of the NameNode: the cluster, DataNodes and files for scripts, and the changes that the browser of files makes.
+//!
+//! Reads need nobody signed in; they see what everybody may see then. Changes need a session and come from our own pages
+//! ([`daemon::session`]); the permissions of the file system decide.
+
+use axum::body::Body;
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use protocol::namenode::{Call, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply};
+use protocol::{ErrorKind, RemoteError};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use webhdfs::namenode::Namesystem;
+
+use super::{Pages, USER, look, path_of, status_of};
+
+/// What the API is, for programs.
+const OPENAPI: &str = include_str!("openapi.json");
+/// Permission bits of a new directory: 0777 less the usual umask.
+const DIRECTORY_MODE: u16 = 0o755;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    path: String,
+    after: String,
+    recursive: bool,
+    overwrite: bool,
+    /// `directory`, or a file.
+    r#type: String,
+    offset: Option<u64>,
+    length: Option<u64>,
+}
+
+/// All routes.
+pub(super) fn routes() -> Router<Pages> {
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    Router::new()
+        .route("/api/v1/openapi.json", get(move || async move { (kind, OPENAPI) }))
+        .route("/api/v1/cluster", get(cluster))
+        .route("/api/v1/nodes", get(nodes))
+        .route("/api/v1/files", get(read).put(make).delete(delete))
+        .route("/api/v1/files/content", get(content))
+}
+
+fn refused(error: &RemoteError) -> Response {
+    (status_of(error), Json(json!({ "message": error.message }))).into_response()
+}
+
+fn unexpected() -> Response {
+    StatusCode::INTERNAL_SERVER_ERROR.into_response()
+}
+
+async fn cluster(State(pages): State<Pages>) -> Response {
+    match look(&pages.web, Call::ClusterStatus).await {
+        Ok(Reply::Cluster(status)) => Json(status).into_response(),
+        Ok(_) => unexpected(),
+        Err(error) => refused(&error),
+    }
+}
+
+async fn nodes(State(pages): State<Pages>) -> Response {
+    match look(&pages.web, Call::Datanodes).await {
+        Ok(Reply::Datanodes(nodes)) => Json(nodes).into_response(),
+        Ok(_) => unexpected(),
+        Err(error) => refused(&error),
+    }
+}
+
+async fn read(
+    State(pages): State<Pages>,
+    Query(named): Query<Named>,
+    headers: HeaderMap,
+) -> Response {
+    let user = pages.user(&headers);
+    match described(&pages, &named, user.as_deref()).await {
+        Ok(value) => Json(value).into_response(),
+        Err(error) => refused(&error),
+    }
+}
+
+async fn described(pages: &Pages, named: &Named, user: Option<&str>) -> Result<Value, RemoteError> {
+    let path = path_of(&named.path)?;
+    let unexpected = || RemoteError::new(ErrorKind::Internal, "an answer of another kind");
+    let Reply::Status(status) = pages.read(user, Call::Status(path.clone())).await? else {
+        return Err(unexpected());
+    };
+    if status.directory {
+        let start_after = named.after.clone();
+        let call = Call::List { path: path.clone(), start_after, limit: LIST_ENTRIES_MAX };
+        let Reply::Listing { entries, remaining } = pages.read(user, call).await? else {
+            return Err(unexpected());
+        };
+        return Ok(json!({
+            "path": path, "status": status, "entries": entries, "remaining": remaining,
+        }));
+    }
+    let call = Call::Locations { path: path.clone(), offset: 0, length: u64::MAX };
+    let Reply::Located(LocatedBlocks { status, blocks }) = pages.read(user, call).await? else {
+        return Err(unexpected());
+    };
+    let blocks: Vec<Value> = blocks.iter().map(block).collect();
+    Ok(json!({ "path": path, "status": status, "blocks": blocks }))
+}
+
+/// A block without its token, which is a permission.
+fn block(block: &LocatedBlock) -> Value {
+    json!({
+        "id": block.id, "stamp": block.stamp, "offset": block.offset, "length": block.length,
+        "corrupt": block.corrupt, "open": block.open, "replicas": block.replicas,
+    })
+}
+
+async fn content(
+    State(pages): State<Pages>,
+    Query(named): Query<Named>,
+    headers: HeaderMap,
+) -> Response {
+    let path = match path_of(&named.path) {
+        Ok(path) => path,
+        Err(error) => return refused(&error),
+    };
+    let user = pages.user(&headers);
+    let mut parameters = String::new();
+    for (name, value) in [("offset", named.offset), ("length", named.length)] {
+        if let Some(value) = value {
+            parameters.push_str(&format!("&{name}={value}"));
+        }
+    }
+    let mut response =
+        pages.relay.redirect(user.as_deref().unwrap_or(USER), &path, &parameters).await;
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Makes a directory, or a file of the body.
+async fn make(
+    State(pages): State<Pages>,
+    Query(named): Query<Named>,
+    request: Request,
+) -> Response {
+    let user = match pages.sessions.acting(request.headers()) {
+        Ok(user) => user,
+        Err(error) => return error.into_response(),
+    };
+    let made = async {
+        let path = path_of(&named.path)?;
+        if named.r#type == "directory" {
+            let mode = DIRECTORY_MODE;
+            let call = Call::Mkdirs { path, mode, unmasked: Some(0o777), parents: false };
+            return pages.web.call(&user, "", call).await.map(drop);
+        }
+        let body: Body = request.into_body();
+        pages.relay.write(&user, &path, named.overwrite, body).await
+    };
+    match made.await {
+        Ok(()) => (StatusCode::CREATED, Json(json!({}))).into_response(),
+        Err(error) => refused(&error),
+    }
+}
+
+async fn delete(
+    State(pages): State<Pages>,
+    Query(named): Query<Named>,
+    headers: HeaderMap,
+) -> Response {
+    let user = match pages.sessions.acting(&headers) {
+        Ok(user) => user,
+        Err(error) => return error.into_response(),
+    };
+    let deleted = async {
+        let call = Call::Delete { path: path_of(&named.path)?, recursive: named.recursive };
+        pages.web.call(&user, "", call).await
+    };
+    match deleted.await {
+        Ok(Reply::Flag(false)) => refused(&RemoteError::new(
+            ErrorKind::NotFound,
+            format!("{} does not exist", named.path),
+        )),
+        Ok(_) => Json(json!({})).into_response(),
+        Err(error) => refused(&error),
+    }
+}
