@@ -1,5 +1,7 @@
 //! `-ls`.
 
+use std::cmp::Ordering;
+
 use jiff::tz::TimeZone;
 use protocol::namenode::FileStatus;
 use serde::Serialize;
@@ -211,12 +213,14 @@ fn sort(items: &mut [Item], options: &Options) {
     let time = |item: &Item| {
         if options.access_time { item.status.atime_ms } else { item.status.mtime_ms }
     };
+    // What is equal stays in the order of names, in a reversed listing too.
+    let turned =
+        |ordering: Ordering| if options.reverse { ordering.reverse() } else { ordering };
     if options.by_time {
-        items.sort_by_key(|item| std::cmp::Reverse(time(item)));
+        items.sort_by(|left, right| turned(time(right).cmp(&time(left))));
     } else if options.by_size {
-        items.sort_by_key(|item| std::cmp::Reverse(item.status.length));
-    }
-    if options.reverse {
+        items.sort_by(|left, right| turned(right.status.length.cmp(&left.status.length)));
+    } else if options.reverse {
         items.reverse();
     }
 }
@@ -343,5 +347,6 @@ pub(super) mod tests {
         assert_eq!(names(Options { by_size: true, ..Options::default() }), "bca");
         assert_eq!(names(Options { by_time: true, ..Options::default() }), "cab");
         assert_eq!(names(Options { reverse: true, ..Options::default() }), "cba");
+        assert_eq!(names(Options { by_time: true, reverse: true, ..Options::default() }), "abc");
     }
 }

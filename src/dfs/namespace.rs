@@ -46,6 +46,11 @@ fn mkdir_one(context: &Context, named: &Named, parents: bool) -> Result<(), Fail
             }
             _ => Err(failure),
         },
+        // What is missing is the parent: Hadoop names that, with its file system.
+        Failure::At { text, .. } if text == "No such file or directory" => {
+            let parent = named.path.parent().map(|parent| context.resolver.qualified(&parent));
+            Err(parent.map_or(failure, Failure::missing))
+        }
         _ => Err(failure),
     }
 }

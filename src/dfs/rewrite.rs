@@ -122,7 +122,7 @@ fn wait_closed(context: &Context, named: &Named) -> Result<(), Failure> {
 }
 
 fn concat(context: &Context) -> Result<(), Failure> {
-    let usage = format!("-concat {CONCAT_USAGE}");
+    let usage = CONCAT_USAGE;
     let operands = &context.args.operands;
     let Some((target, sources)) = operands.split_first() else {
         return Err(Failure::Text(format!("Target path not specified. {usage}")));

@@ -25,5 +25,14 @@ ask -L "$base/h?op=OPEN&$user" | cmp - "$work/data"
 expect "$(ask -X PUT "$base/f?op=RENAME&destination=/clients/curl/r&$user")" '{"boolean":true}'
 expect "$(ask "$base?op=LISTSTATUS&$user")" '"pathSuffix":"r"'
 expect "$(curl -s -w '%{http_code}' "$base/f?op=GETFILESTATUS&$user")" '404'
+# Names are percent-encoded, all that is no letter or digit.
+encoded() { printf %s "$1" | od -An -v -tx1 | tr -d ' \n' | sed 's/../%&/g'; }
+long=$(head -c 255 /dev/zero | tr '\0' x)
+for name in "with space" "100%" "a%25b" "a+b" "a&b" "a=b;c" "a?b" "a#b" "quote'\"" "日本語" "😀" "[brackets]{x}" 'back\slash' "$long"; do
+    path=$base/$(encoded "$name")
+    printf %s "$name" | ask -L -X PUT -T - "$path?op=CREATE&$user"
+    expect "$(ask -L "$path?op=OPEN&$user")" "$name"
+    expect "$(ask -X PUT "$path?op=RENAME&destination=/clients/curl/$(encoded "moved to ${name:0:200}")&$user")" '{"boolean":true}'
+done
 expect "$(ask -X DELETE "$base?op=DELETE&recursive=true&$user")" '{"boolean":true}'
 echo "curl: ok"

@@ -98,8 +98,9 @@ for name in NAMES:
         equal(reader.read(), name.encode(), f"content of {name}")
     equal(client.status(path)["length"], len(name.encode()), f"status of {name}")
 equal(client.list("names"), sorted(NAMES, key=lambda name: name.encode()), "names in byte order")
+client.makedirs("moved")
 for name in NAMES:
-    client.rename(f"{client.root}/names/{name}", f"{client.root}/names/{name[:200]}.new")
-    equal(client.delete(f"{client.root}/names/{name[:200]}.new"), True, f"delete of {name}")
+    client.rename(f"{client.root}/names/{name}", f"{client.root}/moved/{name}")
+    equal(client.delete(f"{client.root}/moved/{name}"), True, f"delete of {name}")
 client.delete("", recursive=True)
 print("HdfsCLI: ok")

@@ -1,29 +1,33 @@
 #!/usr/bin/env bash
-# Runs every foreign client against a cluster of its own. Usage: tests/clients/run.sh [HANNO-BINARY] [CLIENT…], where clients
-# are curl, hdfscli, fsspec_pandas, hadoop, spark; all by default. Clients are installed into a virtual environment under
-# target/clients; the JVM is the system's.
+# Runs every foreign client against a cluster of its own. Usage: tests/clients/run.sh [HANNO-BINARY [CLIENT…]], where a client is the
+# name of a script beside this one (curl, hdfscli, hadoop, …); all by default. Clients are installed into a virtual environment under
+# target/clients; needs python3 with venv, curl and a Java runtime.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 export HANNO=${1:-$root/target/release/hanno}
 shift || true
-clients=("$@"); [ ${#clients[@]} -gt 0 ] || clients=(curl hdfscli fsspec_pandas hadoop spark)
+clients=("$@"); [ ${#clients[@]} -gt 0 ] || clients=(curl hdfscli fsspec_pandas epochs dask_frames opendal_files hadoop spark ray_data)
 home=${HANNO_CLIENTS_HOME:-$root/target/clients}
 port_base=${HANNO_CLIENTS_PORT_BASE:-21650}
 python=$home/venv/bin/python
 
 mkdir -p "$home"
 if ! [ -f "$home/installed" ] || ! cmp -s "$home/installed" "$here/requirements.txt"; then
+    started=$SECONDS
+    rm -rf "$home/venv"
     python3 -m venv "$home/venv"
-    "$home/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
+    "$home/venv/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir -r "$here/requirements.txt"
     cp "$here/requirements.txt" "$home/installed"
+    echo "installation: $((SECONDS - started)) s"
 fi
-jars=$("$python" -c 'import os, pyspark; print(os.path.join(os.path.dirname(pyspark.__file__), "jars"))' 2>/dev/null || true)
+jars=$("$python" -c 'import os, pyspark; print(os.path.join(os.path.dirname(pyspark.__file__), "jars"))')
 export HADOOP_JARS=${HADOOP_JARS:-$jars}
 
 data=$(mktemp -d "$home/cluster-XXXXXX")
-export HANNO_WEBHDFS_USER=tester HANNO_NAMENODE_SUPERUSER=tester
-"$HANNO" cluster --data "$data" --datanodes 2 --workers 1 --port-base "$port_base" >"$home/cluster.out" 2>"$home/cluster.err" &
+export HANNO_WEBHDFS_USER=tester
+HADOOP_USER_NAME=tester "$HANNO" cluster --data "$data" --datanodes 2 --workers 1 --port-base "$port_base" \
+    >"$home/cluster.out" 2>"$home/cluster.err" &
 cluster=$!
 finish() { kill "$cluster" 2>/dev/null || true; wait "$cluster" 2>/dev/null || true; rm -rf "$data"; }
 trap finish EXIT
@@ -32,12 +36,16 @@ for _ in $(seq 300); do
     kill -0 "$cluster" 2>/dev/null || { cat "$home/cluster.err"; exit 1; }
     sleep 0.2
 done
+grep -q '^ready ' "$home/cluster.out" || { cat "$home/cluster.err"; exit 1; }
 export HANNO_WEBHDFS=http://127.0.0.1:$port_base
 
 cd "$here"
 export PYTHONDONTWRITEBYTECODE=1
+failed=()
 for client in "${clients[@]}"; do
     started=$SECONDS
-    if [ -f "$client.sh" ]; then bash "$client.sh"; else "$python" "$client.py"; fi
+    if [ -f "$client.sh" ]; then script=(bash "$client.sh"); else script=("$python" "$client.py"); fi
+    HADOOP_USER_NAME=tester "${script[@]}" || failed+=("$client")
     echo "$client: $((SECONDS - started)) s"
 done
+[ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}"; exit 1; }

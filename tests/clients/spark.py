@@ -5,7 +5,7 @@ import sys
 
 from pyspark.sql import SparkSession, functions as F
 
-from common import NAMENODE, ROOT, USER, equal
+from common import NAMENODE, NAMES, ROOT, USER, equal, escaped
 
 os.environ["HADOOP_USER_NAME"] = USER
 base = NAMENODE.replace("http://", "webhdfs://") + f"{ROOT}/spark"
@@ -56,6 +56,17 @@ for version in ("1", "2"):
     lines.saveAsTextFile(f"{base}/text{version}")
     back = spark.sparkContext.textFile(f"{base}/text{version}")
     equal((back.count(), len(set(back.collect()))), (10_000, 10_000), "text files")
+
+# Names: of directories that are written and read, and of partitions, whose values Spark encodes itself.
+for name in NAMES:
+    spark.createDataFrame([(name,)], "value string").coalesce(1).write.text(f"{base}/names/{name}")
+    equal(spark.read.text(f"{base}/names/{escaped(name)}").first().value, name, f"text below {name}")
+short = [name for name in NAMES if len(name) < 50]
+spark.conf.set("spark.sql.sources.partitionOverwriteMode", "static")
+named = spark.createDataFrame([(name, len(name)) for name in short], "name string, length int")
+named.write.partitionBy("name").parquet(f"{base}/named")
+back = spark.read.parquet(f"{base}/named").collect()
+equal(sorted((row.name, row.length) for row in back), sorted((name, len(name)) for name in short), "partitions")
 
 frame.write.option("header", True).csv(f"{base}/csv")
 equal(spark.read.option("header", True).csv(f"{base}/csv").count(), 200_000, "CSV")
