@@ -54,6 +54,18 @@ pub(crate) enum AdminCommand {
     /// Watch the cluster in the terminal: DataNodes, blocks, workers, jobs
     #[command(after_help = "Example:\n  hanno admin top\n  hanno admin top --once")]
     Top(top::TopArgs),
+    /// Tell or set the log level of a running daemon, until it ends
+    #[command(
+        after_help = "Examples:\n  hanno admin log-level http://127.0.0.1:9870 namenode\n  hanno admin log-level http://127.0.0.1:9864 datanode::scanner debug"
+    )]
+    LogLevel {
+        /// `http://host:port` of the daemon
+        daemon: String,
+        /// Which part of it: a module, e.g. `namenode::server`
+        logger: String,
+        /// off, error, warn, info, debug or trace; without it the present one is told
+        level: Option<String>,
+    },
     /// Look at a NameNode's or JobTracker's metadata on disk; the daemon must be stopped
     #[command(subcommand)]
     Metadata(MetadataCommand),
@@ -107,6 +119,9 @@ pub(crate) fn run(command: &AdminCommand, overrides: &Overrides) -> u8 {
         }
         AdminCommand::Open { user } => open(overrides, user.as_deref()),
         AdminCommand::Top(args) => top::cluster(args, overrides),
+        AdminCommand::LogLevel { daemon, logger, level } => {
+            log_level(overrides, daemon, logger, level.as_deref())
+        }
         AdminCommand::Metadata(MetadataCommand::Verify { dir }) => verify(dir),
         AdminCommand::Metadata(MetadataCommand::Dump { dir }) => dump(dir),
     };
@@ -160,6 +175,23 @@ fn open(overrides: &Overrides, user: Option<&str>) -> Result<u8> {
         let link = client::rpc::runtime().block_on(jobtracker.login_link("jobtracker", user))?;
         say!("{:<11} {link}", "JobTracker");
     }
+    Ok(EXIT_OK)
+}
+
+/// Hadoop's address for levels, asked with a signature; its answer has one line per fact.
+fn log_level(overrides: &Overrides, daemon: &str, logger: &str, level: Option<&str>) -> Result<u8> {
+    let rpc = connect::daemon(&overrides.config()?, daemon)?;
+    let mut target = format!("/logLevel?log={}", webhdfs::path::encode_value(logger));
+    if let Some(level) = level {
+        target.push_str(&format!("&level={}", webhdfs::path::encode_value(level)));
+    }
+    let page = client::rpc::runtime()
+        .block_on(async { anyhow::Ok(rpc.get(&target).await?.text().await?) })?;
+    let told = page.lines().find_map(|line| line.split_once("Effective Level: <b>"));
+    let Some((level, _)) = told.and_then(|(_, rest)| rest.split_once('<')) else {
+        bail!("{daemon} did not tell the level of {logger}");
+    };
+    say!("{}", level.to_lowercase());
     Ok(EXIT_OK)
 }
 

@@ -135,6 +135,13 @@ pub(crate) fn jobtracker(config: &ClientConfig) -> Result<RpcClient> {
     Ok(RpcClient::new(address, Role::Client, config.secret()?.as_ref())?)
 }
 
+/// Signed questions to the daemon at `address`, whatever it is, after first contact.
+pub(crate) fn daemon(config: &ClientConfig, address: &str) -> Result<RpcClient> {
+    let health = runtime().block_on(RpcClient::new(address, Role::Client, None)?.health())?;
+    let config = contacted(config, address, &health.service)?;
+    Ok(RpcClient::new(address, Role::Client, config.secret()?.as_ref())?)
+}
+
 /// A client of the file system that has made first contact.
 pub(crate) fn file_system(config: &ClientConfig) -> Result<DfsClient> {
     let config = contacted(config, namenode_address(config)?, "namenode")?;

@@ -51,6 +51,58 @@ fn check_worker(cluster: &Cluster, worker: &str) {
     }
 }
 
+fn text(url: &str) -> String {
+    http::request("GET", url, b"").is(200).text()
+}
+
+/// What tools built around Hadoop ask of every daemon; `key` is one of its settings.
+fn check_daemon(cluster: &Cluster, address: &str, key: &str) {
+    let jmx = http::request("GET", &format!("{address}/jmx?qry=java.lang:*"), b"").is(200).json();
+    assert!(jmx["beans"][0]["HeapMemoryUsage"]["used"].as_u64().unwrap() > 0, "{jmx}");
+    let one = format!("{address}/conf?name={key}&format=json");
+    let one = http::request("GET", &one, b"").is(200).json();
+    assert_eq!(one["property"]["key"], key);
+    assert!(text(&format!("{address}/conf")).contains(&format!("<name>{key}</name>")));
+    assert_eq!(http::request("GET", &format!("{address}/conf?name=x"), b"").status, 404);
+    assert!(text(&format!("{address}/prom")).ends_with("# EOF\n"));
+    assert_eq!(http::request("GET", &format!("{address}/stacks"), b"").status, 404);
+    let url = format!("{address}/logLevel?log=some_part");
+    assert!(text(&url).contains("Effective Level: <b>INFO</b>"), "{}", text(&url));
+    assert_eq!(http::request("GET", &format!("{url}&level=debug"), b"").status, 401);
+    let set = ["admin", "log-level", address, "some_part", "debug"];
+    assert_eq!(cluster.hanno(&set).ok().stdout_text(), "debug\n");
+    assert!(text(&url).contains("Effective Level: <b>DEBUG</b>"));
+    assert_eq!(cluster.hanno(&["admin", "log-level", address, "some_part", "loud"]).code, 1);
+}
+
+fn check_namenode(cluster: &Cluster) {
+    let address = &cluster.namenode;
+    check_daemon(cluster, address, "dfs.replication");
+    assert_eq!(text(&format!("{address}/isActive")), "I am Active!");
+    let startup = http::request("GET", &format!("{address}/startupProgress"), b"").is(200).json();
+    assert_eq!(startup["percentComplete"], 1.0);
+    // The times are those of the call.
+    let lines = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.starts_with("FSCK "));
+        lines.map(str::to_owned).collect()
+    };
+    let ours = cluster.hanno(&["fsck", "/", "-files", "-blocks", "-racks"]).ok().stdout_text();
+    let query = "ugi=tester&path=%2F&files=1&blocks=1&racks=1";
+    let theirs = text(&format!("{address}/fsck?{query}"));
+    assert_eq!(lines(&theirs), lines(&ours));
+    assert!(theirs.contains("is HEALTHY") && theirs.contains("/file"), "{theirs}");
+    let repair = http::request("GET", &format!("{address}/fsck?ugi=tester&path=%2F&delete=1"), b"");
+    assert_eq!(repair.status, 403);
+}
+
+fn check_datanode(address: &str) {
+    let bean = format!("{address}/jmx?qry=Hadoop:service=DataNode,name=FSDatasetState");
+    let bean = http::request("GET", &bean, b"").is(200).json();
+    assert!(bean["beans"][0]["NumBlocks"].as_u64().unwrap() > 0, "{bean}");
+    let report = text(&format!("{address}/blockScannerReport"));
+    assert!(report.starts_with("Bytes verified since restart      :"), "{report}");
+}
+
 #[test]
 fn monitors_see_what_happens() {
     let cluster = Cluster::start(Options { workers: 1, ..Options::tight() });
@@ -97,9 +149,16 @@ fn monitors_see_what_happens() {
     assert!(jmx("").as_array().unwrap().len() > 5);
     let health = http::request("GET", &format!("{}/healthz", cluster.namenode), b"").is(200);
     assert_eq!(health.json()["ready"], true);
+    let nodes = report["datanodes"].as_array().unwrap();
+    let datanode = format!("http://{}", nodes[0]["info"]["http_address"].as_str().unwrap());
+    check_namenode(&cluster);
+    check_datanode(&datanode);
+    check_daemon(&cluster, &datanode, "hanno.datanode.rack");
+    check_daemon(&cluster, &cluster.jobtracker, "hanno.jobtracker.namenode");
 
     let workers = format!("{}/api/v1/workers", cluster.jobtracker);
     let workers = http::request("GET", &workers, b"").is(200).json();
     let worker = format!("http://{}", workers[0]["http_address"].as_str().unwrap());
     check_worker(&cluster, &worker);
+    check_daemon(&cluster, &worker, "hanno.worker.bind");
 }

@@ -9,15 +9,19 @@
 //! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown |
 //! | [`shutdown`] | one token that ends everything |
 //! | [`metrics`] | figures for monitors |
+//! | [`inspect`] | configuration and log levels for operators |
+//! | [`beans`] | `/jmx` for what was built around Hadoop |
 //! | [`page`] | frame, style, script and protective headers of the pages |
 //! | [`hosts`] | names under which pages may be reached |
 //! | [`session`] | who is signed in at the pages, and which requests of theirs may change something |
 //! | [`log`] | structured lines on standard error |
 
 pub mod auth;
+pub mod beans;
 pub mod config;
 pub mod error;
 pub mod hosts;
+pub mod inspect;
 pub mod log;
 pub mod metrics;
 pub mod page;

@@ -13,6 +13,7 @@ mod config;
 pub mod core;
 pub mod error;
 mod metrics;
+mod monitor;
 mod namenode;
 mod scanner;
 pub mod store;
@@ -94,7 +95,9 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let service = Service::new(store, peers, token_key(&secret), limits, bandwidth);
     let rpc = RpcClient::new(&config.namenode, Role::Datanode, Some(&secret))?;
     let threads = Threads::start(sockets, &service, &config)?;
-    let router = router(&config, &service).merge(web(&config, &secret, &web_address)?);
+    let router = router(&config, &service)
+        .merge(web(&config, &secret, &web_address)?)
+        .merge(monitor::router(&config, &secret, &service, &info));
     let served = tokio::spawn(daemon::serve::serve(
         http,
         router,

@@ -36,6 +36,7 @@ pub(crate) fn run(store: &Arc<Store>, mut scrub: Scrub, rate: u64, stop: &UnixSt
             Next::Scan(block) => {
                 let mut pace = Pace { start: Instant::now(), bytes: 0, rate: rate.max(1) };
                 let bytes = scan(store, block, &mut pace, stop);
+                store.scans().note(bytes);
                 // The pauses within a replica have kept the rate; what is left is its remainder.
                 scrub.scanned(start.elapsed(), bytes.saturating_sub(pace.bytes));
                 Duration::ZERO
@@ -84,6 +85,7 @@ fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &Un
                 && replica.is_finalized()
             {
                 store.report_bad(&replica);
+                store.scans().note_bad();
             }
             return 0;
         }
@@ -97,12 +99,14 @@ fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &Un
     if verified.is_ok() && is_too_long(store, &opened) {
         tracing::warn!(%block, "scanner found bytes behind the end of a replica");
         store.report_bad(&opened.replica);
+        store.scans().note_bad();
     }
     if let Err(error) = verified
         && opened.replica.is_finalized()
     {
         tracing::warn!(error = %client::error::chain(&error), "scanner found a bad replica");
         store.report_bad(&opened.replica);
+        store.scans().note_bad();
     }
     read
 }

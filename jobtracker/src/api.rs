@@ -8,15 +8,17 @@ mod stream;
 
 use std::io;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use daemon::beans;
 use daemon::hosts::Hosts;
 use protocol::jobs::{Call, Reply, Request};
 use protocol::{CallId, ClientId, JobId, RemoteError};
+use serde::Deserialize;
 
 use crate::history_events::write_lines;
 use crate::http::{Shared, refused};
@@ -37,6 +39,8 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/api/v1/queues", get(queues))
         .merge(changes::routes())
         .route("/metrics", get(metrics))
+        .route("/prom", get(metrics))
+        .route("/jmx", get(jmx))
         .merge(history::routes())
         .layer(from_fn_with_state(shared.hosts.clone(), Hosts::guard))
         .with_state(shared)
@@ -117,6 +121,23 @@ async fn openapi() -> Response {
 async fn metrics(State(shared): State<Shared>) -> Response {
     match shared.ask(Event::Overview).await {
         Ok(overview) => daemon::metrics::answer(&metrics::registry(&overview)),
+        Err(error) => refused(&error),
+    }
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    /// Name of a bean; a star at its end stands for any rest.
+    qry: Option<String>,
+}
+
+async fn jmx(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
+    match shared.ask(Event::Overview).await {
+        Ok(overview) => {
+            let figures = beans::registry("JobTracker", &metrics::registry(&overview));
+            let all = beans::process(shared.since.elapsed()).into_iter().chain([figures]);
+            Json(beans::answer(all, wanted.qry.as_deref())).into_response()
+        }
         Err(error) => refused(&error),
     }
 }

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) history: History,
     /// Who is signed in at the pages.
     pub(crate) sessions: Sessions,
+    /// When this process began to serve.
+    pub(crate) since: Instant,
 }
 
 impl Shared {

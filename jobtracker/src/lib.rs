@@ -32,12 +32,13 @@ mod store;
 mod web;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use client::rpc::RpcClient;
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::hosts::Hosts;
+use daemon::inspect;
 use daemon::serve::{self, Limits};
 use daemon::session::Sessions;
 use journal::{Journal, JournalError, Options};
@@ -103,8 +104,11 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         namenode: config.namenode.as_str().into(),
         secret: secret.clone(),
         history,
+        since: Instant::now(),
     };
-    let router = http::router(shared, authenticator);
+    let settings = inspect::settings("jobtracker", &config);
+    let inspected = inspect::router(authenticator.clone(), shared.hosts.clone(), settings);
+    let router = http::router(shared, authenticator).merge(inspected);
     let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
     tokio::join!(server.run(inbox, durable_seen, shutdown), serving);
     match fatal.lock().take() {

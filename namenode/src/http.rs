@@ -30,6 +30,7 @@ use crate::lists;
 use crate::monitor::{self, Load};
 use crate::pages;
 use crate::server::{Event, Shared, stopping};
+use crate::settings;
 use crate::topology::Topology;
 
 /// Bytes of a client's request: a batch of a thousand calls with the longest paths.
@@ -74,8 +75,9 @@ pub(crate) fn router(
     let sessions = Sessions::new(auth.clone(), "namenode", &advertised);
     let face = webhdfs::namenode::Face::new(web.clone(), settings);
     let pages = pages::router(web.clone(), face.clone(), hosts.clone(), sessions);
-    let monitor = monitor::router(web, hosts, advertised.clone());
+    let monitor = monitor::router(web, auth.clone(), hosts.clone(), advertised.clone());
     let web = face.router().layer(from_fn(session::refuse_foreign));
+    let inspected = auth.clone();
     Router::new()
         .route(
             "/rpc",
@@ -110,6 +112,7 @@ pub(crate) fn router(
         .merge(web)
         .merge(pages)
         .merge(monitor)
+        .merge(daemon::inspect::router(inspected, hosts, settings::of(config)))
 }
 
 /// WebHDFS's way to the namespace, in this process.

@@ -31,6 +31,7 @@ mod pages;
 mod recover;
 mod resources;
 mod server;
+mod settings;
 mod topology;
 pub mod trash;
 mod waiters;

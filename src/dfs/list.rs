@@ -214,8 +214,7 @@ fn sort(items: &mut [Item], options: &Options) {
         if options.access_time { item.status.atime_ms } else { item.status.mtime_ms }
     };
     // What is equal stays in the order of names, in a reversed listing too.
-    let turned =
-        |ordering: Ordering| if options.reverse { ordering.reverse() } else { ordering };
+    let turned = |ordering: Ordering| if options.reverse { ordering.reverse() } else { ordering };
     if options.by_time {
         items.sort_by(|left, right| turned(time(right).cmp(&time(left))));
     } else if options.by_size {

@@ -10,22 +10,26 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Query, Request};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use client::rpc::Health;
 use daemon::auth::Authenticator;
+use daemon::beans;
 use daemon::rpc;
 use futures_util::stream;
+use prometheus_client::registry::Registry;
 use protocol::AttemptId;
 use protocol::auth::Role;
 use protocol::frame;
 use protocol::shuffle::{FetchRequest, ROUTE, SegmentAnswer, SegmentHeader};
+use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::agent::Event;
@@ -59,7 +63,25 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
     let served = Arc::new(AtomicU64::new(0));
     let figures = {
         let (shared, served) = (shared.clone(), Arc::clone(&served));
-        get(move || figures(shared.clone(), served.load(Ordering::Relaxed)))
+        get(move || async move {
+            match registry(&shared, served.load(Ordering::Relaxed)).await {
+                Some(registry) => daemon::metrics::answer(&registry),
+                None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+            }
+        })
+    };
+    let beans = {
+        let (shared, served, since) = (shared.clone(), Arc::clone(&served), Instant::now());
+        get(move |Query(wanted): Query<Wanted>| async move {
+            match registry(&shared, served.load(Ordering::Relaxed)).await {
+                Some(registry) => {
+                    let figures = beans::registry("Worker", &registry);
+                    let all = beans::process(since.elapsed()).into_iter().chain([figures]);
+                    axum::Json(beans::answer(all, wanted.qry.as_deref())).into_response()
+                }
+                None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+            }
+        })
     };
     let (for_fetches, for_logs, for_health) = (shared.outputs, shared.logs, shared.secret_file);
     let fetches = rpc::signed_get(auth.clone(), &[Role::Client, Role::Worker], move |request| {
@@ -91,22 +113,24 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
         .route(ROUTE, fetches)
         .route("/logs/{attempt}", log_reads)
         .route("/healthz", health)
-        .route("/metrics", figures)
+        .route("/metrics", figures.clone())
+        .route("/prom", figures)
+        .route("/jmx", beans)
 }
 
-async fn figures(shared: Shared, served: u64) -> Response {
+#[derive(Deserialize)]
+struct Wanted {
+    /// Name of a bean; a star at its end stands for any rest.
+    qry: Option<String>,
+}
+
+/// The figures now; `None` at the end.
+async fn registry(shared: &Shared, served: u64) -> Option<Registry> {
     let (reply, answer) = oneshot::channel();
     // A loop that has ended drops the question.
     let _ = shared.events.send(Event::Figures(reply)).await;
-    match answer.await {
-        Ok(attempts) => daemon::metrics::answer(&metrics::registry(
-            shared.slot_count,
-            &attempts,
-            &shared.watch.seen(),
-            served,
-        )),
-        Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
-    }
+    let attempts = answer.await.ok()?;
+    Some(metrics::registry(shared.slot_count, &attempts, &shared.watch.seen(), served))
 }
 
 /// `served` counts the bytes of segments that were handed on.

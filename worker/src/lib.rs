@@ -39,6 +39,8 @@ use std::time::Duration;
 use client::rpc::RpcClient;
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
+use daemon::hosts::Hosts;
+use daemon::inspect;
 use daemon::serve::{self, Limits};
 use protocol::WorkerId;
 use protocol::auth::Role;
@@ -92,6 +94,7 @@ pub async fn run_with(
     let lobby = Lobby::open(worker)
         .map_err(|source| Error::System { action: "open the socket for task processes", source })?;
     let jobtracker = RpcClient::new(&config.jobtracker, Role::Worker, Some(&secret))?;
+    let hosts = Hosts::new(&http_address, &[]);
     tracing::info!(%worker, http_address, slots = config.slots(), "worker starts");
 
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
@@ -131,7 +134,10 @@ pub async fn run_with(
         events: events.clone(),
     };
     let agent = Agent::new(around).run(inbox, shutdown.clone());
-    let router = http::router(shared, Authenticator::new(&secret));
+    let auth = Authenticator::new(&secret);
+    let settings = inspect::settings("worker", &config);
+    let inspected = inspect::router(auth.clone(), hosts, settings);
+    let router = http::router(shared, auth).merge(inspected);
     let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
     let talking = tokio::spawn(session::run(jobtracker, worker, events));
     let watching = tokio::spawn(watch.run());

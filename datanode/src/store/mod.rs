@@ -9,6 +9,7 @@ mod changes;
 mod cursor;
 mod folder;
 mod scan;
+mod scans;
 mod verify;
 mod volume;
 mod writer;
@@ -31,6 +32,7 @@ use crate::error::{Error, StoreError};
 
 pub use changes::ChangeQueue;
 pub use cursor::Cursor;
+pub use scans::Scans;
 pub use verify::{check_header as check_meta_header, verify_range};
 pub use volume::VolumeConfig;
 pub use writer::{ReplicaWriter, SyncThreads};
@@ -59,6 +61,7 @@ pub struct Store {
     tolerated: usize,
     /// Replicas that the scanner is to look at before all others.
     suspects: Mutex<BTreeSet<BlockId>>,
+    scans: Scans,
 }
 
 #[derive(Debug)]
@@ -135,6 +138,7 @@ impl Store {
             sync_interval_bytes,
             tolerated,
             suspects: Mutex::default(),
+            scans: Scans::default(),
         })
     }
 
@@ -185,6 +189,11 @@ impl Store {
             .filter(|(volume, _)| !volume.is_fenced())
             .map(|(volume, used)| volume.usage(used))
             .fold(Usage::default(), Usage::plus)
+    }
+
+    /// What the scanner has done.
+    pub fn scans(&self) -> &Scans {
+        &self.scans
     }
 
     /// Data directories that are out of service.

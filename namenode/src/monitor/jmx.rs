@@ -2,39 +2,25 @@
 //! here (garbage collection, erasure coding) is absent or 0, as in a cluster of Hadoop that does not use it.
 
 use protocol::namenode::{AdminState, DatanodeReport, DatanodeState};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Picture;
 
-/// `{"beans": […]}` with the beans whose name is `wanted`; a star at its end stands for any rest.
-pub(super) fn beans(picture: &Picture, wanted: Option<&str>) -> Value {
-    let all = [
-        ("Hadoop:service=NameNode,name=NameNodeInfo", info(picture)),
-        ("Hadoop:service=NameNode,name=NameNodeStatus", status(picture)),
-        ("Hadoop:service=NameNode,name=FSNamesystem", namesystem(picture)),
-        ("Hadoop:service=NameNode,name=FSNamesystemState", namesystem_state(picture)),
-        ("Hadoop:service=NameNode,name=ReplicatedBlocksState", replicated_blocks(picture)),
-        ("Hadoop:service=NameNode,name=ECBlockGroupsState", erasure_coded_blocks()),
-        ("Hadoop:service=NameNode,name=StartupProgress", startup(picture)),
-        ("java.lang:type=Memory", memory()),
-        ("java.lang:type=Runtime", runtime(picture)),
+/// All of them, by name.
+pub(super) fn beans(picture: &Picture) -> impl Iterator<Item = (String, Value)> {
+    let own = [
+        ("NameNodeInfo", info(picture)),
+        ("NameNodeStatus", status(picture)),
+        ("FSNamesystem", namesystem(picture)),
+        ("FSNamesystemState", namesystem_state(picture)),
+        ("ReplicatedBlocksState", replicated_blocks(picture)),
+        ("ECBlockGroupsState", erasure_coded_blocks()),
+        ("BlockStats", block_stats(picture)),
+        ("SnapshotInfo", snapshots()),
+        ("StartupProgress", startup(picture)),
     ];
-    let is_wanted = |name: &str| match wanted {
-        None | Some("") => true,
-        Some(pattern) => match pattern.strip_suffix('*') {
-            Some(begin) => name.starts_with(begin),
-            None => name == pattern,
-        },
-    };
-    let named = all.into_iter().filter(|(name, _)| is_wanted(name)).map(|(name, bean)| {
-        let mut named = Map::new();
-        named.insert("name".to_owned(), json!(name));
-        if let Value::Object(fields) = bean {
-            named.extend(fields);
-        }
-        Value::Object(named)
-    });
-    json!({ "beans": named.collect::<Vec<_>>() })
+    let named = own.map(|(name, bean)| (format!("Hadoop:service=NameNode,name={name}"), bean));
+    named.into_iter().chain(daemon::beans::process(picture.up))
 }
 
 fn per_cent(part: u64, whole: u64) -> f64 {
@@ -199,19 +185,48 @@ fn startup(picture: &Picture) -> Value {
     json!({ "PercentComplete": complete, "SafeModePercentComplete": complete })
 }
 
-/// The process has no heap of a fixed size: what is resident stands for it.
-fn memory() -> Value {
-    let usage = sys::process::own_usage().ok();
-    let (used, most) =
-        usage.map_or((0, 0), |usage| (usage.resident_bytes, usage.resident_bytes_max));
-    json!({
-        "HeapMemoryUsage": { "init": 0, "used": used, "committed": used, "max": most },
-        "NonHeapMemoryUsage": { "init": 0, "used": 0, "committed": 0, "max": -1 },
-    })
+/// Per kind of storage; there is one kind.
+fn block_stats(picture: &Picture) -> Value {
+    let in_service = picture.count(|node| node.state != DatanodeState::Dead);
+    json!({ "StorageTypeStats": [{ "key": "DISK", "value": {
+        "capacityTotal": picture.sum(|node| node.capacity),
+        "capacityUsed": picture.sum(|node| node.used),
+        "capacityRemaining": picture.sum(|node| node.remaining),
+        "capacityNonDfsUsed": picture.sum(|node| node.non_dfs_used),
+        "blockPoolUsed": picture.sum(|node| node.used),
+        "nodesInService": in_service,
+    }}]})
 }
 
-fn runtime(picture: &Picture) -> Value {
-    json!({ "Uptime": u64::try_from(picture.up.as_millis()).unwrap_or(u64::MAX) })
+/// Directories are named to their readers only, by GETSNAPSHOTTABLEDIRECTORYLIST.
+fn snapshots() -> Value {
+    json!({ "SnapshottableDirectories": [], "Snapshots": [] })
+}
+
+/// `/startupProgress` in Hadoop's form. A NameNode that answers has loaded what it had; what is left is safe mode.
+pub(super) fn startup_progress(picture: &Picture) -> Value {
+    let left = picture.status.safe_mode.is_some();
+    let phase = |name: &str, desc: &str, running: bool| {
+        let (status, complete) = if running { ("RUNNING", 0.0) } else { ("COMPLETE", 1.0) };
+        json!({
+            "name": name,
+            "desc": desc,
+            "status": status,
+            "percentComplete": complete,
+            "elapsedTime": 0,
+            "steps": [],
+        })
+    };
+    json!({
+        "elapsedTime": u64::try_from(picture.up.as_millis()).unwrap_or(u64::MAX),
+        "percentComplete": if left { 0.75 } else { 1.0 },
+        "phases": [
+            phase("LoadingFsImage", "Loading fsimage", false),
+            phase("LoadingEdits", "Loading edits", false),
+            phase("SavingCheckpoint", "Saving checkpoint", false),
+            phase("SafeMode", "Safe mode", left),
+        ],
+    })
 }
 
 #[cfg(test)]
@@ -223,11 +238,11 @@ mod tests {
     fn beans_are_chosen_by_name() {
         let picture = picture();
         let names = |wanted| -> Vec<String> {
-            let all = beans(&picture, wanted);
+            let all = daemon::beans::answer(beans(&picture), wanted);
             let beans = all["beans"].as_array().unwrap();
             beans.iter().map(|bean| bean["name"].as_str().unwrap().to_owned()).collect()
         };
-        assert_eq!(names(None).len(), 9);
+        assert_eq!(names(None).len(), 11);
         let state = "Hadoop:service=NameNode,name=FSNamesystemState";
         assert_eq!(names(Some(state)), [state]);
         assert_eq!(names(Some("java.lang:*")), ["java.lang:type=Memory", "java.lang:type=Runtime"]);
@@ -237,7 +252,8 @@ mod tests {
     #[test]
     fn figures_are_hadoops() {
         let picture = picture();
-        let bean = |name: &str| beans(&picture, Some(name))["beans"][0].clone();
+        let bean =
+            |name: &str| daemon::beans::answer(beans(&picture), Some(name))["beans"][0].clone();
         let state = bean("Hadoop:service=NameNode,name=FSNamesystemState");
         assert_eq!(state["NumLiveDataNodes"], 1);
         assert_eq!(state["NumDeadDataNodes"], 1);
@@ -249,5 +265,10 @@ mod tests {
         assert_eq!(live["a:9866"]["lastContact"], 1);
         assert_eq!(live["a:9866"]["adminState"], "In Service");
         assert!(live.get("b:9866").is_none());
+        let disks = bean("Hadoop:service=NameNode,name=BlockStats");
+        assert_eq!(disks["StorageTypeStats"][0]["value"]["capacityTotal"], 2000);
+        let startup = startup_progress(&picture);
+        assert_eq!(startup["percentComplete"], 1.0);
+        assert_eq!(startup["phases"][3]["status"], "COMPLETE");
     }
 }

@@ -1,10 +1,13 @@
-//! What monitors ask for: `/metrics` for Prometheus ([`metrics`]) and `/jmx` for what was built around Hadoop ([`jmx`]).
+//! What monitors ask for: `/metrics` for Prometheus ([`metrics`]), `/jmx`, `/isActive` and `/startupProgress` for what was built
+//! around Hadoop ([`jmx`]); and `/fsck` ([`fsck`]).
 //!
-//! Both are made from one look at the state, without a signature, and name no user and no path.
+//! All but the last are made from one look at the state, without a signature, and name no user and no path.
 
+mod fsck;
 mod jmx;
 mod metrics;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Query, State};
@@ -13,6 +16,8 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use daemon::auth::Authenticator;
+use daemon::beans;
 use daemon::hosts::Hosts;
 use journal::Stats;
 use prometheus_client::metrics::counter::Counter;
@@ -88,12 +93,23 @@ struct Monitor {
 }
 
 /// The routes.
-pub(crate) fn router(web: Web, hosts: Hosts, address: String) -> Router {
+pub(crate) fn router(web: Web, auth: Authenticator, hosts: Hosts, address: String) -> Router {
+    let config = Arc::clone(&web.service().config);
+    let checks = fsck::Fsck::new(auth, config, &address);
+    Router::new()
+        .route("/fsck", get(fsck::fsck))
+        .with_state(checks)
+        .merge(figures(web, address))
+        .layer(from_fn_with_state(hosts, Hosts::guard))
+}
+
+fn figures(web: Web, address: String) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/prom", get(metrics))
         .route("/jmx", get(jmx))
-        .layer(from_fn_with_state(hosts, Hosts::guard))
+        .route("/isActive", get(is_active))
+        .route("/startupProgress", get(startup_progress))
         .with_state(Monitor { web, address })
 }
 
@@ -126,6 +142,18 @@ async fn metrics(State(monitor): State<Monitor>) -> Response {
     }
 }
 
+/// What load balancers ask of Hadoop's NameNodes; there is no standby.
+async fn is_active() -> &'static str {
+    "I am Active!"
+}
+
+async fn startup_progress(State(monitor): State<Monitor>) -> Response {
+    match monitor.picture().await {
+        Ok(picture) => Json(jmx::startup_progress(&picture)).into_response(),
+        Err(refusal) => refusal,
+    }
+}
+
 #[derive(Deserialize)]
 struct Wanted {
     /// Name of a bean; a star at its end stands for any rest.
@@ -134,7 +162,9 @@ struct Wanted {
 
 async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<Wanted>) -> Response {
     match monitor.picture().await {
-        Ok(picture) => Json(jmx::beans(&picture, wanted.qry.as_deref())).into_response(),
+        Ok(picture) => {
+            Json(beans::answer(jmx::beans(&picture), wanted.qry.as_deref())).into_response()
+        }
         Err(refusal) => refusal,
     }
 }

@@ -1,0 +1,327 @@
+//! What operators ask of every daemon at Hadoop's addresses: `/conf`, `/logLevel`, `/stacks`.
+//!
+//! Reading is free, as with `/metrics`; a level is set only by a request that the holder of the cluster secret signed, so that no
+//! page in a browser can do it. No secret is in a configuration: it names the file.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Query, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use protocol::auth::{Body as SignedBody, Role};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use toml::{Table, Value};
+
+use crate::auth::Authenticator;
+use crate::hosts::Hosts;
+use crate::{log, rpc};
+
+/// Where a value that nobody set comes from, in the words of `/conf`.
+const DEFAULT: &str = "default";
+/// Where other values come from: the file or a variable.
+const CONFIGURED: &str = "configuration";
+/// Begins each line of an answer that Hadoop's `daemonlog` prints.
+const MARK: &str = "<!-- OUTPUT -->";
+const XML: HeaderValue = HeaderValue::from_static("text/xml; charset=utf-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+
+/// A key of the configuration with its value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// Its name.
+    pub key: String,
+    /// Its value as text.
+    pub value: String,
+    /// True if it is the default.
+    pub is_default: bool,
+}
+
+impl Setting {
+    /// A key under Hadoop's name, for tools that ask for it.
+    pub fn hadoop(key: &str, value: impl ToString, is_default: bool) -> Setting {
+        Setting { key: key.to_owned(), value: value.to_string(), is_default }
+    }
+
+    fn source(&self) -> &'static str {
+        if self.is_default { DEFAULT } else { CONFIGURED }
+    }
+}
+
+/// Every key of `config` as `hanno.<daemon>.<key>`, in order.
+pub fn settings<T: Serialize + Default>(daemon: &str, config: &T) -> Vec<Setting> {
+    let table = |value: &T| {
+        let mut found = Vec::new();
+        let table = Table::try_from(value).expect("a configuration is a table of plain values");
+        flatten(&format!("hanno.{daemon}"), &table, &mut found);
+        found
+    };
+    let defaults = table(&T::default());
+    let all = table(config).into_iter();
+    all.map(|(key, value)| {
+        let is_default = defaults.iter().any(|default| *default == (key.clone(), value.clone()));
+        Setting { key, value, is_default }
+    })
+    .collect()
+}
+
+fn flatten(prefix: &str, table: &Table, found: &mut Vec<(String, String)>) {
+    for (key, value) in table {
+        let key = format!("{prefix}.{key}");
+        match value {
+            Value::Table(table) => flatten(&key, table, found),
+            Value::String(text) => found.push((key, text.clone())),
+            other => found.push((key, other.to_string())),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Inspected {
+    auth: Authenticator,
+    settings: Arc<Vec<Setting>>,
+}
+
+/// The routes, for a daemon with these settings.
+pub fn router(auth: Authenticator, hosts: Hosts, settings: Vec<Setting>) -> Router {
+    Router::new()
+        .route("/conf", get(conf))
+        .route("/logLevel", get(log_level))
+        .route("/stacks", get(stacks))
+        .layer(from_fn_with_state(hosts, Hosts::guard))
+        .with_state(Inspected { auth, settings: Arc::new(settings) })
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    name: Option<String>,
+    format: Option<String>,
+}
+
+/// `/conf` as Hadoop's: XML, or JSON if the client accepts that or asks for it.
+async fn conf(
+    State(inspected): State<Inspected>,
+    headers: HeaderMap,
+    Query(wanted): Query<Wanted>,
+) -> Response {
+    let accepts_json = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains("application/json"));
+    let is_json = match wanted.format.as_deref() {
+        Some("json") => true,
+        Some("xml") => false,
+        Some(other) => {
+            return (StatusCode::BAD_REQUEST, format!("Bad format: {other}\n")).into_response();
+        }
+        None => accepts_json,
+    };
+    let name = wanted.name.as_deref().filter(|name| !name.is_empty());
+    let all = &inspected.settings;
+    let chosen: Vec<&Setting> =
+        all.iter().filter(|setting| name.is_none_or(|name| name == setting.key)).collect();
+    if let (Some(name), true) = (name, chosen.is_empty()) {
+        return (StatusCode::NOT_FOUND, format!("Property {name} not found\n")).into_response();
+    }
+    let (kind, text) = match (is_json, name) {
+        (false, _) => (XML, as_xml(&chosen)),
+        (true, Some(_)) => (JSON, json!({ "property": as_json(chosen[0]) }).to_string()),
+        (true, None) => {
+            let properties: Vec<_> = chosen.into_iter().map(as_json).collect();
+            (JSON, json!({ "properties": properties }).to_string())
+        }
+    };
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+fn as_json(setting: &Setting) -> serde_json::Value {
+    json!({
+        "key": setting.key,
+        "value": setting.value,
+        "isFinal": false,
+        "resource": setting.source(),
+    })
+}
+
+fn as_xml(settings: &[&Setting]) -> String {
+    let mut text =
+        "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?><configuration>\n".to_owned();
+    for setting in settings {
+        let (key, value, source) = (escape(&setting.key), escape(&setting.value), setting.source());
+        let _ = writeln!(
+            text,
+            "<property><name>{key}</name><value>{value}</value><final>false</final><source>{source}</source></property>"
+        );
+    }
+    text + "</configuration>\n"
+}
+
+/// Text inside XML or HTML; control characters, which XML cannot hold, are left out.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' | '\t' => escaped.push(character),
+            control if control.is_control() => {}
+            plain => escaped.push(plain),
+        }
+    }
+    escaped
+}
+
+#[derive(Deserialize)]
+struct Level {
+    log: Option<String>,
+    level: Option<String>,
+}
+
+/// `/logLevel` as Hadoop's: tells the level of a logger, sets it where `level` is given.
+async fn log_level(
+    State(inspected): State<Inspected>,
+    Query(asked): Query<Level>,
+    request: Request,
+) -> Response {
+    let mut text = "<html><body><h1>Log Level</h1>\n".to_owned();
+    if let Some(logger) = asked.log.as_deref().filter(|logger| !logger.is_empty()) {
+        let mut line = |name: &str, value: &str| {
+            let _ = writeln!(text, "{MARK}{name}: <b>{}</b><br />", escape(value));
+        };
+        line("Submitted Class Name", logger);
+        if let Some(level) = asked.level.as_deref().filter(|level| !level.is_empty()) {
+            let (parts, _) = request.into_parts();
+            if let Err(refusal) = change(&inspected.auth, &parts, logger, level) {
+                return refusal;
+            }
+            line("Submitted Level", level);
+            line("Setting Level to", &level.to_uppercase());
+        }
+        line("Effective Level", &log::level(logger).to_uppercase());
+    }
+    text.push_str("</body></html>\n");
+    ([(header::CONTENT_TYPE, HTML)], text).into_response()
+}
+
+#[allow(clippy::result_large_err, reason = "a refusal is the answer as it is sent")]
+fn change(auth: &Authenticator, parts: &Parts, logger: &str, level: &str) -> Result<(), Response> {
+    if let Err(error) = rpc::check(auth, parts, SignedBody::Bytes(b""), &[Role::Client]) {
+        let mut refusal = rpc::refuse(error);
+        if refusal.status() == StatusCode::UNAUTHORIZED {
+            let text = format!("{error}; `hanno admin log-level` signs what it asks\n");
+            *refusal.body_mut() = text.into();
+        }
+        return Err(refusal);
+    }
+    log::set_level(logger, level)
+        .map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response())?;
+    tracing::warn!(logger, level, "a log level was set");
+    Ok(())
+}
+
+/// What Hadoop answers with the stacks of Java's threads.
+async fn stacks() -> Response {
+    let text = "This is a native program: it cannot tell the stacks of its own threads. \
+                `gdb -p PID -batch -ex 'thread apply all bt'` or `perf record -g -p PID` shows them.\n";
+    (StatusCode::NOT_FOUND, text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use http_body_util::BodyExt;
+    use protocol::auth::{Key, Signature, SignedRequest};
+    use tower::ServiceExt;
+
+    #[derive(Serialize)]
+    struct Sample {
+        bind: String,
+        size: u64,
+        table: Inner,
+    }
+
+    #[derive(Serialize)]
+    struct Inner {
+        name: String,
+    }
+
+    impl Default for Sample {
+        fn default() -> Self {
+            let table = Inner { name: "<a&b>".to_owned() };
+            Sample { bind: "127.0.0.1:1".to_owned(), size: 5, table }
+        }
+    }
+
+    async fn ask(target: &str, headers: &[(&str, String)]) -> (u16, String) {
+        let secret = Key::new([3; 32]);
+        let all = settings("x", &Sample { size: 6, ..Sample::default() });
+        let router = router(Authenticator::new(&secret), Hosts::new("h:1", &[]), all);
+        let mut request = axum::http::Request::get(target);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let answer = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_configuration_in_both_formats() {
+        let (status, xml) = ask("/conf", &[]).await;
+        assert_eq!(status, 200);
+        for part in [
+            "<property><name>hanno.x.size</name><value>6</value><final>false</final><source>configuration</source></property>",
+            "<name>hanno.x.bind</name><value>127.0.0.1:1</value><final>false</final><source>default</source>",
+            "<name>hanno.x.table.name</name><value>&lt;a&amp;b&gt;</value>",
+        ] {
+            assert!(xml.contains(part), "{xml}");
+        }
+        let accept = [("accept", "application/json".to_owned())];
+        let (_, all) = ask("/conf", &accept).await;
+        let all: serde_json::Value = serde_json::from_str(&all).unwrap();
+        assert_eq!(all["properties"].as_array().unwrap().len(), 3);
+        let (_, one) = ask("/conf?name=hanno.x.size&format=json", &[]).await;
+        let one: serde_json::Value = serde_json::from_str(&one).unwrap();
+        assert_eq!(one["property"]["value"], "6");
+        assert_eq!(
+            ask("/conf?name=none", &[]).await,
+            (404, "Property none not found\n".to_owned())
+        );
+        assert_eq!(ask("/conf?format=yaml", &[]).await.0, 400);
+    }
+
+    #[tokio::test]
+    async fn a_level_is_told_to_all_and_set_by_who_has_the_secret() {
+        let (status, text) = ask("/logLevel?log=inspect_test", &[]).await;
+        assert_eq!(status, 200);
+        assert!(text.contains("<!-- OUTPUT -->Submitted Class Name: <b>inspect_test</b><br />"));
+        assert!(text.contains("Effective Level: <b>"), "{text}");
+        let target = "/logLevel?log=inspect_test&level=debug";
+        assert_eq!(ask(target, &[]).await.0, 401);
+        let secret = Key::new([3; 32]);
+        let signed = |target: &'static str, role: Role, nonce: u8| {
+            let request = SignedRequest { method: "GET", target, body: SignedBody::Bytes(b"") };
+            let now = std::time::SystemTime::now();
+            let now = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+            let signature = Signature::sign(&role.key(&secret), role, now, [nonce; 16], request);
+            [("authorization", signature.to_header())]
+        };
+        assert_eq!(ask(target, &signed(target, Role::Worker, 1)).await.0, 403);
+        let (status, text) = ask(target, &signed(target, Role::Client, 2)).await;
+        // Without a subscriber of ours in this process nothing can be set, and that is told.
+        assert!(status == 200 || text.contains("not started"), "{status} {text}");
+        let wrong = "/logLevel?log=inspect_test&level=loud";
+        assert_eq!(ask(wrong, &signed(wrong, Role::Client, 3)).await.0, 400);
+        assert_eq!(ask("/stacks", &[]).await.0, 404);
+    }
+}

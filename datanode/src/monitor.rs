@@ -1,0 +1,107 @@
+//! What monitors built around Hadoop ask of a DataNode: `/jmx` and `/blockScannerReport`; and what every daemon tells, see
+//! [`daemon::inspect`].
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Query, State};
+use axum::http::header;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use daemon::auth::Authenticator;
+use daemon::hosts::Hosts;
+use daemon::{beans, inspect};
+use protocol::auth::Key;
+use protocol::namenode::DatanodeInfo;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::config::Config;
+use crate::transfer::Service;
+
+#[derive(Clone)]
+struct Monitor {
+    service: Arc<Service>,
+    info: DatanodeInfo,
+    namenode: String,
+    scan_rate_bytes: u64,
+    since: Instant,
+}
+
+/// The routes.
+pub(crate) fn router(
+    config: &Config,
+    secret: &Key,
+    service: &Arc<Service>,
+    info: &DatanodeInfo,
+) -> Router {
+    let hosts = Hosts::new(&info.http_address, &config.webhdfs.hosts);
+    let settings = inspect::settings("datanode", config);
+    let monitor = Monitor {
+        service: Arc::clone(service),
+        info: info.clone(),
+        namenode: config.namenode.clone(),
+        scan_rate_bytes: config.scan_rate_bytes,
+        since: Instant::now(),
+    };
+    Router::new()
+        .route("/jmx", get(jmx))
+        .route("/blockScannerReport", get(scanner_report))
+        .layer(from_fn_with_state(hosts.clone(), Hosts::guard))
+        .with_state(monitor)
+        .merge(inspect::router(Authenticator::new(secret), hosts, settings))
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    qry: Option<String>,
+}
+
+async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<Wanted>) -> Response {
+    let own = [("DataNodeInfo", info(&monitor)), ("FSDatasetState", dataset(&monitor.service))];
+    let own = own.map(|(name, bean)| (format!("Hadoop:service=DataNode,name={name}"), bean));
+    let figures = beans::registry("DataNode", &crate::metrics::registry(&monitor.service));
+    let all = own.into_iter().chain(beans::process(monitor.since.elapsed())).chain([figures]);
+    Json(beans::answer(all, wanted.qry.as_deref())).into_response()
+}
+
+fn info(monitor: &Monitor) -> Value {
+    let port = |address: &str| address.rsplit_once(':').map_or("", |(_, port)| port).to_owned();
+    json!({
+        "Version": env!("CARGO_PKG_VERSION"),
+        "SoftwareVersion": env!("CARGO_PKG_VERSION"),
+        "DatanodeHostname": monitor.info.host,
+        "HttpPort": port(&monitor.info.http_address),
+        "DataPort": port(&monitor.info.transfer_address),
+        "NamenodeAddresses": json!({ &monitor.namenode: monitor.info.id.to_string() }).to_string(),
+        "XceiverCount": monitor.service.transfer_count(),
+    })
+}
+
+fn dataset(service: &Service) -> Value {
+    let usage = service.store.usage();
+    json!({
+        "Capacity": usage.capacity,
+        "DfsUsed": usage.used,
+        "Remaining": usage.remaining,
+        "NonDfsUsed": usage.non_dfs_used,
+        "NumBlocks": service.store.replica_count(),
+        "NumFailedVolumes": service.store.failed_volumes().len(),
+    })
+}
+
+/// What the scanner has done, in the lines of Hadoop's report.
+async fn scanner_report(State(monitor): State<Monitor>) -> Response {
+    let scans = monitor.service.store.scans();
+    let text: String = [
+        ("Bytes verified since restart", scans.bytes()),
+        ("Blocks scanned since restart", scans.blocks()),
+        ("Block scan errors since restart", scans.errors()),
+        ("Current scan rate limit KBps", monitor.scan_rate_bytes >> 10),
+    ]
+    .map(|(name, value)| format!("{name:<34}: {value:>57}\n"))
+    .concat();
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+}
