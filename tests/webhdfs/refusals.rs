@@ -6,6 +6,12 @@ use crate::support::http::{Answer, request};
 /// Method, what, status, class, text.
 type Refusal = (&'static str, &'static str, u16, &'static str, &'static str);
 
+const ACL: &str = "org.apache.hadoop.hdfs.protocol.AclException";
+const SNAPSHOT: &str = "org.apache.hadoop.hdfs.protocol.SnapshotException";
+const NAMES: &str = "org.apache.hadoop.hdfs.protocol.NSQuotaExceededException";
+const SPACE: &str = "org.apache.hadoop.hdfs.protocol.DSQuotaExceededException";
+const HADOOP_ILLEGAL: &str = "org.apache.hadoop.HadoopIllegalArgumentException";
+const UNSUPPORTED: &str = "java.lang.UnsupportedOperationException";
 const NO_PATH: &str = "org.apache.hadoop.fs.InvalidPathException";
 
 /// As the superuser; `/d` is a directory with the file `f` of 5 bytes.
@@ -281,6 +287,69 @@ const REFUSALS: &[Refusal] = &[
     ),
 ];
 
+/// As the superuser; besides, `/snap` may have snapshots, and `/q` may have two names and less than a block.
+const MORE_REFUSALS: &[Refusal] = &[
+    ("GET", "/x?op=GETQUOTAUSAGE", 404, NOT_FOUND, "File does not exist: /x"),
+    ("GET", "/x?op=GETFILECHECKSUM", 404, NOT_FOUND, "File does not exist: /x"),
+    ("GET", "/x?op=GETFILEBLOCKLOCATIONS", 404, NOT_FOUND, "File does not exist: /x"),
+    ("GET", "/d?op=GETFILEBLOCKLOCATIONS", 404, NOT_FOUND, "Path is not a file: /d"),
+    ("GET", "/d?op=GET_BLOCK_LOCATIONS", 404, NOT_FOUND, "Path is not a file: /d"),
+    ("GET", "/d/f?op=GET_BLOCK_LOCATIONS&offset=-1", 400, ILLEGAL, "Invalid value for webhdfs parameter \"offset\": Invalid parameter range: offset = -1 < 0"),
+    ("GET", "/d/f?op=CHECKACCESS", 400, ILLEGAL, "Required param fsaction for op: CHECKACCESS is null or empty"),
+    ("GET", "/d/f?op=CHECKACCESS&fsaction=abc", 400, ILLEGAL, "Invalid value for webhdfs parameter \"fsaction\": Invalid value: \"abc\" does not belong to the domain [rwx-]{3}"),
+    ("GET", "/x?op=CHECKACCESS&fsaction=r--", 404, NOT_FOUND, "Path not found: /x"),
+    ("GET", "/x?op=GETACLSTATUS", 404, NOT_FOUND, "File does not exist: /x"),
+    ("GET", "/x?op=GETXATTRS", 404, NOT_FOUND, "cannot find /x"),
+    ("GET", "/x?op=LISTXATTRS", 404, NOT_FOUND, "cannot find /x"),
+    ("GET", "/d/f?op=GETXATTRS&encoding=rot13", 400, ILLEGAL, "Invalid value for webhdfs parameter \"encoding\": No enum constant org.apache.hadoop.fs.XAttrCodec.ROT13"),
+    ("GET", "/x?op=GETSTORAGEPOLICY", 404, NOT_FOUND, "File does not exist: /x"),
+    ("GET", "/d?op=GETSNAPSHOTDIFF&oldsnapshotname=a&snapshotname=b", 403, SNAPSHOT, "Directory is not a snapshottable directory: /d"),
+    ("GET", "/d/f?op=OPEN&buffersize=0", 400, ILLEGAL, "Invalid value for webhdfs parameter \"buffersize\": Invalid parameter range: buffersize = 0 < 1"),
+    ("GET", "/d/f?op=OPEN&noredirect=x", 400, ILLEGAL, "Invalid value for webhdfs parameter \"noredirect\": Failed to parse \"x\" to Boolean."),
+    ("GET", "/?op=GETLINKTARGET", 400, ILLEGAL, "Invalid value for webhdfs parameter \"op\": GETLINKTARGET is not a valid GET operation."),
+    ("PUT", "/d/g?op=CREATE&overwrite=x", 400, ILLEGAL, "Invalid value for webhdfs parameter \"overwrite\": Failed to parse \"x\" to Boolean."),
+    ("PUT", "/d/g?op=CREATE&permission=888", 400, ILLEGAL, "Invalid value for webhdfs parameter \"permission\": Failed to parse \"888\" as a radix-8 short integer."),
+    ("PUT", "/d/g?op=CREATE&unmaskedpermission=9", 400, ILLEGAL, "Invalid value for webhdfs parameter \"unmaskedpermission\": Failed to parse \"9\" as a radix-8 short integer."),
+    ("PUT", "/d/g?op=CREATE&buffersize=-1", 400, ILLEGAL, "Invalid value for webhdfs parameter \"buffersize\": Invalid parameter range: buffersize = -1 < 1"),
+    ("PUT", "/d/g?op=CREATE&replication=99999", 400, ILLEGAL, "Invalid value for webhdfs parameter \"replication\": Failed to parse \"99999\" as a radix-10 short integer."),
+    ("PUT", "/d/g?op=MKDIRS&permission=x", 400, ILLEGAL, "Invalid value for webhdfs parameter \"permission\": Failed to parse \"x\" as a radix-8 short integer."),
+    ("PUT", "/d/f?op=SETTIMES&accesstime=x", 400, ILLEGAL, "Invalid value for webhdfs parameter \"accesstime\": Failed to parse \"x\" as a radix-10 long integer."),
+    ("PUT", "/d/f?op=SETXATTR&flag=CREATE", 400, ILLEGAL, "Required param xattr.name for op: SETXATTR is null or empty"),
+    ("PUT", "/d/f?op=SETXATTR&xattr.name=user.a&flag=X", 400, ILLEGAL, "Invalid value for webhdfs parameter \"flag\": No enum constant org.apache.hadoop.fs.XAttrSetFlag.X"),
+    ("PUT", "/d/f?op=SETXATTR&xattr.name=user.a&flag=REPLACE", 403, IO, "XAttr: a does not exist. The CREATE flag must be specified."),
+    ("PUT", "/x?op=SETXATTR&xattr.name=user.a&flag=CREATE", 404, NOT_FOUND, "cannot find /x"),
+    ("PUT", "/d/f?op=REMOVEXATTR", 400, ILLEGAL, "Required param xattr.name for op: REMOVEXATTR is null or empty"),
+    ("PUT", "/d/f?op=REMOVEXATTR&xattr.name=user.none", 403, IO, "No matching attributes found for remove operation"),
+    ("PUT", "/d/f?op=SETACL", 400, ILLEGAL, "Required param aclspec for op: SETACL is null or empty"),
+    ("PUT", "/d/f?op=MODIFYACLENTRIES&aclspec=nonsense", 400, ILLEGAL, "Invalid value for webhdfs parameter \"aclspec\": Invalid type of acl in <aclSpec> :nonsense"),
+    ("PUT", "/d/f?op=MODIFYACLENTRIES&aclspec=default:user:bob:rwx", 403, ACL, "Invalid ACL: only directories may have a default ACL. Path: /d/f"),
+    ("PUT", "/x?op=REMOVEACL", 404, NOT_FOUND, "File does not exist: /x"),
+    ("PUT", "/x?op=REMOVEDEFAULTACL", 404, NOT_FOUND, "File does not exist: /x"),
+    ("PUT", "/x?op=REMOVEACLENTRIES&aclspec=user:bob", 404, NOT_FOUND, "File does not exist: /x"),
+    ("PUT", "/x?op=ALLOWSNAPSHOT", 404, NOT_FOUND, "Directory does not exist: /x"),
+    ("PUT", "/x?op=DISALLOWSNAPSHOT", 404, NOT_FOUND, "Directory does not exist: /x"),
+    ("PUT", "/d?op=CREATESNAPSHOT&snapshotname=s", 403, SNAPSHOT, "Directory is not a snapshottable directory: /d"),
+    ("PUT", "/snap?op=RENAMESNAPSHOT&snapshotname=b", 400, ILLEGAL, "Required param oldsnapshotname for op: RENAMESNAPSHOT is null or empty"),
+    ("PUT", "/snap?op=RENAMESNAPSHOT&oldsnapshotname=none&snapshotname=b", 403, SNAPSHOT, "The snapshot none does not exist for directory /snap"),
+    ("DELETE", "/snap?op=DELETESNAPSHOT", 400, ILLEGAL, "Required param snapshotname for op: DELETESNAPSHOT is null or empty"),
+    ("DELETE", "/snap?op=DELETESNAPSHOT&snapshotname=none", 403, SNAPSHOT, "Cannot delete snapshot none from path /snap: the snapshot does not exist."),
+    ("PUT", "/d?op=SETSTORAGEPOLICY", 400, ILLEGAL, "Required param storagepolicy for op: SETSTORAGEPOLICY is null or empty"),
+    ("PUT", "/d?op=SETSTORAGEPOLICY&storagepolicy=NONE", 400, HADOOP_ILLEGAL, "Cannot find a block policy with the name NONE"),
+    ("PUT", "/x?op=SETQUOTA&namespacequota=5", 404, NOT_FOUND, "Directory does not exist: /x"),
+    ("PUT", "/d?op=SETQUOTA&namespacequota=0", 400, ILLEGAL, "Invalid values for quota : namespacequota = 0"),
+    ("PUT", "/q/g?op=MKDIRS", 403, NAMES, "The NameSpace quota (directories and files) of directory /q is exceeded: quota=2 file count=3"),
+    ("PUT", "/q/f?op=CREATE&overwrite=true", 403, SPACE, "The DiskSpace quota of /q is exceeded: quota = 10000000 B = 9.54 MB but diskspace consumed = 268435456 B = 256 MB"),
+    ("POST", "/x?op=CONCAT&sources=/d/f", 404, NOT_FOUND, "File does not exist: /x"),
+    ("POST", "/d/f?op=CONCAT&sources=/p/f", 400, HADOOP_ILLEGAL, "Source file /p/f is not in the same directory with the target /d/f"),
+    ("POST", "/d/f?op=CONCAT&sources=/d/none", 404, NOT_FOUND, "File does not exist: /d/none"),
+    ("POST", "/x?op=TRUNCATE&newlength=1", 404, NOT_FOUND, "File does not exist: /x"),
+    ("POST", "/d?op=TRUNCATE&newlength=1", 404, NOT_FOUND, "Path is not a file: /d"),
+    ("POST", "/d/f?op=TRUNCATE&newlength=-1", 400, ILLEGAL, "Invalid value for webhdfs parameter \"newlength\": Invalid parameter range: newlength = -1 < 0"),
+    ("POST", "/d/f?op=TRUNCATE&newlength=x", 400, ILLEGAL, "Invalid value for webhdfs parameter \"newlength\": Failed to parse \"x\" as a radix-10 long integer."),
+    ("POST", "/d/f?op=UNSETECPOLICY", 400, UNSUPPORTED, "UNSETECPOLICY is not supported"),
+    ("PUT", "/d?op=SETQUOTABYSTORAGETYPE&storagetype=SSD&storagespacequota=5", 400, UNSUPPORTED, "SETQUOTABYSTORAGETYPE is not supported"),
+];
+
 /// As alice, who owns nothing; `/d` is 755, `/p` is 700.
 const DENIALS: &[Refusal] = &[
     ("PUT", "/d/a?op=MKDIRS", 403, DENIED, "access=WRITE, inode=\"/d\""),
@@ -297,6 +366,26 @@ const DENIALS: &[Refusal] = &[
         "user=alice is not the owner of inode",
     ),
     ("PUT", "/d/f?op=SETOWNER&owner=alice", 403, DENIED, "alice is not"),
+    ("GET", "/p/f?op=GETFILESTATUS", 403, DENIED, "access=EXECUTE, inode=\"/p\""),
+    ("GET", "/p/f?op=GETACLSTATUS", 403, DENIED, "access=EXECUTE, inode=\"/p\""),
+    ("GET", "/p/f?op=GETXATTRS", 403, DENIED, "access=EXECUTE, inode=\"/p\""),
+    ("GET", "/p?op=GETCONTENTSUMMARY", 403, DENIED, "access=READ_EXECUTE, inode=\"/p\""),
+    ("GET", "/p?op=LISTSTATUS_BATCH", 403, DENIED, "access=READ_EXECUTE, inode=\"/p\""),
+    ("GET", "/p/f?op=GET_BLOCK_LOCATIONS", 403, DENIED, "access=EXECUTE, inode=\"/p\""),
+    ("GET", "/p/f?op=GETFILEBLOCKLOCATIONS", 403, DENIED, "access=EXECUTE, inode=\"/p\""),
+    ("GET", "/d/f?op=CHECKACCESS&fsaction=-w-", 403, DENIED, "access=WRITE, inode=\"/d/f\""),
+    ("PUT", "/d/f?op=SETTIMES&modificationtime=1", 403, DENIED, "user=alice"),
+    ("PUT", "/d/f?op=SETREPLICATION&replication=1", 403, DENIED, "access=WRITE, inode=\"/d/f\""),
+    ("PUT", "/d/f?op=RENAME&destination=/d/g", 403, DENIED, "access=WRITE, inode=\"/d\""),
+    ("PUT", "/d/f?op=SETXATTR&xattr.name=user.a&xattr.value=1&flag=CREATE", 403, DENIED, "access=WRITE, inode=\"/d/f\""),
+    ("PUT", "/d/f?op=SETACL&aclspec=user::rwx,group::rwx,other::rwx", 403, DENIED, "alice is not the owner"),
+    ("POST", "/d/f?op=APPEND", 403, DENIED, "access=WRITE, inode=\"/d/f\""),
+    ("POST", "/d/f?op=TRUNCATE&newlength=1", 403, DENIED, "access=WRITE, inode=\"/d/f\""),
+    ("PUT", "/d?op=ALLOWSNAPSHOT", 403, DENIED, "Superuser privilege is required"),
+    ("PUT", "/d?op=DISALLOWSNAPSHOT", 403, DENIED, "Superuser privilege is required"),
+    ("PUT", "/d?op=SETQUOTA&namespacequota=5", 403, DENIED, "Superuser privilege is required"),
+    ("PUT", "/snap?op=CREATESNAPSHOT&snapshotname=s", 403, DENIED, "alice is not the owner of inode=/snap"),
+    ("DELETE", "/snap?op=DELETESNAPSHOT&snapshotname=s", 403, DENIED, "alice is not the owner of inode=/snap"),
 ];
 
 /// The text of an answer, which must be this exception.
@@ -317,7 +406,11 @@ fn every_refusal_is_hadoops_exception() {
     web.put("/d/f", b"12345");
     web.put("/p/f", b"12345");
     web.ask("PUT", "/p?op=SETPERMISSION&permission=700").is(200);
-    for refusal @ (method, rest, .., text) in REFUSALS {
+    web.ask("PUT", "/snap?op=MKDIRS").is(200);
+    web.ask("PUT", "/snap?op=ALLOWSNAPSHOT").is(200);
+    web.put("/q/f", b"");
+    web.ask("PUT", "/q?op=SETQUOTA&namespacequota=2&storagespacequota=10000000").is(200);
+    for refusal @ (method, rest, .., text) in REFUSALS.iter().chain(MORE_REFUSALS) {
         let message = refused(&web.send(method, rest, b"x"), refusal);
         assert_eq!(message.lines().next(), Some(*text), "{method} {rest}");
     }

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""WebHDFS under load, and with one large file. Needs nothing but Python and, for `file`, curl.
+
+    bench/webhdfs.py load --namenode http://127.0.0.1:9870 --clients 64 --seconds 60 [--gateway http://127.0.0.1:14000]
+    bench/webhdfs.py file --hanno target/release/hanno --size 5g --data /disk/dir
+
+`load`: so many clients at once, each with a directory of its own, create, read, append, list, rename, look and delete, through
+redirects or the gateway. Every answer is compared with what that client knows: content, lengths, names. Tells counts, errors and
+latencies per operation; exit code 1 if there was any error.
+
+`file`: a cluster of its own with two DataNodes; the same file up and down by curl over WebHDFS and by `hanno dfs`, the memory of
+NameNode and DataNodes looked at five times a second."""
+
+import argparse
+import http.client
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+
+USER = "tester"
+# Content is cut from this: bytes that do not repeat and cost nothing to compare.
+POOL = random.Random(1).randbytes(4 << 20)
+OPERATIONS = [("create", 5), ("read", 6), ("range", 3), ("append", 2), ("list", 3), ("rename", 1), ("stat", 3), ("delete", 3)]
+
+
+class Refused(Exception):
+    pass
+
+
+class Http:
+    """Kept-alive connections of one client."""
+
+    def __init__(self):
+        self.connections = {}
+
+    def ask(self, method, url, body=None):
+        parts = urllib.parse.urlsplit(url)
+        target = f"{parts.path}?{parts.query}"
+        for attempt in (1, 2):
+            connection = self.connections.get(parts.netloc)
+            is_old = connection is not None
+            if connection is None:
+                connection = self.connections[parts.netloc] = http.client.HTTPConnection(parts.netloc, timeout=60)
+            try:
+                connection.request(method, target, body=body)
+                answer = connection.getresponse()
+                return answer.status, answer.headers, answer.read()
+            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+                # A connection that was kept may have been closed by its other end meanwhile; a new one may not.
+                connection.close()
+                del self.connections[parts.netloc]
+                if not is_old or attempt == 2:
+                    raise
+
+    def both(self, method, url, body=None):
+        """Both steps; a gateway answers reads at the first."""
+        status, headers, content = self.ask(method, url)
+        if status == 307:
+            status, headers, content = self.ask(method, headers["Location"], body)
+        return status, content
+
+
+class Client(threading.Thread):
+    def __init__(self, number, address, root, until):
+        super().__init__()
+        self.random, self.http = random.Random(number), Http()
+        self.address, self.directory, self.until = address, f"{root}/{number}", until
+        self.files, self.made, self.times, self.errors = {}, 0, {}, []
+
+    def url(self, path, query):
+        return f"{self.address}/webhdfs/v1{path}?{query}&user.name={USER}"
+
+    def expect(self, found, expected, what):
+        if found != expected:
+            text = repr(found if len(repr(found)) < 300 else repr(found)[:300])
+            raise Refused(f"{what}: {text}")
+
+    def run(self):
+        try:
+            self.expect(self.http.ask("PUT", self.url(self.directory, "op=MKDIRS"))[0], 200, "mkdirs")
+        except Exception as error:
+            self.errors.append(("mkdirs", repr(error)))
+            return
+        names, weights = zip(*OPERATIONS)
+        while time.monotonic() < self.until:
+            name = self.random.choices(names, weights)[0]
+            if not self.files and name not in ("create", "list"):
+                continue
+            started = time.monotonic()
+            try:
+                getattr(self, f"do_{name}")()
+                self.times.setdefault(name, []).append(time.monotonic() - started)
+            except Exception as error:
+                self.errors.append((name, repr(error)))
+                return
+
+    def piece(self):
+        size = self.random.choice((0, 1, 511, 4096, 30_000, 200_000, 200_000, 2_000_000))
+        begin = self.random.randrange(len(POOL) - size)
+        return POOL[begin:begin + size]
+
+    def any_file(self):
+        name = self.random.choice(sorted(self.files))
+        return name, f"{self.directory}/{name}"
+
+    def do_create(self):
+        if len(self.files) > 30:
+            return self.do_delete()
+        name, content = f"f{self.made}", self.piece()
+        self.made += 1
+        status, told = self.http.both("PUT", self.url(f"{self.directory}/{name}", "op=CREATE&replication=2"), content)
+        self.expect((status, told), (201, b""), "create")
+        self.files[name] = content
+
+    def do_read(self):
+        name, path = self.any_file()
+        self.expect(self.http.both("GET", self.url(path, "op=OPEN")), (200, self.files[name]), f"read of {path}")
+
+    def do_range(self):
+        name, path = self.any_file()
+        content = self.files[name]
+        if not content:
+            return
+        begin = self.random.randrange(len(content))
+        length = self.random.randrange(1, 50_000)
+        found = self.http.both("GET", self.url(path, f"op=OPEN&offset={begin}&length={length}"))
+        self.expect(found, (200, content[begin:begin + length]), f"range of {path}")
+
+    def do_append(self):
+        name, path = self.any_file()
+        more = self.piece()[:100_000]
+        self.expect(self.http.both("POST", self.url(path, "op=APPEND"), more), (200, b""), f"append to {path}")
+        self.files[name] += more
+
+    def do_list(self):
+        status, _, told = self.http.ask("GET", self.url(self.directory, "op=LISTSTATUS"))
+        self.expect(status, 200, "list")
+        listed = {entry["pathSuffix"]: entry["length"] for entry in json.loads(told)["FileStatuses"]["FileStatus"]}
+        self.expect(listed, {name: len(content) for name, content in self.files.items()}, f"list of {self.directory}")
+
+    def do_stat(self):
+        name, path = self.any_file()
+        status, _, told = self.http.ask("GET", self.url(path, "op=GETFILESTATUS"))
+        self.expect((status, f'"length":{len(self.files[name])},'.encode() in told), (200, True), f"stat of {path}")
+
+    def do_rename(self):
+        name, path = self.any_file()
+        new = f"r{self.made}"
+        self.made += 1
+        status, _, told = self.http.ask("PUT", self.url(path, f"op=RENAME&destination={self.directory}/{new}"))
+        self.expect((status, told), (200, b'{"boolean":true}'), f"rename of {path}")
+        self.files[new] = self.files.pop(name)
+
+    def do_delete(self):
+        name, path = self.any_file()
+        status, _, told = self.http.ask("DELETE", self.url(path, "op=DELETE"))
+        self.expect((status, told), (200, b'{"boolean":true}'), f"delete of {path}")
+        del self.files[name]
+
+
+def load(args):
+    root = "/clients/load"
+    until = time.monotonic() + args.seconds
+    # Every fourth goes through the gateway, where there is one.
+    address = lambda number: args.gateway if args.gateway and number % 4 == 3 else args.namenode
+    clients = [Client(number, address(number), root, until) for number in range(args.clients)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    Http().ask("DELETE", f"{args.namenode}/webhdfs/v1{root}?op=DELETE&recursive=true&user.name={USER}")
+    errors = [error for client in clients for error in client.errors]
+    print(f"{'operation':<10} {'count':>8} {'per s':>8} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8}")
+    for name, _ in OPERATIONS:
+        times = sorted(time for client in clients for time in client.times.get(name, []))
+        if times:
+            at = lambda share: times[min(len(times) - 1, int(len(times) * share))] * 1000
+            print(f"{name:<10} {len(times):>8} {len(times) / args.seconds:>8.1f} {at(0.5):>8.1f} {at(0.99):>8.1f} {at(1):>8.1f}")
+    print(f"{len(errors)} errors with {args.clients} clients in {args.seconds} s")
+    for error in errors[:20]:
+        print(*error)
+    return 1 if errors else 0
+
+
+class Memory(threading.Thread):
+    """Resident memory of processes, looked at while something runs."""
+
+    def __init__(self, pids):
+        super().__init__(daemon=True)
+        self.pids, self.stop, self.seen = pids, threading.Event(), {name: [] for name in pids}
+
+    def run(self):
+        while not self.stop.wait(0.2):
+            for name, pid in self.pids.items():
+                with open(f"/proc/{pid}/status") as file:
+                    resident = next(line for line in file if line.startswith("RssAnon:"))
+                self.seen[name].append(int(resident.split()[1]) / 1024)
+
+    def told(self):
+        return "  ".join(f"{name} {min(seen):.0f}..{max(seen):.0f} MiB" for name, seen in self.seen.items() if seen)
+
+
+def measured(what, command, pids, size, output=subprocess.DEVNULL):
+    memory = Memory(pids)
+    memory.start()
+    started = time.monotonic()
+    subprocess.run(command, check=True, stdout=output)
+    seconds = time.monotonic() - started
+    memory.stop.set()
+    memory.join()
+    print(f"{what:<14} {size / seconds / 1e6:>8.0f} MB/s   {memory.told()}", flush=True)
+    return seconds
+
+
+def large_file(args):
+    units = {"k": 10, "m": 20, "g": 30}
+    size = int(args.size[:-1]) << units[args.size[-1].lower()]
+    data = os.path.join(args.data, "cluster")
+    os.makedirs(data)
+    environment = dict(os.environ, HADOOP_USER_NAME=USER)
+    command = [args.hanno, "cluster", "--data", data, "--datanodes", "2", "--workers", "1", "--port-base", str(args.port_base)]
+    cluster = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+    try:
+        words = dict(word.split("=", 1) for word in cluster.stdout.readline().decode().split() if "=" in word)
+        os.environ.update(HADOOP_USER_NAME=USER, HANNO_NAMENODE=words["namenode"])
+        names = ("namenode", "datanode-1", "datanode-2")
+        pids = {name: open(f"{data}/pids/{name}.pid").read().strip() for name in names if os.path.exists(f"{data}/pids/{name}.pid")}
+        local, back = os.path.join(args.data, "file"), os.path.join(args.data, "back")
+        with open(local, "wb") as file:
+            for _ in range(size // len(POOL)):
+                file.write(POOL)
+        url = f"{words['namenode']}/webhdfs/v1/f?user.name={USER}"
+        curl = ["curl", "--silent", "--show-error", "--fail", "--location"]
+        for _ in range(args.rounds):
+            measured("dfs -put", [args.hanno, "dfs", "-put", local, "/n"], pids, size)
+            measured("WebHDFS CREATE", [*curl, "-X", "PUT", "-T", local, f"{url}&op=CREATE"], pids, size)
+            for what, command in (("dfs -get", [args.hanno, "dfs", "-get", "/n", back]), ("WebHDFS OPEN", [*curl, "-o", back, f"{url}&op=OPEN"])):
+                measured(what, command, pids, size)
+                subprocess.run(["cmp", local, back], check=True)
+                os.remove(back)
+            subprocess.run([args.hanno, "dfs", "-rm", "-skipTrash", "/n", "/f"], check=True, stdout=subprocess.DEVNULL)
+    finally:
+        cluster.terminate()
+        cluster.wait()
+        subprocess.run(["rm", "-rf", args.data])
+    return 0
+
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+modes = parser.add_subparsers(required=True)
+mode = modes.add_parser("load")
+mode.add_argument("--namenode", required=True)
+mode.add_argument("--gateway")
+mode.add_argument("--clients", type=int, default=64)
+mode.add_argument("--seconds", type=int, default=60)
+mode.set_defaults(run=load)
+mode = modes.add_parser("file")
+mode.add_argument("--hanno", required=True)
+mode.add_argument("--size", default="5g")
+mode.add_argument("--data", required=True, help="a directory that is made and removed again")
+mode.add_argument("--port-base", type=int, default=21700)
+mode.add_argument("--rounds", type=int, default=1)
+mode.set_defaults(run=large_file)
+args = parser.parse_args()
+sys.exit(args.run(args))
