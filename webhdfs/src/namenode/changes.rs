@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use protocol::namenode::{Call, QuotaChange, Reply};
+use protocol::permission::Action;
 
 use super::special::{check_policy, special_call};
 use super::{Asked, Face, Namesystem, unexpected};
@@ -22,6 +23,9 @@ impl<N: Namesystem> Face<N> {
             Op::SetStoragePolicy => {
                 check_policy(asked)?;
                 self.status(asked).await?;
+                // There is one policy: nothing changes, but who may not change it is told so.
+                let (path, action) = (asked.path.clone(), Action::WRITE);
+                self.call(asked, Call::CheckAccess { path, action }).await?;
                 return Ok(json::nothing());
             }
             _ => {}
