@@ -9,6 +9,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::process;
 
@@ -24,6 +25,8 @@ const PROC: &str = "/proc";
 pub struct Table {
     by_group: BTreeMap<u32, Vec<u32>>,
     by_parent: BTreeMap<u32, Vec<u32>>,
+    /// When each was started, in the kernel's ticks: with its id this names a process for good.
+    started: BTreeMap<u32, u64>,
 }
 
 /// One line of the process table.
@@ -31,6 +34,7 @@ struct Row {
     pid: u32,
     parent: u32,
     group: u32,
+    started: u64,
 }
 
 impl Table {
@@ -90,6 +94,7 @@ impl Extend<Row> for Table {
         for row in rows {
             self.by_group.entry(row.group).or_default().push(row.pid);
             self.by_parent.entry(row.parent).or_default().push(row.pid);
+            self.started.insert(row.pid, row.started);
         }
     }
 }
@@ -101,14 +106,40 @@ impl Extend<Row> for Table {
 pub fn kill_family(root: u32, mark: &str) -> io::Result<bool> {
     for _ in 0..ROUNDS_MAX {
         process::kill_group(root)?;
-        let left = Table::read()?.marked_family(root, mark);
+        let table = Table::read()?;
+        let left = table.marked_family(root, mark);
         if left.is_empty() {
             return Ok(true);
         }
-        left.iter().try_for_each(|pid| process::kill(*pid))?;
+        for pid in left {
+            kill_exactly(pid, table.started.get(&pid).copied())?;
+        }
         std::thread::sleep(ROUND_PAUSE);
     }
     Ok(false)
+}
+
+/// Ends the process `pid` that was started at `started`. One that is gone already is fine, also if another has its id by now: where processes
+/// come and go by the thousand, ids come round within a second.
+fn kill_exactly(pid: u32, started: Option<u64>) -> io::Result<()> {
+    let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    let process = match pidfd_open(id, PidfdFlags::empty()) {
+        Ok(process) => process,
+        Err(Errno::SRCH) => return Ok(()),
+        // Kernels before 5.3.
+        Err(Errno::NOSYS) => return process::kill(pid),
+        Err(error) => return Err(error.into()),
+    };
+    // The descriptor is of one process; it is the right one if that was started when the table says.
+    let stat = seen(fs::read(format!("{PROC}/{pid}/stat")))?;
+    let row = stat.and_then(|stat| parse(pid, &String::from_utf8_lossy(&stat)));
+    if row.is_none_or(|row| Some(row.started) != started) {
+        return Ok(());
+    }
+    match pidfd_send_signal(&process, Signal::KILL) {
+        Err(Errno::SRCH) => Ok(()),
+        result => Ok(result?),
+    }
 }
 
 /// Bytes of memory of their own that processes have at most, quickly: resident pages that are neither of a file nor shared memory. A page
@@ -161,14 +192,15 @@ fn seen<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// `pid (name) state parent group …`; the name may hold anything.
+/// `pid (name) state parent group …`, the 22nd field is the start; the name may hold anything.
 fn parse(pid: u32, stat: &str) -> Option<Row> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
-    (state != "Z" && state != "X").then_some(Row { pid, parent, group })
+    let started = fields.nth(16)?.parse().ok()?;
+    (state != "Z" && state != "X").then_some(Row { pid, parent, group, started })
 }
 
 /// `size resident shared …` in pages: resident bytes that are not shared.
@@ -215,11 +247,29 @@ mod tests {
         }
     }
 
+    fn line(name: &str, state: char) -> String {
+        format!("7 ({name}) {state} 3 5 5 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 99 1000 1")
+    }
+
+    /// Its id was another's when it was looked for.
+    #[test]
+    fn a_process_that_has_the_id_of_a_dead_one_is_spared() {
+        let mut child = marked("sleep 1000", "HANNO_TEST_SPARED=1");
+        let started = Table::read().unwrap().started[&child.id()];
+        for other in [Some(started + 1), None] {
+            kill_exactly(child.id(), other).unwrap();
+            assert!(child.try_wait().unwrap().is_none());
+        }
+        kill_exactly(child.id(), Some(started)).unwrap();
+        child.wait().unwrap();
+        kill_exactly(child.id(), Some(started)).unwrap();
+    }
+
     #[test]
     fn lines_with_odd_names() {
-        let row = parse(7, "7 (a) b) (c) S 3 5 5 0 -1").unwrap();
-        assert_eq!((row.pid, row.parent, row.group), (7, 3, 5));
-        assert!(parse(7, "7 (dead) Z 3 5 5 0 -1").is_none());
+        let row = parse(7, &line("a) b) (c", 'S')).unwrap();
+        assert_eq!((row.pid, row.parent, row.group, row.started), (7, 3, 5, 99));
+        assert!(parse(7, &line("dead", 'Z')).is_none());
         assert!(parse(7, "7 (short) S 3").is_none() && parse(7, "").is_none());
     }
 
@@ -250,7 +300,7 @@ mod tests {
         let mut table = Table::default();
         let rows =
             [(10, 1, 10), (11, 10, 10), (12, 11, 12), (13, 12, 13), (14, 1, 10), (20, 1, 20)];
-        table.extend(rows.map(|(pid, parent, group)| Row { pid, parent, group }));
+        table.extend(rows.map(|(pid, parent, group)| Row { pid, parent, group, started: 1 }));
         for (root, members) in
             [(10, &[10, 11, 12, 13, 14][..]), (12, &[12, 13]), (20, &[20]), (11, &[]), (99, &[])]
         {
@@ -268,7 +318,7 @@ mod tests {
         fs::create_dir(&own).unwrap();
         // Gone between the list and the look.
         assert!(Table::read_in(proc.path()).is_err());
-        fs::write(own.join("stat"), b"1 (\xff) S 3 5 5 0 -1").unwrap();
+        fs::write(own.join("stat"), b"1 (\xff) S 3 5 5 0 -1 0 0 0 0 0 0 0 0 0 0 0 0 0 9").unwrap();
         assert_eq!(Table::read_in(proc.path()).unwrap().family(5).len(), 1);
         fs::remove_file(own.join("stat")).unwrap();
         fs::create_dir(own.join("stat")).unwrap();

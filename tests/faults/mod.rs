@@ -4,6 +4,7 @@
 mod admin;
 mod clocks;
 mod damage;
+mod engine;
 mod live;
 mod matrix;
 mod slow;

@@ -1,9 +1,15 @@
-//! A job whose mapper panics on one record, to see what the cluster makes of it. Built as an example, so that it links `mr-api` as
+//! A job whose mapper misbehaves on certain records, to see what the cluster makes of it. Built as an example, so that it links `mr-api` as
 //! any job does.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use mr_api::{Args, Auto, Emit, Job, Line, Lines, Mapper, Plan, Result, Sink, Sum, text, text_out};
+
+/// What a record `flood` prints.
+const FLOOD_BYTES: usize = 1 << 30;
+/// Printed at once.
+const FLOOD_CHUNK: [u8; 1 << 20] = [b'x'; 1 << 20];
 
 fn main() -> ExitCode {
     mr_api::main("poison IN... OUT", plan)
@@ -15,7 +21,7 @@ fn plan(args: &mut Args) -> Result<Plan> {
     Ok(Plan::from(job.reducers(Auto).output(text_out(output))))
 }
 
-/// Emits each line, but panics on lines that begin with `poison`.
+/// Emits each line, but does what some lines say.
 #[derive(Clone)]
 struct Poisoned;
 
@@ -25,9 +31,27 @@ impl Mapper for Poisoned {
     type Value = u64;
 
     fn map<S: Sink>(&mut self, line: Line<'_>, out: &mut Emit<Vec<u8>, u64, S>) -> Result<()> {
-        if line.starts_with(b"poison") {
-            eprintln!("about to fail");
-            panic!("this line is poison");
+        match line.split(|byte| *byte == b' ').next() {
+            Some(b"poison") => {
+                eprintln!("about to fail");
+                panic!("this line is poison");
+            }
+            Some(b"exit") => std::process::exit(0),
+            Some(b"spin") => loop {
+                std::hint::spin_loop();
+            },
+            Some(b"flood") => {
+                let mut stdout = std::io::stdout().lock();
+                for _ in 0..FLOOD_BYTES / FLOOD_CHUNK.len() {
+                    stdout.write_all(&FLOOD_CHUNK)?;
+                }
+            }
+            Some(b"junk") => {
+                let junk: Vec<u8> = (0..=255).collect();
+                std::io::stdout().write_all(&junk)?;
+                std::io::stderr().write_all(&junk)?;
+            }
+            _ => {}
         }
         out.emit(&*line, 1u64)
     }

@@ -9,6 +9,8 @@ use protocol::tracker::MapOutput;
 use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, WorkerId};
 use serde::{Deserialize, Serialize};
 
+use super::pending::Level;
+
 /// A durable fact. Append only.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum Edit {
@@ -100,6 +102,15 @@ pub(crate) enum Edit {
         /// It counts against its task's limit.
         fail: bool,
     },
+    /// An attempt ended without a result and without fault of its own. For the history alone: a restart may find it running again.
+    AttemptKilled {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Where and when it ran.
+        ran: Ran,
+        /// Why.
+        diagnostics: String,
+    },
 }
 
 impl Edit {
@@ -110,6 +121,7 @@ impl Edit {
             Edit::Submitted(submitted) => Some(submitted.job),
             Edit::AttemptSucceeded { attempt, .. }
             | Edit::AttemptFailed { attempt, .. }
+            | Edit::AttemptKilled { attempt, .. }
             | Edit::OutputLost { attempt, .. }
             | Edit::StopAsked { attempt, .. } => Some(attempt.task.job),
             Edit::Refused { job }
@@ -155,6 +167,10 @@ pub(crate) struct Ran {
     pub(crate) started_ms: u64,
     /// End, milliseconds since the epoch.
     pub(crate) finished_ms: u64,
+    /// Started beside another that was slow.
+    pub(crate) speculative: bool,
+    /// How near its input it was started; `None` for reduces, and where that was before a restart.
+    pub(crate) nearness: Option<Level>,
 }
 
 /// What a successful attempt made.

@@ -302,15 +302,22 @@ impl Job {
     }
 
     /// Counts an attempt that starts.
-    pub(crate) fn count_launch(&mut self, kind: TaskKind, level: Level) {
+    pub(crate) fn count_launch(
+        &mut self,
+        kind: TaskKind,
+        nearness: Option<Level>,
+        speculative: bool,
+    ) {
+        self.launched.speculative += u64::from(speculative);
         match kind {
             TaskKind::Reduce => self.launched.reduces += 1,
             TaskKind::Map => {
                 self.launched.maps += 1;
-                match level {
-                    Level::Node => self.launched.node_local += 1,
-                    Level::Rack => self.launched.rack_local += 1,
-                    Level::Any | Level::Avoided => self.launched.other_local += 1,
+                match nearness {
+                    Some(Level::Node) => self.launched.node_local += 1,
+                    Some(Level::Rack) => self.launched.rack_local += 1,
+                    Some(Level::Any | Level::Avoided) => self.launched.other_local += 1,
+                    None => {}
                 }
             }
         }
@@ -360,8 +367,7 @@ impl Job {
                         Made::MapOutput(output) => Output::Map(output.clone()),
                         Made::Files(directory) => Output::Files(directory.clone()),
                     };
-                    let is_backup = self.attempt(*attempt).is_some_and(|found| found.speculative);
-                    self.launched.speculative_won += u64::from(is_backup);
+                    self.launched.speculative_won += u64::from(ran.speculative);
                     self.end_attempt(*attempt, ran, AttemptState::Succeeded, "");
                     let winner = Winner { number: attempt.number, output, tally };
                     let tasks = self.tasks_mut(attempt.task.kind);
@@ -371,6 +377,9 @@ impl Job {
             Edit::AttemptFailed { attempt, ran, diagnostics } => {
                 *self.failures.entry(ran.worker).or_default() += 1;
                 self.end_attempt(*attempt, ran, AttemptState::Failed, diagnostics);
+            }
+            Edit::AttemptKilled { attempt, ran, diagnostics } => {
+                self.end_attempt(*attempt, ran, AttemptState::Killed, diagnostics);
             }
             Edit::OutputLost { attempt, failed } => self.lose_output(*attempt, failed.as_deref()),
             Edit::Committing { .. } => self.phase = Phase::Committing,
@@ -406,6 +415,10 @@ impl Job {
         if self.task(id.task).is_none() {
             return;
         }
+        let known = self.attempt(id).map(|attempt| attempt.progress);
+        if known.is_none() {
+            self.count_launch(id.task.kind, ran.nearness, ran.speculative);
+        }
         let ended = Attempt {
             number: id.number,
             state,
@@ -415,10 +428,11 @@ impl Job {
             started_ms: ran.started_ms,
             finished_ms: ran.finished_ms,
             diagnostics: diagnostics.to_owned(),
-            progress: 1.0,
+            progress: if state == AttemptState::Killed { known.unwrap_or(0.0) } else { 1.0 },
             progressed_ms: ran.finished_ms,
             stop: None,
-            speculative: self.attempt(id).is_some_and(|attempt| attempt.speculative),
+            speculative: ran.speculative,
+            nearness: ran.nearness,
         };
         self.tasks_mut(id.task.kind).change(id.task.index, |task| {
             match task.attempt_mut(id.number) {

@@ -234,6 +234,7 @@ impl Core {
             Edit::Refused { job } | Edit::Retired { job } => self.forget(*job),
             Edit::AttemptSucceeded { .. }
             | Edit::AttemptFailed { .. }
+            | Edit::AttemptKilled { .. }
             | Edit::OutputLost { .. }
             | Edit::Committing { .. }
             | Edit::Ending { .. }
@@ -501,7 +502,7 @@ impl Core {
         let live = job.live_attempts();
         self.note_faults(id, state, now);
         for attempt in live {
-            self.mark_killed(attempt, "the job is over", now);
+            self.mark_killed(attempt, "the job is over", now, out);
         }
         self.commit(Edit::Ended { job: id, state, finished_ms: now.wall_ms, counters }, out);
         self.map_outputs.forget_job(id);
@@ -552,21 +553,13 @@ impl Core {
     }
 
     /// An attempt stopped, or its worker is lost: it gives back its slot and does not count against the limit.
-    fn mark_killed(&mut self, attempt: AttemptId, why: &str, now: Now) {
-        let Some(job) = self.jobs.get_mut(&attempt.task.job) else { return };
-        let Some(found) = job.attempt(attempt).filter(|found| found.state.is_live()) else {
-            return;
-        };
-        let worker = found.worker;
-        let why = match found.stop {
-            Some(reason) => reason.text(),
-            None => why,
-        };
-        job.change_attempt(attempt, |found| {
-            found.state = AttemptState::Killed;
-            found.finished_ms = now.wall_ms;
-            found.diagnostics = why.to_owned();
-        });
+    fn mark_killed(&mut self, attempt: AttemptId, why: &str, now: Now, out: &mut Output) {
+        let job = self.jobs.get(&attempt.task.job);
+        let live = job.and_then(|job| job.attempt(attempt)).filter(|found| found.state.is_live());
+        let Some((worker, stop)) = live.map(|found| (found.worker, found.stop)) else { return };
+        let Some(ran) = self.ran(attempt, now) else { return };
+        let diagnostics = stop.map_or_else(|| why.to_owned(), |stop| stop.text().to_owned());
+        self.commit(Edit::AttemptKilled { attempt, ran, diagnostics }, out);
         self.release(worker, attempt);
     }
 

@@ -7,9 +7,10 @@
 use std::collections::{HashMap, VecDeque};
 
 use protocol::jobs::Split;
+use serde::{Deserialize, Serialize};
 
 /// How near a worker is to a task's input, nearest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(crate) enum Level {
     /// Its machine holds a replica.
     Node,

@@ -247,14 +247,15 @@ impl Core {
                 progressed_ms: now.wall_ms,
                 stop: None,
                 speculative,
+                nearness: (kind == TaskKind::Map).then_some(nearness),
             });
             number
         });
-        job.count_launch(kind, nearness);
-        job.launched.speculative += u64::from(speculative);
+        job.count_launch(kind, Some(nearness), speculative);
         let work = match kind {
             TaskKind::Map => Work::Map(job.spec.splits[index as usize].clone()),
-            TaskKind::Reduce => Work::Reduce(job.map_outputs()),
+            // Filled in when the order leaves: the lists of all reduces that start at once would be most of the memory.
+            TaskKind::Reduce => Work::Reduce(Vec::new()),
         };
         let attempt = AttemptId { task, number };
         let launch = Launch { attempt, program: job.program(), work };

@@ -8,6 +8,7 @@ use protocol::WorkerId;
 use protocol::tracker::MapOutput;
 
 use super::counters::Tally;
+use super::pending::Level;
 
 /// Life of an attempt.
 ///
@@ -97,6 +98,8 @@ pub(crate) struct Attempt {
     pub(crate) stop: Option<StopReason>,
     /// Started beside another that was slow.
     pub(crate) speculative: bool,
+    /// How near its input it was started; `None` for reduces, and where that was before a restart.
+    pub(crate) nearness: Option<Level>,
 }
 
 /// What the winner of a task made.

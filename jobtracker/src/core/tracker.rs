@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use protocol::jobs::{Counters, JobState};
 use protocol::tracker::{
-    Action, AttemptState as Reported, AttemptUpdate, FetchFailure, MapOutput, Register,
+    Action, AttemptState as Reported, AttemptUpdate, FetchFailure, MapOutput, Register, Work,
 };
 use protocol::{AttemptId, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskKind, WorkerId};
 
@@ -111,7 +111,16 @@ impl Core {
         worker: WorkerId,
         received: u64,
     ) -> Option<(u64, Vec<Action>)> {
-        self.workers.take_actions(worker, received)
+        let (number, mut actions) = self.workers.take_actions(worker, received)?;
+        for action in &mut actions {
+            if let Action::Launch(launch) = action
+                && let Work::Reduce(outputs) = &mut launch.work
+                && let Some(job) = self.jobs.get(&launch.attempt.task.job)
+            {
+                *outputs = job.map_outputs();
+            }
+        }
+        Some((number, actions))
     }
 
     /// A worker is gone: its attempts are killed, its map outputs that are still needed are made again.
@@ -167,7 +176,11 @@ impl Core {
             progressed_ms: now.wall_ms,
             stop: None,
             speculative: false,
+            nearness: None,
         };
+        if job.attempt(id).is_none() {
+            job.count_launch(id.task.kind, None, false);
+        }
         job.tasks_mut(id.task.kind).change(id.task.index, |task| {
             match task.attempt_mut(id.number) {
                 Some(old) => {
@@ -376,7 +389,7 @@ impl Core {
 
     /// An attempt ended without a result and without fault of its own.
     fn stopped(&mut self, id: AttemptId, why: &str, now: Now, out: &mut Output) {
-        self.mark_killed(id, why, now);
+        self.mark_killed(id, why, now, out);
         out.changed.insert(id.task.job);
         self.clean_up_if_stopped(id.task.job, out);
         self.refresh(id.task.job, now);
@@ -455,7 +468,7 @@ impl Core {
         }
     }
 
-    fn ran(&self, id: AttemptId, now: Now) -> Option<Ran> {
+    pub(super) fn ran(&self, id: AttemptId, now: Now) -> Option<Ran> {
         let attempt = self.jobs.get(&id.task.job)?.attempt(id)?;
         Some(Ran {
             worker: attempt.worker,
@@ -463,6 +476,8 @@ impl Core {
             http_address: attempt.http_address.clone(),
             started_ms: attempt.started_ms,
             finished_ms: now.wall_ms,
+            speculative: attempt.speculative,
+            nearness: attempt.nearness,
         })
     }
 }

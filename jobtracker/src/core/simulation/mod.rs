@@ -4,6 +4,7 @@
 //! one beyond its limits; what is kept about queues and workers is what a look at all of them gives; a job is published
 //! once, with one winner per task, whose files were complete. At the end: every job is final, and failed only with a reason.
 
+mod boundaries;
 mod pools;
 mod random;
 mod rules;

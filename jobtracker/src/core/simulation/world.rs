@@ -146,6 +146,22 @@ impl World {
         assert_eq!(digest(&replayed), digest(&self.core));
         assert_eq!(replayed.history, self.core.history);
         assert_eq!(replayed.next_number, self.core.next_number);
+        for job in self.core.jobs.values() {
+            let again = replayed.job(job.id).unwrap();
+            for kind in [TaskKind::Map, TaskKind::Reduce] {
+                for (index, task) in job.tasks(kind).iter() {
+                    let killed = task.attempts.iter().filter(|a| a.state == AttemptState::Killed);
+                    for attempt in killed {
+                        let id =
+                            AttemptId { task: job.task_id(kind, index), number: attempt.number };
+                        let found =
+                            again.attempt(id).map(|a| (a.state, &a.diagnostics, a.finished_ms));
+                        let told = (attempt.state, &attempt.diagnostics, attempt.finished_ms);
+                        assert_eq!(found, Some(told), "{id} is in the history after a restart");
+                    }
+                }
+            }
+        }
     }
 
     pub(super) fn advance(&mut self, time: Duration) {

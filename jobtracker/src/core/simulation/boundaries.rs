@@ -1,0 +1,105 @@
+//! A restart at each single step of three jobs: whatever was being done, nothing that was done is done again, and the history is whole.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use protocol::jobs::JobState;
+use protocol::{AttemptId, JobId, TaskId, WorkerId};
+
+use super::world::{World, spec};
+
+/// Steps that suffice for the jobs to end, several times over.
+const STEPS_MAX: usize = 2_000;
+
+/// Drives the jobs one small step at a time.
+struct Run {
+    world: World,
+    workers: Vec<WorkerId>,
+    jobs: Vec<JobId>,
+    submitted: u64,
+}
+
+impl Run {
+    fn new() -> Self {
+        let mut world = World::new();
+        let workers = vec![world.add_worker("a", 2), world.add_worker("bb", 2)];
+        Run { world, workers, jobs: Vec::new(), submitted: 0 }
+    }
+
+    /// Submits, does an effect, ends an attempt or lets a worker talk: one of these.
+    fn step(&mut self, number: usize) {
+        let world = &mut self.world;
+        let ready: Vec<JobId> = world
+            .effects
+            .iter()
+            .filter(|(_, queue)| !queue.is_empty())
+            .map(|(job, _)| *job)
+            .collect();
+        match (number % 3, ready.first()) {
+            (0, _) if self.submitted < 3 => {
+                self.submitted += 1;
+                let spec = spec(self.submitted, &["a", "bb", "a"], u32::from(self.submitted < 3));
+                self.jobs.push(world.submit(self.submitted, spec).unwrap());
+            }
+            (0, Some(job)) => world.do_effect(*job),
+            (1, _) => {
+                let worker = self.workers[number / 3 % self.workers.len()];
+                world.contact(worker, true);
+            }
+            _ => {
+                let worker = self.workers[number / 6 % self.workers.len()];
+                if let Some(attempt) = world.running(worker).first().copied() {
+                    world.succeed(worker, attempt);
+                }
+                world.advance(Duration::from_millis(300));
+            }
+        }
+        world.check_replay();
+    }
+
+    fn is_over(&self) -> bool {
+        self.jobs.len() == 3 && self.jobs.iter().all(|job| self.world.state(*job).is_some())
+    }
+
+    /// Steps until all jobs are over; the JobTracker is started again before step `restart`.
+    fn go(mut self, restart: Option<usize>) -> (usize, World, Vec<JobId>) {
+        for number in 0..STEPS_MAX {
+            if restart == Some(number) {
+                self.world.restart();
+            }
+            self.step(number);
+            if self.is_over() {
+                return (number + 1, self.world, self.jobs);
+            }
+        }
+        panic!(
+            "not over with a restart before step {restart:?}: {:#?}",
+            self.world.core.job_reports()
+        );
+    }
+}
+
+#[test]
+fn a_restart_at_any_step_runs_nothing_twice_and_loses_nothing() {
+    let (steps, ..) = Run::new().go(None);
+    assert!(steps > 40, "{steps} steps");
+    for restart in 0..steps {
+        let (_, world, jobs) = Run::new().go(Some(restart));
+        let mut attempts = BTreeMap::<TaskId, Vec<AttemptId>>::new();
+        for attempt in &world.launched {
+            attempts.entry(attempt.task).or_default().push(*attempt);
+        }
+        assert_eq!(attempts.len(), 3 * 3 + 2, "every task ran");
+        let twice: Vec<_> = attempts.values().filter(|tried| tried.len() > 1).collect();
+        assert!(twice.is_empty(), "ran twice with a restart before step {restart}: {twice:?}");
+        for job in jobs {
+            assert_eq!(world.state(job), Some(JobState::Succeeded), "step {restart}");
+            let job = world.core.job(job).unwrap();
+            let launched = (job.launched.maps, job.launched.reduces);
+            assert_eq!(launched, (3, u64::from(job.spec.reduce_count)), "step {restart}");
+            let counters = job.counters();
+            let tasks = 3 + u64::from(job.spec.reduce_count);
+            assert_eq!(counters.value("test", "attempts"), tasks, "each winner counts once");
+        }
+    }
+}
