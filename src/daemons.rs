@@ -107,8 +107,7 @@ async fn serve(kind: Kind, path: &Path) -> Result<(), Box<dyn Error>> {
             datanode::run(config, shutdown).await?;
         }
         Kind::Jobtracker => {
-            let config = daemon::config::load(path, kind.name(), &[])?;
-            jobtracker::run(config, shutdown).await?;
+            jobtracker::run_from(path, shutdown).await?;
         }
         Kind::Worker => {
             let config = daemon::config::load(path, kind.name(), &[])?;

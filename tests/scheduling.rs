@@ -189,3 +189,38 @@ fn an_excluded_worker_is_emptied() {
     assert_eq!(trackers("-list-active-trackers").lines().count(), 2);
     stand.is_as_undisturbed("/out");
 }
+
+#[test]
+fn rules_of_queues_are_read_again_and_wrong_ones_refused() {
+    let stand = Stand::start(&[]);
+    let file = stand.cluster.directory.join("conf/jobtracker-1.toml");
+    let before = fs::read_to_string(&file).unwrap();
+    let write = |queues: &str| fs::write(&file, format!("{before}\n{queues}\n")).unwrap();
+    let refresh = || stand.cluster.hanno(&["mradmin", "-refreshQueues"]);
+    let list = || stand.cluster.hanno(&["queue", "-list"]).ok().stdout_text();
+    write("[queues.etl]\nslots_max = 1");
+    assert!(!list().contains("etl"));
+    refresh().ok();
+    assert!(list().contains("etl"), "{}", list());
+    let wait = "#!/bin/sh\nsleep 300\n";
+    let mut driver = stand.start_job(wait, "/out", &["-D", "mapreduce.job.queuename=etl"]);
+    let job = stand.newest(0);
+    stand.cluster.wait_until("a map runs", SECONDS_MAX, |_| stand.running_maps(&job).len() == 1);
+    for (queues, reason) in [
+        ("[queues.etl]\nweight = 0", "the weight of a queue"),
+        ("[queues.etl]\nwait = 1", "wait"),
+        ("[queues.etl", "conf/jobtracker-1.toml"),
+        ("", "etl has 1 jobs"),
+    ] {
+        write(queues);
+        let refused = refresh();
+        assert!(refused.code != 0 && refused.stderr.contains(reason), "{}", refused.stderr);
+        assert_eq!(refused.stderr.trim_end().lines().count(), 1, "{}", refused.stderr);
+    }
+    assert_eq!(stand.running_maps(&job).len(), 1, "the old rules hold");
+    write("[queues.etl]\nslots_max = 3");
+    refresh().ok();
+    stand.cluster.wait_until("three run", SECONDS_MAX, |_| stand.running_maps(&job).len() == 3);
+    stand.cluster.hanno(&["job", "-kill", &job]).ok();
+    assert!(!driver.wait().unwrap().success());
+}

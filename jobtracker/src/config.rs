@@ -1,9 +1,10 @@
 //! Configuration of the JobTracker.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use daemon::ConfigError;
 use serde::{Deserialize, Serialize};
 
 use crate::core::Rules;
@@ -67,7 +68,7 @@ pub struct Config {
     pub workers_exclude_file: PathBuf,
     /// A job that names no queue goes to the queue of its user. Default true; false: to the queue `default`.
     pub queue_per_user: bool,
-    /// Queues with rules of their own, by name. Default none.
+    /// Queues with rules of their own, by name; read at start and by `hanno mradmin -refreshQueues`. Default none.
     pub queues: BTreeMap<String, QueueRules>,
 }
 
@@ -106,6 +107,14 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Reads a configuration file, and what the environment says otherwise.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names file, key and remedy.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        daemon::config::load(path, "jobtracker", &[])
+    }
+
     /// Refuses settings that contradict each other.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.worker_suspect_ms <= self.poll_ms {

@@ -16,6 +16,9 @@ pub enum Error {
         /// Why.
         reason: &'static str,
     },
+    /// The configuration file cannot be used.
+    #[error(transparent)]
+    Config(#[from] daemon::ConfigError),
     /// The address or the secret cannot be used.
     #[error(transparent)]
     Serve(#[from] ServeError),

@@ -31,6 +31,7 @@ mod server;
 mod store;
 mod web;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,11 +60,28 @@ use store::Replay;
 /// sled's cache: the checkpoint is read once, at start.
 const CACHE_BYTES: u64 = 16 << 20;
 
-/// Runs a JobTracker until `shutdown`.
+/// Runs a JobTracker with the configuration in a file until `shutdown`. The rules of queues can be read again from there.
+///
+/// # Errors
+/// [`Error`] if it cannot start, or if its journal stops.
+pub async fn run_from(path: &Path, shutdown: Shutdown) -> Result<(), Error> {
+    let config = Config::load(path)?;
+    start(config, Some(path.to_owned()), shutdown).await
+}
+
+/// Runs a JobTracker until `shutdown`. The rules of its queues stay as they are.
 ///
 /// # Errors
 /// [`Error`] if it cannot start, or if its journal stops.
 pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
+    start(config, None, shutdown).await
+}
+
+async fn start(
+    config: Config,
+    config_file: Option<PathBuf>,
+    shutdown: Shutdown,
+) -> Result<(), Error> {
     config.check()?;
     let secret = daemon::secret::load(&config.secret_file, false)?;
     let listener = serve::bind(&config.bind, config.allow_unencrypted).await?;
@@ -90,7 +108,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let exclude_file = config.workers_exclude_file.clone();
     let history = History::open(&config.data, config.history_file_count_max)
         .map_err(|source| Error::System { action: "read the histories of jobs", source })?;
-    let outside = Outside { effects, room, exclude_file, history: history.clone() };
+    let outside = Outside { effects, room, exclude_file, config_file, history: history.clone() };
     let mut server = Server::new(state, journal, recovered.last, outside, events.clone(), poll_max);
     server.start(Epoch(recovered.epoch.0), cluster_start());
 

@@ -20,6 +20,7 @@ use protocol::jobs::{
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskId, WorkerId, tracker, wire};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::config::Config;
 use crate::core::edit::Edit;
 use crate::core::picture::{AttemptPicture, Picture};
 use crate::core::submit::Submission;
@@ -101,6 +102,8 @@ pub(crate) struct Outside {
     pub(crate) room: Room,
     /// Names workers to be emptied; empty if there is no such list.
     pub(crate) exclude_file: PathBuf,
+    /// Where the rules of queues are read again.
+    pub(crate) config_file: Option<PathBuf>,
     pub(crate) history: History,
 }
 
@@ -112,6 +115,7 @@ pub(crate) struct Server {
     effects: Effects,
     room: Room,
     exclude_file: PathBuf,
+    config_file: Option<PathBuf>,
     history: History,
     histories_due: Due,
     events: mpsc::Sender<Event>,
@@ -134,7 +138,7 @@ impl Server {
         (core, rows): (Core, Rows),
         journal: Journal,
         last: Txid,
-        Outside { effects, room, exclude_file, history }: Outside,
+        Outside { effects, room, exclude_file, config_file, history }: Outside,
         events: mpsc::Sender<Event>,
         poll_max: Duration,
     ) -> Self {
@@ -145,6 +149,7 @@ impl Server {
             effects,
             room,
             exclude_file,
+            config_file,
             history,
             histories_due: Due::default(),
             events,
@@ -289,6 +294,7 @@ impl Server {
                 self.core.set_priority(job, priority, now).map(|out| self.done(out))
             }
             Call::RefreshNodes => self.refresh_nodes().map(|out| self.done(out)),
+            Call::RefreshQueues => self.refresh_queues().map(|out| self.done(out)),
             Call::StopAttempt { attempt, fail } => {
                 self.core.stop_by_user(attempt, fail, now).map(|out| self.done(out))
             }
@@ -303,6 +309,22 @@ impl Server {
             RemoteError::new(ErrorKind::Unavailable, text)
         })?;
         Ok(self.core.set_excluded(names, self.now()))
+    }
+
+    /// Reads the rules of queues; what is wrong with them is told, and nothing changes.
+    fn refresh_queues(&mut self) -> Result<Output, RemoteError> {
+        let refuse = |text| RemoteError::new(ErrorKind::InvalidArgument, text);
+        let Some(path) = &self.config_file else {
+            return Err(refuse("This JobTracker has no configuration file".to_owned()));
+        };
+        let told = |text: String| {
+            refuse(format!("The queues stay as they are: {}", text.replace('\n', " ")))
+        };
+        let config = Config::load(path).map_err(|error| told(client::error::chain(&error)))?;
+        config.check().map_err(|error| told(client::error::chain(&error)))?;
+        let out = self.core.set_queues(config.queues, self.now()).map_err(refuse)?;
+        tracing::info!(file = %path.display(), "the rules of queues were read again");
+        Ok(out)
     }
 
     fn done(&mut self, out: Output) -> Reply {

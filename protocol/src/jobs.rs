@@ -58,6 +58,8 @@ pub enum Call {
     Workers,
     /// Read the list of workers to be emptied again. -> [`Reply::Done`]
     RefreshNodes,
+    /// Read the rules of the queues again; rules that cannot be change nothing. -> [`Reply::Done`]
+    RefreshQueues,
 }
 
 /// Answers. Append only.

@@ -13,6 +13,7 @@ const USAGE: &str = "\
 Usage: hanno mradmin COMMAND
 
   -refreshNodes   read the list of workers to be emptied (`workers_exclude_file` of the JobTracker) again
+  -refreshQueues  read the rules of the queues (`queues` in the JobTracker's configuration) again; if they are wrong, the old ones stay
 ";
 
 /// Prints workers that take tasks, or those that get none.
@@ -49,11 +50,15 @@ fn reason(worker: &WorkerReport) -> Option<String> {
 /// `hanno mradmin`.
 pub(crate) fn mradmin(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
-    if words.len() != 1 || words[0].trim_start_matches('-') != "refreshNodes" {
-        eprint!("{USAGE}");
-        return EXIT_USAGE;
-    }
-    let refreshed = overrides.config().and_then(|config| Ok(job_client(&config)?.refresh_nodes()?));
+    let refresh = match words[..] {
+        ["-refreshNodes" | "refreshNodes"] => JobClient::refresh_nodes,
+        ["-refreshQueues" | "refreshQueues"] => JobClient::refresh_queues,
+        _ => {
+            eprint!("{USAGE}");
+            return EXIT_USAGE;
+        }
+    };
+    let refreshed = overrides.config().and_then(|config| Ok(refresh(&job_client(&config)?)?));
     match refreshed {
         Ok(()) => EXIT_OK,
         Err(error) => {

@@ -199,6 +199,17 @@ impl JobClient {
         }
     }
 
+    /// Has the JobTracker read the rules of its queues again.
+    ///
+    /// # Errors
+    /// [`JobError`]; also if they are refused, then the old ones stay.
+    pub fn refresh_queues(&self) -> Result<(), JobError> {
+        match self.call(Call::RefreshQueues)? {
+            Reply::Done => Ok(()),
+            _ => Err(self.unexpected()),
+        }
+    }
+
     /// Workers and slots.
     ///
     /// # Errors

@@ -1,18 +1,18 @@
 //! Taking slots back from queues that have more than their share for queues that have had much less for long, and what people see of
-//! queues.
+//! queues and change about them.
 //!
 //! Invariants: a queue gives only what it has beyond its share, its newest attempts first (least work is lost), and only slots that others can
 //! use; nobody is made to give twice for the same need, because a queue's patience begins anew with each taking and what is about to stop is
 //! counted; nor for a need that limits forbid to fill, because what they forbid is not part of a queue's demand.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use protocol::jobs::QueueReport;
 use protocol::{AttemptId, JobId};
 
-use super::queues::Queue;
+use super::queues::{Queue, QueueRules};
 use super::shares::{Claim, PER_SLOT, shares};
 use super::task::{AttemptState, StopReason};
 use super::workers::Worker;
@@ -43,6 +43,20 @@ struct Holding {
 }
 
 impl Core {
+    /// Other rules of queues from now on; refused if a queue with jobs would go.
+    pub(crate) fn set_queues(
+        &mut self,
+        rules: BTreeMap<String, QueueRules>,
+        now: Now,
+    ) -> Result<Output, String> {
+        self.queues.configure(rules.clone())?;
+        self.rules.queues = rules;
+        self.settled = false;
+        let mut out = Output::default();
+        self.schedule(now, &mut out);
+        Ok(out)
+    }
+
     /// Compares what queues have with what is theirs, and stops attempts where the difference has been large for long.
     pub(super) fn preempt(&mut self, now: Now, out: &mut Output) {
         let timeout = self.rules.preemption_timeout;

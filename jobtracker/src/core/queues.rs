@@ -187,6 +187,35 @@ impl Queues {
         queues
     }
 
+    /// Other rules from now on. A queue with jobs cannot be taken away.
+    pub(crate) fn configure(&mut self, rules: BTreeMap<String, QueueRules>) -> Result<(), String> {
+        let is_lost = |queue: &&Queue| {
+            let known = |all: &BTreeMap<String, QueueRules>| all.contains_key(&queue.name);
+            !queue.jobs.is_empty() && known(&self.configured) && !known(&rules)
+        };
+        if let Some(queue) = self.all.values().find(is_lost) {
+            return Err(format!(
+                "The queues stay as they are: {} has {} jobs; give it `running = false` and take it away when they are over",
+                queue.name,
+                queue.jobs.len()
+            ));
+        }
+        self.configured = rules;
+        let is_lasting = |name: &str| name == DEFAULT_QUEUE || self.configured.contains_key(name);
+        self.all.retain(|_, queue| !queue.jobs.is_empty() || is_lasting(&queue.name));
+        self.ids.retain(|_, id| self.all.contains_key(id));
+        for queue in self.all.values_mut() {
+            queue.rules = self.configured.get(&queue.name).copied().unwrap_or_default();
+        }
+        let names: Vec<String> = self.configured.keys().cloned().collect();
+        for name in &names {
+            self.open(name);
+        }
+        let all: Vec<QueueId> = self.all.keys().copied().collect();
+        all.into_iter().for_each(|id| self.list(id));
+        Ok(())
+    }
+
     /// The queue for a job of `user` that asks for `wanted`.
     pub(crate) fn admit(&self, wanted: Option<&str>, user: &str) -> Result<String, RemoteError> {
         let own = if self.per_user { user } else { DEFAULT_QUEUE };

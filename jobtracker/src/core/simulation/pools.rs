@@ -593,3 +593,36 @@ fn a_user_kills_or_fails_an_attempt() {
     let told: Vec<&str> = attempts.iter().map(|attempt| attempt.diagnostics.as_str()).collect();
     assert_eq!(told, ["killed by a user", "failed by a user", "failed by a user", ""]);
 }
+
+/// Rules that are read again hold for jobs that run; a queue with jobs stays.
+#[test]
+fn rules_of_queues_change_while_jobs_run() {
+    let one = QueueRules { slots_max: 1, ..QueueRules::default() };
+    let etl = |rules| [("etl".to_owned(), rules)].into();
+    let mut world = World::with(Rules { queues: etl(one), ..RULES });
+    let worker = world.add_worker("a", 4);
+    world.contact(worker, true);
+    let mut asked = spec(1, &["a"; 6], 0);
+    asked.properties.insert("mapreduce.job.queuename".to_owned(), "etl".to_owned());
+    world.submit(1, asked).unwrap();
+    world.do_all_effects();
+    world.contact(worker, true);
+    assert_eq!(world.running(worker).len(), 1);
+    let set = |world: &mut World, rules| {
+        let out = world.core.set_queues(rules, world.now)?;
+        world.take(out);
+        world.contact(worker, true);
+        Ok::<usize, String>(world.running(worker).len())
+    };
+    let three = QueueRules { slots_max: 3, policy: Policy::Fifo, ..QueueRules::default() };
+    assert_eq!(set(&mut world, etl(three)), Ok(3));
+    let refused = set(&mut world, BTreeMap::new()).unwrap_err();
+    assert!(refused.contains("etl has 1 jobs"), "{refused}");
+    assert_eq!(set(&mut world, etl(one)), Ok(3), "what runs goes on");
+    world.check_replay();
+    let names: Vec<String> = world.core.queue_reports().into_iter().map(|q| q.name).collect();
+    assert_eq!(names, ["default", "etl"]);
+    let more = [("etl".to_owned(), one), ("new".to_owned(), one)].into();
+    set(&mut world, more).unwrap();
+    assert!(world.core.queue_reports().iter().any(|queue| queue.name == "new"));
+}
