@@ -9,7 +9,7 @@ use mr_api::{Args, Auto, Emit, Job, Line, Lines, Mapper, Plan, Result, Sink, Sum
 /// What a record `flood` prints.
 const FLOOD_BYTES: usize = 1 << 30;
 /// Printed at once.
-const FLOOD_CHUNK: [u8; 1 << 20] = [b'x'; 1 << 20];
+const FLOOD_CHUNK_BYTES: usize = 1 << 20;
 
 fn main() -> ExitCode {
     mr_api::main("poison IN... OUT", plan)
@@ -42,8 +42,9 @@ impl Mapper for Poisoned {
             },
             Some(b"flood") => {
                 let mut stdout = std::io::stdout().lock();
-                for _ in 0..FLOOD_BYTES / FLOOD_CHUNK.len() {
-                    stdout.write_all(&FLOOD_CHUNK)?;
+                let chunk = vec![b'x'; FLOOD_CHUNK_BYTES];
+                for _ in 0..FLOOD_BYTES / FLOOD_CHUNK_BYTES {
+                    stdout.write_all(&chunk)?;
                 }
             }
             Some(b"junk") => {
