@@ -22,6 +22,7 @@ mod monitoring;
 mod operation;
 mod permissions;
 mod programs;
+mod rest;
 mod scheduling;
 mod shell;
 mod snapshots;

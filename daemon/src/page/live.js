@@ -43,6 +43,8 @@ function listen() {
     return;
   }
   const source = new EventSource(path);
+  // What changed between the drawing of the page and now, or while the daemon was away, is told by no event.
+  source.addEventListener("open", schedule);
   source.addEventListener("change", schedule);
   source.addEventListener("end", () => {
     source.close();

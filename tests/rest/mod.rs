@@ -1,0 +1,213 @@
+//! What programs read over HTTP: `/api/v1` against its own description, Hadoop's history API against shapes that are kept beside this file,
+//! `/metrics` of every daemon by a parser that is not ours.
+
+mod schema;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Cluster, Options, data, http};
+
+/// If set, the shapes are written instead of compared.
+const RENEW_VARIABLE: &str = "HANNO_TEST_RENEW_SHAPES";
+/// If set, a test that needs Prometheus' library fails where there is none.
+const REQUIRE_VARIABLE: &str = "HANNO_TEST_REQUIRE_PROMETHEUS";
+/// Where Python may be: the one that is found first, and the system's, which packages are for.
+const PYTHONS: [&str; 2] = ["python3", "/usr/bin/python3"];
+/// Reads metrics with Prometheus' own Python library.
+const PARSER: &str = "import sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read
+families = list(read(sys.stdin.read()))
+assert families and all(f.type != 'unknown' for f in families), families
+print(sum(len(f.samples) for f in families))";
+
+fn get(url: &str) -> Value {
+    http::request("GET", url, b"").is(200).json()
+}
+
+#[test]
+fn programs_read_what_is_described() {
+    let cluster = Cluster::start(Options { workers: 1, ..Options::tight() });
+    let local = tempfile::tempdir().unwrap();
+    let source = local.path().join("text");
+    fs::write(&source, data::text(7, 20_000)).unwrap();
+    cluster.dfs(&["-put", source.to_str().unwrap(), "/text"]).ok();
+    cluster.example("wordcount", &["/text", "/counts"]).ok();
+    let job = get(&format!("{}/api/v1/jobs", cluster.jobtracker))[0]["id"].clone();
+    let job = job.as_str().unwrap();
+    own(&cluster, job);
+    hadoops(&cluster, job);
+    changes_need_a_session(&cluster, job);
+    metrics(&cluster);
+}
+
+/// Every GET of both descriptions answers as it says.
+fn own(cluster: &Cluster, job: &str) {
+    for (daemon, count) in [(&cluster.jobtracker, 6), (&cluster.namenode, 4)] {
+        let description = get(&format!("{daemon}/api/v1/openapi.json"));
+        let mut checked = 0;
+        for (path, operations) in description["paths"].as_object().unwrap() {
+            let content = &operations["get"]["responses"]["200"]["content"]["application/json"];
+            let Some(expected) = content.get("schema") else { continue };
+            let path = path.replace("{id}", job);
+            let questions: &[&str] =
+                if path.ends_with("/files") { &["?path=/", "?path=/text"] } else { &[""] };
+            for question in questions {
+                let answer = get(&format!("{daemon}{path}{question}"));
+                let problems = schema::check(&description, expected, &answer);
+                assert!(problems.is_empty(), "{path}{question}: {problems:#?}\n{answer:#}");
+            }
+            checked += 1;
+        }
+        assert_eq!(checked, count, "{daemon}");
+    }
+    let file = format!("{}/api/v1/files?path=/text", cluster.namenode);
+    assert!(get(&file)["blocks"][0].get("token").is_none(), "a token is a permission");
+}
+
+/// Hadoop's names and types, kept as files.
+fn hadoops(cluster: &Cluster, job: &str) {
+    let base = format!("{}/ws/v1/history", cluster.jobtracker);
+    let of_job = format!("{base}/mapreduce/jobs/{job}");
+    let tasks = get(&format!("{of_job}/tasks?type=r"));
+    let task = tasks["tasks"]["task"][0]["id"].as_str().unwrap().to_owned();
+    let of_task = format!("{of_job}/tasks/{task}");
+    let attempt = format!("{of_task}/attempts/attempt_{}_0", task.strip_prefix("task_").unwrap());
+    for (name, url) in [
+        ("info", format!("{base}/info")),
+        ("jobs", format!("{base}/mapreduce/jobs")),
+        ("job", of_job.clone()),
+        ("jobattempts", format!("{of_job}/jobattempts")),
+        ("counters", format!("{of_job}/counters")),
+        ("conf", format!("{of_job}/conf")),
+        ("tasks", format!("{of_job}/tasks")),
+        ("task", of_task.clone()),
+        ("task-counters", format!("{of_task}/counters")),
+        ("attempts", format!("{of_task}/attempts")),
+        ("attempt", attempt.clone()),
+        ("attempt-counters", format!("{attempt}/counters")),
+    ] {
+        compare(name, &shape(&get(&url)));
+    }
+    let missing =
+        http::request("GET", &format!("{of_job}/tasks/task_1_0001_m_000000"), b"").is(404);
+    compare("refusal", &shape(&missing.json()));
+    let counters = get(&format!("{of_job}/counters"));
+    let text = counters.to_string();
+    let groups = counters["jobCounters"]["counterGroup"].as_array().unwrap();
+    let all = groups.iter().flat_map(|group| group["counter"].as_array().unwrap());
+    let records = all.clone().find(|counter| counter["name"] == "MAP_INPUT_RECORDS").expect(&text);
+    assert!(records["mapCounterValue"].as_u64() > Some(0), "{records}");
+    assert_eq!(records["mapCounterValue"], records["totalCounterValue"]);
+    assert_eq!(records["reduceCounterValue"], 0);
+}
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rest").join(format!("{name}.json"))
+}
+
+fn compare(name: &str, shape: &Value) {
+    let path = golden(name);
+    if std::env::var_os(RENEW_VARIABLE).is_some() {
+        fs::write(&path, format!("{shape:#}\n")).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap();
+    let expected: Value = serde_json::from_str(&expected).unwrap();
+    assert_eq!(*shape, expected, "{name} has another shape than {}", path.display());
+}
+
+/// A value with every leaf replaced by its kind, and of a list one element that has all that any has.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Null => json!("null"),
+        Value::Bool(_) => json!("boolean"),
+        Value::Number(number) if number.is_f64() => json!("fraction"),
+        Value::Number(_) => json!("number"),
+        Value::String(_) => json!("text"),
+        Value::Array(values) => {
+            let shapes: Vec<Value> = values.iter().map(shape).collect();
+            shapes.iter().for_each(|each| assert_eq!(*each, shapes[0], "elements differ"));
+            Value::Array(shapes.into_iter().take(1).collect())
+        }
+        Value::Object(entries) => {
+            let entries = entries.iter().map(|(name, value)| (name.clone(), shape(value)));
+            Value::Object(entries.collect())
+        }
+    }
+}
+
+/// Nothing changes without somebody signed in, on any path that could.
+fn changes_need_a_session(cluster: &Cluster, job: &str) {
+    for daemon in [&cluster.jobtracker, &cluster.namenode] {
+        let description = get(&format!("{daemon}/api/v1/openapi.json"));
+        for (path, operations) in description["paths"].as_object().unwrap() {
+            for method in ["PUT", "POST", "PATCH", "DELETE"] {
+                if operations.get(method.to_lowercase()).is_none() {
+                    continue;
+                }
+                let path = path
+                    .replace("{id}", job)
+                    .replace("{task}", &format!("{}_m_000000", job.replace("job", "task")))
+                    .replace("{attempt}", &format!("{}_m_000000_0", job.replace("job", "attempt")));
+                let url = format!("{daemon}{path}?path=/text");
+                let own = format!("Origin: {daemon}\r\nX-Hanno-Page: 1\r\n");
+                for (headers, status) in [("", 403), (own.as_str(), 401)] {
+                    let body = if method == "PATCH" {
+                        r#"{"priority":"HIGH"}"#
+                    } else if path.ends_with("/state") {
+                        r#"{"state":"KILLED"}"#
+                    } else {
+                        ""
+                    };
+                    let mut connection = http::Connection::open(&url);
+                    let head =
+                        format!("{headers}Content-Length: {}\r\nConnection: close\r\n", body.len());
+                    connection.send_head(method, &url, &head);
+                    connection.send(body.as_bytes()).unwrap();
+                    let answer = connection.answer();
+                    // Nothing of a finished job runs.
+                    let is_refused = answer.status == status || answer.status == 409;
+                    assert!(is_refused, "{method} {url}: {} {}", answer.status, answer.text());
+                }
+            }
+        }
+    }
+    assert_eq!(cluster.dfs(&["-test", "-e", "/text"]).code, 0);
+}
+
+fn metrics(cluster: &Cluster) {
+    let has_library = |python: &&&str| {
+        let probe = Command::new(python).args(["-c", "import prometheus_client"]).output();
+        probe.is_ok_and(|probe| probe.status.success())
+    };
+    let Some(python) = PYTHONS.iter().find(has_library) else {
+        println!(
+            "NOT RUN: no prometheus_client for Python; set {REQUIRE_VARIABLE} to make that a failure"
+        );
+        assert!(std::env::var_os(REQUIRE_VARIABLE).is_none(), "prometheus_client is required");
+        return;
+    };
+    let workers = get(&format!("{}/api/v1/workers", cluster.jobtracker));
+    let worker = format!("http://{}", workers[0]["http_address"].as_str().unwrap());
+    let nodes = get(&format!("{}/api/v1/nodes", cluster.namenode));
+    let node = format!("http://{}", nodes[0]["info"]["http_address"].as_str().unwrap());
+    for daemon in [&cluster.namenode, &cluster.jobtracker, &worker, &node] {
+        let text = http::request("GET", &format!("{daemon}/metrics"), b"").is(200);
+        let mut child = Command::new(python)
+            .args(["-c", PARSER])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), &text.body).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{daemon}: {errors}\n{}", text.text());
+        let samples: u32 = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap();
+        assert!(samples > 5, "{daemon}: {samples}");
+    }
+}
