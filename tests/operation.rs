@@ -119,9 +119,16 @@ fn stays_off(
     }
     assert!(cluster.dfs(&["-cat", "/single"]).ok().stdout == content(99));
     put(cluster, local, "meanwhile", &content(50));
-    let fsck = cluster.hanno(&["fsck", "/", "-maintenance"]).ok().stdout_text();
-    assert!(fsck.contains(" Under-replicated blocks:\t0 (0.0 %)"), "{fsck}");
-    assert!(fsck.contains(" InMaintenanceReplicas:\t"), "{fsck}");
+    // The last replica of a block is told behind its acknowledgement.
+    cluster.wait_until(
+        "everything has its replicas, those in maintenance included",
+        20,
+        |cluster| {
+            let fsck = cluster.hanno(&["fsck", "/", "-maintenance"]).stdout_text();
+            fsck.contains(" Under-replicated blocks:\t0 (0.0 %)")
+                && fsck.contains(" InMaintenanceReplicas:\t")
+        },
+    );
     let status = cluster.hanno(&["admin", "report", "--json"]).ok().stdout_text();
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["status"]["low_redundancy_count"], 0, "nothing is to be copied");
