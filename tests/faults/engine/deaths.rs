@@ -112,11 +112,9 @@ fn a_jobtracker_that_dies_at_each_change_of_its_jobs_runs_nothing_twice() {
     let at = |gate: &str| jobs.iter().map(|job| job.at(gate).len()).sum::<usize>();
     stand.wait("maps run", |_| at("map") == 4);
     kill();
-    jobs[0].open("map");
-    jobs[0].wait_at("mapped", 1);
+    jobs.iter().for_each(|job| job.open("map"));
+    stand.wait("a map has printed all", |_| at("mapped") > 0);
     kill();
-    jobs[0].wait_at("mapped", 4);
-    jobs[1..].iter().for_each(|job| job.open("map"));
     stand.wait("all maps are done", |_| at("mapped") == 12);
     kill();
     stand.wait("all reduces run", |_| at("reduce") == 3);

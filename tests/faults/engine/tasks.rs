@@ -1,9 +1,10 @@
 //! Tasks that misbehave in every way people have found: each fails with its reason after four attempts, and a job beside it is not harmed.
 
 use std::fs;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Stand, options, with};
+use super::{Stand, files_below, options, with};
 use crate::support::report::{Stop, assert_no_panics};
 use crate::support::{Outcome, cluster::hanno_binary, mount};
 
@@ -107,7 +108,7 @@ fn scripts(stand: &Stand) {
     // These are no reason to fail.
     let flood = "cat; head -c 1000000000 /dev/zero >&2";
     stand.script("floods", flood).ok();
-    let id = newest_of(stand, "floods");
+    let id = job_of(stand, "floods");
     let log = stand.hanno(&["job", "-logs", &id]);
     assert!(log.len() < 200_000 && log.contains("the log was cut off here"), "{}", log.len());
     stand
@@ -132,12 +133,20 @@ fn programs(stand: &Stand) {
     output.prints("flood\t1\ngood\t1\njunk\t1\n");
 }
 
-/// The job with a script of this name, by its output.
-fn newest_of(stand: &Stand, name: &str) -> String {
-    let output = format!("/bad-{name}");
-    let jobs = stand.jobs();
-    let found = jobs.into_iter().find(|id| stand.hanno(&["job", "-status", id]).contains(&output));
-    found.expect("the job is in the list")
+/// The job with a script of this name, by the output in its history.
+fn job_of(stand: &Stand, name: &str) -> String {
+    let (histories, output) =
+        (stand.cluster.directory.join("jobtracker-1/history"), format!("/bad-{name}\""));
+    let mut found = None;
+    stand.wait("the history is written", |_| {
+        let files = files_below(&histories, ".jsonl");
+        let is_it =
+            |file: &&PathBuf| fs::read_to_string(file).is_ok_and(|text| text.contains(&output));
+        found =
+            files.iter().find(is_it).and_then(|file| file.file_stem()).map(|name| name.to_owned());
+        found.is_some()
+    });
+    found.unwrap().into_string().unwrap()
 }
 
 /// The disk is so small that the bound of a task is never reached.
