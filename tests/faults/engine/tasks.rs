@@ -156,7 +156,8 @@ fn on_an_almost_full_disk_the_task_that_holds_most_is_ended() {
         return;
     }
     let mut options = with(options(), &[("HANNO_WORKER_DISK_RESERVE_BYTES", "20000000")]);
-    options.workers = 1;
+    // Two for the maps that wait, one for the task that fills the disk.
+    (options.workers, options.slots) = (1, 3);
     options.mounts = vec![("worker-1", 300_000_000)];
     let stand = Stand::start(2, options);
     stand.put("/line", "one line\n");
