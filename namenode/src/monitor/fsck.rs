@@ -109,18 +109,17 @@ pub(super) async fn fsck(State(fsck): State<Fsck>, request: Request) -> Response
     }
 }
 
-/// The options that the parameters stand for; the path last, as what it is.
+/// The path, then the options that the parameters stand for: before it `-files` would be the generic option of that name, which
+/// takes a list. A path is absolute, so it is never taken for an option.
 fn arguments(query: &Query) -> Vec<String> {
-    let switches = SWITCHES.iter().filter(|(name, _)| query.text(name).is_some());
-    let mut words: Vec<String> = switches.map(|(_, option)| (*option).to_owned()).collect();
     if let Some(ids) = query.text("blockid") {
-        words.push("-blockId".to_owned());
-        words.extend(ids.split_whitespace().filter(|id| !id.starts_with('-')).map(str::to_owned));
-        return words;
+        let ids = ids.split_whitespace().filter(|id| !id.starts_with('-')).map(str::to_owned);
+        return std::iter::once("-blockId".to_owned()).chain(ids).collect();
     }
-    words.push("--".to_owned());
-    words.push(query.text("path").unwrap_or("/").to_owned());
-    words
+    let path = query.text("path").unwrap_or("/");
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    let switches = SWITCHES.iter().filter(|(name, _)| query.text(name).is_some());
+    std::iter::once(path).chain(switches.map(|(_, option)| (*option).to_owned())).collect()
 }
 
 /// What the child prints, as it prints it.
@@ -147,10 +146,10 @@ mod tests {
     #[test]
     fn parameters_become_options_and_a_path_stays_one() {
         for (query, expected) in [
-            ("", &["--", "/"][..]),
-            ("path=%2Fa+b&files=1&blocks=1", &["-files", "-blocks", "--", "/a b"]),
-            ("path=-delete&racks=1&files=", &["-racks", "--", "-delete"]),
-            ("blockId=blk_1+-delete+blk_2", &["-blockId", "blk_1", "blk_2"]),
+            ("", &["/"][..]),
+            ("path=%2Fa+b&files=1&blocks=1", &["/a b", "-files", "-blocks"]),
+            ("path=-delete&racks=1&files=", &["/-delete", "-racks"]),
+            ("blockId=blk_1+-delete+blk_2&files=1", &["-blockId", "blk_1", "blk_2"]),
         ] {
             assert_eq!(arguments(&Query::parse(query)), expected, "{query}");
         }
