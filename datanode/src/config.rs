@@ -36,7 +36,7 @@ pub struct Config {
     /// Bytes to leave free in each data directory for other programs. Absent: 1 GiB, or 2 % of the disk if that is more, but at
     /// most a tenth of it. New replicas stop there; a replica that is being written may go on into it.
     pub reserved_bytes: Option<u64>,
-    /// Operations at once: one thread and one packet buffer (1 MiB) each.
+    /// Operations at once: one thread and one packet buffer (1 MiB) each; a write of large packets one more thread and two more buffers.
     pub transfers_max: usize,
     /// Connections at once, idle ones included: one thread each.
     pub connections_max: usize,
@@ -48,6 +48,9 @@ pub struct Config {
     pub writer_idle_ms: u64,
     /// Bytes written to a replica after which it is synced in the background, so that the last sync is short.
     pub sync_interval_bytes: u64,
+    /// Write all replicas but the one nearest to its writer past the page cache, which then keeps what is read. Turn it off where
+    /// memory is plentiful and the disks are slow.
+    pub bypass_cache: bool,
     /// Data directories that may fail before the DataNode gives up. Absent: all but one, since what the others hold is as good as
     /// before.
     pub failed_volumes_tolerated: Option<usize>,
@@ -87,6 +90,7 @@ impl Default for Config {
             io_timeout_ms: 60_000,
             writer_idle_ms: 600_000,
             sync_interval_bytes: 16 << 20,
+            bypass_cache: true,
             failed_volumes_tolerated: None,
             volume_check_ms: 5000,
             balancer_bandwidth_bytes: 100 << 20,

@@ -129,8 +129,10 @@ pub struct Write {
     pub prefix_only: bool,
     /// Members after the receiver, in order.
     pub pipeline: Vec<DatanodeInfo>,
-    /// How many members, the receiver first, sync their replica to disk before they acknowledge the last packet.
+    /// How many members, from the end of the pipeline, sync their replica to disk before they acknowledge the last packet.
     pub durable: u16,
+    /// The receiver keeps what it writes in its page cache: readers are expected there. Others may write past it.
+    pub cached: bool,
 }
 
 /// Where a broken write goes on.

@@ -21,6 +21,19 @@ pub fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), offset, bytes)?)
 }
 
+/// What offsets, lengths and memory of [`open_direct`]'s writes are multiples of: as much as any disk asks for.
+pub const DIRECT_ALIGNMENT_BYTES: usize = 4096;
+
+/// Opens a file for writes that go past the page cache. A write that is not aligned to [`DIRECT_ALIGNMENT_BYTES`] may be refused with
+/// [`io::ErrorKind::InvalidInput`].
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] if the file system cannot; else what the system says.
+pub fn open_direct(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::DIRECT.bits();
+    OpenOptions::new().write(true).custom_flags(flags.cast_signed()).open(path)
+}
+
 /// Replaces `path` by `bytes` so that after any crash it holds either the old or the new content, whole and durable.
 ///
 /// The file gets permission bits `mode`. A temporary file beside it (`.NAME.tmp`) may be left by a crash and is overwritten by

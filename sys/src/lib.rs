@@ -11,5 +11,6 @@ pub mod map;
 pub mod poll;
 pub mod process;
 pub mod socket;
+pub mod wake;
 
 pub use map::MappedFile;

@@ -23,26 +23,26 @@ pub struct Wait<const N: usize> {
 }
 
 /// Waits until one of `sockets` has bytes to read, has ended or has failed, and tells which; all false when `timeout` is
-/// over first.
+/// over first. `None` is not waited for; of nobody it returns at once.
 ///
 /// # Errors
 /// What the system says.
-pub fn wait_readable<const N: usize>(
-    sockets: [BorrowedFd<'_>; N],
+pub fn wait_readable<'a, const N: usize>(
+    sockets: [impl Into<Option<BorrowedFd<'a>>>; N],
     timeout: Duration,
 ) -> io::Result<[bool; N]> {
-    wait(sockets, PollFlags::IN, timeout)
+    wait(sockets.map(Into::into), PollFlags::IN, timeout)
 }
 
 /// As [`wait_readable`], for those who want to know how long somebody else kept them waiting.
 ///
 /// # Errors
 /// What the system says.
-pub fn wait_readable_awake<const N: usize>(
-    sockets: [BorrowedFd<'_>; N],
+pub fn wait_readable_awake<'a, const N: usize>(
+    sockets: [impl Into<Option<BorrowedFd<'a>>>; N],
     timeout: Duration,
 ) -> io::Result<Wait<N>> {
-    wait_awake(sockets, PollFlags::IN, timeout)
+    wait_awake(sockets.map(Into::into), PollFlags::IN, timeout)
 }
 
 /// Waits until `socket` takes bytes, or has failed.
@@ -50,11 +50,11 @@ pub fn wait_readable_awake<const N: usize>(
 /// # Errors
 /// What the system says.
 pub fn wait_writable_awake(socket: BorrowedFd<'_>, timeout: Duration) -> io::Result<Wait<1>> {
-    wait_awake([socket], PollFlags::OUT, timeout)
+    wait_awake([Some(socket)], PollFlags::OUT, timeout)
 }
 
 fn wait_awake<const N: usize>(
-    sockets: [BorrowedFd<'_>; N],
+    sockets: [Option<BorrowedFd<'_>>; N],
     events: PollFlags,
     timeout: Duration,
 ) -> io::Result<Wait<N>> {
@@ -72,18 +72,27 @@ fn wait_awake<const N: usize>(
 }
 
 fn wait<const N: usize>(
-    sockets: [BorrowedFd<'_>; N],
+    sockets: [Option<BorrowedFd<'_>>; N],
     events: PollFlags,
     timeout: Duration,
 ) -> io::Result<[bool; N]> {
-    let mut entries = sockets.map(|socket| PollFd::from_borrowed_fd(socket, events));
+    let count = sockets.iter().flatten().count();
+    let Some(any) = sockets.iter().flatten().next() else { return Ok([false; N]) };
+    // Those that are waited for come first; what fills the rest is not looked at.
+    let mut entries = [*any; N].map(|any| PollFd::from_borrowed_fd(any, events));
+    for (entry, socket) in entries.iter_mut().zip(sockets.into_iter().flatten()) {
+        *entry = PollFd::from_borrowed_fd(socket, events);
+    }
     let timeout = Timespec {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(timeout.subsec_nanos()),
     };
     loop {
-        match poll(&mut entries, Some(&timeout)) {
-            Ok(_) => return Ok(entries.map(|entry| !entry.revents().is_empty())),
+        match poll(&mut entries[..count], Some(&timeout)) {
+            Ok(_) => {
+                let mut found = entries.iter().map(|entry| !entry.revents().is_empty());
+                return Ok(sockets.map(|socket| socket.is_some() && found.next() == Some(true)));
+            }
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -107,6 +116,8 @@ mod tests {
         assert_eq!(both(), [true, false]);
         drop(right_peer);
         assert_eq!(both(), [true, true]);
+        let right_alone = [None, Some(right.as_fd())];
+        assert_eq!(wait_readable(right_alone, Duration::ZERO).unwrap(), [false, true]);
     }
 
     #[test]

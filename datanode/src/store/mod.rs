@@ -1,12 +1,14 @@
 //! The replicas on this DataNode's disks. Nothing outside this folder knows that a replica is a block file and a meta file.
 //!
 //! Invariants:
-//! - a replica is offered as finalized only after block file, meta file and their directory entries were synced;
+//! - a replica is offered as finalized only after block file, meta file and their directory entries were synced,
+//!   unless its writer wanted no member of the pipeline to sync (`durability = "memory"`);
 //! - one writer at a time has a replica; a request that takes it over stops the writer first and waits for its end;
 //! - a failed sync is never tried again: the volume is fenced and its replicas are given up.
 
 mod changes;
 mod cursor;
+mod disk;
 mod folder;
 mod scan;
 mod scans;

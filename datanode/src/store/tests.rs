@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use client::dfs::transfer::{Packet, PacketPool};
+use client::dfs::transfer::{PacketPool, PooledPacket};
 use protocol::meta;
 
 use super::*;
@@ -15,6 +15,7 @@ fn open(root: &Path) -> Arc<Store> {
         path: root.join("volume"),
         reserved_bytes: Some(0),
         trash_grace: Duration::ZERO,
+        bypass_cache: true,
     };
     Arc::new(Store::open(&[config], 1 << 20, None).unwrap())
 }
@@ -26,13 +27,14 @@ fn a_directory_that_goes_away_is_fenced_and_comes_back_with_what_it_held() {
         path: root.path().join(name),
         reserved_bytes: Some(0),
         trash_grace: Duration::ZERO,
+        bypass_cache: true,
     };
     let configs = [config("a"), config("b")];
     let store = Arc::new(Store::open(&configs, 1 << 20, None).unwrap());
     let data = sample(3000);
     for block in 1..=6 {
         let mut writer = store.write(BlockId(block), STAMP, None, None).unwrap();
-        writer.write(&packet(0, &data)).unwrap();
+        writer.write(packet(0, &data)).unwrap();
         writer.finalize().unwrap();
     }
     store.check_volumes();
@@ -75,6 +77,7 @@ fn as_many_directories_may_fail_as_are_tolerated() {
         path: root.path().join(name),
         reserved_bytes: Some(0),
         trash_grace: Duration::ZERO,
+        bypass_cache: true,
     };
     // A file where the directory should be: what a broken disk looks like.
     fs::write(root.path().join("b"), "").unwrap();
@@ -87,7 +90,7 @@ fn as_many_directories_may_fail_as_are_tolerated() {
     assert!(store.is_lost());
 }
 
-fn packet(offset: u64, data: &[u8]) -> impl std::ops::Deref<Target = Packet> {
+fn packet(offset: u64, data: &[u8]) -> PooledPacket {
     let mut packet = PacketPool::default().take();
     packet.header.offset = offset;
     packet.append(data, data.len().max(1));
@@ -117,7 +120,7 @@ fn finalized_unfinished_and_damaged_replicas_after_a_restart() {
         let store = open(root.path());
         for block in 1..=4 {
             let mut writer = store.write(BlockId(block), STAMP, None, None).unwrap();
-            writer.write(&packet(0, &data)).unwrap();
+            writer.write(packet(0, &data)).unwrap();
             if block == 1 {
                 writer.finalize().unwrap();
             }
@@ -146,7 +149,7 @@ fn a_finalize_cut_between_its_renames_is_completed() {
     {
         let store = open(root.path());
         let mut writer = store.write(BlockId(256), STAMP, None, None).unwrap();
-        writer.write(&packet(0, &data)).unwrap();
+        writer.write(packet(0, &data)).unwrap();
     }
     let volume = root.path().join("volume");
     fs::create_dir(volume.join("finalized/01")).unwrap();
@@ -162,13 +165,13 @@ fn a_resume_cuts_within_a_chunk_and_goes_on() {
     let (block, newer) = (BlockId(7), GenerationStamp(1002));
     let data = sample(3000);
     let mut writer = store.write(block, STAMP, None, None).unwrap();
-    writer.write(&packet(0, &data)).unwrap();
-    assert!(matches!(writer.write(&packet(3072, &data)), Err(StoreError::Gap { .. })));
+    writer.write(packet(0, &data)).unwrap();
+    assert!(matches!(writer.write(packet(3072, &data)), Err(StoreError::Gap { .. })));
     drop(writer);
     let resume = Some(Resume { prior: STAMP, offset: 1300 });
     let mut writer = store.write(block, newer, resume, None).unwrap();
     assert_eq!(writer.length(), 1300);
-    writer.write(&packet(1024, &data[1024..2000])).unwrap();
+    writer.write(packet(1024, &data[1024..2000])).unwrap();
     assert!(matches!(
         store.write(block, newer, None, None),
         Err(StoreError::Refused { refusal: Refusal::Exists, .. })
@@ -187,7 +190,7 @@ fn readers_see_what_all_members_have_while_a_writer_is_there_and_after_it() {
         let store = open(root.path());
         let visible = || store.open_at_least(BlockId(1), STAMP).unwrap().replica.length;
         let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
-        writer.write(&packet(0, &data)).unwrap();
+        writer.write(packet(0, &data)).unwrap();
         assert_eq!(visible(), 0);
         writer.note_acked(1024);
         assert_eq!(visible(), 1024);
@@ -195,7 +198,7 @@ fn readers_see_what_all_members_have_while_a_writer_is_there_and_after_it() {
         assert_eq!(visible(), 1024, "a broken pipeline takes back nothing and adds nothing");
         let resume = Some(Resume { prior: STAMP, offset: 1024 });
         let mut writer = store.write(BlockId(1), GenerationStamp(1002), resume, None).unwrap();
-        writer.write(&packet(1024, &data[1024..])).unwrap();
+        writer.write(packet(1024, &data[1024..])).unwrap();
         assert_eq!(visible(), 1024);
         writer.note_acked(3000);
         drop(writer);
@@ -213,7 +216,7 @@ fn a_recovery_cuts_restamps_and_finalizes_once() {
     let (block, newer) = (BlockId(9), GenerationStamp(1005));
     let data = sample(2000);
     let mut writer = store.write(block, STAMP, None, None).unwrap();
-    writer.write(&packet(0, &data)).unwrap();
+    writer.write(packet(0, &data)).unwrap();
     drop(writer);
     let summary = store.begin_recovery(block, newer).unwrap().unwrap();
     assert_eq!(summary, ReplicaSummary { stamp: STAMP, length: 2000, finalized: false });
@@ -230,7 +233,7 @@ fn deletion_spares_newer_stamps_and_empties_the_trash() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
     let mut writer = store.write(BlockId(3), STAMP, None, None).unwrap();
-    writer.write(&packet(0, &sample(10))).unwrap();
+    writer.write(packet(0, &sample(10))).unwrap();
     writer.finalize().unwrap();
     store.delete(BlockId(3), GenerationStamp(1000));
     check(&store, 3, STAMP, &sample(10), State::Finalized);
@@ -241,4 +244,32 @@ fn deletion_spares_newer_stamps_and_empties_the_trash() {
     assert_eq!(fs::read_dir(&trash).unwrap().count(), 2);
     store.empty_trash();
     assert_eq!(fs::read_dir(&trash).unwrap().count(), 0);
+}
+
+#[test]
+fn a_writer_that_ends_with_large_packets_on_their_way_leaves_all_of_them() {
+    let root = tempfile::tempdir().unwrap();
+    let data = sample((3 << 20) + 100);
+    let store = open(root.path());
+    for block in [1, 2] {
+        let mut writer = store.write(BlockId(block), STAMP, None, None).unwrap();
+        writer.bypass_cache();
+        for (number, chunk) in data.chunks(1 << 20).enumerate() {
+            writer.write(packet((number << 20) as u64, chunk)).unwrap();
+        }
+        assert_eq!(writer.length(), data.len() as u64);
+        assert_eq!(writer.in_flight().unwrap(), 0, "the small packet came after the large ones");
+        writer.write(packet(data.len() as u64 - 100, &data[..1 << 20])).unwrap();
+        match block {
+            1 => drop(writer),
+            _ => writer.finalize_unsynced().unwrap(),
+        }
+    }
+    let whole = [&data[..3 << 20], &data[..1 << 20]].concat();
+    check(&store, 1, STAMP, &whole, State::Unfinished);
+    check(&store, 2, STAMP, &whole, State::Finalized);
+    drop(store);
+    let store = open(root.path());
+    check(&store, 1, STAMP, &whole, State::Unfinished);
+    check(&store, 2, STAMP, &whole, State::Finalized);
 }

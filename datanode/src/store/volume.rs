@@ -49,6 +49,8 @@ pub struct VolumeConfig {
     pub reserved_bytes: Option<u64>,
     /// How long deleted replicas are kept.
     pub trash_grace: Duration,
+    /// Replicas that nobody is expected to read soon are written past the page cache.
+    pub bypass_cache: bool,
 }
 
 /// Whose data a directory holds.
@@ -235,6 +237,10 @@ fn parse_version(text: &str, path: &Path) -> Result<Identity, Error> {
 }
 
 impl Volume {
+    pub(super) fn bypasses_cache(&self) -> bool {
+        self.config.bypass_cache
+    }
+
     pub(super) fn identity(&self) -> Identity {
         *self.identity.lock()
     }
@@ -470,6 +476,7 @@ mod tests {
             path: root.path().join(name),
             reserved_bytes: Some(0),
             trash_grace: Duration::ZERO,
+            bypass_cache: true,
         };
         let first = open_all(&[config("a")], 0).unwrap();
         assert!(matches!(open_all(&[config("a")], 1), Err(Error::Lock(_))));

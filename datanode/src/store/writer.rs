@@ -1,4 +1,7 @@
 //! Writing one replica: packets to its files, syncs in the background while it grows, the order of a finalize.
+//!
+//! Large packets are written by a [`DiskThread`] while the receiver goes on. Everything else waits until it is done with them
+//! ([`ReplicaWriter::settle`]), so the files always hold a prefix of what came, and nobody but the thread writes while it does.
 
 use std::fs::File;
 use std::io;
@@ -8,12 +11,14 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use client::dfs::transfer::{Packet, Stream};
+use client::dfs::transfer::{Packet, PooledPacket, Stream};
 use parking_lot::{Condvar, Mutex};
 use protocol::checksum::{self, CHUNK_BYTES};
 use protocol::meta;
+use sys::wake::Wake;
 
 use super::Store;
+use super::disk::{Cache, DiskThread, LARGE_BYTES_MIN, Outcome, PACKETS_MAX, Target, Written};
 use super::verify;
 use super::volume::Place;
 use crate::core::replica::{Begin, Replica, State};
@@ -128,6 +133,11 @@ pub struct ReplicaWriter {
     block: Arc<File>,
     meta: Arc<File>,
     place: Place,
+    cache: Cache,
+    /// From the first large packet on.
+    disk: Option<DiskThread>,
+    /// Where the data handed over ends.
+    end: u64,
     meta_begun: bool,
     unsynced_bytes: u64,
     background: Arc<Background>,
@@ -205,6 +215,9 @@ impl ReplicaWriter {
             block: Arc::new(block),
             meta: Arc::new(meta),
             place,
+            cache: Cache::Keep,
+            disk: None,
+            end: replica.length,
             meta_begun: matches!(begin, Begin::Resume { .. }),
             unsynced_bytes: 0,
             background: Arc::default(),
@@ -226,9 +239,9 @@ impl ReplicaWriter {
         self.handle.note_acked(end);
     }
 
-    /// Bytes so far.
+    /// Bytes so far, with those of packets in flight.
     pub fn length(&self) -> u64 {
-        self.replica.length
+        self.end
     }
 
     /// Starts syncs in the background while the replica grows, so that the last one is short.
@@ -236,40 +249,105 @@ impl ReplicaWriter {
         self.sync_ahead = true;
     }
 
-    /// Writes a packet whose data was verified.
+    /// What is written from now on is not expected to be read soon.
+    pub fn bypass_cache(&mut self) {
+        if self.store.volumes[self.volume].bypasses_cache() {
+            self.cache = Cache::Bypass;
+        }
+    }
+
+    /// Writes a packet whose data was verified, or has begun to when it returns: [`ReplicaWriter::in_flight`].
     ///
     /// # Errors
-    /// [`StoreError`]; the replica keeps what it had.
-    pub fn write(&mut self, packet: &Packet) -> Result<(), StoreError> {
+    /// [`StoreError`], also of packets before this one; the replica keeps what it had.
+    pub fn write(&mut self, packet: PooledPacket) -> Result<(), StoreError> {
         let block = self.replica.block;
         let header = packet.header;
-        if header.offset > self.replica.length {
-            let length = self.replica.length;
-            return Err(StoreError::Gap { block, offset: header.offset, length });
+        if header.offset > self.end {
+            return Err(StoreError::Gap { block, offset: header.offset, length: self.end });
         }
-        self.write_files(packet).map_err(|error| StoreError::io(block, error))?;
-        if header.end() > self.replica.length {
-            self.replica.length = header.end();
-            self.store.set_length(block, header.end());
+        self.begin_meta()?;
+        self.end = self.end.max(header.end());
+        if header.data_bytes >= LARGE_BYTES_MIN {
+            self.disk_thread().map_err(|error| StoreError::io(block, error))?.write(packet);
+            return Ok(());
         }
-        self.unsynced_bytes += u64::from(header.data_bytes);
+        self.settle()?;
+        let outcome = self.write_here(&packet);
+        self.note(outcome)
+    }
+
+    /// Packets that are not yet written, the last ones; takes note of what became of the others.
+    ///
+    /// # Errors
+    /// [`StoreError`] of a packet that was not written.
+    pub fn in_flight(&mut self) -> Result<usize, StoreError> {
+        while let Some(outcome) = self.disk.as_mut().and_then(|disk| disk.outcome(false)) {
+            self.note(outcome)?;
+        }
+        Ok(self.disk.as_ref().map_or(0, DiskThread::in_flight))
+    }
+
+    /// True if no more packets should be taken for now.
+    pub fn is_busy(&self) -> bool {
+        self.disk.as_ref().is_some_and(|disk| disk.in_flight() >= PACKETS_MAX)
+    }
+
+    /// Readable when one of the packets in flight was written.
+    pub fn wake(&self) -> Option<&Wake> {
+        self.disk.as_ref().map(DiskThread::wake)
+    }
+
+    /// Waits until all packets are written.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        while let Some(outcome) = self.disk.as_mut().and_then(|disk| disk.outcome(true)) {
+            self.note(outcome)?;
+        }
+        Ok(())
+    }
+
+    fn disk_thread(&mut self) -> io::Result<&mut DiskThread> {
+        let disk = match self.disk.take() {
+            Some(disk) => disk,
+            None => DiskThread::start(Target {
+                block: Arc::clone(&self.block),
+                meta: Arc::clone(&self.meta),
+                path: self.place.block.clone(),
+                cache: self.cache,
+            })?,
+        };
+        Ok(self.disk.insert(disk))
+    }
+
+    /// Takes note of what became of the oldest packet in flight.
+    fn note(&mut self, outcome: Outcome) -> Result<(), StoreError> {
+        let block = self.replica.block;
+        let written = outcome.map_err(|error| StoreError::io(block, error))?;
+        if written.end > self.replica.length {
+            self.replica.length = written.end;
+            self.store.set_length(block, written.end);
+        }
+        self.unsynced_bytes += u64::from(written.cached_bytes);
         if self.sync_ahead && self.unsynced_bytes >= self.store.sync_interval_bytes {
             self.sync_in_background();
         }
         Ok(())
     }
 
-    fn write_files(&mut self, packet: &Packet) -> io::Result<()> {
-        self.block.write_all_at(packet.data(), packet.header.offset)?;
-        if self.meta_begun {
-            return self.meta.write_all_at(packet.crcs(), meta::crc_position(packet.header.offset));
+    fn begin_meta(&mut self) -> Result<(), StoreError> {
+        if !self.meta_begun {
+            let written = self.meta.write_all_at(&meta::header(), 0);
+            written.map_err(|error| StoreError::io(self.replica.block, error))?;
+            self.meta_begun = true;
         }
-        let mut bytes = Vec::with_capacity(meta::HEADER_BYTES + packet.crcs().len());
-        bytes.extend_from_slice(&meta::header());
-        bytes.extend_from_slice(packet.crcs());
-        self.meta.write_all_at(&bytes, 0)?;
-        self.meta_begun = true;
         Ok(())
+    }
+
+    fn write_here(&self, packet: &Packet) -> Outcome {
+        let header = packet.header;
+        self.block.write_all_at(packet.data(), header.offset)?;
+        self.meta.write_all_at(packet.crcs(), meta::crc_position(header.offset))?;
+        Ok(Written { end: header.end(), cached_bytes: header.data_bytes })
     }
 
     /// Cuts the replica to `length`; the checksum of a chunk that is cut is made anew after its old one was checked.
@@ -292,6 +370,7 @@ impl ReplicaWriter {
         self.block.set_len(length).map_err(io_error)?;
         self.meta.set_len(meta::file_bytes(length)).map_err(io_error)?;
         self.replica.length = length;
+        self.end = length;
         self.store.set_length(id, length);
         Ok(())
     }
@@ -301,6 +380,7 @@ impl ReplicaWriter {
     /// # Errors
     /// [`StoreError::Io`]; the volume is then out of service.
     pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.settle()?;
         let result = if self.background.failed.load(Ordering::Acquire) {
             let full = self.background.full.load(Ordering::Acquire);
             let kind = if full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };
@@ -329,22 +409,33 @@ impl ReplicaWriter {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn finalize(mut self) -> Result<(), StoreError> {
+    pub fn finalize(self) -> Result<(), StoreError> {
+        self.finalize_with(true)
+    }
+
+    /// As [`ReplicaWriter::finalize`] without a sync: the replica survives the end of this process, but not that of the machine.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn finalize_unsynced(self) -> Result<(), StoreError> {
+        self.finalize_with(false)
+    }
+
+    fn finalize_with(mut self, sync: bool) -> Result<(), StoreError> {
         let id = self.replica.block;
-        if !self.meta_begun {
-            self.meta
-                .write_all_at(&meta::header(), 0)
-                .map_err(|error| StoreError::io(id, error))?;
-            self.meta_begun = true;
+        self.begin_meta()?;
+        if sync {
+            self.sync()?
+        } else {
+            self.settle()?
         }
-        self.sync()?;
         let volume = &self.store.volumes[self.volume];
         let to = volume.finalized_place(id, self.replica.stamp);
         let moved =
             volume.finalized_folder(id).and_then(|folder| self.place.rename(&to).map(|()| folder));
         let folder = moved.map_err(|error| StoreError::io(id, error))?;
         self.place = to;
-        if let Err(error) = folder.sync() {
+        if sync && let Err(error) = folder.sync() {
             return Err(self.sync_failed(error));
         }
         if volume_is_fenced(&self.store, self.volume) {
@@ -415,6 +506,13 @@ fn sync_folders(places: &[&Place]) -> io::Result<()> {
 
 impl Drop for ReplicaWriter {
     fn drop(&mut self) {
+        while let Some(outcome) = self.disk.as_mut().and_then(|disk| disk.outcome(true)) {
+            if let Err(error) = self.note(outcome) {
+                let error = client::error::chain(&error);
+                tracing::debug!(error, "packets of a write that ended were lost");
+            }
+        }
+        self.disk = None;
         let repairs = self.repairs.take();
         match (self.replica.state, repairs) {
             (State::Receiving, Some(old)) => {

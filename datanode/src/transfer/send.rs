@@ -51,6 +51,7 @@ pub fn replicate(
         prefix_only: false,
         pipeline: rest.to_vec(),
         durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
+        cached: false,
     };
     service.send(&replica, first, write, (replica.replica.length, balancing))
 }
@@ -94,6 +95,7 @@ pub fn cut(
         prefix_only: false,
         pipeline: rest.to_vec(),
         durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
+        cached: false,
     };
     service.send(&replica, first, write, (cut.length, false))
 }
@@ -119,6 +121,7 @@ impl Service {
             prefix_only: true,
             pipeline: Vec::new(),
             durable: 0,
+            cached: false,
         };
         self.send(&replica, target, write, (length, false))
     }

@@ -2,7 +2,13 @@
 //!
 //! A packet is read whole, sent on at once, then verified and written; its ack goes back when this member and all behind it
 //! have it. At the last packet this member finalizes while those behind it do the same, so their syncs overlap. One thread
-//! does all of it: it waits for packets from the front and acks from behind together.
+//! does all of it: it waits for packets from the front, acks from behind and its disk together.
+//!
+//! ```text
+//! packet -> sent on -> verified -> in flight to the disk -> written ---+
+//!             |                                                        +-> ack to the front
+//!             +----------> behind ------------> acknowledged behind ---+
+//! ```
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,7 +16,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::dfs::transfer::{Connection, Packet, TransferFailure};
+use client::dfs::transfer::{Connection, Packet, PooledPacket, TransferFailure};
 use protocol::frame;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::AccessMode;
@@ -27,10 +33,8 @@ struct Behind {
     /// The operation, until it was sent with the first packet.
     before: Vec<u8>,
     answered: bool,
-    /// Packets that it has not acknowledged.
-    pending: VecDeque<u32>,
-    /// Where the data of these packets ends.
-    ends: VecDeque<u64>,
+    /// Packets that it has not acknowledged: the last ones of [`Reception::pending`].
+    pending_count: usize,
     /// How long this member has waited for it to take packets and to acknowledge them.
     waited: Duration,
 }
@@ -39,8 +43,43 @@ fn whole_ms(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
+/// A packet that the front has no ack for.
+struct Pending {
+    sequence: u32,
+    /// Where its data ends.
+    end: u64,
+    /// What the members behind said of it.
+    behind: Option<Ack>,
+}
+
+/// When a replica is on disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Before its last packet is acknowledged.
+    Synced,
+    /// Soon after: others have it on disk by then.
+    SyncedBehind,
+    /// When the system gets to it: the writer wanted no member to sync, as HDFS does by default.
+    Unsynced,
+}
+
+/// What comes next.
+enum Event {
+    /// A packet from the front.
+    Packet,
+    /// An ack from behind.
+    Ack,
+    /// The disk is done with a packet.
+    Written,
+}
+
 /// A write that ended early; an ack has told why.
 struct Broken;
+
+fn cannot_write(error: &StoreError) -> Status {
+    tracing::warn!(error = %client::error::chain(error), "cannot write a replica");
+    error.status()
+}
 
 fn cannot_wait(error: &io::Error) -> Broken {
     tracing::error!(%error, "cannot wait for packets");
@@ -53,8 +92,9 @@ struct Reception<'a> {
     /// The answer, until it was sent with the first ack.
     answer: Vec<u8>,
     behind: Option<Behind>,
+    pending: VecDeque<Pending>,
     writer: Option<ReplicaWriter>,
-    durable: bool,
+    end: End,
     prefix_only: bool,
     last_received: bool,
 }
@@ -69,12 +109,19 @@ impl Service {
         if write.pipeline.len() >= PIPELINE_MEMBERS_MAX {
             return Err(OperationError::Invalid("the pipeline is too long"));
         }
-        let durable = write.durable > 0;
+        let end = match usize::from(write.durable) {
+            0 => End::Unsynced,
+            durable if write.pipeline.len() < durable => End::Synced,
+            _ => End::SyncedBehind,
+        };
         let prefix_only = write.prefix_only;
         let stream = Arc::clone(connection.stream());
         let mut writer = self.store.write(write.block, write.stamp, write.resume, Some(stream))?;
-        if durable {
+        if end == End::Synced {
             writer.sync_ahead();
+        }
+        if !write.cached {
+            writer.bypass_cache();
         }
         let answer: Answer = Ok(Reply::Writing);
         let mut reception = Reception {
@@ -82,8 +129,9 @@ impl Service {
             front: connection,
             answer: frame::encode(&answer),
             behind: None,
+            pending: VecDeque::new(),
             writer: Some(writer),
-            durable,
+            end,
             prefix_only,
             last_received: false,
         };
@@ -100,15 +148,13 @@ impl Reception<'_> {
             return Ok(());
         }
         let target = write.pipeline.remove(0);
-        write.durable = write.durable.saturating_sub(1);
+        write.cached = false;
         match self.service.peers.take(&target) {
             Ok(connection) => {
                 let before = frame::encode(&Operation::Write(write));
-                let (pending, ends) = (VecDeque::new(), VecDeque::new());
-                let answered = false;
-                let waited = Duration::ZERO;
+                let (answered, pending_count, waited) = (false, 0, Duration::ZERO);
                 self.behind =
-                    Some(Behind { target, connection, before, answered, pending, ends, waited });
+                    Some(Behind { target, connection, before, answered, pending_count, waited });
                 Ok(())
             }
             Err(error) => {
@@ -120,20 +166,23 @@ impl Reception<'_> {
     }
 
     fn run(&mut self) -> Result<(), Broken> {
-        let mut packet = self.service.packets.take();
         loop {
-            if self.is_drained() {
+            let in_flight = self.send_acks()?;
+            if self.last_received && self.pending.is_empty() {
                 break;
             }
-            if self.last_received || self.is_ack_next()? {
-                self.relay_ack()?;
-                continue;
+            match self.next_event(in_flight)? {
+                Event::Packet => {
+                    let mut packet = self.service.packets.take();
+                    self.front.read_packet(&mut packet).map_err(|error| {
+                        tracing::debug!(error = %client::error::chain(&error), "writer is gone");
+                        Broken
+                    })?;
+                    self.receive(packet)?;
+                }
+                Event::Ack => self.take_ack()?,
+                Event::Written => {}
             }
-            self.front.read_packet(&mut packet).map_err(|error| {
-                tracing::debug!(error = %client::error::chain(&error), "writer is gone");
-                Broken
-            })?;
-            self.receive(&packet)?;
         }
         if let Some(behind) = self.behind.take() {
             self.service.peers.give_back(&behind.target, behind.connection);
@@ -146,65 +195,99 @@ impl Reception<'_> {
         Ok(())
     }
 
-    fn is_drained(&self) -> bool {
-        self.last_received && self.behind.as_ref().is_none_or(|behind| behind.pending.is_empty())
+    /// Packets on their way to the disk, the last ones of those pending.
+    fn in_flight(&mut self) -> Result<usize, Broken> {
+        let in_flight = self.writer.as_mut().map_or(Ok(0), ReplicaWriter::in_flight);
+        in_flight.map_err(|error| {
+            let status = cannot_write(&error);
+            let oldest = self.pending.front().map_or(0, |pending| pending.sequence);
+            self.fail(oldest, status, &[])
+        })
     }
 
-    /// Waits until a packet or an ack can be read; true for an ack. What is waited with acks missing counts as waiting for them.
-    fn is_ack_next(&mut self) -> Result<bool, Broken> {
+    /// Sends the acks of what is written here and acknowledged behind; tells how many packets are still on their way to the disk.
+    fn send_acks(&mut self) -> Result<usize, Broken> {
+        let in_flight = self.in_flight()?;
+        while self.pending.len() > in_flight
+            && let Some(Pending { sequence, end, behind }) = self.pending.front()
+            && (self.behind.is_none() || behind.is_some())
+        {
+            if let Some(writer) = &self.writer {
+                writer.note_acked(*end);
+            }
+            let mut ack = Ack::new(*sequence, Status::Success);
+            if let (Some(told), Some(behind)) = (behind, &self.behind) {
+                ack = ack.with_wait(whole_ms(behind.waited)).ahead_of(told);
+            }
+            self.pending.pop_front();
+            self.ack(ack)?;
+        }
+        Ok(in_flight)
+    }
+
+    /// Waits. What is waited with acks missing for what is written here counts as waiting for those behind.
+    fn next_event(&mut self, in_flight: usize) -> Result<Event, Broken> {
         let limits = self.service.limits;
-        let behind = self.behind.as_mut().filter(|behind| !behind.pending.is_empty());
+        let takes_packets =
+            !self.last_received && !self.writer.as_ref().is_some_and(ReplicaWriter::is_busy);
+        let behind = self.behind.as_mut().filter(|behind| behind.pending_count > 0);
         if behind.as_ref().is_some_and(|behind| behind.connection.is_buffered()) {
-            return Ok(true);
+            return Ok(Event::Ack);
         }
-        if self.front.is_buffered() {
-            return Ok(false);
+        if takes_packets && self.front.is_buffered() {
+            return Ok(Event::Packet);
         }
-        let front = self.front.as_fd();
-        let Some(behind) = behind else {
-            return match sys::poll::wait_readable([front], limits.writer_idle_max) {
-                Ok([true]) => Ok(false),
-                Ok([false]) => {
-                    tracing::info!("a writer was silent for too long");
-                    Err(Broken)
-                }
-                Err(error) => Err(cannot_wait(&error)),
-            };
-        };
-        let sockets = [front, behind.connection.as_fd()];
-        let wait = sys::poll::wait_readable_awake(sockets, limits.io_timeout)
-            .map_err(|error| cannot_wait(&error))?;
-        behind.waited += wait.awake;
-        if wait.ready == [false, false] {
-            tracing::warn!("the next DataNode of a pipeline does not acknowledge in time");
-            return Err(self.fail_oldest(&[Status::Unreachable]));
+        let sockets = [
+            takes_packets.then(|| self.front.as_fd()),
+            behind.as_ref().map(|behind| behind.connection.as_fd()),
+            self.writer.as_ref().and_then(ReplicaWriter::wake).map(AsFd::as_fd),
+        ];
+        let is_idle = self.pending.is_empty();
+        let timeout = if is_idle { limits.writer_idle_max } else { limits.io_timeout };
+        let wait = sys::poll::wait_readable_awake(sockets, timeout);
+        let wait = wait.map_err(|error| cannot_wait(&error))?;
+        let waits_for_behind = self.pending.len() > in_flight;
+        if let (true, Some(behind)) = (waits_for_behind, behind) {
+            behind.waited += wait.awake;
         }
-        Ok(wait.ready[1])
+        match wait.ready {
+            [_, true, _] => Ok(Event::Ack),
+            [_, _, true] => Ok(Event::Written),
+            [true, ..] => Ok(Event::Packet),
+            _ if is_idle => {
+                tracing::info!("a writer was silent for too long");
+                Err(Broken)
+            }
+            _ if waits_for_behind => {
+                tracing::warn!("the next DataNode of a pipeline does not acknowledge in time");
+                Err(self.fail_oldest(&[Status::Unreachable]))
+            }
+            _ => {
+                tracing::warn!("the disk does not take a packet in time");
+                let oldest = self.pending.front().map_or(0, |pending| pending.sequence);
+                Err(self.fail(oldest, Status::Failed, &[]))
+            }
+        }
     }
 
-    fn receive(&mut self, packet: &Packet) -> Result<(), Broken> {
+    fn receive(&mut self, packet: PooledPacket) -> Result<(), Broken> {
         let header = packet.header;
-        let forwarded = self.forward(packet);
+        let pending = Pending { sequence: header.sequence, end: header.end(), behind: None };
+        self.pending.push_back(pending);
+        let forwarded = self.forward(&packet);
         let kept = self.keep(packet);
         if let Err(status) = kept {
             return Err(self.fail(header.sequence, status, &[]));
         }
         forwarded.map_err(|statuses| self.fail(header.sequence, Status::Success, &statuses))?;
         self.last_received = header.last;
-        if self.behind.is_none() {
-            if let Some(writer) = &self.writer {
-                writer.note_acked(header.end());
-            }
-            return self.ack(Ack::new(header.sequence, Status::Success));
-        }
         Ok(())
     }
 
     /// Sends a packet on; else tells the statuses of the members behind.
     fn forward(&mut self, packet: &Packet) -> Result<(), Vec<Status>> {
         let Some(behind) = &mut self.behind else { return Ok(()) };
-        behind.pending.push_back(packet.header.sequence);
-        behind.ends.push_back(packet.header.end());
+        behind.pending_count += 1;
         match behind.connection.send_packet(&behind.before, packet) {
             Ok(waited) => {
                 behind.waited += waited;
@@ -229,7 +312,7 @@ impl Reception<'_> {
         }
         behind.answered = true;
         // Acks that were under way are followed by the one that tells.
-        for _ in 0..behind.pending.len() {
+        for _ in 0..behind.pending_count {
             let ack = behind.connection.read_ack().ok()?;
             if ack.failure().is_some() {
                 return Some(ack.statuses().to_vec());
@@ -238,18 +321,15 @@ impl Reception<'_> {
         None
     }
 
-    /// Verifies and writes a packet; at the last one, finalizes if that must be on disk.
-    fn keep(&mut self, packet: &Packet) -> Result<(), Status> {
+    /// Verifies and writes a packet; at the last one, finalizes unless that waits for a sync that nobody waits for.
+    fn keep(&mut self, packet: PooledPacket) -> Result<(), Status> {
         let header = packet.header;
         if let Err(error) = packet.verify() {
             let offset = header.offset + error.offset;
             tracing::warn!(offset, "a packet was damaged on its way from the member before");
             return Err(Status::Checksum);
         }
-        let log = |error: StoreError| {
-            tracing::warn!(error = %client::error::chain(&error), "cannot write a replica");
-            error.status()
-        };
+        let log = |error: StoreError| cannot_write(&error);
         let writer = self.writer.as_mut().ok_or(Status::Refused)?;
         if header.data_bytes > 0 {
             writer.write(packet).map_err(log)?;
@@ -266,7 +346,12 @@ impl Reception<'_> {
             return Err(Status::Refused);
         }
         match self.writer.take() {
-            Some(writer) if self.durable && !self.prefix_only => writer.finalize().map_err(log),
+            Some(writer) if self.end == End::Synced && !self.prefix_only => {
+                writer.finalize().map_err(log)
+            }
+            Some(writer) if self.end == End::Unsynced && !self.prefix_only => {
+                writer.finalize_unsynced().map_err(log)
+            }
             writer => {
                 self.writer = writer;
                 Ok(())
@@ -274,8 +359,8 @@ impl Reception<'_> {
         }
     }
 
-    /// Passes on one ack from behind.
-    fn relay_ack(&mut self) -> Result<(), Broken> {
+    /// Takes one ack from behind.
+    fn take_ack(&mut self) -> Result<(), Broken> {
         let Some(behind) = &mut self.behind else { return Ok(()) };
         let read = if behind.answered {
             behind.connection.read_ack()
@@ -287,24 +372,20 @@ impl Reception<'_> {
                 _ => Err(TransferFailure::Unexpected),
             })
         };
-        let expected = behind.pending.front().copied();
-        match read {
-            Ok(ack) if ack.failure().is_some() => {
-                let sequence = expected.unwrap_or(ack.sequence);
+        let oldest = self.pending.len().saturating_sub(behind.pending_count);
+        let oldest = self.pending.get_mut(oldest);
+        match (read, oldest) {
+            (Ok(ack), oldest) if ack.failure().is_some() => {
+                let sequence = oldest.map_or(ack.sequence, |pending| pending.sequence);
                 Err(self.fail(sequence, Status::Success, ack.statuses()))
             }
-            Ok(ack) if Some(ack.sequence) == expected => {
-                behind.pending.pop_front();
-                let end = behind.ends.pop_front();
-                if let (Some(writer), Some(end)) = (&self.writer, end) {
-                    writer.note_acked(end);
-                }
-                let own = Ack::new(ack.sequence, Status::Success);
-                let own = own.with_wait(whole_ms(behind.waited));
-                self.ack(own.ahead_of(&ack))
+            (Ok(ack), Some(pending)) if ack.sequence == pending.sequence => {
+                pending.behind = Some(ack);
+                behind.pending_count -= 1;
+                Ok(())
             }
-            Ok(_) => Err(self.fail_oldest(&[Status::Failed])),
-            Err(failure) => {
+            (Ok(_), _) => Err(self.fail_oldest(&[Status::Failed])),
+            (Err(failure), _) => {
                 let error = client::error::chain(&failure);
                 tracing::warn!(target = %behind.target.id, %error, "lost the next DataNode of a pipeline");
                 Err(self.fail_oldest(&[status_of(&failure)]))
@@ -318,9 +399,11 @@ impl Reception<'_> {
         sent
     }
 
+    /// Blames members behind for the oldest packet that they have not acknowledged.
     fn fail_oldest(&mut self, behind: &[Status]) -> Broken {
-        let oldest = self.behind.as_ref().and_then(|behind| behind.pending.front().copied());
-        self.fail(oldest.unwrap_or(0), Status::Success, behind)
+        let pending_count = self.behind.as_ref().map_or(0, |behind| behind.pending_count);
+        let oldest = self.pending.get(self.pending.len().saturating_sub(pending_count));
+        self.fail(oldest.map_or(0, |pending| pending.sequence), Status::Success, behind)
     }
 
     /// Tells the front who failed. If that does not arrive, the front sees the connection end, which says as much.

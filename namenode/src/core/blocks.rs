@@ -32,7 +32,7 @@ const BURY_PER_STEP: usize = 2_000;
 pub struct Acknowledged {
     /// DataNodes in pipeline order.
     pub replicas: Vec<DatanodeId>,
-    /// How many of them, from the front, had it on disk when they acknowledged.
+    /// How many of them, from the end, had it on disk when they acknowledged.
     pub durable_count: usize,
 }
 
@@ -380,11 +380,12 @@ impl Blocks {
         (written, arrival_ms): (&Acknowledged, u64),
     ) {
         let deadline_ms = self.reports.now_ms().saturating_add(arrival_ms);
+        let cached_count = written.replicas.len().saturating_sub(written.durable_count);
         for (place, id) in written.replicas.iter().enumerate() {
             let node = nodes.index(*id);
             let alive = |node: &NodeIndex| nodes.node(*node).state != DatanodeState::Dead;
             let Some(node) = node.filter(alive) else { continue };
-            if place < written.durable_count {
+            if place >= cached_count {
                 self.reports.note_recent(node, block);
                 self.add_good(ns, nodes, block, node);
             } else if !self.pending.targets(block).any(|target| target == node) {

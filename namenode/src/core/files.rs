@@ -159,8 +159,9 @@ impl Planner<'_> {
         (replication, block_size, offset): (u16, u64, u64),
         exclude: &[DatanodeId],
     ) -> Result<Allotted, RemoteError> {
-        let targets = self.choose(path, (replication, block_size), &[], exclude)?;
+        let mut targets = self.choose(path, (replication, block_size), &[], exclude)?;
         let (block, stamp) = (self.new_block(), self.new_stamp());
+        placement::put_read_first(self.nodes, &mut targets, &self.request.host, block);
         let targets: Vec<DatanodeId> =
             targets.iter().map(|target| self.nodes.node(*target).info.id).collect();
         self.edits.push(Edit::AddBlock { file, block, stamp, targets: targets.clone() });
@@ -316,7 +317,7 @@ impl Planner<'_> {
 
     /// Live DataNodes that have the whole of a block on disk, by what its writer and they themselves say.
     fn durable_holders(&self, written: &WrittenBlock) -> BTreeSet<NodeIndex> {
-        let durable = written.replicas.iter().take(usize::from(written.durable_count));
+        let durable = written.replicas.iter().rev().take(usize::from(written.durable_count));
         let told = durable.filter_map(|id| self.nodes.index(*id));
         let seen = self.state.blocks.reports.open_holders(written.id).filter(|sighting| {
             let replica = sighting.replica;

@@ -8,6 +8,7 @@
 //! they are looked through from a random one on until two are found. So a choice among ten thousand DataNodes looks at a few,
 //! and a wish that any node meets is met.
 
+use protocol::BlockId;
 use protocol::namenode::{AdminState, DatanodeState};
 
 use super::datanodes::{Datanodes, Node, NodeIndex};
@@ -98,6 +99,26 @@ impl<'a> Place<'a> {
 /// Chooses up to `count` targets; fewer if there are not enough nodes.
 pub fn choose_targets(problem: Problem<'_>, random: &mut Generator) -> Vec<NodeIndex> {
     choose_targets_among(problem, |_| true, random)
+}
+
+/// Which of the `count` replicas of a block on one machine, in order of their nodes, is read there: each block has its own, so that
+/// the machine's nodes share the work and each replica is in the page cache at most once.
+pub fn read_there(block: BlockId, count: usize) -> usize {
+    usize::try_from(block.0 % count.max(1) as u64).unwrap_or(0)
+}
+
+/// Puts the replica that readers on the writer's machine will read first: it is the one that stays in the page cache.
+pub fn put_read_first(nodes: &Datanodes, targets: &mut [NodeIndex], host: &str, block: BlockId) {
+    let mut own: Vec<NodeIndex> =
+        targets.iter().copied().filter(|target| nodes.node(*target).info.host == host).collect();
+    if host.is_empty() || own.is_empty() {
+        return;
+    }
+    own.sort_unstable();
+    let read = own.get(read_there(block, own.len()));
+    if let Some(place) = targets.iter().position(|target| Some(target) == read) {
+        targets[..=place].rotate_right(1);
+    }
 }
 
 /// As [`choose_targets`], only among nodes that are `allowed`.

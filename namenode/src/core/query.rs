@@ -13,6 +13,7 @@ use super::datanodes::{Datanodes, NodeIndex};
 use super::inode::{File, Inode};
 use super::namespace::{Block, Resolved};
 use super::permission::{Caller, Needs};
+use super::placement;
 use super::redundancy::Low;
 use super::state::{Now, State};
 use super::totals::Totals;
@@ -365,7 +366,7 @@ fn nearest_first(
     });
     let own = order.partition_point(|index| !is_late(*index) && distance(*index) == 0);
     if own > 0 {
-        order[..own].rotate_left(usize::try_from(block.0 % own as u64).unwrap_or(0));
+        order[..own].rotate_left(placement::read_there(block, own));
     }
     order.into_iter().map(|index| nodes.node(index).info.clone()).collect()
 }
@@ -400,6 +401,36 @@ mod tests {
         let shares = [0, 1, 2, 3].map(|place| chosen[0].iter().filter(|at| **at == place).count());
         assert_eq!(shares[1], 0, "{shares:?}");
         assert!([0, 2, 3].iter().all(|place| shares[*place] > 200), "{shares:?}");
+    }
+
+    #[test]
+    fn the_replica_that_the_writers_machine_will_read_is_first_in_the_pipeline() {
+        let mut nodes = Datanodes::new(1000, 2000, 100);
+        for (number, host) in (1..).zip(["a", "b", "a", "a"]) {
+            nodes.register(info(number, host, "/r"), 0);
+            nodes.heartbeat(&beat(number, 100), 0).unwrap();
+        }
+        for block in BlockId::FIRST.0..BlockId::FIRST.0 + 9 {
+            for (host, targets) in
+                [("a", [0, 1, 2]), ("a", [2, 1, 3]), ("b", [1, 2, 0]), ("", [3, 2, 1])]
+            {
+                let targets = targets.map(NodeIndex);
+                let mut pipeline = targets;
+                placement::put_read_first(&nodes, &mut pipeline, host, BlockId(block));
+                let now = Now::default();
+                let reader = Reader { caller: Caller::NAMENODE, host, now, txid: 0 };
+                let order = nearest_first(&nodes, &targets, reader, BlockId(block));
+                if host.is_empty() {
+                    assert_eq!(pipeline, targets);
+                } else {
+                    assert_eq!(nodes.node(pipeline[0]).info.id, order[0].id);
+                }
+                pipeline.sort_unstable();
+                let mut sorted = targets;
+                sorted.sort_unstable();
+                assert_eq!(pipeline, sorted);
+            }
+        }
     }
 
     #[test]

@@ -448,27 +448,27 @@ fn a_block_on_one_disk_is_committed_and_copied_before_its_writer_is_told() {
 
 #[test]
 fn a_replica_that_is_not_on_disk_counts_when_it_is_reported() {
-    // Whether the third DataNode reports before the end, after it, or never.
+    // Whether the first DataNode reports before the end, after it, or never.
     for (before, after) in [(true, false), (false, true), (false, false)] {
         let mut h = Harness::with_nodes(1, 4);
         let file = created(h.call(create("/f", false, None, true)));
         let first = file.first_block.unwrap();
-        let third = first.replicas[2].id.0[0];
+        let unsynced = first.replicas[0].id.0[0];
         let received = Changes { received: vec![replica(&first, 500)], ..Changes::default() };
         if before {
-            h.changes(third, &received);
+            h.changes(unsynced, &received);
         }
         let last = protocol::namenode::WrittenBlock { durable_count: 2, ..written(&first, 500) };
         let complete = Call::Complete { file: file.file, last: Some(last), publish: None };
         assert_eq!(h.call(complete), Ok(Reply::Done));
-        assert_eq!(h.holders(first.id).contains(&third), before);
+        assert_eq!(h.holders(first.id).contains(&unsynced), before);
         h.work();
         assert!(h.commands.is_empty(), "it is waited for");
         if after {
-            h.changes(third, &received);
+            h.changes(unsynced, &received);
         }
         h.pass(500, &[1, 2, 3, 4]);
-        assert_eq!(h.holders(first.id).contains(&third), before || after);
+        assert_eq!(h.holders(first.id).contains(&unsynced), before || after);
         assert_eq!(h.commands.is_empty(), before || after, "{:?}", h.commands);
     }
 }

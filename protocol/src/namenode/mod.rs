@@ -439,7 +439,7 @@ pub struct WrittenBlock {
     pub length: u64,
     /// DataNodes that acknowledged the whole of it, in pipeline order.
     pub replicas: Vec<DatanodeId>,
-    /// How many of them, from the front, have it on disk (fsynced).
+    /// How many of them, from the end, have it on disk (fsynced).
     pub durable_count: u16,
 }
 

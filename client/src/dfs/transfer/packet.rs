@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use protocol::checksum::{self, CHUNK_BYTES, ChecksumError};
 use protocol::transfer::PacketHeader;
+use sys::fs::DIRECT_ALIGNMENT_BYTES;
 
 /// Buffers that a pool keeps for reuse; more are made when needed and freed afterwards.
 const KEPT_MAX: usize = 64;
@@ -19,7 +20,41 @@ pub struct Packet {
     /// Its header; `data_bytes` is the length of [`Packet::data`].
     pub header: PacketHeader,
     crcs: Vec<u8>,
-    data: Vec<u8>,
+    data: Aligned,
+}
+
+/// Bytes that begin at an address from which they can be written past the page cache.
+#[derive(Debug, Default)]
+struct Aligned {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Aligned {
+    fn grow(&mut self, len: usize) {
+        if self.len() >= len {
+            return;
+        }
+        let mut bytes = vec![0; len + DIRECT_ALIGNMENT_BYTES - 1];
+        let start = bytes.as_ptr().align_offset(DIRECT_ALIGNMENT_BYTES);
+        bytes[start..start + self.len()].copy_from_slice(self);
+        bytes.truncate(start + len);
+        *self = Aligned { bytes, start };
+    }
+}
+
+impl Deref for Aligned {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
+
+impl DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..]
+    }
 }
 
 impl Packet {
@@ -27,7 +62,7 @@ impl Packet {
     pub fn reset(&mut self, header: PacketHeader) {
         self.header = header;
         self.crcs.resize(header.crc_bytes(), 0);
-        self.grow(header.data_bytes as usize);
+        self.data.grow(header.data_bytes as usize);
     }
 
     /// The data.
@@ -52,7 +87,7 @@ impl Packet {
 
     /// Room behind the data up to `limit` bytes of data in all.
     pub fn room(&mut self, limit: usize) -> &mut [u8] {
-        self.grow(limit);
+        self.data.grow(limit);
         &mut self.data[self.header.data_bytes as usize..limit]
     }
 
@@ -94,15 +129,9 @@ impl Packet {
         checksum::verify(chunk, crc).is_ok().then_some(chunk)
     }
 
-    fn grow(&mut self, len: usize) {
-        if self.data.len() < len {
-            self.data.resize(len, 0);
-        }
-    }
-
     fn grow_for(&mut self, len: usize, limit: usize) {
         if self.data.len() < len {
-            self.data.resize((2 * len).min(limit), 0);
+            self.data.grow((2 * len).min(limit));
         }
     }
 }

@@ -93,7 +93,7 @@ impl OpenBlock {
         }
     }
 
-    /// How many members sync before they acknowledge the last packet.
+    /// How many members, from the end, sync before they acknowledge the last packet.
     pub(super) fn durable(&self) -> u16 {
         let members = u16::try_from(self.located.replicas.len()).unwrap_or(u16::MAX);
         self.located.durable_min.min(members)
@@ -177,6 +177,7 @@ impl OpenBlock {
             prefix_only: false,
             pipeline: self.located.replicas.get(1..).unwrap_or_default().to_vec(),
             durable: self.durable(),
+            cached: true,
         }))
     }
 

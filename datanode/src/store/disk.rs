@@ -1,0 +1,278 @@
+//! The thread that writes one replica's large packets, so that its receiver takes the next one from the network meanwhile.
+//!
+//! ```text
+//! receiver -- packets, in order --> queue -- thread --> block file, meta file
+//!          <-- what became of them, in the same order --
+//! ```
+//!
+//! A replica that nobody is expected to read soon goes past the page cache ([`Cache::Bypass`]): the cache keeps what others read, the
+//! bytes are copied once less, and the sync at the end finds little to do. Where the file system cannot, or a packet is not aligned,
+//! the cache is used.
+//!
+//! Invariant: packets are written in the order in which they were handed over; after the first that fails, none is.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use client::dfs::transfer::{Packet, PooledPacket};
+use protocol::meta;
+use sys::fs::DIRECT_ALIGNMENT_BYTES;
+use sys::wake::Wake;
+
+/// Least data of a packet that is worth another thread and a write of its own to the disk.
+pub(super) const LARGE_BYTES_MIN: u32 = 256 << 10;
+/// Packets at once: one is written, one waits.
+pub(super) const PACKETS_MAX: usize = 2;
+
+/// Where the data of a replica goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cache {
+    /// Into the page cache, and from there to the disk.
+    Keep,
+    /// To the disk.
+    Bypass,
+}
+
+/// What became of a packet.
+pub(super) type Outcome = io::Result<Written>;
+
+/// A packet in the files of its replica.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written {
+    /// Where its data ends, bytes from the start of the block.
+    pub end: u64,
+    /// Bytes of it that wait for a sync in the page cache.
+    pub cached_bytes: u32,
+}
+
+/// The files that a thread writes to.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub block: Arc<File>,
+    /// It has its header.
+    pub meta: Arc<File>,
+    /// Of the block file.
+    pub path: PathBuf,
+    pub cache: Cache,
+}
+
+/// A running thread. Dropped, it is waited for.
+#[derive(Debug)]
+pub(super) struct DiskThread {
+    queue: Option<SyncSender<PooledPacket>>,
+    outcomes: Receiver<Outcome>,
+    thread: Option<JoinHandle<()>>,
+    wake: Arc<Wake>,
+    in_flight: usize,
+}
+
+impl DiskThread {
+    /// Starts one.
+    pub(super) fn start(target: Target) -> io::Result<Self> {
+        let wake = Arc::new(Wake::new()?);
+        let notified = Arc::clone(&wake);
+        let (queue, packets) = sync_channel::<PooledPacket>(PACKETS_MAX - 1);
+        let (tell, outcomes) = sync_channel(PACKETS_MAX);
+        let run = move || {
+            let mut disk = Disk { direct: None, target };
+            for packet in packets {
+                let outcome = disk.write(&packet);
+                drop(packet);
+                let failed = outcome.is_err();
+                let told = tell.send(outcome);
+                notified.notify();
+                if failed || told.is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("disk".to_owned()).spawn(run)?;
+        Ok(DiskThread { queue: Some(queue), outcomes, thread: Some(thread), wake, in_flight: 0 })
+    }
+
+    /// Readable when there is an outcome.
+    pub(super) fn wake(&self) -> &Wake {
+        &self.wake
+    }
+
+    /// Packets handed over of which nothing was heard yet.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Hands a packet over; waits while there are [`PACKETS_MAX`].
+    pub(super) fn write(&mut self, packet: PooledPacket) {
+        self.in_flight += 1;
+        if let Some(queue) = &self.queue {
+            // A thread that has ended has told why.
+            let _ = queue.send(packet);
+        }
+    }
+
+    /// What became of the oldest packet under way, if that is known; with `wait`, when it is.
+    pub(super) fn outcome(&mut self, wait: bool) -> Option<Outcome> {
+        // Also of what was heard before its notification came.
+        self.wake.clear();
+        if self.in_flight == 0 {
+            return None;
+        }
+        let outcome = match wait {
+            true => self.outcomes.recv().ok(),
+            false => match self.outcomes.try_recv() {
+                Err(std::sync::mpsc::TryRecvError::Empty) => return None,
+                outcome => outcome.ok(),
+            },
+        };
+        self.in_flight -= 1;
+        Some(outcome.unwrap_or_else(|| Err(io::Error::other("the thread of the disk has ended"))))
+    }
+}
+
+impl Drop for DiskThread {
+    fn drop(&mut self) {
+        self.queue = None;
+        // It may wait to tell what nobody asks for any more.
+        while self.in_flight > 0 && self.outcomes.recv().is_ok() {
+            self.in_flight -= 1;
+        }
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of a disk panicked");
+        }
+    }
+}
+
+struct Disk {
+    target: Target,
+    /// The block file once more, past the page cache.
+    direct: Option<File>,
+}
+
+impl Disk {
+    fn write(&mut self, packet: &Packet) -> Outcome {
+        let header = packet.header;
+        let direct = self.write_direct(packet)?;
+        if !direct {
+            self.target.block.write_all_at(packet.data(), header.offset)?;
+        }
+        self.target.meta.write_all_at(packet.crcs(), meta::crc_position(header.offset))?;
+        let cached_bytes = if direct { 0 } else { header.data_bytes };
+        Ok(Written { end: header.end(), cached_bytes })
+    }
+
+    /// Writes data past the page cache; false if that cannot be.
+    fn write_direct(&mut self, packet: &Packet) -> io::Result<bool> {
+        let header = packet.header;
+        let both = header.offset | u64::from(header.data_bytes);
+        if self.target.cache == Cache::Keep || !both.is_multiple_of(DIRECT_ALIGNMENT_BYTES as u64) {
+            return Ok(false);
+        }
+        let written = match &self.direct {
+            Some(file) => file.write_all_at(packet.data(), header.offset),
+            None => sys::fs::open_direct(&self.target.path).and_then(|file| {
+                self.direct.insert(file).write_all_at(packet.data(), header.offset)
+            }),
+        };
+        match written {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                tracing::debug!(%error, "the file system wants its page cache used");
+                self.target.cache = Cache::Keep;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::OpenOptions;
+    use std::os::fd::AsFd;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use client::dfs::transfer::PacketPool;
+    use protocol::checksum;
+
+    fn packet(offset: u64, data: &[u8]) -> PooledPacket {
+        let mut packet = PacketPool::default().take();
+        packet.header.offset = offset;
+        packet.append(data, data.len());
+        packet.seal();
+        packet
+    }
+
+    fn target(root: &Path, cache: Cache, writable: bool) -> Target {
+        let path = root.join("block");
+        std::fs::write(&path, b"").unwrap();
+        let meta = root.join("meta");
+        std::fs::write(&meta, meta::header()).unwrap();
+        let open = |path: &Path| {
+            Arc::new(OpenOptions::new().read(true).write(writable).open(path).unwrap())
+        };
+        Target { block: open(&path), meta: open(&meta), path: path.clone(), cache }
+    }
+
+    fn outcomes(disk: &mut DiskThread) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        while disk.in_flight() > 0 {
+            let woken = sys::poll::wait_readable([disk.wake().as_fd()], Duration::from_secs(60));
+            assert_eq!(woken.unwrap(), [true]);
+            outcomes.extend(std::iter::from_fn(|| disk.outcome(false)));
+        }
+        outcomes
+    }
+
+    #[test]
+    fn packets_of_any_alignment_end_up_in_both_files_in_order() {
+        let data: Vec<u8> = (0..3_000_000u32).map(|n| (n * 31 % 251) as u8).collect();
+        for cache in [Cache::Keep, Cache::Bypass] {
+            let root = tempfile::tempdir().unwrap();
+            let mut disk = DiskThread::start(target(root.path(), cache, true)).unwrap();
+            let ends = [1 << 20, 2 << 20, (2 << 20) + 512, 3_000_000];
+            let (mut begin, mut written) = (0, Vec::new());
+            for end in ends {
+                disk.write(packet(begin as u64, &data[begin..end]));
+                written.extend(outcomes(&mut disk));
+                begin = end;
+            }
+            let written: Vec<Written> = written.into_iter().map(Result::unwrap).collect();
+            assert_eq!(written.iter().map(|one| one.end as usize).collect::<Vec<_>>(), ends);
+            assert_eq!(written[3].cached_bytes as usize, ends[3] - ends[2], "not aligned");
+            if cache == Cache::Keep {
+                assert!(written.iter().all(|one| one.cached_bytes > 0));
+            }
+            drop(disk);
+            assert!(std::fs::read(root.path().join("block")).unwrap() == data);
+            let mut crcs = meta::header().to_vec();
+            checksum::append_crcs(&data, &mut crcs);
+            assert!(std::fs::read(root.path().join("meta")).unwrap() == crcs);
+        }
+    }
+
+    #[test]
+    fn after_a_packet_that_cannot_be_written_none_is() {
+        let root = tempfile::tempdir().unwrap();
+        let mut disk = DiskThread::start(target(root.path(), Cache::Keep, false)).unwrap();
+        for number in 0..4 {
+            disk.write(packet(number << 20, &[7; 1 << 20]));
+            if number == 1 {
+                assert!(disk.outcome(true).unwrap().is_err());
+            }
+        }
+        let rest: Vec<Outcome> = std::iter::from_fn(|| disk.outcome(true)).collect();
+        assert_eq!(rest.len(), 3);
+        assert!(rest.iter().all(Result::is_err));
+        assert_eq!(disk.in_flight(), 0);
+        drop(disk);
+        assert!(std::fs::read(root.path().join("block")).unwrap().is_empty());
+    }
+}

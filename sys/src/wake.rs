@@ -1,0 +1,65 @@
+//! Waking a thread that waits for sockets, from another thread.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// A descriptor that is readable after [`Wake::notify`], until [`Wake::clear`].
+#[derive(Debug)]
+pub struct Wake {
+    event: OwnedFd,
+}
+
+impl Wake {
+    /// One that was not notified.
+    ///
+    /// # Errors
+    /// What the system says: no more descriptors.
+    pub fn new() -> io::Result<Self> {
+        Ok(Wake { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+    }
+
+    /// Makes it readable.
+    pub fn notify(&self) {
+        // Fails only when it has been notified 2^64 - 2 times: it is readable then.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    /// Forgets all notifications so far.
+    pub fn clear(&self) {
+        // Fails only when there are none.
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+    }
+}
+
+impl AsFd for Wake {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn is_readable_from_a_notification_until_it_is_cleared() {
+        let wake = Wake::new().unwrap();
+        let is_readable =
+            || crate::poll::wait_readable([wake.as_fd()], Duration::ZERO).unwrap() == [true];
+        assert!(!is_readable());
+        wake.notify();
+        wake.notify();
+        assert!(is_readable());
+        wake.clear();
+        assert!(!is_readable());
+        wake.clear();
+        std::thread::scope(|scope| {
+            scope.spawn(|| wake.notify());
+            let woken = crate::poll::wait_readable([wake.as_fd()], Duration::from_secs(60));
+            assert_eq!(woken.unwrap(), [true]);
+        });
+    }
+}
