@@ -5,6 +5,7 @@
 
 mod support;
 
+mod browser;
 mod conformance;
 mod corruption;
 mod disk_full;

@@ -1,0 +1,185 @@
+//! A real browser: Chromium with its WebDriver, as Debian packs them.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use thirtyfour::common::capabilities::chromium::ChromiumLikeCapabilities;
+use thirtyfour::error::WebDriverResult;
+use thirtyfour::{By, CapabilitiesHelper, DesiredCapabilities, WebDriver};
+use tokio::runtime::Runtime;
+
+/// If set, a test that needs a browser fails where there is none; else it says so and ends.
+const REQUIRE_VARIABLE: &str = "HANNO_TEST_REQUIRE_BROWSER";
+/// How long the driver may take to start, and a page to become as it should be. Generous: clusters share the machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Chromium without what needs a desktop, a network or a sandbox of the kernel.
+const ARGUMENTS: [&str; 10] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--hide-scrollbars",
+];
+
+/// A browser with one window; ended when dropped.
+pub(super) struct Browser {
+    runtime: Runtime,
+    driver: Option<WebDriver>,
+    process: Child,
+}
+
+impl Browser {
+    /// Starts one; `None` where there is none, which is told.
+    pub(super) fn start() -> Option<Self> {
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = match command.spawn() {
+            Ok(process) => process,
+            Err(error) => {
+                println!(
+                    "NOT RUN: no chromedriver ({error}); set {REQUIRE_VARIABLE} to make that a failure"
+                );
+                assert!(std::env::var_os(REQUIRE_VARIABLE).is_none(), "a browser is required");
+                return None;
+            }
+        };
+        let address = format!("http://127.0.0.1:{}", port(&mut process));
+        let runtime = Runtime::new().unwrap();
+        let driver = runtime.block_on(connect(&address)).expect("Chromium starts");
+        Some(Browser { runtime, driver: Some(driver), process })
+    }
+
+    fn run<T>(
+        &self,
+        act: impl AsyncFnOnce(&WebDriver) -> WebDriverResult<T>,
+    ) -> WebDriverResult<T> {
+        let driver = self.driver.as_ref().expect("it is taken only when dropped");
+        self.runtime.block_on(act(driver))
+    }
+
+    /// Opens a page and waits until it is loaded.
+    pub(super) fn open(&self, url: &str) {
+        self.run(async |driver| driver.goto(url).await).unwrap();
+    }
+
+    /// What a script returns.
+    pub(super) fn script(&self, script: &str) -> Value {
+        let run =
+            async |driver: &WebDriver| Ok(driver.execute(script, Vec::new()).await?.json().clone());
+        self.run(run).unwrap_or_else(|error| panic!("{script}: {error}"))
+    }
+
+    /// The text of the page as people read it.
+    pub(super) fn text(&self) -> String {
+        self.script("return document.body.innerText").as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until an expression is true.
+    #[track_caller]
+    pub(super) fn wait(&self, what: &str, expression: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.script(&format!("return Boolean({expression})")) != true {
+            assert!(Instant::now() < deadline, "not in time: {what}\n{}", self.text());
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until the page shows a text.
+    #[track_caller]
+    pub(super) fn wait_text(&self, text: &str) {
+        self.wait(text, &format!("document.body.innerText.includes({})", json!(text)));
+    }
+
+    /// Clicks like a mouse: only on what is to be seen.
+    #[track_caller]
+    pub(super) fn click(&self, css: &str) {
+        self.run(async |driver| driver.find(By::Css(css)).await?.click().await)
+            .unwrap_or_else(|error| panic!("click {css}: {error}"));
+    }
+
+    /// Types into a field; of one for files, the path.
+    #[track_caller]
+    pub(super) fn type_into(&self, css: &str, text: &str) {
+        self.run(async |driver| driver.find(By::Css(css)).await?.send_keys(text).await)
+            .unwrap_or_else(|error| panic!("type into {css}: {error}"));
+    }
+
+    /// Size of the window, and whether the system is dark.
+    pub(super) fn appear(&self, (width, height): (u32, u32), dark: bool) {
+        let scheme = if dark { "dark" } else { "light" };
+        let size =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        self.run(async |driver| {
+            let cdp = driver.cdp();
+            cdp.send_raw("Emulation.setDeviceMetricsOverride", size).await?;
+            cdp.send_raw("Emulation.setEmulatedMedia", media).await.map(drop)
+        })
+        .unwrap();
+    }
+
+    /// What is in the window, as a PNG.
+    pub(super) fn screenshot(&self) -> Vec<u8> {
+        self.run(async |driver| driver.screenshot_as_png().await).unwrap()
+    }
+
+    /// What the browser had to complain about since the last time: errors of scripts, refusals of the content policy, failed loads.
+    pub(super) fn complaints(&self) -> Vec<String> {
+        let log = self.run(async |driver| driver.browser_log().await).unwrap();
+        log.iter().map(|entry| format!("{entry:?}")).collect()
+    }
+
+    /// Nothing to complain about, and no dialog: an open one would have failed the commands before.
+    #[track_caller]
+    pub(super) fn assert_quiet(&self, place: &str) {
+        let complaints = self.complaints();
+        assert!(complaints.is_empty(), "{place}: {complaints:#?}");
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if let Some(driver) = self.driver.take() {
+            let _ = self.runtime.block_on(driver.quit());
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The port that the driver says it listens on.
+fn port(process: &mut Child) -> u16 {
+    let stdout = process.stdout.take().expect("it is piped");
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let port = line.rsplit_once("on port ").map(|(_, rest)| rest.trim_end_matches('.'));
+            let port: Option<u16> = port.and_then(|port| port.parse().ok());
+            if let Some(port) = port.filter(|port| *port > 0) {
+                let _ = sender.send(port);
+            }
+        }
+    });
+    receiver.recv_timeout(PATIENCE).expect("the driver names its port")
+}
+
+async fn connect(address: &str) -> WebDriverResult<WebDriver> {
+    let mut capabilities = DesiredCapabilities::chrome();
+    for argument in ARGUMENTS {
+        capabilities.add_arg(argument)?;
+    }
+    capabilities.set("goog:loggingPrefs", json!({ "browser": "WARNING" }))?;
+    // A dialog that a page raises makes the next command fail.
+    capabilities.set("unhandledPromptBehavior", "ignore")?;
+    WebDriver::new(address, capabilities).await
+}
