@@ -18,7 +18,7 @@ fn a_worker_that_dies_at_any_stage_of_a_job_changes_nothing() {
     before_its_outputs_are_fetched(&stand);
     in_the_shuffle(&stand);
     in_a_reduce(&stand);
-    with_outputs_that_nobody_needs_any_more(&stand);
+    with_outputs_that_were_fetched(&stand);
     with_an_output_that_is_written(&stand);
     assert_no_panics(&stand.cluster);
 }
@@ -70,17 +70,16 @@ fn in_a_reduce(stand: &Stand) {
     job.succeed();
 }
 
-/// The only reduce has fetched them all.
-fn with_outputs_that_nobody_needs_any_more(stand: &Stand) {
+/// The only reduce has fetched them all, which the JobTracker does not know: maps may run again, the reduce goes on.
+fn with_outputs_that_were_fetched(stand: &Stand) {
     let job = stand.begin("fetched", &["reduce"], &LATE);
     let (_, worker) = job.wait_at("reduce", 1)[0];
     let other = 3 - worker;
     assert!(job.at("map").iter().any(|(_, map)| *map == other), "it ran no map");
     stand.kill(&format!("worker-{other}"));
     stand.wait("both workers are there", |_| stand.active_workers() == 2);
-    let maps = job.at("map");
+    assert_eq!(job.at("reduce").len(), 1, "the reduce goes on");
     job.open("reduce");
-    assert_eq!((maps.len(), job.at("map").len()), (MAPS, MAPS), "no map runs again");
     job.succeed();
 }
 

@@ -99,7 +99,6 @@ fn scripts(stand: &Stand) {
             "i=0; while :; do i=$((i+1)); head -c 10000000 /dev/zero | tr '\\0' x >f$i; done",
             &["bytes on disk, more than its limit of 67108864"],
         ),
-        ("exits", "exit 0", &["before it has read its input", "before it had read"]),
         ("dies", "kill -9 $$", &["signal"]),
     ] {
         let outcome = stand.script(name, script);
