@@ -134,7 +134,6 @@ async fn connection(
         .header_read_timeout(limits.header_timeout)
         .max_headers(HEADERS_MAX)
         .max_buf_size(READ_BUFFER_BYTES_MAX)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let result = tokio::select! {
