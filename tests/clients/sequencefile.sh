@@ -11,9 +11,10 @@ if ! [ -x "$sequence" ]; then
     sequence=${CARGO_TARGET_DIR:-$root/target}/release/examples/sequence
 fi
 printf 'log4j.rootLogger=OFF\n' >"$work/log4j.properties"
+printf '<configuration/>\n' >"$work/core-site.xml"
 text() { java -cp "$work:$HADOOP_JARS/*" org.apache.hadoop.fs.FsShell -text "file://$1" 2>/dev/null; }
 
-# Hadoop's writer: every codec it has without native libraries, by record and by block, and none at all.
+# Hadoop's writer: every codec that it writes SequenceFiles with where there are no native libraries (gzip is none of them), by record and by block, and none at all.
 python=$(dirname "$HADOOP_JARS")/../../../../bin/python
 cat >"$work/write.py" <<'PY'
 import random
@@ -26,9 +27,9 @@ conf = SparkConf().setMaster("local[1]").set("spark.ui.enabled", "false").set("s
 spark = SparkContext(conf=conf)
 spark.setLogLevel("OFF")
 choices = random.Random(7)
-pairs = [("key %05d ü" % number, choices.randrange(-2**63, 2**63)) for number in range(20_000)] + [("", 0), ("x" * 100_000, 1)]
+pairs = [("key %05d ü" % number, str(choices.randrange(2**63))) for number in range(20_000)] + [("", ""), ("x" * 100_000, "1")]
 name = "org.apache.hadoop.io.compress."
-codecs = {"deflate": "DefaultCodec", "gz": "GzipCodec", "bz2": "BZip2Codec", "snappy": "SnappyCodec", "lz4": "Lz4Codec"}
+codecs = {"deflate": "DefaultCodec", "bz2": "BZip2Codec", "snappy": "SnappyCodec", "lz4": "Lz4Codec"}
 kinds = [("none", "", {})]
 for kind in ("RECORD", "BLOCK"):
     for extension, codec in codecs.items():
@@ -41,10 +42,10 @@ for kind, extension, options in kinds:
     spark.parallelize(pairs, 1).saveAsNewAPIHadoopFile(
         f"file://{work}/spark-{kind}-{extension}",
         "org.apache.hadoop.mapreduce.lib.output.SequenceFileOutputFormat",
-        keyClass="org.apache.hadoop.io.Text", valueClass="org.apache.hadoop.io.LongWritable", conf=options)
+        keyClass="org.apache.hadoop.io.Text", valueClass="org.apache.hadoop.io.Text", conf=options)
 spark.stop()
 PY
-"$python" "$work/write.py" "$work" >"$work/spark.log" 2>&1 || { tail -5 "$work/spark.log"; exit 1; }
+"$python" "$work/write.py" "$work" >"$work/spark.log" 2>&1 || { grep -m 3 Caused "$work/spark.log" || tail -5 "$work/spark.log"; exit 1; }
 
 count=0 expected=
 for directory in "$work"/spark-*; do
@@ -59,5 +60,5 @@ for directory in "$work"/spark-*; do
     [ "$(text "$work/ours" | wc -l)" = 20002 ] || { echo "$name: not 20002 records"; exit 1; }
     count=$((count + 1))
 done
-[ "$count" = 10 ] || { echo "$count ways of compressing instead of 10"; exit 1; }
+[ "$count" = 8 ] || { echo "$count ways of compressing instead of 8"; exit 1; }
 echo "sequencefile: ok"
