@@ -14,8 +14,9 @@ use super::super::slow::Pace;
 use super::super::transfer::{Connection, PooledPacket, TransferFailure};
 use super::super::window::{Acked, Slot, Window};
 
-/// Packets sent ahead of their acks: the client's buffer is this many MiB, enough to keep three hops busy.
-const PACKETS_IN_FLIGHT_MAX: usize = 8;
+/// Packets sent ahead of their acks: the client's buffer is this many MiB. Each of three hops has up to three: one that comes, one that
+/// waits for the disk, one that is written; others are on the way.
+const PACKETS_IN_FLIGHT_MAX: usize = 12;
 
 /// The block that is being written.
 #[derive(Debug)]
