@@ -84,6 +84,11 @@ pub(super) fn crumbs(path: &DfsPath) -> Markup {
     }
 }
 
+fn entry_count(count: u64) -> String {
+    let noun = if count == 1 { "entry" } else { "entries" };
+    format!("{} {noun}", format::count(count))
+}
+
 fn mode(status: &FileStatus) -> String {
     let mut text = String::from(if status.directory { "d" } else { "-" });
     for shift in [6, 3, 0] {
@@ -108,7 +113,7 @@ pub(super) fn directory(shown: &Directory<'_>, query: &Query, user: Option<&str>
     html! {
         (crumbs(path))
         p.soft {
-            (format::count(status.children_count)) " entries · " (status.owner) ":" (status.group) " · " code { (mode(status)) }
+            (entry_count(status.children_count)) " · " (status.owner) ":" (status.group) " · " code { (mode(status)) }
             @if user.is_some() { " · " a href={ "/snapshots?path=" (encoded(path.as_str())) } { "snapshots" } }
         }
         (tools(path, user))
@@ -136,7 +141,7 @@ fn row(path: &DfsPath, entry: &FileStatus, user: Option<&str>) -> Markup {
         tr {
             td.wide { a href=(target(&whole)) { (entry.name) @if entry.directory { "/" } } @if entry.open { " " span.chip { "being written" } } }
             td.number {
-                @if entry.directory { span.soft { (format::count(entry.children_count)) " entries" } } @else { (format::bytes(entry.length)) }
+                @if entry.directory { span.soft { (entry_count(entry.children_count)) } } @else { (format::bytes(entry.length)) }
             }
             td { (format::time(entry.mtime_ms)) } td { (entry.owner) } td { (entry.group) } td { code { (mode(entry)) } }
             td.number { @if !entry.directory { (entry.replication) } }
