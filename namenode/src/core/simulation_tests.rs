@@ -62,12 +62,12 @@ impl Cluster {
         let call = create(path, true, Some(replication), true);
         let Ok(Reply::Created(created)) = self.h.call(call) else { panic!("not created") };
         let block: LocatedBlock = created.first_block.unwrap();
-        // Two members sync before they acknowledge; another may report early, late, or lose what it has and start anew.
-        let mut lost = Vec::new();
+        // The last two members sync before they acknowledge; another may report early, late, or lose what it has and start anew.
+        let (mut lost, unsynced_count) = (Vec::new(), block.replicas.len().saturating_sub(2));
         for (place, info) in block.replicas.iter().enumerate() {
             let number = info.id.0[0];
             let received = vec![replica(&block, length)];
-            let fate = if place < 2 || !faulty { 1 } else { self.random.below(3) };
+            let fate = if place >= unsynced_count || !faulty { 1 } else { self.random.below(3) };
             match fate {
                 0 => self.say(number, Changes { received, ..Changes::default() }),
                 1 => self.h.changes(number, &Changes { received, ..Changes::default() }),

@@ -266,7 +266,10 @@ mod tests {
         assert_eq!(live["a:9866"]["adminState"], "In Service");
         assert!(live.get("b:9866").is_none());
         let disks = bean("Hadoop:service=NameNode,name=BlockStats");
-        assert_eq!(disks["StorageTypeStats"][0]["value"]["capacityTotal"], 2000);
+        assert_eq!(
+            disks["StorageTypeStats"][0]["value"]["capacityTotal"], 1000,
+            "of those that live"
+        );
         let startup = startup_progress(&picture);
         assert_eq!(startup["percentComplete"], 1.0);
         assert_eq!(startup["phases"][3]["status"], "COMPLETE");
