@@ -78,8 +78,8 @@ mod tests {
             },
         ];
         assert_eq!(
-            diff(&path, ("s1", ""), &entries).to_string(),
-            r#"{"SnapshotDiffReport":{"diffList":[{"sourcePath":"","type":"MODIFY"},{"sourcePath":"x","targetPath":"y","type":"RENAME"}],"fromSnapshot":"s1","snapshotRoot":"/a/d","toSnapshot":""}}"#
+            diff(&path, ("s1", ""), &entries),
+            serde_json::from_str::<Value>(r#"{"SnapshotDiffReport":{"diffList":[{"sourcePath":"","type":"MODIFY"},{"sourcePath":"x","targetPath":"y","type":"RENAME"}],"fromSnapshot":"s1","snapshotRoot":"/a/d","toSnapshot":""}}"#).unwrap()
         );
         let status = FileStatus { directory: true, ..crate::json::status::tests::file() };
         let directory = SnapshottableDirectory {
