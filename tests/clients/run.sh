@@ -5,7 +5,8 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-export HANNO=${1:-$root/target/release/hanno}
+HANNO=$(realpath "${1:-$root/target/release/hanno}")
+export HANNO
 shift || true
 clients=("$@"); [ ${#clients[@]} -gt 0 ] || clients=(curl load hdfscli fsspec_pandas epochs dask_frames opendal_files hadoop spark ray_data)
 home=${HANNO_CLIENTS_HOME:-$root/target/clients}
