@@ -220,6 +220,11 @@ impl Workers {
         was == Some(Liveness::Suspect)
     }
 
+    /// Gives every worker a new term: until now nobody could be heard.
+    pub(crate) fn excuse(&mut self, now: Duration) {
+        self.all.values_mut().for_each(|worker| worker.last_seen = now);
+    }
+
     /// Marks late workers and returns those that are gone.
     pub(crate) fn expire(
         &mut self,

@@ -227,6 +227,23 @@ fn outputs_and_calls_are_taken_once() {
 }
 
 #[test]
+fn workers_that_could_not_be_heard_are_not_given_up() {
+    let mut world = World::new();
+    let worker = world.add_worker("a", 1);
+    world.contact(worker, true);
+    start(&mut world, 1, &["a"], 0);
+    world.contact(worker, true);
+    let attempt = world.running(worker)[0];
+    world.stand_still(Duration::from_secs(600));
+    world.advance(Duration::from_secs(29));
+    assert_eq!(world.launched, [attempt]);
+    world.contact(worker, true);
+    assert_eq!(world.running(worker), [attempt]);
+    world.advance(Duration::from_secs(31));
+    assert!(world.core.workers.worker(worker).is_none(), "one that is silent is");
+}
+
+#[test]
 fn a_loser_is_told_to_stop_and_its_files_go() {
     let mut world = World::new();
     let (first, second) = (world.add_worker("a", 1), world.add_worker("bb", 1));
