@@ -4,13 +4,14 @@
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use protocol::checksum::{CHUNK_BYTES, append_crcs};
 use protocol::namenode::FileStatus;
+use sys::fs::write_cached_at;
 
 use super::context::{Context, Item};
 use super::error::Failure;
@@ -166,7 +167,7 @@ impl Get<'_> {
         } else {
             store.read_by_blocks(&item.named, &|at, bytes| {
                 progress.bytes(bytes.len());
-                file.write_all_at(bytes, at).map_err(fail)
+                write_cached_at(&file, bytes, at).map_err(fail)
             })?;
         }
         if self.context.args.has("p") {

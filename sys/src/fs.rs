@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, IntoInnerError, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Makes renames, creations and removals in `directory` durable.
@@ -32,6 +32,20 @@ pub const DIRECT_ALIGNMENT_BYTES: usize = 4096;
 pub fn open_direct(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::DIRECT.bits();
     OpenOptions::new().write(true).custom_flags(flags.cast_signed()).open(path)
+}
+
+/// Most bytes of one write into the page cache. Linux takes memory for a write in pieces as large as the write, up to 2 MiB, and moves
+/// other pages about to get them: 1 GiB in writes of 4 MiB took 0.7 to 1.3 s, in writes of 128 KiB 0.4 s.
+const CACHED_WRITE_BYTES_MAX: usize = 128 << 10;
+
+/// Writes all of `bytes` at `offset`, by way of the page cache.
+///
+/// # Errors
+/// What the system says; a part may then be written.
+pub fn write_cached_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let starts = (offset..).step_by(CACHED_WRITE_BYTES_MAX);
+    let mut pieces = bytes.chunks(CACHED_WRITE_BYTES_MAX).zip(starts);
+    pieces.try_for_each(|(piece, start)| file.write_all_at(piece, start))
 }
 
 /// Replaces `path` by `bytes` so that after any crash it holds either the old or the new content, whole and durable.
@@ -195,6 +209,18 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
         assert!(write_atomic(&directory.path().join("missing/x"), b"", 0o600).is_err());
+    }
+
+    #[test]
+    fn cached_writes_of_any_length_are_whole() {
+        let bytes: Vec<u8> = (0..3 * CACHED_WRITE_BYTES_MAX + 5).map(|n| (n % 251) as u8).collect();
+        for length in [0, 1, CACHED_WRITE_BYTES_MAX, CACHED_WRITE_BYTES_MAX + 1, bytes.len()] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("x");
+            write_cached_at(&File::create(&path).unwrap(), &bytes[..length], 3).unwrap();
+            let (before, written) = (vec![0; 3.min(length * 3)], &bytes[..length]);
+            assert!(fs::read(&path).unwrap() == [&before, written].concat(), "{length}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 
 use client::dfs::transfer::{Packet, PooledPacket};
 use protocol::meta;
-use sys::fs::DIRECT_ALIGNMENT_BYTES;
+use sys::fs::{DIRECT_ALIGNMENT_BYTES, write_cached_at};
 use sys::wake::Wake;
 
 /// Least data of a packet that is worth another thread and a write of its own to the disk.
@@ -50,12 +50,32 @@ pub(super) struct Written {
     pub cached_bytes: u32,
 }
 
-/// The files that a thread writes to.
+/// The open files of a replica that is being written.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    pub block: Arc<File>,
+    /// It has its header when packets are written.
+    pub meta: Arc<File>,
+}
+
+impl Files {
+    /// Writes a packet by way of the page cache.
+    pub(super) fn write(&self, packet: &Packet) -> Outcome {
+        let header = packet.header;
+        write_cached_at(&self.block, packet.data(), header.offset)?;
+        self.write_crcs(packet)?;
+        Ok(Written { end: header.end(), cached_bytes: header.data_bytes })
+    }
+
+    fn write_crcs(&self, packet: &Packet) -> io::Result<()> {
+        self.meta.write_all_at(packet.crcs(), meta::crc_position(packet.header.offset))
+    }
+}
+
+/// What a thread writes to.
 #[derive(Debug)]
 pub(super) struct Target {
-    pub block: Arc<File>,
-    /// It has its header.
-    pub meta: Arc<File>,
+    pub files: Files,
     /// Of the block file.
     pub path: PathBuf,
     pub cache: Cache,
@@ -156,14 +176,11 @@ struct Disk {
 
 impl Disk {
     fn write(&mut self, packet: &Packet) -> Outcome {
-        let header = packet.header;
-        let direct = self.write_direct(packet)?;
-        if !direct {
-            self.target.block.write_all_at(packet.data(), header.offset)?;
+        if !self.write_direct(packet)? {
+            return self.target.files.write(packet);
         }
-        self.target.meta.write_all_at(packet.crcs(), meta::crc_position(header.offset))?;
-        let cached_bytes = if direct { 0 } else { header.data_bytes };
-        Ok(Written { end: header.end(), cached_bytes })
+        self.target.files.write_crcs(packet)?;
+        Ok(Written { end: packet.header.end(), cached_bytes: 0 })
     }
 
     /// Writes data past the page cache; false if that cannot be.
@@ -218,7 +235,8 @@ mod tests {
         let open = |path: &Path| {
             Arc::new(OpenOptions::new().read(true).write(writable).open(path).unwrap())
         };
-        Target { block: open(&path), meta: open(&meta), path: path.clone(), cache }
+        let files = Files { block: open(&path), meta: open(&meta) };
+        Target { files, path: path.clone(), cache }
     }
 
     fn outcomes(disk: &mut DiskThread) -> Vec<Outcome> {

@@ -11,14 +11,14 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use client::dfs::transfer::{Packet, PooledPacket, Stream};
+use client::dfs::transfer::{PooledPacket, Stream};
 use parking_lot::{Condvar, Mutex};
 use protocol::checksum::{self, CHUNK_BYTES};
 use protocol::meta;
 use sys::wake::Wake;
 
 use super::Store;
-use super::disk::{Cache, DiskThread, LARGE_BYTES_MIN, Outcome, PACKETS_MAX, Target, Written};
+use super::disk::{Cache, DiskThread, Files, LARGE_BYTES_MIN, Outcome, PACKETS_MAX, Target};
 use super::verify;
 use super::volume::Place;
 use crate::core::replica::{Begin, Replica, State};
@@ -130,8 +130,7 @@ pub struct ReplicaWriter {
     replica: Replica,
     volume: usize,
     handle: Arc<WriterHandle>,
-    block: Arc<File>,
-    meta: Arc<File>,
+    files: Files,
     place: Place,
     cache: Cache,
     /// From the first large packet on.
@@ -212,8 +211,7 @@ impl ReplicaWriter {
             replica: Replica { state: State::Receiving, ..replica },
             volume,
             handle,
-            block: Arc::new(block),
-            meta: Arc::new(meta),
+            files: Files { block: Arc::new(block), meta: Arc::new(meta) },
             place,
             cache: Cache::Keep,
             disk: None,
@@ -273,7 +271,7 @@ impl ReplicaWriter {
             return Ok(());
         }
         self.settle()?;
-        let outcome = self.write_here(&packet);
+        let outcome = self.files.write(&packet);
         self.note(outcome)
     }
 
@@ -310,8 +308,7 @@ impl ReplicaWriter {
         let disk = match self.disk.take() {
             Some(disk) => disk,
             None => DiskThread::start(Target {
-                block: Arc::clone(&self.block),
-                meta: Arc::clone(&self.meta),
+                files: self.files.clone(),
                 path: self.place.block.clone(),
                 cache: self.cache,
             })?,
@@ -336,18 +333,11 @@ impl ReplicaWriter {
 
     fn begin_meta(&mut self) -> Result<(), StoreError> {
         if !self.meta_begun {
-            let written = self.meta.write_all_at(&meta::header(), 0);
+            let written = self.files.meta.write_all_at(&meta::header(), 0);
             written.map_err(|error| StoreError::io(self.replica.block, error))?;
             self.meta_begun = true;
         }
         Ok(())
-    }
-
-    fn write_here(&self, packet: &Packet) -> Outcome {
-        let header = packet.header;
-        self.block.write_all_at(packet.data(), header.offset)?;
-        self.meta.write_all_at(packet.crcs(), meta::crc_position(header.offset))?;
-        Ok(Written { end: header.end(), cached_bytes: header.data_bytes })
     }
 
     /// Cuts the replica to `length`; the checksum of a chunk that is cut is made anew after its old one was checked.
@@ -360,15 +350,25 @@ impl ReplicaWriter {
         let chunk_start = length - length % CHUNK_BYTES as u64;
         if length < self.replica.length && chunk_start < length {
             let chunk_end = self.replica.length.min(chunk_start + CHUNK_BYTES as u64);
-            verify::verify_range(id, &self.block, &self.meta, chunk_start, chunk_end, |_| ())?;
+            verify::verify_range(
+                id,
+                &self.files.block,
+                &self.files.meta,
+                chunk_start,
+                chunk_end,
+                |_| (),
+            )?;
             let mut chunk = vec![0; (length - chunk_start) as usize];
-            self.block.read_exact_at(&mut chunk, chunk_start).map_err(io_error)?;
+            self.files.block.read_exact_at(&mut chunk, chunk_start).map_err(io_error)?;
             let mut crc = Vec::new();
             checksum::append_crcs(&chunk, &mut crc);
-            self.meta.write_all_at(&crc, meta::crc_position(chunk_start)).map_err(io_error)?;
+            self.files
+                .meta
+                .write_all_at(&crc, meta::crc_position(chunk_start))
+                .map_err(io_error)?;
         }
-        self.block.set_len(length).map_err(io_error)?;
-        self.meta.set_len(meta::file_bytes(length)).map_err(io_error)?;
+        self.files.block.set_len(length).map_err(io_error)?;
+        self.files.meta.set_len(meta::file_bytes(length)).map_err(io_error)?;
         self.replica.length = length;
         self.end = length;
         self.store.set_length(id, length);
@@ -386,7 +386,7 @@ impl ReplicaWriter {
             let kind = if full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };
             Err(io::Error::new(kind, "an earlier sync of this replica failed"))
         } else {
-            self.block.sync_data().and_then(|()| self.meta.sync_data())
+            self.files.block.sync_data().and_then(|()| self.files.meta.sync_data())
         };
         self.unsynced_bytes = 0;
         result.map_err(|error| self.sync_failed(error))
@@ -465,7 +465,7 @@ impl ReplicaWriter {
             return;
         }
         self.unsynced_bytes = 0;
-        let (file, background) = (Arc::clone(&self.block), Arc::clone(&self.background));
+        let (file, background) = (Arc::clone(&self.files.block), Arc::clone(&self.background));
         self.store.syncs.run(Box::new(move || {
             if let Err(error) = file.sync_data() {
                 tracing::error!(%error, "sync failed while a replica was written");
