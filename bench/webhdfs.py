@@ -228,8 +228,8 @@ def large_file(args):
     try:
         words = dict(word.split("=", 1) for word in cluster.stdout.readline().decode().split() if "=" in word)
         os.environ.update(HADOOP_USER_NAME=USER, HANNO_NAMENODE=words["namenode"])
-        names = ("namenode", "datanode-1", "datanode-2")
-        pids = {name: open(f"{data}/pids/{name}.pid").read().strip() for name in names if os.path.exists(f"{data}/pids/{name}.pid")}
+        names = ("namenode-1", "datanode-1", "datanode-2")
+        pids = {name: open(f"{data}/pids/{name}.pid").read().strip() for name in names}
         local, back = os.path.join(args.data, "file"), os.path.join(args.data, "back")
         with open(local, "wb") as file:
             for _ in range(size // len(POOL)):
