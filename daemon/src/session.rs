@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Query, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
@@ -106,13 +106,8 @@ impl Sessions {
     /// # Errors
     /// [`SessionError`].
     pub fn acting(&self, headers: &HeaderMap) -> Result<String, SessionError> {
-        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-        let host = text(header::HOST).ok_or(SessionError::Foreign)?;
-        let is_own = text(header::ORIGIN).is_some_and(|origin| {
-            origin.split_once("://").is_some_and(|(_, origin)| origin.eq_ignore_ascii_case(host))
-        });
         let is_told = headers.get(HEADER).is_some_and(|value| value == "1");
-        if !is_own || !is_told {
+        if is_from_here(headers) != Some(true) || !is_told {
             return Err(SessionError::Foreign);
         }
         self.user(headers).ok_or(SessionError::Missing)
@@ -174,17 +169,19 @@ impl Sessions {
 /// Middleware: refuses what a browser sends from elsewhere to change something, on routes that believe names or tokens of their own.
 /// Programs send no `Origin`.
 pub async fn refuse_foreign(request: Request, next: Next) -> Response {
-    let headers = request.headers();
     let changes = !matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS");
-    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let is_foreign = text(header::ORIGIN).is_some_and(|origin| {
-        let origin = origin.split_once("://").map(|(_, origin)| origin);
-        origin.is_none() || origin != text(header::HOST)
-    });
-    if changes && is_foreign {
+    if changes && is_from_here(request.headers()) == Some(false) {
         return SessionError::Foreign.into_response();
     }
     next.run(request).await
+}
+
+/// Whether a browser sent this from a page of the host that it asks; `None` if no browser did.
+fn is_from_here(headers: &HeaderMap) -> Option<bool> {
+    let origin = headers.get(header::ORIGIN)?.to_str().ok();
+    let origin = origin.and_then(|origin| origin.split_once("://")).map(|(_, origin)| origin);
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    Some(origin.zip(host).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host)))
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -248,7 +245,11 @@ async fn logout(State(sessions): State<Sessions>, headers: HeaderMap) -> Respons
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::body::Body as Sent;
+    use axum::http::HeaderValue;
+    use axum::middleware::from_fn;
     use protocol::auth::{Key, Signature};
+    use tower::ServiceExt;
 
     fn sessions() -> (Sessions, Key) {
         let secret = Key::new([1; 32]);
@@ -313,6 +314,30 @@ mod tests {
         assert_eq!(acting(&[host, own, told]), Err(SessionError::Missing));
         sessions.end(&headers(&[cookie]));
         assert_eq!(acting(&[host, own, told, cookie]), Err(SessionError::Missing));
+    }
+
+    #[tokio::test]
+    async fn what_a_browser_sends_from_elsewhere_changes_nothing() {
+        let answer = async |method: &str, origin: Option<&[u8]>| {
+            let mut request = Request::builder().method(method).uri("/").header("host", "h:1");
+            if let Some(origin) = origin {
+                request = request.header("origin", HeaderValue::from_bytes(origin).unwrap());
+            }
+            let routes = Router::new().fallback(async || "done").layer(from_fn(refuse_foreign));
+            routes.oneshot(request.body(Sent::empty()).unwrap()).await.unwrap().status()
+        };
+        let (done, foreign) = (StatusCode::OK, StatusCode::FORBIDDEN);
+        for (method, origin, expected) in [
+            ("PUT", None, done),
+            ("PUT", Some(&b"http://h:1"[..]), done),
+            ("PUT", Some(b"http://H:1"), done),
+            ("GET", Some(b"http://elsewhere"), done),
+            ("PUT", Some(b"http://elsewhere"), foreign),
+            ("POST", Some(b"null"), foreign),
+            ("DELETE", Some(b"http://h:1\xff"), foreign),
+        ] {
+            assert_eq!(answer(method, origin).await, expected, "{method} {origin:?}");
+        }
     }
 
     #[test]
