@@ -35,12 +35,12 @@ function ask(text, options) {
   });
 }
 
-async function refusal(answer) {
-  const text = await answer.text();
+// What an answer that refuses says.
+function refusal(status, text) {
   try {
     return JSON.parse(text).message || text;
   } catch {
-    return text || `The server answered ${answer.status}.`;
+    return text || `The server answered ${status}.`;
   }
 }
 
@@ -51,7 +51,7 @@ async function send(method, url, body) {
   }
   try {
     const answer = await fetch(url, { method, headers, body, cache: "no-store" });
-    return answer.ok ? null : await refusal(answer);
+    return answer.ok ? null : refusal(answer.status, await answer.text());
   } catch (error) {
     return `The server cannot be reached: ${error.message}`;
   }
@@ -99,15 +99,7 @@ function put(file, url, show) {
     request.upload.addEventListener("progress", (event) => show(event.loaded));
     request.addEventListener("error", () => resolve("The connection broke."));
     request.addEventListener("load", () => {
-      if (request.status < 300) {
-        resolve(null);
-        return;
-      }
-      try {
-        resolve(JSON.parse(request.responseText).message);
-      } catch {
-        resolve(request.responseText || `The server answered ${request.status}.`);
-      }
+      resolve(request.status < 300 ? null : refusal(request.status, request.responseText));
     });
     request.send(file);
   });
