@@ -15,6 +15,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");
 const ACTIONS: &str = include_str!("actions.js");
+const ICON: &str = include_str!("icon.svg");
 
 /// A daemon's set of pages.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +67,7 @@ impl Frame<'_> {
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     title { (self.title) " · Hanno" }
                     link rel="stylesheet" href="/style.css";
-                    link rel="icon" href="data:,";
+                    link rel="icon" href="/icon.svg";
                     script src="/live.js" defer {}
                     script src="/actions.js" defer {}
                 }
@@ -108,7 +109,7 @@ impl Frame<'_> {
             (header::CONTENT_TYPE, "text/html; charset=utf-8"),
             (
                 header::CONTENT_SECURITY_POLICY,
-                "default-src 'self'; img-src 'self' data:; object-src 'none'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'",
+                "default-src 'self'; object-src 'none'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'",
             ),
             (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
             (header::REFERRER_POLICY, "same-origin"),
@@ -174,12 +175,13 @@ pub fn bar(share: f32) -> Markup {
     html! { progress max="1" value=(share) { (percent) } " " (percent) }
 }
 
-/// Routes of the style sheet and the script.
+/// Routes of the style sheet, the scripts and the icon.
 pub fn assets<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
         .route("/style.css", get(|| asset("text/css; charset=utf-8", STYLE)))
         .route("/live.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
         .route("/actions.js", get(|| asset("text/javascript; charset=utf-8", ACTIONS)))
+        .route("/icon.svg", get(|| asset("image/svg+xml", ICON)))
 }
 
 async fn asset(kind: &'static str, text: &'static str) -> Response {
@@ -189,6 +191,8 @@ async fn asset(kind: &'static str, text: &'static str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::{Request, StatusCode};
+    use tower::ServiceExt;
 
     #[test]
     fn titles_and_addresses_are_escaped() {
@@ -205,5 +209,25 @@ mod tests {
         let page = frame.draw(&html! { p { (hostile) } });
         assert!(!page.contains("<img") && page.matches("&lt;img").count() == 6, "{page}");
         assert!(page.contains("aria-current=\"page\""), "{page}");
+    }
+
+    #[tokio::test]
+    async fn pages_load_only_what_their_policy_allows_and_their_daemon_serves() {
+        let site = Site { name: "Hanno", entries: &[], search: None };
+        let frame = Frame { site, title: "", place: "", live: None, other: None, user: None };
+        let policy = frame.answer(&html! {}).headers()[header::CONTENT_SECURITY_POLICY].clone();
+        let policy = policy.to_str().unwrap();
+        assert!(policy.starts_with("default-src 'self';") && !policy.contains("data:"), "{policy}");
+        let page = frame.draw(&html! {});
+        let head = page.split("</head>").next().unwrap();
+        let loaded =
+            head.split(['"']).filter(|value| value.starts_with('/') || value.contains(':'));
+        let loaded: Vec<&str> = loaded.collect();
+        assert_eq!(loaded, ["/style.css", "/icon.svg", "/live.js", "/actions.js"]);
+        for path in loaded {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let answer = assets::<()>().oneshot(request).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        }
     }
 }
