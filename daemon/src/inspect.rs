@@ -3,7 +3,6 @@
 //! Reading is free, as with `/metrics`; a level is set only by a request that the holder of the cluster secret signed, so that no
 //! page in a browser can do it. No secret is in a configuration: it names the file.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::Router;
@@ -13,6 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use maud::{PreEscaped, html};
 use protocol::auth::{Body as SignedBody, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -150,33 +150,26 @@ fn as_json(setting: &Setting) -> serde_json::Value {
 }
 
 fn as_xml(settings: &[&Setting]) -> String {
-    let mut text =
-        "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?><configuration>\n".to_owned();
-    for setting in settings {
-        let (key, value, source) = (escape(&setting.key), escape(&setting.value), setting.source());
-        let _ = writeln!(
-            text,
-            "<property><name>{key}</name><value>{value}</value><final>false</final><source>{source}</source></property>"
-        );
-    }
-    text + "</configuration>\n"
+    let all = html! {
+        (PreEscaped("<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?>"))
+        configuration {
+            "\n"
+            @for setting in settings {
+                property {
+                    name { (printable(&setting.key)) } value { (printable(&setting.value)) }
+                    final { "false" } source { (setting.source()) }
+                }
+                "\n"
+            }
+        }
+        "\n"
+    };
+    all.into_string()
 }
 
-/// Text inside XML or HTML; control characters, which XML cannot hold, are left out.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\n' | '\t' => escaped.push(character),
-            control if control.is_control() => {}
-            plain => escaped.push(plain),
-        }
-    }
-    escaped
+/// Text without control characters, which XML cannot hold.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect()
 }
 
 #[derive(Deserialize)]
@@ -191,24 +184,31 @@ async fn log_level(
     Query(asked): Query<Level>,
     request: Request,
 ) -> Response {
-    let mut text = "<html><body><h1>Log Level</h1>\n".to_owned();
+    let mut lines = Vec::new();
     if let Some(logger) = asked.log.as_deref().filter(|logger| !logger.is_empty()) {
-        let mut line = |name: &str, value: &str| {
-            let _ = writeln!(text, "{MARK}{name}: <b>{}</b><br />", escape(value));
-        };
-        line("Submitted Class Name", logger);
+        lines.push(("Submitted Class Name", logger.to_owned()));
         if let Some(level) = asked.level.as_deref().filter(|level| !level.is_empty()) {
             let (parts, _) = request.into_parts();
             if let Err(refusal) = change(&inspected.auth, &parts, logger, level) {
                 return refusal;
             }
-            line("Submitted Level", level);
-            line("Setting Level to", &level.to_uppercase());
+            lines.push(("Submitted Level", level.to_owned()));
+            lines.push(("Setting Level to", level.to_uppercase()));
         }
-        line("Effective Level", &log::level(logger).to_uppercase());
+        lines.push(("Effective Level", log::level(logger).to_uppercase()));
     }
-    text.push_str("</body></html>\n");
-    ([(header::CONTENT_TYPE, HTML)], text).into_response()
+    let page = html! {
+        html {
+            body {
+                h1 { "Log Level" } "\n"
+                @for (name, value) in lines {
+                    (PreEscaped(MARK)) (name) ": " b { (printable(&value)) } br; "\n"
+                }
+            }
+        }
+        "\n"
+    };
+    ([(header::CONTENT_TYPE, HTML)], page.into_string()).into_response()
 }
 
 #[allow(clippy::result_large_err, reason = "a refusal is the answer as it is sent")]
@@ -256,7 +256,7 @@ mod tests {
 
     impl Default for Sample {
         fn default() -> Self {
-            let table = Inner { name: "<a&b>".to_owned() };
+            let table = Inner { name: "<a\u{1}&\u{7f}b>".to_owned() };
             Sample { bind: "127.0.0.1:1".to_owned(), size: 5, table }
         }
     }
@@ -304,7 +304,7 @@ mod tests {
     async fn a_level_is_told_to_all_and_set_by_who_has_the_secret() {
         let (status, text) = ask("/logLevel?log=inspect_test", &[]).await;
         assert_eq!(status, 200);
-        assert!(text.contains("<!-- OUTPUT -->Submitted Class Name: <b>inspect_test</b><br />"));
+        assert!(text.contains("<!-- OUTPUT -->Submitted Class Name: <b>inspect_test</b><br>\n"));
         assert!(text.contains("Effective Level: <b>"), "{text}");
         let target = "/logLevel?log=inspect_test&level=debug";
         assert_eq!(ask(target, &[]).await.0, 401);
