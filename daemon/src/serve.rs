@@ -2,6 +2,7 @@
 //!
 //! - at most `connections_max` at once; more wait in the listen queue;
 //! - a request's head must arrive within `header_timeout` and fit 64 headers and 64 KiB: slow or endless heads cost little;
+//! - an answer is produced no faster than its client reads it: hyper's `pipeline_flush` would take a whole body into memory;
 //! - on shutdown no connection is accepted, running requests are finished, for at most `drain_max`.
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -145,5 +146,84 @@ async fn connection(
     };
     if let Err(error) = result {
         tracing::debug!(%error, "connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
+
+    use axum::body::{Body, Bytes};
+    use axum::routing::get;
+    use hyper::body::Frame;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpSocket;
+
+    use super::*;
+
+    /// Size of an answer, far beyond what sockets and a connection may hold.
+    const ANSWER_BYTES: usize = 16 << 20;
+    /// Bytes that its producer gives at a time.
+    const CHUNK_BYTES: usize = 16 << 10;
+    /// Asked of the system for each end's socket; it takes twice as much.
+    const SOCKET_BYTES: u32 = 64 << 10;
+    /// What may be produced and not read: both sockets, the connection's own buffer, and a chunk on its way.
+    const AHEAD_BYTES_MAX: usize = 1 << 20;
+
+    /// Gives bytes as fast as they are taken, and counts them.
+    struct Eager {
+        produced: Arc<AtomicUsize>,
+        chunk: Bytes,
+    }
+
+    impl hyper::body::Body for Eager {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let before = self.produced.fetch_add(self.chunk.len(), Ordering::Relaxed);
+            let chunk = (before < ANSWER_BYTES).then(|| Ok(Frame::data(self.chunk.clone())));
+            Poll::Ready(chunk)
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_produced_no_faster_than_it_is_read() {
+        let loopback: SocketAddr = ([127, 0, 0, 1], 0).into();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_send_buffer_size(SOCKET_BYTES).unwrap();
+        socket.bind(loopback).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (produced, chunk) = (Arc::<AtomicUsize>::default(), Bytes::from(vec![7; CHUNK_BYTES]));
+        let counted = Arc::clone(&produced);
+        let eager = move || async move { Body::new(Eager { produced: counted, chunk }) };
+        let shutdown = Shutdown::new();
+        let router = Router::new().route("/", get(eager));
+        let server = tokio::spawn(serve(listener, router, Limits::default(), shutdown.clone()));
+
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(SOCKET_BYTES).unwrap();
+        let mut client = socket.connect(address).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await.unwrap();
+        let (mut read, mut buffer) = (0, vec![0; CHUNK_BYTES]);
+        loop {
+            client.readable().await.unwrap();
+            let ahead = produced.load(Ordering::Relaxed).saturating_sub(read);
+            assert!(ahead <= AHEAD_BYTES_MAX, "{ahead} bytes were produced for nobody");
+            match client.read(&mut buffer).await.unwrap() {
+                0 => break,
+                count => read += count,
+            }
+        }
+        assert!(read > ANSWER_BYTES, "only {read} bytes came");
+        shutdown.tell();
+        server.await.unwrap();
     }
 }
