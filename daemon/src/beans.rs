@@ -3,19 +3,32 @@
 
 use std::time::Duration;
 
+use axum::Json;
+use axum::response::{IntoResponse, Response};
 use prometheus_client::registry::Registry;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::metrics;
 
-/// `{"beans": […]}` with the beans whose name is `wanted`; a star at its end stands for any rest.
-pub fn answer(beans: impl IntoIterator<Item = (String, Value)>, wanted: Option<&str>) -> Value {
-    let is_wanted = |name: &str| match wanted {
-        None | Some("") => true,
-        Some(pattern) => match pattern.strip_suffix('*') {
-            Some(begin) => name.starts_with(begin),
-            None => name == pattern,
-        },
+/// What is asked for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Wanted {
+    /// As [`chosen`] takes it.
+    qry: String,
+}
+
+/// The answer with the beans that are wanted.
+pub fn answer(beans: impl IntoIterator<Item = (String, Value)>, wanted: &Wanted) -> Response {
+    Json(chosen(beans, &wanted.qry)).into_response()
+}
+
+/// `{"beans": […]}` with the beans of this name; a star at its end stands for any rest, nothing for all.
+pub fn chosen(beans: impl IntoIterator<Item = (String, Value)>, wanted: &str) -> Value {
+    let is_wanted = |name: &str| match wanted.strip_suffix('*') {
+        Some(begin) => name.starts_with(begin),
+        None => wanted.is_empty() || name == wanted,
     };
     let chosen = beans.into_iter().filter(|(name, _)| is_wanted(name)).map(|(name, bean)| {
         let mut named = Map::new();
@@ -26,6 +39,15 @@ pub fn answer(beans: impl IntoIterator<Item = (String, Value)>, wanted: Option<&
         Value::Object(named)
     });
     json!({ "beans": chosen.collect::<Vec<_>>() })
+}
+
+/// The beans that every daemon can tell: those of its process, which has been up for so long, and its figures.
+pub fn common(
+    service: &str,
+    figures: &Registry,
+    up: Duration,
+) -> impl Iterator<Item = (String, Value)> {
+    process(up).into_iter().chain([registry(service, figures)])
 }
 
 /// The beans of the process, which has been up for so long.
@@ -51,7 +73,7 @@ fn memory() -> Value {
 }
 
 /// Every figure of `/metrics` as one bean, `Hanno:service=<service>,name=Metrics`.
-pub fn registry(service: &str, registry: &Registry) -> (String, Value) {
+fn registry(service: &str, registry: &Registry) -> (String, Value) {
     let text = metrics::text(registry);
     let samples = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let (name, value) = line.rsplit_once(' ')?;
@@ -72,18 +94,18 @@ mod tests {
     fn beans_are_chosen_by_name() {
         let mut figures = metrics::registry();
         metrics::gauges(&mut figures, &[("things", "Things", 7)]);
-        let all = || process(Duration::from_secs(3)).into_iter().chain([registry("X", &figures)]);
+        let chosen = |wanted: &str| chosen(common("X", &figures, Duration::from_secs(3)), wanted);
         let names = |wanted| -> Vec<String> {
-            let beans = answer(all(), wanted)["beans"].clone();
+            let beans = chosen(wanted)["beans"].clone();
             let beans = beans.as_array().unwrap().iter();
             beans.map(|bean| bean["name"].as_str().unwrap().to_owned()).collect()
         };
-        assert_eq!(names(None).len(), 3);
-        assert_eq!(names(Some("")).len(), 3);
-        assert_eq!(names(Some("java.lang:*")), ["java.lang:type=Memory", "java.lang:type=Runtime"]);
-        assert_eq!(names(Some("Hanno:service=X,name=Metrics")).len(), 1);
-        assert!(names(Some("Hanno:service=X")).is_empty());
-        let mine = answer(all(), Some("Hanno:*"));
+        assert_eq!(names("").len(), 3);
+        assert_eq!(names("*").len(), 3);
+        assert_eq!(names("java.lang:*"), ["java.lang:type=Memory", "java.lang:type=Runtime"]);
+        assert_eq!(names("Hanno:service=X,name=Metrics").len(), 1);
+        assert!(names("Hanno:service=X").is_empty());
+        let mine = chosen("Hanno:*");
         assert_eq!(mine["beans"][0]["things"], 7);
         assert!(mine["beans"][0]["process_resident_memory_bytes"].as_u64().unwrap() > 0);
     }

@@ -4,18 +4,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
 use daemon::auth::Authenticator;
 use daemon::hosts::Hosts;
 use daemon::{beans, inspect};
 use protocol::auth::Key;
 use protocol::namenode::DatanodeInfo;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::config::Config;
@@ -54,17 +53,12 @@ pub(crate) fn router(
         .merge(inspect::router(Authenticator::new(secret), hosts, settings))
 }
 
-#[derive(Deserialize)]
-struct Wanted {
-    qry: Option<String>,
-}
-
-async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<Wanted>) -> Response {
+async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<beans::Wanted>) -> Response {
     let own = [("DataNodeInfo", info(&monitor)), ("FSDatasetState", dataset(&monitor.service))];
     let own = own.map(|(name, bean)| (format!("Hadoop:service=DataNode,name={name}"), bean));
-    let figures = beans::registry("DataNode", &crate::metrics::registry(&monitor.service));
-    let all = own.into_iter().chain(beans::process(monitor.since.elapsed())).chain([figures]);
-    Json(beans::answer(all, wanted.qry.as_deref())).into_response()
+    let figures = crate::metrics::registry(&monitor.service);
+    let common = beans::common("DataNode", &figures, monitor.since.elapsed());
+    beans::answer(own.into_iter().chain(common), &wanted)
 }
 
 fn info(monitor: &Monitor) -> Value {

@@ -29,7 +29,6 @@ use protocol::AttemptId;
 use protocol::auth::Role;
 use protocol::frame;
 use protocol::shuffle::{FetchRequest, ROUTE, SegmentAnswer, SegmentHeader};
-use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::agent::Event;
@@ -72,12 +71,10 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
     };
     let beans = {
         let (shared, served, since) = (shared.clone(), Arc::clone(&served), Instant::now());
-        get(move |Query(wanted): Query<Wanted>| async move {
+        get(move |Query(wanted): Query<beans::Wanted>| async move {
             match registry(&shared, served.load(Ordering::Relaxed)).await {
-                Some(registry) => {
-                    let figures = beans::registry("Worker", &registry);
-                    let all = beans::process(since.elapsed()).into_iter().chain([figures]);
-                    axum::Json(beans::answer(all, wanted.qry.as_deref())).into_response()
+                Some(figures) => {
+                    beans::answer(beans::common("Worker", &figures, since.elapsed()), &wanted)
                 }
                 None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
             }
@@ -116,12 +113,6 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
         .route("/metrics", figures.clone())
         .route("/prom", figures)
         .route("/jmx", beans)
-}
-
-#[derive(Deserialize)]
-struct Wanted {
-    /// Name of a bean; a star at its end stands for any rest.
-    qry: Option<String>,
 }
 
 /// The figures now; `None` at the end.

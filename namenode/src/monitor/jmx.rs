@@ -238,22 +238,21 @@ mod tests {
     fn beans_are_chosen_by_name() {
         let picture = picture();
         let names = |wanted| -> Vec<String> {
-            let all = daemon::beans::answer(beans(&picture), wanted);
+            let all = daemon::beans::chosen(beans(&picture), wanted);
             let beans = all["beans"].as_array().unwrap();
             beans.iter().map(|bean| bean["name"].as_str().unwrap().to_owned()).collect()
         };
-        assert_eq!(names(None).len(), 11);
+        assert_eq!(names("").len(), 11);
         let state = "Hadoop:service=NameNode,name=FSNamesystemState";
-        assert_eq!(names(Some(state)), [state]);
-        assert_eq!(names(Some("java.lang:*")), ["java.lang:type=Memory", "java.lang:type=Runtime"]);
-        assert!(names(Some("Hadoop:service=DataNode,name=None")).is_empty());
+        assert_eq!(names(state), [state]);
+        assert_eq!(names("java.lang:*"), ["java.lang:type=Memory", "java.lang:type=Runtime"]);
+        assert!(names("Hadoop:service=DataNode,name=None").is_empty());
     }
 
     #[test]
     fn figures_are_hadoops() {
         let picture = picture();
-        let bean =
-            |name: &str| daemon::beans::answer(beans(&picture), Some(name))["beans"][0].clone();
+        let bean = |name: &str| daemon::beans::chosen(beans(&picture), name)["beans"][0].clone();
         let state = bean("Hadoop:service=NameNode,name=FSNamesystemState");
         assert_eq!(state["NumLiveDataNodes"], 1);
         assert_eq!(state["NumDeadDataNodes"], 1);

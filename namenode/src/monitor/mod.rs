@@ -23,7 +23,6 @@ use journal::Stats;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 use protocol::namenode::{Answer, Call, ClusterStatus, DatanodeReport, Reply};
-use serde::Deserialize;
 
 use crate::http::Web;
 use crate::pages;
@@ -154,17 +153,9 @@ async fn startup_progress(State(monitor): State<Monitor>) -> Response {
     }
 }
 
-#[derive(Deserialize)]
-struct Wanted {
-    /// Name of a bean; a star at its end stands for any rest.
-    qry: Option<String>,
-}
-
-async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<Wanted>) -> Response {
+async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<beans::Wanted>) -> Response {
     match monitor.picture().await {
-        Ok(picture) => {
-            Json(beans::answer(jmx::beans(&picture), wanted.qry.as_deref())).into_response()
-        }
+        Ok(picture) => beans::answer(jmx::beans(&picture), &wanted),
         Err(refusal) => refusal,
     }
 }
