@@ -11,17 +11,16 @@ use std::io;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Response, Result};
 use axum::routing::get;
 use axum::{Json, Router};
 use daemon::beans;
 use daemon::hosts::Hosts;
 use protocol::jobs::{Call, Reply, Request};
-use protocol::{CallId, ClientId, JobId, RemoteError};
-use serde::Deserialize;
+use protocol::{CallId, ClientId, JobId};
 
 use crate::history_events::write_lines;
-use crate::http::{Shared, refused};
+use crate::http::{Refused, Shared, named};
 use crate::server::Event;
 
 /// What `/api/v1` is, for programs.
@@ -47,97 +46,71 @@ pub(crate) fn router(shared: Shared) -> Router {
 }
 
 /// Asks what clients may ask, in nobody's name: reads need none.
-async fn read(shared: &Shared, body: Call) -> Result<Reply, RemoteError> {
+async fn read(shared: &Shared, body: Call) -> Result<Reply, Refused> {
     let request = Request {
         version: protocol::jobs::VERSION,
         call: CallId { client: ClientId::default(), number: 0 },
         user: String::new(),
         body,
     };
-    shared.ask(|reply| Event::Client(request, reply)).await.and_then(|answer| answer)
+    shared.find(|reply| Event::Client(request, reply)).await
 }
 
-async fn jobs(State(shared): State<Shared>) -> Response {
-    match shared.ask(Event::Overview).await {
-        Ok(overview) => Json(overview.jobs).into_response(),
-        Err(error) => refused(&error),
+async fn jobs(State(shared): State<Shared>) -> Result<Response> {
+    Ok(Json(shared.overview().await?.jobs).into_response())
+}
+
+async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
+    match read(&shared, Call::Status(named(&id)?)).await? {
+        Reply::Job(report) => Ok(Json(report).into_response()),
+        _ => Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
     }
 }
 
-async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
-    let Ok(id) = id.parse::<JobId>() else { return StatusCode::NOT_FOUND.into_response() };
-    match read(&shared, Call::Status(id)).await {
-        Ok(Reply::Job(report)) => Json(report).into_response(),
-        Ok(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        Err(error) => refused(&error),
-    }
-}
-
-async fn tasks(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
-    let Ok(id) = id.parse::<JobId>() else { return StatusCode::NOT_FOUND.into_response() };
-    match read(&shared, Call::Tasks(id)).await {
-        Ok(Reply::Tasks(tasks)) => Json(tasks).into_response(),
-        Ok(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        Err(error) => refused(&error),
+async fn tasks(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
+    match read(&shared, Call::Tasks(named(&id)?)).await? {
+        Reply::Tasks(tasks) => Ok(Json(tasks).into_response()),
+        _ => Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
     }
 }
 
 /// Events of a job, one JSON object a line: from its file if it is over, else what has happened so far.
-async fn job_history(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
-    let Ok(id) = id.parse::<JobId>() else { return StatusCode::NOT_FOUND.into_response() };
+async fn job_history(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
+    let id: JobId = named(&id)?;
     let history = shared.history.clone();
     let kept = tokio::task::spawn_blocking(move || history.file(id)).await;
     let body = match kept {
         Ok(Ok(Some(mut file))) => stream::body(move |out| io::copy(&mut file, out).map(drop)),
         Ok(Ok(None)) => {
-            match shared.ask(|reply| Event::Picture(id, reply)).await.and_then(|found| found) {
-                Ok(picture) => stream::body(move |out| write_lines(&picture, out)),
-                Err(error) => return refused(&error),
-            }
+            let picture = shared.picture(id).await?;
+            stream::body(move |out| write_lines(&picture, out))
         }
-        _ => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        _ => return Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
     };
-    ([(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")], body).into_response()
+    Ok(([(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")], body).into_response())
 }
 
-async fn workers(State(shared): State<Shared>) -> Response {
-    match shared.ask(Event::Overview).await {
-        Ok(overview) => Json(overview.workers).into_response(),
-        Err(error) => refused(&error),
-    }
+async fn workers(State(shared): State<Shared>) -> Result<Response> {
+    Ok(Json(shared.overview().await?.workers).into_response())
 }
 
-async fn queues(State(shared): State<Shared>) -> Response {
-    match shared.ask(Event::Overview).await {
-        Ok(overview) => Json(overview.queues).into_response(),
-        Err(error) => refused(&error),
-    }
+async fn queues(State(shared): State<Shared>) -> Result<Response> {
+    Ok(Json(shared.overview().await?.queues).into_response())
 }
 
 async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
 }
 
-async fn metrics(State(shared): State<Shared>) -> Response {
-    match shared.ask(Event::Overview).await {
-        Ok(overview) => daemon::metrics::answer(&metrics::registry(&overview)),
-        Err(error) => refused(&error),
-    }
+async fn metrics(State(shared): State<Shared>) -> Result<Response> {
+    Ok(daemon::metrics::answer(&metrics::registry(&shared.overview().await?)))
 }
 
-#[derive(Deserialize)]
-struct Wanted {
-    /// Name of a bean; a star at its end stands for any rest.
-    qry: Option<String>,
-}
-
-async fn jmx(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
-    match shared.ask(Event::Overview).await {
-        Ok(overview) => {
-            let figures = beans::registry("JobTracker", &metrics::registry(&overview));
-            let all = beans::process(shared.since.elapsed()).into_iter().chain([figures]);
-            Json(beans::answer(all, wanted.qry.as_deref())).into_response()
-        }
-        Err(error) => refused(&error),
-    }
+async fn jmx(
+    State(shared): State<Shared>,
+    Query(wanted): Query<beans::Wanted>,
+) -> Result<Response> {
+    let figures = metrics::registry(&shared.overview().await?);
+    let all = beans::common("JobTracker", &figures, shared.since.elapsed());
+    Ok(beans::answer(all, &wanted))
 }

@@ -3,15 +3,16 @@
 
 use std::convert::Infallible;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
+use axum::response::{self, IntoResponse, Response};
 use axum::routing::get;
+use axum::{Json, Router};
 use client::rpc::Health;
 use daemon::auth::Authenticator;
 use daemon::hosts::Hosts;
@@ -23,6 +24,7 @@ use protocol::jobs::{self, JobReport};
 use protocol::{ErrorKind, JobId, RemoteError, tracker};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::core::picture::Picture;
 use crate::history::History;
 use crate::server::{Event, Overview, stopping};
 use crate::{api, pages};
@@ -59,6 +61,45 @@ impl Shared {
         self.events.send(event(reply)).await.map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())
     }
+
+    /// Asks the loop for what may not be there.
+    pub(crate) async fn find<T>(
+        &self,
+        event: impl FnOnce(oneshot::Sender<Result<T, RemoteError>>) -> Event,
+    ) -> Result<T, Refused> {
+        let found = self.ask(event).await.and_then(|found| found);
+        found.map_err(Refused)
+    }
+
+    /// What the start page shows.
+    pub(crate) async fn overview(&self) -> Result<Overview, Refused> {
+        self.ask(Event::Overview).await.map_err(Refused)
+    }
+
+    /// A job as its page shows it.
+    pub(crate) async fn picture(&self, job: JobId) -> Result<Box<Picture>, Refused> {
+        self.find(|reply| Event::Picture(job, reply)).await
+    }
+}
+
+/// A refusal of the loop.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) RemoteError);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let status = match self.0.kind {
+            ErrorKind::UnknownJob => StatusCode::NOT_FOUND,
+            ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, self.0.message).into_response()
+    }
+}
+
+/// What an address names; what cannot be a name is not found.
+pub(crate) fn named<T: FromStr>(text: &str) -> Result<T, StatusCode> {
+    text.parse().map_err(|_| StatusCode::NOT_FOUND)
 }
 
 /// All routes.
@@ -84,7 +125,7 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
     );
     let watching = rpc::signed_get(auth, &[Role::Client], move |request: Request| {
         let shared = for_watchers.clone();
-        async move { events(&shared, request.uri().path()).await }
+        async move { events(&shared, request.uri().path()).await.into_response() }
     });
     let calls = Router::new()
         .route("/rpc", client_calls)
@@ -94,11 +135,8 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
     calls.merge(health).merge(pages::router(shared.clone())).merge(api::router(shared))
 }
 
-async fn health(State(shared): State<Shared>) -> Response {
-    let Ok(overview) = shared.ask(Event::Overview).await else {
-        return StatusCode::SERVICE_UNAVAILABLE.into_response();
-    };
-    let Overview { epoch, status, .. } = overview;
+async fn health(State(shared): State<Shared>) -> Result<Response, Refused> {
+    let Overview { epoch, status, .. } = shared.overview().await?;
     let more = [
         ("epoch", epoch),
         ("worker_count", u64::from(status.worker_count)),
@@ -112,17 +150,13 @@ async fn health(State(shared): State<Shared>) -> Response {
         ready: status.worker_count > 0,
         more: more.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect(),
     };
-    axum::Json(health).into_response()
+    Ok(Json(health).into_response())
 }
 
 /// Pictures of a job until it is final. `path` is `/api/v1/jobs/{id}/events`.
-async fn events(shared: &Shared, path: &str) -> Response {
-    let id = path.split('/').nth(4).and_then(|id| id.parse::<JobId>().ok());
-    let Some(id) = id else { return StatusCode::NOT_FOUND.into_response() };
-    let receiver = match shared.ask(|reply| Event::Watch(id, reply)).await.and_then(|inner| inner) {
-        Ok(receiver) => receiver,
-        Err(error) => return refused(&error),
-    };
+async fn events(shared: &Shared, path: &str) -> response::Result<Response> {
+    let id: JobId = named(path.split('/').nth(4).unwrap_or_default())?;
+    let receiver = shared.find(|reply| Event::Watch(id, reply)).await?;
     let pictures = stream::unfold(Some(receiver), |receiver| async move {
         let mut receiver: watch::Receiver<Arc<JobReport>> = receiver?;
         receiver.changed().await.ok()?;
@@ -131,15 +165,31 @@ async fn events(shared: &Shared, path: &str) -> Response {
         let next = (!report.state.is_final()).then_some(receiver);
         Some((Ok::<_, Infallible>(Sent::default().data(json)), next))
     });
-    Sse::new(pictures).keep_alive(KeepAlive::default()).into_response()
+    Ok(Sse::new(pictures).keep_alive(KeepAlive::default()).into_response())
 }
 
-/// A refusal as an HTTP answer.
-pub(crate) fn refused(error: &RemoteError) -> Response {
-    let status = match error.kind {
-        ErrorKind::UnknownJob => StatusCode::NOT_FOUND,
-        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    (status, error.message.clone()).into_response()
+#[cfg(test)]
+pub(crate) mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// What routes share, with a loop that is played by whoever holds the receiver.
+    pub(crate) fn shared() -> (Shared, mpsc::Receiver<Event>, TempDir) {
+        let (events, received) = mpsc::channel(16);
+        let directory = TempDir::new().unwrap();
+        let secret = Key::new([1; 32]);
+        let sessions = Sessions::new(Authenticator::new(&secret), "jobtracker", "h:1");
+        let shared = Shared {
+            events,
+            secret_file: PathBuf::new(),
+            hosts: Hosts::new("h:1", &[]),
+            namenode: "http://n:1".into(),
+            secret,
+            history: History::open(directory.path(), 1).unwrap(),
+            sessions,
+            since: Instant::now(),
+        };
+        (shared, received, directory)
+    }
 }

@@ -13,7 +13,7 @@ use axum::http::header::{self, HeaderName};
 use axum::http::request::Parts;
 use axum::middleware::from_fn_with_state;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Response, Result};
 use axum::routing::get;
 use axum::{Json, Router};
 use client::rpc::{RpcClient, now_ms};
@@ -25,7 +25,7 @@ use protocol::auth::Role;
 use protocol::{AttemptId, JobId, TaskId};
 
 use crate::core::picture::Picture;
-use crate::http::{Shared, refused};
+use crate::http::{Shared, named};
 use crate::server::{Event, Overview};
 use crate::web;
 
@@ -96,40 +96,39 @@ impl Viewer {
         let user = self.user.as_deref();
         Frame { site: SITE, title, place, live, other, user }.answer(content)
     }
+
+    /// A page that shows something of the overview, and is drawn again when that looks different.
+    async fn follow(
+        &self,
+        shared: &Shared,
+        title: &str,
+        place: &str,
+        draw: impl FnOnce(&Overview) -> Markup,
+    ) -> Result<Response> {
+        let content = draw(&shared.overview().await?);
+        Ok(self.frame(title, place, Some("/live".to_owned()), &content))
+    }
 }
 
-async fn overview(State(shared): State<Shared>, viewer: Viewer) -> Response {
-    match shared.ask(Event::Overview).await {
-        Ok(overview) => {
-            let content = web::overview::page(&overview, now_ms());
-            viewer.frame("Overview", "/", Some("/live".to_owned()), &content)
-        }
-        Err(error) => refused(&error),
-    }
+async fn overview(State(shared): State<Shared>, viewer: Viewer) -> Result<Response> {
+    viewer.follow(&shared, "Overview", "/", |seen| web::overview::page(seen, now_ms())).await
 }
 
 async fn jobs(
     State(shared): State<Shared>,
     Query(query): Query<web::jobs::Query>,
     viewer: Viewer,
-) -> Response {
-    match shared.ask(Event::Overview).await {
-        Ok(overview) => {
-            let content = web::jobs::page(&overview.jobs, &query, now_ms());
-            viewer.frame("Jobs", "/jobs", Some("/live".to_owned()), &content)
-        }
-        Err(error) => refused(&error),
-    }
+) -> Result<Response> {
+    let draw = |seen: &Overview| web::jobs::page(&seen.jobs, &query, now_ms());
+    viewer.follow(&shared, "Jobs", "/jobs", draw).await
 }
 
-async fn queues(State(shared): State<Shared>, viewer: Viewer) -> Response {
-    match shared.ask(Event::Overview).await {
-        Ok(overview) => {
-            let content = web::queues::page(&overview, now_ms());
-            viewer.frame("Queues", "/queues", Some("/live".to_owned()), &content)
-        }
-        Err(error) => refused(&error),
-    }
+async fn queues(State(shared): State<Shared>, viewer: Viewer) -> Result<Response> {
+    viewer.follow(&shared, "Queues", "/queues", |seen| web::queues::page(seen, now_ms())).await
+}
+
+async fn workers(State(shared): State<Shared>, viewer: Viewer) -> Result<Response> {
+    viewer.follow(&shared, "Workers", "/workers", |seen| web::workers::page(&seen.workers)).await
 }
 
 /// Two runs side by side.
@@ -137,32 +136,16 @@ async fn compare(
     State(shared): State<Shared>,
     Query(query): Query<web::compare::Query>,
     viewer: Viewer,
-) -> Result<Response, Response> {
+) -> Result<Response> {
     let (_, a) = picture(&shared, &query.a).await?;
     let (_, b) = picture(&shared, &query.b).await?;
     let content = web::compare::page(&a, &b, now_ms());
     Ok(viewer.frame("Comparison", "/jobs", None, &content))
 }
 
-async fn workers(State(shared): State<Shared>, viewer: Viewer) -> Response {
-    match shared.ask(Event::Overview).await {
-        Ok(overview) => {
-            let content = web::workers::page(&overview.workers);
-            viewer.frame("Workers", "/workers", Some("/live".to_owned()), &content)
-        }
-        Err(error) => refused(&error),
-    }
-}
-
-/// What an address names and does not exist.
-fn missing() -> Response {
-    StatusCode::NOT_FOUND.into_response()
-}
-
-async fn picture(shared: &Shared, id: &str) -> Result<(JobId, Box<Picture>), Response> {
-    let id: JobId = id.parse().map_err(|_| missing())?;
-    let picture = shared.ask(|reply| Event::Picture(id, reply)).await.and_then(|picture| picture);
-    Ok((id, picture.map_err(|error| refused(&error))?))
+async fn picture(shared: &Shared, id: &str) -> Result<(JobId, Box<Picture>)> {
+    let id: JobId = named(id)?;
+    Ok((id, shared.picture(id).await?))
 }
 
 /// `Content-Disposition` of a file to keep.
@@ -171,10 +154,7 @@ fn kept(name: &str) -> [(HeaderName, String); 1] {
 }
 
 /// A job's page as one file.
-async fn report(
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-) -> Result<Response, Response> {
+async fn report(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
     let (id, picture) = picture(&shared, &id).await?;
     let content = web::job::page(&picture, &[], false, now_ms());
     let file = page::alone(&picture.report.name, &content);
@@ -182,7 +162,7 @@ async fn report(
 }
 
 /// A job's timeline for trace viewers.
-async fn trace(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, Response> {
+async fn trace(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
     let (id, picture) = picture(&shared, &id).await?;
     let trace = web::trace::trace(&picture, now_ms());
     Ok((kept(&format!("{id}.trace.json")), Json(trace)).into_response())
@@ -192,10 +172,9 @@ async fn job(
     State(shared): State<Shared>,
     Path(id): Path<String>,
     viewer: Viewer,
-) -> Result<Response, Response> {
+) -> Result<Response> {
     let (id, picture) = picture(&shared, &id).await?;
-    let overview = shared.ask(Event::Overview).await.map_err(|error| refused(&error))?;
-    let runs = web::compare::other_runs(&picture.report, &overview.jobs);
+    let runs = shared.find(|reply| Event::OtherRuns(id, web::compare::RUNS_MAX, reply)).await?;
     let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
     let content = web::job::page(&picture, &runs, viewer.may_act(), now_ms());
     Ok(viewer.frame(&picture.report.name, "/jobs", live, &content))
@@ -206,7 +185,7 @@ async fn attempts(
     Path(id): Path<String>,
     Query(query): Query<web::attempts::Query>,
     viewer: Viewer,
-) -> Result<Response, Response> {
+) -> Result<Response> {
     let (id, picture) = picture(&shared, &id).await?;
     let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
     let content = web::attempts::table(&picture, &query, now_ms());
@@ -217,14 +196,12 @@ async fn attempt(
     State(shared): State<Shared>,
     Path((job, attempt)): Path<(String, String)>,
     viewer: Viewer,
-) -> Result<Response, Response> {
-    let job: JobId = job.parse().map_err(|_| missing())?;
-    let id: AttemptId = attempt.parse().map_err(|_| missing())?;
+) -> Result<Response> {
+    let (job, id): (JobId, AttemptId) = (named(&job)?, named(&attempt)?);
     if id.task.job != job {
-        return Err(missing());
+        return Err(StatusCode::NOT_FOUND.into());
     }
-    let picture = shared.ask(|reply| Event::Attempt(id, reply)).await.and_then(|picture| picture);
-    let picture = picture.map_err(|error| refused(&error))?;
+    let picture = shared.find(|reply| Event::Attempt(id, reply)).await?;
     let log = read_log(&shared, &picture.worker.http_address, id).await;
     let live = picture.row.state.is_live().then(|| format!("/jobs/{job}/live"));
     let content = web::attempts::one(id, &picture, &log, viewer.may_act(), now_ms());
@@ -235,11 +212,11 @@ async fn task(
     State(shared): State<Shared>,
     Path((job, task)): Path<(String, String)>,
     viewer: Viewer,
-) -> Result<Response, Response> {
+) -> Result<Response> {
     let (job, picture) = picture(&shared, &job).await?;
-    let id: TaskId = task.parse().map_err(|_| missing())?;
+    let id: TaskId = named(&task)?;
     if id.job != job || id.index >= picture.task_count(id.kind) {
-        return Err(missing());
+        return Err(StatusCode::NOT_FOUND.into());
     }
     let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{job}/live"));
     let content = web::task::page(&picture, id, viewer.may_act(), now_ms());
@@ -272,13 +249,9 @@ async fn read_log(shared: &Shared, worker: &str, id: AttemptId) -> web::attempts
 }
 
 /// `change` whenever a job looks different, `end` when it is final.
-async fn job_changes(
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-) -> Result<Response, Response> {
-    let id: JobId = id.parse().map_err(|_| missing())?;
-    let watched = shared.ask(|reply| Event::Watch(id, reply)).await.and_then(|watched| watched);
-    let watched = watched.map_err(|error| refused(&error))?;
+async fn job_changes(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
+    let id: JobId = named(&id)?;
+    let watched = shared.find(|reply| Event::Watch(id, reply)).await?;
     let changes = stream::unfold(Some(watched), |watched| async move {
         let mut watched = watched?;
         watched.changed().await.ok()?;
@@ -296,7 +269,7 @@ async fn job_changes(
 async fn overview_changes(State(shared): State<Shared>) -> Response {
     let changes = stream::unfold((shared, None), |(shared, mut shown)| async move {
         loop {
-            let overview = shared.ask(Event::Overview).await.ok()?;
+            let overview = shared.overview().await.ok()?;
             let looks = Some(looks(&overview));
             let is_first = shown.is_none();
             if looks != shown && !is_first {

@@ -54,6 +54,8 @@ pub(crate) enum Event {
     Overview(oneshot::Sender<Overview>),
     /// The page of a job.
     Picture(JobId, oneshot::Sender<Result<Box<Picture>, RemoteError>>),
+    /// Other jobs of a job's name, at most so many.
+    OtherRuns(JobId, usize, oneshot::Sender<Result<Vec<JobReport>, RemoteError>>),
     /// The page of an attempt.
     Attempt(AttemptId, oneshot::Sender<Result<AttemptPicture, RemoteError>>),
     /// Counters of a job's maps and of its reduces.
@@ -253,6 +255,9 @@ impl Server {
             }
             // Whoever asked for a page and left needs no answer.
             Event::Picture(job, reply) => drop(reply.send(self.core.picture(job).map(Box::new))),
+            Event::OtherRuns(job, count_max, reply) => {
+                drop(reply.send(self.core.other_runs(job, count_max)));
+            }
             Event::Attempt(id, reply) => drop(reply.send(self.core.attempt_picture(id))),
             Event::Counters(job, reply) => drop(reply.send(self.core.counters_by_kind(job))),
             Event::TaskCounters(id, reply) => drop(reply.send(self.core.task_counters(id))),

@@ -1,17 +1,19 @@
 //! What people do to jobs from pages: kill, priority, the end of attempts. In the name of who is signed in ([`daemon::session`]).
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, put};
 use axum::{Json, Router};
+use daemon::session::SessionError;
 use protocol::jobs::{Call, Priority, Request};
-use protocol::{AttemptId, CallId, ClientId, ErrorKind, JobId, RemoteError, TaskId};
+use protocol::{AttemptId, CallId, ClientId, ErrorKind, JobId, TaskId};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::http::Shared;
+use crate::http::{Refused, Shared};
 use crate::server::Event;
 
 /// All routes.
@@ -56,8 +58,8 @@ impl IntoResponse for Refusal {
     }
 }
 
-impl From<RemoteError> for Refusal {
-    fn from(error: RemoteError) -> Self {
+impl From<Refused> for Refusal {
+    fn from(Refused(error): Refused) -> Self {
         let status = match error.kind {
             ErrorKind::UnknownJob => StatusCode::NOT_FOUND,
             ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
@@ -80,88 +82,128 @@ fn body<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refusal> {
     serde_json::from_slice(bytes).map_err(|error| bad(&error.to_string()))
 }
 
-/// Makes a change in the name of who is signed in. Nobody repeats it, so its call has no id.
-async fn act(shared: &Shared, headers: &HeaderMap, body: Call) -> Result<Response, Response> {
-    let user = shared.sessions.acting(headers).map_err(IntoResponse::into_response)?;
-    tracing::info!(user, ?body, "asked for at a page");
-    let call = CallId { client: ClientId::default(), number: 0 };
-    let request = Request { version: protocol::jobs::VERSION, call, user, body };
-    let answer = shared.ask(|reply| Event::Client(request, reply)).await.and_then(|answer| answer);
-    match answer {
-        Ok(_) => Ok((StatusCode::ACCEPTED, Json(json!({}))).into_response()),
-        Err(error) => Err(Refusal::from(error).into_response()),
+/// Who is signed in and may change something. Extracted first: nobody else learns whether what they name exists.
+struct Actor(String);
+
+impl FromRequestParts<Shared> for Actor {
+    type Rejection = SessionError;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, SessionError> {
+        shared.sessions.acting(&parts.headers).map(Actor)
+    }
+}
+
+impl Actor {
+    /// Makes a change in this name. Nobody repeats it, so its call has no id.
+    async fn act(&self, shared: &Shared, body: Call) -> Result<Response, Refusal> {
+        let user = self.0.clone();
+        tracing::info!(user, ?body, "asked for at a page");
+        let call = CallId { client: ClientId::default(), number: 0 };
+        let request = Request { version: protocol::jobs::VERSION, call, user, body };
+        shared.find(|reply| Event::Client(request, reply)).await?;
+        Ok((StatusCode::ACCEPTED, Json(json!({}))).into_response())
     }
 }
 
 async fn kill(
+    actor: Actor,
     State(shared): State<Shared>,
     Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Response> {
-    let id: JobId = parsed(&id, "job").map_err(IntoResponse::into_response)?;
-    act(&shared, &headers, Call::Kill(id)).await
+) -> Result<Response, Refusal> {
+    actor.act(&shared, Call::Kill(parsed(&id, "job")?)).await
 }
 
 async fn change(
+    actor: Actor,
     State(shared): State<Shared>,
     Path(id): Path<String>,
-    headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Response> {
-    let call = || {
-        let id: JobId = parsed(&id, "job")?;
-        let Change { priority } = body(&bytes)?;
-        let priority =
-            Priority::from_name(&priority).ok_or_else(|| bad("there is no such priority"))?;
-        Ok::<_, Refusal>(Call::SetPriority(id, priority))
-    };
-    act(&shared, &headers, call().map_err(IntoResponse::into_response)?).await
+) -> Result<Response, Refusal> {
+    let id: JobId = parsed(&id, "job")?;
+    let Change { priority } = body(&bytes)?;
+    let priority =
+        Priority::from_name(&priority).ok_or_else(|| bad("there is no such priority"))?;
+    actor.act(&shared, Call::SetPriority(id, priority)).await
 }
 
 async fn stop_attempt(
+    actor: Actor,
     State(shared): State<Shared>,
     Path((job, attempt)): Path<(String, String)>,
-    headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Response> {
-    let call = || {
-        let job: JobId = parsed(&job, "job")?;
-        let attempt: AttemptId = parsed(&attempt, "attempt")?;
-        if attempt.task.job != job {
-            return Err(Refusal(StatusCode::NOT_FOUND, format!("{attempt} is not of {job}")));
-        }
-        let wanted: Wanted = body(&bytes)?;
-        Ok(Call::StopAttempt { attempt, fail: wanted.fail()? })
-    };
-    act(&shared, &headers, call().map_err(IntoResponse::into_response)?).await
+) -> Result<Response, Refusal> {
+    let job: JobId = parsed(&job, "job")?;
+    let attempt: AttemptId = parsed(&attempt, "attempt")?;
+    if attempt.task.job != job {
+        return Err(Refusal(StatusCode::NOT_FOUND, format!("{attempt} is not of {job}")));
+    }
+    let fail = body::<Wanted>(&bytes)?.fail()?;
+    actor.act(&shared, Call::StopAttempt { attempt, fail }).await
 }
 
 /// Ends the attempts of a task that run.
 async fn stop_task(
+    actor: Actor,
     State(shared): State<Shared>,
     Path((job, task)): Path<(String, String)>,
-    headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Response> {
-    let wanted = || {
-        let job: JobId = parsed(&job, "job")?;
-        let task: TaskId = parsed(&task, "task")?;
-        let wanted: Wanted = body(&bytes)?;
-        Ok::<_, Refusal>((job, task, wanted.fail()?))
-    };
-    let (job, task, fail) = wanted().map_err(IntoResponse::into_response)?;
-    let picture = shared.ask(|reply| Event::Picture(job, reply)).await.and_then(|found| found);
-    let picture = picture.map_err(|error| Refusal::from(error).into_response())?;
+) -> Result<Response, Refusal> {
+    let job: JobId = parsed(&job, "job")?;
+    let task: TaskId = parsed(&task, "task")?;
+    let fail = body::<Wanted>(&bytes)?.fail()?;
+    let picture = shared.picture(job).await?;
     let is_own = |attempt: &AttemptId| attempt.task == task;
     let live = picture.attempts.iter().filter(|row| row.state.is_live());
     let live: Vec<AttemptId> = live.map(|row| picture.attempt_id(row)).filter(is_own).collect();
     if live.is_empty() {
-        let text = format!("no attempt of {task} runs");
-        return Err(Refusal(StatusCode::CONFLICT, text).into_response());
+        return Err(Refusal(StatusCode::CONFLICT, format!("no attempt of {task} runs")));
     }
     let mut answer = StatusCode::ACCEPTED.into_response();
     for attempt in live {
-        answer = act(&shared, &headers, Call::StopAttempt { attempt, fail }).await?;
+        answer = actor.act(&shared, Call::StopAttempt { attempt, fail }).await?;
     }
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::Request as HttpRequest;
+    use daemon::session::HEADER;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::http::tests::shared;
+
+    #[tokio::test]
+    async fn who_acts_is_checked_before_anything_that_is_named() {
+        let (shared, mut events, _directory) = shared();
+        let (job, task) = ("job_202611201830_0001", "task_202611201830_0001_m_000000");
+        let attempt = format!("attempt_{}_0", &task["task_".len()..]);
+        for (method, target) in [
+            ("DELETE", format!("/api/v1/jobs/{job}")),
+            ("DELETE", "/api/v1/jobs/nonsense".to_owned()),
+            ("PATCH", format!("/api/v1/jobs/{job}")),
+            ("PUT", format!("/api/v1/jobs/{job}/tasks/{task}/state")),
+            ("PUT", "/api/v1/jobs/nonsense/tasks/nonsense/state".to_owned()),
+            ("PUT", format!("/api/v1/jobs/{job}/attempts/{attempt}/state")),
+        ] {
+            for (origin, expected) in [
+                (None, StatusCode::FORBIDDEN),
+                (Some("http://elsewhere"), StatusCode::FORBIDDEN),
+                (Some("http://h:1"), StatusCode::UNAUTHORIZED),
+            ] {
+                let mut request = HttpRequest::builder().method(method).uri(&target);
+                request = request.header("host", "h:1").header(HEADER, "1");
+                if let Some(origin) = origin {
+                    request = request.header("origin", origin);
+                }
+                let request = request.body(Body::from("{\"state\":\"KILLED\"}")).unwrap();
+                let routes = routes().with_state(shared.clone());
+                let status = routes.oneshot(request).await.unwrap().status();
+                assert_eq!(status, expected, "{method} {target} from {origin:?}");
+            }
+        }
+        assert!(events.try_recv().is_err(), "the loop was asked");
+    }
 }

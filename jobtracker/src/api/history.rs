@@ -10,13 +10,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use protocol::jobs::{Counters, JobReport, JobState};
-use protocol::{AttemptId, JobId, TaskId, TaskKind};
+use protocol::{AttemptId, ErrorKind, JobId, TaskId, TaskKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::picture::{AttemptRow, Picture};
 use crate::core::task::AttemptState;
-use crate::http::Shared;
+use crate::http::{Refused, Shared};
 use crate::server::Event;
 
 /// Version of the API that these shapes are taken from; tools look at the first number.
@@ -69,40 +69,64 @@ impl Wanted {
     }
 }
 
-fn not_found(message: &str) -> Response {
-    let body = json!({ "RemoteException": {
-        "exception": "NotFoundException",
-        "message": message,
-        "javaClassName": "org.apache.hadoop.yarn.webapp.NotFoundException",
-    } });
-    (StatusCode::NOT_FOUND, Json(body)).into_response()
+/// Why there is no answer.
+enum Failure {
+    /// What is asked for is not there; in Hadoop's words.
+    Missing(String),
+    Refused(Refused),
 }
 
-async fn picture(shared: &Shared, id: &str) -> Result<Box<Picture>, Response> {
-    let unknown = || not_found(&format!("job, {id}, is not found"));
-    let job: JobId = id.parse().map_err(|_| unknown())?;
-    let picture = shared.ask(|reply| Event::Picture(job, reply)).await.and_then(|found| found);
-    picture.map_err(|_| unknown())
-}
-
-async fn info(State(shared): State<Shared>) -> Response {
-    match shared.ask(Event::Overview).await {
-        Ok(overview) => Json(json!({ "historyInfo": {
-            "startedOn": overview.started_ms,
-            "hadoopVersion": HADOOP_VERSION,
-            "hadoopBuildVersion": concat!("hanno ", env!("CARGO_PKG_VERSION")),
-            "hadoopVersionBuiltOn": "",
-        } }))
-        .into_response(),
-        Err(error) => crate::http::refused(&error),
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let message = match self {
+            Failure::Missing(message) => message,
+            Failure::Refused(refused) => return refused.into_response(),
+        };
+        let body = json!({ "RemoteException": {
+            "exception": "NotFoundException",
+            "message": message,
+            "javaClassName": "org.apache.hadoop.yarn.webapp.NotFoundException",
+        } });
+        (StatusCode::NOT_FOUND, Json(body)).into_response()
     }
 }
 
-async fn list(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
-    let overview = match shared.ask(Event::Overview).await {
-        Ok(overview) => overview,
-        Err(error) => return crate::http::refused(&error),
-    };
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Failure::Refused(refused)
+    }
+}
+
+/// `found`, or `missing` if the loop does not know it.
+fn known<T>(found: Result<T, Refused>, missing: impl FnOnce() -> Failure) -> Result<T, Failure> {
+    found.map_err(|refused| match refused.0.kind {
+        ErrorKind::UnknownJob => missing(),
+        _ => Failure::Refused(refused),
+    })
+}
+
+async fn picture(shared: &Shared, id: &str) -> Result<Box<Picture>, Failure> {
+    let unknown = || Failure::Missing(format!("job, {id}, is not found"));
+    let job: JobId = id.parse().map_err(|_| unknown())?;
+    known(shared.picture(job).await, unknown)
+}
+
+async fn info(State(shared): State<Shared>) -> Result<Response, Failure> {
+    let started_ms = shared.overview().await?.started_ms;
+    Ok(Json(json!({ "historyInfo": {
+        "startedOn": started_ms,
+        "hadoopVersion": HADOOP_VERSION,
+        "hadoopBuildVersion": concat!("hanno ", env!("CARGO_PKG_VERSION")),
+        "hadoopVersionBuiltOn": "",
+    } }))
+    .into_response())
+}
+
+async fn list(
+    State(shared): State<Shared>,
+    Query(wanted): Query<Wanted>,
+) -> Result<Response, Failure> {
+    let overview = shared.overview().await?;
     let jobs: Vec<Value> = overview
         .jobs
         .iter()
@@ -110,7 +134,7 @@ async fn list(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Res
         .take(wanted.limit.unwrap_or(usize::MAX))
         .map(summary)
         .collect();
-    Json(json!({ "jobs": { "job": jobs } })).into_response()
+    Ok(Json(json!({ "jobs": { "job": jobs } })).into_response())
 }
 
 fn state_name(state: JobState) -> &'static str {
@@ -139,7 +163,7 @@ fn summary(job: &JobReport) -> Value {
     })
 }
 
-async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, Response> {
+async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let report = &picture.report;
     let mut object = summary(report);
@@ -185,10 +209,9 @@ fn mean_ms(picture: &Picture, kind: TaskKind) -> u64 {
 async fn counters(
     State(shared): State<Shared>,
     Path(id): Path<String>,
-) -> Result<Response, Response> {
+) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
-    let by_kind = shared.ask(|reply| Event::Counters(picture.id, reply)).await.and_then(|got| got);
-    let [maps, reduces] = by_kind.map_err(|error| crate::http::refused(&error))?;
+    let [maps, reduces] = shared.find(|reply| Event::Counters(picture.id, reply)).await?;
     let total = &picture.report.counters;
     let groups = counter_groups(total, |group, name| {
         json!({
@@ -222,7 +245,7 @@ async fn job_attempts(
     State(shared): State<Shared>,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, Response> {
+) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let attempt = json!({
@@ -239,7 +262,7 @@ async fn job_attempts(
 async fn configuration(
     State(shared): State<Shared>,
     Path(id): Path<String>,
-) -> Result<Response, Response> {
+) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let properties: Vec<Value> = picture
         .properties
@@ -259,7 +282,7 @@ async fn tasks(
     State(shared): State<Shared>,
     Path(id): Path<String>,
     Query(wanted): Query<TaskType>,
-) -> Result<Response, Response> {
+) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let kinds = match wanted.r#type.as_deref() {
         Some("m") => vec![TaskKind::Map],
@@ -322,14 +345,14 @@ fn parse_task(picture: &Picture, text: &str) -> Option<TaskId> {
     is_known.then_some(task)
 }
 
-fn unknown_task(text: &str) -> Response {
-    not_found(&format!("task not found with id {text}"))
+fn unknown_task(text: &str) -> Failure {
+    Failure::Missing(format!("task not found with id {text}"))
 }
 
 async fn task(
     State(shared): State<Shared>,
     Path((id, name)): Path<(String, String)>,
-) -> Result<Response, Response> {
+) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
     Ok(Json(json!({ "task": task_object(&picture, task.kind, task.index) })).into_response())
@@ -338,11 +361,10 @@ async fn task(
 async fn task_counters(
     State(shared): State<Shared>,
     Path((id, name)): Path<(String, String)>,
-) -> Result<Response, Response> {
+) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
-    let counters = shared.ask(|reply| Event::TaskCounters(task, reply)).await.and_then(|got| got);
-    let groups = own_groups(&counters.map_err(|error| crate::http::refused(&error))?);
+    let groups = own_groups(&shared.find(|reply| Event::TaskCounters(task, reply)).await?);
     let object = json!({ "id": task.to_string(), "taskCounterGroup": groups });
     Ok(Json(json!({ "jobTaskCounters": object })).into_response())
 }
@@ -354,14 +376,14 @@ fn parse_attempt(picture: &Picture, task: &str, text: &str) -> Option<AttemptId>
     (id.task == task).then_some(id)
 }
 
-fn unknown_attempt(text: &str) -> Response {
-    not_found(&format!("Error getting info on task attempt id {text}"))
+fn unknown_attempt(text: &str) -> Failure {
+    Failure::Missing(format!("Error getting info on task attempt id {text}"))
 }
 
 async fn attempt(
     State(shared): State<Shared>,
     Path((id, task, name)): Path<(String, String, String)>,
-) -> Result<Response, Response> {
+) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let wanted = parse_attempt(&picture, &task, &name).ok_or_else(|| unknown_attempt(&name))?;
     let rows = of_task(&picture, wanted.task.kind, wanted.task.index);
@@ -373,11 +395,11 @@ async fn attempt(
 async fn attempt_counters(
     State(shared): State<Shared>,
     Path((id, task, name)): Path<(String, String, String)>,
-) -> Result<Response, Response> {
+) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let wanted = parse_attempt(&picture, &task, &name).ok_or_else(|| unknown_attempt(&name))?;
-    let found = shared.ask(|reply| Event::Attempt(wanted, reply)).await.and_then(|found| found);
-    let groups = own_groups(&found.map_err(|_| unknown_attempt(&name))?.counters);
+    let found = shared.find(|reply| Event::Attempt(wanted, reply)).await;
+    let groups = own_groups(&known(found, || unknown_attempt(&name))?.counters);
     let object = json!({ "id": wanted.to_string(), "taskAttemptCounterGroup": groups });
     Ok(Json(json!({ "jobTaskAttemptCounters": object })).into_response())
 }
@@ -385,7 +407,7 @@ async fn attempt_counters(
 async fn attempts(
     State(shared): State<Shared>,
     Path((id, name)): Path<(String, String)>,
-) -> Result<Response, Response> {
+) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
     let rows = of_task(&picture, task.kind, task.index);

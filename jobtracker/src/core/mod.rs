@@ -400,6 +400,20 @@ impl Core {
         Ok(out)
     }
 
+    /// Other rules of queues from now on; refused if a queue with jobs would go.
+    pub(crate) fn set_queues(
+        &mut self,
+        rules: BTreeMap<String, QueueRules>,
+        now: Now,
+    ) -> Result<Output, String> {
+        self.queues.configure(rules.clone())?;
+        self.rules.queues = rules;
+        self.settled = false;
+        let mut out = Output::default();
+        self.schedule(now, &mut out);
+        Ok(out)
+    }
+
     /// A user ends an attempt; with `fail` it counts against its task's limit.
     pub(crate) fn stop_by_user(
         &mut self,

@@ -1,18 +1,16 @@
-//! Taking slots back from queues that have more than their share for queues that have had much less for long, and what people see of
-//! queues and change about them.
+//! Taking slots back from queues that have more than their share for queues that have had much less for long.
 //!
 //! Invariants: a queue gives only what it has beyond its share, its newest attempts first (least work is lost), and only slots that others can
 //! use; nobody is made to give twice for the same need, because a queue's patience begins anew with each taking and what is about to stop is
 //! counted; nor for a need that limits forbid to fill, because what they forbid is not part of a queue's demand.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use protocol::jobs::QueueReport;
 use protocol::{AttemptId, JobId};
 
-use super::queues::{Queue, QueueRules};
+use super::queues::Queue;
 use super::shares::{Claim, PER_SLOT, shares};
 use super::task::{AttemptState, StopReason};
 use super::workers::Worker;
@@ -22,12 +20,12 @@ use super::{Core, Now, Output};
 const COMPARE_PERIOD: Duration = Duration::from_millis(500);
 
 /// How a queue stands.
-struct Standing {
+pub(super) struct Standing {
     name: String,
     slots: u64,
-    demand: u64,
+    pub(super) demand: u64,
     /// In thousandths of a slot.
-    share: u64,
+    pub(super) share: u64,
     least: u64,
 }
 
@@ -43,20 +41,6 @@ struct Holding {
 }
 
 impl Core {
-    /// Other rules of queues from now on; refused if a queue with jobs would go.
-    pub(crate) fn set_queues(
-        &mut self,
-        rules: BTreeMap<String, QueueRules>,
-        now: Now,
-    ) -> Result<Output, String> {
-        self.queues.configure(rules.clone())?;
-        self.rules.queues = rules;
-        self.settled = false;
-        let mut out = Output::default();
-        self.schedule(now, &mut out);
-        Ok(out)
-    }
-
     /// Compares what queues have with what is theirs, and stops attempts where the difference has been large for long.
     pub(super) fn preempt(&mut self, now: Now, out: &mut Output) {
         let timeout = self.rules.preemption_timeout;
@@ -130,7 +114,7 @@ impl Core {
     }
 
     /// Where all queues stand, by name.
-    fn standings(&self) -> Vec<Standing> {
+    pub(super) fn standings(&self) -> Vec<Standing> {
         let slot_total = self.queues.slot_total();
         let demand = |queue| self.queues.demand(queue, |job| self.demand(job));
         let demands: Vec<u64> = self.queues.iter().map(demand).collect();
@@ -154,31 +138,6 @@ impl Core {
     fn demand(&self, id: JobId) -> u32 {
         let Some(job) = self.jobs.get(&id) else { return 0 };
         if self.runnable.contains(&id) { job.demand() } else { job.live_count() }
-    }
-
-    /// All queues for people, by name.
-    pub(crate) fn queue_reports(&self) -> Vec<QueueReport> {
-        let slot_total = self.queues.slot_total();
-        let report = |(queue, standing): (&Queue, Standing)| {
-            let rules = &queue.rules;
-            let shown = |cap: u64| u32::try_from(cap).unwrap_or(0);
-            QueueReport {
-                name: queue.name.clone(),
-                running: rules.running,
-                policy: rules.policy.name().to_owned(),
-                weight: rules.weight,
-                slots_min: rules.slots_min,
-                slots_max: shown(rules.cap(slot_total)),
-                user_slots_max: shown(rules.user_cap(slot_total)),
-                running_jobs_max: rules.running_jobs_max,
-                share_permille: standing.share,
-                slot_count: queue.slots,
-                demand: u32::try_from(standing.demand).unwrap_or(u32::MAX),
-                job_count: u32::try_from(queue.jobs.len()).unwrap_or(u32::MAX),
-                started_job_count: queue.started,
-            }
-        };
-        self.queues.iter().zip(self.standings()).map(report).collect()
     }
 }
 

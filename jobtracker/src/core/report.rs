@@ -1,9 +1,13 @@
 //! The state as people and clients see it.
 
-use protocol::jobs::{AttemptReport, JobReport, JobState, TaskReport, TrackerStatus, WorkerReport};
+use protocol::jobs::{
+    AttemptReport, JobReport, JobState, QueueReport, TaskReport, TrackerStatus, WorkerReport,
+};
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskKind};
 
 use super::job::{Job, Phase};
+use super::preemption::Standing;
+use super::queues::Queue;
 use super::task::Task;
 use super::workers::{Liveness, Worker};
 use super::{Core, Now};
@@ -17,6 +21,17 @@ impl Core {
     /// One job.
     pub(crate) fn job_report(&self, id: JobId) -> Result<JobReport, RemoteError> {
         self.jobs.get(&id).map(job_report).ok_or_else(|| unknown_job(id))
+    }
+
+    /// Other jobs of the same name, newest first, at most so many.
+    pub(crate) fn other_runs(
+        &self,
+        id: JobId,
+        count_max: usize,
+    ) -> Result<Vec<JobReport>, RemoteError> {
+        let job = self.jobs.get(&id).ok_or_else(|| unknown_job(id))?;
+        let is_other = |other: &&Job| other.id != id && other.spec.name == job.spec.name;
+        Ok(self.jobs.values().rev().filter(is_other).take(count_max).map(job_report).collect())
     }
 
     /// Tasks of a job, maps first.
@@ -68,6 +83,31 @@ impl Core {
                 .unwrap_or(u64::MAX),
         };
         known.map(report).collect()
+    }
+
+    /// All queues for people, by name.
+    pub(crate) fn queue_reports(&self) -> Vec<QueueReport> {
+        let slot_total = self.queues.slot_total();
+        let report = |(queue, standing): (&Queue, Standing)| {
+            let rules = &queue.rules;
+            let shown = |cap: u64| u32::try_from(cap).unwrap_or(0);
+            QueueReport {
+                name: queue.name.clone(),
+                running: rules.running,
+                policy: rules.policy.name().to_owned(),
+                weight: rules.weight,
+                slots_min: rules.slots_min,
+                slots_max: shown(rules.cap(slot_total)),
+                user_slots_max: shown(rules.user_cap(slot_total)),
+                running_jobs_max: rules.running_jobs_max,
+                share_permille: standing.share,
+                slot_count: queue.slots,
+                demand: u32::try_from(standing.demand).unwrap_or(u32::MAX),
+                job_count: u32::try_from(queue.jobs.len()).unwrap_or(u32::MAX),
+                started_job_count: queue.started,
+            }
+        };
+        self.queues.iter().zip(self.standings()).map(report).collect()
     }
 }
 

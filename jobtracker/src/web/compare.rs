@@ -1,17 +1,18 @@
 //! Two runs side by side: what took longer, what was more.
 
+use std::collections::BTreeSet;
+
 use daemon::page::format::{self, Unit};
 use maud::{Markup, html};
 use protocol::TaskKind;
-use protocol::jobs::JobReport;
 use serde::Deserialize;
 
 use super::spread::{Quantiles, durations};
 use super::{state, timeline};
 use crate::core::picture::Picture;
 
-/// Earlier runs offered for comparison.
-const RUNS_MAX: usize = 5;
+/// Other runs offered for comparison.
+pub(crate) const RUNS_MAX: usize = 5;
 /// Differences below this are noise, and not coloured.
 const NOISE_PERCENT: f64 = 10.0;
 
@@ -21,12 +22,6 @@ const NOISE_PERCENT: f64 = 10.0;
 pub(crate) struct Query {
     pub(crate) a: String,
     pub(crate) b: String,
-}
-
-/// Other runs of what has this name, newest first.
-pub(crate) fn other_runs<'a>(report: &JobReport, jobs: &'a [JobReport]) -> Vec<&'a JobReport> {
-    let is_other = |job: &&JobReport| job.name == report.name && job.id != report.id;
-    jobs.iter().filter(is_other).take(RUNS_MAX).collect()
 }
 
 /// One number of both runs.
@@ -150,36 +145,23 @@ fn times(both: [&Picture; 2], now_ms: u64) -> Vec<Row> {
     rows
 }
 
+/// What was set otherwise, by name.
 fn settings(both: [&Picture; 2]) -> Vec<(&str, [&str; 2])> {
-    let names = both.iter().flat_map(|picture| picture.properties.keys());
-    let mut names: Vec<&str> = names.map(String::as_str).collect();
-    names.sort_unstable();
-    names.dedup();
-    let value = |picture: &'_ Picture, name: &str| picture.properties.get(name).cloned();
-    let differ = names.into_iter().filter(|name| value(both[0], name) != value(both[1], name));
-    differ
-        .map(|name| {
-            let of =
-                |picture: usize| both[picture].properties.get(name).map_or("–", String::as_str);
-            (name, [of(0), of(1)])
-        })
-        .collect()
+    let names: BTreeSet<&str> =
+        both.iter().flat_map(|picture| picture.properties.keys()).map(String::as_str).collect();
+    let values = |name| both.map(|picture| picture.properties.get(name).map(String::as_str));
+    let all = names.into_iter().map(|name| (name, values(name)));
+    let differ = all.filter(|(_, [a, b])| a != b);
+    differ.map(|(name, values)| (name, values.map(|value| value.unwrap_or("–")))).collect()
 }
 
 fn counters(both: [&Picture; 2]) -> Vec<Row> {
     let mut rows = Vec::new();
     let all = [&both[0].report.counters.0, &both[1].report.counters.0];
-    let mut groups: Vec<&String> = all.iter().flat_map(|groups| groups.keys()).collect();
-    groups.sort_unstable();
-    groups.dedup();
+    let groups: BTreeSet<&String> = all.iter().flat_map(|groups| groups.keys()).collect();
     for group in groups {
-        let mut names: Vec<&String> = all
-            .iter()
-            .filter_map(|groups| groups.get(group))
-            .flat_map(|names| names.keys())
-            .collect();
-        names.sort_unstable();
-        names.dedup();
+        let of_group = all.iter().filter_map(|groups| groups.get(group));
+        let names: BTreeSet<&String> = of_group.flat_map(|names| names.keys()).collect();
         for name in names {
             let values = both.map(|picture| picture.report.counters.value(group, name));
             if values[0] != values[1] {
@@ -201,7 +183,7 @@ fn counters(both: [&Picture; 2]) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::web::tests::{picture, report};
+    use crate::web::tests::picture;
 
     #[test]
     fn what_differs_is_told_and_coloured_where_more_is_worse() {
@@ -214,15 +196,5 @@ mod tests {
         assert!(page.contains("state bad\">+100%"), "{page}");
         assert!(page.contains("g: FILE_BYTES") && !page.contains("SAME"), "{page}");
         assert!(page.contains("mapreduce.job.reduces"), "{page}");
-    }
-
-    #[test]
-    fn runs_have_the_same_name() {
-        let mut jobs = vec![report("x", 1, 2), report("y", 1, 2), report("x", 1, 2)];
-        for (number, job) in jobs.iter_mut().enumerate() {
-            job.id = number.to_string();
-        }
-        let others = other_runs(&jobs[0], &jobs);
-        assert_eq!(others.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["2"]);
     }
 }

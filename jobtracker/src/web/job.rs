@@ -14,7 +14,7 @@ use crate::core::picture::Picture;
 const ARGUMENTS_CHARS_MAX: usize = 2_000;
 
 /// The page; `runs` are other runs of the same program.
-pub(crate) fn page(picture: &Picture, runs: &[&JobReport], may_act: bool, now_ms: u64) -> Markup {
+pub(crate) fn page(picture: &Picture, runs: &[JobReport], may_act: bool, now_ms: u64) -> Markup {
     let report = &picture.report;
     html! {
         h1 { (report.name) }
@@ -70,7 +70,7 @@ fn tools(report: &JobReport) -> Markup {
     }
 }
 
-fn others(report: &JobReport, runs: &[&JobReport]) -> Markup {
+fn others(report: &JobReport, runs: &[JobReport]) -> Markup {
     html! {
         @if !runs.is_empty() {
             h2 { "Other runs" }

@@ -149,7 +149,7 @@ pub(crate) mod tests {
         let log = attempts::Log::Text(hostile.to_owned());
         let id = picture.attempt_id(&row);
         let contents = [
-            job::page(&picture, &[&picture.report], true, 9),
+            job::page(&picture, std::slice::from_ref(&picture.report), true, 9),
             compare::page(&picture, &picture, 9),
             task::page(&picture, id.task, true, 9),
             attempts::table(&picture, &attempts::Query::default(), 9),

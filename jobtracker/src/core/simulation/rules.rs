@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::jobs::JobState;
+use protocol::jobs::{JobSpec, JobState};
 use protocol::tracker::Action;
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind, WorkerId};
 
@@ -371,4 +371,29 @@ fn the_history_is_bounded() {
     }
     assert_eq!(world.core.job_reports().len(), super::world::RULES.history_job_count_max);
     world.check_replay();
+}
+
+#[test]
+fn other_runs_have_the_same_name_and_the_newest_come_first() {
+    let mut world = World::new();
+    let jobs: Vec<JobId> = ["x", "y", "x", "x"]
+        .iter()
+        .zip(1..)
+        .map(|(name, number)| {
+            let asked = JobSpec { name: (*name).to_owned(), ..spec(number, &["a"], 0) };
+            let job = world.submit(number, asked).unwrap();
+            world.do_all_effects();
+            job
+        })
+        .collect();
+    let runs = |job: JobId, count_max| -> Vec<String> {
+        let runs = world.core.other_runs(job, count_max).unwrap();
+        runs.into_iter().map(|run| run.id).collect()
+    };
+    let name = |index: usize| jobs[index].to_string();
+    assert_eq!(runs(jobs[0], 5), [name(3), name(2)]);
+    assert_eq!(runs(jobs[3], 1), [name(2)]);
+    assert!(runs(jobs[1], 5).is_empty());
+    let unknown = JobId { number: 99, ..jobs[0] };
+    assert!(world.core.other_runs(unknown, 5).is_err());
 }
