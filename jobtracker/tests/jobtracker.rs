@@ -34,6 +34,8 @@ struct Names {
     answers: HashMap<CallId, namenode::Answer>,
     next: u64,
     safe_mode: bool,
+    /// Calls that safe mode refused.
+    refused: u64,
 }
 
 type Outcome = Result<Reply, RemoteError>;
@@ -41,6 +43,7 @@ type Outcome = Result<Reply, RemoteError>;
 impl Names {
     fn call(&mut self, request: namenode::Request) -> Outcome {
         if self.safe_mode {
+            self.refused += 1;
             return Err(RemoteError::new(ErrorKind::SafeMode, "Name node is in safe mode"));
         }
         if let Some(answer) = self.answers.get(&request.call) {
@@ -534,7 +537,11 @@ async fn a_restarted_jobtracker_goes_on() {
     let resubmission = stand.send(repeated, jobs::Call::Submit(Box::new(spec(3))));
     let names = Arc::clone(&stand.names);
     let wake = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        let deadline = Instant::now() + PATIENCE;
+        while names.lock().refused == 0 {
+            assert!(Instant::now() < deadline, "nothing was asked in safe mode");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         names.lock().safe_mode = false;
     };
     let (answer, ()) = tokio::join!(resubmission, wake);
