@@ -35,7 +35,18 @@ const ARGUMENTS: [&str; 10] = [
 pub(super) struct Browser {
     runtime: Runtime,
     driver: Option<WebDriver>,
-    process: Child,
+    /// Dropped last: it is asked to end the browser before.
+    _process: Process,
+}
+
+/// The driver's process; ended when dropped, with the browser that it started.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 impl Browser {
@@ -44,7 +55,7 @@ impl Browser {
         let mut command = Command::new("chromedriver");
         command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = match command.spawn() {
-            Ok(process) => process,
+            Ok(process) => Process(process),
             Err(error) => {
                 println!(
                     "NOT RUN: no chromedriver ({error}); set {REQUIRE_VARIABLE} to make that a failure"
@@ -53,10 +64,10 @@ impl Browser {
                 return None;
             }
         };
-        let address = format!("http://127.0.0.1:{}", port(&mut process));
+        let address = format!("http://127.0.0.1:{}", port(&mut process.0));
         let runtime = Runtime::new().unwrap();
         let driver = runtime.block_on(connect(&address)).expect("Chromium starts");
-        Some(Browser { runtime, driver: Some(driver), process })
+        Some(Browser { runtime, driver: Some(driver), _process: process })
     }
 
     fn run<T>(
@@ -107,6 +118,14 @@ impl Browser {
             .unwrap_or_else(|error| panic!("click {css}: {error}"));
     }
 
+    /// Clicks a button that asks before it destroys something, and says yes.
+    #[track_caller]
+    pub(super) fn confirm(&self, css: &str, question: &str) {
+        self.click(css);
+        self.wait_text(question);
+        self.click("dialog button.danger");
+    }
+
     /// Types into a field; of one for files, the path.
     #[track_caller]
     pub(super) fn type_into(&self, css: &str, text: &str) {
@@ -152,8 +171,6 @@ impl Drop for Browser {
         if let Some(driver) = self.driver.take() {
             let _ = self.runtime.block_on(driver.quit());
         }
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -127,8 +127,7 @@ fn files(stage: &Stage, browser: &Browser, pictures: &Pictures) {
     browser.click("dialog button:first-of-type");
     browser.wait("the dialog is gone", "!document.querySelector('dialog')");
     assert_eq!(stage.cluster.dfs(&["-test", "-e", "/by hand/upload & more.txt"]).code, 0);
-    browser.click("main button.danger");
-    browser.click("dialog button.danger");
+    browser.confirm("main button.danger", "for good and not to the trash?");
     browser.wait_text("Nothing is here.");
     assert_eq!(stage.cluster.dfs(&["-test", "-e", "/by hand/upload & more.txt"]).code, 1);
     browser.assert_quiet("the browser of files");
@@ -331,9 +330,7 @@ fn serve(page: String) -> String {
 fn kill(stage: &Stage, browser: &Browser, job: &str) {
     browser.open(&format!("{}/jobs/{job}", stage.cluster.jobtracker));
     browser.wait_text("to be killed");
-    browser.click("main button.danger");
-    browser.wait_text("What it has made so far is lost.");
-    browser.click("dialog button.danger");
+    browser.confirm("main button.danger", "What it has made so far is lost.");
     browser.wait_text("KILLED");
     assert_eq!(stage.state(job), "Killed");
     browser.assert_quiet("kill");
