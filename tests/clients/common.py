@@ -16,6 +16,15 @@ NAMES = [
 ]
 
 
+def fresh(fs, name):
+    """An empty folder for the files of one client."""
+    base = f"{ROOT}/{name}"
+    if fs.exists(base):
+        fs.rm(base, recursive=True)
+    fs.makedirs(base)
+    return base
+
+
 def equal(found, expected, what):
     if found != expected:
         sys.exit(f"{what}: found {short(found)}, expected {short(expected)}")

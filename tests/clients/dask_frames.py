@@ -6,15 +6,13 @@ import dask.dataframe
 import fsspec
 import pandas
 
-from common import HOST, PORT, ROOT, USER, equal, without_globs
+from common import HOST, PORT, USER, equal, fresh, without_globs
 
 dask.config.set(scheduler="threads", num_workers=2)
 options = {"host": HOST, "port": int(PORT), "user": USER}
 fs = fsspec.filesystem("webhdfs", **options)
-base = f"{ROOT}/dask"
+base = fresh(fs, "dask")
 url = f"webhdfs://{HOST}:{PORT}{base}"
-if fs.exists(base):
-    fs.rm(base, recursive=True)
 fs.makedirs(f"{base}/csv")
 
 # Several files, read as one frame, in blocks smaller than a file.

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import fsspec
 
-from common import HOST, PORT, ROOT, USER, data, equal, without_globs
+from common import HOST, PORT, USER, data, equal, fresh, without_globs
 
 SHARDS, RECORDS, RECORD_BYTES, READERS, BUFFER = 40, 250, 400, 4, 64
 options = {"host": HOST, "port": int(PORT), "user": USER}
 fs = fsspec.filesystem("webhdfs", **options)
-base = f"{ROOT}/epochs"
+base = fresh(fs, "epochs")
 
 
 def record(number):
@@ -42,9 +42,6 @@ def epoch(shards, seed, reader):
     yield from buffer
 
 
-if fs.exists(base):
-    fs.rm(base, recursive=True)
-fs.makedirs(base)
 for shard in range(SHARDS):
     begin = shard * RECORDS
     fs.pipe_file(f"{base}/shard-{shard:05}", b"".join(record(begin + number) for number in range(RECORDS)))

@@ -5,14 +5,11 @@ import random
 import fsspec
 import pandas
 
-from common import HOST, NAMES, PORT, ROOT, USER, data, equal, fails
+from common import HOST, NAMES, PORT, USER, data, equal, fails, fresh
 
 options = {"host": HOST, "port": int(PORT), "user": USER}
 fs = fsspec.filesystem("webhdfs", **options)
-base = f"{ROOT}/fsspec"
-if fs.exists(base):
-    fs.rm(base, recursive=True)
-fs.makedirs(base)
+base = fresh(fs, "fsspec")
 url = f"webhdfs://{HOST}:{PORT}{base}"
 
 # Files.

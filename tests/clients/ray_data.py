@@ -6,12 +6,10 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 import fsspec
 import ray
 
-from common import HOST, NAMES, PORT, ROOT, USER, equal
+from common import HOST, NAMES, PORT, USER, equal, fresh
 
 fs = fsspec.filesystem("webhdfs", host=HOST, port=int(PORT), user=USER)
-base = f"{ROOT}/ray"
-if fs.exists(base):
-    fs.rm(base, recursive=True)
+base = fresh(fs, "ray")
 fs.makedirs(f"{base}/csv")
 count = 8
 for number in range(count):
