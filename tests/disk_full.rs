@@ -1,14 +1,12 @@
 //! Full disks under every daemon: nothing acknowledged is harmed, the message names the remedy, and room that comes back is used.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::mount::{self, Ballast};
-use crate::support::{Cluster, Options, Outcome, data};
+use crate::support::{Cluster, Options, data};
 
 /// A disk on which one block of 128 MiB fits.
 const DISK_BYTES: u64 = 150 << 20;
@@ -19,31 +17,6 @@ fn is_empty(folder: &Path) -> bool {
 
 fn report(cluster: &Cluster) -> String {
     cluster.hanno(&["admin", "report", "--json"]).stdout_text()
-}
-
-/// `put - PATH` that writes `begin`, calls `meanwhile`, then writes `rest`.
-fn put_with_a_pause(
-    cluster: &Cluster,
-    path: &str,
-    (begin, rest): (&[u8], &[u8]),
-    meanwhile: impl FnOnce(),
-) -> Outcome {
-    let binary = crate::support::cluster::hanno_binary();
-    let mut command = cluster.command(&binary, &["dfs", "-put", "-", path]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    // A put that was refused or has given up does not read on.
-    let _ = input.write_all(begin).and_then(|()| input.flush());
-    meanwhile();
-    let _ = input.write_all(rest);
-    drop(input);
-    let output = child.wait_with_output().unwrap();
-    Outcome {
-        code: output.status.code().unwrap_or(-1),
-        stdout: output.stdout,
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
 }
 
 #[test]
@@ -57,7 +30,7 @@ fn a_put_goes_on_elsewhere_when_disks_fill_up_in_the_middle_of_a_block() {
     let content = data::bytes(5, 24 << 20);
     let mut ballast = Vec::new();
     let volumes = ["datanode-1", "datanode-2"].map(|daemon| cluster.seen_by_daemons(daemon));
-    let outcome = put_with_a_pause(&cluster, "/x", content.split_at(6 << 20), || {
+    let outcome = cluster.put_with_a_pause("/x", content.split_at(6 << 20), || {
         cluster.wait_until("a replica grows on a disk that will be full", 20, |_| {
             volumes.iter().any(|volume| !is_empty(&volume.join("rbw")))
         });
@@ -88,13 +61,13 @@ fn when_all_disks_are_full_a_put_ends_with_the_remedy_and_leaves_nothing() {
     let volumes = daemons.map(|daemon| cluster.seen_by_daemons(daemon));
     let content = data::bytes(6, 24 << 20);
     let mut ballast = Vec::new();
-    let failed = put_with_a_pause(&cluster, "/x", content.split_at(6 << 20), || {
+    let failed = cluster.put_with_a_pause("/x", content.split_at(6 << 20), || {
         cluster.wait_until("replicas grow", 20, |_| {
             volumes.iter().all(|volume| !is_empty(&volume.join("rbw")))
         });
         ballast.extend(volumes.iter().map(|volume| Ballast::fill(volume, 0)));
     });
-    let refused = put_with_a_pause(&cluster, "/y", (&content[..1000], &[]), || {});
+    let refused = cluster.put_with_a_pause("/y", (&content[..1000], &[]), || {});
     for outcome in [failed, refused] {
         assert_eq!(outcome.code, 1, "{}", outcome.stderr);
         let lines: Vec<&str> =
@@ -113,7 +86,7 @@ fn when_all_disks_are_full_a_put_ends_with_the_remedy_and_leaves_nothing() {
     });
     drop(ballast);
     cluster.wait_until("there is room again", 20, |cluster| {
-        put_with_a_pause(cluster, "/y", (&content, &[]), || {}).code == 0
+        cluster.put_with_a_pause("/y", (&content, &[]), || {}).code == 0
     });
     assert!(cluster.dfs(&["-cat", "/y"]).ok().stdout == content);
     cluster.wait_healthy(60);

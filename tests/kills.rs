@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::report::assert_no_panics;
+use crate::support::report::{assert_no_panics, wait_live};
 use crate::support::{Cluster, Options, data};
 
 /// Kills in the mixed test.
@@ -122,14 +122,7 @@ fn kill_at_random(cluster: &Cluster, seed: u64) {
             cluster.pid(daemon).is_some_and(|pid| pid != before)
         });
         if daemon.starts_with("datanode") || daemon.starts_with("namenode") {
-            cluster.wait_until("all DataNodes are live", 60, |cluster| {
-                cluster
-                    .hanno(&["admin", "report", "--json"])
-                    .stdout_text()
-                    .matches("\"Live\"")
-                    .count()
-                    == 3
-            });
+            wait_live(cluster, 3);
         }
     }
 }
@@ -171,21 +164,22 @@ fn the_namenode_always_opens_however_often_it_dies_while_starting() {
 #[test]
 fn a_datanode_that_dies_in_a_put_is_replaced() {
     let cluster = Cluster::start(Options { datanodes: 4, workers: 1, ..Options::tight() });
-    let local = tempfile::tempdir().unwrap();
-    let source = local.path().join("x");
     let content = data::bytes(9, 60_000_000);
-    fs::write(&source, &content).unwrap();
-    for (round, daemon) in
-        ["datanode-1", "datanode-2", "datanode-3", "datanode-4"].into_iter().enumerate()
-    {
+    let datanodes = ["datanode-1", "datanode-2", "datanode-3", "datanode-4"];
+    for round in 0..4 {
         let path = format!("/x-{round}");
-        std::thread::scope(|scope| {
-            let put = scope.spawn(|| cluster.dfs(&["-put", source.to_str().unwrap(), &path]));
-            std::thread::sleep(Duration::from_millis(30 + 25 * round as u64));
-            cluster.kill(daemon);
-            put.join().unwrap().ok();
+        let outcome = cluster.put_with_a_pause(&path, content.split_at((round + 1) << 22), || {
+            let members = || datanodes.iter().filter(|datanode| cluster.is_receiving(datanode));
+            cluster.wait_until("a pipeline of three", 20, |_| members().count() == 3);
+            let victim = members().nth(round % 3).unwrap();
+            cluster.kill(victim);
         });
+        outcome.ok();
         assert!(cluster.dfs(&["-cat", &path]).ok().stdout == content, "{path}");
+        wait_live(&cluster, 4);
+        cluster.wait_until("nothing half-written stays", 60, |cluster| {
+            !datanodes.iter().any(|datanode| cluster.is_receiving(datanode))
+        });
     }
     cluster.wait_healthy(60);
     assert_no_panics(&cluster);

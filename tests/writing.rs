@@ -12,6 +12,7 @@ use client::rpc::CallOptions;
 use protocol::DfsPath;
 
 use super::support::client::config;
+use super::support::report::wait_live;
 use super::support::{Cluster, Options, data};
 
 /// Bytes per block in these tests: borders are met often.
@@ -274,10 +275,7 @@ fn a_pipeline_survives_a_datanode_that_fails_at_any_stage() {
             println!("{name}");
             fail_at(&cluster, &client, (&name, &all), (stage, member, stalls));
             assert!(content(&client, &name) == all, "{name}");
-            cluster.wait_until("all DataNodes are live", 60, |cluster| {
-                let report = cluster.hanno(&["admin", "report", "--json"]).stdout_text();
-                report.matches("\"Live\"").count() == 4
-            });
+            wait_live(&cluster, 4);
         }
     }
     cluster.wait_healthy(90);

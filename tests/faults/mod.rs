@@ -19,7 +19,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::client::connect;
-use crate::support::report::{Stop, address, admin_state, assert_no_panics, datanodes, flip_a_bit};
+use crate::support::report::{
+    Stop, address, admin_state, assert_no_panics, datanodes, flip_a_bit, live_count, wait_live,
+};
 use crate::support::{Cluster, Options};
 
 /// One worker, because these tests run no jobs.
@@ -44,10 +46,6 @@ fn assert_content(cluster: &Cluster, path: &str, content: &[u8]) {
     assert!(found == content, "{path}: {} bytes instead of {}", found.len(), content.len());
 }
 
-fn live_count(cluster: &Cluster) -> usize {
-    datanodes(cluster).iter().filter(|node| node["state"] == "Live").count()
-}
-
 /// True if the DataNode whose data is in `datanode-<number>` has told everything it has after `begin`.
 fn has_reported_since(cluster: &Cluster, number: u32, begin: Instant) -> bool {
     let address = address(cluster, number);
@@ -64,10 +62,6 @@ fn kill_and_wait(cluster: &Cluster, daemon: &str) {
     cluster.wait_until("a new process is there", 30, |cluster| {
         cluster.pid(daemon).is_some_and(|pid| Some(pid) != before)
     });
-}
-
-fn wait_live(cluster: &Cluster, count: usize) {
-    cluster.wait_until("so many DataNodes are live", 60, |cluster| live_count(cluster) == count);
 }
 
 /// Why safe mode is on; empty if it is off.

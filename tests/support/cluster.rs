@@ -1,7 +1,7 @@
 //! A real cluster: `hanno cluster` as a child process on a temporary directory, with tight timers.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -117,6 +117,31 @@ impl Cluster {
     /// Runs an example job against this cluster.
     pub(crate) fn example<S: AsRef<str>>(&self, name: &str, args: &[S]) -> Outcome {
         Outcome::of(self.command(&example_binary(name), args))
+    }
+
+    /// `put - PATH` that writes `begin`, calls `meanwhile`, then writes `rest`.
+    pub(crate) fn put_with_a_pause(
+        &self,
+        path: &str,
+        (begin, rest): (&[u8], &[u8]),
+        meanwhile: impl FnOnce(),
+    ) -> Outcome {
+        let mut command = self.command(&hanno_binary(), &["dfs", "-put", "-", path]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        // A put that was refused or has given up does not read on.
+        let _ = input.write_all(begin).and_then(|()| input.flush());
+        meanwhile();
+        let _ = input.write_all(rest);
+        drop(input);
+        Outcome::from(child.wait_with_output().unwrap())
+    }
+
+    /// True if a replica is being written on this DataNode.
+    pub(crate) fn is_receiving(&self, datanode: &str) -> bool {
+        let growing = fs::read_dir(self.seen_by_daemons(datanode).join("rbw"));
+        growing.is_ok_and(|mut replicas| replicas.next().is_some())
     }
 
     /// A command with this cluster's addresses in its environment.

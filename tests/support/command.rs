@@ -13,9 +13,7 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// Runs it to its end.
     pub(crate) fn of(mut command: Command) -> Self {
-        let Output { status, stdout, stderr } = command.output().expect("the command starts");
-        let stderr = String::from_utf8_lossy(&stderr).into_owned();
-        Outcome { code: status.code().unwrap_or(-1), stdout, stderr }
+        Outcome::from(command.output().expect("the command starts"))
     }
 
     pub(crate) fn stdout_text(&self) -> String {
@@ -34,5 +32,12 @@ impl Outcome {
     pub(crate) fn prints(self, stdout: &str) -> Self {
         assert_eq!(self.stdout_text(), stdout, "stderr: {}", self.stderr);
         self
+    }
+}
+
+impl From<Output> for Outcome {
+    fn from(Output { status, stdout, stderr }: Output) -> Self {
+        let stderr = String::from_utf8_lossy(&stderr).into_owned();
+        Outcome { code: status.code().unwrap_or(-1), stdout, stderr }
     }
 }

@@ -16,6 +16,14 @@ pub(crate) fn datanodes(cluster: &Cluster) -> Vec<Value> {
     report["datanodes"].as_array().cloned().unwrap_or_default()
 }
 
+pub(crate) fn live_count(cluster: &Cluster) -> usize {
+    datanodes(cluster).iter().filter(|node| node["state"] == "Live").count()
+}
+
+pub(crate) fn wait_live(cluster: &Cluster, count: usize) {
+    cluster.wait_until("so many DataNodes are live", 60, |cluster| live_count(cluster) == count);
+}
+
 /// The address of the DataNode whose data is in `datanode-<number>`.
 pub(crate) fn address(cluster: &Cluster, number: u32) -> String {
     let config = cluster.directory.join(format!("conf/datanode-{number}.toml"));
