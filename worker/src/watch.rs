@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -163,16 +163,28 @@ impl Watch {
     }
 
     fn look_at_disk(&self) -> io::Result<()> {
+        self.judge_disk(|directory| Ok(sys::fs::space(directory)?.available))
+    }
+
+    /// `free` tells the bytes left on the disk of a directory. A task that cannot be looked at keeps none of the others from being judged.
+    fn judge_disk(&self, free: impl Fn(&Path) -> io::Result<u64>) -> io::Result<()> {
         let places: Vec<(u64, Vec<PathBuf>)> = {
             let tasks = self.tasks.lock();
             tasks.iter().map(|(id, task)| (*id, task.directories.clone())).collect()
         };
+        let mut outcome = Ok(());
         let mut most: Option<(u64, u64, &PathBuf)> = None;
         for (id, directories) in &places {
-            let mut used: u64 = 0;
-            for directory in directories {
-                used = used.saturating_add(scratch::used_bytes(directory)?);
-            }
+            let used = directories.iter().try_fold(0u64, |used, directory| {
+                Ok(used.saturating_add(scratch::used_bytes(directory)?))
+            });
+            let used = match used {
+                Ok(used) => used,
+                Err(error) => {
+                    outcome = Err(error);
+                    continue;
+                }
+            };
             self.end(*id, self.confinement.disk(used));
             if let Some(directory) = directories.first()
                 && most.is_none_or(|(_, other, _)| used > other)
@@ -181,11 +193,11 @@ impl Watch {
             }
         }
         if let Some((id, used, directory)) = most
-            && let Some(space) = scratch::unless_gone(sys::fs::space(directory))?
+            && let Some(free) = scratch::unless_gone(free(directory))?
         {
-            self.end(id, self.confinement.disk_full(used, space.available));
+            self.end(id, self.confinement.disk_full(used, free));
         }
-        Ok(())
+        outcome
     }
 
     /// Ends a task for what it holds on disk, if it is too much.
@@ -257,7 +269,7 @@ mod tests {
     #[test]
     fn on_a_full_disk_the_task_that_holds_most_is_ended() {
         let directory = tempfile::tempdir().unwrap();
-        let watch = Watch::new(Confinement { disk_reserve_bytes: Some(1), ..NOTHING });
+        let watch = Watch::new(Confinement { disk_reserve_bytes: Some(50_000), ..NOTHING });
         let mut tasks: Vec<Watched> = [10, 90_000, 500]
             .into_iter()
             .enumerate()
@@ -270,15 +282,29 @@ mod tests {
                 task
             })
             .collect();
-        watch.look_at_disk().unwrap();
-        assert!(tasks.iter_mut().all(|task| task.verdict.try_recv().is_err()), "there is room");
-        // Nothing is left where more is to be left than a disk has, but no task holds so much.
-        let all = Watch {
-            confinement: Confinement { disk_reserve_bytes: Some(u64::MAX), ..NOTHING },
-            ..watch
+        let mut ended = |free| -> Vec<usize> {
+            watch.judge_disk(|_| Ok(free)).unwrap();
+            let told = |task: &mut Watched| task.verdict.try_recv();
+            let verdicts = tasks.iter_mut().map(told).enumerate();
+            verdicts.filter_map(|(number, verdict)| verdict.is_ok().then_some(number)).collect()
         };
-        all.look_at_disk().unwrap();
-        assert!(tasks.iter_mut().all(|task| task.verdict.try_recv().is_err()), "of no use");
+        assert!(ended(50_000).is_empty(), "there is room");
+        assert_eq!(ended(49_999), [1]);
+        assert!(ended(0).is_empty(), "it is told once, and the others hold too little");
+        assert_eq!(watch.seen().too_much_disk, 1);
+    }
+
+    #[test]
+    fn a_task_that_cannot_be_looked_at_does_not_hide_the_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let no_directory = directory.path().join("file");
+        std::fs::write(&no_directory, vec![7; 100_000]).unwrap();
+        let watch = Watch::new(Confinement { disk_bytes: Some(50_000), ..NOTHING });
+        let (locked, mut full) = (watch.over(1, u32::MAX), watch.over(2, u32::MAX));
+        locked.look_into(vec![no_directory]);
+        full.look_into(vec![directory.path().to_owned()]);
+        watch.look_at_disk().unwrap_err();
+        assert!(matches!(full.verdict.try_recv(), Ok(Excess::Disk { .. })));
     }
 
     #[test]
