@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 """WebHDFS under load, and with one large file. Needs nothing but Python and, for `file`, curl.
 
-    bench/webhdfs.py load --namenode http://127.0.0.1:9870 --clients 64 --seconds 60 [--gateway http://127.0.0.1:14000]
-    bench/webhdfs.py file --hanno target/release/hanno --size 5g --data /disk/dir
+    bench/webhdfs.py load --hanno target/release/hanno --data /disk/dir
+    bench/webhdfs.py load --namenode http://127.0.0.1:9870 [--gateway http://127.0.0.1:14000]
+    bench/webhdfs.py file --hanno target/release/hanno --data /disk/dir
 
-`load`: so many clients at once, each with a directory of its own, create, read, append, list, rename, look and delete, through
+`load`, on a cluster of its own with a gateway or on one that is there: so many clients at once, each with a directory of its own, create, read, append, list, rename, look and delete, through
 redirects or the gateway. Every answer is compared with what that client knows: content, lengths, names. Tells counts, errors and
 latencies per operation; exit code 1 if there was any error.
 
-`file`: a cluster of its own with two DataNodes; the same file up and down by curl over WebHDFS and by `hanno dfs`, the memory of
-NameNode and DataNodes looked at five times a second."""
+`file`: a cluster of its own with two DataNodes; the same file up and down by curl over WebHDFS and by `hanno dfs`, some rounds, the
+memory of NameNode and DataNodes looked at five times a second. Ends with the medians as a table; exit code 1 if WebHDFS is more
+than 25 % slower, or the memory of a daemon is not flat."""
 
 import argparse
+import contextlib
 import http.client
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 import threading
@@ -26,6 +30,11 @@ USER = "tester"
 # Content is cut from this: bytes that do not repeat and cost nothing to compare.
 POOL = random.Random(1).randbytes(4 << 20)
 OPERATIONS = [("create", 5), ("read", 6), ("range", 3), ("append", 2), ("list", 3), ("rename", 1), ("stat", 3), ("delete", 3)]
+
+
+# WebHDFS may be this much slower than the native client, and a daemon's memory may move by so much during a transfer.
+RATIO_MIN = 0.75
+GROWTH_MAX_MIB = 64
 
 
 class Refused(Exception):
@@ -164,16 +173,23 @@ class Client(threading.Thread):
 
 
 def load(args):
+    if args.namenode:
+        return put_load_on(args, args.namenode, args.gateway)
+    with cluster_of(args) as (words, _), gateway_of(args, words["namenode"]) as gateway:
+        return put_load_on(args, words["namenode"], gateway)
+
+
+def put_load_on(args, namenode, gateway):
     root = "/clients/load"
     until = time.monotonic() + args.seconds
     # Every fourth goes through the gateway, where there is one.
-    address = lambda number: args.gateway if args.gateway and number % 4 == 3 else args.namenode
+    address = lambda number: gateway if gateway and number % 4 == 3 else namenode
     clients = [Client(number, address(number), root, until) for number in range(args.clients)]
     for client in clients:
         client.start()
     for client in clients:
         client.join()
-    Http().ask("DELETE", f"{args.namenode}/webhdfs/v1{root}?op=DELETE&recursive=true&user.name={USER}")
+    Http().ask("DELETE", f"{namenode}/webhdfs/v1{root}?op=DELETE&recursive=true&user.name={USER}")
     errors = [error for client in clients for error in client.errors]
     print(f"{'operation':<10} {'count':>8} {'per s':>8} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8}")
     for name, _ in OPERATIONS:
@@ -204,22 +220,13 @@ class Memory(threading.Thread):
     def told(self):
         return "  ".join(f"{name} {min(seen):.0f}..{max(seen):.0f} MiB" for name, seen in self.seen.items() if seen)
 
-
-def measured(what, command, pids, size, output=subprocess.DEVNULL):
-    memory = Memory(pids)
-    memory.start()
-    started = time.monotonic()
-    subprocess.run(command, check=True, stdout=output)
-    seconds = time.monotonic() - started
-    memory.stop.set()
-    memory.join()
-    print(f"{what:<14} {size / seconds / 1e6:>8.0f} MB/s   {memory.told()}", flush=True)
-    return seconds
+    def growth(self):
+        return max(max(seen) - min(seen) for seen in self.seen.values() if seen)
 
 
-def large_file(args):
-    units = {"k": 10, "m": 20, "g": 30}
-    size = int(args.size[:-1]) << units[args.size[-1].lower()]
+@contextlib.contextmanager
+def cluster_of(args):
+    """A cluster on a directory that is made and removed again: its addresses, and the process ids of its daemons."""
     data = os.path.join(args.data, "cluster")
     os.makedirs(data)
     environment = dict(os.environ, HADOOP_USER_NAME=USER)
@@ -227,35 +234,102 @@ def large_file(args):
     cluster = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
     try:
         words = dict(word.split("=", 1) for word in cluster.stdout.readline().decode().split() if "=" in word)
-        os.environ.update(HADOOP_USER_NAME=USER, HANNO_NAMENODE=words["namenode"])
         names = ("namenode-1", "datanode-1", "datanode-2")
-        pids = {name: open(f"{data}/pids/{name}.pid").read().strip() for name in names}
+        yield words, {name: open(f"{data}/pids/{name}.pid").read().strip() for name in names}
+    finally:
+        cluster.terminate()
+        cluster.wait()
+        subprocess.run(["rm", "-rf", args.data])
+
+
+@contextlib.contextmanager
+def gateway_of(args, namenode):
+    """A gateway before a cluster of `cluster_of`: its address."""
+    address = f"127.0.0.1:{args.port_base + 30}"
+    config = os.path.join(args.data, "gateway.toml")
+    with open(config, "w") as file:
+        file.write(f'namenode = "{namenode}"\nsecret_file = "{args.data}/cluster/secret"\nbind = "{address}"\n')
+    gateway = subprocess.Popen([args.hanno, "gateway", "--config", config], stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            with contextlib.suppress(OSError):
+                Http().ask("GET", f"http://{address}/healthz?")
+                break
+            time.sleep(0.1)
+        yield f"http://{address}"
+    finally:
+        gateway.terminate()
+        gateway.wait()
+
+
+class Measured:
+    """Throughput and memory of each way, over some rounds."""
+
+    def __init__(self, pids, size):
+        self.pids, self.size, self.rates, self.growth = pids, size, {}, {}
+
+    def run(self, what, command):
+        memory = Memory(self.pids)
+        memory.start()
+        started = time.monotonic()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        rate = self.size / (time.monotonic() - started) / 1e6
+        memory.stop.set()
+        memory.join()
+        self.rates.setdefault(what, []).append(rate)
+        self.growth[what] = max(self.growth.get(what, 0), memory.growth())
+        print(f"{what:<14} {rate:>8.0f} MB/s   {memory.told()}", flush=True)
+
+    def table(self):
+        """The medians as Markdown. True if WebHDFS keeps up and the memory is flat."""
+        median = {what: statistics.median(rates) for what, rates in self.rates.items()}
+        print("\n| | `hanno dfs` | WebHDFS | ratio | memory of a daemon grew by |\n|---|---|---|---|---|")
+        good = True
+        for direction, native, web in (("up", "dfs -put", "WebHDFS CREATE"), ("down", "dfs -get", "WebHDFS OPEN")):
+            ratio = median[web] / median[native]
+            print(f"| {direction} | {median[native]:.0f} MB/s | {median[web]:.0f} MB/s | {ratio:.2f} | {self.growth[web]:.0f} MiB |")
+            good = good and ratio >= RATIO_MIN and self.growth[web] <= GROWTH_MAX_MIB
+        return good
+
+
+def large_file(args):
+    units = {"k": 10, "m": 20, "g": 30}
+    size = int(args.size[:-1]) << units[args.size[-1].lower()]
+    with cluster_of(args) as (words, pids):
+        os.environ.update(HADOOP_USER_NAME=USER, HANNO_NAMENODE=words["namenode"])
         local, back = os.path.join(args.data, "file"), os.path.join(args.data, "back")
         with open(local, "wb") as file:
             for _ in range(size // len(POOL)):
                 file.write(POOL)
         url = f"{words['namenode']}/webhdfs/v1/f?user.name={USER}"
+        dfs = [args.hanno, "dfs"]
         curl = ["curl", "--silent", "--show-error", "--fail", "--location"]
+        measured = Measured(pids, size // len(POOL) * len(POOL))
         for _ in range(args.rounds):
-            measured("dfs -put", [args.hanno, "dfs", "-put", local, "/n"], pids, size)
-            measured("WebHDFS CREATE", [*curl, "-X", "PUT", "-T", local, f"{url}&op=CREATE"], pids, size)
-            for what, command in (("dfs -get", [args.hanno, "dfs", "-get", "/n", back]), ("WebHDFS OPEN", [*curl, "-o", back, f"{url}&op=OPEN"])):
-                measured(what, command, pids, size)
+            # One after the other, so that the disk holds one of them at a time.
+            for up, down in (
+                (("dfs -put", [*dfs, "-put", local, "/f"]), ("dfs -get", [*dfs, "-get", "/f", back])),
+                (
+                    ("WebHDFS CREATE", [*curl, "-X", "PUT", "-T", local, f"{url}&op=CREATE"]),
+                    ("WebHDFS OPEN", [*curl, "-o", back, f"{url}&op=OPEN"]),
+                ),
+            ):
+                measured.run(*up)
+                measured.run(*down)
                 subprocess.run(["cmp", local, back], check=True)
                 os.remove(back)
-            subprocess.run([args.hanno, "dfs", "-rm", "-skipTrash", "/n", "/f"], check=True, stdout=subprocess.DEVNULL)
-    finally:
-        cluster.terminate()
-        cluster.wait()
-        subprocess.run(["rm", "-rf", args.data])
-    return 0
+                subprocess.run([*dfs, "-rm", "-skipTrash", "/f"], check=True, stdout=subprocess.DEVNULL)
+        return 0 if measured.table() else 1
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 modes = parser.add_subparsers(required=True)
 mode = modes.add_parser("load")
-mode.add_argument("--namenode", required=True)
+mode.add_argument("--namenode", help="of a cluster that is there; else give --hanno and --data")
 mode.add_argument("--gateway")
+mode.add_argument("--hanno")
+mode.add_argument("--data", help="a directory that is made and removed again")
+mode.add_argument("--port-base", type=int, default=21700)
 mode.add_argument("--clients", type=int, default=64)
 mode.add_argument("--seconds", type=int, default=60)
 mode.set_defaults(run=load)
@@ -264,7 +338,7 @@ mode.add_argument("--hanno", required=True)
 mode.add_argument("--size", default="5g")
 mode.add_argument("--data", required=True, help="a directory that is made and removed again")
 mode.add_argument("--port-base", type=int, default=21700)
-mode.add_argument("--rounds", type=int, default=1)
+mode.add_argument("--rounds", type=int, default=3)
 mode.set_defaults(run=large_file)
 args = parser.parse_args()
 sys.exit(args.run(args))

@@ -81,6 +81,12 @@ fn check_namenode(cluster: &Cluster) {
     assert_eq!(text(&format!("{address}/isActive")), "I am Active!");
     let startup = http::request("GET", &format!("{address}/startupProgress"), b"").is(200).json();
     assert_eq!(startup["percentComplete"], 1.0);
+    // The start is over: its times are what they were.
+    let phases = startup["phases"].as_array().unwrap();
+    let times = phases.iter().map(|phase| phase["elapsedTime"].as_u64().unwrap());
+    assert!(startup["elapsedTime"].as_u64().unwrap().abs_diff(times.sum()) <= 3, "{startup}");
+    let again = http::request("GET", &format!("{address}/startupProgress"), b"").is(200).json();
+    assert_eq!(again, startup);
     // The times are those of the call.
     let lines = |text: &str| -> Vec<String> {
         let lines = text.lines().filter(|line| !line.starts_with("FSCK "));

@@ -28,7 +28,7 @@ fn a_snapshot_keeps_a_deleted_file_through_a_restart_and_gives_its_blocks_back()
         "The directory /d cannot be deleted since /d is snapshottable and already has snapshots";
     assert!(refused.code == 1 && refused.stderr.contains(text), "{}", refused.stderr);
 
-    cluster.kill("namenode");
+    cluster.kill("namenode-1");
     cluster.wait_healthy(60);
     let read = cluster.dfs(&["-cat", "/d/.snapshot/s/sub/x"]).ok().stdout;
     assert_eq!(data::sha256(&read), data::sha256(&content));

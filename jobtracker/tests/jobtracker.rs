@@ -176,6 +176,7 @@ fn status(name: &str, directory: bool) -> FileStatus {
         children_count: 0,
         open: false,
         has_acl: false,
+        snapshottable: false,
     }
 }
 

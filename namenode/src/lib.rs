@@ -32,6 +32,7 @@ mod recover;
 mod resources;
 mod server;
 mod settings;
+mod startup;
 mod topology;
 pub mod trash;
 mod waiters;
@@ -43,6 +44,7 @@ use std::time::Duration;
 
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
+use daemon::hosts::host_part;
 use daemon::serve::{self, Limits};
 use journal::{Journal, JournalError, Options, Txid};
 use parking_lot::{Mutex, RwLock};
@@ -68,6 +70,7 @@ use crate::monitor::Load;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
 use crate::server::{Clock, Event, Loop, QUEUE_MAX, Shared};
+use crate::startup::Startup;
 use crate::topology::Topology;
 use crate::waiters::Waiters;
 
@@ -238,6 +241,7 @@ fn open(
     let (journal, recovered) =
         Journal::open(options, &mut recovering, observer, fatal).map_err(Error::Journal)?;
     recovered.notes.iter().for_each(|note| tracing::warn!(note, "found at start"));
+    let (load, replay) = recovering.work();
     let clock = Clock::start();
     let settings = settings(config, Epoch(recovered.epoch.0), token_key);
     let random = Generator::new(rand::random());
@@ -266,6 +270,7 @@ fn open(
         epoch: Epoch(recovered.epoch.0),
         heartbeat_ms: config.heartbeat_ms,
         groups: Arc::new(Groups::new(config)),
+        startup: Startup::loaded(load, replay),
     };
     Ok((Arc::new(shared), journal))
 }
@@ -273,6 +278,7 @@ fn open(
 fn settings(config: &Config, epoch: Epoch, token_key: Key) -> Settings {
     Settings {
         epoch,
+        host: host_part(config.advertised()).to_owned(),
         token_key,
         replication: config.replication,
         block_size: config.block_size,

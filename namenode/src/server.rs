@@ -29,6 +29,7 @@ use crate::core::state::{Now, Output, State};
 use crate::error::CoreError;
 use crate::groups::{Groups, Membership};
 use crate::nodes::NodeTable;
+use crate::startup::Startup;
 use crate::waiters::{Answered, Waiter, Waiters};
 
 /// Events that wait for the loop; beyond that callers wait.
@@ -72,6 +73,7 @@ pub(crate) struct Shared {
     pub(crate) epoch: Epoch,
     pub(crate) heartbeat_ms: u64,
     pub(crate) groups: Arc<Groups>,
+    pub(crate) startup: Startup,
 }
 
 /// The rim's clock.
@@ -213,8 +215,11 @@ impl Loop {
             self.report_slice(state, nodes, now, &mut turn)?;
             let was_safe = state.is_safe_mode_on();
             let more = state.work(nodes, now, &mut turn.out);
-            if was_safe && !state.is_safe_mode_on() {
-                tracing::info!("safe mode is off");
+            if !state.is_safe_mode_on() {
+                shared.startup.note_ready();
+                if was_safe {
+                    tracing::info!("safe mode is off");
+                }
             }
             let last = shared.txid.load(Ordering::Relaxed) + turn.out.records.len() as u64;
             shared.txid.store(last, Ordering::Release);

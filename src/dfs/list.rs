@@ -287,6 +287,7 @@ pub(super) mod tests {
             children_count: 0,
             open: false,
             has_acl: false,
+            snapshottable: false,
         }
     }
 

@@ -486,6 +486,7 @@ pub(super) mod tests {
             children_count: 0,
             open: false,
             has_acl: false,
+            snapshottable: false,
         };
         let block = |(index, (length, live, corrupt)): (usize, &(u64, u8, u8))| FsckBlock {
             id: BlockId(1_073_741_825 + index as u64),

@@ -8,7 +8,7 @@ root=$(cd "$here/../.." && pwd)
 HANNO=$(realpath "${1:-$root/target/release/hanno}")
 export HANNO
 shift || true
-clients=("$@"); [ ${#clients[@]} -gt 0 ] || clients=(curl load hdfscli fsspec_pandas epochs dask_frames opendal_files hadoop spark ray_data)
+clients=("$@"); [ ${#clients[@]} -gt 0 ] || clients=(curl load hdfscli hdfscli_suite fsspec_pandas epochs dask_frames opendal_files opendal_suite hadoop spark ray_data)
 home=${HANNO_CLIENTS_HOME:-$root/target/clients}
 port_base=${HANNO_CLIENTS_PORT_BASE:-21650}
 python=$home/venv/bin/python
@@ -26,7 +26,7 @@ jars=$("$python" -c 'import os, pyspark; print(os.path.join(os.path.dirname(pysp
 export HADOOP_JARS=${HADOOP_JARS:-$jars}
 
 data=$(mktemp -d "$home/cluster-XXXXXX")
-export HANNO_WEBHDFS_USER=tester HANNO_DATA=$data
+export HANNO_WEBHDFS_USER=tester HANNO_DATA=$data HANNO_PYTHON=$python
 HADOOP_USER_NAME=tester "$HANNO" cluster --data "$data" --datanodes 2 --workers 1 --port-base "$port_base" \
     >"$home/cluster.out" 2>"$home/cluster.err" &
 cluster=$!

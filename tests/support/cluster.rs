@@ -182,6 +182,8 @@ impl Cluster {
 
     /// Kills a daemon with SIGKILL; the cluster restarts it.
     pub(crate) fn kill(&self, daemon: &str) {
+        let settings = self.directory.join(format!("conf/{daemon}.toml"));
+        assert!(settings.is_file(), "no daemon is called {daemon}");
         if let Some(pid) = self.pid(daemon) {
             sys::process::kill(pid).unwrap();
         }

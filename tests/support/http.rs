@@ -65,6 +65,15 @@ impl Connection {
 
     /// The next answer, `100 Continue` included.
     pub(crate) fn answer(&mut self) -> Answer {
+        let mut answer = self.head();
+        if answer.status >= 200 {
+            answer.body = self.body(&answer);
+        }
+        answer
+    }
+
+    /// The next answer without its body, which is left to be read.
+    pub(crate) fn head(&mut self) -> Answer {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
         let status = line.split(' ').nth(1).and_then(|word| word.parse().ok());
@@ -76,11 +85,17 @@ impl Connection {
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
             headers.push((name.to_owned(), value.trim().to_owned()));
         }
-        let mut answer = Answer { status, headers, body: Vec::new() };
-        if status >= 200 {
-            answer.body = self.body(&answer);
+        Answer { status, headers, body: Vec::new() }
+    }
+
+    /// Up to `max` bytes as they come: fewer where the other side ends the connection, in order or not.
+    pub(crate) fn bytes(&mut self, max: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let read = self.stream.by_ref().take(max as u64).read_to_end(&mut bytes);
+        if let Err(error) = read {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
         }
-        answer
+        bytes
     }
 
     fn body(&mut self, answer: &Answer) -> Vec<u8> {

@@ -72,6 +72,65 @@ fn rights_attributes_and_policies() {
     assert_eq!(all["BlockStoragePolicies"]["BlockStoragePolicy"].as_array().unwrap().len(), 7);
     web.ask("PUT", "/d/f?op=SETSTORAGEPOLICY&storagepolicy=HOT").is(200);
     assert_eq!(web.ask("PUT", "/d/f?op=SETSTORAGEPOLICY&storagepolicy=COLD").status, 400);
+    web.ask("POST", "/d/f?op=UNSETSTORAGEPOLICY").is(200);
+}
+
+#[test]
+fn a_default_list_takes_the_place_of_the_umask() {
+    let web = Web::start();
+    web.ask("PUT", "/p?op=MKDIRS").is(200);
+    web.ask("PUT", "/m?op=MKDIRS").is(200);
+    web.ask("PUT", "/none?op=MKDIRS").is(200);
+    let defaults = "default:user:bob:rwx,default:group:etl:r-x,default:mask::rwx";
+    web.ask("PUT", &format!("/p?op=MODIFYACLENTRIES&aclspec={defaults}")).is(200);
+    // Without named entries there is no mask: the group's own entry is limited.
+    let minimal = "default:user::rwx,default:group::rwx,default:other::r-x";
+    web.ask("PUT", &format!("/m?op=MODIFYACLENTRIES&aclspec={minimal}")).is(200);
+    let named = ["user:bob:rwx", "group::r-x", "group:etl:r-x"];
+    let inherited = [
+        "default:user::rwx",
+        "default:user:bob:rwx",
+        "default:group::r-x",
+        "default:group:etl:r-x",
+        "default:mask::rwx",
+        "default:other::r-x",
+    ];
+    let of_m = ["default:user::rwx", "default:group::rwx", "default:other::r-x"];
+    // Where, with which parameters, what the bits are then, and the entries; a file lacks the inherited defaults.
+    for (parent, parameters, bits, own, more) in [
+        ("p", "&permission=750&unmaskedpermission=777", "775", &named[..], &inherited[..]),
+        ("p", "&permission=750", "750", &named, &inherited),
+        ("p", "&permission=700&unmaskedpermission=770", "770", &named, &inherited),
+        ("m", "&permission=750&unmaskedpermission=777", "775", &[], &of_m),
+        ("m", "&permission=750", "750", &[], &of_m),
+        ("none", "&permission=750&unmaskedpermission=777", "750", &[], &[]),
+    ] {
+        for (op, status) in [("MKDIRS", 200), ("CREATE", 201)] {
+            let path = format!("/{parent}/{op}");
+            web.send("PUT", &format!("{path}?op={op}{parameters}"), b"").is(status);
+            let told = web.ask("GET", &format!("{path}?op=GETACLSTATUS")).is(200).json();
+            let told = &told["AclStatus"];
+            let is_directory = op == "MKDIRS";
+            let entries: Vec<&str> =
+                own.iter().chain(more.iter().filter(|_| is_directory)).copied().collect();
+            assert_eq!(told["entries"], json!(entries), "{path} {parameters}");
+            let found = web.ask("GET", &format!("{path}?op=GETFILESTATUS")).is(200).json();
+            assert_eq!(found["FileStatus"]["permission"], bits, "{path} {parameters}");
+            web.ask("DELETE", &format!("{path}?op=DELETE")).is(200);
+        }
+    }
+    // What is missing above a new directory inherits too, and its owner can go on below it.
+    web.ask("PUT", "/p/a/b/c?op=MKDIRS&permission=500&unmaskedpermission=577").is(200);
+    let bits = |path: &str| {
+        let found = web.ask("GET", &format!("{path}?op=GETFILESTATUS")).is(200).json();
+        found["FileStatus"]["permission"].clone()
+    };
+    assert_eq!(
+        (bits("/p/a"), bits("/p/a/b"), bits("/p/a/b/c")),
+        (json!("775"), json!("775"), json!("575"))
+    );
+    let refused = web.ask("PUT", "/p/d?op=MKDIRS&unmaskedpermission=7777");
+    assert_eq!(exception(&refused).0, 400);
 }
 
 #[test]
@@ -82,7 +141,13 @@ fn snapshots_are_taken_compared_and_read() {
         web.ask("GET", "/?op=GETSNAPSHOTTABLEDIRECTORYLIST").is(200).json()["SnapshottableDirectoryList"],
         json!(null)
     );
+    let enabled = |path: &str| {
+        let status = web.ask("GET", &format!("{path}?op=GETFILESTATUS")).is(200).json();
+        status["FileStatus"]["snapshotEnabled"].clone()
+    };
+    assert_eq!(enabled("/d"), json!(null));
     web.ask("PUT", "/d?op=ALLOWSNAPSHOT").is(200);
+    assert_eq!((enabled("/d"), enabled("/d/f")), (json!(true), json!(null)));
     let made = web.ask("PUT", "/d?op=CREATESNAPSHOT&snapshotname=s1").is(200).json();
     assert_eq!(made["Path"], "/d/.snapshot/s1");
     web.put("/d/f", b"new");

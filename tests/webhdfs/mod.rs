@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use crate::support::http::{Answer, Connection, request};
 use crate::support::{Cluster, Options, data};
 
+mod deaths;
+mod directories;
 mod features;
 mod refusals;
 
@@ -23,7 +25,12 @@ impl Web {
 
     /// With more variables for the daemons.
     fn start_with(variables: &[(&'static str, &str)]) -> Self {
-        let mut options = Options { datanodes: 2, workers: 1, ..Options::tight() };
+        Web::start_on(2, variables)
+    }
+
+    /// With so many DataNodes, and more variables for the daemons.
+    fn start_on(datanodes: u32, variables: &[(&'static str, &str)]) -> Self {
+        let mut options = Options { datanodes, workers: 1, ..Options::tight() };
         options
             .variables
             .extend(variables.iter().map(|(name, value)| (*name, (*value).to_owned())));
@@ -243,6 +250,10 @@ fn changes(web: &Web) {
         (&found["group"], &found["modificationTime"]),
         (&json!("staff"), &json!(1_500_000_000_000_u64))
     );
+    // A directory has an access time where one was set.
+    assert_eq!(status("/d")["FileStatus"]["accessTime"], 0);
+    empty("/d?op=SETTIMES&modificationtime=-1&accesstime=1234");
+    assert_eq!(status("/d")["FileStatus"]["accessTime"], 1234);
     for (rest, expected) in [
         ("/d/f?op=RENAME&destination=/nowhere/f", false),
         ("/x?op=RENAME&destination=/y", false),

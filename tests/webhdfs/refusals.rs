@@ -12,6 +12,7 @@ const NAMES: &str = "org.apache.hadoop.hdfs.protocol.NSQuotaExceededException";
 const SPACE: &str = "org.apache.hadoop.hdfs.protocol.DSQuotaExceededException";
 const HADOOP_ILLEGAL: &str = "org.apache.hadoop.HadoopIllegalArgumentException";
 const UNSUPPORTED: &str = "java.lang.UnsupportedOperationException";
+const NO_DIRECTORY: &str = "org.apache.hadoop.fs.PathIsNotDirectoryException";
 const NO_PATH: &str = "org.apache.hadoop.fs.InvalidPathException";
 
 /// As the superuser; `/d` is a directory with the file `f` of 5 bytes.
@@ -122,7 +123,7 @@ const REFUSALS: &[Refusal] = &[
     ("GET", "/x?op=LISTSTATUS_BATCH", 404, NOT_FOUND, "File /x does not exist."),
     ("GET", "/x?op=GETCONTENTSUMMARY", 404, NOT_FOUND, "File does not exist: /x"),
     ("GET", "/x?op=GET_BLOCK_LOCATIONS", 404, NOT_FOUND, "File does not exist: /x"),
-    ("GET", "/x?op=OPEN", 404, NOT_FOUND, "File does not exist: /x"),
+    ("GET", "/x?op=OPEN", 404, NOT_FOUND, "File /x not found."),
     ("GET", "/d?op=OPEN", 404, NOT_FOUND, "Path is not a file: /d"),
     ("GET", "/d?op=GETFILECHECKSUM", 404, NOT_FOUND, "Path is not a file: /d"),
     ("GET", "/d/f?op=OPEN&offset=5", 403, IO, "Offset=5 out of the range [0, 5); OPEN, path=/d/f"),
@@ -290,7 +291,7 @@ const REFUSALS: &[Refusal] = &[
 /// As the superuser; besides, `/snap` may have snapshots, and `/q` may have two names and less than a block.
 const MORE_REFUSALS: &[Refusal] = &[
     ("GET", "/x?op=GETQUOTAUSAGE", 404, NOT_FOUND, "File does not exist: /x"),
-    ("GET", "/x?op=GETFILECHECKSUM", 404, NOT_FOUND, "File does not exist: /x"),
+    ("GET", "/x?op=GETFILECHECKSUM", 404, NOT_FOUND, "File /x not found."),
     ("GET", "/x?op=GETFILEBLOCKLOCATIONS", 404, NOT_FOUND, "File does not exist: /x"),
     ("GET", "/d?op=GETFILEBLOCKLOCATIONS", 404, NOT_FOUND, "Path is not a file: /d"),
     ("GET", "/d?op=GET_BLOCK_LOCATIONS", 404, NOT_FOUND, "Path is not a file: /d"),
@@ -326,7 +327,7 @@ const MORE_REFUSALS: &[Refusal] = &[
         ILLEGAL,
         "Invalid value for webhdfs parameter \"encoding\": No enum constant org.apache.hadoop.fs.XAttrCodec.ROT13",
     ),
-    ("GET", "/x?op=GETSTORAGEPOLICY", 404, NOT_FOUND, "File does not exist: /x"),
+    ("GET", "/x?op=GETSTORAGEPOLICY", 404, NOT_FOUND, "File/Directory does not exist: /x"),
     (
         "GET",
         "/d?op=GETSNAPSHOTDIFF&oldsnapshotname=a&snapshotname=b",
@@ -515,13 +516,49 @@ const MORE_REFUSALS: &[Refusal] = &[
         HADOOP_ILLEGAL,
         "Cannot find a block policy with the name NONE",
     ),
+    (
+        "PUT",
+        "/x?op=SETSTORAGEPOLICY&storagepolicy=HOT",
+        404,
+        NOT_FOUND,
+        "File/Directory does not exist: /x",
+    ),
     ("PUT", "/x?op=SETQUOTA&namespacequota=5", 404, NOT_FOUND, "Directory does not exist: /x"),
     (
         "PUT",
         "/d?op=SETQUOTA&namespacequota=0",
         400,
         ILLEGAL,
-        "Invalid values for quota : namespacequota = 0",
+        "Invalid values for quota : 0 and 9223372036854775807",
+    ),
+    (
+        "PUT",
+        "/d?op=SETQUOTA&namespacequota=5&storagespacequota=0",
+        400,
+        ILLEGAL,
+        "Invalid values for quota : 5 and 0",
+    ),
+    (
+        "PUT",
+        "/d?op=SETQUOTA&storagespacequota=-7",
+        400,
+        ILLEGAL,
+        "Invalid values for quota : 9223372036854775807 and -7",
+    ),
+    (
+        "PUT",
+        "/d?op=SETQUOTA&namespacequota=x",
+        400,
+        ILLEGAL,
+        "Invalid value for webhdfs parameter \"namespacequota\": Failed to parse \"x\" as a radix-10 long integer.",
+    ),
+    ("PUT", "/d/f?op=SETQUOTA&namespacequota=5", 403, NO_DIRECTORY, "`/d/f': Is not a directory"),
+    (
+        "PUT",
+        "/?op=SETQUOTA&namespacequota=-1",
+        400,
+        ILLEGAL,
+        "Cannot clear namespace quota on root.",
     ),
     (
         "PUT",
@@ -682,6 +719,7 @@ fn every_refusal_is_hadoops_exception() {
         message.starts_with("Cannot create directory /e. Name node is in safe mode."),
         "{message}"
     );
+    assert!(message.ends_with(" NamenodeHostName:127.0.0.1"), "{message}");
     let of_dn = web.second_step("GET", "/d/f?op=OPEN").replace("op=OPEN", "op=GETFILESTATUS");
     assert_eq!(exception(&request("GET", &of_dn, b"")).2, "Invalid operation GETFILESTATUS");
 }

@@ -19,6 +19,7 @@ pub enum Exception {
     FileNotFound,
     FileAlreadyExists,
     ParentNotDirectory,
+    PathIsNotDirectory,
     PathIsNotEmptyDirectory,
     PathComponentTooLong,
     InvalidPath,
@@ -53,6 +54,7 @@ impl Exception {
             Exception::FileNotFound => "java.io.FileNotFoundException",
             Exception::FileAlreadyExists => "org.apache.hadoop.fs.FileAlreadyExistsException",
             Exception::ParentNotDirectory => "org.apache.hadoop.fs.ParentNotDirectoryException",
+            Exception::PathIsNotDirectory => "org.apache.hadoop.fs.PathIsNotDirectoryException",
             Exception::PathIsNotEmptyDirectory => {
                 "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"
             }
@@ -154,7 +156,14 @@ impl WebError {
 
     /// A daemon's refusal of `op`. Kinds are few, so the same kind is another exception where HDFS has another.
     pub fn from_remote(op: Op, error: RemoteError) -> Self {
-        WebError::new(exception_of(op, error.kind), error.message)
+        let exception = match exception_of(op, error.kind) {
+            // It is the path itself that is a file, not one above it: those texts begin with the path in quotes.
+            Exception::ParentNotDirectory if error.message.starts_with('`') => {
+                Exception::PathIsNotDirectory
+            }
+            exception => exception,
+        };
+        WebError::new(exception, error.message)
     }
 
     /// A failure of the client side, e.g. of a DataNode that writes on somebody's behalf.

@@ -99,9 +99,11 @@ impl Namespace {
             Edit::SetTimes { inode, mtime_ms, atime_ms } => {
                 let inode = self.inode_mut(*inode)?;
                 inode.mtime_ms = mtime_ms.unwrap_or(inode.mtime_ms);
-                if let (Body::File(file), Some(atime_ms)) = (&mut inode.body, atime_ms) {
-                    file.atime_ms = *atime_ms;
-                }
+                let slot = match &mut inode.body {
+                    Body::File(file) => &mut file.atime_ms,
+                    Body::Directory(directory) => &mut directory.atime_ms,
+                };
+                *slot = atime_ms.unwrap_or(*slot);
                 Ok(())
             }
             Edit::SetAcl { inode, mode, entries } => {

@@ -328,7 +328,9 @@ impl State {
             Call::RemoveXattr { path, .. } => format!("remove XAttr entry on {path}"),
             _ => return None,
         };
-        let text = format!("Cannot {what}. Name node is in safe mode.\n{reason}");
+        let host = &self.settings.host;
+        let text =
+            format!("Cannot {what}. Name node is in safe mode.\n{reason} NamenodeHostName:{host}");
         let kind = match self.safe_mode {
             // It ends by itself within seconds of a start, so clients try again for a while.
             SafeMode::Startup { .. } => ErrorKind::StartupSafeMode,

@@ -27,6 +27,7 @@ pub(crate) const ROOM: u64 = 1 << 30;
 pub(crate) fn settings() -> Settings {
     Settings {
         epoch: EPOCH,
+        host: "nn".to_owned(),
         token_key: Key::new([1; 32]),
         replication: 3,
         block_size: 1000,

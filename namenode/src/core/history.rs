@@ -67,6 +67,8 @@ pub struct Version {
     pub mode: u16,
     /// Modification time.
     pub mtime_ms: u64,
+    /// Access time.
+    pub atime_ms: u64,
     /// Access control list and extended attributes, if it had any.
     pub features: Option<Arc<Features>>,
     /// If it is a file.
@@ -78,8 +80,6 @@ pub struct Version {
 pub struct FileVersion {
     /// Bytes that readers could count on.
     pub length: u64,
-    /// Access time.
-    pub atime_ms: u64,
     /// Wanted replicas.
     pub replication: u16,
     /// The blocks with these bytes; the last may have more.
@@ -283,10 +283,10 @@ impl Namespace {
             group: inode.group,
             mode: inode.mode,
             mtime_ms: inode.mtime_ms,
+            atime_ms: inode.atime_ms(),
             features: self.shared_features(id).cloned(),
             file: inode.file().map(|file| FileVersion {
                 length: file.visible_length(),
-                atime_ms: file.atime_ms,
                 replication: file.replication,
                 blocks: Kept::First(file.visible_block_count()),
             }),

@@ -34,13 +34,13 @@ struct VersionRow<'a> {
     group: &'a str,
     mode: u16,
     mtime_ms: u64,
+    atime_ms: u64,
     file: Option<FileVersionRow>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct FileVersionRow {
     length: u64,
-    atime_ms: u64,
     replication: u16,
     blocks: KeptRow,
 }
@@ -92,7 +92,6 @@ impl Namespace {
     fn push_version(&self, id: InodeId, version: &Version, rows: &mut Vec<Row>) {
         let file = version.file.as_ref().map(|file| FileVersionRow {
             length: file.length,
-            atime_ms: file.atime_ms,
             replication: file.replication,
             blocks: match &file.blocks {
                 Kept::First(count) => KeptRow::First(*count as u64),
@@ -113,6 +112,7 @@ impl Namespace {
             group: self.names.text(version.group),
             mode: version.mode,
             mtime_ms: version.mtime_ms,
+            atime_ms: version.atime_ms,
             file,
         };
         rows.push((moment_key(b'v', id, version.until), Some(encode(&row))));
@@ -208,7 +208,6 @@ impl Namespace {
             None => None,
             Some(file) => Some(FileVersion {
                 length: file.length,
-                atime_ms: file.atime_ms,
                 replication: file.replication,
                 blocks: match file.blocks {
                     KeptRow::First(count) => {
@@ -227,6 +226,7 @@ impl Namespace {
             group: self.names.intern(row.group),
             mode: row.mode,
             mtime_ms: row.mtime_ms,
+            atime_ms: row.atime_ms,
             features: None,
             file,
         };
@@ -380,7 +380,7 @@ mod tests {
             b"ann",
             &[2],
             b"sg",
-            &[0xa4, 3, 6, 1, 10, 5, 3, 0, 1],
+            &[0xa4, 3, 6, 5, 1, 10, 3, 0, 1],
         ];
         let expected = vec![
             (key(b'b', &[&file]), vec![1]),

@@ -57,6 +57,8 @@ pub struct Directory {
     pub children: Children,
     /// Totals of the subtree, this directory included; kept up to date by every edit.
     pub total: Totals,
+    /// Access time, milliseconds since the epoch: 0 unless somebody has set it.
+    pub atime_ms: u64,
 }
 
 /// A file.
@@ -112,6 +114,14 @@ impl Inode {
         match &self.body {
             Body::Directory(directory) => Some(directory),
             Body::File(_) => None,
+        }
+    }
+
+    /// Access time, milliseconds since the epoch.
+    pub fn atime_ms(&self) -> u64 {
+        match &self.body {
+            Body::Directory(directory) => directory.atime_ms,
+            Body::File(file) => file.atime_ms,
         }
     }
 

@@ -326,10 +326,11 @@ impl Namespace {
             group: self.names.text(inode.group).to_owned(),
             mode: inode.mode,
             mtime_ms: inode.mtime_ms,
-            atime_ms: file.map_or(0, |file| file.atime_ms),
+            atime_ms: inode.atime_ms(),
             children_count: directory.map_or(0, |directory| directory.children.len() as u64),
             open: file.is_some_and(|file| file.open.is_some()),
             has_acl: !self.acl(id).is_empty(),
+            snapshottable: directory.is_some() && self.history.roots.contains_key(&id),
         }
     }
 

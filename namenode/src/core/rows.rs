@@ -26,7 +26,7 @@ use crate::error::CoreError;
 /// Blocks in one row: 64 take under 2 KB.
 pub(super) const ROW_BLOCKS: usize = 64;
 /// Version of all rows.
-const ROWS_VERSION: u8 = 1;
+const ROWS_VERSION: u8 = 2;
 
 /// A changed row; `None` deletes it.
 pub type Row = (Vec<u8>, Option<Vec<u8>>);
@@ -39,12 +39,12 @@ struct InodeRow<'a> {
     group: &'a str,
     mode: u16,
     mtime_ms: u64,
+    atime_ms: u64,
     file: Option<FileRow>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct FileRow {
-    atime_ms: u64,
     block_size: u64,
     replication: u16,
     open: Option<OpenRow>,
@@ -115,7 +115,6 @@ impl Namespace {
 
     fn push_inode_rows(&self, id: InodeId, inode: &Inode, rows: &mut Vec<Row>) {
         let file = inode.file().map(|file| FileRow {
-            atime_ms: file.atime_ms,
             block_size: file.block_size,
             replication: file.replication,
             open: file.open.as_deref().map(|open| OpenRow {
@@ -135,6 +134,7 @@ impl Namespace {
             group: self.names.text(inode.group),
             mode: inode.mode,
             mtime_ms: inode.mtime_ms,
+            atime_ms: inode.atime_ms(),
             file,
         };
         rows.push((inode_key(id), Some(encode(&row))));
@@ -199,7 +199,10 @@ impl Namespace {
         }
         let mut blocks = Vec::new();
         let body = match row.file {
-            None => Body::Directory(Box::default()),
+            None => Body::Directory(Box::new(Directory {
+                atime_ms: row.atime_ms,
+                ..Directory::default()
+            })),
             Some(file) => {
                 blocks = file.blocks;
                 let open = file.open.map(|open| {
@@ -217,7 +220,7 @@ impl Namespace {
                 Body::File(File {
                     length: 0,
                     blocks: BlockList::default(),
-                    atime_ms: file.atime_ms,
+                    atime_ms: row.atime_ms,
                     block_size: file.block_size,
                     replication: file.replication,
                     open,
@@ -412,16 +415,16 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let mut counters = vec![1, 1];
+        let mut counters = vec![2, 1];
         counters.extend([7; 16]);
         counters.extend([0x83, 0x80, 1, 0x82, 0x80, 0x80, 0x80, 4, 0xea, 7]);
-        let root = [&[0x81, 0x80, 1, 0, 4][..], b"root", &[2], b"sg", &[0xed, 3, 5, 0]].concat();
+        let root = [&[0x81, 0x80, 1, 0, 4][..], b"root", &[2], b"sg", &[0xed, 3, 5, 0, 0]].concat();
         let file = [
             &[0x81, 0x80, 1, 1, b'f', 3][..],
             b"ann",
             &[2],
             b"sg",
-            &[0xa4, 3, 6, 1, 5, 0xe8, 7, 3, 0, 1],
+            &[0xa4, 3, 6, 5, 1, 0xe8, 7, 3, 0, 1],
             &[0x81, 0x80, 0x80, 0x80, 4, 0xe9, 7, 10, 1],
         ]
         .concat();

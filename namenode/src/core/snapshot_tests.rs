@@ -50,6 +50,7 @@ enum Op {
     Rename { from: String, to: String, overwrite: bool },
     Delete(String),
     SetMode { path: String, mode: u16 },
+    SetTimes { path: String, atime_ms: u64 },
     SetReplication { path: String, replication: u16 },
     Allow(String),
     Disallow(String),
@@ -115,8 +116,8 @@ fn tree(harness: &Harness, top: &str) -> Tree {
         let Ok(Reply::Status(mut status)) = query(harness, Call::Status(dfs(&path))) else {
             panic!("{path} is missing")
         };
-        // Snapshots are of what is complete.
-        status.open = false;
+        // Snapshots are of what is complete, and have none themselves.
+        (status.open, status.snapshottable) = (false, false);
         let (acl, xattrs) = match (
             query(harness, Call::GetAcl(dfs(&path))),
             query(harness, Call::GetXattrs { path: dfs(&path), names: vec![] }),
@@ -196,6 +197,9 @@ fn carry_out(harness: &mut Harness, model: &mut Model, op: &Op) {
         }
         Op::Delete(path) => Call::Delete { path: dfs(&path), recursive: true },
         Op::SetMode { path, mode } => Call::SetMode { path: dfs(&path), mode },
+        Op::SetTimes { path, atime_ms } => {
+            Call::SetTimes { path: dfs(&path), mtime_ms: None, atime_ms: Some(atime_ms) }
+        }
         Op::SetReplication { path, replication } => {
             Call::SetReplication { path: dfs(&path), replication }
         }
@@ -405,6 +409,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(from, to, overwrite)| Op::Rename { from, to, overwrite }),
         5 => path().prop_map(Op::Delete),
         2 => (path(), 0_u16..0o1000).prop_map(|(path, mode)| Op::SetMode { path, mode }),
+        2 => (path(), 1_u64..100).prop_map(|(path, atime_ms)| Op::SetTimes { path, atime_ms }),
         2 => (path(), 1_u16..4)
             .prop_map(|(path, replication)| Op::SetReplication { path, replication }),
         3 => top().prop_map(Op::Allow),

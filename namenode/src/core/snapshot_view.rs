@@ -42,18 +42,18 @@ impl Namespace {
     /// Status of something in a snapshot, under the name `name`.
     pub(super) fn status_at(&self, seen: Seen<'_>, name: &str) -> FileStatus {
         let Seen { id, at, state } = seen;
-        let (owner, group, mode, mtime_ms) = match state {
-            At::Live(inode) => (inode.owner, inode.group, inode.mode, inode.mtime_ms),
-            At::Was(version) => (version.owner, version.group, version.mode, version.mtime_ms),
+        let (owner, group, mode) = match state {
+            At::Live(inode) => (inode.owner, inode.group, inode.mode),
+            At::Was(version) => (version.owner, version.group, version.mode),
+        };
+        let (mtime_ms, atime_ms) = match state {
+            At::Live(inode) => (inode.mtime_ms, inode.atime_ms()),
+            At::Was(version) => (version.mtime_ms, version.atime_ms),
         };
         let file = self.file(id);
-        let (atime_ms, replication) = match (state, file) {
-            (At::Was(version), Some(_)) => version
-                .file
-                .as_ref()
-                .map_or((0, 0), |version| (version.atime_ms, version.replication)),
-            (At::Live(_), Some(file)) => (file.atime_ms, file.replication),
-            (_, None) => (0, 0),
+        let replication = match (state, file) {
+            (At::Was(version), _) => version.file.as_ref().map_or(0, |file| file.replication),
+            (At::Live(_), file) => file.map_or(0, |file| file.replication),
         };
         let children_count = match file {
             Some(_) => 0,
@@ -88,6 +88,7 @@ impl Namespace {
             group: String::new(),
             mode: DOT_SNAPSHOT_MODE,
             has_acl: false,
+            snapshottable: false,
             mtime_ms: 0,
             atime_ms: 0,
             children_count: 0,

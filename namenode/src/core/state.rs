@@ -30,6 +30,8 @@ const COLLECT_PER_STEP: usize = 2_000;
 pub struct Settings {
     /// This start of the NameNode.
     pub epoch: Epoch,
+    /// Name of the NameNode's machine, as refusals tell it.
+    pub host: String,
     /// Key of block tokens.
     pub token_key: Key,
     /// Replicas of a file that does not say.

@@ -1,10 +1,13 @@
 //! `/jmx`: the beans that dashboards made for Hadoop's NameNode ask for, with Hadoop's names and meanings. What has no counterpart
 //! here (garbage collection, erasure coding) is absent or 0, as in a cluster of Hadoop that does not use it.
 
+use std::time::Duration;
+
 use protocol::namenode::{AdminState, DatanodeReport, DatanodeState};
 use serde_json::{Value, json};
 
 use super::Picture;
+use crate::startup::{Progress, Work};
 
 /// All of them, by name.
 pub(super) fn beans(picture: &Picture) -> impl Iterator<Item = (String, Value)> {
@@ -180,9 +183,33 @@ fn erasure_coded_blocks() -> Value {
     })
 }
 
+/// How much of a start that is not over yet is done: three of four phases.
+const STARTED_SHARE: f64 = 0.75;
+
 fn startup(picture: &Picture) -> Value {
-    let complete = if picture.status.safe_mode.is_none() { 1.0 } else { 0.0 };
-    json!({ "PercentComplete": complete, "SafeModePercentComplete": complete })
+    let Progress { load, replay, wait, is_over } = picture.startup;
+    json!({
+        "ElapsedTime": ms(picture.startup.total()),
+        "PercentComplete": if is_over { 1.0 } else { STARTED_SHARE },
+        "LoadingFsImageCount": load.count,
+        "LoadingFsImageTotal": load.count,
+        "LoadingFsImageElapsedTime": ms(load.time),
+        "LoadingFsImagePercentComplete": 1.0,
+        "LoadingEditsCount": replay.count,
+        "LoadingEditsTotal": replay.count,
+        "LoadingEditsElapsedTime": ms(replay.time),
+        "LoadingEditsPercentComplete": 1.0,
+        "SavingCheckpointCount": 0,
+        "SavingCheckpointTotal": 0,
+        "SavingCheckpointElapsedTime": 0,
+        "SavingCheckpointPercentComplete": 1.0,
+        "SafeModeElapsedTime": ms(wait),
+        "SafeModePercentComplete": if is_over { 1.0 } else { 0.0 },
+    })
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Per kind of storage; there is one kind.
@@ -203,28 +230,39 @@ fn snapshots() -> Value {
     json!({ "SnapshottableDirectories": [], "Snapshots": [] })
 }
 
-/// `/startupProgress` in Hadoop's form. A NameNode that answers has loaded what it had; what is left is safe mode.
+/// `/startupProgress` in Hadoop's form. A NameNode that answers has loaded what it had; what is left is safe mode. Checkpoints are
+/// written while it runs, so their phase takes no time.
 pub(super) fn startup_progress(picture: &Picture) -> Value {
-    let left = picture.status.safe_mode.is_some();
-    let phase = |name: &str, desc: &str, running: bool| {
-        let (status, complete) = if running { ("RUNNING", 0.0) } else { ("COMPLETE", 1.0) };
+    let Progress { load, replay, wait, is_over } = picture.startup;
+    let phase = |(name, desc): (&str, &str), time: Duration, is_over: bool, steps: Value| {
+        let (status, complete) = if is_over { ("COMPLETE", 1.0) } else { ("RUNNING", 0.0) };
         json!({
             "name": name,
             "desc": desc,
             "status": status,
             "percentComplete": complete,
-            "elapsedTime": 0,
-            "steps": [],
+            "elapsedTime": ms(time),
+            "steps": steps,
         })
     };
+    let steps = |name: &str, desc: &str, work: Work| {
+        json!([{
+            "name": name,
+            "desc": desc,
+            "count": work.count,
+            "total": work.count,
+            "percentComplete": 1.0,
+            "elapsedTime": ms(work.time),
+        }])
+    };
     json!({
-        "elapsedTime": u64::try_from(picture.up.as_millis()).unwrap_or(u64::MAX),
-        "percentComplete": if left { 0.75 } else { 1.0 },
+        "elapsedTime": ms(picture.startup.total()),
+        "percentComplete": if is_over { 1.0 } else { STARTED_SHARE },
         "phases": [
-            phase("LoadingFsImage", "Loading fsimage", false),
-            phase("LoadingEdits", "Loading edits", false),
-            phase("SavingCheckpoint", "Saving checkpoint", false),
-            phase("SafeMode", "Safe mode", left),
+            phase(("LoadingFsImage", "Loading fsimage"), load.time, true, steps("Inodes", "inodes", load)),
+            phase(("LoadingEdits", "Loading edits"), replay.time, true, steps("Edits", "edits", replay)),
+            phase(("SavingCheckpoint", "Saving checkpoint"), Duration::ZERO, true, json!([])),
+            phase(("SafeMode", "Safe mode"), wait, is_over, json!([])),
         ],
     })
 }
@@ -272,5 +310,17 @@ mod tests {
         let startup = startup_progress(&picture);
         assert_eq!(startup["percentComplete"], 1.0);
         assert_eq!(startup["phases"][3]["status"], "COMPLETE");
+        // The start has ended long ago: its times do not grow.
+        assert_eq!(startup["elapsedTime"], 4320);
+        let times: Vec<_> = startup["phases"].as_array().unwrap().iter().collect();
+        let times: Vec<_> = times.iter().map(|phase| phase["elapsedTime"].as_u64()).collect();
+        assert_eq!(times, [Some(300), Some(20), Some(0), Some(4000)]);
+        assert_eq!(startup["phases"][1]["steps"][0]["count"], 3);
+        let bean = bean("Hadoop:service=NameNode,name=StartupProgress");
+        assert_eq!((&bean["ElapsedTime"], &bean["LoadingEditsCount"]), (&json!(4320), &json!(3)));
+        let waiting = Progress { is_over: false, ..picture.startup };
+        let startup = startup_progress(&Picture { startup: waiting, ..picture });
+        assert_eq!(startup["percentComplete"], 0.75);
+        assert_eq!(startup["phases"][3]["status"], "RUNNING");
     }
 }

@@ -26,6 +26,7 @@ use protocol::namenode::{Answer, Call, ClusterStatus, DatanodeReport, Reply};
 
 use crate::http::Web;
 use crate::pages;
+use crate::startup::Progress;
 
 /// Upper bounds of the classes that calls are counted in, seconds: from a read in memory to a sync on a busy disk.
 const CLASSES_S: [f64; 12] =
@@ -67,6 +68,7 @@ struct Picture {
     /// `host:port` of the NameNode.
     address: String,
     up: Duration,
+    startup: Progress,
 }
 
 impl Picture {
@@ -130,6 +132,7 @@ impl Monitor {
             load: service.load.clone(),
             address: self.address.clone(),
             up: Duration::from_millis(service.shared.clock.now().mono_ms),
+            startup: service.shared.startup.progress(),
         })
     }
 }
@@ -163,6 +166,7 @@ async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<beans::Wanted>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::startup::Work;
     use protocol::namenode::{DatanodeInfo, DatanodeState};
 
     /// A cluster of two DataNodes, one of them dead.
@@ -202,6 +206,12 @@ mod tests {
             load,
             address: "nn:9870".to_owned(),
             up: Duration::from_secs(90),
+            startup: Progress {
+                load: Work { count: 12, time: Duration::from_millis(300) },
+                replay: Work { count: 3, time: Duration::from_millis(20) },
+                wait: Duration::from_secs(4),
+                is_over: true,
+            },
         }
     }
 }

@@ -28,7 +28,7 @@ pub struct FileStatus {
     pub mode: u16,
     /// Modification time, milliseconds since the epoch.
     pub mtime_ms: u64,
-    /// Access time, milliseconds since the epoch; 0 for a directory.
+    /// Access time, milliseconds since the epoch; 0 for a directory for which none was set.
     pub atime_ms: u64,
     /// Entries of a directory; 0 for a file.
     pub children_count: u64,
@@ -36,6 +36,8 @@ pub struct FileStatus {
     pub open: bool,
     /// True if it has an access control list beyond its permission bits.
     pub has_acl: bool,
+    /// True if it is a directory that may have snapshots.
+    pub snapshottable: bool,
 }
 
 /// Totals of a subtree, the top included, and its quotas.

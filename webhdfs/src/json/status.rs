@@ -31,6 +31,8 @@ pub struct FileStatusJson<'a> {
     path_suffix: &'a str,
     permission: String,
     replication: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot_enabled: Option<bool>,
     storage_policy: u32,
     #[serde(rename = "type")]
     kind: &'static str,
@@ -51,6 +53,7 @@ impl<'a> From<&'a FileStatus> for FileStatusJson<'a> {
             path_suffix: &status.name,
             permission: format!("{:o}", status.mode),
             replication: status.replication,
+            snapshot_enabled: status.snapshottable.then_some(true),
             storage_policy: 0,
             kind: if status.directory { "DIRECTORY" } else { "FILE" },
         }
@@ -141,6 +144,7 @@ pub(crate) mod tests {
             children_count: 0,
             open: false,
             has_acl: false,
+            snapshottable: false,
         }
     }
 
@@ -152,6 +156,7 @@ pub(crate) mod tests {
             mode: 0o1777,
             length: 0,
             atime_ms: 0,
+            snapshottable: true,
             ..file()
         };
         let text =
@@ -163,6 +168,7 @@ pub(crate) mod tests {
         let text = text(&directory);
         assert!(text.contains(r#""permission":"1777""#) && text.contains(r#""type":"DIRECTORY""#));
         assert!(text.contains(r#""pathSuffix":"""#));
+        assert!(text.contains(r#""snapshotEnabled":true,"storagePolicy":0"#), "{text}");
         let listed = String::from_utf8(entries(&[file(), directory])).unwrap();
         let parsed: Value = serde_json::from_str(&format!("[{listed}]")).unwrap();
         assert_eq!(parsed.as_array().unwrap().len(), 2);

@@ -20,9 +20,11 @@ impl<N: Namesystem> Face<N> {
             Op::RenewDelegationToken | Op::CancelDelegationToken => {
                 return self.tokens(asked).await;
             }
-            Op::SetStoragePolicy => {
-                check_policy(asked)?;
-                self.status(asked).await?;
+            Op::SetStoragePolicy | Op::UnsetStoragePolicy => {
+                if asked.op == Op::SetStoragePolicy {
+                    check_policy(asked)?;
+                }
+                self.policy_holder(asked).await?;
                 // There is one policy: nothing changes, but who may not change it is told so.
                 let (path, action) = (asked.path.clone(), Action::WRITE);
                 self.call(asked, Call::CheckAccess { path, action }).await?;
@@ -87,8 +89,7 @@ fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
             Ok(Call::Concat { target: path, sources: sources.collect::<Result<_, _>>()? })
         }
         Op::SetQuota => {
-            let (names, space) =
-                (quota(query, "namespacequota")?, quota(query, "storagespacequota")?);
+            let (names, space) = quotas(query)?;
             Ok(Call::SetQuota { path, names, space })
         }
         Op::CreateSymlink => Err(WebError::unsupported("Symlinks not supported")),
@@ -96,16 +97,18 @@ fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
     }
 }
 
-/// A quota above 0, -1 to have none; Java's largest number or nothing at all leaves it.
-fn quota(query: &Query, name: &str) -> Result<QuotaChange, WebError> {
-    match query.long(name, i64::MIN)? {
-        None | Some(i64::MAX) => Ok(QuotaChange::Keep),
-        Some(-1) => Ok(QuotaChange::Clear),
-        Some(number) => match u64::try_from(number) {
-            Ok(number) if number > 0 => Ok(QuotaChange::Set(number)),
-            _ => Err(WebError::illegal(format!("Invalid values for quota : {name} = {number}"))),
-        },
-    }
+/// Quotas of names and of space: above 0, -1 to have none; Java's largest number or nothing at all leaves it.
+fn quotas(query: &Query) -> Result<(QuotaChange, QuotaChange), WebError> {
+    let number = |name| Ok::<_, WebError>(query.long(name, i64::MIN)?.unwrap_or(i64::MAX));
+    let (names, space) = (number("namespacequota")?, number("storagespacequota")?);
+    let change = |number| match number {
+        i64::MAX => Some(QuotaChange::Keep),
+        -1 => Some(QuotaChange::Clear),
+        number => u64::try_from(number).ok().filter(|number| *number > 0).map(QuotaChange::Set),
+    };
+    change(names)
+        .zip(change(space))
+        .ok_or_else(|| WebError::illegal(format!("Invalid values for quota : {names} and {space}")))
 }
 
 /// `None` without options, else whether to overwrite.

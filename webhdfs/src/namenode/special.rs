@@ -35,7 +35,7 @@ impl<N: Namesystem> Face<N> {
             Op::GetXattrs | Op::ListXattrs => self.xattrs(asked).await,
             Op::GetAllStoragePolicy => Ok(json::ok(&policy::all())),
             Op::GetStoragePolicy => {
-                self.status(asked).await?;
+                self.policy_holder(asked).await?;
                 Ok(json::ok(&policy::hot()))
             }
             Op::GetSnapshotDiff => self.snapshot_diff(asked).await,
@@ -48,6 +48,18 @@ impl<N: Namesystem> Face<N> {
             Op::GetSnapshotList => self.snapshot_list(asked).await,
             op => Err(WebError::unsupported(format!("{} is not supported", op.name()))),
         }
+    }
+
+    /// Refuses a storage policy of what is not there.
+    pub(super) async fn policy_holder(&self, asked: &Asked<'_>) -> Result<(), WebError> {
+        let found = self.status(asked).await.map(drop);
+        found.map_err(|error| match error.exception {
+            Exception::FileNotFound => {
+                let text = format!("File/Directory does not exist: {}", asked.path);
+                WebError::new(Exception::FileNotFound, text)
+            }
+            _ => error,
+        })
     }
 
     async fn xattrs(&self, asked: &Asked<'_>) -> Result<Response, WebError> {

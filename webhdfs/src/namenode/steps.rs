@@ -6,7 +6,7 @@ use daemon::hosts::host_part;
 use protocol::namenode::{Call, LocatedBlocks, Reply};
 
 use super::{Asked, Face, Namesystem, unexpected};
-use crate::error::{Exception, WebError};
+use crate::error::{Exception, WebError, not_found};
 use crate::json;
 use crate::op::Op;
 use crate::redirect::{self, Excluded};
@@ -43,8 +43,8 @@ impl<N: Namesystem> Face<N> {
                 self.check_create(asked).await?;
                 None
             }
-            Op::Open => self.open_holders(asked).await?,
-            _ => self.last_holders(asked).await?,
+            Op::Open => self.open_holders(asked).await.map_err(|error| absent(asked, error))?,
+            _ => self.last_holders(asked).await.map_err(|error| absent(asked, error))?,
         };
         let node = match &holders {
             Some(block) => redirect::choose_for_read(&block.replicas, &nodes, &excluded, block.id)?,
@@ -127,6 +127,14 @@ impl<N: Namesystem> Face<N> {
         let located = self.located(asked, status.length - 1, 1).await?;
         Ok(located.blocks.into_iter().next())
     }
+}
+
+/// Hadoop's words for a file that is not there at the first step of a read; the second step has others.
+fn absent(asked: &Asked<'_>, error: WebError) -> WebError {
+    if error != not_found(&asked.path) {
+        return error;
+    }
+    WebError::new(Exception::FileNotFound, format!("File {} not found.", asked.path))
 }
 
 /// Bytes of the file as a reader sees them.
