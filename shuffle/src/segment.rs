@@ -40,6 +40,15 @@ pub enum SegmentSource {
         /// Its length as stored.
         stored: u64,
     },
+    /// As [`SegmentSource::Path`], but of a file that others made and may take away. Errors name the position of the source.
+    Lent {
+        /// The file.
+        path: PathBuf,
+        /// Where the segment begins.
+        offset: u64,
+        /// Its length as stored.
+        stored: u64,
+    },
     /// A fetched segment.
     Memory(Vec<u8>),
 }
@@ -47,7 +56,9 @@ pub enum SegmentSource {
 impl SegmentSource {
     pub(crate) fn stored(&self) -> u64 {
         match self {
-            Self::File { stored, .. } | Self::Path { stored, .. } => *stored,
+            Self::File { stored, .. } | Self::Path { stored, .. } | Self::Lent { stored, .. } => {
+                *stored
+            }
             Self::Memory(bytes) => bytes.len() as u64,
         }
     }
@@ -190,6 +201,11 @@ impl SegmentReader<'static> {
             SegmentSource::Path { path, offset, stored } => {
                 let file = File::open(&path).map_err(io_error("open", &path))?;
                 Self::over(Input::File(Arc::new(file)), Origin::File(path), offset, stored)
+            }
+            SegmentSource::Lent { path, offset, stored } => {
+                let fail = |source| Error::SourceIo { index, offset, source };
+                let file = Arc::new(File::open(&path).map_err(fail)?);
+                Self::over(Input::File(file), Origin::Source(index), offset, stored)
             }
             SegmentSource::Memory(bytes) => {
                 let stored = bytes.len() as u64;
@@ -467,6 +483,8 @@ mod tests {
                 let (offset, stored) = (6, bytes.len() as u64);
                 let file = Arc::new(File::open(&path).unwrap());
                 assert_eq!(read(SegmentSource::File { file, offset, stored }).unwrap(), records);
+                let lent = SegmentSource::Lent { path: path.clone(), offset, stored };
+                assert_eq!(read(lent).unwrap(), records);
                 assert_eq!(read(SegmentSource::Path { path, offset, stored }).unwrap(), records);
                 assert_eq!(read(SegmentSource::Memory(bytes)).unwrap(), records);
             }
@@ -494,6 +512,15 @@ mod tests {
             let error = verify_segment(&longer).unwrap_err();
             assert!(matches!(error, Error::Corrupt { damage: Damage::TrailingBytes, .. }));
         }
+    }
+
+    #[test]
+    fn a_lent_file_that_was_taken_away_names_its_source() {
+        let directory = tempfile::tempdir().unwrap();
+        let lent =
+            SegmentSource::Lent { path: directory.path().join("gone"), offset: 7, stored: 9 };
+        let error = SegmentReader::open(lent, 3).unwrap_err();
+        assert!(matches!(error, Error::SourceIo { index: 3, offset: 7, .. }), "{error}");
     }
 
     #[test]

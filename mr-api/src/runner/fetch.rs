@@ -1,10 +1,10 @@
 //! Getting map outputs to a reduce: opened directly on the same machine, over HTTP from another.
 //!
 //! Invariants: at most [`PARALLEL_FETCHES_MAX`] requests run at once, one per worker; segments kept in memory stay within their
-//! share of the task's memory, others go to a file that is unlinked at once; what came over the network was verified before it
-//! counts; every failure is reported and tried again after a pause.
+//! share of the task's memory, others go to a file of the attempt; at most [`OPEN_FILES_MAX`] files are open; what came over the network
+//! was verified before it counts; every failure is reported and tried again after a pause.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -36,6 +36,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(20);
 const MEMORY_PERCENT: usize = 70;
 /// A segment larger than this share of that goes to disk at once, per cent, as in Hadoop.
 const SEGMENT_PERCENT_MAX: usize = 25;
+/// Files of segments that are kept open: an open one is there to the end, even if its worker dies. Those of more maps are opened when they are merged, as
+/// a process may have only so many.
+const OPEN_FILES_MAX: usize = 2048;
 /// While nothing happens, how often a waiting reduce shows that it lives.
 const WAIT_PAUSE: Duration = Duration::from_secs(5);
 
@@ -52,6 +55,7 @@ struct Shared {
     memory_bytes_max: usize,
     segment_bytes_max: u64,
     memory_bytes: AtomicUsize,
+    open_files: AtomicUsize,
     file_count: AtomicU64,
     /// Why this machine cannot keep what it fetches.
     local_failure: Mutex<Option<String>>,
@@ -73,6 +77,7 @@ impl Fetcher {
             memory_bytes_max,
             segment_bytes_max: (memory_bytes_max / 100 * SEGMENT_PERCENT_MAX) as u64,
             memory_bytes: AtomicUsize::new(0),
+            open_files: AtomicUsize::new(0),
             file_count: AtomicU64::new(0),
             local_failure: Mutex::default(),
         };
@@ -89,6 +94,7 @@ impl Fetcher {
     ) -> Result<Vec<Input>> {
         let mut busy: Vec<String> = Vec::new();
         self.shared.memory_bytes.store(0, Ordering::Relaxed);
+        self.shared.open_files.store(0, Ordering::Relaxed);
         loop {
             self.begin(gather, &mut busy, channel, context);
             context.set_progress(gather.share() * REDUCE_START_PROGRESS / 2.0);
@@ -181,9 +187,9 @@ impl Fetcher {
         let partition = self.shared.reduce.task.index as usize;
         let segments = read_index(&path.with_extension("index"))?;
         let segment = *segments.get(partition).ok_or("the index has no such partition")?;
-        let file = Arc::new(File::open(path)?);
-        let source = SegmentSource::File { file, offset: segment.offset, stored: segment.stored };
+        let file = File::open(path)?;
         let (stored, records) = (segment.stored, segment.records);
+        let source = self.shared.source(file, path, segment.offset, stored);
         Ok(Input { map: output.attempt, source, stored, records })
     }
 
@@ -274,12 +280,12 @@ impl Shared {
                         shuffle::io_error(operation, &self.directory.join("segment"))(error);
                     self.give_up(chain(&error))
                 };
-                let mut file = self.unlinked_file().map_err(|error| here("create", error))?;
+                let (mut file, path) = self.file().map_err(|error| here("create", error))?;
                 body.copy(stored, |chunk| {
                     file.write_all(chunk).map_err(|error| here("write to", error))
                 })
                 .await?;
-                SegmentSource::File { file: Arc::new(file), offset: 0, stored }
+                self.source(file, &path, 0, stored)
             }
         };
         Ok(Ok(Input { map, source, stored, records }))
@@ -302,12 +308,20 @@ impl Shared {
         None
     }
 
-    fn unlinked_file(&self) -> std::io::Result<File> {
+    /// A new file of the attempt; its directory goes when it is over.
+    fn file(&self) -> std::io::Result<(File, PathBuf)> {
         let number = self.file_count.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.join(format!("fetched-{number}"));
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-        fs::remove_file(&path)?;
-        Ok(file)
+        Ok((file, path))
+    }
+
+    /// A segment in a file, which stays open if there is room.
+    fn source(&self, file: File, path: &Path, offset: u64, stored: u64) -> SegmentSource {
+        if self.open_files.fetch_add(1, Ordering::Relaxed) < OPEN_FILES_MAX {
+            return SegmentSource::File { file: Arc::new(file), offset, stored };
+        }
+        SegmentSource::Lent { path: path.to_owned(), offset, stored }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A reduce against a worker that is not always well.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
@@ -36,6 +37,7 @@ fn setup(boot_id: &str) -> Setup {
         host: "here".into(),
         boot_id: boot_id.into(),
         memory_bytes_max: 1 << 20,
+        local_output: None,
     }
 }
 
@@ -136,6 +138,8 @@ fn gather_all(setup: &Setup, outputs: Vec<MapOutput>, directory: &Path) -> (Vec<
         codec: Codec::Lz4,
         group_prefix: None,
     };
+    let open = inputs.iter().filter(|input| matches!(input.source, SegmentSource::File { .. }));
+    assert!(open.count() <= OPEN_FILES_MAX);
     let sources = inputs.into_iter().map(|input| input.source).collect();
     let mut input = ReduceInput::new(sources, options).unwrap();
     let mut keys = Vec::new();
@@ -167,6 +171,15 @@ fn remote_outputs_are_fetched_verified_and_tried_again() {
         gather_all(&setup("here"), outputs(&data, &address, "elsewhere"), scratch.path());
     assert_eq!(keys, ["a", "b", "c"]);
     assert_eq!(failed, [1, 2], "each failure is reported");
+}
+
+#[test]
+fn outputs_of_more_maps_than_files_may_be_open_are_read() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = vec![write_output(scratch.path(), "map", "only"); OPEN_FILES_MAX + 100];
+    let (keys, failed) =
+        gather_all(&setup("here"), outputs(&data, "127.0.0.1:1", "here"), scratch.path());
+    assert_eq!((keys, failed), (vec!["only".to_owned()], Vec::new()));
 }
 
 #[test]
