@@ -4,6 +4,7 @@
 //! With `HANNO_SCREENSHOTS=DIR` every page is also kept there as a picture, light and dark.
 
 mod chromium;
+mod large;
 mod pictures;
 mod png;
 mod stage;
