@@ -144,8 +144,12 @@ pub(crate) fn daemon(config: &ClientConfig, address: &str) -> Result<RpcClient> 
 
 /// A client of the file system that has made first contact.
 pub(crate) fn file_system(config: &ClientConfig) -> Result<DfsClient> {
-    let config = contacted(config, namenode_address(config)?, "namenode")?;
-    Ok(DfsClient::connect(&config)?)
+    Ok(DfsClient::connect(&file_system_config(config)?)?)
+}
+
+/// The configuration of such a client, with the secret.
+pub(crate) fn file_system_config(config: &ClientConfig) -> Result<ClientConfig> {
+    contacted(config, namenode_address(config)?, "namenode")
 }
 
 /// A client of the JobTracker that has made first contact.

@@ -3,6 +3,7 @@
 mod attempts;
 mod history;
 pub(crate) mod queues;
+mod replay;
 pub(crate) mod trackers;
 
 use std::ffi::OsString;
@@ -37,11 +38,14 @@ Usage: hanno job COMMAND
   streaming …                     run commands as mapper and reducer (`hanno job streaming -help')
   top [--once] [--interval SECONDS]
                                   watch jobs, queues and slots; Ctrl-C ends it
+  replay [--stop-before-failure] [--debugger COMMAND] ATTEMPT
+                                  run an attempt again on this machine (`hanno job replay --help')
   -logs ID                        what the attempts of a job wrote on standard output and error
 
 Examples:
   hanno job -list
   hanno job -status job_202611201830_0001
+  hanno job replay attempt_202611201830_0001_m_000005_3
   hanno job -counter job_202611201830_0001 org.apache.hadoop.mapreduce.TaskCounter MAP_INPUT_RECORDS
 ";
 
@@ -68,6 +72,9 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
             streaming(rest, overrides)
         }
         Some((first, rest)) if first == "top" || first == "-top" => watch(rest, overrides),
+        Some((first, rest)) if first == "replay" || first == "-replay" => {
+            replay::run(rest, overrides)
+        }
         _ => command(arguments, overrides),
     }
 }

@@ -23,6 +23,7 @@ mod monitoring;
 mod operation;
 mod permissions;
 mod programs;
+mod replay;
 mod rest;
 mod scheduling;
 mod shell;

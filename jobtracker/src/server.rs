@@ -300,6 +300,9 @@ impl Server {
             }
             Call::RefreshNodes => self.refresh_nodes().map(|out| self.done(out)),
             Call::RefreshQueues => self.refresh_queues().map(|out| self.done(out)),
+            Call::Replay(attempt) => {
+                self.core.replay(attempt).map(|replay| Reply::Replay(Box::new(replay)))
+            }
             Call::StopAttempt { attempt, fail } => {
                 self.core.stop_by_user(attempt, fail, now).map(|out| self.done(out))
             }

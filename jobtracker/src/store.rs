@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariants: replaying the rows' edits in the order of their txids gives the state of replaying the whole log; the rows of a job go with
-//! the job; once a job is final its input splits are kept by number alone.
+//! the job; once a job is final its input splits are kept without their places, and those of many maps by number alone.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ impl Rows {
         (self.changes.len() >= enough).then(|| std::mem::take(&mut self.changes))
     }
 
-    /// Rewrites the submission of a job that ended without its splits.
+    /// Rewrites the submission of a job that ended, with what the job still knows of its splits.
     fn slim(&mut self, job: &Job) {
         let Some(group) = self.by_job.get(&Some(job.id)).and_then(|groups| groups.first().copied())
         else {
@@ -82,7 +82,7 @@ impl Rows {
             input: 0,
             more: Vec::new(),
         };
-        spec.splits = vec![nowhere; job.maps.len() as usize];
+        spec.splits.resize(job.maps.len() as usize, nowhere);
         let slim = Edit::Submitted(Box::new(Submitted {
             job: job.id,
             call: job.call,

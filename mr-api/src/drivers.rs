@@ -111,6 +111,7 @@ impl<M: Mapper> MapDriver<M> {
             source: &mut Bytes(&self.input),
             position: &position,
             count: &count,
+            stop_before: u64::MAX,
             input: 0,
         };
         let ran = mapper.run(records, &mut emit);

@@ -10,6 +10,9 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Result of user code and of everything it calls.
 pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 
+/// How [`Error::Map`] begins; [`crate::replay::RecordPlace`] reads it.
+pub(crate) const MAP_FAILED: &str = "map failed at ";
+
 /// Failures that this crate itself reports.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -119,7 +122,7 @@ pub enum Error {
         source: BoxError,
     },
     /// User code failed or panicked in a map.
-    #[error("map failed at {path}, byte {offset}: {message}")]
+    #[error("{MAP_FAILED}{path}, byte {offset}: {message}")]
     Map {
         /// Input file.
         path: String,

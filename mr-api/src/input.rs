@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::Result;
+use crate::replay;
 
 /// Bytes of one file, read forward.
 pub trait Source {
@@ -81,6 +82,8 @@ pub struct Records<'a, F> {
     pub(crate) position: &'a Cell<u64>,
     /// Records handed out.
     pub(crate) count: &'a Cell<u64>,
+    /// The process stops before the record that begins here; `u64::MAX` is never.
+    pub(crate) stop_before: u64,
     /// Which of the job's inputs this is.
     pub(crate) input: u32,
 }
@@ -92,9 +95,12 @@ impl<F: Format> Records<'_, F> {
     /// Those of the input and of `each`.
     #[inline]
     pub fn for_each(self, mut each: impl FnMut(F::Record<'_>) -> Result<()>) -> Result<()> {
-        let Records { format, split, source, position, count, .. } = self;
+        let Records { format, split, source, position, count, stop_before, .. } = self;
         format.read(split, source, &mut |at, record| {
             position.set(at);
+            if at == stop_before {
+                replay::stop(at);
+            }
             count.set(count.get() + 1);
             each(record)
         })

@@ -73,6 +73,7 @@ mod partition;
 mod plan;
 mod progress;
 mod reducer;
+pub mod replay;
 mod rows;
 mod runner;
 mod scratch;

@@ -8,6 +8,7 @@ use crate::context::{Context, TaskInput};
 use crate::input::{Cut, Records, Source, SplitRange};
 use crate::job::{InputPaths, JobInput, JobSettings};
 use crate::mapper::{Emit, Mapper, Sink};
+use crate::replay::RecordPlace;
 use crate::rows::NoSource;
 
 /// A part of one file.
@@ -38,12 +39,18 @@ pub(crate) struct MapInput<'a, F> {
     pub(crate) position: Cell<u64>,
     /// Records handed out.
     pub(crate) count: Cell<u64>,
+    stop_before: Option<RecordPlace>,
 }
 
 impl<'a, F> MapInput<'a, F> {
     pub(crate) fn new(settings: &'a JobSettings, format: &'a F, open: &'a OpenPart<'a>) -> Self {
         let (position, count) = Default::default();
-        MapInput { settings, format, open, position, count }
+        MapInput { settings, format, open, position, count, stop_before: None }
+    }
+
+    /// The process stops before this record is handed out.
+    pub(crate) fn stopping_before(self, stop_before: Option<RecordPlace>) -> Self {
+        MapInput { stop_before, ..self }
     }
 
     /// Runs `mapper` on the records of one part, which belongs to the job's input number `input`. `around` puts a source around that of
@@ -74,7 +81,9 @@ impl<'a, F> MapInput<'a, F> {
             None => (part.range, &mut source),
         };
         let (format, position, count) = (self.format, &self.position, &self.count);
-        mapper.run(Records { format, split, source, position, count, input }, emit)
+        let stop_before = self.stop_before.as_ref().filter(|place| place.path == part.path);
+        let stop_before = stop_before.map_or(u64::MAX, |place| place.offset);
+        mapper.run(Records { format, split, source, position, count, stop_before, input }, emit)
     }
 
     fn cut(&self, input: u32) -> Option<Cut> {

@@ -61,13 +61,15 @@ where
         records: Records<'_, Self::In>,
         out: &mut Emit<Self::Key, Self::Value, S>,
     ) -> Result<()> {
-        let Records { format, split, source, position, count, input } = records;
+        let Records { format, split, source, position, count, stop_before, input } = records;
         if input < self.boundary {
             let format = &format.first;
-            self.first.run(Records { format, split, source, position, count, input }, out)
+            self.first
+                .run(Records { format, split, source, position, count, stop_before, input }, out)
         } else {
             let format = &format.second;
-            self.second.run(Records { format, split, source, position, count, input }, out)
+            self.second
+                .run(Records { format, split, source, position, count, stop_before, input }, out)
         }
     }
 

@@ -23,6 +23,7 @@ use crate::mapper::{Emit, Mapper, Sink};
 use crate::output::Output;
 use crate::partition::Partition;
 use crate::reducer::{Groups, Reducer};
+use crate::replay::{RecordPlace, STOP_PROPERTY};
 use crate::text::ToText;
 use crate::total_order;
 
@@ -125,7 +126,8 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
 
     fn run_map(&self, task: MapTask<'_>) -> Result<MapResult, Error> {
         let MapTask { context, input, parts, open, target } = task;
-        let map_input = MapInput::new(&self.settings, &self.format, open);
+        let map_input = MapInput::new(&self.settings, &self.format, open)
+            .stopping_before(context.property(STOP_PROPERTY).and_then(RecordPlace::parse));
         let (current, bytes) = (Cell::new(0), Cell::new(0));
         if let Some(first) = parts.first() {
             first.set_input(&context);

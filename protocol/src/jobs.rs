@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::tracker::Launch;
 use crate::{AttemptId, BinaryHash, CallId, DfsPath, JobId, RemoteError, TaskId};
 
 /// Version of this conversation; both sides must agree.
@@ -60,6 +61,8 @@ pub enum Call {
     RefreshNodes,
     /// Read the rules of the queues again; rules that cannot be change nothing. -> [`Reply::Done`]
     RefreshQueues,
+    /// What is needed to run an attempt again elsewhere. -> [`Reply::Replay`]
+    Replay(AttemptId),
 }
 
 /// Answers. Append only.
@@ -81,6 +84,19 @@ pub enum Reply {
     Queues(Vec<QueueReport>),
     /// All workers.
     Workers(Vec<WorkerReport>),
+    /// An attempt.
+    Replay(Box<Replay>),
+}
+
+/// An attempt, to be run again by whoever wants to see what it does.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Replay {
+    /// Its program and its work; of a reduce with the map outputs that are there now.
+    pub launch: Launch,
+    /// Of a reduce, the splits of all maps of its job.
+    pub splits: Vec<Split>,
+    /// Why the attempt failed, if it has.
+    pub diagnostics: String,
 }
 
 /// Everything the cluster needs to run a job.

@@ -63,6 +63,8 @@ pub struct Setup {
     pub boot_id: String,
     /// Memory for sort buffers and shuffle of one attempt, bytes.
     pub memory_bytes_max: u64,
+    /// Directory on this machine for output files, instead of the job's in the file system: of an attempt that only repeats another.
+    pub local_output: Option<String>,
 }
 
 /// From the runner. Append only.

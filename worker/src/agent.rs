@@ -611,6 +611,7 @@ impl Surroundings {
             host: self.register.host.clone(),
             boot_id: self.register.boot_id.clone(),
             memory_bytes_max: self.setup.memory_bytes_max,
+            local_output: None,
         }
     }
 }

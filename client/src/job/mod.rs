@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use protocol::auth::{Key, Role};
 use protocol::jobs::{
-    Call, Counters, JobReport, JobSpec, Priority, QueueReport, Reply, Request, TaskReport,
+    Call, Counters, JobReport, JobSpec, Priority, QueueReport, Replay, Reply, Request, TaskReport,
     TrackerStatus, VERSION, WorkerReport,
 };
 use protocol::{AttemptId, CallId, ClientId, JobId, RemoteError};
@@ -162,6 +162,17 @@ impl JobClient {
     pub fn stop_attempt(&self, attempt: AttemptId, fail: bool) -> Result<(), JobError> {
         match self.call(Call::StopAttempt { attempt, fail })? {
             Reply::Done => Ok(()),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// What is needed to run an attempt again.
+    ///
+    /// # Errors
+    /// As [`JobClient::status`]; also if the attempt is unknown.
+    pub fn replay(&self, attempt: AttemptId) -> Result<Replay, JobError> {
+        match self.call(Call::Replay(attempt))? {
+            Reply::Replay(replay) => Ok(*replay),
             _ => Err(self.unexpected()),
         }
     }

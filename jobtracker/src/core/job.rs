@@ -19,6 +19,8 @@ use super::task_set::TaskSet;
 
 /// Group of counters that only this engine has.
 const ENGINE_GROUP: &str = "Engine";
+/// Splits of a job that are kept after its end: about 2 MB.
+pub(super) const SPLITS_KEPT_MAX: usize = 10_000;
 /// Attempt numbers of a job grow by this at each start of the JobTracker, so that none is used twice.
 const ATTEMPTS_PER_START: u32 = 1000;
 
@@ -395,7 +397,7 @@ impl Job {
                 self.final_counters = Some(counters.clone());
                 self.maps.close();
                 self.reduces.close();
-                self.spec.splits = Vec::new();
+                self.forget_places();
                 self.stop_asked.clear();
             }
             Edit::Prioritized { priority, .. } => self.priority = *priority,
@@ -408,6 +410,17 @@ impl Job {
             | Edit::Submitted(_)
             | Edit::Refused { .. }
             | Edit::Retired { .. } => {}
+        }
+    }
+
+    /// Where splits are stored is of no more use; what they are is for who wants to run an attempt again, unless there are too many.
+    fn forget_places(&mut self) {
+        let splits = &mut self.spec.splits;
+        if splits.len() > SPLITS_KEPT_MAX {
+            *splits = Vec::new();
+        }
+        for split in splits {
+            (split.hosts, split.racks) = (Vec::new(), Vec::new());
         }
     }
 

@@ -1,11 +1,13 @@
 //! The state as people and clients see it.
 
 use protocol::jobs::{
-    AttemptReport, JobReport, JobState, QueueReport, TaskReport, TrackerStatus, WorkerReport,
+    AttemptReport, JobReport, JobState, QueueReport, Replay, TaskReport, TrackerStatus,
+    WorkerReport,
 };
+use protocol::tracker::{Launch, Work};
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskKind};
 
-use super::job::{Job, Phase};
+use super::job::{Job, Phase, SPLITS_KEPT_MAX};
 use super::preemption::Standing;
 use super::queues::Queue;
 use super::task::Task;
@@ -43,6 +45,31 @@ impl Core {
             reports.extend(tasks.map(|(index, task)| task_report(job, kind, index, task)));
         }
         Ok(reports)
+    }
+
+    /// What is needed to run an attempt again.
+    pub(crate) fn replay(&self, id: AttemptId) -> Result<Replay, RemoteError> {
+        let job = self.jobs.get(&id.task.job).ok_or_else(|| unknown_job(id.task.job))?;
+        let attempt = job.attempt(id).ok_or_else(|| {
+            let text = format!("Could not find attempt {id}");
+            RemoteError::new(ErrorKind::InvalidArgument, text)
+        })?;
+        let splits = &job.spec.splits;
+        if splits.len() < job.maps.len() as usize {
+            let text = format!(
+                "The input of {} is not known any more: of jobs that ended with more than {SPLITS_KEPT_MAX} maps it is forgotten",
+                id.task.job
+            );
+            return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+        }
+        let (work, splits) = match (id.task.kind, splits.get(id.task.index as usize)) {
+            (TaskKind::Map, Some(split)) => (Work::Map(split.clone()), Vec::new()),
+            // They go with the job.
+            _ if job.final_state().is_some() => (Work::Reduce(Vec::new()), splits.clone()),
+            _ => (Work::Reduce(job.map_outputs()), splits.clone()),
+        };
+        let launch = Launch { attempt: id, program: job.program(), work };
+        Ok(Replay { launch, splits, diagnostics: attempt.diagnostics.clone() })
     }
 
     /// Workers and slots.

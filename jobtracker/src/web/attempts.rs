@@ -198,7 +198,7 @@ pub(crate) fn one(
         @if !attempt.counters.0.is_empty() {
             details #counters { summary { "Counters" } (super::job::counters(&attempt.counters)) }
         }
-        p.soft { "From a terminal: " code { "hanno job -logs " (job) } }
+        p.soft { "From a terminal: " code { "hanno job -logs " (job) } ", and to run it again there: " code { "hanno job replay " (id) } }
     }
 }
 

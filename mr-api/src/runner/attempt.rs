@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::input::SplitRange;
 use crate::map_input::MapPart;
 use crate::options;
-use crate::output::{Output, OutputFile, OutputFiles};
+use crate::output::{LocalFiles, Output, OutputFile, OutputFiles};
 use crate::plan::Plan;
 use crate::runner::Channel;
 use crate::runner::fetch::Fetcher;
@@ -84,7 +84,8 @@ impl Host {
         context
             .set_task_counts(TaskCounts { maps: program.map_count, reduces: program.reduce_count });
         let output = self.output_directory(context.attempt())?;
-        context.set_output_directory(output.to_string());
+        let local = self.setup.local_output.clone();
+        context.set_output_directory(local.unwrap_or_else(|| output.to_string()));
         context.set_open(opener(&self.dfs));
         match work {
             Work::Map(split) => self.map(split, &launched),
@@ -173,6 +174,10 @@ impl Host {
 
     fn output(&self, directory: &DfsPath, context: &Context) -> Result<Output> {
         let options = self.stage.settings().output_options;
+        if let Some(local) = &self.setup.local_output {
+            let files = Box::new(LocalFiles(local.into()));
+            return Output::new(files, options, context.clone());
+        }
         let replication = match options.replication {
             None => options::replication(&self.setup.program.properties)?,
             given => given,

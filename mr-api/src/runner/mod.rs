@@ -220,6 +220,7 @@ mod tests {
             host: "here".into(),
             boot_id: String::new(),
             memory_bytes_max: 1 << 20,
+            local_output: None,
         }
     }
 
