@@ -3,15 +3,15 @@
 
     bench/webhdfs.py load --hanno target/release/hanno --data /disk/dir
     bench/webhdfs.py load --namenode http://127.0.0.1:9870 [--gateway http://127.0.0.1:14000]
-    bench/webhdfs.py file --hanno target/release/hanno --data /disk/dir
+    bench/webhdfs.py file --hanno target/release/hanno --data /disk/dir [--python target/clients/venv/bin/python --size 1g]
 
 `load`, on a cluster of its own with a gateway or on one that is there: so many clients at once, each with a directory of its own, create, read, append, list, rename, look and delete, through
 redirects or the gateway. Every answer is compared with what that client knows: content, lengths, names. Tells counts, errors and
 latencies per operation; exit code 1 if there was any error.
 
-`file`: a cluster of its own with two DataNodes; the same file up and down by curl over WebHDFS and by `hanno dfs`, some rounds, the
-memory of NameNode and DataNodes looked at five times a second. Ends with the medians as a table; exit code 1 if WebHDFS is more
-than 25 % slower, or the memory of a daemon is not flat."""
+`file`: a cluster of its own with two DataNodes; the same file up and down by `hanno dfs`, by curl over WebHDFS and, with `--python`, by
+other clients, some rounds, the memory of NameNode and DataNodes looked at five times a second. Ends with the medians as a table;
+exit code 1 if curl is more than 25 % slower than `hanno dfs`, or the memory of a daemon is not flat."""
 
 import argparse
 import contextlib
@@ -32,7 +32,7 @@ POOL = random.Random(1).randbytes(4 << 20)
 OPERATIONS = [("create", 5), ("read", 6), ("range", 3), ("append", 2), ("list", 3), ("rename", 1), ("stat", 3), ("delete", 3)]
 
 
-# WebHDFS may be this much slower than the native client, and a daemon's memory may move by so much during a transfer.
+# Least share of the native client's throughput, and how far a daemon's memory may move during a transfer.
 RATIO_MIN = 0.75
 GROWTH_MAX_MIB = 64
 
@@ -211,11 +211,13 @@ class Memory(threading.Thread):
         self.pids, self.stop, self.seen = pids, threading.Event(), {name: [] for name in pids}
 
     def run(self):
-        while not self.stop.wait(0.2):
+        while True:
             for name, pid in self.pids.items():
                 with open(f"/proc/{pid}/status") as file:
                     resident = next(line for line in file if line.startswith("RssAnon:"))
                 self.seen[name].append(int(resident.split()[1]) / 1024)
+            if self.stop.wait(0.2):
+                return
 
     def told(self):
         return "  ".join(f"{name} {min(seen):.0f}..{max(seen):.0f} MiB" for name, seen in self.seen.items() if seen)
@@ -268,7 +270,7 @@ class Measured:
     def __init__(self, pids, size):
         self.pids, self.size, self.rates, self.growth = pids, size, {}, {}
 
-    def run(self, what, command):
+    def run(self, client, direction, command):
         memory = Memory(self.pids)
         memory.start()
         started = time.monotonic()
@@ -276,20 +278,54 @@ class Measured:
         rate = self.size / (time.monotonic() - started) / 1e6
         memory.stop.set()
         memory.join()
-        self.rates.setdefault(what, []).append(rate)
-        self.growth[what] = max(self.growth.get(what, 0), memory.growth())
-        print(f"{what:<14} {rate:>8.0f} MB/s   {memory.told()}", flush=True)
+        self.rates.setdefault((client, direction), []).append(rate)
+        self.growth[client] = max(self.growth.get(client, 0), memory.growth())
+        print(f"{client:<16} {direction:<4} {rate:>8.0f} MB/s   {memory.told()}", flush=True)
 
-    def table(self):
-        """The medians as Markdown. True if WebHDFS keeps up and the memory is flat."""
-        median = {what: statistics.median(rates) for what, rates in self.rates.items()}
-        print("\n| | `hanno dfs` | WebHDFS | ratio | memory of a daemon grew by |\n|---|---|---|---|---|")
-        good = True
-        for direction, native, web in (("up", "dfs -put", "WebHDFS CREATE"), ("down", "dfs -get", "WebHDFS OPEN")):
-            ratio = median[web] / median[native]
-            print(f"| {direction} | {median[native]:.0f} MB/s | {median[web]:.0f} MB/s | {ratio:.2f} | {self.growth[web]:.0f} MiB |")
-            good = good and ratio >= RATIO_MIN and self.growth[web] <= GROWTH_MAX_MIB
-        return good
+    def table(self, ratio_min):
+        """The medians as Markdown. True if curl keeps up with the native client and the memory is flat."""
+        median = {way: statistics.median(rates) for way, rates in self.rates.items()}
+        print("\n| client | up | down | up, of `hanno dfs` | down | memory of a daemon grew by |\n|---|---|---|---|---|---|")
+        ratio = {(client, direction): rate / median["hanno dfs", direction] for (client, direction), rate in median.items()}
+        for client in self.growth:
+            up, down = (client, "up"), (client, "down")
+            print(f"| {client} | {median[up]:.0f} MB/s | {median[down]:.0f} MB/s | {ratio[up]:.2f} | {ratio[down]:.2f} | {self.growth[client]:.0f} MiB |")
+        slow = min(ratio["curl", "up"], ratio["curl", "down"]) < ratio_min
+        return not slow and max(self.growth.values()) <= GROWTH_MAX_MIB
+
+
+HDFSCLI = "import sys; from hdfs import InsecureClient; client = InsecureClient(sys.argv[1], user=sys.argv[2]); "
+FSSPEC = "import sys, fsspec; fs = fsspec.filesystem('webhdfs', host='127.0.0.1', port=int(sys.argv[1].split(':')[2]), user=sys.argv[2]); "
+OPENDAL = (
+    "import sys, shutil, opendal; op = opendal.Operator('webhdfs', endpoint=sys.argv[1], root='/', user_name=sys.argv[2], "
+    "atomic_write_dir='.parts/'); copy = lambda a, b: shutil.copyfileobj(a, b, 8 << 20); "
+)
+
+
+def ways(args, namenode, local, back):
+    """What each client does to send the file and to fetch it."""
+    curl = ["curl", "--silent", "--show-error", "--fail", "--location"]
+    url = f"{namenode}/webhdfs/v1/f?user.name={USER}"
+    yield "hanno dfs", [args.hanno, "dfs", "-put", local, "/f"], [args.hanno, "dfs", "-get", "/f", back]
+    yield "curl", [*curl, "-X", "PUT", "-T", local, f"{url}&op=CREATE"], [*curl, "-o", back, f"{url}&op=OPEN"]
+    if not args.python:
+        return
+    script = lambda begin, end: [args.python, "-c", begin + end, namenode, USER, local, back]
+    yield "HdfsCLI", script(HDFSCLI, "client.upload('/f', sys.argv[3])"), script(HDFSCLI, "client.download('/f', sys.argv[4])")
+    yield "fsspec", script(FSSPEC, "fs.put(sys.argv[3], '/f')"), script(FSSPEC, "fs.get('/f', sys.argv[4])")
+    yield (
+        "OpenDAL",
+        script(OPENDAL, "source = open(sys.argv[3], 'rb'); target = op.open('f', 'wb', chunk=64 << 20); copy(source, target); target.close()"),
+        script(OPENDAL, "copy(op.open('f', 'rb'), open(sys.argv[4], 'wb'))"),
+    )
+    find_jars = "import os, pyspark; print(os.path.join(os.path.dirname(pyspark.__file__), 'jars'))"
+    jars = subprocess.run([args.python, "-c", find_jars], check=True, capture_output=True, text=True).stdout.strip()
+    conf = os.path.join(args.data, "conf")
+    os.makedirs(conf)
+    with open(f"{conf}/core-site.xml", "w") as file:
+        file.write("<configuration><property><name>dfs.replication</name><value>2</value></property></configuration>")
+    shell = ["java", "-cp", f"{conf}:{jars}/*", "org.apache.hadoop.fs.FsShell", "-fs", namenode.replace("http:", "webhdfs:")]
+    yield "Hadoop's FsShell", [*shell, "-put", local, "/f"], [*shell, "-get", "/f", back]
 
 
 def large_file(args):
@@ -301,25 +337,17 @@ def large_file(args):
         with open(local, "wb") as file:
             for _ in range(size // len(POOL)):
                 file.write(POOL)
-        url = f"{words['namenode']}/webhdfs/v1/f?user.name={USER}"
-        dfs = [args.hanno, "dfs"]
-        curl = ["curl", "--silent", "--show-error", "--fail", "--location"]
         measured = Measured(pids, size // len(POOL) * len(POOL))
+        clients = list(ways(args, words["namenode"], local, back))
         for _ in range(args.rounds):
-            # One after the other, so that the disk holds one of them at a time.
-            for up, down in (
-                (("dfs -put", [*dfs, "-put", local, "/f"]), ("dfs -get", [*dfs, "-get", "/f", back])),
-                (
-                    ("WebHDFS CREATE", [*curl, "-X", "PUT", "-T", local, f"{url}&op=CREATE"]),
-                    ("WebHDFS OPEN", [*curl, "-o", back, f"{url}&op=OPEN"]),
-                ),
-            ):
-                measured.run(*up)
-                measured.run(*down)
+            for client, up, down in clients:
+                # One after the other, so that the disk holds one of them at a time.
+                measured.run(client, "up", up)
+                measured.run(client, "down", down)
                 subprocess.run(["cmp", local, back], check=True)
                 os.remove(back)
-                subprocess.run([*dfs, "-rm", "-skipTrash", "/f"], check=True, stdout=subprocess.DEVNULL)
-        return 0 if measured.table() else 1
+                subprocess.run([args.hanno, "dfs", "-rm", "-skipTrash", "/f"], check=True, stdout=subprocess.DEVNULL)
+        return 0 if measured.table(args.ratio_min) else 1
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -339,6 +367,8 @@ mode.add_argument("--size", default="5g")
 mode.add_argument("--data", required=True, help="a directory that is made and removed again")
 mode.add_argument("--port-base", type=int, default=21700)
 mode.add_argument("--rounds", type=int, default=3)
+mode.add_argument("--ratio-min", type=float, default=RATIO_MIN)
+mode.add_argument("--python", help="measures HdfsCLI, fsspec, OpenDAL and FsShell (from pyspark's jars) too, which this Python has")
 mode.set_defaults(run=large_file)
 args = parser.parse_args()
 sys.exit(args.run(args))

@@ -8,7 +8,7 @@ root=$(cd "$here/../.." && pwd)
 HANNO=$(realpath "${1:-$root/target/release/hanno}")
 export HANNO
 shift || true
-clients=("$@"); [ ${#clients[@]} -gt 0 ] || clients=(curl load hdfscli hdfscli_suite fsspec_pandas epochs dask_frames opendal_files opendal_suite hadoop spark ray_data)
+clients=("$@"); [ ${#clients[@]} -gt 0 ] || clients=(curl load large hdfscli hdfscli_suite fsspec_pandas epochs dask_frames opendal_files opendal_suite hadoop spark ray_data)
 home=${HANNO_CLIENTS_HOME:-$root/target/clients}
 port_base=${HANNO_CLIENTS_PORT_BASE:-21650}
 python=$home/venv/bin/python

@@ -9,18 +9,25 @@ from common import NAMENODE, NAMES, ROOT, USER, equal, escaped
 
 os.environ["HADOOP_USER_NAME"] = USER
 base = NAMENODE.replace("http://", "webhdfs://") + f"{ROOT}/spark"
-spark = (
-    SparkSession.builder.master("local[2]")
-    .appName("clients")
-    .config("spark.ui.enabled", "false")
-    .config("spark.ui.showConsoleProgress", "false")
-    .config("spark.sql.shuffle.partitions", "4")
-    .config("spark.driver.host", "127.0.0.1")
-    .config("spark.driver.bindAddress", "127.0.0.1")
-    .config("spark.driver.memory", "1g")
-    .getOrCreate()
-)
-spark.sparkContext.setLogLevel("ERROR")
+
+
+def session(slots):
+    spark = (
+        SparkSession.builder.master(f"local[{slots}]")
+        .appName("clients")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+spark = session(2)
 
 frame = spark.range(0, 200_000, numPartitions=4).select(
     "id", (F.col("id") % 7).alias("day"), F.sha1(F.col("id").cast("string")).alias("text")
@@ -70,5 +77,15 @@ equal(sorted((row.name, row.length) for row in back), sorted((name, len(name)) f
 
 frame.write.option("header", True).csv(f"{base}/csv")
 equal(spark.read.option("header", True).csv(f"{base}/csv").count(), 200_000, "CSV")
+spark.stop()
+
+# A hundred tasks at once: each has a slot, and writes a file of its own.
+spark = session(100)
+wide = spark.range(0, 1_000_000, numPartitions=100).select("id", F.sha1(F.col("id").cast("string")).alias("text"))
+expected = wide.agg(F.count("*"), F.sum("id"), F.sum(F.crc32("text"))).first()
+wide.write.parquet(f"{base}/hundred")
+equal(summed(spark.read.parquet(f"{base}/hundred")), expected, "Parquet of a hundred tasks at once")
+wide.select("text").write.mode("overwrite").text(f"{base}/hundred")
+equal(spark.read.text(f"{base}/hundred").distinct().count(), 1_000_000, "text of a hundred tasks at once")
 spark.stop()
 print("Spark: ok")
