@@ -3,7 +3,6 @@
 //! Invariant: nothing here changes anything; buttons send what they want to [`crate::api`].
 
 use std::convert::Infallible;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use client::rpc::{RpcClient, now_ms};
 use daemon::hosts::Hosts;
-use daemon::page::{self, Frame, Search, Site};
+use daemon::page::{self, Frame, Search, Site, live};
 use futures_util::stream;
 use maud::Markup;
 use protocol::auth::Role;
@@ -148,6 +147,11 @@ async fn picture(shared: &Shared, id: &str) -> Result<(JobId, Box<Picture>)> {
     Ok((id, shared.picture(id).await?))
 }
 
+/// Where a page of a job that is not over hears of changes.
+fn events_of(id: JobId, picture: &Picture) -> Option<String> {
+    (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"))
+}
+
 /// `Content-Disposition` of a file to keep.
 fn kept(name: &str) -> [(HeaderName, String); 1] {
     [(header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\""))]
@@ -175,7 +179,7 @@ async fn job(
 ) -> Result<Response> {
     let (id, picture) = picture(&shared, &id).await?;
     let runs = shared.find(|reply| Event::OtherRuns(id, web::compare::RUNS_MAX, reply)).await?;
-    let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
+    let live = events_of(id, &picture);
     let content = web::job::page(&picture, &runs, viewer.may_act(), now_ms());
     Ok(viewer.frame(&picture.report.name, "/jobs", live, &content))
 }
@@ -187,7 +191,7 @@ async fn attempts(
     viewer: Viewer,
 ) -> Result<Response> {
     let (id, picture) = picture(&shared, &id).await?;
-    let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"));
+    let live = events_of(id, &picture);
     let content = web::attempts::table(&picture, &query, now_ms());
     Ok(viewer.frame(&format!("Attempts of {}", picture.report.name), "/jobs", live, &content))
 }
@@ -218,7 +222,7 @@ async fn task(
     if id.job != job || id.index >= picture.task_count(id.kind) {
         return Err(StatusCode::NOT_FOUND.into());
     }
-    let live = (!picture.report.state.is_final()).then(|| format!("/jobs/{job}/live"));
+    let live = events_of(job, &picture);
     let content = web::task::page(&picture, id, viewer.may_act(), now_ms());
     Ok(viewer.frame(&id.to_string(), "/jobs", live, &content))
 }
@@ -265,22 +269,12 @@ async fn job_changes(State(shared): State<Shared>, Path(id): Path<String>) -> Re
     Ok(Sse::new(changes).keep_alive(KeepAlive::default()).into_response())
 }
 
-/// `change` whenever the overview looks different.
+/// Tells when the overview looks different.
 async fn overview_changes(State(shared): State<Shared>) -> Response {
-    let changes = stream::unfold((shared, None), |(shared, mut shown)| async move {
-        loop {
-            let overview = shared.overview().await.ok()?;
-            let looks = Some(looks(&overview));
-            let is_first = shown.is_none();
-            if looks != shown && !is_first {
-                let sent = Ok::<_, Infallible>(Sent::default().event("change").data(""));
-                return Some((sent, (shared, looks)));
-            }
-            shown = looks;
-            tokio::time::sleep(OVERVIEW_PERIOD).await;
-        }
-    });
-    Sse::new(changes).keep_alive(KeepAlive::default()).into_response()
+    live::changes(OVERVIEW_PERIOD, move || {
+        let shared = shared.clone();
+        async move { shared.overview().await.ok().map(|overview| looks(&overview)) }
+    })
 }
 
 /// A number that differs when the overview would look different; times that only pass do not count.
@@ -298,5 +292,5 @@ fn looks(overview: &Overview) -> u64 {
         (queue.name.as_str(), queue.slot_count, queue.demand, queue.share_permille, queue.job_count)
     });
     let all = (jobs.collect::<Vec<_>>(), workers.collect::<Vec<_>>(), queues.collect::<Vec<_>>());
-    BuildHasherDefault::<DefaultHasher>::new().hash_one(all)
+    live::number_of(all)
 }

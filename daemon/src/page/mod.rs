@@ -4,6 +4,7 @@
 //! Invariant: every page forbids inline script and content from elsewhere.
 
 pub mod format;
+pub mod live;
 
 use axum::Router;
 use axum::body::Body;
