@@ -84,8 +84,9 @@ impl Relay {
         let query = format!("op=OPEN&noredirect=true&offset={offset}&length={length}");
         let location = self.location(Method::GET, user, path, &query).await?;
         let answer = http().get(location).send().await.map_err(broken)?;
-        let bytes = refusal(answer).await?.bytes().await.map_err(broken)?;
-        Ok(bytes.to_vec())
+        let mut bytes = at_most(refusal(answer).await?, length).await?;
+        bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+        Ok(bytes)
     }
 
     fn slot(&self) -> Result<SemaphorePermit<'_>, RemoteError> {
@@ -154,8 +155,20 @@ async fn refusal(answer: reqwest::Response) -> Result<reqwest::Response, RemoteE
         return Ok(answer);
     }
     let status = answer.status().as_u16();
-    let body = answer.bytes().await.unwrap_or_default();
+    let body = at_most(answer, ANSWER_BYTES_MAX as u64).await.unwrap_or_default();
     Err(told(status, &body))
+}
+
+/// Reads an answer until it ends or has given so many bytes, whatever length it claims.
+async fn at_most(mut answer: reqwest::Response, count: u64) -> Result<Vec<u8>, RemoteError> {
+    let mut bytes = Vec::new();
+    while (bytes.len() as u64) < count {
+        match answer.chunk().await.map_err(broken)? {
+            Some(chunk) => bytes.extend_from_slice(&chunk),
+            None => break,
+        }
+    }
+    Ok(bytes)
 }
 
 /// A refusal in WebHDFS's shape.
@@ -174,4 +187,35 @@ fn told(status: u16, body: &[u8]) -> RemoteError {
     };
     let message = exception["message"].as_str().unwrap_or("the request was refused");
     RemoteError::new(kind, message.lines().next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Bytes asked for in the test.
+    const WANTED: u64 = 100_000;
+    /// What a connection may have given at once.
+    const AHEAD_BYTES_MAX: usize = 4 << 20;
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_not_kept() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            let _ = client.read(&mut [0; 4096]);
+            let mut sent = client.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n");
+            while sent.is_ok() {
+                sent = client.write_all(&[7; 64 << 10]);
+            }
+        });
+        let answer = http().get(address).send().await.unwrap();
+        let bytes = tokio::time::timeout(READ_TIMEOUT, at_most(answer, WANTED)).await;
+        let count = bytes.expect("it ends").unwrap().len();
+        assert!((WANTED as usize..AHEAD_BYTES_MAX).contains(&count), "{count}");
+    }
 }
