@@ -9,13 +9,13 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use protocol::namenode::{Call, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply};
+use protocol::namenode::{Call, LocatedBlock, LocatedBlocks, Reply};
 use protocol::{ErrorKind, RemoteError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use webhdfs::namenode::Namesystem;
 
-use super::{Pages, USER, look, path_of, status_of};
+use super::{Pages, Shown, USER, look, path_of, status_of, unexpected};
 
 /// What the API is, for programs.
 const OPENAPI: &str = include_str!("openapi.json");
@@ -50,14 +50,10 @@ fn refused(error: &RemoteError) -> Response {
     (status_of(error), Json(json!({ "message": error.message }))).into_response()
 }
 
-fn unexpected() -> Response {
-    StatusCode::INTERNAL_SERVER_ERROR.into_response()
-}
-
 async fn cluster(State(pages): State<Pages>) -> Response {
     match look(&pages.web, Call::ClusterStatus).await {
         Ok(Reply::Cluster(status)) => Json(status).into_response(),
-        Ok(_) => unexpected(),
+        Ok(_) => refused(&unexpected()),
         Err(error) => refused(&error),
     }
 }
@@ -65,7 +61,7 @@ async fn cluster(State(pages): State<Pages>) -> Response {
 async fn nodes(State(pages): State<Pages>) -> Response {
     match look(&pages.web, Call::Datanodes).await {
         Ok(Reply::Datanodes(nodes)) => Json(nodes).into_response(),
-        Ok(_) => unexpected(),
+        Ok(_) => refused(&unexpected()),
         Err(error) => refused(&error),
     }
 }
@@ -84,26 +80,15 @@ async fn read(
 
 async fn described(pages: &Pages, named: &Named, user: Option<&str>) -> Result<Value, RemoteError> {
     let path = path_of(&named.path)?;
-    let unexpected = || RemoteError::new(ErrorKind::Internal, "an answer of another kind");
-    let Reply::Status(status) = pages.read(user, Call::Status(path.clone())).await? else {
-        return Err(unexpected());
-    };
-    if status.directory {
-        let start_after = named.after.clone();
-        let call = Call::List { path: path.clone(), start_after, limit: LIST_ENTRIES_MAX };
-        let Reply::Listing { entries, remaining } = pages.read(user, call).await? else {
-            return Err(unexpected());
-        };
-        return Ok(json!({
+    Ok(match pages.show(user, &path, &named.after).await? {
+        Shown::Directory { status, entries, remaining } => json!({
             "path": path, "status": status, "entries": entries, "remaining": remaining,
-        }));
-    }
-    let call = Call::Locations { path: path.clone(), offset: 0, length: u64::MAX };
-    let Reply::Located(LocatedBlocks { status, blocks }) = pages.read(user, call).await? else {
-        return Err(unexpected());
-    };
-    let blocks: Vec<Value> = blocks.iter().map(block).collect();
-    Ok(json!({ "path": path, "status": status, "blocks": blocks }))
+        }),
+        Shown::File(LocatedBlocks { status, blocks }) => {
+            let blocks: Vec<Value> = blocks.iter().map(block).collect();
+            json!({ "path": path, "status": status, "blocks": blocks })
+        }
+    })
 }
 
 /// A block without its token, which is a permission.

@@ -26,7 +26,7 @@ use daemon::hosts::Hosts;
 use daemon::page::{self, Frame, Search, Site};
 use daemon::session::Sessions;
 use maud::Markup;
-use protocol::namenode::{Answer, Call, Reply};
+use protocol::namenode::{Answer, Call, FileStatus, LIST_ENTRIES_MAX, LocatedBlocks, Reply};
 use protocol::{DfsPath, ErrorKind, RemoteError};
 use webhdfs::namenode::{Face, Namesystem};
 
@@ -80,6 +80,43 @@ impl Pages {
     async fn read(&self, user: Option<&str>, call: Call) -> Answer {
         self.web.call(user.unwrap_or(USER), "", call).await
     }
+
+    /// What a path names; of a directory the entries after a name.
+    async fn show(
+        &self,
+        user: Option<&str>,
+        path: &DfsPath,
+        after: &str,
+    ) -> Result<Shown, RemoteError> {
+        let Reply::Status(status) = self.read(user, Call::Status(path.clone())).await? else {
+            return Err(unexpected());
+        };
+        if status.directory {
+            let (path, start_after) = (path.clone(), after.to_owned());
+            let call = Call::List { path, start_after, limit: LIST_ENTRIES_MAX };
+            return match self.read(user, call).await? {
+                Reply::Listing { entries, remaining } => {
+                    Ok(Shown::Directory { status, entries, remaining })
+                }
+                _ => Err(unexpected()),
+            };
+        }
+        let call = Call::Locations { path: path.clone(), offset: 0, length: u64::MAX };
+        match self.read(user, call).await? {
+            Reply::Located(located) => Ok(Shown::File(located)),
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+/// What a path names.
+enum Shown {
+    Directory { status: FileStatus, entries: Vec<FileStatus>, remaining: u64 },
+    File(LocatedBlocks),
+}
+
+fn unexpected() -> RemoteError {
+    RemoteError::new(ErrorKind::Internal, "an answer of another kind")
 }
 
 /// Looks at the cluster for a page.
@@ -126,6 +163,7 @@ fn status_of(error: &RemoteError) -> StatusCode {
         ErrorKind::Unavailable | ErrorKind::SafeMode | ErrorKind::StartupSafeMode => {
             StatusCode::SERVICE_UNAVAILABLE
         }
+        ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,
     }
 }
@@ -180,22 +218,14 @@ async fn browsed(
     user: Option<&str>,
 ) -> Result<Markup, RemoteError> {
     let path = path_of(&query.path)?;
-    let unexpected = || RemoteError::new(ErrorKind::Internal, "an answer of another kind");
-    let Reply::Status(status) = pages.read(user, Call::Status(path.clone())).await? else {
-        return Err(unexpected());
+    let located = match pages.show(user, &path, &query.after).await? {
+        Shown::File(located) => located,
+        Shown::Directory { status, entries, remaining } => {
+            let directory =
+                browse::Directory { path: &path, status: &status, entries: &entries, remaining };
+            return Ok(browse::directory(&directory, query, user));
+        }
     };
-    if status.directory {
-        let limit = protocol::namenode::LIST_ENTRIES_MAX;
-        let call = Call::List { path: path.clone(), start_after: query.after.clone(), limit };
-        let Reply::Listing { entries, remaining } = pages.read(user, call).await? else {
-            return Err(unexpected());
-        };
-        let directory =
-            browse::Directory { path: &path, status: &status, entries: &entries, remaining };
-        return Ok(browse::directory(&directory, query, user));
-    }
-    let call = Call::Locations { path: path.clone(), offset: 0, length: u64::MAX };
-    let Reply::Located(located) = pages.read(user, call).await? else { return Err(unexpected()) };
     let preview = match query.preview {
         browse::Preview::None => None,
         which => {

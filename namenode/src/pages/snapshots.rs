@@ -10,7 +10,7 @@ use protocol::{DfsPath, ErrorKind, RemoteError};
 use serde::Deserialize;
 
 use super::browse::{encoded, target};
-use super::{Pages, path_of};
+use super::{Pages, path_of, unexpected};
 
 /// What is to be shown; kept in the address.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -59,10 +59,6 @@ pub(super) async fn page(
         None => None,
     };
     Ok(one(&path, query, &snapshots, changes.as_ref()))
-}
-
-fn unexpected() -> RemoteError {
-    RemoteError::new(ErrorKind::Internal, "an answer of another kind")
 }
 
 fn all(directories: &[SnapshottableDirectory], user: Option<&str>) -> Markup {
