@@ -140,8 +140,8 @@ impl State {
         }
         let now_ms = self.blocks.reports.now_ms();
         let over = nodes.iter().filter(|(_, node)| {
-            let is_kept = self.drains.wanted(&node.info, now_ms) == Wanted::Kept;
-            node.admin.is_maintenance() && !is_kept
+            // Few are in maintenance, and only for those the lists are searched.
+            node.admin.is_maintenance() && self.drains.wanted(&node.info, now_ms) != Wanted::Kept
         });
         let over: Vec<NodeIndex> = over.map(|(index, _)| index).collect();
         for node in &over {
