@@ -88,6 +88,9 @@ fn fetch_image(session: &Session, words: &[String]) -> Result<(), Failure> {
             _ => Err(unexpected()),
         };
     let (name, length, first) = piece(None, 0)?;
+    if Path::new(&name).file_name() != Some(name.as_ref()) {
+        return Err(Failure::Text(format!("the NameNode names its image `{name}'")));
+    }
     let mut refusal = None;
     let written = sys::fs::write_atomic_with(&directory.join(&name), IMAGE_MODE, |file| {
         let (mut offset, mut bytes) = (0, first);
@@ -98,7 +101,7 @@ fn fetch_image(session: &Session, words: &[String]) -> Result<(), Failure> {
                 Ok((_, _, bytes)) => bytes,
                 Err(failure) => {
                     refusal = Some(failure);
-                    return Err(io::ErrorKind::Interrupted.into());
+                    return Err(io::ErrorKind::Other.into());
                 }
             };
         }
