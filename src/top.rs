@@ -191,9 +191,10 @@ fn job_line(job: &JobReport, now_ms: u64) -> String {
 }
 
 fn cluster_lines(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Vec<String> {
-    let live = || nodes.iter().filter(|node| node.state != DatanodeState::Dead);
-    let capacity: u64 = live().map(|node| node.capacity).sum();
-    let remaining: u64 = live().map(|node| node.remaining).sum();
+    // As `-report` counts: what is on its way out has no room to give.
+    let serving = || nodes.iter().filter(|node| node.is_in_service());
+    let capacity: u64 = serving().map(|node| node.capacity).sum();
+    let remaining: u64 = serving().map(|node| node.remaining).sum();
     let full = capacity.saturating_sub(remaining) as f64 / capacity.max(1) as f64;
     let mut lines = vec![format!(
         "files {}   blocks {}   disks {} {} free   DataNodes {} live, {} dead",
