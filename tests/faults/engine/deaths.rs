@@ -14,20 +14,21 @@ const MAPS: usize = 6;
 #[test]
 fn a_worker_that_dies_at_any_stage_of_a_job_changes_nothing() {
     let stand = Stand::start(MAPS, options());
-    in_a_map(&stand);
+    while_attempts_run(&stand, "map", 4);
     before_its_outputs_are_fetched(&stand);
     in_the_shuffle(&stand);
-    in_a_reduce(&stand);
+    while_attempts_run(&stand, "reduce", 2);
     with_outputs_that_were_fetched(&stand);
     with_an_output_that_is_written(&stand);
     assert_no_panics(&stand.cluster);
 }
 
-fn in_a_map(stand: &Stand) {
-    let job = stand.begin("map", &["map"], &["-numReduceTasks", "2"]);
-    let (_, worker) = job.wait_at("map", 4)[0];
+/// It dies while attempts wait at a gate, of which at most so many can be there at once.
+fn while_attempts_run(stand: &Stand, gate: &str, count: usize) {
+    let job = stand.begin(gate, &[gate], &["-numReduceTasks", "2"]);
+    let (_, worker) = job.wait_at(gate, count)[0];
     stand.kill(&format!("worker-{worker}"));
-    job.open("map");
+    job.open(gate);
     job.succeed();
 }
 
@@ -59,14 +60,6 @@ fn in_the_shuffle(stand: &Stand) {
     });
     stand.kill(&format!("worker-{}", place.unwrap()));
     job.open("map-5");
-    job.succeed();
-}
-
-fn in_a_reduce(stand: &Stand) {
-    let job = stand.begin("reduce", &["reduce"], &["-numReduceTasks", "2"]);
-    let (_, worker) = job.wait_at("reduce", 2)[0];
-    stand.kill(&format!("worker-{worker}"));
-    job.open("reduce");
     job.succeed();
 }
 

@@ -9,7 +9,7 @@ mod zombies;
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::support::cluster::{SUPERUSER, hanno_binary};
 use crate::support::{Cluster, Options, Outcome, data};
@@ -166,22 +166,26 @@ impl Running<'_> {
 
     /// The job ends well, with the right output.
     fn succeed(mut self) {
-        let status = self.driver.wait().unwrap();
-        let name = self.output.trim_start_matches("/out-");
-        let said = fs::read_to_string(self.stand.cluster.directory.join(format!("driver-{name}")));
-        assert!(status.success(), "{}: {}", self.output, said.unwrap_or_default());
+        let (status, said) = self.end();
+        assert!(status.success(), "{}: {said}", self.output);
         self.stand.assert_word_count(&self.output);
     }
 
     /// The job fails; what its driver said.
     fn fail(mut self) -> String {
-        let status = self.driver.wait().unwrap();
-        let name = self.output.trim_start_matches("/out-");
-        let said = fs::read_to_string(self.stand.cluster.directory.join(format!("driver-{name}")));
+        let (status, said) = self.end();
         assert!(!status.success(), "{} succeeded", self.output);
         let left = self.stand.cluster.dfs(&["-test", "-e", &self.output]).code;
         assert_eq!(left, 1, "{} is there", self.output);
-        said.unwrap()
+        said
+    }
+
+    /// How the driver ended and what it said.
+    fn end(&mut self) -> (ExitStatus, String) {
+        let status = self.driver.wait().unwrap();
+        let name = self.output.trim_start_matches("/out-");
+        let said = self.stand.cluster.directory.join(format!("driver-{name}"));
+        (status, fs::read_to_string(said).unwrap())
     }
 }
 
