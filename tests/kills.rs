@@ -100,7 +100,8 @@ fn run_word_count(cluster: &Cluster, output: &str, expected: &[u8]) {
     );
 }
 
-/// Kills daemons one at a time, each the next when the last is back, so that two of three replicas are always up.
+/// Kills daemons one at a time, each the next when the last is back, so that two of three replicas are always up. The pause before each is
+/// random, so that kills fall into every stage of what runs meanwhile.
 fn kill_at_random(cluster: &Cluster, seed: u64) {
     let daemons = [
         "namenode-1",
