@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{Query, Request, State};
+use axum::extract::{FromRef, FromRequestParts, Query, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -102,10 +103,7 @@ impl Sessions {
     }
 
     /// In whose name a request changes something.
-    ///
-    /// # Errors
-    /// [`SessionError`].
-    pub fn acting(&self, headers: &HeaderMap) -> Result<String, SessionError> {
+    fn acting(&self, headers: &HeaderMap) -> Result<String, SessionError> {
         let is_told = headers.get(HEADER).is_some_and(|value| value == "1");
         if is_from_here(headers) != Some(true) || !is_told {
             return Err(SessionError::Foreign);
@@ -163,6 +161,21 @@ impl Sessions {
             SignedRequest { method: LOGIN_METHOD, target: &target, body: Body::Bytes(b"") };
         let proof = link.proof.replace('.', " ");
         self.inner.auth.check(Some(&proof), request, &[Role::Client]).map(drop)
+    }
+}
+
+/// Who is signed in and may change something. A handler takes it first: to anybody else nothing that the request names is looked at.
+#[derive(Clone, Debug)]
+pub struct Actor(pub String);
+
+impl<S: Sync> FromRequestParts<S> for Actor
+where
+    Sessions: FromRef<S>,
+{
+    type Rejection = SessionError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, SessionError> {
+        Sessions::from_ref(state).acting(&parts.headers).map(Actor)
     }
 }
 
@@ -232,14 +245,9 @@ fn explain(status: StatusCode, reason: Option<&str>) -> Response {
     response
 }
 
-async fn logout(State(sessions): State<Sessions>, headers: HeaderMap) -> Response {
-    match sessions.acting(&headers) {
-        Ok(_) => {
-            let cookie = [(header::SET_COOKIE, sessions.end(&headers))];
-            (cookie, axum::Json(serde_json::json!({}))).into_response()
-        }
-        Err(error) => error.into_response(),
-    }
+async fn logout(_: Actor, State(sessions): State<Sessions>, headers: HeaderMap) -> Response {
+    let cookie = [(header::SET_COOKIE, sessions.end(&headers))];
+    (cookie, axum::Json(serde_json::json!({}))).into_response()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{Request, State};
+use axum::extract::{FromRef, Request, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{self, IntoResponse, Response};
@@ -79,6 +79,12 @@ impl Shared {
     /// A job as its page shows it.
     pub(crate) async fn picture(&self, job: JobId) -> Result<Box<Picture>, Refused> {
         self.find(|reply| Event::Picture(job, reply)).await
+    }
+}
+
+impl FromRef<Shared> for Sessions {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.sessions.clone()
     }
 }
 

@@ -1,13 +1,12 @@
 //! What people do to jobs from pages: kill, priority, the end of attempts. In the name of who is signed in ([`daemon::session`]).
 
 use axum::body::Bytes;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, put};
 use axum::{Json, Router};
-use daemon::session::SessionError;
+use daemon::session::Actor;
 use protocol::jobs::{Call, Priority, Request};
 use protocol::{AttemptId, CallId, ClientId, ErrorKind, JobId, TaskId};
 use serde::Deserialize;
@@ -82,27 +81,13 @@ fn body<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refusal> {
     serde_json::from_slice(bytes).map_err(|error| bad(&error.to_string()))
 }
 
-/// Who is signed in and may change something. Extracted first: nobody else learns whether what they name exists.
-struct Actor(String);
-
-impl FromRequestParts<Shared> for Actor {
-    type Rejection = SessionError;
-
-    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, SessionError> {
-        shared.sessions.acting(&parts.headers).map(Actor)
-    }
-}
-
-impl Actor {
-    /// Makes a change in this name. Nobody repeats it, so its call has no id.
-    async fn act(&self, shared: &Shared, body: Call) -> Result<Response, Refusal> {
-        let user = self.0.clone();
-        tracing::info!(user, ?body, "asked for at a page");
-        let call = CallId { client: ClientId::default(), number: 0 };
-        let request = Request { version: protocol::jobs::VERSION, call, user, body };
-        shared.find(|reply| Event::Client(request, reply)).await?;
-        Ok((StatusCode::ACCEPTED, Json(json!({}))).into_response())
-    }
+/// Makes a change in the name of who is signed in. Nobody repeats it, so its call has no id.
+async fn act(shared: &Shared, Actor(user): Actor, body: Call) -> Result<Response, Refusal> {
+    tracing::info!(user, ?body, "asked for at a page");
+    let call = CallId { client: ClientId::default(), number: 0 };
+    let request = Request { version: protocol::jobs::VERSION, call, user, body };
+    shared.find(|reply| Event::Client(request, reply)).await?;
+    Ok((StatusCode::ACCEPTED, Json(json!({}))).into_response())
 }
 
 async fn kill(
@@ -110,7 +95,7 @@ async fn kill(
     State(shared): State<Shared>,
     Path(id): Path<String>,
 ) -> Result<Response, Refusal> {
-    actor.act(&shared, Call::Kill(parsed(&id, "job")?)).await
+    act(&shared, actor, Call::Kill(parsed(&id, "job")?)).await
 }
 
 async fn change(
@@ -123,7 +108,7 @@ async fn change(
     let Change { priority } = body(&bytes)?;
     let priority =
         Priority::from_name(&priority).ok_or_else(|| bad("there is no such priority"))?;
-    actor.act(&shared, Call::SetPriority(id, priority)).await
+    act(&shared, actor, Call::SetPriority(id, priority)).await
 }
 
 async fn stop_attempt(
@@ -138,7 +123,7 @@ async fn stop_attempt(
         return Err(Refusal(StatusCode::NOT_FOUND, format!("{attempt} is not of {job}")));
     }
     let fail = body::<Wanted>(&bytes)?.fail()?;
-    actor.act(&shared, Call::StopAttempt { attempt, fail }).await
+    act(&shared, actor, Call::StopAttempt { attempt, fail }).await
 }
 
 /// Ends the attempts of a task that run.
@@ -160,7 +145,7 @@ async fn stop_task(
     }
     let mut answer = StatusCode::ACCEPTED.into_response();
     for attempt in live {
-        answer = actor.act(&shared, Call::StopAttempt { attempt, fail }).await?;
+        answer = act(&shared, actor.clone(), Call::StopAttempt { attempt, fail }).await?;
     }
     Ok(answer)
 }

@@ -137,11 +137,8 @@ impl Monitor {
     }
 }
 
-async fn metrics(State(monitor): State<Monitor>) -> Response {
-    match monitor.picture().await {
-        Ok(picture) => daemon::metrics::answer(&metrics::registry(&picture)),
-        Err(refusal) => refusal,
-    }
+async fn metrics(State(monitor): State<Monitor>) -> Result<Response, Response> {
+    Ok(daemon::metrics::answer(&metrics::registry(&monitor.picture().await?)))
 }
 
 /// What load balancers ask of Hadoop's NameNodes; there is no standby.
@@ -149,18 +146,15 @@ async fn is_active() -> &'static str {
     "I am Active!"
 }
 
-async fn startup_progress(State(monitor): State<Monitor>) -> Response {
-    match monitor.picture().await {
-        Ok(picture) => Json(jmx::startup_progress(&picture)).into_response(),
-        Err(refusal) => refusal,
-    }
+async fn startup_progress(State(monitor): State<Monitor>) -> Result<Response, Response> {
+    Ok(Json(jmx::startup_progress(&monitor.picture().await?)).into_response())
 }
 
-async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<beans::Wanted>) -> Response {
-    match monitor.picture().await {
-        Ok(picture) => beans::answer(jmx::beans(&picture), &wanted),
-        Err(refusal) => refusal,
-    }
+async fn jmx(
+    State(monitor): State<Monitor>,
+    Query(wanted): Query<beans::Wanted>,
+) -> Result<Response, Response> {
+    Ok(beans::answer(jmx::beans(&monitor.picture().await?), &wanted))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use daemon::session::Actor;
 use protocol::namenode::{Call, LocatedBlock, LocatedBlocks, Reply};
 use protocol::{ErrorKind, RemoteError};
 use serde::Deserialize;
@@ -123,14 +124,11 @@ async fn content(
 
 /// Makes a directory, or a file of the body.
 async fn make(
+    Actor(user): Actor,
     State(pages): State<Pages>,
     Query(named): Query<Named>,
     request: Request,
 ) -> Response {
-    let user = match pages.sessions.acting(request.headers()) {
-        Ok(user) => user,
-        Err(error) => return error.into_response(),
-    };
     let made = async {
         let path = path_of(&named.path)?;
         if named.r#type == "directory" {
@@ -148,14 +146,10 @@ async fn make(
 }
 
 async fn delete(
+    Actor(user): Actor,
     State(pages): State<Pages>,
     Query(named): Query<Named>,
-    headers: HeaderMap,
 ) -> Response {
-    let user = match pages.sessions.acting(&headers) {
-        Ok(user) => user,
-        Err(error) => return error.into_response(),
-    };
     let deleted = async {
         let call = Call::Delete { path: path_of(&named.path)?, recursive: named.recursive };
         pages.web.call(&user, "", call).await

@@ -17,10 +17,10 @@ mod relay;
 mod snapshots;
 
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::{FromRef, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::from_fn_with_state;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
 use daemon::hosts::Hosts;
 use daemon::page::{self, Frame, Search, Site};
@@ -68,6 +68,12 @@ pub(crate) fn router(web: Web, face: Face<Web>, hosts: Hosts, sessions: Sessions
         .merge(sessions.routes())
         .layer(from_fn_with_state(hosts, Hosts::guard))
         .with_state(Pages { web, sessions, relay: Relay::new(face) })
+}
+
+impl FromRef<Pages> for Sessions {
+    fn from_ref(pages: &Pages) -> Self {
+        pages.sessions.clone()
+    }
 }
 
 impl Pages {
@@ -183,7 +189,7 @@ async fn overview(State(pages): State<Pages>, headers: HeaderMap) -> Response {
             about.answer(&cluster::overview(&status, &nodes))
         }
         (Err(error), _) | (_, Err(error)) => about.refused(&error),
-        _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        _ => about.refused(&unexpected()),
     }
 }
 
@@ -193,7 +199,7 @@ async fn datanodes(State(pages): State<Pages>, headers: HeaderMap) -> Response {
         About { title: "DataNodes", place: "/datanodes", live: true, user: user.as_deref() };
     match look(&pages.web, Call::Datanodes).await {
         Ok(Reply::Datanodes(nodes)) => about.answer(&cluster::datanodes(&nodes)),
-        Ok(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Ok(_) => about.refused(&unexpected()),
         Err(error) => about.refused(&error),
     }
 }
