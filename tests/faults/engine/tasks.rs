@@ -19,6 +19,12 @@ const LIMITS: [(&str, &str); 7] = [
     ("HANNO_JOBTRACKER_WORKER_FAULTS_MAX", "0"),
 ];
 
+/// Takes memory a mebibyte at a time and tells of each, so that it is not ended for its silence on a busy machine.
+const ALLOCATES: &str = r#"awk 'BEGIN {
+    s = "x"; for (i = 0; i < 20; i++) s = s s
+    while (1) { kept[n++] = s n; print "reporter:status:" n >"/dev/stderr" }
+}'"#;
+
 impl Stand {
     fn put(&self, path: &str, text: &str) {
         let local = self.cluster.directory.join("line");
@@ -93,7 +99,7 @@ fn scripts(stand: &Stand) {
     for (name, script, reasons) in [
         ("hangs", "sleep 1000", &["no sign of life for 2s"][..]),
         ("forks", "while :; do sleep 1000 & done", &["more than its limit of 40"]),
-        ("allocates", "awk 'BEGIN { s = \"x\"; while (1) s = s s }'", &["memory", "exit"]),
+        ("allocates", ALLOCATES, &["memory", "exit"]),
         (
             "fills",
             "i=0; while :; do i=$((i+1)); head -c 10000000 /dev/zero | tr '\\0' x >f$i; done",
