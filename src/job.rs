@@ -2,21 +2,21 @@
 
 mod attempts;
 mod history;
+mod logs;
 pub(crate) mod queues;
 mod replay;
 pub(crate) mod trackers;
 
 use std::ffi::OsString;
-use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Parser;
 use client::job::{JobClient, JobError, counter_value, counters_text};
-use protocol::jobs::{JobReport, JobState, Priority, TaskReport};
+use protocol::jobs::{JobReport, JobState, Priority};
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind};
 
 use crate::connect::{Overrides, describe, job_client};
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, unless_reader_left};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say};
 use crate::top::{self, TopArgs};
 
 const USAGE: &str = "\
@@ -40,7 +40,8 @@ Usage: hanno job COMMAND
                                   watch jobs, queues and slots; Ctrl-C ends it
   replay [--stop-before-failure] [--debugger COMMAND] ATTEMPT
                                   run an attempt again on this machine (`hanno job replay --help')
-  -logs ID                        what the attempts of a job wrote on standard output and error
+  -logs [--failed] [--follow] ID|ATTEMPT
+                                  what attempts wrote on standard output and error
 
 Examples:
   hanno job -list
@@ -56,7 +57,6 @@ enum Request {
     Status(String),
     Kill(String),
     Counter { id: String, group: String, name: String },
-    Logs(String),
     StopTask { attempt: String, fail: bool },
     SetPriority { id: String, priority: String },
     Events { id: String, from: usize, count: usize },
@@ -72,6 +72,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
             streaming(rest, overrides)
         }
         Some((first, rest)) if first == "top" || first == "-top" => watch(rest, overrides),
+        Some((first, rest)) if first == "logs" || first == "-logs" => logs::run(rest, overrides),
         Some((first, rest)) if first == "replay" || first == "-replay" => {
             replay::run(rest, overrides)
         }
@@ -161,7 +162,6 @@ fn parse(words: &[String]) -> Option<Request> {
         ("list", ["all" | "-all"]) => Request::List { all: true },
         ("status", [id]) => Request::Status((*id).to_owned()),
         ("kill", [id]) => Request::Kill((*id).to_owned()),
-        ("logs", [id]) => Request::Logs((*id).to_owned()),
         ("kill-task" | "fail-task", [attempt]) => {
             Request::StopTask { attempt: (*attempt).to_owned(), fail: name == "fail-task" }
         }
@@ -212,7 +212,7 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
         Request::Help | Request::History { .. } => return Ok(EXIT_OK),
         Request::Trackers { blacklisted } => return trackers::list(&client, *blacklisted, json),
         Request::StopTask { attempt, fail } => return stop_task(&client, attempt, *fail),
-        Request::Status(id) | Request::Kill(id) | Request::Logs(id) => id,
+        Request::Status(id) | Request::Kill(id) => id,
         Request::Counter { id, .. }
         | Request::SetPriority { id, .. }
         | Request::Events { id, .. }
@@ -223,7 +223,6 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
     };
     let done = match request {
         Request::Kill(_) => client.kill(id).map(|()| say!("Killed job {id}")),
-        Request::Logs(_) => return logs(&client, id),
         Request::SetPriority { priority, .. } => return set_priority(&client, id, priority),
         Request::Events { from, count, .. } => client.tasks(id).map(|tasks| {
             say!("{}", attempts::events_text(id, &tasks, *from, *count).trim_end());
@@ -348,31 +347,6 @@ fn status_text(job: &JobReport, jobtracker: &str) -> String {
     }
     text.push_str(&counters_text(&job.counters));
     text
-}
-
-fn logs(client: &JobClient, id: JobId) -> Result<u8> {
-    let tasks = match client.tasks(id) {
-        Ok(tasks) => tasks,
-        Err(error) => return known(Err(error), id),
-    };
-    let mut out = std::io::stdout().lock();
-    let mut code = EXIT_OK;
-    for attempt in tasks.iter().flat_map(|task: &TaskReport| &task.attempts) {
-        let header = format!("=== {} {} on {}\n", attempt.id, attempt.state, attempt.host);
-        let log = client.log(&attempt.log_url);
-        let written = match &log {
-            Ok(log) => out.write_all(header.as_bytes()).and_then(|()| out.write_all(log)),
-            Err(error) => {
-                code = EXIT_FAILED;
-                eprintln!("job: the log of {} is gone: {}", attempt.id, describe(error));
-                Ok(())
-            }
-        };
-        if !unless_reader_left(written).context("cannot write to standard output")? {
-            break;
-        }
-    }
-    Ok(code)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Jobs through the cluster: results against independent computations, faults in user code, the job commands.
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use crate::support::cluster::{example_binary, fresh_directory, hanno_binary};
 use crate::support::{Cluster, Options, Outcome, data};
@@ -138,6 +139,44 @@ fn a_mapper_that_panics_fails_the_job_after_four_attempts_and_says_where() {
     assert!(status.contains("poison"), "{status}");
     let logs = cluster.hanno(&["job", "-logs", &id]).ok().stdout_text();
     assert_eq!(logs.matches("about to fail").count(), 4, "{logs}");
+    let failed = cluster.hanno(&["job", "-logs", "--failed", &id]).ok().stdout_text();
+    assert_eq!(failed, logs, "all have failed");
+    let ids = ["job", "-list-attempt-ids", &id, "MAP", "failed"];
+    let ids = cluster.hanno(&ids).ok().stdout_text();
+    let one = cluster.hanno(&["job", "logs", ids.lines().next().unwrap()]).ok().stdout_text();
+    assert_eq!(one.matches("about to fail").count(), 1, "{one}");
+}
+
+#[test]
+fn a_log_is_followed_while_it_grows() {
+    let cluster = Cluster::start(Options::tight());
+    let input = cluster.directory.join("in");
+    fs::write(&input, "a line\n").unwrap();
+    cluster.dfs(&["-put", "-f", input.to_str().unwrap(), "/in"]).ok();
+    let gate = cluster.directory.join("gate");
+    let script = format!(
+        "echo before >&2; while [ ! -e {} ]; do sleep 0.05; done; echo behind >&2; cat",
+        gate.display()
+    );
+    let path = cluster.directory.join("map.sh");
+    fs::write(&path, script).unwrap();
+    let words = ["job", "streaming", "-input", "/in", "-output", "/out", "-mapper", "sh map.sh"];
+    let words = [&words[..], &["-reducer", "NONE", "-file", path.to_str().unwrap()]].concat();
+    let mut driver = cluster.command(&hanno_binary(), &words);
+    let mut driver = driver.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    cluster.wait_until("the job is there", 60, |cluster| {
+        cluster.hanno(&["job", "-list"]).ok().stdout_text().contains("job_")
+    });
+    let id = job_id(&cluster);
+    let mut follower = cluster.command(&hanno_binary(), &["job", "logs", "-f", &id]);
+    let mut follower = follower.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == "before"));
+    fs::write(&gate, "").unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(rest, ["behind"], "no byte comes twice");
+    assert!(follower.wait().unwrap().success());
+    assert!(driver.wait().unwrap().success());
 }
 
 #[test]
