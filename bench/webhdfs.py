@@ -231,7 +231,8 @@ def cluster_of(args):
     """A cluster on a directory that is made and removed again: its addresses, and the process ids of its daemons."""
     data = os.path.join(args.data, "cluster")
     os.makedirs(data)
-    environment = dict(os.environ, HADOOP_USER_NAME=USER)
+    # Deleted replicas leave the disk soon, so that it need not hold two files.
+    environment = dict(os.environ, HADOOP_USER_NAME=USER, HANNO_DATANODE_TRASH_GRACE_MS="1000")
     command = [args.hanno, "cluster", "--data", data, "--datanodes", "2", "--workers", "1", "--port-base", str(args.port_base)]
     cluster = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
     try:
@@ -274,10 +275,12 @@ class Measured:
         memory = Memory(self.pids)
         memory.start()
         started = time.monotonic()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        rate = self.size / (time.monotonic() - started) / 1e6
-        memory.stop.set()
-        memory.join()
+        try:
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            rate = self.size / (time.monotonic() - started) / 1e6
+        finally:
+            memory.stop.set()
+            memory.join()
         self.rates.setdefault((client, direction), []).append(rate)
         self.growth[client] = max(self.growth.get(client, 0), memory.growth())
         print(f"{client:<16} {direction:<4} {rate:>8.0f} MB/s   {memory.told()}", flush=True)
