@@ -22,7 +22,13 @@ const GRAPH: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that only one of ours may import: the seams that hide them.
-const SEAMS: &[(&str, &str)] = &[("sled", "journal"), ("memmap2", "sys"), ("rustix", "sys")];
+const SEAMS: &[(&str, &str)] = &[
+    ("sled", "journal"),
+    ("memmap2", "sys"),
+    ("rustix", "sys"),
+    ("landlock", "sys"),
+    ("seccompiler", "sys"),
+];
 
 /// Words that have no place in a pure core: time, files, sockets, threads, randomness come in as arguments.
 const EFFECTS: &[&str] = &[

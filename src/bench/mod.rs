@@ -1,14 +1,17 @@
 //! `hanno bench`: figures of this cluster, or of one made for the purpose, that anybody can repeat.
 
 mod calls;
+mod figures;
 mod fleet;
 mod process;
 mod scale;
+mod tracker;
 
 use clap::Subcommand;
 
 use self::calls::CallsArgs;
 use self::scale::ScaleArgs;
+use self::tracker::TrackerArgs;
 use crate::connect::{Overrides, describe};
 use crate::output::{EXIT_FAILED, EXIT_OK};
 
@@ -26,6 +29,12 @@ pub(crate) enum BenchCommand {
         #[command(flatten)]
         calls: CallsArgs,
     },
+    /// The JobTracker: tasks, reports and memory of one made for the purpose, under simulated workers
+    #[command(
+        long_about = "Starts a NameNode and a JobTracker, registers simulated workers over real sockets, submits one job of many maps that do nothing, and measures: registrations, tasks and reports per second, processor time and messages per task, how many maps ran where their input lies, memory.",
+        after_help = "Examples:\n  hanno bench jobtracker --data /tmp/tracker\n  hanno bench jobtracker --workers 9000 --tasks 100000 --data /tmp/tracker --json\n  hanno bench jobtracker --workers 100 --tasks 5000 --task-ms 20 --data /tmp/tracker"
+    )]
+    Jobtracker(TrackerArgs),
 }
 
 /// Commands of `hanno bench namenode`.
@@ -41,10 +50,12 @@ pub(crate) enum NamenodeCommand {
 
 /// Runs a command of `hanno bench` and returns the exit code.
 pub(crate) fn run(command: &BenchCommand, overrides: &Overrides) -> u8 {
-    let BenchCommand::Namenode { limits, calls } = command;
-    let done = match limits {
-        Some(NamenodeCommand::Scale(args)) => scale::run(args),
-        None => calls::run(calls, overrides),
+    let done = match command {
+        BenchCommand::Namenode { limits: Some(NamenodeCommand::Scale(args)), .. } => {
+            scale::run(args)
+        }
+        BenchCommand::Namenode { limits: None, calls } => calls::run(calls, overrides),
+        BenchCommand::Jobtracker(args) => tracker::run(args),
     };
     match done {
         Ok(()) => EXIT_OK,

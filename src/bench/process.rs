@@ -1,4 +1,4 @@
-//! A NameNode of the bench's own: a child process with its data in one directory, started and stopped as an operator would.
+//! A daemon of the bench's own: a child process with its data in one directory, started and stopped as an operator would.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -21,40 +21,81 @@ const LOOK_MAX: Duration = Duration::from_secs(2);
 /// Ticks per second of times in /proc: fixed on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// What is started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Daemon {
+    /// A NameNode.
+    Namenode,
+    /// A JobTracker, of the NameNode in the same directory.
+    Jobtracker {
+        /// Port of the NameNode.
+        namenode: u16,
+    },
+}
+
+impl Daemon {
+    fn name(self) -> &'static str {
+        match self {
+            Daemon::Namenode => "namenode",
+            Daemon::Jobtracker { .. } => "jobtracker",
+        }
+    }
+
+    fn config(self, directory: &Path, port: u16) -> String {
+        let text = |path: PathBuf| toml::Value::String(path.display().to_string());
+        let (data, bind) =
+            (text(directory.join(self.name())), format!("bind = \"127.0.0.1:{port}\"\n"));
+        match self {
+            Daemon::Namenode => format!("{bind}data_dir = {data}\n"),
+            Daemon::Jobtracker { namenode } => {
+                let secret = text(secret_file(directory));
+                format!(
+                    "{bind}data = {data}\nsecret_file = {secret}\nnamenode = \"http://127.0.0.1:{namenode}\"\n"
+                )
+            }
+        }
+    }
+}
+
+/// The NameNode makes it, everybody else reads it.
+fn secret_file(directory: &Path) -> PathBuf {
+    directory.join("namenode").join("secret")
+}
+
 /// The process. Dropping it kills it.
 pub(super) struct Process {
+    name: &'static str,
     child: Child,
     directory: PathBuf,
     address: String,
 }
 
 impl Process {
-    /// Starts a NameNode on `port` of this machine with its data in `directory`.
-    pub(super) fn start(directory: &Path, port: u16) -> Result<Process> {
-        let data = directory.join("namenode");
+    /// Starts a daemon on `port` of this machine with its data in `directory`.
+    pub(super) fn start(daemon: Daemon, directory: &Path, port: u16) -> Result<Process> {
+        let name = daemon.name();
+        let data = directory.join(name);
         fs::create_dir_all(&data).with_context(|| format!("create {}", data.display()))?;
-        let config = directory.join("namenode.toml");
-        let text = format!(
-            "bind = \"127.0.0.1:{port}\"\ndata_dir = {}\n",
-            toml::Value::String(data.display().to_string())
-        );
+        let config = directory.join(format!("{name}.toml"));
+        let text = daemon.config(directory, port);
         fs::write(&config, text).with_context(|| format!("write {}", config.display()))?;
+        let log = log_file(directory, name);
         let log = File::options()
             .create(true)
             .append(true)
-            .open(directory.join("namenode.log"))
-            .context("open namenode.log")?;
+            .open(&log)
+            .with_context(|| format!("open {}", log.display()))?;
         let child = Command::new(std::env::current_exe().context("find this program")?)
-            .args(["namenode", "--config"])
+            .args([name, "--config"])
             .arg(&config)
             .args(["--parent", &std::process::id().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
-            .context("start a namenode")?;
+            .with_context(|| format!("start a {name}"))?;
         let address = format!("http://127.0.0.1:{port}");
-        Ok(Process { child, directory: directory.to_owned(), address })
+        Ok(Process { name, child, directory: directory.to_owned(), address })
     }
 
     /// A client of it; it must have answered once, for its secret is read from its directory.
@@ -63,7 +104,7 @@ impl Process {
     }
 
     fn secret(&self) -> Result<Key> {
-        Ok(client::rpc::read_secret(&self.directory.join("namenode").join("secret"))?)
+        Ok(client::rpc::read_secret(&secret_file(&self.directory))?)
     }
 
     /// Waits until `condition` holds for what it says of itself.
@@ -71,13 +112,15 @@ impl Process {
         let rpc = RpcClient::new(&self.address, Role::Client, None)?;
         let deadline = Instant::now() + START_MAX;
         loop {
-            if let Some(status) = self.child.try_wait().context("look after the namenode")? {
-                bail!("the namenode ended with {status}; see {}", self.log().display());
+            if let Some(status) =
+                self.child.try_wait().with_context(|| format!("look after the {}", self.name))?
+            {
+                bail!("the {} ended with {status}; see {}", self.name, self.log().display());
             }
             match timeout(LOOK_MAX, rpc.health()).await {
                 Ok(Ok(health)) if condition(&health) => return Ok(()),
                 _ if Instant::now() > deadline => {
-                    bail!("the namenode is not ready; see {}", self.log().display())
+                    bail!("the {} is not ready; see {}", self.name, self.log().display())
                 }
                 _ => sleep(POLL).await,
             }
@@ -85,16 +128,21 @@ impl Process {
     }
 
     fn log(&self) -> PathBuf {
-        self.directory.join("namenode.log")
+        log_file(&self.directory, self.name)
     }
 
     /// Stops it in an orderly way.
     pub(super) async fn stop(mut self) -> Result<()> {
         Command::new("kill").arg(self.child.id().to_string()).status().context("run kill")?;
         let deadline = Instant::now() + STOP_MAX;
-        while self.child.try_wait().context("look after the namenode")?.is_none() {
+        while self
+            .child
+            .try_wait()
+            .with_context(|| format!("look after the {}", self.name))?
+            .is_none()
+        {
             if Instant::now() > deadline {
-                bail!("the namenode does not stop; see {}", self.log().display());
+                bail!("the {} does not stop; see {}", self.name, self.log().display());
             }
             sleep(POLL).await;
         }
@@ -109,7 +157,7 @@ impl Process {
             line.split_whitespace().next()?.parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
         };
         let found = bytes("VmRSS:").zip(bytes("VmHWM:"));
-        let (now, most) = found.context("the namenode's memory is not in /proc")?;
+        let (now, most) = found.context("the memory of a daemon is not in /proc")?;
         Ok(Memory { now, most })
     }
 
@@ -126,7 +174,7 @@ impl Process {
             .collect();
         match ticks[..] {
             [user, system] => Ok((user + system) / TICKS_PER_SECOND),
-            _ => bail!("the namenode's time is not in /proc"),
+            _ => bail!("the time of a daemon is not in /proc"),
         }
     }
 
@@ -134,6 +182,10 @@ impl Process {
         let path = format!("/proc/{}/{name}", self.child.id());
         fs::read_to_string(&path).with_context(|| format!("read {path}"))
     }
+}
+
+fn log_file(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}.log"))
 }
 
 /// Memory of a process, bytes.

@@ -18,13 +18,12 @@ use protocol::namenode::{
     Answer, Call, Create, LIST_ENTRIES_MAX, LocatedBlock, Reply, Request, WrittenBlock,
 };
 use protocol::{ClientId, DfsPath};
-use serde::Serialize;
 use tokio::runtime::Runtime;
 
+use super::figures::{Figures, prepare};
 use super::fleet::{BLOCK_LENGTH, Fleet, held, number_of};
-use super::process::Process;
+use super::process::{Daemon, Process};
 use crate::connect::random_client;
-use crate::output::{print_json, say};
 
 /// Files per directory, beside the large one.
 const DIRECTORY_FILES: u64 = 1000;
@@ -65,56 +64,17 @@ pub(crate) struct ScaleArgs {
     json: bool,
 }
 
-/// One figure.
-#[derive(Debug, Serialize)]
-struct Figure {
-    name: &'static str,
-    value: f64,
-    unit: &'static str,
-}
-
-/// Figures, printed as they come.
-struct Figures {
-    json: bool,
-    all: Vec<Figure>,
-}
-
-impl Figures {
-    fn add(&mut self, name: &'static str, value: f64, unit: &'static str) {
-        if !self.json {
-            say!("{}", line(name, value, unit));
-        }
-        self.all.push(Figure { name, value, unit });
-    }
-}
-
-fn line(name: &str, value: f64, unit: &str) -> String {
-    match value {
-        value if value.abs() >= 1000.0 => format!("{name:<46} {value:>12.0} {unit}"),
-        _ => format!("{name:<46} {value:>12.2} {unit}"),
-    }
-}
-
 /// Runs all phases.
 pub(super) fn run(args: &ScaleArgs) -> Result<()> {
-    let is_used = args.data.read_dir().is_ok_and(|mut entries| entries.next().is_some());
-    if is_used {
-        bail!("{} is not empty: the bench makes a namespace of its own", args.data.display());
-    }
-    std::fs::create_dir_all(&args.data)
-        .with_context(|| format!("create {}", args.data.display()))?;
-    sys::host::raise_open_files_limit();
-    let mut figures = Figures { json: args.json, all: Vec::new() };
+    prepare(&args.data)?;
+    let mut figures = Figures::new(args.json);
     Runtime::new()?.block_on(phases(args, &mut figures))?;
-    if args.json {
-        print_json(&figures.all)?;
-    }
-    Ok(())
+    figures.finish()
 }
 
 async fn phases(args: &ScaleArgs, figures: &mut Figures) -> Result<()> {
     let directory: &Path = &args.data;
-    let mut process = Process::start(directory, args.port)?;
+    let mut process = Process::start(Daemon::Namenode, directory, args.port)?;
     process.until(|_| true).await?;
     let fleet = Fleet::start(&process.client(Role::Datanode)?, 0, args.datanodes).await?;
     process.until(|health| health.ready).await?;
@@ -131,7 +91,7 @@ async fn phases(args: &ScaleArgs, figures: &mut Figures) -> Result<()> {
     process.stop().await?;
     figures.add("stop", began.elapsed().as_secs_f64(), "s");
     let began = Instant::now();
-    let mut process = Process::start(directory, args.port)?;
+    let mut process = Process::start(Daemon::Namenode, directory, args.port)?;
     process.until(|_| true).await?;
     figures.add("restart: namespace loaded", began.elapsed().as_secs_f64(), "s");
     process.until(|health| health.ready).await?;
@@ -445,11 +405,5 @@ mod tests {
         assert_eq!(tree.path(1_000_000).unwrap().as_str(), "/bench/d000000/part-0001000000");
         assert_eq!(tree.path(2_000_999).unwrap().as_str(), "/bench/d001000/part-0002000999");
         assert_eq!(Tree { files: 10 }.directory(5), "/bench/d000000");
-    }
-
-    #[test]
-    fn lines() {
-        assert_eq!(line("a", 1234.5, "x"), format!("{:<46} {:>12} x", "a", "1234"));
-        assert_eq!(line("a", 1.234, "x"), format!("{:<46} {:>12} x", "a", "1.23"));
     }
 }

@@ -1,15 +1,17 @@
 //! The one seam between Hanno and the operating system: files that become visible whole, locks, maps, descriptors between
-//! processes, facts about the host.
+//! processes, facts about the host, the walls around a process.
 //!
-//! The only crate that may import `rustix` and `memmap2` and the only one with `unsafe` (in [`map`], with its proof).
+//! The only crate that may import `rustix`, `memmap2`, `landlock` and `seccompiler` and the only one with `unsafe` (in [`map`], with its proof).
 
 pub mod descriptor;
 pub mod family;
 pub mod fs;
 pub mod host;
 pub mod map;
+pub mod pids;
 pub mod poll;
 pub mod process;
+pub mod sandbox;
 pub mod socket;
 pub mod wake;
 

@@ -123,6 +123,8 @@ pub struct Limits {
     pub cpu_seconds: Option<u64>,
     /// Length of a file that it writes, bytes.
     pub file_bytes: Option<u64>,
+    /// Threads of its user on this machine at a fork; the kernel does not hold root to it.
+    pub user_threads: Option<u64>,
 }
 
 /// Limits a process; what it started before is not touched. It leaves no core files either. A limit is never raised.
@@ -136,6 +138,7 @@ pub fn limit(pid: u32, limits: &Limits) -> io::Result<()> {
         (Resource::Nofile, limits.open_files),
         (Resource::Cpu, limits.cpu_seconds),
         (Resource::Fsize, limits.file_bytes),
+        (Resource::Nproc, limits.user_threads),
         (Resource::Core, Some(0)),
     ];
     for (resource, value) in wanted {
@@ -145,6 +148,32 @@ pub fn limit(pid: u32, limits: &Limits) -> io::Result<()> {
         rustix::process::prlimit(Some(pid), resource, Rlimit { current: value, maximum: value })?;
     }
     Ok(())
+}
+
+/// Threads of all processes of this process's user.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn user_threads() -> io::Result<u64> {
+    let user = rustix::process::getuid().as_raw().to_string();
+    let mut sum: u64 = 0;
+    for entry in fs::read_dir("/proc")? {
+        let path = entry?.path();
+        let is_process = path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
+        // A process may be gone meanwhile.
+        let Some(Ok(status)) = is_process.map(|_| fs::read_to_string(path.join("status"))) else {
+            continue;
+        };
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()
+        };
+        if field("Uid:") == Some(user.as_str()) {
+            let threads = field("Threads:").and_then(|count| count.parse().ok());
+            sum = sum.saturating_add(threads.unwrap_or(1));
+        }
+    }
+    Ok(sum)
 }
 
 fn signal(pid: u32, send: impl FnOnce(Pid) -> rustix::io::Result<()>) -> io::Result<()> {
@@ -158,6 +187,23 @@ fn signal(pid: u32, send: impl FnOnce(Pid) -> rustix::io::Result<()>) -> io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_hold_and_are_never_raised() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let limits = Limits { open_files: Some(20), user_threads: Some(999), ..Limits::default() };
+        limit(child.id(), &limits).unwrap();
+        let told = fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for (name, value) in
+            [("Max open files", "20"), ("Max processes", "999"), ("Max core file size", "0")]
+        {
+            let line = told.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            let found: Vec<&str> = line.split_whitespace().take(2).collect();
+            assert_eq!(found, [value, value], "{name}");
+        }
+    }
 
     #[test]
     fn usage_is_read_whatever_the_program_is_called() {
@@ -174,6 +220,7 @@ mod tests {
             assert_eq!(parse_usage(status, &stat[..cut], 3), expected, "{}", &stat[..cut]);
         }
         assert_eq!(parse_usage("", stat, 3), None);
+        assert!(user_threads().unwrap() >= own_usage().unwrap().threads);
         let own = own_usage().unwrap();
         assert!(own.resident_bytes > 0 && own.resident_bytes_max >= own.resident_bytes / 2);
         assert!(own.threads > 0 && own.open_files > 2);

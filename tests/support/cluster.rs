@@ -164,6 +164,11 @@ impl Cluster {
         format!("{}:{}:{others}", programs.display(), built.display())
     }
 
+    /// A directory that tasks may write to.
+    pub(crate) fn marks(&self) -> PathBuf {
+        marks(&self.directory)
+    }
+
     /// Process id of a daemon, e.g. `datanode-2`.
     pub(crate) fn pid(&self, daemon: &str) -> Option<u32> {
         let path = self.directory.join("pids").join(format!("{daemon}.pid"));
@@ -280,6 +285,10 @@ fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
     command.args(["--slots", &options.slots.to_string(), "--port-base", &port_base().to_string()]);
     // Whoever runs the NameNode is the superuser.
     command.env("HADOOP_USER_NAME", SUPERUSER);
+    // The one place outside its own where a task of a test may leave word.
+    let open = format!("[{:?}]", marks(directory));
+    fs::create_dir_all(marks(directory)).unwrap();
+    command.env("HANNO_WORKER_TASK_WRITABLE_PATHS", open);
     command.envs(options.variables.iter().map(|(name, value)| (*name, value.as_str())));
     let errors =
         fs::File::options().create(true).append(true).open(directory.join("cluster.err")).unwrap();
@@ -301,6 +310,10 @@ fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
     };
     assert!(line.starts_with("ready "), "{line}");
     (child, address("namenode="), address("jobtracker="))
+}
+
+fn marks(directory: &Path) -> PathBuf {
+    directory.join("marks")
 }
 
 /// Ports for one cluster that no other cluster of this test run uses. 40 apart, below the ephemeral range.

@@ -27,8 +27,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::binaries::{Binaries, BinarySource};
 use crate::metrics::{Attempts, Ended};
+use crate::near::Near;
 use crate::outputs::Outputs;
 use crate::runner::{self, Lobby, News, Options, Order, merge_outputs};
+use crate::sandbox::Sandbox;
 use crate::session::TARGET;
 use crate::watch::Watch;
 use crate::{logs, scratch};
@@ -87,6 +89,7 @@ pub(crate) struct Surroundings {
     pub(crate) idle_max: Duration,
     pub(crate) log_bytes_max: u64,
     pub(crate) watch: Watch,
+    pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) binaries: Binaries,
     pub(crate) source: Arc<dyn BinarySource>,
     pub(crate) lobby: Arc<Lobby>,
@@ -130,6 +133,7 @@ pub(crate) struct Agent {
     /// Jobs with a directory here, and when something last happened to them.
     jobs: BTreeMap<JobId, Instant>,
     forgotten: BTreeSet<JobId>,
+    near: Near,
     ends: Vec<AttemptUpdate>,
     fetch_failures: Vec<FetchFailure>,
     reporting: bool,
@@ -151,6 +155,7 @@ impl Agent {
             runner_count: 0,
             jobs: BTreeMap::new(),
             forgotten: BTreeSet::new(),
+            near: Near::default(),
             ends: Vec::new(),
             fetch_failures: Vec::new(),
             reporting: false,
@@ -229,12 +234,26 @@ impl Agent {
 
     fn obey(&mut self, action: Action) {
         match action {
-            Action::Launch(launch) => self.launch(launch),
+            Action::Launch(mut launch) => {
+                if let Work::Reduce(outputs) = &mut launch.work {
+                    self.bring_near(launch.attempt.task.job, outputs);
+                }
+                self.launch(launch);
+            }
             Action::Kill(attempt) => self.kill(attempt),
-            Action::MapOutputs { job, available, obsolete } => {
+            Action::MapOutputs { job, mut available, obsolete } => {
+                self.bring_near(job, &mut available);
                 self.map_outputs(job, &available, &obsolete);
             }
             Action::ForgetJob(job) => self.forget(job),
+        }
+    }
+
+    /// Tasks that see only the files of their job are given those of other workers on this machine there.
+    fn bring_near(&mut self, job: JobId, outputs: &mut [MapOutput]) {
+        if self.around.sandbox.holds_files() {
+            let directory = self.job_directory(job);
+            self.near.bring(outputs, &self.around.register.boot_id, &directory);
         }
     }
 
@@ -319,6 +338,7 @@ impl Agent {
             silence_max: self.around.silence_max,
             log_bytes_max: self.around.log_bytes_max,
             watch: self.around.watch.clone(),
+            sandbox: Arc::clone(&self.around.sandbox),
         };
         let (lobby, events) = (Arc::clone(&self.around.lobby), self.around.events.clone());
         tokio::spawn(runner::run(options, lobby, inbox, runner_id, events));
@@ -392,6 +412,7 @@ impl Agent {
         if used || !self.forgotten.remove(&job) {
             return;
         }
+        self.near.forget(job);
         if self.jobs.remove(&job).is_some() {
             self.delete_later(self.job_directory(job));
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::confinement::Confinement;
 use crate::error::Error;
+use crate::sandbox::TaskSandbox;
 
 /// Settings of a worker. Every key has a default.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -53,6 +54,13 @@ pub struct Config {
     /// Free bytes on the disk of `data` below which the task that holds most there is ended, if it holds at least as much: the others can go on.
     /// Default 1 GiB: what a few tasks write before the next look; 0 is never.
     pub disk_reserve_bytes: u64,
+    /// `available`: tasks are kept from files that are neither their job's nor the system's, from processes and calls that are not theirs, as far as
+    /// the kernel can; `required`: a worker on a kernel that cannot does not start; `off`. Default `available`.
+    pub task_sandbox: TaskSandbox,
+    /// Files and directories that tasks may also read and execute. Default none; e.g. a directory of programs outside `/usr` and `/opt`.
+    pub task_readable_paths: Vec<PathBuf>,
+    /// Files and directories that tasks may also change. Default none: what a task leaves outside its directories stays there.
+    pub task_writable_paths: Vec<PathBuf>,
     /// Milliseconds without any sign of life after which a task is ended. Default 600,000, as in Hadoop; 0 is never.
     pub task_timeout_ms: u64,
     /// Milliseconds a task process has to start and to rebuild its job. Default 60,000: a loaded machine, a large program.
@@ -89,6 +97,9 @@ impl Default for Config {
             task_file_bytes_max: 0,
             task_disk_bytes_max: 64 << 30,
             disk_reserve_bytes: 1 << 30,
+            task_sandbox: TaskSandbox::Available,
+            task_readable_paths: Vec::new(),
+            task_writable_paths: Vec::new(),
             task_timeout_ms: 600_000,
             runner_start_timeout_ms: 60_000,
             runner_idle_ms: 30_000,
@@ -118,6 +129,13 @@ impl Config {
                 reason: "it must be at least twice task_memory_bytes_max: a task needs more than its buffers",
             });
         }
+        let extra = self.task_readable_paths.iter().chain(&self.task_writable_paths);
+        if extra.into_iter().any(|path| !path.is_absolute()) {
+            return Err(Error::Setting {
+                key: "task_readable_paths or task_writable_paths",
+                reason: "each must be an absolute path",
+            });
+        }
         Ok(())
     }
 
@@ -134,6 +152,7 @@ impl Config {
                 open_files: some(self.task_open_files_max),
                 cpu_seconds: some(self.task_cpu_seconds_max),
                 file_bytes: some(self.task_file_bytes_max),
+                user_threads: None,
             },
         }
     }

@@ -72,7 +72,6 @@ impl Confinement {
         parts.extend(self.limits.open_files.map(|count| format!("{count} open files")));
         parts.extend(self.limits.cpu_seconds.map(|count| format!("{count} s of processor time")));
         parts.extend(self.limits.file_bytes.map(|bytes| format!("files of {}", mebibytes(bytes))));
-        parts.push("no sandbox for files".to_owned());
         parts.join(", ")
     }
 }
@@ -125,8 +124,7 @@ mod tests {
         assert!(text(confinement.disk_full(100, 99)).contains("99 bytes left"));
         assert_eq!(
             confinement.describe(),
-            "own process group, environment and directory, 2 MiB memory, 2 processes, 3 MiB on disk, 9 open files, \
-             no sandbox for files"
+            "own process group, environment and directory, 2 MiB memory, 2 processes, 3 MiB on disk, 9 open files"
         );
     }
 }

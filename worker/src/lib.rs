@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `agent` | the loop that knows attempts, runners and jobs |
 //! | `session` | registration and polls at the JobTracker |
-//! | `runner`, `frames` | one task process and its socket |
+//! | `runner`, `launch`, `frames` | one task process, its start and its socket |
 //! | `confinement`, `watch` | what a task may use, and looks at what it does use |
+//! | `sandbox`, `near` | what a task can reach, and map outputs brought there |
 //! | `binaries`, `dfs_source` | executables by hash |
 //! | `outputs`, `http` | map outputs and logs for others |
 //! | `metrics` | figures for monitors |
@@ -22,10 +23,13 @@ mod dfs_source;
 mod error;
 mod frames;
 mod http;
+mod launch;
 mod logs;
 mod metrics;
+mod near;
 mod outputs;
 mod runner;
+mod sandbox;
 mod scratch;
 mod session;
 mod watch;
@@ -50,6 +54,7 @@ use tokio::sync::mpsc;
 pub use binaries::BinarySource;
 pub use config::Config;
 pub use error::Error;
+pub use sandbox::TaskSandbox;
 
 use agent::{Agent, EVENTS_MAX, SetupBase, Surroundings};
 use binaries::Binaries;
@@ -57,6 +62,7 @@ use dfs_source::DfsSource;
 use error::disk;
 use outputs::Outputs;
 use runner::Lobby;
+use sandbox::Sandbox;
 use watch::Watch;
 
 /// Runs a worker until `shutdown`.
@@ -94,12 +100,12 @@ pub async fn run_with(
     let lobby = Lobby::open(worker)
         .map_err(|source| Error::System { action: "open the socket for task processes", source })?;
     let jobtracker = RpcClient::new(&config.jobtracker, Role::Worker, Some(&secret))?;
-    let hosts = Hosts::new(&http_address, &[]);
     tracing::info!(%worker, http_address, slots = config.slots(), "worker starts");
 
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let outputs = Outputs::default();
     let watch = Watch::new(config.confinement());
+    let sandbox = Arc::new(Sandbox::open(&config, &data)?);
     let shared = http::Shared {
         events: events.clone(),
         watch: watch.clone(),
@@ -107,11 +113,11 @@ pub async fn run_with(
         logs: directories.logs.clone(),
         secret_file: absolute(&config.secret_file)?,
         slot_count: config.slots(),
-        isolation: config.confinement().describe(),
+        isolation: isolation(&config, &sandbox),
     };
     let cache = directories.binaries.clone();
     let around = Surroundings {
-        register: register(&config, worker, http_address),
+        register: register(&config, worker, http_address.clone(), isolation(&config, &sandbox)),
         jobs: directories.jobs.clone(),
         logs: directories.logs.clone(),
         log_retention: Duration::from_millis(config.log_retention_ms),
@@ -125,6 +131,7 @@ pub async fn run_with(
         idle_max: Duration::from_millis(config.runner_idle_ms),
         log_bytes_max: config.log_bytes_max,
         watch: watch.clone(),
+        sandbox: Arc::clone(&sandbox),
         binaries: Binaries::new(cache.clone(), config.binary_cache_bytes_max)
             .map_err(disk("read", cache))?,
         source,
@@ -136,7 +143,7 @@ pub async fn run_with(
     let agent = Agent::new(around).run(inbox, shutdown.clone());
     let auth = Authenticator::new(&secret);
     let settings = inspect::settings("worker", &config);
-    let inspected = inspect::router(auth.clone(), hosts, settings);
+    let inspected = inspect::router(auth.clone(), Hosts::new(&http_address, &[]), settings);
     let router = http::router(shared, auth).merge(inspected);
     let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
     let talking = tokio::spawn(session::run(jobtracker, worker, events));
@@ -144,10 +151,16 @@ pub async fn run_with(
     tokio::join!(agent, serving);
     talking.abort();
     watching.abort();
+    sandbox.close();
     Ok(())
 }
 
-fn register(config: &Config, worker: WorkerId, http_address: String) -> Register {
+fn register(
+    config: &Config,
+    worker: WorkerId,
+    http_address: String,
+    isolation: String,
+) -> Register {
     Register {
         version: tracker::VERSION,
         worker,
@@ -156,10 +169,15 @@ fn register(config: &Config, worker: WorkerId, http_address: String) -> Register
         boot_id: machine(config, worker),
         http_address,
         slot_count: config.slots(),
-        isolation: config.confinement().describe(),
+        isolation,
         running: Vec::new(),
         held_outputs: Vec::new(),
     }
+}
+
+/// What holds for tasks here, for people.
+fn isolation(config: &Config, sandbox: &Sandbox) -> String {
+    format!("{}, {}", config.confinement().describe(), sandbox.describe())
 }
 
 /// Equal for workers whose tasks can open each other's files.

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,20 +19,22 @@ use client::error::chain;
 use parking_lot::Mutex;
 use protocol::frame::{self, BODY_BYTES_MAX, FrameError};
 use protocol::jobs::Counters;
-use protocol::runner::{COOKIE_VARIABLE, FromRunner, SOCKET_VARIABLE, Setup, ToRunner};
+use protocol::runner::{COOKIE_VARIABLE, FromRunner, Setup, ToRunner};
 use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
 use protocol::{AttemptId, WorkerId};
+use sys::pids::Group;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
-use tokio::net::unix::pipe;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::agent::Event;
 use crate::frames::FrameReader;
-use crate::logs::{AttemptLogs, StreamKind};
+use crate::launch::{self, Output};
+use crate::logs::AttemptLogs;
+use crate::sandbox::Sandbox;
 use crate::watch::{Watch, Watched};
 
 /// Longest first message: a cookie.
@@ -47,10 +49,6 @@ const AFTER_EXIT: Duration = Duration::from_millis(200);
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause after a failed accept (out of descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Time for which starting a program is tried that is open for writing, and the pause between. A file that was just written is so for a moment
-/// longer where another process was being started meanwhile: it holds the descriptor until it executes its own program.
-const BUSY_MAX: Duration = Duration::from_secs(5);
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// Unit in which output of the process is read.
 const OUTPUT_CHUNK_BYTES: usize = 64 << 10;
 
@@ -75,6 +73,8 @@ pub(crate) struct Options {
     pub(crate) log_bytes_max: u64,
     /// Knows what it may use, and looks whether it does.
     pub(crate) watch: Watch,
+    /// What it can reach.
+    pub(crate) sandbox: Arc<Sandbox>,
 }
 
 /// Orders for a runner.
@@ -183,7 +183,7 @@ pub(crate) async fn run(
 ) {
     let cookie = protocol::auth::Key::new(rand::random()).to_hex();
     let arrival = lobby.expect(cookie.clone());
-    let diagnostics = match start(&options, &lobby.name, &cookie).await {
+    let diagnostics = match launch::start(&options, id, &lobby.name, &cookie).await {
         Ok(mut process) => {
             let mut runner = Runner {
                 options: &options,
@@ -200,75 +200,15 @@ pub(crate) async fn run(
                 watched: options.watch.over(id, process.group),
                 output: process.output,
             };
+            process.pids.iter().for_each(|pids| runner.watched.count_in(Arc::clone(pids)));
             let end = runner.drive(&mut process.child, arrival, &mut orders).await;
-            runner.finish(process.child, &cookie, end).await
+            runner.finish(process.child, process.pids, &cookie, end).await
         }
         Err(error) => format!("cannot start {}: {error}", options.binary.display()),
     };
     lobby.forget(&cookie);
     // The worker's loop has ended: nobody listens any more.
     let _ = events.send(Event::Runner(id, News::Gone { diagnostics })).await;
-}
-
-struct Process {
-    child: Child,
-    group: u32,
-    output: [Output; 2],
-}
-
-struct Output {
-    kind: StreamKind,
-    pipe: Option<pipe::Receiver>,
-}
-
-async fn start(options: &Options, socket: &str, cookie: &str) -> io::Result<Process> {
-    let deadline = Instant::now() + BUSY_MAX;
-    loop {
-        match spawn(options, socket, cookie) {
-            Err(error)
-                if error.kind() == io::ErrorKind::ExecutableFileBusy
-                    && Instant::now() < deadline =>
-            {
-                tokio::time::sleep(BUSY_PAUSE).await;
-            }
-            result => return result,
-        }
-    }
-}
-
-fn spawn(options: &Options, socket: &str, cookie: &str) -> io::Result<Process> {
-    let temporary = &options.temporary;
-    crate::scratch::create(temporary)?;
-    let mut command = Command::new(&options.binary);
-    command
-        .args(&options.setup.program.args)
-        .env_clear()
-        .env("HOME", &options.job_directory)
-        .env("TMPDIR", temporary)
-        .env(SOCKET_VARIABLE, socket)
-        .env(COOKIE_VARIABLE, cookie)
-        .current_dir(&options.job_directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
-    for name in ["PATH", "LANG"] {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
-    }
-    let mut child = command.spawn()?;
-    let group = child.id().ok_or(io::ErrorKind::NotFound)?;
-    // Nothing of the task runs before the worker has greeted its process.
-    sys::process::limit(group, &options.watch.confinement().limits)?;
-    let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.into_owned_fd()?;
-    let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?.into_owned_fd()?;
-    let output = [
-        Output { kind: StreamKind::Stdout, pipe: Some(pipe::Receiver::from_owned_fd(stdout)?) },
-        Output { kind: StreamKind::Stderr, pipe: Some(pipe::Receiver::from_owned_fd(stderr)?) },
-    ];
-    Ok(Process { child, group, output })
 }
 
 /// Why a runner is over.
@@ -371,7 +311,13 @@ impl Runner<'_> {
     }
 
     /// Kills what is left of the group and says why it is over.
-    async fn finish(mut self, mut child: Child, cookie: &str, end: End) -> String {
+    async fn finish(
+        mut self,
+        mut child: Child,
+        pids: Option<Arc<Group>>,
+        cookie: &str,
+        end: End,
+    ) -> String {
         let group = self.group;
         self.writer = None;
         let (status, reason) = match end {
@@ -382,7 +328,7 @@ impl Runner<'_> {
             }
             End::Because(reason) => (None, Some(reason)),
         };
-        end_family(group, cookie).await;
+        end_family(group, pids, self.options.sandbox.holds_files(), cookie).await;
         remove(self.options.temporary.clone()).await;
         if status.is_none()
             && let Err(error) = child.wait().await
@@ -551,10 +497,15 @@ async fn remove(directory: PathBuf) {
     let _ = removed.await;
 }
 
-/// Kills a task process with everything that came from it, wherever it went.
-async fn end_family(group: u32, cookie: &str) {
+/// Kills a task process with everything that came from it, wherever it went. One that is held can leave its cgroup as little as it can reach the files of
+/// those: nothing has to be looked for.
+async fn end_family(group: u32, pids: Option<Arc<Group>>, is_held: bool, cookie: &str) {
     let mark = format!("{COOKIE_VARIABLE}={cookie}");
-    match tokio::task::spawn_blocking(move || sys::family::kill_family(group, &mark)).await {
+    let killing = move || match pids {
+        Some(pids) if is_held => pids.end(),
+        _ => sys::family::kill_family(group, &mark),
+    };
+    match tokio::task::spawn_blocking(killing).await {
         Ok(Ok(true)) => {}
         Ok(Ok(false)) => tracing::warn!(group, "processes of a task are left"),
         Ok(Err(error)) => tracing::warn!(group, %error, "cannot kill the processes of a task"),

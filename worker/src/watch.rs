@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sys::family::{self, Table};
+use sys::pids::Group;
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
@@ -58,6 +59,8 @@ impl Seen {
 struct Task {
     /// Leader of its group.
     root: u32,
+    /// Where there are cgroups, its own: those who are in it belong to the task whatever they did to hide it.
+    pids: Option<Arc<Group>>,
     /// What it holds on disk lies here.
     directories: Vec<PathBuf>,
     /// At the last look its memory was beyond the limit.
@@ -82,6 +85,13 @@ impl Drop for Watched {
 }
 
 impl Watched {
+    /// Who is in this cgroup belongs to the task.
+    pub(crate) fn count_in(&self, pids: Arc<Group>) {
+        if let Some(task) = self.watch.tasks.lock().get_mut(&self.id) {
+            task.pids = Some(pids);
+        }
+    }
+
     /// From now on what lies in these directories counts.
     pub(crate) fn look_into(&self, directories: Vec<PathBuf>) {
         if let Some(task) = self.watch.tasks.lock().get_mut(&self.id) {
@@ -109,7 +119,13 @@ impl Watch {
     /// Adds the runner `id`, whose process group is led by `root`.
     pub(crate) fn over(&self, id: u64, root: u32) -> Watched {
         let (sender, verdict) = oneshot::channel();
-        let task = Task { root, directories: Vec::new(), is_suspect: false, verdict: Some(sender) };
+        let task = Task {
+            root,
+            pids: None,
+            directories: Vec::new(),
+            is_suspect: false,
+            verdict: Some(sender),
+        };
         self.tasks.lock().insert(id, task);
         Watched { watch: self.clone(), id, verdict }
     }
@@ -144,12 +160,17 @@ impl Watch {
     }
 
     fn look(&self) -> io::Result<()> {
-        let roots: Vec<(u64, u32)> =
-            self.tasks.lock().iter().map(|(id, task)| (*id, task.root)).collect();
+        let roots: Vec<(u64, u32, Option<Arc<Group>>)> = {
+            let tasks = self.tasks.lock();
+            tasks.iter().map(|(id, task)| (*id, task.root, task.pids.clone())).collect()
+        };
         let table = if roots.is_empty() { Table::default() } else { Table::read()? };
         let mut memory_bytes: u64 = 0;
-        for (id, root) in roots {
-            let members = table.family(root);
+        for (id, root, pids) in roots {
+            let mut members = table.family(root);
+            if let Some(pids) = pids {
+                members.extend(scratch::unless_gone(pids.members())?.unwrap_or_default());
+            }
             let used = self.memory_bytes(&members)?;
             memory_bytes = memory_bytes.saturating_add(used);
             let processes = self.confinement.processes(members.len());
@@ -242,7 +263,13 @@ mod tests {
         processes: None,
         disk_bytes: None,
         disk_reserve_bytes: None,
-        limits: Limits { data_bytes: None, open_files: None, cpu_seconds: None, file_bytes: None },
+        limits: Limits {
+            data_bytes: None,
+            open_files: None,
+            cpu_seconds: None,
+            file_bytes: None,
+            user_threads: None,
+        },
     };
 
     #[test]
@@ -318,8 +345,13 @@ mod tests {
             (&[(None, None), (None, memory)], None),
         ] {
             let (sender, mut receiver) = oneshot::channel();
-            let mut task =
-                Task { root: 1, directories: Vec::new(), is_suspect: false, verdict: Some(sender) };
+            let mut task = Task {
+                root: 1,
+                pids: None,
+                directories: Vec::new(),
+                is_suspect: false,
+                verdict: Some(sender),
+            };
             let found: Vec<Excess> = looks
                 .iter()
                 .filter_map(|(processes, memory)| task.judge(*processes, *memory))

@@ -2,9 +2,11 @@
 //! outputs, races of attempts. What comes out is compared with what the same input gives without a fault.
 
 mod deaths;
+mod many;
 mod outputs;
 mod races;
 mod tasks;
+mod walls;
 mod zombies;
 
 use std::fs;
@@ -56,7 +58,7 @@ impl Stand {
     }
 
     fn begin_as(&self, user: &str, name: &str, shut: &[&str], more: &[&str]) -> Running<'_> {
-        let marks = self.cluster.directory.join(format!("marks-{name}"));
+        let marks = self.cluster.marks().join(name);
         fs::create_dir(&marks).unwrap();
         shut.iter().for_each(|gate| drop(fs::File::create(marks.join(format!("shut-{gate}")))));
         let begin = format!("MARKS={}\n{GATE}", marks.display());

@@ -26,14 +26,14 @@ const ALLOCATES: &str = r#"awk 'BEGIN {
 }'"#;
 
 impl Stand {
-    fn put(&self, path: &str, text: &str) {
+    pub(super) fn put(&self, path: &str, text: &str) {
         let local = self.cluster.directory.join("line");
         fs::write(&local, text).unwrap();
         self.cluster.dfs(&["-put", "-f", local.to_str().unwrap(), path]).ok();
     }
 
     /// A map-only job of one script over one line.
-    fn script(&self, name: &str, script: &str) -> Outcome {
+    pub(super) fn script(&self, name: &str, script: &str) -> Outcome {
         let scripts = self.cluster.directory.join(format!("script-{name}"));
         fs::create_dir(&scripts).unwrap();
         fs::write(scripts.join("map.sh"), script).unwrap();
@@ -59,7 +59,7 @@ impl Stand {
 
     /// The newest job failed after four attempts, for one of the reasons.
     #[track_caller]
-    fn assert_failed(&self, name: &str, outcome: &Outcome, reasons: &[&str]) {
+    pub(super) fn assert_failed(&self, name: &str, outcome: &Outcome, reasons: &[&str]) {
         assert_eq!(outcome.code, 1, "{name}: {}", outcome.stderr);
         assert!(
             reasons.iter().any(|reason| outcome.stderr.contains(reason)),

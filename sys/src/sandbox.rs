@@ -1,0 +1,421 @@
+//! Keeps a process that is about to be started, and all that come from it, from what is not theirs: files (landlock), processes outside
+//! (landlock), calls that no ordinary program makes (seccomp), most of root's powers (capabilities), and new ones (`no_new_privs`).
+//!
+//! Invariants: the thread that starts the process goes in first and ends with it, so that no other thread of this process is held; what
+//! the kernel lacks is left out and told by [`support`], never pretended; nothing inside can leave or widen the sandbox.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::{io, thread};
+
+use landlock::{
+    ABI, Access as _, AccessFs, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use seccompiler::{BpfMap, TargetArch};
+
+use crate::pids::Group;
+
+/// The rights that are handled: those of the newest kernel this was tested on. Older ones know fewer.
+const RIGHTS: ABI = ABI::V6;
+/// The oldest landlock that is used: before it a file could not be renamed from one directory to another.
+const RIGHTS_MIN: ABI = ABI::V2;
+/// The first landlock that keeps signals inside.
+const SIGNALS_MIN: ABI = ABI::V6;
+
+/// What root may still do inside: give files away and use all that it can reach, as an archive that is unpacked does.
+const CAPABILITIES_KEPT: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID);
+
+/// Calls that fail with EPERM: other processes, mounts, namespaces, keys, programs in the kernel, the machine as a whole, files by handle.
+const CALLS_REFUSED: &[&str] = &[
+    "acct",
+    "add_key",
+    "bpf",
+    "chroot",
+    "clock_settime",
+    "delete_module",
+    "finit_module",
+    "fsconfig",
+    "fsmount",
+    "fsopen",
+    "fspick",
+    "init_module",
+    "io_uring_enter",
+    "io_uring_register",
+    "io_uring_setup",
+    "kcmp",
+    "kexec_file_load",
+    "kexec_load",
+    "keyctl",
+    "mount",
+    "mount_setattr",
+    "move_mount",
+    "open_by_handle_at",
+    "open_tree",
+    "perf_event_open",
+    "pidfd_getfd",
+    "pivot_root",
+    "process_madvise",
+    "process_vm_readv",
+    "process_vm_writev",
+    "ptrace",
+    "quotactl",
+    "reboot",
+    "request_key",
+    "setdomainname",
+    "sethostname",
+    "setns",
+    "settimeofday",
+    "swapoff",
+    "swapon",
+    "syslog",
+    "umount2",
+    "unshare",
+    "userfaultfd",
+    "vhangup",
+];
+/// Flags of `clone` that make namespaces: mount, cgroup, uts, ipc, user, pid, net.
+const NAMESPACES: [u32; 7] =
+    [0x2_0000, 0x200_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000];
+/// `EPERM`, and `ENOSYS`: a program whose `clone3` is unknown takes `clone`, whose flags a filter can see.
+const REFUSED: u32 = 1;
+const UNKNOWN: u32 = 38;
+
+/// What may be done with a place and all below it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Access {
+    /// Read, list, execute.
+    Read,
+    /// Read and write what is there, as devices are.
+    Use,
+    /// Everything but devices.
+    Change,
+}
+
+/// A place that is open to those inside.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// A file or directory.
+    pub path: PathBuf,
+    /// What may be done there.
+    pub access: Access,
+}
+
+impl Place {
+    /// See the fields.
+    pub fn new(path: impl Into<PathBuf>, access: Access) -> Self {
+        Place { path: path.into(), access }
+    }
+}
+
+/// What this kernel can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Support {
+    /// Files can be held.
+    pub files: bool,
+    /// Signals to processes outside can be refused.
+    pub signals: bool,
+    /// Calls can be refused.
+    pub calls: bool,
+}
+
+/// What this kernel can do, found by trying it on a thread.
+pub fn support() -> Support {
+    static SUPPORT: OnceLock<Support> = OnceLock::new();
+    *SUPPORT.get_or_init(|| {
+        let abi = on_a_thread(|| Ok(hold_files(&[])?.landlock)).map_or(ABI::Unsupported, abi);
+        Support {
+            files: abi >= RIGHTS_MIN,
+            signals: abi >= SIGNALS_MIN,
+            calls: on_a_thread(refuse_calls).is_ok(),
+        }
+    })
+}
+
+/// Calls `start` on a thread of `group` that can reach nothing but `places` as far as the kernel supports it; a process that is started there is
+/// held as the thread is. Places that do not exist are left out; without a list the thread is not held.
+///
+/// # Errors
+/// If the kernel refuses what it supports, or `start` fails.
+pub fn inside<T: Send>(
+    places: Option<&[Place]>,
+    group: Option<&Group>,
+    start: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
+    let support = support();
+    on_a_thread(|| {
+        group.map_or(Ok(()), Group::enter)?;
+        let Some(places) = places else { return start() };
+        rustix::thread::set_no_new_privs(true)?;
+        drop_capabilities()?;
+        if support.files {
+            hold_files(places)?;
+        }
+        if support.calls {
+            refuse_calls()?;
+        }
+        start()
+    })
+}
+
+fn on_a_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("sandbox".to_owned()).spawn_scoped(scope, act)?;
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread of a sandbox panicked")))
+    })
+}
+
+fn abi(status: LandlockStatus) -> ABI {
+    match status {
+        LandlockStatus::Available { effective_abi, .. } => effective_abi,
+        LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => ABI::Unsupported,
+    }
+}
+
+fn hold_files(places: &[Place]) -> io::Result<RestrictionStatus> {
+    let all = AccessFs::from_all(RIGHTS);
+    let ruleset = Ruleset::default().handle_access(all).map_err(io::Error::other)?;
+    let ruleset = ruleset.scope(Scope::Signal).map_err(io::Error::other)?;
+    let mut ruleset = ruleset.create().map_err(io::Error::other)?;
+    for place in places {
+        let Ok(metadata) = place.path.metadata() else { continue };
+        let rights = match metadata.is_dir() {
+            true => rights(place.access),
+            false => rights(place.access) & AccessFs::from_file(RIGHTS),
+        };
+        let opened = PathFd::new(&place.path).map_err(io::Error::other)?;
+        ruleset = ruleset.add_rule(PathBeneath::new(opened, rights)).map_err(io::Error::other)?;
+    }
+    ruleset.restrict_self().map_err(io::Error::other)
+}
+
+fn rights(access: Access) -> BitFlags<AccessFs> {
+    let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
+    match access {
+        Access::Read => AccessFs::from_read(RIGHTS),
+        Access::Use => {
+            AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev
+        }
+        Access::Change => AccessFs::from_all(RIGHTS) & !devices,
+    }
+}
+
+fn drop_capabilities() -> io::Result<()> {
+    let have = rustix::thread::capabilities(None)?;
+    let kept = CapabilitySets {
+        effective: have.effective & CAPABILITIES_KEPT,
+        permitted: have.permitted & CAPABILITIES_KEPT,
+        inheritable: CapabilitySet::empty(),
+    };
+    Ok(rustix::thread::set_capabilities(None, kept)?)
+}
+
+fn refuse_calls() -> io::Result<()> {
+    static FILTERS: OnceLock<Result<BpfMap, String>> = OnceLock::new();
+    let filters = FILTERS.get_or_init(|| {
+        let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|e| e.to_string())?;
+        seccompiler::compile_from_json(filters().as_bytes(), arch).map_err(|e| e.to_string())
+    });
+    for filter in filters.as_ref().map_err(|error| io::Error::other(error.as_str()))?.values() {
+        seccompiler::apply_filter(filter).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+/// The filters as seccompiler reads them.
+fn filters() -> String {
+    let refused = CALLS_REFUSED.iter().map(|name| format!(r#"{{"syscall":"{name}"}}"#));
+    let namespaces = NAMESPACES.iter().map(|flag| {
+        format!(
+            r#"{{"syscall":"clone","args":[{{"index":0,"type":"dword","op":{{"masked_eq":{flag}}},"val":{flag}}}]}}"#
+        )
+    });
+    let refused: Vec<String> = refused.chain(namespaces).collect();
+    let filter = |action: u32, calls: &str| {
+        format!(
+            r#"{{"mismatch_action":"allow","match_action":{{"errno":{action}}},"filter":[{calls}]}}"#
+        )
+    };
+    let unknown = filter(UNKNOWN, r#"{"syscall":"clone3"}"#);
+    format!(r#"{{"refused":{},"unknown":{unknown}}}"#, filter(REFUSED, &refused.join(",")))
+}
+
+/// What anybody may read below `directory`: as few places as that takes.
+pub fn public_places(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if is_public(directory, &mut found) {
+        return vec![directory.to_owned()];
+    }
+    found
+}
+
+/// True if all below `path` is public; else what is so is added to `found`. What cannot be looked at is private. A link is as public as what it
+/// leads to, which is judged where it lies: by itself it gives nothing away.
+fn is_public(path: &Path, found: &mut Vec<PathBuf>) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    const OTHERS_READ: u32 = 0o4;
+    const OTHERS_ENTER: u32 = 0o1;
+    let Ok(metadata) = path.symlink_metadata() else { return false };
+    if metadata.is_symlink() {
+        return true;
+    }
+    if !metadata.is_dir() {
+        return metadata.mode() & OTHERS_READ != 0;
+    }
+    let wanted = OTHERS_READ | OTHERS_ENTER;
+    let Some(entries) = path.read_dir().ok().filter(|_| metadata.mode() & wanted == wanted) else {
+        return false;
+    };
+    let (mut all, mut public, mut below) = (true, Vec::new(), Vec::new());
+    for entry in entries {
+        let Ok(entry) = entry else {
+            all = false;
+            continue;
+        };
+        match is_public(&entry.path(), &mut below) {
+            true => public.push(entry.path()),
+            false => all = false,
+        }
+    }
+    if !all {
+        found.append(&mut public);
+        found.append(&mut below);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Output};
+
+    /// Runs a script inside; it sees the system and these places.
+    fn run(places: &[Place], script: &str) -> Output {
+        let system = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/proc"];
+        let mut all: Vec<Place> = system.map(|path| Place::new(path, Access::Read)).into();
+        all.push(Place::new("/dev/null", Access::Use));
+        all.extend(places.iter().cloned());
+        inside(Some(&all), None, || Command::new("sh").args(["-c", script]).output()).unwrap()
+    }
+
+    #[track_caller]
+    fn check(places: &[Place], script: &str, succeeds: bool) {
+        let output = run(places, script);
+        assert_eq!(output.status.success(), succeeds, "{script}: {output:?}");
+    }
+
+    #[test]
+    fn this_machine_has_everything() {
+        // Where it has not, the tests below say nothing.
+        assert_eq!(support(), Support { files: true, signals: true, calls: true });
+    }
+
+    #[test]
+    fn only_the_places_can_be_reached_and_only_as_they_say() {
+        let directory = tempfile::tempdir().unwrap();
+        let [own, seen, other] = ["own", "seen", "other"].map(|name| {
+            let path = directory.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("file"), name).unwrap();
+            path
+        });
+        let missing = directory.path().join("missing");
+        let places = [
+            Place::new(&own, Access::Change),
+            Place::new(&seen, Access::Read),
+            Place::new(missing, Access::Change),
+        ];
+        let [own, seen, other] = [own, seen, other].map(|path| path.display().to_string());
+        for (script, succeeds) in [
+            (format!("cat {own}/file && echo x >{own}/new && rm {own}/file"), true),
+            (format!("mkdir {own}/a {own}/b && echo x >{own}/a/f && mv {own}/a/f {own}/b/f"), true),
+            (format!("cat {seen}/file >/dev/null"), true),
+            (format!("echo x >{seen}/file"), false),
+            (format!("rm {seen}/file"), false),
+            (format!("cat {other}/file"), false),
+            (format!("ls {other}"), false),
+            (format!("echo x >{other}/file"), false),
+            (format!("ln -s {other}/file {own}/link && cat {own}/link"), false),
+            (format!("mv {own}/new {other}/"), false),
+            (format!("mknod {own}/disk b 8 0"), false),
+            (format!("cp /bin/true {own}/tool && {own}/tool"), true),
+        ] {
+            check(&places, &script, succeeds);
+        }
+        assert_eq!(fs::read_to_string(format!("{other}/file")).unwrap(), "other");
+        // This thread is as free as before.
+        fs::write(format!("{other}/file"), "changed").unwrap();
+    }
+
+    #[test]
+    fn processes_outside_can_be_neither_ended_nor_looked_into() {
+        let mut other = Command::new("sleep").arg("1000").env("MARK", "1").spawn().unwrap();
+        let pid = other.id();
+        for script in [
+            format!("kill -0 {pid}"),
+            format!("kill -9 {pid}"),
+            format!("cat /proc/{pid}/environ"),
+            format!("cat /proc/{pid}/maps"),
+        ] {
+            check(&[], &script, false);
+        }
+        check(&[], "sleep 1000 & kill -9 $! && ! wait $!", true);
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn calls_of_no_ordinary_program_are_refused_and_others_are_not() {
+        for (script, succeeds) in [
+            ("unshare -r true", false),
+            ("unshare -m true", false),
+            ("chroot / true", false),
+            ("grep -q 'NoNewPrivs:.1' /proc/self/status", true),
+            ("grep -q 'Seccomp:.2' /proc/self/status", true),
+            ("(sleep 0 & wait) | cat", true),
+        ] {
+            check(&[], script, succeeds);
+        }
+        let status = String::from_utf8(run(&[], "cat /proc/self/status").stdout).unwrap();
+        let held = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+        let held = u64::from_str_radix(held.trim(), 16).unwrap();
+        assert_eq!(held & !CAPABILITIES_KEPT.bits(), 0, "{held:x}");
+    }
+
+    #[test]
+    fn what_is_public_is_found_in_few_places() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let make = |name: &str, mode: u32| {
+            let path = root.join(name);
+            match name.strip_suffix('/') {
+                Some(_) => fs::create_dir(&path).unwrap(),
+                None => fs::write(&path, "").unwrap(),
+            }
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
+        make("open/", 0o755);
+        make("open/a", 0o644);
+        make("open/b", 0o444);
+        assert_eq!(public_places(root), [root]);
+        make("mixed/", 0o755);
+        make("mixed/key", 0o600);
+        make("mixed/cert", 0o644);
+        make("closed/", 0o700);
+        make("closed/file", 0o644);
+        std::os::unix::fs::symlink("mixed/key", root.join("link")).unwrap();
+        let mut found = public_places(root);
+        found.sort();
+        assert_eq!(found, ["link", "mixed/cert", "open"].map(|name| root.join(name)));
+    }
+}

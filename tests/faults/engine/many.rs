@@ -1,0 +1,57 @@
+//! Fifty jobs at once, of eight users: each comes out right, who comes last is served before most of those who came first, nothing is left behind.
+
+use std::fs;
+
+use super::{Running, Stand, options};
+use crate::support::report::assert_no_panics;
+
+/// Jobs that are there before the last one comes.
+const BEFORE: usize = 49;
+/// Users who share them.
+const USERS: usize = 7;
+/// Of those jobs, how many may be done when the last one is. Served in order of arrival, all of them would be; served fairly, its user gets an eighth of the
+/// slots for three attempts, in which time each of the others gets about as much.
+const DONE_BEFORE_MAX: usize = BEFORE / 2;
+
+#[test]
+fn of_fifty_jobs_all_come_out_right_the_last_user_is_served_soon_and_nothing_is_left() {
+    let stand = Stand::start(2, options());
+    stand.cluster.dfs(&["-chmod", "777", "/"]).ok();
+    stand.begin("first", &[], &[]).succeed();
+    let open = [1, 2].map(|number| open_files(&stand, number));
+
+    let mut jobs: Vec<Running<'_>> = (0..BEFORE)
+        .map(|number| {
+            let user = format!("user{}", number % USERS);
+            // One is much larger than the others.
+            let small = "mapreduce.input.fileinputformat.split.maxsize=4096";
+            let more: &[&str] = if number == 0 { &["-D", small] } else { &[] };
+            stand.begin_as(&user, &format!("many-{number}"), &[], more)
+        })
+        .collect();
+    stand.wait("all jobs are known", |_| stand.jobs().len() > BEFORE);
+    let mut last = stand.begin_as("late", "last", &[], &[]);
+    last.driver.wait().unwrap();
+    let done = jobs.iter_mut().filter_map(|job| job.driver.try_wait().unwrap()).count();
+    last.succeed();
+    assert!(done <= DONE_BEFORE_MAX, "{done} of {BEFORE} jobs were done before the last one");
+    jobs.into_iter().for_each(Running::succeed);
+
+    for (number, open) in (1..).zip(open) {
+        let directory = stand.cluster.directory.join(format!("worker-{number}/jobs"));
+        stand.wait("the files of all jobs are gone", |_| {
+            fs::read_dir(&directory).unwrap().next().is_none()
+        });
+        stand.wait("no descriptor is left open", |_| open_files(&stand, number) <= open);
+    }
+    assert_eq!(stand.active_workers(), 2);
+    assert_no_panics(&stand.cluster);
+}
+
+/// Descriptors of a worker that are not sockets: connections are kept for a while on purpose.
+fn open_files(stand: &Stand, worker: u32) -> usize {
+    let pid = stand.cluster.pid(&format!("worker-{worker}")).unwrap();
+    let links = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(Result::ok);
+    let targets = links.filter_map(|link| fs::read_link(link.path()).ok());
+    targets.filter(|target| !target.to_string_lossy().starts_with("socket:")).count()
+}

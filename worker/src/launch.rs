@@ -1,0 +1,108 @@
+//! Starts a task process: its environment, its streams, its limits, its sandbox.
+
+use std::io;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::runner::{COOKIE_VARIABLE, SOCKET_VARIABLE};
+use sys::pids::Group;
+use sys::process::Limits;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use crate::logs::StreamKind;
+use crate::runner::Options;
+
+/// Time for which starting a program is tried that is open for writing, and the pause between. A file that was just written is so for a moment
+/// longer where another process was being started meanwhile: it holds the descriptor until it executes its own program.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+
+/// A process that has been started.
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    /// Its id, and that of the group it leads.
+    pub(crate) group: u32,
+    /// Standard output and error.
+    pub(crate) output: [Output; 2],
+    /// It with all that comes from it.
+    pub(crate) pids: Option<Arc<Group>>,
+}
+
+/// A stream of output.
+pub(crate) struct Output {
+    pub(crate) kind: StreamKind,
+    /// `None` at its end.
+    pub(crate) pipe: Option<pipe::Receiver>,
+}
+
+/// Starts the process of the runner `id`.
+pub(crate) async fn start(
+    options: &Options,
+    id: u64,
+    socket: &str,
+    cookie: &str,
+) -> io::Result<Process> {
+    let deadline = Instant::now() + BUSY_MAX;
+    loop {
+        match spawn(options, id, socket, cookie) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ExecutableFileBusy
+                    && Instant::now() < deadline =>
+            {
+                tokio::time::sleep(BUSY_PAUSE).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+fn spawn(options: &Options, id: u64, socket: &str, cookie: &str) -> io::Result<Process> {
+    let temporary = &options.temporary;
+    crate::scratch::create(temporary)?;
+    let mut command = Command::new(&options.binary);
+    command
+        .args(&options.setup.program.args)
+        .env_clear()
+        .env("HOME", &options.job_directory)
+        .env("TMPDIR", temporary)
+        .env(SOCKET_VARIABLE, socket)
+        .env(COOKIE_VARIABLE, cookie)
+        .current_dir(&options.job_directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    for name in ["PATH", "LANG"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    let limits = Limits {
+        user_threads: options.sandbox.user_threads_max()?,
+        ..options.watch.confinement().limits
+    };
+    let runtime = tokio::runtime::Handle::current();
+    let (mut child, pids) = options.sandbox.start(
+        &format!("runner-{id}"),
+        &options.job_directory,
+        &options.binary,
+        || {
+            let _runtime = runtime.enter();
+            command.spawn()
+        },
+    )?;
+    let group = child.id().ok_or(io::ErrorKind::NotFound)?;
+    // Nothing of the task runs before the worker has greeted its process.
+    sys::process::limit(group, &limits)?;
+    let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.into_owned_fd()?;
+    let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?.into_owned_fd()?;
+    let output = [
+        Output { kind: StreamKind::Stdout, pipe: Some(pipe::Receiver::from_owned_fd(stdout)?) },
+        Output { kind: StreamKind::Stderr, pipe: Some(pipe::Receiver::from_owned_fd(stderr)?) },
+    ];
+    Ok(Process { child, group, output, pids: pids.map(Arc::new) })
+}
