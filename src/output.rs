@@ -50,23 +50,25 @@ const UNITS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
 
 /// `-h` of the shell: plain below 1024, `64 M` when exact, else one decimal.
 pub(crate) fn human_size(bytes: u64) -> String {
-    let Some((exponent, unit)) = unit_of(bytes) else { return bytes.to_string() };
-    let scale = 1u64 << exponent;
-    if bytes.is_multiple_of(scale) {
-        format!("{} {unit}", bytes >> exponent)
-    } else {
-        format!("{:.1} {unit}", bytes as f64 / scale as f64)
-    }
+    scaled(bytes, 1, "")
 }
 
 /// Sizes in reports: two decimals and `B`.
 pub(crate) fn report_size(bytes: u64) -> String {
-    let Some((exponent, unit)) = unit_of(bytes) else { return format!("{bytes} B") };
+    if bytes < 1024 { format!("{bytes} B") } else { scaled(bytes, 2, "B") }
+}
+
+/// Exact multiples of a unit without decimals. What would be rounded to 1024 of a unit is one of the next.
+fn scaled(bytes: u64, decimals: usize, suffix: &str) -> String {
+    let Some((exponent, unit)) = unit_of(bytes) else { return bytes.to_string() };
     let scale = 1u64 << exponent;
     if bytes.is_multiple_of(scale) {
-        format!("{} {unit}B", bytes >> exponent)
-    } else {
-        format!("{:.2} {unit}B", bytes as f64 / scale as f64)
+        return format!("{} {unit}{suffix}", bytes >> exponent);
+    }
+    let text = format!("{:.decimals$}", bytes as f64 / scale as f64);
+    match unit_of(scale << 10) {
+        Some((_, next)) if text.starts_with("1024") => format!("{:.decimals$} {next}{suffix}", 1.0),
+        _ => format!("{text} {unit}{suffix}"),
     }
 }
 
@@ -124,7 +126,8 @@ mod tests {
             (1024, "1 K", "1 KB"),
             (1536, "1.5 K", "1.50 KB"),
             (64 << 20, "64 M", "64 MB"),
-            ((1 << 30) - 1, "1024.0 M", "1024.00 MB"),
+            ((1 << 20) - 30, "1.0 M", "1.00 MB"),
+            ((1 << 30) - 1, "1.0 G", "1.00 GB"),
             (3 << 29, "1.5 G", "1.50 GB"),
             (u64::MAX, "16.0 E", "16.00 EB"),
         ] {

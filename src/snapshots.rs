@@ -21,7 +21,10 @@ pub(crate) fn list_snapshottable(words: &[OsString], overrides: &Overrides) -> u
         Err(text) => return wrong(&text),
     };
     if !words.is_empty() {
-        return wrong("Usage: hdfs lsSnapshottableDir");
+        return wrong(
+            "Usage: \nhdfs lsSnapshottableDir: \n\tGet the list of snapshottable directories that are owned by the \
+             current user.\n\tReturn all the snapshottable directories if the current user is a super user.\n",
+        );
     }
     let print = || -> Result<()> {
         let all = file_system(&overrides.config()?)?.snapshottable_directories()?;
@@ -52,7 +55,10 @@ fn snapshottable_text(all: &[SnapshottableDirectory], zone: &TimeZone) -> String
             dir.path,
         )
     };
-    all.iter().map(line).collect()
+    match all {
+        [] => "\n".to_owned(),
+        all => all.iter().map(line).collect(),
+    }
 }
 
 /// `hdfs snapshotDiff <snapshotDir> <from> <to>`; `.` stands for the present.
@@ -63,10 +69,10 @@ pub(crate) fn snapshot_diff(words: &[OsString], overrides: &Overrides) -> u8 {
     };
     let [directory, from, to] = &words[..] else {
         return wrong(
-            "Usage: \nhdfs snapshotDiff <snapshotDir> <from> <to>:\n\tGet the difference between two snapshots, \
+            "Usage: \nhdfs snapshotDiff <snapshotDir> <from> <to>:\n\tGet the difference between two snapshots, \n\t\
              or between a snapshot and the current tree of a directory.\n\tFor <from>/<to>, users can use \".\" to \
-             present the current status, and use \".snapshot/snapshot_name\" to present a snapshot, where \
-             \".snapshot/\" can be omitted.",
+             present the current status,\n\tand use \".snapshot/snapshot_name\" to present a snapshot,\n\twhere \
+             \".snapshot/\" can be omitted\n",
         );
     };
     let print = || -> Result<()> {
@@ -112,6 +118,7 @@ fn diff_text(path: &DfsPath, (from, to): (&str, &str), entries: &[DiffEntry]) ->
         }
         text.push('\n');
     }
+    text.push('\n');
     text
 }
 
@@ -153,7 +160,7 @@ mod tests {
         let text = diff_text(&DfsPath::parse("/d").unwrap(), ("s", ""), &entries);
         assert_eq!(
             text,
-            "Difference between snapshot s and current directory under directory /d:\nM\t.\n+\t./f\n-\t./g\nR\t./a -> ./b\n"
+            "Difference between snapshot s and current directory under directory /d:\nM\t.\n+\t./f\n-\t./g\nR\t./a -> ./b\n\n"
         );
         assert_eq!((snapshot_name("."), snapshot_name(".snapshot/x")), ("", "x"));
     }

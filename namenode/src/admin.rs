@@ -39,6 +39,7 @@ impl Service {
                 | Call::Metasave(_)
                 | Call::TriggerBlockReport { .. }
                 | Call::ShutDownDatanode { .. }
+                | Call::CheckSuperuser
                 | Call::ReadImage { .. }
         );
         if !is_order {
@@ -57,6 +58,7 @@ impl Service {
                 Some(self.order(*datanode, Command::ReportAll))
             }
             Call::ShutDownDatanode { datanode } => Some(self.order(*datanode, Command::ShutDown)),
+            Call::CheckSuperuser => Some(Ok(Reply::Done)),
             Call::ReadImage { name, offset } => Some(self.read_image(name.clone(), *offset).await),
             _ => None,
         }
@@ -85,6 +87,10 @@ impl Service {
     }
 
     async fn roll_edits(&self) -> Answer {
+        if self.shared.state.read().is_safe_mode_on() {
+            let text = "Log not rolled. Name node is in safe mode.";
+            return Err(RemoteError::new(ErrorKind::SafeMode, text));
+        }
         let journal = self.journal.clone();
         let rolled = tokio::task::spawn_blocking(move || journal.roll()).await;
         match rolled.map_err(|_| stopping())? {

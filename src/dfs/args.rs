@@ -13,21 +13,28 @@ pub(crate) struct Opt {
     pub(crate) takes_value: bool,
     /// Letters that may follow its name in the same word (`-ptopax`); they are its value then.
     pub(crate) letters: &'static str,
+    /// True if its value is left out where nothing but the fewest operands would be left (`-count -q -t /d`).
+    pub(crate) is_optional: bool,
 }
 
 /// An option without a value.
 pub(crate) const fn flag(name: &'static str) -> Opt {
-    Opt { name, takes_value: false, letters: "" }
+    Opt { name, takes_value: false, letters: "", is_optional: false }
 }
 
 /// An option with a value.
 pub(crate) const fn value(name: &'static str) -> Opt {
-    Opt { name, takes_value: true, letters: "" }
+    Opt { name, takes_value: true, letters: "", is_optional: false }
 }
 
 /// An option that letters may follow in the same word.
 pub(crate) const fn attached(name: &'static str, letters: &'static str) -> Opt {
-    Opt { name, takes_value: false, letters }
+    Opt { name, takes_value: false, letters, is_optional: false }
+}
+
+/// An option whose value may be left out before the last operands.
+pub(crate) const fn value_unless_last(name: &'static str) -> Opt {
+    Opt { name, takes_value: true, letters: "", is_optional: true }
 }
 
 /// What a command accepts.
@@ -132,7 +139,8 @@ pub(crate) fn parse(
         if let Some((option, letters)) = named_option(format.options, bare) {
             args = tail;
             let mut text = letters.to_owned();
-            if option.takes_value {
+            let is_left_out = option.is_optional && tail.len() <= format.min;
+            if option.takes_value && !is_left_out {
                 let (given, rest) =
                     tail.split_first().ok_or_else(|| ArgsError::NoValue(lossy(first)))?;
                 (text, args) = (lossy(given), rest);
@@ -277,6 +285,15 @@ mod tests {
         assert_eq!(check(&["-p", "a"], &format).unwrap().value("p"), Some(""));
         assert!(check(&["-put", "a"], &format).unwrap().has("put"));
         assert_eq!(check(&["-pz", "a"], &format).unwrap_err(), "Illegal option -pz");
+    }
+
+    #[test]
+    fn a_value_may_be_left_out_before_the_last_operand() {
+        const OPTIONS: &[Opt] = &[flag("q"), value_unless_last("t")];
+        let format = Format { options: OPTIONS, ..FORMAT };
+        let parsed = check(&["-q", "-t", "/d"], &format).unwrap();
+        assert_eq!((parsed.value("t"), parsed.operands.len()), (Some(""), 1));
+        assert_eq!(check(&["-t", "SSD", "/d"], &format).unwrap().value("t"), Some("SSD"));
     }
 
     #[test]

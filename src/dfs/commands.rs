@@ -2,7 +2,7 @@
 //!
 //! Families with files of their own bring tables of their own; [`super::GROUPS`] joins them.
 
-use super::args::{Opt, attached, flag, value};
+use super::args::{Opt, attached, flag, value, value_unless_last};
 use super::context::Context;
 use super::error::Failure;
 use super::{
@@ -32,7 +32,7 @@ const COUNT_OPTIONS: &[Opt] = &[
     flag("v"),
     flag("u"),
     flag("x"),
-    value("t"),
+    value_unless_last("t"),
     flag("e"),
     flag("s"),
     flag("json"),
@@ -42,9 +42,9 @@ const RM_OPTIONS: &[Opt] = &[flag("f"), flag("r"), flag("R"), flag("skipTrash"),
 const TEST_OPTIONS: &[Opt] =
     &[flag("d"), flag("e"), flag("f"), flag("s"), flag("w"), flag("r"), flag("z")];
 
-const PUT_USAGE: &str = "[-f] [-p] [-l] [-d] [-t <thread count>] [ - | <localsrc> ... ] <dst>";
-const FROM_LOCAL_USAGE: &str = "[-f] [-p] [-l] [-d] [-t <thread count>] <localsrc> ... <dst>";
-const GET_USAGE: &str = "[-f] [-p] [-crc] [-ignoreCrc] [-t <thread count>] <src> ... <localdst>";
+const PUT_USAGE: &str =
+    "[-f] [-p] [-l] [-d] [-t <thread count>] [-q <thread pool queue size>] <localsrc> ... <dst>";
+const GET_USAGE: &str = "[-f] [-p] [-crc] [-ignoreCrc] [-t <thread count>] [-q <thread pool queue size>] <src> ... <localdst>";
 
 const PUT_HELP: &str = "Copy files and trees of this machine into the file system; the source - is standard input. Copying
 fails if the file already exists, unless the -f flag is given.
@@ -242,7 +242,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command("chgrp", "[-R] GROUP PATH...", (2, MANY), &[flag("R")], mode::chown, "This is equivalent to -chown ... :GROUP ..."),
     command("chmod", "[-R] <MODE[,MODE]... | OCTALMODE> PATH...", (2, MANY), &[flag("R")], mode::chmod, CHMOD_HELP),
     command("chown", "[-R] [OWNER][:[GROUP]] PATH...", (2, MANY), &[flag("R")], mode::chown, CHOWN_HELP),
-    command("copyFromLocal", FROM_LOCAL_USAGE, (1, MANY), PUT_OPTIONS, put::put, "Identical to the -put command."),
+    command("copyFromLocal", PUT_USAGE, (1, MANY), PUT_OPTIONS, put::put, "Identical to the -put command."),
     command("copyToLocal", GET_USAGE, (1, MANY), GET_OPTIONS, get::get, "Identical to the -get command."),
     command("count", "[-q] [-h] [-v] [-t [<storage type>]] [-u] [-x] [-e] [-s] [--json] <path> ...", (1, MANY), COUNT_OPTIONS, usage::count, COUNT_HELP),
     command("cp", "[-f] [-p | -p[topax]] [-d] [-t <thread count>] [-q <thread pool queue size>] <src> ... <dst>", (2, MANY), CP_OPTIONS, copy::cp, CP_HELP),
@@ -250,14 +250,14 @@ pub(super) const COMMANDS: &[Command] = &[
     command("du", "[-s] [-h] [-v] [-x] [--json] <path> ...", (0, MANY), DU_OPTIONS, usage::du, DU_HELP),
     deprecated(command("dus", "<path> ...", (0, MANY), &[flag("h"), flag("json")], usage::du, "(DEPRECATED) Same as 'du -s'")),
     command("expunge", "[-immediate] [-fs <path>]", (0, 0), &[flag("immediate")], trash::expunge, EXPUNGE_HELP),
-    command("find", "<path> ... <expression> ...", (0, MANY), &[], find::find, FIND_HELP),
+    command("find", "<path> ... <expression> ...", (1, MANY), &[], find::find, FIND_HELP),
     command("get", GET_USAGE, (1, MANY), GET_OPTIONS, get::get, GET_HELP),
     command("getmerge", "[-nl] [-skip-empty-file] <src> <localdst>", (2, MANY), &[flag("nl"), flag("skip-empty-file")], get::getmerge, GETMERGE_HELP),
     command("head", "<file>", (1, 1), &[], read::head, "Show the first 1KB of the file."),
     command("ls", "[-C] [-d] [-h] [-q] [-R] [-t] [-S] [-r] [-u] [-e] [--json] [<path> ...]", (0, MANY), LS_OPTIONS, list::ls, LS_HELP),
     deprecated(command("lsr", "<path> ...", (0, MANY), &[flag("h"), flag("json")], list::ls, "(DEPRECATED) Same as 'ls -R'")),
     command("mkdir", "[-p] <path> ...", (1, MANY), &[flag("p")], namespace::mkdir, MKDIR_HELP),
-    command("moveFromLocal", FROM_LOCAL_USAGE, (1, MANY), PUT_OPTIONS, put::put, "Same as -put, except that the source is deleted after it's copied."),
+    command("moveFromLocal", PUT_USAGE, (1, MANY), PUT_OPTIONS, put::put, "Same as -put, except that the source is deleted after it's copied."),
     command("moveToLocal", "<src> <localdst>", (0, MANY), &[], move_to_local, "Not implemented yet"),
     command("mv", "<src> ... <dst>", (2, MANY), &[], namespace::mv, MV_HELP),
     command("put", PUT_USAGE, (1, MANY), PUT_OPTIONS, put::put, PUT_HELP),
@@ -269,6 +269,6 @@ pub(super) const COMMANDS: &[Command] = &[
     command("tail", "[-f] [-s <sleep interval>] <file>", (1, 1), &[flag("f"), value("s")], read::tail, TAIL_HELP),
     command("test", "-[defswrz] <path>", (1, 1), TEST_OPTIONS, stat::test, TEST_HELP),
     command("text", "[-ignoreCrc] <src> ...", (1, MANY), &[flag("ignoreCrc")], text::text, TEXT_HELP),
-    command("touch", "[-a] [-m] [-t TIMESTAMP (yyyyMMdd:HHmmss)] [-c] <path> ...", (1, MANY), TOUCH_OPTIONS, touch::touch, TOUCH_HELP),
+    command("touch", "[-a] [-m] [-t TIMESTAMP (yyyyMMdd:HHmmss) ] [-c] <path> ...", (1, MANY), TOUCH_OPTIONS, touch::touch, TOUCH_HELP),
     command("touchz", "<path> ...", (1, MANY), &[], touch::touchz, "Creates a file of zero length at <path> with current time as the timestamp of that <path>. An error is\nreturned if the file exists with non-zero length."),
 ];

@@ -73,7 +73,7 @@ impl Context {
     /// Expands `operands` and calls `each` on everything found; failures are reported and do not stop the rest.
     ///
     /// # Errors
-    /// [`Failure::ReaderLeft`] alone.
+    /// [`Failure::ReaderLeft`], and what is no path at all.
     pub(crate) fn for_each(
         &self,
         operands: &[OsString],
@@ -82,6 +82,7 @@ impl Context {
         for operand in operands {
             let items = match self.expand(operand) {
                 Ok(items) => items,
+                Err(failure @ Failure::Usage(_)) => return Err(failure),
                 Err(failure) => {
                     self.report(&failure);
                     continue;
@@ -90,7 +91,9 @@ impl Context {
             for item in items {
                 match each(item) {
                     Ok(()) => {}
-                    Err(Failure::ReaderLeft) => return Err(Failure::ReaderLeft),
+                    Err(failure @ (Failure::ReaderLeft | Failure::Usage(_))) => {
+                        return Err(failure);
+                    }
                     Err(failure) => self.report(&failure),
                 }
             }
@@ -132,7 +135,8 @@ impl Context {
     fn match_elements(&self, text: &str, found: &mut Vec<Item>) -> Result<(), Failure> {
         let typed = self.resolver.accept(text)?;
         let start = if typed.path.starts_with('/') || typed.scheme.is_some() { "/" } else { "" };
-        let mut here = vec![self.resolver.resolve(&format!("{}{start}", typed.prefix))?];
+        let top = format!("{}{start}", typed.prefix);
+        let mut here = vec![self.resolver.resolve(if top.is_empty() { "." } else { &top })?];
         for element in typed.path.split('/').filter(|element| !element.is_empty()) {
             let pattern = glob::Pattern::new(element);
             let mut next = Vec::new();

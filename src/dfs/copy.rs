@@ -5,7 +5,10 @@
 
 use std::sync::Mutex;
 
+use client::dfs::DfsError;
+use protocol::acl::AclChange;
 use protocol::namenode::FileStatus;
+use protocol::xattr::XattrFlag;
 
 use super::context::{Context, Item};
 use super::error::Failure;
@@ -26,15 +29,20 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
     };
     let target = context.resolver.resolve(text_of(last)?)?;
     let target_status = context.store.find(&target)?;
+    context.resolver.check_slash(text_of(last)?, &target, target_status.is_some())?;
     let into_directory = target_status.as_ref().is_some_and(|status| status.directory);
     let threads = pool::thread_count(context)?;
     interrupt::watch(&context.store)
         .map_err(|error| Failure::Text(format!("cannot handle signals: {error}")))?;
+    // What is missing is told when its turn comes.
     let mut items = Vec::new();
-    context.for_each(sources, |item| {
-        items.push(item);
-        Ok(())
-    })?;
+    for source in sources {
+        match context.expand(source) {
+            Ok(found) => items.extend(found.into_iter().map(Ok)),
+            Err(failure @ Failure::Usage(_)) => return Err(failure),
+            Err(failure) => items.push(Err(failure)),
+        }
+    }
     if (sources.len() > 1 || items.len() > 1) && !into_directory {
         return Err(match target_status {
             Some(_) => Failure::at(target.typed, "Is not a directory"),
@@ -44,9 +52,17 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
     let copy = Copy { context, directories: Mutex::default() };
     let walk = |queue: &Queue<Task>| {
         for source in items {
-            let copied = copy.target(&source, &target, into_directory).and_then(|to| {
-                refuse_itself(&source.named, &to)?;
+            let copied = source.and_then(|source| {
+                let to = copy.target(&source, &target, into_directory)?;
                 let existing = context.store.find(&to)?;
+                if source.status.directory {
+                    refuse_itself(&source.named, &to)?;
+                } else {
+                    publish::check_target(context, &to, existing.as_ref())?;
+                    if source.named.path == to.path {
+                        return Ok(());
+                    }
+                }
                 copy.item(source, to, existing, queue)
             });
             if let Err(failure) = copied {
@@ -75,7 +91,7 @@ fn refuse_itself(from: &Named, to: &Named) -> Result<(), Failure> {
 struct Copy<'a> {
     context: &'a Context,
     /// Directories that were made, with what they shall look like; children after parents.
-    directories: Mutex<Vec<(Named, FileStatus)>>,
+    directories: Mutex<Vec<(Named, Item)>>,
 }
 
 /// One file to copy.
@@ -105,7 +121,7 @@ impl Copy<'_> {
         }
         let is_new = match existing {
             Some(status) if status.directory => false,
-            Some(_) => return Err(Failure::at(target.typed, "Is not a directory")),
+            Some(_) => return Err(Failure::at(target.typed, "File exists")),
             None => {
                 let umask = self.context.properties.umask;
                 let made = self.context.store.mkdirs(&target, umask, false);
@@ -123,7 +139,7 @@ impl Copy<'_> {
             }
         }
         let mut made = self.directories.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        made.push((target, source.status));
+        made.push((target, source));
         Ok(())
     }
 
@@ -135,20 +151,21 @@ impl Copy<'_> {
                 writer.write(bytes)
             })
         })?;
-        self.preserve(target, &source.status)
+        self.preserve(target, source)
     }
 
     /// Children come before their parents in the list, so a parent's time is set after theirs.
     fn preserve_directories(&self) {
         let made = self.directories.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for (target, status) in made.iter() {
-            if let Err(failure) = self.preserve(target, status) {
+        for (target, source) in made.iter() {
+            if let Err(failure) = self.preserve(target, source) {
                 self.context.report(&failure);
             }
         }
     }
 
-    fn preserve(&self, target: &Named, status: &FileStatus) -> Result<(), Failure> {
+    fn preserve(&self, target: &Named, source: &Item) -> Result<(), Failure> {
+        let status = &source.status;
         let letters = match self.context.args.value("p") {
             None => return Ok(()),
             Some("") => PRESERVED_DEFAULT,
@@ -161,9 +178,38 @@ impl Copy<'_> {
         if letters.contains('p') {
             store.set_mode(target, status.mode)?;
         }
+        if letters.contains('a') {
+            self.preserve_acl(target, source)?;
+        }
+        if letters.contains('x') {
+            self.preserve_xattrs(target, source)?;
+        }
         if letters.contains('t') {
             let atime = (!status.directory).then_some(status.atime_ms);
             store.set_times(target, Some(status.mtime_ms), atime)?;
+        }
+        Ok(())
+    }
+
+    /// The whole access control list, the default one of a directory too.
+    fn preserve_acl(&self, target: &Named, source: &Item) -> Result<(), Failure> {
+        if !source.status.has_acl {
+            return Ok(());
+        }
+        let client = self.context.store.client();
+        let fail = |error: &DfsError| Failure::remote(&target.typed, error);
+        let list = client.acl(&source.named.path).map_err(|error| fail(&error))?;
+        let change = AclChange::Replace(list.whole());
+        client.change_acl(&target.path, change).map_err(|error| fail(&error))
+    }
+
+    fn preserve_xattrs(&self, target: &Named, source: &Item) -> Result<(), Failure> {
+        let client = self.context.store.client();
+        let fail = |error: &DfsError| Failure::remote(&target.typed, error);
+        for xattr in client.xattrs(&source.named.path, &[]).map_err(|error| fail(&error))? {
+            let flag = XattrFlag::CreateOrReplace;
+            let set = client.set_xattr(&target.path, &xattr.name, &xattr.value, flag);
+            set.map_err(|error| fail(&error))?;
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ impl Failure {
             Some(ErrorKind::NotFound) => "No such file or directory",
             Some(ErrorKind::AlreadyExists) => "File exists",
             Some(ErrorKind::IsDirectory) => "Is a directory",
-            Some(ErrorKind::NotDirectory) => "Is not a directory",
+            Some(ErrorKind::NotDirectory) if !names_what_is_above(error) => "Is not a directory",
             Some(ErrorKind::NotEmpty) => "Directory is not empty",
             _ => {
                 let text = crate::connect::describe(error);
@@ -78,6 +78,14 @@ impl Failure {
         };
         Failure::at(path, text)
     }
+}
+
+/// A file above the path is in the way: the daemon's own text names it.
+fn names_what_is_above(error: &(dyn std::error::Error + 'static)) -> bool {
+    let text = crate::connect::describe(error);
+    text.contains("(is not a directory)")
+        || text.contains("Parent path is not a directory: ")
+        || (text.contains("rename destination parent ") && text.contains(" is a file."))
 }
 
 /// The daemon's reason anywhere in the chain of causes.
@@ -131,6 +139,14 @@ mod tests {
         ] {
             let error = RpcError::Remote(RemoteError::new(kind, "server text\nstack"));
             assert_eq!(Failure::remote("/x y", &error).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_file_above_the_path_is_named() {
+        for text in ["/f (is not a directory)", "Parent path is not a directory: /f x"] {
+            let error = RpcError::Remote(RemoteError::new(ErrorKind::NotDirectory, text));
+            assert_eq!(Failure::remote("/f/x", &error).to_string(), text);
         }
     }
 

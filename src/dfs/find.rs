@@ -50,7 +50,7 @@ fn parse(words: &[OsString]) -> Result<Vec<Term>, Failure> {
             "print" => terms.push(Term::Print { end: "\n" }),
             "print0" => terms.push(Term::Print { end: "\0" }),
             "a" | "and" => {}
-            _ => return Err(Failure::Usage(format!("Unexpected argument: {word}"))),
+            _ => return Err(Failure::Text(format!("Unexpected argument: {word}"))),
         }
     }
     Ok(terms)

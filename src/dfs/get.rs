@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -47,9 +47,11 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
     let walk = |queue: &Queue<Task>| {
         context.for_each(sources, |item| {
             let target = match item.named.path.name() {
+                Some(name) if into_directory && target.as_os_str() == "." => PathBuf::from(name),
                 Some(name) if into_directory => target.join(name),
                 _ => target.clone(),
             };
+            local::check_parent(&target)?;
             get.item(item, target, queue)
         })
     };
@@ -84,7 +86,7 @@ impl Get<'_> {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && target.is_dir() => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Failure::at(target.to_string_lossy(), "Is not a directory"));
+                return Err(Failure::at(target.to_string_lossy(), "File exists"));
             }
             Err(error) => return Err(Failure::local(&target, &error)),
         }
@@ -105,7 +107,8 @@ impl Get<'_> {
     fn finish(&self) {
         let made = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         for (target, status) in made.iter() {
-            let set = set_mode(target, status.mode).and_then(|()| {
+            let set = set_owner(target, status);
+            let set = set.and_then(|()| set_mode(target, status.mode)).and_then(|()| {
                 File::open(target)
                     .and_then(|directory| directory.set_times(times(status)))
                     .map_err(|error| Failure::local(target, &error))
@@ -171,6 +174,7 @@ impl Get<'_> {
             })?;
         }
         if self.context.args.has("p") {
+            set_owner(temporary, &item.status)?;
             set_mode(temporary, item.status.mode)?;
             file.set_times(times(&item.status)).map_err(fail)?;
         }
@@ -224,6 +228,19 @@ fn checksum_path(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Owner and group, where this machine knows both names.
+fn set_owner(path: &Path, status: &FileStatus) -> Result<(), Failure> {
+    let fail = |error| Failure::local(path, &error);
+    let Some(ids) = local::user_id(&status.owner).zip(local::group_id(&status.group)) else {
+        return Ok(());
+    };
+    let has = fs::metadata(path).map_err(fail)?;
+    if (has.uid(), has.gid()) == ids {
+        return Ok(());
+    }
+    chown(path, Some(ids.0), Some(ids.1)).map_err(fail)
+}
+
 fn set_mode(path: &Path, mode: u16) -> Result<(), Failure> {
     fs::set_permissions(path, Permissions::from_mode(u32::from(mode & 0o777)))
         .map_err(|error| Failure::local(path, &error))
@@ -253,6 +270,9 @@ pub(super) fn getmerge(context: &Context) -> Result<(), Failure> {
     })?;
     if context.has_failed() {
         return Ok(());
+    }
+    if let Some(parent) = target.parent() {
+        fs::create_dir_all(parent).map_err(|error| Failure::local(parent, &error))?;
     }
     let temporary = local::copying(&target);
     let guard = Temporary::local(temporary.clone());

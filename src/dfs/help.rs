@@ -67,7 +67,6 @@ fn visible() -> impl Iterator<Item = &'static Command> {
 /// `-help` (with descriptions) and `-usage`, for the commands named or for all. False if one of them is unknown.
 pub(super) fn print(names: &[std::ffi::OsString], descriptions: bool) -> Result<bool, Failure> {
     let mut screen = Screen::new()?;
-    let mut all_known = true;
     if names.is_empty() {
         screen.print(&general())?;
     }
@@ -78,17 +77,23 @@ pub(super) fn print(names: &[std::ffi::OsString], descriptions: bool) -> Result<
     }
     for name in names {
         let name = name.to_string_lossy();
-        match super::named(name.trim_start_matches('-')) {
+        let bare = name.trim_start_matches('-');
+        match super::named(bare) {
             Some(command) if descriptions => describe(command, &mut screen)?,
             Some(command) => screen.line(format_args!("{}", usage(command)))?,
+            None if matches!(bare, "help" | "usage") => {
+                screen.line(format_args!("{PROGRAM} -{bare} [cmd ...]"))?;
+            }
             None => {
-                all_known = false;
-                eprintln!("{name}: Unknown command");
+                screen.flush()?;
+                let asked = if descriptions { "help" } else { "usage" };
+                eprintln!("-{asked}: `{name}': Unknown command\n{PROGRAM} -{asked} [cmd ...]");
+                return Ok(false);
             }
         }
     }
     screen.flush()?;
-    Ok(all_known)
+    Ok(true)
 }
 
 fn describe(command: &Command, screen: &mut Screen) -> Result<(), Failure> {

@@ -186,17 +186,20 @@ fn line(
         (true, true) => "           ",
         (true, false) => "Replicated ",
     };
+    // A column that is empty everywhere has no blank behind it either: `.snapshot` has no owner.
+    let column = |text: &str, width: usize| match width {
+        0 => String::new(),
+        width => format!("{text:<width$} "),
+    };
     format!(
-        "{kind}{}{list}{:>replication$} {:<owner$} {:<group$} {policy}{:>length$} {} {path}",
+        "{kind}{}{list}{:>replication$} {}{}{policy}{:>length$} {} {path}",
         permissions(status.mode),
         replication(status),
-        status.owner,
-        status.group,
+        column(&status.owner, widths.owner),
+        column(&status.group, widths.group),
         length(status, options.human),
         minute_time(time, zone),
         replication = widths.replication,
-        owner = widths.owner,
-        group = widths.group,
         length = widths.length,
     )
 }

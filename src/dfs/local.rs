@@ -106,6 +106,38 @@ pub(super) fn group_name(id: u32) -> String {
     named("/etc/group", id)
 }
 
+/// Number of a user of this machine.
+pub(super) fn user_id(name: &str) -> Option<u32> {
+    numbered("/etc/passwd", name)
+}
+
+/// Number of a group of this machine.
+pub(super) fn group_id(name: &str) -> Option<u32> {
+    numbered("/etc/group", name)
+}
+
+fn numbered(table: &str, name: &str) -> Option<u32> {
+    let text = fs::read_to_string(table).ok()?;
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
+    })
+}
+
+/// A target needs a directory to be in; Hadoop's words name the target and where it would have been.
+pub(super) fn check_parent(target: &Path) -> Result<(), Failure> {
+    match target.parent() {
+        Some(parent)
+            if !parent.as_os_str().is_empty() && matches!(parent.try_exists(), Ok(false)) =>
+        {
+            let there = std::path::absolute(target).unwrap_or_else(|_| target.to_owned());
+            let text = format!("No such file or directory: `file:{}'", there.display());
+            Err(Failure::at(target.to_string_lossy(), text))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Both tables have lines `name:password:id:…`.
 fn named(table: &str, id: u32) -> String {
     let text = fs::read_to_string(table).unwrap_or_default();

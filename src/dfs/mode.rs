@@ -28,7 +28,8 @@ struct Clause {
 impl ModeChange {
     fn parse(text: &str) -> Option<Self> {
         if text.starts_with(|c: char| c.is_ascii_digit()) {
-            let octal = text.len() <= 4 && text.bytes().all(|b| (b'0'..=b'7').contains(&b));
+            let octal =
+                matches!(text.len(), 3 | 4) && text.bytes().all(|b| (b'0'..=b'7').contains(&b));
             let mode = octal.then(|| u16::from_str_radix(text, 8).ok()).flatten()?;
             return (mode <= 0o1777).then_some(ModeChange::Octal(mode));
         }
@@ -133,6 +134,9 @@ pub(super) fn chown(context: &Context) -> Result<(), Failure> {
         })?;
         ("", group)
     } else {
+        if matches!(text, "" | ":") {
+            return Err(Failure::Usage(format!("'{text}' does not specify owner or group.")));
+        }
         owner_and_group(text).ok_or_else(|| {
             Failure::Usage(format!("'{text}' does not match expected pattern for [owner][:group]."))
         })?

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
+use std::num::IntErrorKind;
 use std::time::Duration;
 
 use super::context::{Context, Item, Screen};
@@ -26,8 +27,10 @@ pub(super) fn mkdir(context: &Context) -> Result<(), Failure> {
         let made = text_of(operand)
             .and_then(|text| context.resolver.resolve(text))
             .and_then(|named| mkdir_one(context, &named, parents));
-        if let Err(failure) = made {
-            context.report(&failure);
+        match made {
+            Ok(()) => {}
+            Err(failure @ Failure::Usage(_)) => return Err(failure),
+            Err(failure) => context.report(&failure),
         }
     }
     Ok(())
@@ -38,14 +41,16 @@ fn mkdir_one(context: &Context, named: &Named, parents: bool) -> Result<(), Fail
         Ok(()) => return Ok(()),
         Err(failure) => failure,
     };
-    // A file at the path itself is told apart from a directory there.
+    // Whatever the NameNode says, what is there decides.
+    match context.store.find(named) {
+        Ok(Some(status)) if !status.directory => {
+            return Err(Failure::at(&*named.typed, "Is not a directory"));
+        }
+        Ok(Some(_)) if parents => return Ok(()),
+        Ok(Some(_)) => return Err(Failure::at(&*named.typed, "File exists")),
+        Ok(None) | Err(_) => {}
+    }
     match &failure {
-        Failure::At { text, .. } if text == "File exists" => match context.store.find(named)? {
-            Some(status) if !status.directory => {
-                Err(Failure::at(&*named.typed, "Is not a directory"))
-            }
-            _ => Err(failure),
-        },
         // What is missing is the parent: Hadoop names that, with its file system.
         Failure::At { text, .. } if text == "No such file or directory" => {
             let parent = named.path.parent().map(|parent| context.resolver.qualified(&parent));
@@ -74,6 +79,7 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
             Err(Failure::At { text, .. }) if force && text == "No such file or directory" => {
                 continue;
             }
+            Err(failure @ Failure::Usage(_)) => return Err(failure),
             Err(failure) => {
                 context.report(&failure);
                 continue;
@@ -167,6 +173,7 @@ pub(super) fn mv(context: &Context) -> Result<(), Failure> {
     let target = context.resolver.resolve(text_of(last)?)?;
     let target_status = context.store.find(&target)?;
     let into_directory = target_status.as_ref().is_some_and(|status| status.directory);
+    context.resolver.check_slash(text_of(last)?, &target, target_status.is_some())?;
     if sources.len() > 1 && !into_directory {
         return Err(match target_status {
             Some(_) => Failure::at(target.typed, "Is not a directory"),
@@ -178,11 +185,15 @@ pub(super) fn mv(context: &Context) -> Result<(), Failure> {
             Some(name) if into_directory => target.child(name)?,
             _ => target.clone(),
         };
+        let is_directory = source.status.directory;
+        if to.path == source.named.path && !is_directory {
+            return Err(Failure::at(to.typed, "File exists"));
+        }
         if to.path == source.named.path {
             let text = format!("`{}' to `{}': are identical", source.named.typed, to.typed);
             return Err(Failure::Text(text));
         }
-        if to.path.starts_with(&source.named.path) {
+        if to.path.starts_with(&source.named.path) && is_directory {
             let (from, to) = (&source.named.typed, &to.typed);
             return Err(Failure::Text(format!("`{from}' to `{to}': is a subdirectory of itself")));
         }
@@ -199,22 +210,44 @@ pub(super) fn missing_parent<T>(
     target: &Named,
     outcome: Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let is_missing =
-        |text: &str| text == "No such file or directory" || text == "Is not a directory";
-    match outcome {
-        Err(Failure::At { text, .. }) if is_missing(&text) => {
-            let qualified = context.resolver.qualified(&target.path);
-            Err(Failure::at(&*target.typed, format!("{text}: `{qualified}'")))
+    let is_missing = match &outcome {
+        Err(Failure::At { text, .. }) => text == "No such file or directory",
+        // A file above the parent: there is no parent either.
+        Err(Failure::Text(text)) if text.ends_with("(is not a directory)") => {
+            !has_parent(context, target)?
         }
-        outcome => outcome,
+        _ => false,
+    };
+    if !is_missing {
+        return outcome;
     }
+    let qualified = context.resolver.qualified(&target.path);
+    Err(Failure::at(&*target.typed, format!("No such file or directory: `{qualified}'")))
+}
+
+fn has_parent(context: &Context, target: &Named) -> Result<bool, Failure> {
+    let Some(path) = target.path.parent() else { return Ok(true) };
+    let parent = Named { typed: target.typed.clone(), path };
+    Ok(context.store.find(&parent)?.is_some())
 }
 
 /// Sets the number of replicas.
 pub(super) fn setrep(context: &Context) -> Result<(), Failure> {
     let text = text_of(&context.args.operands[0])?;
-    let Ok(replication) = text.parse::<i64>() else {
-        return Err(Failure::Value("Illegal replication, a positive integer expected".to_owned()));
+    let illegal = |reason: String| {
+        eprintln!("setrep: Illegal replication, a positive integer expected");
+        Err(Failure::Usage(reason))
+    };
+    let replication = match text.parse::<i16>() {
+        Ok(replication) => replication,
+        Err(error) => {
+            return match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => {
+                    illegal(format!("Value out of range. Value:\"{text}\" Radix:10"))
+                }
+                _ => illegal(format!("For input string: \"{text}\"")),
+            };
+        }
     };
     let replication = u16::try_from(replication)
         .ok()

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use protocol::DfsPath;
+use protocol::{DfsPath, PathError};
 
 use super::error::Failure;
 
@@ -101,14 +101,37 @@ impl Resolver {
 
     /// Checks `text` without expanding globs.
     pub(crate) fn resolve(&self, text: &str) -> Result<Named, Failure> {
+        if text.is_empty() {
+            return Err(Failure::Usage("Can not create a Path from an empty string".to_owned()));
+        }
         let typed = self.accept(text)?;
-        let shown = format!("{}{}", typed.prefix, typed.path);
+        let shown = format!("{}{}", typed.prefix, normal(typed.path));
         let shown = if shown.is_empty() { ".".to_owned() } else { shown };
         let absolute = self.absolute(&typed);
         match DfsPath::parse(&absolute) {
             Ok(path) => Ok(Named { typed: shown, path }),
-            Err(error) => Err(Failure::Text(error.to_string())),
+            Err(error @ (PathError::LongElement { .. } | PathError::Long)) => {
+                Err(Failure::Text(error.to_string()))
+            }
+            Err(_) => Err(Failure::Usage(format!(
+                "Pathname {absolute} from {}{absolute} is not a valid DFS filename.",
+                self.file_system()
+            ))),
         }
+    }
+
+    /// A target that is written with a slash at its end must be a directory that is there.
+    pub(crate) fn check_slash(
+        &self,
+        text: &str,
+        target: &Named,
+        is_there: bool,
+    ) -> Result<(), Failure> {
+        if is_there || !text.ends_with('/') || target.path.is_root() {
+            return Ok(());
+        }
+        let qualified = self.qualified(&target.path);
+        Err(Failure::at(text, format!("No such file or directory: `{qualified}'")))
     }
 
     /// Takes `text` apart if it is a path of this file system.
@@ -153,6 +176,24 @@ impl Resolver {
     }
 }
 
+/// What is typed without `.` and `..`, but for those at the start of a relative path.
+fn normal(path: &str) -> String {
+    if !path.split('/').any(|element| matches!(element, "." | "..")) {
+        return path.to_owned();
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    for element in path.split('/') {
+        match element {
+            "" | "." => {}
+            ".." if path.starts_with('/') => drop(kept.pop()),
+            ".." if kept.last().is_some_and(|last| *last != "..") => drop(kept.pop()),
+            element => kept.push(element),
+        }
+    }
+    let root = if path.starts_with('/') { "/" } else { "" };
+    format!("{root}{}", kept.join("/"))
+}
+
 /// The NameNode that a typed path names, if it names one by its HTTP address.
 pub(crate) fn named_namenode(text: &str) -> Option<String> {
     let typed = take_apart(text);
@@ -188,9 +229,10 @@ mod tests {
             ("a/b", "a/b", "/user/ann/a/b"),
             ("-x", "-x", "/user/ann/-x"),
             (".", ".", "/user/ann"),
-            ("", ".", "/user/ann"),
-            ("../bob/./x", "../bob/./x", "/user/bob/x"),
-            ("/../..", "/../..", "/"),
+            ("../bob/./x", "../bob/x", "/user/bob/x"),
+            ("x/../y", "y", "/user/ann/y"),
+            ("/../..", "/", "/"),
+            ("/a/./b/..", "/a", "/a"),
             ("hanno://h:9870/a", "hanno://h:9870/a", "/a"),
             ("webhdfs://h:9870", "webhdfs://h:9870", "/"),
             ("hdfs:///a/", "hdfs:///a", "/a"),
@@ -212,7 +254,24 @@ mod tests {
         ] {
             assert_eq!(resolver.resolve(text).unwrap_err().to_string(), message);
         }
-        assert!(resolver.resolve("/a:b").is_err());
+        for (text, message) in [
+            ("", "Can not create a Path from an empty string"),
+            ("/a:b", "Pathname /a:b from hanno://h:9870/a:b is not a valid DFS filename."),
+        ] {
+            let Err(Failure::Usage(found)) = resolver.resolve(text) else { panic!("{text}") };
+            assert_eq!(found, message);
+        }
+    }
+
+    #[test]
+    fn a_slash_at_the_end_wants_a_directory() {
+        let resolver = Resolver::new("ann", "http://h:9870/");
+        for (text, is_there, refused) in
+            [("/a/", false, true), ("/a/", true, false), ("/a", false, false), ("/", false, false)]
+        {
+            let named = resolver.resolve(text).unwrap();
+            assert_eq!(resolver.check_slash(text, &named, is_there).is_err(), refused, "{text}");
+        }
     }
 
     #[test]

@@ -33,11 +33,10 @@ impl<T> Queue<T> {
 /// Number of threads from `-t`.
 pub(super) fn thread_count(context: &Context) -> Result<usize, Failure> {
     let Some(text) = context.args.value("t") else { return Ok(THREADS_DEFAULT) };
-    match text.parse() {
-        Ok(count) if (1..=THREADS_MAX).contains(&count) => Ok(count),
-        _ => Err(Failure::Value(format!(
-            "-t: `{text}' is not a number of threads from 1 to {THREADS_MAX}"
-        ))),
+    match text.parse::<i32>() {
+        // As Hadoop's: what makes no sense is one.
+        Ok(count) => Ok(usize::try_from(count).unwrap_or(1).clamp(1, THREADS_MAX)),
+        Err(_) => Err(Failure::Usage(format!("For input string: \"{text}\""))),
     }
 }
 

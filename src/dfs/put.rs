@@ -28,8 +28,10 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
         Some((last, sources)) if !sources.is_empty() => (sources, text_of(last)?),
         _ => (&operands[..], "."),
     };
-    let target = context.resolver.resolve(target)?;
+    let typed = target;
+    let target = context.resolver.resolve(typed)?;
     let target_status = context.store.find(&target)?;
+    context.resolver.check_slash(typed, &target, target_status.is_some())?;
     let threads = pool::thread_count(context)?;
     interrupt::watch(&context.store)
         .map_err(|error| Failure::Text(format!("cannot handle signals: {error}")))?;
@@ -129,7 +131,7 @@ impl Put<'_> {
         }
         let is_new = match existing {
             Some(status) if status.directory => false,
-            Some(_) => return Err(Failure::at(&*target.typed, "Is not a directory")),
+            Some(_) => return Err(Failure::at(&*target.typed, "File exists")),
             None => {
                 let made = self.context.store.mkdirs(target, self.context.properties.umask, false);
                 missing_parent(self.context, target, made)?;

@@ -10,7 +10,6 @@ use super::commands::command;
 use super::context::{Context, Screen};
 use super::error::Failure;
 use super::local;
-use super::namespace::missing_parent;
 use super::path::{Named, text_of};
 use super::{Command, MANY};
 
@@ -59,12 +58,18 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
     }
     match context.store.find(&target)? {
         Some(status) if status.directory => {
-            return Err(Failure::at(&*target.typed, "Is a directory"));
+            let path = &target.path;
+            let text = format!("Cannot append to directory {path}; already exists as a directory.");
+            return Err(Failure::Text(text));
         }
         Some(_) => {}
         None => {
-            let made = context.store.create_empty(&target, &context.properties);
-            missing_parent(context, &target, made)?;
+            // As Hadoop's, this makes the directories above, too.
+            if let Some(parent) = target.path.parent() {
+                let parent = Named { typed: target.typed.clone(), path: parent };
+                context.store.mkdirs(&parent, context.properties.umask, true)?;
+            }
+            context.store.create_empty(&target, &context.properties)?;
         }
     }
     let mut writer = context.store.append(&target, context.args.has("n"))?;
@@ -82,7 +87,8 @@ fn truncate(context: &Context) -> Result<(), Failure> {
     let Some((length, paths)) = context.args.operands.split_first() else { return Ok(()) };
     let text = text_of(length)?;
     let length: i64 = text.parse().map_err(|_| {
-        Failure::Usage(format!("Illegal length, a non-negative number expected: {text}"))
+        eprintln!("truncate: Illegal length, a non-negative integer expected");
+        Failure::Usage(format!("For input string: \"{text}\""))
     })?;
     let length =
         u64::try_from(length).map_err(|_| Failure::Usage("length must be >= 0".to_owned()))?;
@@ -94,6 +100,12 @@ fn truncate(context: &Context) -> Result<(), Failure> {
             return Err(Failure::at(&*named.typed, "Is a directory"));
         }
         let typed = &named.typed;
+        let size = item.status.length;
+        if length > size && !item.status.open {
+            return Err(Failure::Usage(format!(
+                "Cannot truncate to a larger file size. Current size: {size}, truncate size: {length}."
+            )));
+        }
         if context.store.truncate(named, length)? {
             output.line(format_args!("Truncated {typed} to length: {length}"))
         } else if context.args.has("w") {
@@ -133,14 +145,16 @@ fn concat(context: &Context) -> Result<(), Failure> {
     }
     let target = context.resolver.resolve(text_of(target)?)?;
     if context.store.find(&target)?.is_none_or(|status| status.directory) {
-        let text = format!("Target path {} does not exist or is not file.", target.typed);
+        let qualified = context.resolver.qualified(&target.path);
+        let text = format!("Target path {qualified} does not exist or is not file.");
         return Err(Failure::Text(text));
     }
     let mut found = Vec::new();
     for operand in sources {
         for named in context.expand_any(operand)? {
             if context.store.find(&named)?.is_none_or(|status| status.directory) {
-                let text = format!("{} does not exist or is not file.", named.typed);
+                let qualified = context.resolver.qualified(&named.path);
+                let text = format!("{qualified} does not exist or is not file.");
                 return Err(Failure::Text(text));
             }
             found.push(named.path);

@@ -130,6 +130,31 @@ fn check_one_path(context: &Context, skip: usize, missing: &str) -> Result<(), F
     }
 }
 
+/// The same in the words of the commands about attributes.
+fn check_one_path_dotted(context: &Context) -> Result<(), Failure> {
+    match context.args.operands.len() {
+        0 => usage("<path> is missing."),
+        1 => Ok(()),
+        _ => usage("Too many arguments."),
+    }
+}
+
+/// What is no name of an attribute is a usage error: Hadoop's clients look before they ask.
+fn check_name(name: Option<&str>) -> Result<(), Failure> {
+    const SPACES: [&str; 5] = ["user.", "trusted.", "security.", "system.", "raw."];
+    let Some(name) = name else { return Ok(()) };
+    let space = |space: &&str| {
+        name.get(..space.len()).is_some_and(|start| start.eq_ignore_ascii_case(space))
+    };
+    match SPACES.iter().find(|known| space(known)) {
+        None => usage(
+            "An XAttr name must be prefixed with user/trusted/security/system/raw, followed by a '.'",
+        ),
+        Some(space) if space.len() == name.len() => usage("XAttr name cannot be empty."),
+        Some(_) => Ok(()),
+    }
+}
+
 /// Prints access control lists.
 fn getfacl(context: &Context) -> Result<(), Failure> {
     check_one_path(context, 0, "<path> is missing")?;
@@ -178,6 +203,9 @@ fn setfacl(context: &Context) -> Result<(), Failure> {
     let args = &context.args;
     let has = |name| usize::from(args.has(name));
     let (removes, modifies, sets) = (has("b") + has("k"), has("m") + has("x"), has("set"));
+    if args.operands.is_empty() && removes + modifies + sets == 0 {
+        return usage("<path> is missing");
+    }
     match (removes, modifies, sets) {
         (0, 0, 0) => return usage("Expected one of -b, -k, -m, -x or --set options"),
         (1, 0, 0) | (0, 1, 0) | (0, 0, 1) => {}
@@ -186,11 +214,13 @@ fn setfacl(context: &Context) -> Result<(), Failure> {
     let skip = modifies + sets;
     let mut entries = Vec::new();
     if skip == 1 {
-        let [spec, _, ..] = &args.operands[..] else { return usage("<acl_spec> is missing") };
+        let [spec, _, ..] = &args.operands[..] else {
+            return usage("Missing either <acl_spec> or <path>");
+        };
         let parsed = AclEntry::parse_list(text_of(spec)?, !args.has("x"));
         entries = parsed.map_err(|error| Failure::Usage(error.to_string()))?;
         if entries.is_empty() {
-            return usage("Missing arguments");
+            return usage("Missing <acl_spec> entry");
         }
     }
     check_one_path(context, skip, "<path> is missing")?;
@@ -238,13 +268,23 @@ fn getfattr(context: &Context) -> Result<(), Failure> {
     if name.is_none() && !args.has("d") {
         return usage("Must specify '-n name' or '-d' option.");
     }
-    check_one_path(context, 0, "<path> is missing.")?;
+    check_one_path_dotted(context)?;
+    if !args.has("d") {
+        check_name(name)?;
+    }
     let names: Vec<&str> = if args.has("d") { Vec::new() } else { name.into_iter().collect() };
     let mut screen = Screen::new()?;
     walk(context, 0, &mut |item| {
         screen.line(format_args!("# file: {}", item.named.typed))?;
-        let xattrs = context.store.client().xattrs(&item.named.path, &names);
-        let xattrs = xattrs.map_err(|error| Failure::remote(&item.named.typed, &error))?;
+        let client = context.store.client();
+        let xattrs = match client.xattrs(&item.named.path, &names) {
+            Ok(xattrs) => xattrs,
+            // Of a path without any attribute HDFS does not say that one is missing.
+            Err(_) if client.xattrs(&item.named.path, &[]).is_ok_and(|all| all.is_empty()) => {
+                Vec::new()
+            }
+            Err(error) => return Err(Failure::remote(&item.named.typed, &error)),
+        };
         xattrs.iter().try_for_each(|xattr| {
             screen.bytes(&xattr_line(xattr, encoding))?;
             screen.print("\n")
@@ -288,7 +328,8 @@ fn setfattr(context: &Context) -> Result<(), Failure> {
         }
         _ => {}
     }
-    check_one_path(context, 0, "<path> is missing.")?;
+    check_one_path_dotted(context)?;
+    check_name(name.or(removed))?;
     let given = args.value("v").unwrap_or_default();
     let value = decoded(given).ok_or_else(|| {
         Failure::Usage(format!("Invalid/unsupported encoding of the value: {given}"))

@@ -3,18 +3,23 @@
 use super::context::{Context, Screen};
 use super::error::Failure;
 use super::path::{Named, text_of};
-use super::{Command, commands::command};
+use super::{Command, MANY, commands::command};
 
 /// The commands of snapshots.
 #[rustfmt::skip]
 pub(super) const COMMANDS: &[Command] = &[
-    command("createSnapshot", "<snapshotDir> [<snapshotName>]", (1, 2), &[], create, "Create a snapshot on a directory"),
-    command("deleteSnapshot", "<snapshotDir> <snapshotName>", (2, 2), &[], delete, "Delete a snapshot from a directory"),
-    command("renameSnapshot", "<snapshotDir> <oldName> <newName>", (3, 3), &[], rename, "Rename a snapshot from oldName to newName"),
+    command("createSnapshot", "<snapshotDir> [<snapshotName>]", (0, MANY), &[], create, "Create a snapshot on a directory"),
+    command("deleteSnapshot", "<snapshotDir> <snapshotName>", (0, MANY), &[], delete, "Delete a snapshot from a directory"),
+    command("renameSnapshot", "<snapshotDir> <oldName> <newName>", (0, MANY), &[], rename, "Rename a snapshot from oldName to newName"),
 ];
 
 fn create(context: &Context) -> Result<(), Failure> {
     let words = words(context)?;
+    match words.len() {
+        0 => return Err(Failure::Usage("<snapshotDir> is missing.".to_owned())),
+        1 | 2 => {}
+        _ => return Err(Failure::Usage("Too many arguments.".to_owned())),
+    }
     let directory = directory(context, words[0])?;
     let client = context.store.client();
     let made = client.create_snapshot(&directory.path, words.get(1).copied());
@@ -23,7 +28,7 @@ fn create(context: &Context) -> Result<(), Failure> {
 }
 
 fn delete(context: &Context) -> Result<(), Failure> {
-    let words = words(context)?;
+    let words = exactly(2, words(context)?)?;
     let directory = directory(context, words[0])?;
     let deleted = context.store.client().delete_snapshot(&directory.path, words[1]);
     deleted.map_err(|error| Failure::remote(&directory.typed, &error))?;
@@ -31,7 +36,7 @@ fn delete(context: &Context) -> Result<(), Failure> {
 }
 
 fn rename(context: &Context) -> Result<(), Failure> {
-    let words = words(context)?;
+    let words = exactly(3, words(context)?)?;
     let directory = directory(context, words[0])?;
     let renamed = context.store.client().rename_snapshot(&directory.path, words[1], words[2]);
     renamed.map_err(|error| Failure::remote(&directory.typed, &error))?;
@@ -40,6 +45,13 @@ fn rename(context: &Context) -> Result<(), Failure> {
 
 fn words(context: &Context) -> Result<Vec<&str>, Failure> {
     context.args.operands.iter().map(|operand| text_of(operand)).collect()
+}
+
+fn exactly(count: usize, words: Vec<&str>) -> Result<Vec<&str>, Failure> {
+    match words.len() == count {
+        true => Ok(words),
+        false => Err(Failure::Usage("Incorrect number of arguments.".to_owned())),
+    }
 }
 
 /// The directory that an operand names; it must be one.

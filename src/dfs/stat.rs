@@ -8,6 +8,7 @@ use protocol::permission::Action;
 
 use super::context::{Context, Screen};
 use super::error::Failure;
+use super::glob;
 use super::list::Entry;
 use super::path::{Named, text_of};
 use crate::output::{permissions, print_json, second_time_utc};
@@ -22,8 +23,10 @@ pub(super) fn stat(context: &Context) -> Result<(), Failure> {
     if let [first, rest @ ..] = operands
         && let Ok(text) = text_of(first)
         && text.contains('%')
-        && !rest.is_empty()
     {
+        if rest.is_empty() {
+            return Err(Failure::Usage("Not enough arguments: expected 1 but got 0".to_owned()));
+        }
         (format, operands) = (text, rest);
     }
     let json = context.args.has("json");
@@ -69,7 +72,7 @@ fn formatted(format: &str, name: &str, status: &FileStatus) -> String {
             Some('y') => second_time_utc(status.mtime_ms),
             Some('Y') => status.mtime_ms.to_string(),
             Some(other) => other.to_string(),
-            None => "%".to_owned(),
+            None => break,
         };
         out.push_str(&text);
     }
@@ -87,6 +90,10 @@ pub(super) fn test(context: &Context) -> Result<(), Failure> {
     };
     let operand: &OsString = &args.operands[0];
     let mut yes = true;
+    if glob::is_glob(text_of(operand)?) {
+        // Hadoop says of a pattern that fits nothing what it does not say of a path.
+        context.expand(operand)?;
+    }
     for named in context.expand_any(operand)? {
         let status = context.store.find(&named)?;
         yes &= match (status, question) {
@@ -139,7 +146,7 @@ mod tests {
             ("%F:%n", "regular file:f", "directory:d"),
             ("%a %A %u %g", "644 rw-r--r-- alice supergroup", "755 rwxr-xr-x alice supergroup"),
             ("%x|%X", "2026-01-05 10:31:05|1767609065000", "1970-01-01 00:00:00|0"),
-            ("%Y%%q%q%", "1767609005000%qq%", "1767609005000%qq%"),
+            ("%Y%%q%q%", "1767609005000%qq", "1767609005000%qq"),
         ] {
             assert_eq!(formatted(format, "f", &file), of_file);
             assert_eq!(formatted(format, "d", &directory), of_directory);

@@ -26,7 +26,11 @@ pub(super) fn touch(context: &Context) -> Result<(), Failure> {
     let mtime = (both || args.has("m")).then_some(at_ms);
     let atime = (both || args.has("a")).then_some(at_ms);
     for_each_path(context, |named| {
-        if context.store.find(named)?.is_none() {
+        let found = context.store.find(named)?;
+        if found.as_ref().is_some_and(|status| status.directory) {
+            return Err(Failure::at(&*named.typed, "Is a directory"));
+        }
+        if found.is_none() {
             if args.has("c") {
                 return Ok(());
             }

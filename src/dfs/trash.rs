@@ -57,11 +57,9 @@ impl<'a> Trash<'a> {
                 eprintln!("Moved: '{from}' to trash at: {to}");
                 Ok(true)
             }
-            Err(Failure::Text(text)) => {
-                Err(Failure::Text(format!("{text}. Consider using -skipTrash option")))
-            }
             Err(failure) => {
-                Err(Failure::Text(format!("{failure}. Consider using -skipTrash option")))
+                let qualified = self.context.resolver.qualified(path);
+                Err(Failure::Text(format!("Failed to move to trash: {qualified}: {failure}")))
             }
         }
     }
@@ -102,7 +100,12 @@ impl<'a> Trash<'a> {
             self.context.store.mkdirs(&home, self.context.properties.umask, true)?;
         }
         let mut base = self.root.join(CURRENT).map_err(wrong)?;
-        self.context.store.mkdirs(&unnamed(base.clone()), TRASH_UMASK, true)?;
+        let straight = unnamed(base.join(parent.as_str()).map_err(wrong)?);
+        match self.context.store.mkdirs(&straight, TRASH_UMASK, true) {
+            Ok(()) => return Ok(straight.path),
+            Err(failure) if !self.is_blocked(&straight)? => return Err(failure),
+            Err(_) => {}
+        }
         for element in parent.elements() {
             let mut next = unnamed(base.join(element).map_err(wrong)?);
             if self.context.store.find(&next)?.is_some_and(|status| !status.directory) {
@@ -112,6 +115,18 @@ impl<'a> Trash<'a> {
         }
         self.context.store.mkdirs(&unnamed(base.clone()), TRASH_UMASK, true)?;
         Ok(base)
+    }
+
+    /// True if a file lies where one of the directories of a path should be.
+    fn is_blocked(&self, named: &Named) -> Result<bool, Failure> {
+        let mut at = Some(named.path.clone());
+        while let Some(path) = at {
+            if let Some(status) = self.context.store.find(&unnamed(path.clone()))? {
+                return Ok(!status.directory);
+            }
+            at = path.parent();
+        }
+        Ok(false)
     }
 
     /// Deletes checkpoints that are older than the interval (with `immediate`: everything).

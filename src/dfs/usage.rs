@@ -30,7 +30,10 @@ pub(super) fn du(context: &Context) -> Result<(), Failure> {
             Ok(())
         })?;
         for child in children {
-            rows.push(usage_row(context, &child)?);
+            match usage_row(context, &child) {
+                Ok(row) => rows.push(row),
+                Err(failure) => context.report(&failure),
+            }
         }
         Ok(())
     })?;
@@ -212,8 +215,12 @@ fn storage_types(text: &str) -> Result<Vec<&'static str>, Failure> {
         return Ok(STORAGE_TYPES.to_vec());
     }
     let known = |word: &str| STORAGE_TYPES.into_iter().find(|kind| kind.eq_ignore_ascii_case(word));
-    let unknown =
-        || Failure::Usage(format!("No enum constant StorageType.{}", text.to_uppercase()));
+    let unknown = || {
+        Failure::Usage(format!(
+            "No enum constant org.apache.hadoop.fs.StorageType.{}",
+            text.to_uppercase()
+        ))
+    };
     text.split(',').map(|word| known(word).ok_or_else(unknown)).collect()
 }
 

@@ -70,6 +70,11 @@ impl Session {
         self.client.call(call).map_err(|error| refused(&error))
     }
 
+    /// Refuses whoever is not the superuser; for what HDFS tells to nobody else.
+    pub(crate) fn check_superuser(&self) -> Result<(), Failure> {
+        self.call(Call::CheckSuperuser).map(drop)
+    }
+
     /// `host:port` of the NameNode.
     pub(crate) fn authority(&self) -> &str {
         self.client.namenode().trim_start_matches("http://")
@@ -114,6 +119,10 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     };
     let (min, max) = command.words;
     if rest.len() < min || rest.len() > max {
+        // Where it takes any number of words Hadoop counts them.
+        if max == MANY {
+            eprintln!("{name}: Not enough arguments: expected {min} but got {}", rest.len());
+        }
         eprintln!("{}", usage_of(command));
         return EXIT_USAGE;
     }

@@ -20,6 +20,7 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 fn print_topology(session: &Session, _: &[String]) -> Result<(), Failure> {
+    session.check_superuser()?;
     let datanodes = session.client.datanodes().map_err(|error| refused(&error))?;
     let text = topology(&datanodes);
     say!("{}", if text.is_empty() { "No DataNodes" } else { text.trim_end_matches('\n') });
@@ -35,7 +36,8 @@ fn refresh_nodes(session: &Session, _: &[String]) -> Result<(), Failure> {
 
 fn set_balancer_bandwidth(session: &Session, words: &[String]) -> Result<(), Failure> {
     let bytes: u64 = words[0].parse().map_err(|_| {
-        Failure::Text(format!("NumberFormatException: For input string: \"{}\"", words[0]))
+        eprintln!("NumberFormatException: For input string: \"{}\"", words[0]);
+        Failure::Usage(String::new())
     })?;
     let call = Call::SetBalancerBandwidth(bytes);
     session.client.call(call).map_err(|error| refused(&error))?;

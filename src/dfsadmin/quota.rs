@@ -18,6 +18,10 @@ pub(super) const COMMANDS: &[Command] = &[
 
 fn set_names(session: &Session, words: &[String]) -> Result<(), Failure> {
     let names = words[0].parse().map_err(|_| not_a_quota(&words[0]))?;
+    if names == 0 {
+        let text = format!("Invalid values for quota : 0 and {}", i64::MAX);
+        return Err(Failure::Usage(text));
+    }
     change(session, &words[1..], (QuotaChange::Set(names), QuotaChange::Keep), "setQuota")
 }
 
@@ -37,7 +41,7 @@ fn clear_space(session: &Session, words: &[String]) -> Result<(), Failure> {
 }
 
 fn not_a_quota(text: &str) -> Failure {
-    Failure::Text(format!("\"{text}\" is not a valid value for a quota."))
+    Failure::Usage(format!("\"{text}\" is not a valid value for a quota."))
 }
 
 /// Every replica is on the one type of storage there is, so only that type can be named.
@@ -57,7 +61,7 @@ fn change(
     (names, space): (QuotaChange, QuotaChange),
     command: &str,
 ) -> Result<(), Failure> {
-    let mut last = Ok(());
+    let mut last: Result<(), Failure> = Ok(());
     for directory in directories {
         let changed = session.resolver.resolve(directory).and_then(|named| {
             let call = Call::SetQuota { path: named.path, names, space };
@@ -80,9 +84,10 @@ fn change(
             }
         });
         // Every directory is tried; the last failure is told by the caller, earlier ones here.
-        if let Err(failure) = std::mem::replace(&mut last, changed) {
-            eprintln!("{command}: {failure}");
-            last = last.and(Err(failure));
+        if let Err(failure) = changed
+            && let Err(earlier) = std::mem::replace(&mut last, Err(failure))
+        {
+            eprintln!("{command}: {earlier}");
         }
     }
     last

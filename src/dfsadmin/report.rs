@@ -48,6 +48,9 @@ const SECTIONS: &[Section] = &[
     },
 ];
 
+/// Between the totals and the DataNodes.
+const RULE: &str = "-------------------------------------------------\n";
+
 /// Prints the report: everything, or the sections that the words name.
 pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure> {
     let mut wanted = Vec::new();
@@ -56,15 +59,21 @@ pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure>
             SECTIONS.iter().find(|section| word.trim_start_matches('-') == section.option);
         match section {
             Some(section) => wanted.push(section.option),
-            None if word == "-slownodes" => {}
             None => return Err(Failure::Usage(String::new())),
         }
     }
     let (status, datanodes) = facts(session)?;
     let now_ms = client::rpc::now_ms();
     let text = report_text(&status, &datanodes, &wanted, now_ms, &TimeZone::system());
-    let written = io::stdout().lock().write_all(text.as_bytes());
-    unless_reader_left(written).map(drop).map_err(|error| Failure::output(&error))
+    // Who is not the superuser sees the totals, as in HDFS.
+    let allowed = session.check_superuser();
+    let shown = match &allowed {
+        Ok(()) => text.as_str(),
+        Err(_) => text.find(RULE).map_or(&*text, |at| &text[..at + RULE.len()]),
+    };
+    let written = io::stdout().lock().write_all(shown.as_bytes());
+    unless_reader_left(written).map_err(|error| Failure::output(&error))?;
+    allowed
 }
 
 /// The same as JSON.
@@ -113,7 +122,7 @@ fn report_text(
         "Configured Capacity: {}\nPresent Capacity: {}\nDFS Remaining: {}\nDFS Used: {}\nDFS Used%: {}\n\
          Replicated Blocks:\n\tUnder replicated blocks: {}\n\tBlocks with corrupt replicas: {}\n\tMissing blocks: {}\n\
          \tMissing blocks (with replication factor 1): {}\n\tLow redundancy blocks with highest priority to recover: {}\n\
-         \tPending deletion blocks: {}\n{ERASURE_CODED}\n-------------------------------------------------\n",
+         \tPending deletion blocks: {}\n{ERASURE_CODED}\n{RULE}",
         both(capacity),
         both(used + remaining),
         both(remaining),

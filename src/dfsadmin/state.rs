@@ -64,7 +64,7 @@ fn roll_edits(session: &Session, _: &[String]) -> Result<(), Failure> {
 }
 
 fn finalize_upgrade(session: &Session, _: &[String]) -> Result<(), Failure> {
-    session.call(Call::ClusterStatus)?;
+    session.check_superuser()?;
     say!("Finalize upgrade successful");
     Ok(())
 }

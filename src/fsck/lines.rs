@@ -141,7 +141,8 @@ fn describe_blocks(file: &FsckFile, request: &Request, pool: &str, text: &mut St
             true => write!(text, " Live_repl={}", block.live_count()),
             false => write!(text, " Expected_repl={}", block.replicas.len()),
         };
-        if request.locations || request.racks || request.replica_details {
+        if request.locations || request.racks || request.replica_details || request.upgrade_domains
+        {
             let replicas: Vec<String> =
                 block.replicas.iter().map(|replica| show(replica, request)).collect();
             let _ = write!(text, "  [{}]", replicas.join(", "));
@@ -151,13 +152,15 @@ fn describe_blocks(file: &FsckFile, request: &Request, pool: &str, text: &mut St
     text.push('\n');
 }
 
-/// A replica as `-locations`, `-racks` or `-replicaDetails` shows it.
+/// A replica as `-locations`, `-racks`, `-upgradedomains` or `-replicaDetails` shows it.
 fn show((node, state): &(DatanodeInfo, ReplicaState), request: &Request) -> String {
     let DatanodeInfo { transfer_address, id, rack, .. } = node;
     let place = match request.racks {
         true => format!("{rack}/{transfer_address}"),
         false => format!("DatanodeInfoWithStorage[{transfer_address},DS-{id},DISK]"),
     };
+    // There are no upgrade domains here.
+    let place = if request.upgrade_domains { place + "(ud=undefined)" } else { place };
     if !request.replica_details {
         return place;
     }

@@ -10,6 +10,7 @@ mod totals;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::net::UdpSocket;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -26,7 +27,7 @@ use crate::output::{
 
 const USAGE: &str = "\
 Usage: hdfs fsck <path> [-list-corruptfileblocks | [-move | -delete | -openforwrite] [-files [-blocks [-locations | -racks | \
--replicaDetails]]]] [-includeSnapshots] [-maintenance] [-blockId <blk_Id>] [--json]
+-replicaDetails | -upgradedomains]]]] [-includeSnapshots] [-storagepolicies] [-maintenance] [-blockId <blk_Id>] [-replicate] [--json]
 \t<path>\tstart checking from this path
 \t-move\tcopy what is left of corrupted files to /lost+found
 \t-delete\tdelete corrupted files
@@ -38,8 +39,11 @@ Usage: hdfs fsck <path> [-list-corruptfileblocks | [-move | -delete | -openforwr
 \t-files -blocks -locations\tprint out locations for every block
 \t-files -blocks -racks\tprint out network topology for data-node locations
 \t-files -blocks -replicaDetails\tprint out each replica details
+\t-files -blocks -upgradedomains\tprint out upgrade domains for every block
+\t-storagepolicies\tprint out storage policy summary for the blocks
 \t-maintenance\tprint out maintenance state node details
 \t-blockId\tprint out which file this blockId belongs to, locations (nodes, racks) of this block
+\t-replicate\tis accepted: replicas of mis-replicated blocks are made on other racks without being asked for
 
 By default fsck does not check files opened for write, use -openforwrite to report such files. They are usually tagged CORRUPT or \
 HEALTHY depending on their block allocation status.
@@ -60,6 +64,8 @@ struct Request {
     locations: bool,
     racks: bool,
     replica_details: bool,
+    upgrade_domains: bool,
+    storage_policies: bool,
     open_for_write: bool,
     list_corrupt: bool,
     moves: bool,
@@ -75,6 +81,10 @@ struct Request {
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let parsed = crate::hadoop::generic(arguments, overrides)
         .and_then(|(words, overrides)| Ok((parse(&words)?, overrides)));
+    if arguments.is_empty() {
+        eprint!("{USAGE}");
+        return EXIT_USAGE;
+    }
     let (request, overrides) = match parsed {
         Ok(parsed) => parsed,
         Err(text) => {
@@ -122,8 +132,10 @@ fn parse(words: &[String]) -> Result<Request, String> {
             "delete" => request.deletes = true,
             "includeSnapshots" => request.snapshots = true,
             "maintenance" => request.maintenance = true,
-            // There is one storage type, and what is misplaced is copied without being asked for.
-            "storagepolicies" | "replicate" | "upgradedomains" => {}
+            "upgradedomains" => request.upgrade_domains = true,
+            "storagepolicies" => request.storage_policies = true,
+            // What is misplaced is copied without being asked for.
+            "replicate" => {}
             "blockId" => {
                 let is_id = |word: &&String| !word.starts_with('-');
                 while let Some(id) = words.next_if(is_id) {
@@ -161,8 +173,18 @@ fn path_of(client: &DfsClient, text: &str) -> Result<DfsPath> {
 }
 
 fn begin(client: &DfsClient, what: &str) -> String {
-    let (user, host) = (client.user(), sys::host::host_name());
-    format!("FSCK started by {user} (auth:SIMPLE) from {host}{what} at {}\n", now())
+    let (user, from) = (client.user(), own_address(client.namenode()));
+    format!("FSCK started by {user} (auth:SIMPLE) from /{from}{what} at {}\n", now())
+}
+
+/// This machine's address as the NameNode sees it.
+fn own_address(namenode: &str) -> String {
+    // A datagram socket that is connected sends nothing; it only learns the way.
+    let way = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        socket.connect(namenode.trim_start_matches("http://").trim_end_matches('/'))?;
+        socket.local_addr()
+    });
+    way.map_or_else(|_| sys::host::host_name(), |address| address.ip().to_string())
 }
 
 fn check(request: &Request, overrides: &Overrides) -> Result<u8> {
@@ -219,6 +241,9 @@ fn check(request: &Request, overrides: &Overrides) -> Result<u8> {
         return Ok(totals.exit_code());
     }
     let mut text = totals.text();
+    if request.storage_policies {
+        text.push_str(&totals.storage_policies_text());
+    }
     let ms = started.elapsed().as_millis();
     let state = if totals.is_healthy() { "HEALTHY" } else { "CORRUPT" };
     text.push_str(&format!("FSCK ended at {} in {ms} milliseconds\n\n\n", now()));
@@ -239,6 +264,8 @@ fn query_of(request: &Request) -> String {
         (request.locations, "locations"),
         (request.racks, "racks"),
         (request.replica_details, "replicadetails"),
+        (request.upgrade_domains, "upgradedomains"),
+        (request.storage_policies, "storagepolicies"),
         (request.open_for_write, "openforwrite"),
         (request.list_corrupt, "listcorruptfileblocks"),
         (request.snapshots, "includeSnapshots"),
@@ -415,7 +442,11 @@ fn walk_tree(
     loop {
         let page = match client.fsck(path, after) {
             Ok(page) => page,
-            Err(error) if error.kind() == Some(ErrorKind::NotFound) => return Ok(None),
+            Err(error)
+                if matches!(error.kind(), Some(ErrorKind::NotFound | ErrorKind::NotDirectory)) =>
+            {
+                return Ok(None);
+            }
             Err(error) => return Err(error.into()),
         };
         directory_count += page.directories.len() as u64;

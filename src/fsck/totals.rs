@@ -1,6 +1,6 @@
 //! Totals over the files that were looked at, and HDFS's summary of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use client::dfs::{DfsClient, DfsError};
 use protocol::namenode::{DatanodeState, FsckBlock, FsckFile, ReplicaState};
@@ -40,6 +40,9 @@ pub(super) struct Totals {
     pub(super) missing_replica_count: u64,
     pub(super) pending_replication_count: u64,
     pub(super) default_replication: u16,
+    /// How many blocks have so many replicas.
+    #[serde(skip)]
+    pub(super) blocks_by_replicas: BTreeMap<usize, u64>,
     /// Name of the cluster's only pool of blocks.
     pub(super) pool: String,
 }
@@ -90,6 +93,7 @@ impl Totals {
         self.entering_maintenance_replica_count += of(ReplicaState::EnteringMaintenance);
         self.in_maintenance_replica_count += of(ReplicaState::InMaintenance);
         self.block_count += 1;
+        *self.blocks_by_replicas.entry(block.replicas.len()).or_default() += 1;
         self.block_length += block.length;
         self.replica_count += there;
         self.wanted_replica_count += wanted;
@@ -142,6 +146,24 @@ impl Totals {
             self.starred(),
             self.replication_text(),
         )
+    }
+
+    /// What `-storagepolicies` adds. All replicas are on the one type of storage there is, which is what the only policy asks for.
+    pub(super) fn storage_policies_text(&self) -> String {
+        let mut text = "\nBlocks satisfying the specified storage policy:\n\
+            Storage Policy                  # of blocks       % of blocks\n"
+            .to_owned();
+        let mut rows: Vec<_> =
+            self.blocks_by_replicas.iter().filter(|(count, _)| **count > 0).collect();
+        rows.sort_by(|left, right| right.1.cmp(left.1));
+        for (replicas, blocks) in rows {
+            let share = format!("{:.4}%", *blocks as f64 * 100.0 / self.block_count as f64);
+            text.push_str(&format!(
+                "{:<25} {blocks:>10}  {share:>20}\n",
+                format!("DISK:{replicas}(HOT)")
+            ));
+        }
+        text + "\nAll blocks satisfy specified storage policy.\n"
     }
 
     fn replication_text(&self) -> String {

@@ -454,7 +454,7 @@ impl Model {
         Ok(Some(true))
     }
 
-    /// No directory with snapshots is deleted.
+    /// No directory with snapshots is deleted or renamed.
     fn check_snapshotted(&self, top: &str) -> Result<(), ErrorKind> {
         let mut within = self.below(top).chain(self.nodes.get_key_value(top));
         match within.any(|(_, node)| node.snapshots().is_some_and(|all| !all.is_empty())) {
@@ -538,6 +538,7 @@ impl Model {
     }
 
     fn relocate_checked(&mut self, from: &str, to: &str) -> Result<(), ErrorKind> {
+        self.check_snapshotted(from)?;
         self.check_nesting(from, to)?;
         let (names, _, space) = self.size(from);
         self.fits(to, from, (names, space))?;

@@ -55,10 +55,16 @@ impl State {
         if let Some(view) = self.view(path, caller) {
             return self.stat_view(path, view?);
         }
-        let Resolved { id, inode } = self.lookup(path, (caller, Needs::default()), |path| {
-            format!("File does not exist: {path}")
-        })?;
-        Ok(Reply::Status(self.ns.status(id, inode, "")))
+        let missing = |path: &DfsPath| format!("File does not exist: {path}");
+        match self.lookup(path, (caller, Needs::default()), missing) {
+            Ok(Resolved { id, inode }) => Ok(Reply::Status(self.ns.status(id, inode, ""))),
+            // Below a file there is nothing, for the superuser; others may not even look, as in HDFS.
+            Err(error) if error.kind == ErrorKind::NotDirectory => match caller.is_superuser {
+                true => Err(refuse(ErrorKind::NotFound, missing(path))),
+                false => Err(refuse(ErrorKind::PermissionDenied, error.message)),
+            },
+            Err(error) => Err(error),
+        }
     }
 
     fn summary(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {

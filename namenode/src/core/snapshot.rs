@@ -229,16 +229,7 @@ impl Planner<'_> {
                 {
                     return Err(refuse(ErrorKind::InvalidArgument, RESERVED));
                 }
-                Edit::Delete { inode, .. } => {
-                    let mut with = roots.iter().filter(|(_, root)| !root.snapshots.is_empty());
-                    if let Some((id, _)) = with.find(|(id, _)| ns.is_within(**id, *inode)) {
-                        let path = ns.path_of(*id).unwrap_or_default();
-                        let text = format!(
-                            "The directory {path} cannot be deleted since {path} is snapshottable and already has snapshots"
-                        );
-                        return Err(refuse(ErrorKind::Snapshot, text));
-                    }
-                }
+                Edit::Delete { inode, .. } => self.check_without_snapshots(*inode)?,
                 Edit::Concat { sources, .. } => {
                     if let Some(source) = sources.iter().find(|source| ns.is_kept(**source)) {
                         let path = ns.path_of(*source).unwrap_or_default();
@@ -247,6 +238,7 @@ impl Planner<'_> {
                     }
                 }
                 Edit::Move { inode, parent, .. } => {
+                    self.check_without_snapshots(*inode)?;
                     let moved = roots.keys().find(|id| ns.is_within(**id, *inode));
                     let above = roots.keys().any(|id| ns.is_within(*parent, *id));
                     if moved.is_some() && above {
@@ -262,6 +254,18 @@ impl Planner<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A tree with a directory that has snapshots is neither deleted nor renamed: they are found by its path.
+    fn check_without_snapshots(&self, top: InodeId) -> Result<(), RemoteError> {
+        let ns = &self.state.ns;
+        let mut with = ns.history.roots.iter().filter(|(_, root)| !root.snapshots.is_empty());
+        let Some((id, _)) = with.find(|(id, _)| ns.is_within(**id, top)) else { return Ok(()) };
+        let path = ns.path_of(*id).unwrap_or_default();
+        let text = format!(
+            "The directory {path} cannot be deleted since {path} is snapshottable and already has snapshots"
+        );
+        Err(refuse(ErrorKind::Snapshot, text))
     }
 
     /// Refuses a change of what snapshots hold. Where there are none, their name is only reserved.
@@ -298,16 +302,13 @@ pub(super) fn split(path: &DfsPath) -> Option<(DfsPath, Vec<&str>)> {
 
 fn check_snapshot_name(path: &DfsPath, name: &str) -> Result<(), RemoteError> {
     let refused = |text: String| Err(refuse(ErrorKind::InvalidArgument, text));
-    if name == DOT_SNAPSHOT {
-        return refused(RESERVED.to_owned());
-    }
     if name.len() > ELEMENT_BYTES_MAX {
         return refused(format!(
             "The maximum path component name limit of {name} in directory {path} is exceeded: limit={ELEMENT_BYTES_MAX} length={}",
             name.len()
         ));
     }
-    if protocol::path::check_element(name).is_err() {
+    if name == DOT_SNAPSHOT || protocol::path::check_element(name).is_err() {
         return refused(format!("Invalid path name Invalid snapshot name: {name}"));
     }
     Ok(())

@@ -480,7 +480,7 @@ fn refusals() -> Vec<(Call, &'static str)> {
             "Nested snapshottable directories not allowed: path=/, the subdirectory /d is already a snapshottable directory.",
         ),
         (snapshot("a/b"), "Invalid path name Invalid snapshot name: a/b"),
-        (snapshot(".snapshot"), "\".snapshot\" is a reserved name."),
+        (snapshot(".snapshot"), "Invalid path name Invalid snapshot name: .snapshot"),
         (snapshot("s"), ""),
         (
             snapshot("s"),

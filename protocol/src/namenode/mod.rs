@@ -369,6 +369,8 @@ pub enum Call {
         /// Where to begin, bytes.
         offset: u64,
     },
+    /// Asks whether the caller is the superuser. -> [`Reply::Done`], or `PermissionDenied`.
+    CheckSuperuser,
 }
 
 impl Call {
@@ -391,6 +393,7 @@ impl Call {
             | Call::GetAcl(_)
             | Call::GetXattrs { .. }
             | Call::CheckAccess { .. }
+            | Call::CheckSuperuser
             | Call::SafeMode(SafeModeAction::Get) => true,
             Call::Batch(calls) => calls.iter().all(Call::is_read),
             _ => false,
