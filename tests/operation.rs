@@ -133,6 +133,25 @@ fn stays_off(
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["status"]["low_redundancy_count"], 0, "nothing is to be copied");
     assert_eq!(cluster.replicas().len(), before + 3 * 2, "no copies but those of the new file");
+    stays_off_over_a_restart(cluster, kept, before + 3 * 2);
+}
+
+/// A NameNode that restarts meanwhile still knows the node and what it has.
+fn stays_off_over_a_restart(cluster: &Cluster, kept: &str, replica_count: usize) {
+    let former = cluster.pid("namenode");
+    cluster.kill("namenode");
+    cluster.wait_until("another NameNode is out of safe mode", 60, |cluster| {
+        let state = cluster.hanno(&["dfsadmin", "-safemode", "get"]);
+        cluster.pid("namenode") != former && state.stdout_text().contains("Safe mode is OFF")
+    });
+    assert!(is_state(cluster, kept, "Dead"));
+    assert_eq!(admin_state(cluster, kept), "InMaintenance");
+    cluster.wait_until("everything has its replicas again", 30, |cluster| {
+        let fsck = cluster.hanno(&["fsck", "/", "-maintenance"]).stdout_text();
+        fsck.contains(" Under-replicated blocks:\t0 (0.0 %)")
+            && fsck.contains(" InMaintenanceReplicas:\t")
+    });
+    assert_eq!(cluster.replicas().len(), replica_count, "nothing was copied");
 }
 
 /// A DataNode stays off for longer than was said: at the end of the time the copies are made.

@@ -24,6 +24,7 @@ pub mod core;
 pub mod error;
 mod groups;
 mod http;
+mod kept;
 mod lists;
 mod monitor;
 mod nodes;
@@ -66,6 +67,7 @@ use crate::core::state::{Settings, State};
 pub use crate::error::Error;
 use crate::groups::Groups;
 use crate::http::Service;
+use crate::kept::Book as KeptBook;
 use crate::monitor::Load;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
@@ -106,7 +108,7 @@ pub async fn run_on(
     let (opening, told, failed) = (config.clone(), shutdown.clone(), Arc::clone(&failure));
     let key = token_key(&secret);
     let opened = tokio::task::spawn_blocking(move || open(&opening, key, &told, &failed));
-    let (shared, journal) = opened.await.map_err(|_| Error::LoopPanicked)??;
+    let (shared, journal, book) = opened.await.map_err(|_| Error::LoopPanicked)??;
     tracing::info!(address = %config.advertised(), epoch = %shared.epoch, "namenode is up");
 
     let (sender, events) = mpsc::channel(QUEUE_MAX);
@@ -118,6 +120,7 @@ pub async fn run_on(
         checkpoint_ms: config.checkpoint_ms,
         checkpointed_ms: 0,
         reports: VecDeque::new(),
+        book,
     };
     let guard = TellWhenDone(shutdown.clone());
     let thread = std::thread::Builder::new()
@@ -212,13 +215,34 @@ impl Drop for TellWhenDone {
     }
 }
 
+/// Takes in the nodes that were in maintenance when the NameNode ended: they may be switched off.
+fn restore_kept(
+    config: &Config,
+    state: &mut State,
+    nodes: &NodeTable,
+    clock: Clock,
+) -> Result<KeptBook, Error> {
+    let (book, all) = KeptBook::open(&config.data_dir).map_err(|source| Error::Directory {
+        action: "read the DataNodes in maintenance in",
+        path: config.data_dir.clone(),
+        source,
+    })?;
+    for kept in all {
+        let (datanode, count) = (kept.info.id, kept.replicas.len());
+        if state.restore_kept(&mut nodes.lock().nodes, kept, clock.now()) {
+            tracing::info!(%datanode, count, "datanode in maintenance is remembered with its replicas");
+        }
+    }
+    Ok(book)
+}
+
 /// Opens the journal and rebuilds the state.
 fn open(
     config: &Config,
     token_key: Key,
     shutdown: &Shutdown,
     failure: &Arc<Mutex<Option<String>>>,
-) -> Result<(Arc<Shared>, Journal), Error> {
+) -> Result<(Arc<Shared>, Journal, KeptBook), Error> {
     let nodes = Arc::new(NodeTable::new(config.stale_ms, config.dead_ms, config.tick_ms()));
     let waiters = Arc::new(Waiters::default());
     let observer = {
@@ -248,6 +272,7 @@ fn open(
     let mut state = State::new(recovering.loaded, settings, random, clock.now());
     let refreshed = state.refresh_nodes(&mut nodes.lock().nodes, lists::read(config)?, clock.now());
     debug_assert!(refreshed.is_empty(), "nobody has registered yet");
+    let book = restore_kept(config, &mut state, &nodes, clock)?;
     let mut last = recovered.last;
     if state.ns.counters().cluster.is_none() {
         let cluster = ClusterId(rand::random());
@@ -272,7 +297,7 @@ fn open(
         groups: Arc::new(Groups::new(config)),
         startup: Startup::loaded(load, replay),
     };
-    Ok((Arc::new(shared), journal))
+    Ok((Arc::new(shared), journal, book))
 }
 
 fn settings(config: &Config, epoch: Epoch, token_key: Key) -> Settings {

@@ -9,7 +9,7 @@
 //!
 //! Order of locks: state, then nodes, then waiters.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -28,6 +28,7 @@ use crate::core::report::{ReportError, Taken};
 use crate::core::state::{Now, Output, State};
 use crate::error::CoreError;
 use crate::groups::{Groups, Membership};
+use crate::kept::Book;
 use crate::nodes::NodeTable;
 use crate::startup::Startup;
 use crate::waiters::{Answered, Waiter, Waiters};
@@ -133,6 +134,8 @@ pub(crate) struct Loop {
     pub(crate) checkpoint_ms: u64,
     pub(crate) checkpointed_ms: u64,
     pub(crate) reports: VecDeque<Queued>,
+    /// The nodes in maintenance, written down.
+    pub(crate) book: Book,
 }
 
 /// A part of a report that is not done, or a message behind one.
@@ -173,6 +176,7 @@ impl Loop {
                 batch.push(event);
             }
             let stop = batch.iter().any(|event| matches!(event, Event::Stop));
+            let ticks = batch.iter().any(|event| matches!(event, Event::Tick | Event::Hosts(..)));
             let mut wanted = Vec::new();
             batch = batch
                 .into_iter()
@@ -185,6 +189,9 @@ impl Loop {
                 })
                 .collect();
             more = self.turn(batch)?;
+            if ticks {
+                self.write_down();
+            }
             self.checkpoint(stop || !wanted.is_empty());
             for sender in wanted {
                 // Whoever asked may have gone.
@@ -306,6 +313,26 @@ impl Loop {
         };
         turn.waiters.push(Waiter::Datanode(sender, answer));
         Ok(())
+    }
+
+    /// Brings the book of nodes in maintenance up to date. There are few, and they change when an operator wants it.
+    fn write_down(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let (all, new) = {
+            let state = shared.state.read();
+            let table = shared.nodes.lock();
+            let kept = state.kept_nodes(&table.nodes);
+            if kept.is_empty() && self.book.is_empty() {
+                return;
+            }
+            let id = |node: &NodeIndex| table.nodes.node(*node).info.id;
+            let all: BTreeSet<DatanodeId> = kept.iter().map(id).collect();
+            let new = kept.iter().filter(|node| !self.book.has(id(node)));
+            let new: Vec<_> = new.map(|node| state.kept(&table.nodes, *node)).collect();
+            (all, new)
+        };
+        self.book.retain(&all);
+        new.iter().for_each(|kept| self.book.save(kept));
     }
 
     /// Hands changed rows to the journal when there are enough, or it is time.

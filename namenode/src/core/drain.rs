@@ -78,6 +78,11 @@ impl Drains {
         Some(end_ms.saturating_sub(now_ms))
     }
 
+    /// True if the lists keep a node in maintenance.
+    pub(super) fn keeps(&self, info: &DatanodeInfo, now_ms: u64) -> bool {
+        self.wanted(info, now_ms) == Wanted::Kept
+    }
+
     /// The lists.
     pub fn lists(&self) -> &HostLists {
         &self.lists

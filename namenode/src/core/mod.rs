@@ -21,6 +21,7 @@ pub mod history_rows;
 pub mod hosts;
 pub mod inode;
 mod inspect;
+pub mod kept;
 pub mod lease;
 pub mod limits;
 pub mod moves;

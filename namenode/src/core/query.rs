@@ -59,10 +59,9 @@ impl State {
         match self.lookup(path, (caller, Needs::default()), missing) {
             Ok(Resolved { id, inode }) => Ok(Reply::Status(self.ns.status(id, inode, ""))),
             // Below a file there is nothing, for the superuser; others may not even look, as in HDFS.
-            Err(error) if error.kind == ErrorKind::NotDirectory => match caller.is_superuser {
-                true => Err(refuse(ErrorKind::NotFound, missing(path))),
-                false => Err(refuse(ErrorKind::PermissionDenied, error.message)),
-            },
+            Err(error) if error.kind == ErrorKind::NotDirectory && caller.is_superuser => {
+                Err(refuse(ErrorKind::NotFound, missing(path)))
+            }
             Err(error) => Err(error),
         }
     }
