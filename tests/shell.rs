@@ -102,7 +102,7 @@ fn wrong_input_gets_hadoops_message_and_exit_code() {
         (&["-get", "/x", source], 1, "get: `/x': No such file or directory"),
         (&["-get", "/f", source], 1, &format!("get: `{source}': File exists")),
         (&["-mkdir", "/d"], 1, "mkdir: `/d': File exists"),
-        (&["-mkdir", "/f/x"], 1, "mkdir: `/f/x': Is not a directory"),
+        (&["-mkdir", "/f/x"], 1, "mkdir: Parent path is not a directory: /f x"),
         (&["-rm", "/d"], 1, "rm: `/d': Is a directory"),
         (&["-rm", "/x"], 1, "rm: `/x': No such file or directory"),
         (&["-mv", "/x", "/y"], 1, "mv: `/x': No such file or directory"),

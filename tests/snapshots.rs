@@ -35,7 +35,7 @@ fn a_snapshot_keeps_a_deleted_file_through_a_restart_and_gives_its_blocks_back()
     let difference = cluster.hanno(&["snapshotDiff", "/d", "s", "."]).ok().stdout_text();
     assert_eq!(
         difference,
-        "Difference between snapshot s and current directory under directory /d:\nM\t.\n+\t./fresh\nR\t./old -> ./new\n-\t./sub\n"
+        "Difference between snapshot s and current directory under directory /d:\nM\t.\n+\t./fresh\nR\t./old -> ./new\n-\t./sub\n\n"
     );
     let listed = cluster.hanno(&["lsSnapshottableDir"]).ok().stdout_text();
     assert!(listed.ends_with(" 1 65536 /d\n"), "{listed}");
