@@ -32,7 +32,7 @@ pub(crate) enum BenchCommand {
     /// The JobTracker: tasks, reports and memory of one made for the purpose, under simulated workers
     #[command(
         long_about = "Starts a NameNode and a JobTracker, registers simulated workers over real sockets, submits one job of many maps that do nothing, and measures: registrations, tasks and reports per second, processor time and messages per task, how many maps ran where their input lies, memory.",
-        after_help = "Examples:\n  hanno bench jobtracker --data /tmp/tracker\n  hanno bench jobtracker --workers 9000 --tasks 100000 --data /tmp/tracker --json\n  hanno bench jobtracker --workers 100 --tasks 5000 --task-ms 20 --data /tmp/tracker"
+        after_help = "Examples:\n  hanno bench jobtracker --data /tmp/tracker\n  hanno bench jobtracker --workers 4000 --tasks 100000 --data /tmp/tracker --json\n  hanno bench jobtracker --workers 100 --tasks 5000 --task-ms 20 --data /tmp/tracker"
     )]
     Jobtracker(TrackerArgs),
 }

@@ -45,8 +45,8 @@ const REPORTERS: u32 = 64;
 /// What is measured.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TrackerArgs {
-    /// Simulated workers
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=9000))]
+    /// Simulated workers; each takes two connections, of which the JobTracker takes 10,000
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=4000))]
     workers: u32,
     /// Slots of each
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
