@@ -76,12 +76,17 @@ fn quotas_refuse_in_hdfs_words_and_are_shown_by_count() {
     admin(&["-clrSpaceQuota", "/d"]).ok().prints("");
     cluster.dfs(&["-touchz", "/d/f"]).ok();
     for (words, expected) in [
-        (&["-setQuota", "0", "/d"][..], "setQuota: Invalid values for quota : 0\n"),
+        (
+            &["-setQuota", "0", "/d"][..],
+            "setQuota: Invalid values for quota : 0 and 9223372036854775807\n\
+             Usage: hdfs dfsadmin [-setQuota <quota> <dirname>...<dirname>]\n",
+        ),
         (&["-clrQuota", "/x"], "clrQuota: Directory does not exist: /x\n"),
         (&["-setQuota", "5", "/d/f"], "setQuota: `/d/f': Is not a directory\n"),
         (
             &["-setSpaceQuota", "a5", "/d"],
-            "setSpaceQuota: \"a5\" is not a valid value for a quota.\n",
+            "setSpaceQuota: \"a5\" is not a valid value for a quota.\n\
+             Usage: hdfs dfsadmin [-setSpaceQuota <quota> [-storageType <storagetype>] <dirname>...<dirname>]\n",
         ),
     ] {
         let outcome = admin(words);
