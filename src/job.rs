@@ -80,20 +80,29 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     }
 }
 
-/// `hanno job top`.
-fn watch(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let program = std::iter::once(OsString::from("hanno job top"));
-    let args = match Top::try_parse_from(program.chain(arguments.iter().cloned())) {
-        Ok(Top { args }) => args,
+/// Runs a command of its own options; wrong ones are told with its usage.
+fn with_args<A: Parser>(
+    name: &str,
+    arguments: &[OsString],
+    command: impl FnOnce(A) -> Result<u8>,
+) -> u8 {
+    let program = std::iter::once(OsString::from(name));
+    let args = match A::try_parse_from(program.chain(arguments.iter().cloned())) {
+        Ok(args) => args,
         Err(error) => {
             let _ = error.print();
             return if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
         }
     };
-    top::jobs(&args, overrides).unwrap_or_else(|error| {
+    command(args).unwrap_or_else(|error| {
         eprintln!("job: {}", describe(error.as_ref()));
         EXIT_FAILED
     })
+}
+
+/// `hanno job top`.
+fn watch(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    with_args("hanno job top", arguments, |Top { args }| top::jobs(&args, overrides))
 }
 
 /// Watch jobs, queues and slots in the terminal.

@@ -14,9 +14,9 @@ use client::job::JobClient;
 use protocol::jobs::AttemptReport;
 use protocol::{AttemptId, ErrorKind, JobId};
 
-use super::unknown;
+use super::{unknown, with_args};
 use crate::connect::{Overrides, describe, job_client};
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, unless_reader_left};
+use crate::output::{EXIT_FAILED, EXIT_OK, unless_reader_left};
 
 /// Pause before running attempts are looked at again: as often as they report.
 const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
@@ -43,18 +43,7 @@ struct Args {
 
 /// Runs the command line after `job logs` and returns the exit code.
 pub(super) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let name = std::iter::once(OsString::from("hanno job logs"));
-    let args = match Args::try_parse_from(name.chain(arguments.iter().cloned())) {
-        Ok(args) => args,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
-        }
-    };
-    print(&args, overrides).unwrap_or_else(|error| {
-        eprintln!("job: {}", describe(error.as_ref()));
-        EXIT_FAILED
-    })
+    with_args("hanno job logs", arguments, |args: Args| print(&args, overrides))
 }
 
 fn print(args: &Args, overrides: &Overrides) -> Result<u8> {

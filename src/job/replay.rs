@@ -27,8 +27,9 @@ use protocol::runner::{COOKIE_VARIABLE, FromRunner, SOCKET_VARIABLE, Setup, ToRu
 use protocol::tracker::{AttemptState, MapOutput, Program, Work};
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 
-use crate::connect::{Overrides, describe, file_system_config, job_client, namenode_address};
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say};
+use super::with_args;
+use crate::connect::{Overrides, file_system_config, job_client, namenode_address};
+use crate::output::{EXIT_FAILED, EXIT_OK, say};
 
 /// Longest first message: a cookie.
 const HELLO_BYTES_MAX: usize = 4 << 10;
@@ -69,18 +70,7 @@ struct Args {
 
 /// Runs the command line after `job replay` and returns the exit code.
 pub(super) fn run(arguments: &[std::ffi::OsString], overrides: &Overrides) -> u8 {
-    let name = std::iter::once("hanno job replay".into());
-    let args = match Args::try_parse_from(name.chain(arguments.iter().cloned())) {
-        Ok(args) => args,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
-        }
-    };
-    replay(&args, overrides).unwrap_or_else(|error| {
-        eprintln!("job: {}", describe(error.as_ref()));
-        EXIT_FAILED
-    })
+    with_args("hanno job replay", arguments, |args: Args| replay(&args, overrides))
 }
 
 fn replay(args: &Args, overrides: &Overrides) -> Result<u8> {

@@ -157,19 +157,33 @@ fn an_append_whose_datanode_dies_keeps_what_was_there_and_can_be_repeated() {
     assert_no_panics(&web.cluster);
 }
 
-#[test]
-fn a_download_whose_datanode_dies_ends_short_and_goes_on_elsewhere() {
-    let web = Web::start_on(3, &LEASES);
-    let content = data::bytes(5, LARGE_BYTES);
+/// A download of `/f` of which [`TAKEN_BYTES`] were read.
+struct Download {
+    opened: String,
+    server: String,
+    connection: Connection,
+    found: Vec<u8>,
+}
+
+/// Makes `/f` of several blocks with two replicas each and begins to read it.
+fn begin_download(web: &Web, content: &[u8]) -> Download {
     let url = web.second_step("PUT", "/f?op=CREATE&blocksize=4194304&replication=2");
-    request("PUT", &url, &content).is(201);
+    request("PUT", &url, content).is(201);
     let opened = web.second_step("GET", "/f?op=OPEN");
     let server = datanode_at(&web.cluster, address(&opened));
     let mut connection = Connection::open(&opened);
     connection.send_head("GET", &opened, "");
     let head = connection.head().is(200);
-    assert_eq!(head.header("content-length"), Some(LARGE_BYTES.to_string().as_str()));
-    let mut found = connection.bytes(TAKEN_BYTES);
+    assert_eq!(head.header("content-length"), Some(content.len().to_string().as_str()));
+    let found = connection.bytes(TAKEN_BYTES);
+    Download { opened, server, connection, found }
+}
+
+#[test]
+fn a_download_whose_datanode_dies_ends_short_and_goes_on_elsewhere() {
+    let web = Web::start_on(3, &LEASES);
+    let content = data::bytes(5, LARGE_BYTES);
+    let Download { opened, server, mut connection, mut found } = begin_download(&web, &content);
     kill(&web.cluster, &server);
     found.extend(connection.bytes(LARGE_BYTES));
     assert!(found.len() < LARGE_BYTES, "the end was not read before");
@@ -190,14 +204,7 @@ fn a_download_whose_datanode_dies_ends_short_and_goes_on_elsewhere() {
 fn a_download_goes_on_when_another_holder_of_its_blocks_dies() {
     let web = Web::start_on(3, &LEASES);
     let content = data::bytes(6, LARGE_BYTES);
-    let url = web.second_step("PUT", "/f?op=CREATE&blocksize=4194304&replication=2");
-    request("PUT", &url, &content).is(201);
-    let opened = web.second_step("GET", "/f?op=OPEN");
-    let server = datanode_at(&web.cluster, address(&opened));
-    let mut connection = Connection::open(&opened);
-    connection.send_head("GET", &opened, "");
-    connection.head().is(200);
-    let mut found = connection.bytes(TAKEN_BYTES);
+    let Download { server, mut connection, mut found, .. } = begin_download(&web, &content);
     kill(&web.cluster, &member(&web, "/f", &server));
     found.extend(connection.bytes(LARGE_BYTES - found.len()));
     assert!(found == content, "{} bytes", found.len());
