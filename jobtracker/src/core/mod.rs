@@ -57,9 +57,6 @@ use queues::{QueueRules, Queues};
 use task::{AttemptState, StopReason};
 use workers::Workers;
 
-/// A tick this late after the last, four times the usual, tells that this process stood still, and not the workers.
-pub(crate) const TICK_GAP_MAX: Duration = Duration::from_secs(1);
-
 /// The time, passed in.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Now {
@@ -186,8 +183,6 @@ pub(crate) struct Core {
     compared: Duration,
     /// When slow attempts were last looked for.
     speculated: Duration,
-    /// When [`Core::tick`] was last called.
-    ticked: Duration,
 }
 
 impl Core {
@@ -198,7 +193,6 @@ impl Core {
             settled: false,
             compared: Duration::ZERO,
             speculated: Duration::ZERO,
-            ticked: Duration::ZERO,
             rules,
             epoch: Epoch(0),
             cluster_start: 0,
@@ -294,11 +288,7 @@ impl Core {
     /// Time passes: late workers, jobs that waited.
     pub(crate) fn tick(&mut self, now: Now) -> Output {
         let mut out = Output::default();
-        if now.at.saturating_sub(self.ticked) > TICK_GAP_MAX {
-            self.workers.excuse(now.at);
-            self.speculated = now.at;
-        }
-        self.ticked = now.at;
+        self.workers.listen(now.at);
         let gone = self.workers.expire(now.at, self.rules.suspect_after, self.rules.dead_after);
         for worker in gone {
             self.lose_worker(worker, now, &mut out);

@@ -92,7 +92,9 @@ fn usual_of(running: &[Sole]) -> Option<f64> {
 impl Core {
     /// Starts backups on slots that nobody else can use.
     pub(super) fn speculate(&mut self, now: Now, out: &mut Output) {
-        if !self.workers.has_free() || now.at.saturating_sub(self.speculated) < LOOK_PERIOD {
+        // What attempts did while they could not be heard is known with their next reports.
+        let last = self.speculated.max(self.workers.deaf_until());
+        if !self.workers.has_free() || now.at.saturating_sub(last) < LOOK_PERIOD {
             return;
         }
         self.speculated = now.at;

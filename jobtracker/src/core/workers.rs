@@ -10,6 +10,9 @@ use std::time::Duration;
 use protocol::tracker::{Action, MapOutput, Register};
 use protocol::{AttemptId, JobId, WorkerId};
 
+/// Nothing heard and no look at the time for so long, four times the usual, tells that this process stood still, and not the workers.
+pub(crate) const DEAF_MAX: Duration = Duration::from_secs(1);
+
 /// Liveness of a worker.
 ///
 /// ```text
@@ -107,6 +110,9 @@ pub(crate) struct Workers {
     excluded: BTreeSet<String>,
     slot_count: u64,
     busy_count: u64,
+    /// When this process listened last: a worker was heard, or time was looked at.
+    listened: Duration,
+    deaf_until: Duration,
 }
 
 impl Workers {
@@ -210,6 +216,7 @@ impl Workers {
 
     /// Heard of. True if it was suspect.
     pub(crate) fn seen(&mut self, id: WorkerId, now: Duration) -> bool {
+        self.listen(now);
         let was = self.all.get(&id).map(|worker| worker.liveness);
         self.change(id, |worker| {
             worker.last_seen = now;
@@ -220,9 +227,18 @@ impl Workers {
         was == Some(Liveness::Suspect)
     }
 
-    /// Gives every worker a new term: until now nobody could be heard.
-    pub(crate) fn excuse(&mut self, now: Duration) {
-        self.all.values_mut().for_each(|worker| worker.last_seen = now);
+    /// Notes that this process listens. If it has not for long, nobody could be heard, and every worker gets a new term.
+    pub(crate) fn listen(&mut self, now: Duration) {
+        if now.saturating_sub(self.listened) > DEAF_MAX {
+            self.all.values_mut().for_each(|worker| worker.last_seen = now);
+            self.deaf_until = now;
+        }
+        self.listened = now;
+    }
+
+    /// When nobody could be heard for the last time.
+    pub(crate) fn deaf_until(&self) -> Duration {
+        self.deaf_until
     }
 
     /// Marks late workers and returns those that are gone.

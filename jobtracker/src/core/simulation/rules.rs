@@ -244,6 +244,25 @@ fn workers_that_could_not_be_heard_are_not_given_up() {
 }
 
 #[test]
+fn whoever_is_heard_first_after_a_standstill_is_not_the_only_one_excused() {
+    let mut world = World::new();
+    let (first, second) = (world.add_worker("a", 1), world.add_worker("bb", 1));
+    world.contact(first, true);
+    world.contact(second, true);
+    world.pass(Duration::from_secs(600));
+    world.contact(first, true);
+    world.advance(Duration::from_secs(29));
+    assert!(world.core.workers.worker(second).is_some());
+    // A loop that is too busy to look at the time still hears: who is silent meanwhile is gone when it looks.
+    for _ in 0..31 {
+        world.pass(Duration::from_secs(1));
+        world.contact(first, true);
+    }
+    world.advance(Duration::from_millis(1));
+    assert!(world.core.workers.worker(second).is_none());
+}
+
+#[test]
 fn a_loser_is_told_to_stop_and_its_files_go() {
     let mut world = World::new();
     let (first, second) = (world.add_worker("a", 1), world.add_worker("bb", 1));

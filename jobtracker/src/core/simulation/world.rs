@@ -16,9 +16,8 @@ use protocol::{
 use crate::core::edit::Edit;
 use crate::core::submit::Submission;
 use crate::core::task::AttemptState;
-use crate::core::{
-    Core, Effect, EffectDone, EffectOrder, Now, Output, Rules, TEMPORARY, TICK_GAP_MAX,
-};
+use crate::core::workers::DEAF_MAX;
+use crate::core::{Core, Effect, EffectDone, EffectOrder, Now, Output, Rules, TEMPORARY};
 
 pub(super) const RULES: Rules = Rules {
     suspect_after: Duration::from_secs(5),
@@ -169,17 +168,22 @@ impl World {
     /// Time passes, and the loop looks at it as often as it does in life.
     pub(super) fn advance(&mut self, time: Duration) {
         let mut left = time;
-        while left > TICK_GAP_MAX {
-            self.stand_still(TICK_GAP_MAX);
-            left -= TICK_GAP_MAX;
+        while left > DEAF_MAX {
+            self.stand_still(DEAF_MAX);
+            left -= DEAF_MAX;
         }
         self.stand_still(left);
     }
 
-    /// Time passes while this process is stopped.
-    pub(super) fn stand_still(&mut self, time: Duration) {
+    /// Time passes, and the loop does not look at it.
+    pub(super) fn pass(&mut self, time: Duration) {
         self.now.at += time;
         self.now.wall_ms += u64::try_from(time.as_millis()).unwrap();
+    }
+
+    /// Time passes while this process is stopped.
+    pub(super) fn stand_still(&mut self, time: Duration) {
+        self.pass(time);
         let out = self.core.tick(self.now);
         self.take(out);
     }
