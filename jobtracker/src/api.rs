@@ -57,7 +57,7 @@ async fn read(shared: &Shared, body: Call) -> Result<Reply, Refused> {
 }
 
 async fn jobs(State(shared): State<Shared>) -> Result<Response> {
-    Ok(Json(shared.overview().await?.jobs).into_response())
+    Ok(Json(&shared.overview().await?.jobs).into_response())
 }
 
 async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
@@ -91,11 +91,11 @@ async fn job_history(State(shared): State<Shared>, Path(id): Path<String>) -> Re
 }
 
 async fn workers(State(shared): State<Shared>) -> Result<Response> {
-    Ok(Json(shared.overview().await?.workers).into_response())
+    Ok(Json(&shared.overview().await?.workers).into_response())
 }
 
 async fn queues(State(shared): State<Shared>) -> Result<Response> {
-    Ok(Json(shared.overview().await?.queues).into_response())
+    Ok(Json(&shared.overview().await?.queues).into_response())
 }
 
 async fn openapi() -> Response {
@@ -103,14 +103,14 @@ async fn openapi() -> Response {
 }
 
 async fn metrics(State(shared): State<Shared>) -> Result<Response> {
-    Ok(daemon::metrics::answer(&metrics::registry(&shared.overview().await?)))
+    Ok(daemon::metrics::answer(&metrics::registry(&*shared.overview().await?)))
 }
 
 async fn jmx(
     State(shared): State<Shared>,
     Query(wanted): Query<beans::Wanted>,
 ) -> Result<Response> {
-    let figures = metrics::registry(&shared.overview().await?);
+    let figures = metrics::registry(&*shared.overview().await?);
     let all = beans::common("JobTracker", &figures, shared.since.elapsed());
     Ok(beans::answer(all, &wanted))
 }

@@ -16,6 +16,7 @@ use axum::{Json, Router};
 use client::rpc::Health;
 use daemon::auth::Authenticator;
 use daemon::hosts::Hosts;
+use daemon::page::live::Board;
 use daemon::rpc;
 use daemon::session::Sessions;
 use futures_util::stream;
@@ -45,6 +46,8 @@ pub(crate) struct Shared {
     /// Reads logs of attempts from workers in the name of who looks at a page.
     pub(crate) secret: Key,
     pub(crate) history: History,
+    /// Where open pages hear that the overview looks different.
+    pub(crate) board: Board,
     /// Who is signed in at the pages.
     pub(crate) sessions: Sessions,
     /// When this process began to serve.
@@ -72,8 +75,16 @@ impl Shared {
     }
 
     /// What the start page shows.
-    pub(crate) async fn overview(&self) -> Result<Overview, Refused> {
-        self.ask(Event::Overview).await.map_err(Refused)
+    pub(crate) async fn overview(&self) -> Result<Arc<Overview>, Refused> {
+        self.overview_since(None).await
+    }
+
+    /// What the start page shows: at least as new as a change that pages were told of, or as of now.
+    pub(crate) async fn overview_since(
+        &self,
+        change: Option<u64>,
+    ) -> Result<Arc<Overview>, Refused> {
+        self.ask(|reply| Event::Overview(change, reply)).await.map_err(Refused)
     }
 
     /// A job as its page shows it.
@@ -142,7 +153,8 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
 }
 
 async fn health(State(shared): State<Shared>) -> Result<Response, Refused> {
-    let Overview { epoch, status, .. } = shared.overview().await?;
+    let overview = shared.overview().await?;
+    let (epoch, status) = (overview.epoch, &overview.status);
     let more = [
         ("epoch", epoch),
         ("worker_count", u64::from(status.worker_count)),
@@ -193,6 +205,7 @@ pub(crate) mod tests {
             namenode: "http://n:1".into(),
             secret,
             history: History::open(directory.path(), 1).unwrap(),
+            board: Board::default(),
             sessions,
             since: Instant::now(),
         };

@@ -40,6 +40,7 @@ use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::hosts::Hosts;
 use daemon::inspect;
+use daemon::page::live::Board;
 use daemon::serve::{self, Limits};
 use daemon::session::Sessions;
 use journal::{Journal, JournalError, Options};
@@ -108,7 +109,9 @@ async fn start(
     let exclude_file = config.workers_exclude_file.clone();
     let history = History::open(&config.data, config.history_file_count_max)
         .map_err(|source| Error::System { action: "read the histories of jobs", source })?;
-    let outside = Outside { effects, room, exclude_file, config_file, history: history.clone() };
+    let (board, kept) = (Board::default(), history.clone());
+    let outside =
+        Outside { effects, room, exclude_file, config_file, history: kept, board: board.clone() };
     let mut server = Server::new(state, journal, recovered.last, outside, events.clone(), poll_max);
     server.start(Epoch(recovered.epoch.0), cluster_start());
 
@@ -122,6 +125,7 @@ async fn start(
         namenode: config.namenode.as_str().into(),
         secret: secret.clone(),
         history,
+        board,
         since: Instant::now(),
     };
     let settings = inspect::settings("jobtracker", &config);

@@ -28,8 +28,6 @@ use crate::http::{Shared, named};
 use crate::server::{Event, Overview};
 use crate::web;
 
-/// How often an open overview is compared with what it shows.
-const OVERVIEW_PERIOD: Duration = Duration::from_millis(500);
 /// Bytes shown of the end of each of an attempt's two streams.
 const LOG_TAIL_BYTES: usize = 64 << 10;
 /// A worker that does not give a log within this time is not waited for.
@@ -73,6 +71,8 @@ struct Viewer {
     namenode: Arc<str>,
     /// Who is signed in.
     user: Option<String>,
+    /// The change that an open page is drawn again for.
+    change: Option<u64>,
 }
 
 impl FromRequestParts<Shared> for Viewer {
@@ -80,7 +80,8 @@ impl FromRequestParts<Shared> for Viewer {
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Infallible> {
         let user = shared.sessions.user(&parts.headers);
-        Ok(Viewer { namenode: Arc::clone(&shared.namenode), user })
+        let change = live::seen(&parts.headers);
+        Ok(Viewer { namenode: Arc::clone(&shared.namenode), user, change })
     }
 }
 
@@ -104,7 +105,7 @@ impl Viewer {
         place: &str,
         draw: impl FnOnce(&Overview) -> Markup,
     ) -> Result<Response> {
-        let content = draw(&shared.overview().await?);
+        let content = draw(&*shared.overview_since(self.change).await?);
         Ok(self.frame(title, place, Some("/live".to_owned()), &content))
     }
 }
@@ -271,26 +272,5 @@ async fn job_changes(State(shared): State<Shared>, Path(id): Path<String>) -> Re
 
 /// Tells when the overview looks different.
 async fn overview_changes(State(shared): State<Shared>) -> Response {
-    live::changes(OVERVIEW_PERIOD, move || {
-        let shared = shared.clone();
-        async move { shared.overview().await.ok().map(|overview| looks(&overview)) }
-    })
-}
-
-/// A number that differs when the overview would look different; times that only pass do not count.
-fn looks(overview: &Overview) -> u64 {
-    let jobs = overview.jobs.iter().map(|job| {
-        let shares = [job.map_progress, job.reduce_progress].map(|share| (share * 100.0) as u8);
-        let running = (job.maps.running, job.reduces.running);
-        (job.id.as_str(), job.state.is_final(), shares, running, job.priority)
-    });
-    let workers = overview.workers.iter().map(|worker| {
-        let flags = [worker.suspect, worker.excluded, worker.drained, worker.blacklisted];
-        (worker.http_address.as_str(), worker.running_count, worker.slot_count, flags)
-    });
-    let queues = overview.queues.iter().map(|queue| {
-        (queue.name.as_str(), queue.slot_count, queue.demand, queue.share_permille, queue.job_count)
-    });
-    let all = (jobs.collect::<Vec<_>>(), workers.collect::<Vec<_>>(), queues.collect::<Vec<_>>());
-    live::number_of(all)
+    shared.board.changes()
 }

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use daemon::page::live::Board;
 use journal::{Journal, Txid};
 use protocol::jobs::{
     Answer, Call, Counters, JobReport, QueueReport, Reply, Request, TrackerStatus, WorkerReport,
@@ -37,6 +38,10 @@ pub(crate) const EVENTS_MAX: usize = 4096;
 const TICK: Duration = Duration::from_millis(250);
 /// Least time between two pictures of a running job for its watchers: ten a second are plenty for the eye.
 const NEWS_PAUSE: Duration = Duration::from_millis(100);
+/// Least time between two looks at what pages of the whole cluster show, while one is open.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// A copy of the overview is kept for so long, for the other pages that were told of the same change.
+const OVERVIEW_KEPT_MAX: Duration = Duration::from_secs(1);
 
 /// Something for the loop.
 pub(crate) enum Event {
@@ -50,8 +55,8 @@ pub(crate) enum Event {
     HistoryWritten(JobId, io::Result<()>),
     /// Someone wants to watch a job.
     Watch(JobId, oneshot::Sender<Result<watch::Receiver<Arc<JobReport>>, RemoteError>>),
-    /// The start page and `/healthz`.
-    Overview(oneshot::Sender<Overview>),
+    /// The start page and `/healthz`: as of now, or at least as new as a change that watchers were told of.
+    Overview(Option<u64>, oneshot::Sender<Arc<Overview>>),
     /// The page of a job.
     Picture(JobId, oneshot::Sender<Result<Box<Picture>, RemoteError>>),
     /// Other jobs of a job's name, at most so many.
@@ -66,6 +71,8 @@ pub(crate) enum Event {
 
 /// What the start page and `/healthz` show.
 pub(crate) struct Overview {
+    /// The last change that watchers were told of before.
+    pub(crate) change: u64,
     pub(crate) epoch: u64,
     /// When this process began, milliseconds since the epoch.
     pub(crate) started_ms: u64,
@@ -107,6 +114,8 @@ pub(crate) struct Outside {
     /// Where the rules of queues are read again.
     pub(crate) config_file: Option<PathBuf>,
     pub(crate) history: History,
+    /// Where open pages hear that the overview looks different.
+    pub(crate) board: Board,
 }
 
 /// State of the loop around the core.
@@ -130,6 +139,10 @@ pub(crate) struct Server {
     polls: BTreeMap<WorkerId, Poll>,
     submitters: HashMap<JobId, Vec<oneshot::Sender<Answer>>>,
     watched: HashMap<JobId, Watched>,
+    board: Board,
+    looked: Instant,
+    /// The last copy of the overview, and when it was made.
+    overview: Option<(Instant, Arc<Overview>)>,
     /// Effects of one job are done one after the other; the first of each queue is under way.
     effect_queues: HashMap<JobId, VecDeque<EffectOrder>>,
 }
@@ -140,7 +153,7 @@ impl Server {
         (core, rows): (Core, Rows),
         journal: Journal,
         last: Txid,
-        Outside { effects, room, exclude_file, config_file, history }: Outside,
+        Outside { effects, room, exclude_file, config_file, history, board }: Outside,
         events: mpsc::Sender<Event>,
         poll_max: Duration,
     ) -> Self {
@@ -164,6 +177,9 @@ impl Server {
             polls: BTreeMap::new(),
             submitters: HashMap::new(),
             watched: HashMap::new(),
+            board,
+            looked: Instant::now(),
+            overview: None,
             effect_queues: HashMap::new(),
         }
     }
@@ -242,17 +258,7 @@ impl Server {
                 let watching = self.watch(job);
                 let _ = reply.send(watching);
             }
-            Event::Overview(reply) => {
-                let overview = Overview {
-                    epoch: self.core.epoch().0,
-                    started_ms: self.started_ms,
-                    status: self.core.status(),
-                    jobs: self.core.job_reports(),
-                    workers: self.core.worker_reports(self.now()),
-                    queues: self.core.queue_reports(),
-                };
-                let _ = reply.send(overview);
-            }
+            Event::Overview(wanted, reply) => drop(reply.send(self.overview(wanted))),
             // Whoever asked for a page and left needs no answer.
             Event::Picture(job, reply) => drop(reply.send(self.core.picture(job).map(Box::new))),
             Event::OtherRuns(job, count_max, reply) => {
@@ -261,6 +267,39 @@ impl Server {
             Event::Attempt(id, reply) => drop(reply.send(self.core.attempt_picture(id))),
             Event::Counters(job, reply) => drop(reply.send(self.core.counters_by_kind(job))),
             Event::TaskCounters(id, reply) => drop(reply.send(self.core.task_counters(id))),
+        }
+    }
+
+    /// What the start page shows; a copy that is kept will do if it is as new as `wanted`.
+    fn overview(&mut self, wanted: Option<u64>) -> Arc<Overview> {
+        if let Some((_, kept)) = &self.overview
+            && wanted.is_some_and(|wanted| kept.change >= wanted)
+        {
+            return Arc::clone(kept);
+        }
+        let overview = Arc::new(Overview {
+            change: self.board.number(),
+            epoch: self.core.epoch().0,
+            started_ms: self.started_ms,
+            status: self.core.status(),
+            jobs: self.core.job_reports(),
+            workers: self.core.worker_reports(self.now()),
+            queues: self.core.queue_reports(),
+        });
+        if wanted.is_some() {
+            self.overview = Some((Instant::now(), Arc::clone(&overview)));
+        }
+        overview
+    }
+
+    /// Tells open pages if the overview looks different.
+    fn look(&mut self) {
+        if self.overview.as_ref().is_some_and(|(made, _)| made.elapsed() > OVERVIEW_KEPT_MAX) {
+            self.overview = None;
+        }
+        if self.board.is_watched() && self.looked.elapsed() >= LOOK_PAUSE {
+            self.looked = Instant::now();
+            self.board.show(self.core.look());
         }
     }
 
@@ -414,6 +453,7 @@ impl Server {
             .collect();
         postponed.into_iter().for_each(|job| self.tell_watchers(job));
         self.watched.retain(|_, watched| watched.sender.receiver_count() > 0);
+        self.look();
         self.write_history();
     }
 

@@ -5,6 +5,8 @@
 const LIVE_PAUSE_MS = 400;
 
 let pending = null;
+// The change that the page is drawn again for: what others were shown for it will do. Empty: it must be as of now.
+let change = "";
 
 async function refresh() {
   pending = null;
@@ -13,7 +15,11 @@ async function refresh() {
     schedule();
     return;
   }
-  const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store" });
+  const headers = { accept: "text/html" };
+  if (change) {
+    headers["x-hanno-change"] = change;
+  }
+  const answer = await fetch(location.href, { headers, cache: "no-store" });
   if (!answer.ok) {
     return;
   }
@@ -37,6 +43,18 @@ function schedule() {
   }
 }
 
+function told(event) {
+  if (pending === null || change) {
+    change = event.data;
+  }
+  schedule();
+}
+
+function renew() {
+  change = "";
+  schedule();
+}
+
 function listen() {
   const path = document.body.dataset.live;
   if (!path) {
@@ -44,16 +62,16 @@ function listen() {
   }
   const source = new EventSource(path);
   // What changed between the drawing of the page and now, or while the daemon was away, is told by no event.
-  source.addEventListener("open", schedule);
-  source.addEventListener("change", schedule);
+  source.addEventListener("open", renew);
+  source.addEventListener("change", told);
   source.addEventListener("end", () => {
     source.close();
-    schedule();
+    renew();
   });
-  document.addEventListener("visibilitychange", schedule);
+  document.addEventListener("visibilitychange", renew);
 }
 
-document.addEventListener("stale", schedule);
+document.addEventListener("stale", renew);
 
 document.addEventListener("keydown", (event) => {
   const field =

@@ -1,31 +1,75 @@
 //! Tells open pages when they are out of date: server-sent events that `live.js` waits for.
+//!
+//! Invariant: looking is done once for all who watch, and not at all while nobody does; who watches is told nothing while nothing changes.
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
-use std::time::Duration;
+use std::sync::Arc;
 
+use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
+use tokio::sync::watch;
 
-/// `change` whenever `look`, asked once in a `period`, tells another number than before. The end of the answer once it tells none.
-pub fn changes<L, T>(period: Duration, look: L) -> Response
-where
-    L: FnMut() -> T + Send + 'static,
-    T: Future<Output = Option<u64>> + Send + 'static,
-{
-    let changes = stream::unfold((look, None), move |(mut look, mut shown)| async move {
-        loop {
-            let seen = Some(look().await?);
-            if shown.is_some() && seen != shown {
-                let event = Event::default().event("change").data("");
-                return Some((Ok::<_, Infallible>(event), (look, seen)));
-            }
-            shown = seen;
-            tokio::time::sleep(period).await;
-        }
-    });
-    Sse::new(changes).keep_alive(KeepAlive::default()).into_response()
+/// Header in which a page that is drawn again names the change that it was told of: a copy of what is shown that is as new will do.
+const SEEN_HEADER: &str = "x-hanno-change";
+
+/// What several open pages show, as a number that grows whenever it looks different. Clones are one board.
+#[derive(Clone, Debug)]
+pub struct Board {
+    seen: Arc<watch::Sender<Seen>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Changes so far.
+    number: u64,
+    /// How it looked then.
+    look: u64,
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Board { seen: Arc::new(watch::Sender::new(Seen::default())) }
+    }
+}
+
+impl Board {
+    /// True while a page is open.
+    pub fn is_watched(&self) -> bool {
+        self.seen.receiver_count() > 0
+    }
+
+    /// Tells those who watch if `look` ([`number_of`] what they see) is another than before.
+    pub fn show(&self, look: u64) {
+        self.seen.send_if_modified(|seen| {
+            let is_new = seen.look != look;
+            *seen = Seen { number: seen.number + u64::from(is_new), look };
+            is_new
+        });
+    }
+
+    /// Changes so far.
+    pub fn number(&self) -> u64 {
+        self.seen.borrow().number
+    }
+
+    /// `change`, with its number, at every change from now on. The end of the answer when the board is gone.
+    pub fn changes(&self) -> Response {
+        let changes = stream::unfold(self.seen.subscribe(), |mut seen| async move {
+            seen.changed().await.ok()?;
+            let number = seen.borrow_and_update().number;
+            let event = Event::default().event("change").data(number.to_string());
+            Some((Ok::<_, Infallible>(event), seen))
+        });
+        Sse::new(changes).keep_alive(KeepAlive::default()).into_response()
+    }
+}
+
+/// The change that a page is drawn again for.
+pub fn seen(headers: &HeaderMap) -> Option<u64> {
+    headers.get(SEEN_HEADER)?.to_str().ok()?.parse().ok()
 }
 
 /// A number that differs when `seen` does.
@@ -40,16 +84,43 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_change_is_told_once_and_the_end_ends_it() {
-        let mut told = [Some("a"), Some("a"), Some("b"), Some("b"), Some("a"), None].into_iter();
-        let look = move || {
-            let seen = told.next().flatten().map(number_of);
-            async move { seen }
-        };
-        let answer = changes(Duration::ZERO, look);
-        assert_eq!(answer.headers()["content-type"], "text/event-stream");
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
-        let text = String::from_utf8(body.to_vec()).unwrap();
-        assert_eq!(text.matches("event: change\n").count(), 2, "{text}");
+    async fn a_change_is_told_once_to_each_and_the_end_ends_it() {
+        let board = Board::default();
+        board.show(number_of("before"));
+        assert!(!board.is_watched());
+        let answers = [board.changes(), board.changes()];
+        assert!(board.is_watched());
+        for look in ["before", "before"] {
+            board.show(number_of(look));
+        }
+        let mut bodies = answers.map(|answer| {
+            assert_eq!(answer.headers()["content-type"], "text/event-stream");
+            answer.into_body()
+        });
+        for (look, number) in [("after", 2), ("again", 3), ("after", 4)] {
+            board.show(number_of(look));
+            board.show(number_of(look));
+            assert_eq!(board.number(), number);
+            for body in &mut bodies {
+                let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+                assert_eq!(frame, format!("event: change\ndata: {number}\n\n"));
+            }
+        }
+        drop(board);
+        for body in bodies {
+            assert!(body.collect().await.unwrap().to_bytes().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_page_names_the_change_it_was_told_of() {
+        for (text, number) in [("7", Some(7)), ("", None), ("-1", None), ("x", None)] {
+            let headers = HeaderMap::from_iter([(
+                axum::http::HeaderName::from_static(SEEN_HEADER),
+                text.parse().unwrap(),
+            )]);
+            assert_eq!(seen(&headers), number, "{text}");
+        }
+        assert_eq!(seen(&HeaderMap::new()), None);
     }
 }

@@ -81,6 +81,7 @@ mod tests {
             running_job_count: 1,
         };
         let overview = Overview {
+            change: 0,
             epoch: 1,
             started_ms: 0,
             status,

@@ -1,5 +1,6 @@
 //! The state as people and clients see it.
 
+use daemon::page::live;
 use protocol::jobs::{
     AttemptReport, JobReport, JobState, QueueReport, Replay, TaskReport, TrackerStatus,
     WorkerReport,
@@ -11,6 +12,7 @@ use super::job::{Job, Phase, SPLITS_KEPT_MAX};
 use super::preemption::Standing;
 use super::queues::Queue;
 use super::task::Task;
+use super::task_set::TaskSet;
 use super::workers::{Liveness, Worker};
 use super::{Core, Now};
 
@@ -72,6 +74,24 @@ impl Core {
         Ok(Replay { launch, splits, diagnostics: attempt.diagnostics.clone() })
     }
 
+    /// A number that differs when the overview would look different; times that only pass do not count. Copies nothing.
+    pub(crate) fn look(&self) -> u64 {
+        let jobs = self.jobs.values().map(|job| {
+            let shares = [&job.maps, &job.reduces].map(|tasks| (tasks.progress() * 100.0) as u8);
+            let running = [&job.maps, &job.reduces].map(TaskSet::running);
+            (job.id, job.final_state().is_some(), shares, running, job.priority)
+        });
+        let workers = self.workers.iter().map(|worker| {
+            let flags = [worker.excluded, worker.blacklisted, self.is_drained(worker)];
+            let load = (worker.running.len(), worker.slot_count);
+            (worker.http_address.as_str(), worker.liveness as u8, load, flags)
+        });
+        let queues = self.queues.iter().zip(self.standings()).map(|(queue, standing)| {
+            (queue.name.as_str(), queue.slots, standing.demand, standing.share, queue.jobs.len())
+        });
+        live::number_of((Vec::from_iter(jobs), Vec::from_iter(workers), Vec::from_iter(queues)))
+    }
+
     /// Workers and slots.
     pub(crate) fn status(&self) -> TrackerStatus {
         let (worker_count, slot_count, busy) = self.workers.totals();
@@ -101,15 +121,19 @@ impl Core {
             isolation: worker.isolation.clone(),
             suspect: worker.liveness == Liveness::Suspect,
             excluded: worker.excluded,
-            drained: worker.excluded
-                && worker.running.is_empty()
-                && self.map_outputs.held_by(worker.id).is_empty(),
+            drained: self.is_drained(worker),
             faults: worker.faults,
             blacklisted: worker.blacklisted,
             silent_ms: u64::try_from(now.at.saturating_sub(worker.last_seen).as_millis())
                 .unwrap_or(u64::MAX),
         };
         known.map(report).collect()
+    }
+
+    /// True if nothing runs on a worker that is to be emptied, nor is needed from there.
+    fn is_drained(&self, worker: &Worker) -> bool {
+        let is_idle = worker.excluded && worker.running.is_empty();
+        is_idle && self.map_outputs.held_by(worker.id).is_empty()
     }
 
     /// All queues for people, by name.

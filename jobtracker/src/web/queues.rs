@@ -129,6 +129,7 @@ mod tests {
         };
         let queues = vec![queue("\"><img src=x onerror=alert(1)>", 2, 6), queue("b", 1, 1)];
         let overview = Overview {
+            change: 0,
             epoch: 1,
             started_ms: 0,
             status,

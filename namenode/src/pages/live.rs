@@ -1,33 +1,50 @@
-//! What open pages of the cluster show, as a number that differs when they would look different.
+//! What open pages of the cluster show, as a number that differs when they would look different. One look serves all of them.
 
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
-use daemon::page::live;
+use daemon::page::live::{self, Board};
 use protocol::namenode::{Call, DatanodeReport, Reply};
+use tokio::time::MissedTickBehavior;
 
 use super::{Pages, look};
+use crate::http::Web;
 
-/// How often an open page is compared with the cluster. A look costs a read of the counters and a copy of what DataNodes told.
+/// How often open pages are compared with the cluster. A look costs a read of the counters and a copy of what DataNodes told.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Free and used space is told when it moves by so much: below, nobody sees a difference.
 const SPACE_STEP_BYTES: u64 = 16 << 20;
 
 /// Tells when the overview or the DataNodes look different.
 pub(super) async fn changes(State(pages): State<Pages>) -> Response {
-    live::changes(PERIOD, move || {
-        let pages = pages.clone();
-        async move { looks(&pages).await }
-    })
+    pages.board.changes()
+}
+
+/// Looks for all open pages together, until the NameNode ends.
+pub(super) async fn watch(web: Web, board: Board) {
+    let shutdown = web.service().shutdown.clone();
+    let mut looks = tokio::time::interval(PERIOD);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = looks.tick() => {}
+            () = shutdown.wait() => return,
+        }
+        if board.is_watched()
+            && let Some(look) = looks_like(&web).await
+        {
+            board.show(look);
+        }
+    }
 }
 
 /// Times that only pass do not count.
-async fn looks(pages: &Pages) -> Option<u64> {
-    let Ok(Reply::Cluster(status)) = look(&pages.web, Call::ClusterStatus).await else {
+async fn looks_like(web: &Web) -> Option<u64> {
+    let Ok(Reply::Cluster(status)) = look(web, Call::ClusterStatus).await else {
         return None;
     };
-    let Ok(Reply::Datanodes(nodes)) = look(&pages.web, Call::Datanodes).await else {
+    let Ok(Reply::Datanodes(nodes)) = look(web, Call::Datanodes).await else {
         return None;
     };
     let cluster = (

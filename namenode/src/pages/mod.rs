@@ -23,6 +23,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::get;
 use daemon::hosts::Hosts;
+use daemon::page::live::Board;
 use daemon::page::{self, Frame, Search, Site};
 use daemon::session::Sessions;
 use maud::Markup;
@@ -53,10 +54,14 @@ struct Pages {
     web: Web,
     sessions: Sessions,
     relay: Relay,
+    /// Where open pages hear that the cluster looks different.
+    board: Board,
 }
 
 /// All pages. Bytes of files go over `face`.
 pub(crate) fn router(web: Web, face: Face<Web>, hosts: Hosts, sessions: Sessions) -> Router {
+    let board = Board::default();
+    tokio::spawn(live::watch(web.clone(), board.clone()));
     Router::new()
         .route("/", get(overview))
         .route("/live", get(live::changes))
@@ -67,7 +72,7 @@ pub(crate) fn router(web: Web, face: Face<Web>, hosts: Hosts, sessions: Sessions
         .merge(page::assets())
         .merge(sessions.routes())
         .layer(from_fn_with_state(hosts, Hosts::guard))
-        .with_state(Pages { web, sessions, relay: Relay::new(face) })
+        .with_state(Pages { web, sessions, relay: Relay::new(face), board })
 }
 
 impl FromRef<Pages> for Sessions {

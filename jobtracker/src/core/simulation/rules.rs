@@ -65,6 +65,28 @@ fn reduces_do_not_keep_maps_from_running() {
     );
 }
 
+#[test]
+fn the_overview_looks_different_when_something_happened_and_not_as_time_passes() {
+    let mut world = World::new();
+    let mut seen = vec![world.core.look()];
+    let worker = world.add_worker("a", 1);
+    world.contact(worker, true);
+    seen.push(world.core.look());
+    let job = start(&mut world, 1, &["a"], 0);
+    seen.push(world.core.look());
+    world.contact(worker, true);
+    world.advance(Duration::from_secs(1));
+    assert_eq!(world.core.look(), *seen.last().unwrap(), "only time has passed");
+    succeed_all(&mut world, worker);
+    world.do_all_effects();
+    assert_eq!(world.state(job), Some(JobState::Succeeded));
+    seen.push(world.core.look());
+    world.workers.remove(&worker);
+    world.advance(Duration::from_secs(15));
+    seen.push(world.core.look());
+    assert!(seen.windows(2).all(|pair| pair[0] != pair[1]), "{seen:?}");
+}
+
 /// Two workers with a slot each: one of two maps runs on the first, the reduce on the second.
 fn with_a_map_and_a_reduce() -> (World, JobId, [WorkerId; 2]) {
     let mut world = World::new();
