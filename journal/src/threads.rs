@@ -281,8 +281,9 @@ pub(crate) fn run_commits(shared: &Shared, mut log: LogWriter, observer: &Observ
             let rolls = std::mem::take(&mut queue.rolls);
             drop(queue);
             shared.commits_done.notify_all();
-            drop(lock(&shared.checkpoints));
-            shared.checkpoints_wake.notify_one();
+            if lock(&shared.checkpoints).sets.front().is_some_and(|(at, _)| *at <= durable) {
+                shared.checkpoints_wake.notify_one();
+            }
             observer(durable);
             if !rolls.is_empty() {
                 roll(&mut log, rolls)?;

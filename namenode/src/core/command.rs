@@ -12,7 +12,7 @@ use super::acl;
 use super::blocks::Acknowledged;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::edit::{CallKey, Edit, Outcome, Record};
-use super::inode::{Directory, Inode};
+use super::inode::Directory;
 use super::namespace::Resolved;
 use super::permission::{Blocked, Caller, Guard, Needs, Way};
 use super::random::Generator;
@@ -507,51 +507,33 @@ impl<'a> Planner<'a> {
         }
         let asked = |defaults: &[AclEntry]| acl::asked(defaults, mode, unmasked);
         let (parent, group) =
-            self.make_parents(path, parents, |_, defaults| asked(defaults) | 0o300)?;
+            self.make_parents((path, &way), parents, |_, defaults| asked(defaults) | 0o300)?;
         let name = path.name().unwrap_or_default().to_owned();
         let mode = asked(&self.defaults);
         self.make_directory(parent, name, &group, mode);
         Ok(Outcome::Done)
     }
 
-    /// Makes what is missing above `path`; returns the directory that will hold it, and that directory's group. `mode_of`
+    /// Makes what is missing on the way to `path`; returns the directory that will hold it, and that directory's group. `mode_of`
     /// gives a new directory's mode from its parent's and the default list that it inherits.
     pub(super) fn make_parents(
         &mut self,
-        path: &DfsPath,
+        (path, way): (&DfsPath, &Way<'_>),
         make: bool,
         mode_of: impl Fn(u16, &[AclEntry]) -> u16,
     ) -> Result<(InodeId, String), RemoteError> {
         let ns = &self.state.ns;
-        let (mut id, mut inode) = (InodeId::ROOT, ns.inode(InodeId::ROOT));
-        let group = |inode: Option<&Inode>| {
-            inode.map_or(String::new(), |inode| ns.names.text(inode.group).to_owned())
-        };
-        let mut mode = inode.map_or(0o755, |inode| inode.mode);
-        let depth = path.elements().count().saturating_sub(1);
-        let mut names = path.elements().take(depth);
-        let mut missing = None;
-        for name in names.by_ref() {
-            match inode.and_then(Inode::directory).and_then(|d| ns.child(d, name)) {
-                Some(child) => {
-                    id = child;
-                    inode = ns.inode(id);
-                    mode = inode.map_or(mode, |inode| inode.mode);
-                }
-                None => {
-                    missing = Some(name);
-                    break;
-                }
-            }
-        }
-        let group = group(inode);
+        let Resolved { mut id, inode } = way.ancestor;
+        let group = ns.names.text(inode.group).to_owned();
         self.defaults = ns.default_acl(id).to_vec();
-        if missing.is_some() && !make {
+        let depth = path.elements().count().saturating_sub(1);
+        if way.ancestor_depth < depth && !make {
             let parent = path.parent().unwrap_or_else(DfsPath::root);
             let text = format!("Parent directory doesn't exist: {parent}");
             return Err(refuse(ErrorKind::NotFound, text));
         }
-        for name in missing.into_iter().chain(names) {
+        let mut mode = inode.mode;
+        for name in path.elements().take(depth).skip(way.ancestor_depth) {
             mode = mode_of(mode, &self.defaults);
             id = self.make_directory(id, name.to_owned(), &group, mode);
         }

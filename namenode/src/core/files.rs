@@ -55,12 +55,14 @@ impl Planner<'_> {
         check_mode(create.mode)?;
         create.unmasked.map_or(Ok(()), check_mode)?;
         let needs = Needs { ancestor: Some(Action::WRITE), ..Needs::default() };
-        if let Some(existing) = self.find(path, needs)?
-            && let Some(refusal) = self.replace(create, &existing)?
+        let way = self.way(path, needs)?;
+        if let Some(existing) = &way.found
+            && let Some(refusal) = self.replace(create, existing)?
         {
             return Ok(refusal);
         }
-        let (parent, group) = self.make_parents(path, create.parents, |mode, _| mode | 0o300)?;
+        let (parent, group) =
+            self.make_parents((path, &way), create.parents, |mode, _| mode | 0o300)?;
         let file = self.new_inode();
         let mode = acl::asked(&self.defaults, create.mode, create.unmasked);
         let (mode, acl) = acl::inherited(&self.defaults, mode, false);
@@ -437,8 +439,8 @@ impl Planner<'_> {
                 );
                 return Err(refuse(ErrorKind::InvalidArgument, text));
             }
-            self.check_move(&from, &publish.path, Target::Exactly)?;
-            self.move_onto((&from, id), &publish.path, publish.overwrite)?;
+            let ends = self.check_move(&from, &publish.path, Target::Exactly)?;
+            self.move_onto(&ends, (&from, &publish.path), publish.overwrite)?;
         }
         Ok(Outcome::Done)
     }

@@ -59,16 +59,16 @@ pub struct Way<'a> {
     /// What is there.
     pub found: Option<Resolved<'a>>,
     /// The deepest directory above it that exists; the root for the root itself.
-    ancestor: Resolved<'a>,
+    pub ancestor: Resolved<'a>,
     /// How many elements lead to `ancestor`.
-    ancestor_depth: usize,
+    pub ancestor_depth: usize,
     /// How many elements the path has.
     depth: usize,
 }
 
 impl<'a> Way<'a> {
     /// The directory that holds or would hold the path, if it exists.
-    fn parent(&self) -> Option<Resolved<'a>> {
+    pub fn parent(&self) -> Option<Resolved<'a>> {
         (self.depth > 0 && self.ancestor_depth + 1 == self.depth).then_some(self.ancestor)
     }
 }

@@ -5,8 +5,8 @@ use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::command::{Planned, Planner, refuse};
 use super::edit::{Edit, Outcome};
-use super::namespace::{Resolved, Unresolved};
-use super::permission::{Blocked, Needs};
+use super::namespace::Resolved;
+use super::permission::{Blocked, Needs, Way};
 
 /// Directory of the trash in a home directory.
 pub const TRASH: &str = ".Trash";
@@ -20,53 +20,59 @@ pub(super) enum Target {
     Exactly,
 }
 
-impl Planner<'_> {
+/// Both ends of a move, followed once, by whoever may do it.
+pub(super) struct Move<'a> {
+    source: Way<'a>,
+    target: Result<Way<'a>, FileInTheWay>,
+}
+
+/// Why a target cannot be followed: the path of the file that would have to be a directory.
+type FileInTheWay = String;
+
+impl<'a> Planner<'a> {
     /// Rename without options.
     pub(super) fn rename(&mut self, from: &DfsPath, to: &DfsPath) -> Planned {
-        let ns = &self.state.ns;
         let no = Ok(Outcome::Flag(false));
-        match self.check_move(from, to, Target::Into) {
-            Ok(()) => {}
+        let Move { source, target } = match self.check_move(from, to, Target::Into) {
+            Ok(ends) => ends,
             // Without options, what cannot be followed is only a false.
             Err(error) if error.kind == ErrorKind::NotDirectory => return no,
             Err(error) => return Err(error),
-        }
-        let Ok(source) = ns.resolve(from) else { return no };
+        };
+        let Some(source) = source.found else { return no };
         if from.is_root() {
             return no;
         }
+        let is_file = Ok(Outcome::Flag(source.inode.file().is_some()));
         if from == to {
-            return Ok(Outcome::Flag(source.inode.file().is_some()));
+            return is_file;
         }
-        let mut target = to.clone();
-        match ns.resolve(to) {
-            Ok(Resolved { inode, .. }) if inode.directory().is_some() => {
-                match from.name().map(|name| to.join(name)) {
-                    Some(Ok(into)) => target = into,
-                    _ => return no,
-                }
-                if target == *from {
+        let Ok(target) = target else { return no };
+        let (parent, path) = match target.found {
+            Some(Resolved { id, inode }) => {
+                let (Some(directory), Some(name)) = (inode.directory(), from.name()) else {
+                    return no;
+                };
+                let Ok(path) = to.join(name) else { return no };
+                if path == *from {
                     // Into the directory where it is: nothing to do for a file, as HDFS.
-                    return Ok(Outcome::Flag(source.inode.file().is_some()));
+                    return is_file;
                 }
-                if ns.resolve(&target).is_ok() {
+                if self.state.ns.child(directory, name).is_some() {
                     return no;
                 }
+                (id, path)
             }
-            Ok(_) => return no,
-            Err(_) => {}
-        }
-        if target.starts_with(from) {
+            None => match target.parent() {
+                Some(parent) => (parent.id, to.clone()),
+                None => return no,
+            },
+        };
+        if path.starts_with(from) {
             return no;
         }
-        let parent = target.parent().map(|parent| ns.resolve(&parent));
-        match parent {
-            Some(Ok(parent)) if parent.inode.directory().is_some() => {
-                self.push_move(source.id, parent.id, &target);
-                Ok(Outcome::Flag(true))
-            }
-            _ => no,
-        }
+        self.push_move(source.id, parent, &path);
+        Ok(Outcome::Flag(true))
     }
 
     /// Rename with options.
@@ -76,9 +82,10 @@ impl Planner<'_> {
         to: &DfsPath,
         overwrite: bool,
     ) -> Planned {
-        self.check_move(from, to, Target::Exactly)?;
-        let source =
-            self.expect(from, Needs::default(), || format!("rename source {from} not found."))?;
+        let ends = self.check_move(from, to, Target::Exactly)?;
+        if ends.source.found.is_none() {
+            return Err(refuse(ErrorKind::NotFound, format!("rename source {from} not found.")));
+        }
         if from == to {
             let text = format!("The source {from} and destination {to} are the same");
             return Err(refuse(ErrorKind::AlreadyExists, text));
@@ -95,12 +102,13 @@ impl Planner<'_> {
             let text = "rename destination cannot be the root";
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }
-        self.move_onto((from, source.id), to, overwrite)?;
+        self.move_onto(&ends, (from, to), overwrite)?;
         Ok(Outcome::Done)
     }
 
-    /// Checks the rights to move `from` to, or into, `to`: WRITE on the directory that loses an entry and on the one that gains it,
-    /// and on both the sticky bit. HDFS asks no sticky bit of the entry that is replaced; that would let anybody delete it.
+    /// Follows both ends and checks the rights to move `from` to, or into, `to`: WRITE on the directory that loses an entry and on
+    /// the one that gains it, and on both the sticky bit. HDFS asks no sticky bit of the entry that is replaced; that would let
+    /// anybody delete it.
     ///
     /// # Errors
     /// A refusal, or `NotDirectory` if `from` cannot be followed.
@@ -109,73 +117,75 @@ impl Planner<'_> {
         from: &DfsPath,
         to: &DfsPath,
         kind: Target,
-    ) -> Result<(), RemoteError> {
+    ) -> Result<Move<'a>, RemoteError> {
         let guard = self.guard();
         let source = guard.walk(from)?;
         let target = match guard.walk(to) {
             // Nothing can be gained there: which refusal comes first is the caller's to say.
-            Err(Blocked::FileInTheWay(_)) => None,
-            walked => Some(walked?),
+            Err(Blocked::FileInTheWay(file)) => Err(file),
+            walked => Ok(walked?),
         };
-        let found = target.as_ref().and_then(|target| target.found.as_ref());
+        let found = target.as_ref().ok().and_then(|target| target.found.as_ref());
         let into = found.filter(|found| kind == Target::Into && found.inode.directory().is_some());
         let inside = into.and(from.name()).and_then(|name| to.join(name).ok());
-        let carries = from.join(TRASH).is_ok_and(|trash| self.state.ns.resolve(&trash).is_ok());
         // What lies in the trash is deleted later by the superuser, so whoever puts it there needs the right to delete it.
+        let carries = || {
+            let directory = source.found.and_then(|source| source.inode.directory());
+            directory.is_some_and(|directory| self.state.ns.child(directory, TRASH).is_some())
+        };
         let trashed = ends_in_trash(inside.as_ref().unwrap_or(to), carries);
         let subtree = trashed.then_some(Action::ALL);
         let leave = Needs { parent: Some(Action::WRITE), subtree, ..Needs::default() };
         guard.check(from, &source, leave)?;
-        let Some(target) = target.as_ref() else { return Ok(()) };
-        match (kind, into) {
-            (Target::Into, Some(directory)) => guard.check_inode(directory.id, Action::WRITE),
-            (Target::Into, None) => {
-                let enter = Needs { ancestor: Some(Action::WRITE), ..Needs::default() };
-                guard.check(to, target, enter)
-            }
-            (Target::Exactly, _) => {
-                let access = Some(Action::WRITE);
-                let replace = Needs { ancestor: access, parent: access, ..Needs::default() };
-                guard.check(to, target, replace)
+        if let Ok(way) = &target {
+            match (kind, into) {
+                (Target::Into, Some(directory)) => {
+                    guard.check_inode(directory.id, Action::WRITE)?;
+                }
+                (Target::Into, None) => {
+                    let enter = Needs { ancestor: Some(Action::WRITE), ..Needs::default() };
+                    guard.check(to, way, enter)?;
+                }
+                (Target::Exactly, _) => {
+                    let access = Some(Action::WRITE);
+                    let replace = Needs { ancestor: access, parent: access, ..Needs::default() };
+                    guard.check(to, way, replace)?;
+                }
             }
         }
+        Ok(Move { source, target })
     }
 
-    /// Moves an inode to a path that may exist, by the rules of rename with options.
+    /// Moves to a path that may exist, by the rules of rename with options. Nothing happens if there is no source.
     pub(super) fn move_onto(
         &mut self,
-        (from, source): (&DfsPath, InodeId),
-        to: &DfsPath,
+        ends: &Move<'a>,
+        (from, to): (&DfsPath, &DfsPath),
         overwrite: bool,
     ) -> Result<(), RemoteError> {
-        let ns = &self.state.ns;
-        let source_is_directory = ns.inode(source).is_some_and(|i| i.directory().is_some());
-        match ns.resolve(to) {
-            Ok(existing) => {
-                self.check_replaceable((from, source_is_directory), to, &existing, overwrite)?;
-                self.edits.push(Edit::Delete { inode: existing.id, at_ms: self.now.wall_ms });
+        let Some(source) = ends.source.found else { return Ok(()) };
+        let parent_path = || to.parent().unwrap_or_else(DfsPath::root);
+        let target = match &ends.target {
+            Ok(target) => target,
+            Err(file) if *file == parent_path().as_str() => {
+                let text = format!("rename destination parent {file} is a file.");
+                return Err(refuse(ErrorKind::NotDirectory, text));
             }
-            Err(Unresolved::Missing | Unresolved::FileInTheWay(_)) => {}
-        }
-        let parent_path = to.parent().unwrap_or_else(DfsPath::root);
-        let parent = match ns.resolve(&parent_path) {
-            Ok(parent) => parent,
-            Err(Unresolved::Missing) => {
-                let text = format!("rename destination parent {parent_path} not found.");
-                return Err(refuse(ErrorKind::NotFound, text));
-            }
-            Err(Unresolved::FileInTheWay(file)) => {
-                return Err(refuse(
-                    ErrorKind::NotDirectory,
-                    format!("{file} (is not a directory)"),
-                ));
+            Err(file) => {
+                let text = format!("{file} (is not a directory)");
+                return Err(refuse(ErrorKind::NotDirectory, text));
             }
         };
-        if parent.inode.directory().is_none() {
-            let text = format!("rename destination parent {parent_path} is a file.");
-            return Err(refuse(ErrorKind::NotDirectory, text));
+        if let Some(existing) = &target.found {
+            let is_directory = source.inode.directory().is_some();
+            self.check_replaceable((from, is_directory), to, existing, overwrite)?;
+            self.edits.push(Edit::Delete { inode: existing.id, at_ms: self.now.wall_ms });
         }
-        self.push_move(source, parent.id, to);
+        let Some(parent) = target.parent() else {
+            let text = format!("rename destination parent {} not found.", parent_path());
+            return Err(refuse(ErrorKind::NotFound, text));
+        };
+        self.push_move(source.id, parent.id, to);
         Ok(())
     }
 
@@ -208,10 +218,10 @@ impl Planner<'_> {
     }
 }
 
-/// True if something of what moves to `path` will lie in `/user/<name>/.Trash`: all of it, or, as a home, what it `carries` there.
-fn ends_in_trash(path: &DfsPath, carries: bool) -> bool {
+/// True if something of what moves to `path` will lie in `/user/<name>/.Trash`: all of it, or, as a home, if it `carries` something there.
+fn ends_in_trash(path: &DfsPath, carries: impl FnOnce() -> bool) -> bool {
     let mut elements = path.elements();
     elements.next() == Some("user")
         && elements.next().is_some()
-        && elements.next().map_or(carries, |name| name == TRASH)
+        && elements.next().map_or_else(carries, |name| name == TRASH)
 }
