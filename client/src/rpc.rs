@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use protocol::auth::{Body, Key, LOGIN_METHOD, Role, Signature, SignedRequest, login_target};
+use protocol::auth::{
+    Body, Key, LOGIN_METHOD, Nonce, Role, Signature, SignedRequest, login_target,
+};
 use protocol::{ErrorKind, RemoteError, wire};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -62,8 +64,10 @@ struct Inner {
     base: String,
     role: Role,
     key: OnceLock<Key>,
-    nonce: AtomicU64,
-    nonce_base: u64,
+    /// Of the nonces; random.
+    stream: u64,
+    /// Requests signed so far.
+    request_count: AtomicU64,
 }
 
 /// What every daemon answers to `GET /healthz`.
@@ -99,9 +103,8 @@ impl RpcClient {
         if let Some(secret) = secret {
             key.get_or_init(|| role.key(secret));
         }
-        let nonce_base = rand::random();
-        let inner =
-            Inner { http: http_client(), base, role, key, nonce: AtomicU64::new(0), nonce_base };
+        let (stream, request_count) = (rand::random(), AtomicU64::new(0));
+        let inner = Inner { http: http_client(), base, role, key, stream, request_count };
         Ok(RpcClient { inner: Arc::new(inner) })
     }
 
@@ -236,9 +239,8 @@ impl RpcClient {
                 self.inner.key.get_or_init(|| self.inner.role.key(&found))
             }
         };
-        let mut nonce = [0; 16];
-        nonce[..8].copy_from_slice(&self.inner.nonce_base.to_le_bytes());
-        nonce[8..].copy_from_slice(&self.inner.nonce.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+        let number = self.inner.request_count.fetch_add(1, Ordering::Relaxed);
+        let nonce = Nonce { stream: self.inner.stream, number };
         let request = SignedRequest { method, target, body };
         Ok(Signature::sign(key, self.inner.role, now_ms(), nonce, request).to_header())
     }

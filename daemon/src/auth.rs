@@ -1,15 +1,12 @@
 //! Who signed a request: signature, clock and nonce, against the cluster secret.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use protocol::auth::{CLOCK_SKEW_MAX, Key, Role, Signature, SignedRequest};
 
-/// Nonces remembered per half window; beyond that requests are refused until the window moves on. At 64 bytes each this
-/// bounds memory to about half a gigabyte under a flood that only the holder of the secret can cause.
-const NONCES_MAX: usize = 4_000_000;
+use crate::nonces::{Nonces, Refused};
 
 /// Why a request is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -35,8 +32,11 @@ pub enum AuthError {
         /// The role.
         role: Role,
     },
-    /// Too many requests to remember.
-    #[error("too many requests")]
+    /// Later requests of its sender came first, too many to say whether this one was seen.
+    #[error("the request was overtaken by too many others: send it again")]
+    Overtaken,
+    /// Too many senders to remember.
+    #[error("too many senders at once: try again in some minutes")]
     Flood,
 }
 
@@ -50,15 +50,6 @@ pub struct Authenticator {
 struct Inner {
     keys: [(Role, Key); 4],
     nonces: Mutex<Nonces>,
-}
-
-/// Nonces of the present and the former window. A window is as long as a signature is good, so what falls out of both
-/// would be refused for its age.
-#[derive(Debug, Default)]
-struct Nonces {
-    window: u64,
-    now: HashMap<[u8; 16], ()>,
-    before: HashMap<[u8; 16], ()>,
 }
 
 impl Authenticator {
@@ -99,33 +90,16 @@ impl Authenticator {
         if u128::from(skew_ms) > CLOCK_SKEW_MAX.as_millis() {
             return Err(AuthError::Skew { skew_ms });
         }
-        self.remember(&signature.nonce, now_ms)?;
+        let taken = self.inner.nonces.lock().take(signature.role, signature.nonce, now_ms);
+        taken.map_err(|refused| match refused {
+            Refused::Seen => AuthError::Replayed,
+            Refused::Late => AuthError::Overtaken,
+            Refused::Full => AuthError::Flood,
+        })?;
         if !allowed.contains(&signature.role) {
             return Err(AuthError::Role { role: signature.role });
         }
         Ok(signature.role)
-    }
-
-    fn remember(&self, nonce: &str, now_ms: u64) -> Result<(), AuthError> {
-        let nonce = u128::from_str_radix(nonce, 16).map_err(|_| AuthError::Wrong)?.to_le_bytes();
-        let mut nonces = self.inner.nonces.lock();
-        let window =
-            now_ms / (2 * u64::try_from(CLOCK_SKEW_MAX.as_millis()).expect("five minutes"));
-        if window != nonces.window {
-            let old = std::mem::take(&mut nonces.now);
-            nonces.before = if window == nonces.window + 1 { old } else { HashMap::new() };
-            nonces.window = window;
-        }
-        if nonces.before.contains_key(&nonce) {
-            return Err(AuthError::Replayed);
-        }
-        if nonces.now.len() >= NONCES_MAX {
-            return Err(AuthError::Flood);
-        }
-        match nonces.now.insert(nonce, ()) {
-            None => Ok(()),
-            Some(()) => Err(AuthError::Replayed),
-        }
     }
 }
 
@@ -137,18 +111,22 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::auth::Body;
+    use protocol::auth::{Body, Nonce};
 
     const REQUEST: SignedRequest<'_> =
         SignedRequest { method: "POST", target: "/rpc", body: Body::Bytes(b"x") };
     const NOW: u64 = 1_700_000_000_000;
+
+    fn number(number: u64) -> Nonce {
+        Nonce { stream: 1, number }
+    }
 
     #[test]
     fn only_fresh_signed_requests_of_the_right_role_pass() {
         let secret = Key::new([1; 32]);
         let auth = Authenticator::new(&secret);
         let header = |role: Role, time, nonce| {
-            Signature::sign(&role.key(&secret), role, time, [nonce; 16], REQUEST).to_header()
+            Signature::sign(&role.key(&secret), role, time, number(nonce), REQUEST).to_header()
         };
         let check = |header: Option<&str>| auth.check_at(header, REQUEST, &[Role::Client], NOW);
         assert_eq!(check(None), Err(AuthError::Missing));
@@ -165,7 +143,7 @@ mod tests {
         );
         assert_eq!(check(Some(&header(Role::Client, NOW + 300_000, 4))), Ok(Role::Client));
         let other = Role::Client.key(&Key::new([2; 32]));
-        let forged = Signature::sign(&other, Role::Client, NOW, [5; 16], REQUEST).to_header();
+        let forged = Signature::sign(&other, Role::Client, NOW, number(5), REQUEST).to_header();
         assert_eq!(check(Some(&forged)), Err(AuthError::Wrong));
     }
 
@@ -177,7 +155,7 @@ mod tests {
             &Role::Client.key(&secret),
             Role::Client,
             NOW + 300_000,
-            [1; 16],
+            number(1),
             REQUEST,
         )
         .to_header();

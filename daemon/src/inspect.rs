@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use axum::body::Body;
     use http_body_util::BodyExt;
-    use protocol::auth::{Key, Signature, SignedRequest};
+    use protocol::auth::{Key, Nonce, Signature, SignedRequest};
     use tower::ServiceExt;
 
     #[derive(Serialize)]
@@ -309,11 +309,12 @@ mod tests {
         let target = "/logLevel?log=inspect_test&level=debug";
         assert_eq!(ask(target, &[]).await.0, 401);
         let secret = Key::new([3; 32]);
-        let signed = |target: &'static str, role: Role, nonce: u8| {
+        let signed = |target: &'static str, role: Role, number: u64| {
             let request = SignedRequest { method: "GET", target, body: SignedBody::Bytes(b"") };
             let now = std::time::SystemTime::now();
             let now = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
-            let signature = Signature::sign(&role.key(&secret), role, now, [nonce; 16], request);
+            let nonce = Nonce { stream: 1, number };
+            let signature = Signature::sign(&role.key(&secret), role, now, nonce, request);
             [("authorization", signature.to_header())]
         };
         assert_eq!(ask(target, &signed(target, Role::Worker, 1)).await.0, 403);

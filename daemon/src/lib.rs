@@ -24,6 +24,7 @@ pub mod hosts;
 pub mod inspect;
 pub mod log;
 pub mod metrics;
+mod nonces;
 pub mod page;
 pub mod rpc;
 pub mod secret;

@@ -112,7 +112,7 @@ pub fn check(
 pub fn refuse(error: AuthError) -> Response {
     let status = match error {
         AuthError::Role { .. } => StatusCode::FORBIDDEN,
-        AuthError::Flood => StatusCode::SERVICE_UNAVAILABLE,
+        AuthError::Overtaken | AuthError::Flood => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::UNAUTHORIZED,
     };
     (status, error.to_string()).into_response()

@@ -256,7 +256,7 @@ mod tests {
     use axum::body::Body as Sent;
     use axum::http::HeaderValue;
     use axum::middleware::from_fn;
-    use protocol::auth::{Key, Signature};
+    use protocol::auth::{Key, Nonce, Signature};
     use tower::ServiceExt;
 
     fn sessions() -> (Sessions, Key) {
@@ -264,14 +264,15 @@ mod tests {
         (Sessions::new(Authenticator::new(&secret), "namenode", "127.0.0.1:9870"), secret)
     }
 
-    fn link(secret: &Key, service: &str, user: &str, nonce: u8) -> Link {
+    fn link(secret: &Key, service: &str, user: &str, number: u64) -> Link {
         let target = login_target(service, user);
         let request =
             SignedRequest { method: LOGIN_METHOD, target: &target, body: Body::Bytes(b"") };
         let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let now_ms = u64::try_from(elapsed.as_millis()).unwrap();
         let key = Role::Client.key(secret);
-        let proof = Signature::sign(&key, Role::Client, now_ms, [nonce; 16], request).to_header();
+        let nonce = Nonce { stream: 1, number };
+        let proof = Signature::sign(&key, Role::Client, now_ms, nonce, request).to_header();
         Link { user: user.to_owned(), proof: proof.replace(' ', ".") }
     }
 

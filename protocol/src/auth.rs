@@ -7,6 +7,9 @@
 //! mac = HMAC-SHA256(key, "Hanno-1\n" role "\n" ms "\n" nonce "\n" method "\n" path?query "\n" sha256(body) or "streamed")
 //! ```
 //!
+//! A nonce is 8 bytes of a stream, random for each sender, and 8 bytes of a number that the sender counts up: who checks can so tell
+//! a repeated request by the last numbers of each stream.
+//!
 //! A role key is derived, so a process that was given only the key of one role cannot act in another.
 
 use std::fmt;
@@ -20,7 +23,7 @@ use crate::hex;
 
 /// First word of the header: name and version of the scheme.
 pub const SCHEME: &str = "Hanno-1";
-/// How far a sender's clock may be off, and how long a nonce is remembered.
+/// How far a sender's clock may be off.
 pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(300);
 /// Bytes of a cluster secret and of every key.
 pub const KEY_BYTES: usize = 32;
@@ -146,9 +149,31 @@ pub struct Signature {
     pub role: Role,
     /// Sender's clock, milliseconds since the epoch.
     pub time_ms: u64,
-    /// Random, once per request.
-    pub nonce: String,
-    mac: Vec<u8>,
+    /// Once per request.
+    pub nonce: Nonce,
+    mac: [u8; 32],
+}
+
+/// What makes a signature different from every other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Nonce {
+    /// The sender's; random.
+    pub stream: u64,
+    /// Ascends from one request of the sender to the next.
+    pub number: u64,
+}
+
+impl Nonce {
+    fn to_bytes(self) -> [u8; 16] {
+        (u128::from(self.stream) << 64 | u128::from(self.number)).to_be_bytes()
+    }
+
+    fn parse(text: &str) -> Option<Nonce> {
+        let mut bytes = [0; 16];
+        hex::read(text, &mut bytes)?;
+        let both = u128::from_be_bytes(bytes);
+        Some(Nonce { stream: (both >> 64) as u64, number: both as u64 })
+    }
 }
 
 impl Signature {
@@ -157,18 +182,18 @@ impl Signature {
         key: &Key,
         role: Role,
         time_ms: u64,
-        nonce: [u8; 16],
+        nonce: Nonce,
         request: SignedRequest<'_>,
     ) -> Self {
-        let nonce = hex::encode(&nonce);
-        let mac = key.mac(&[&signed_text(role, time_ms, &nonce, request)]).to_vec();
+        let mac = key.mac(&[&signed_text(role, time_ms, nonce, request)]);
         Signature { role, time_ms, nonce, mac }
     }
 
     /// The header's value.
     pub fn to_header(&self) -> String {
-        let mut header =
-            format!("{SCHEME} {} {} {} ", self.role.as_str(), self.time_ms, self.nonce);
+        let mut header = format!("{SCHEME} {} {} ", self.role.as_str(), self.time_ms);
+        hex::push(&mut header, &self.nonce.to_bytes());
+        header.push(' ');
         hex::push(&mut header, &self.mac);
         header
     }
@@ -181,21 +206,28 @@ impl Signature {
         }
         let role = Role::parse(words.next()?)?;
         let time_ms = words.next()?.parse().ok()?;
-        let nonce = words.next().filter(|nonce| nonce.len() == 32)?.to_owned();
-        let mac = Key::from_hex(words.next()?)?.0.to_vec();
+        let nonce = Nonce::parse(words.next()?)?;
+        let mut mac = [0; 32];
+        hex::read(words.next()?, &mut mac)?;
         words.next().is_none().then_some(Signature { role, time_ms, nonce, mac })
     }
 
     /// True if the holder of `key` signed exactly this request.
     pub fn matches(&self, key: &Key, request: SignedRequest<'_>) -> bool {
-        key.mac_matches(&[&signed_text(self.role, self.time_ms, &self.nonce, request)], &self.mac)
+        key.mac_matches(&[&signed_text(self.role, self.time_ms, self.nonce, request)], &self.mac)
     }
 }
 
-fn signed_text(role: Role, time_ms: u64, nonce: &str, request: SignedRequest<'_>) -> Vec<u8> {
+fn signed_text(role: Role, time_ms: u64, nonce: Nonce, request: SignedRequest<'_>) -> Vec<u8> {
     let SignedRequest { method, target, body } = request;
-    let mut text = format!("{SCHEME}\n{}\n{time_ms}\n{nonce}\n{method}\n{target}\n", role.as_str())
-        .into_bytes();
+    let mut text = format!("{SCHEME}\n{}\n{time_ms}\n", role.as_str());
+    hex::push(&mut text, &nonce.to_bytes());
+    let mut text = text.into_bytes();
+    for part in [method, target] {
+        text.push(b'\n');
+        text.extend_from_slice(part.as_bytes());
+    }
+    text.push(b'\n');
     match body {
         Body::Bytes(bytes) => text.extend_from_slice(&Sha256::digest(bytes)),
         Body::Streamed => text.extend_from_slice(b"streamed"),
@@ -210,11 +242,27 @@ mod tests {
     const REQUEST: SignedRequest<'_> =
         SignedRequest { method: "POST", target: "/rpc?x=1", body: Body::Bytes(b"body") };
 
+    const NONCE: Nonce = Nonce { stream: 0xab, number: 9 };
+
+    #[test]
+    fn golden_header() {
+        let key = Role::Client.key(&Key::new([7; 32]));
+        let header =
+            Signature::sign(&key, Role::Client, 1_700_000_000_000, NONCE, REQUEST).to_header();
+        let start = "Hanno-1 client 1700000000000 00000000000000ab0000000000000009 ";
+        assert_eq!(
+            header.strip_prefix(start),
+            Some("bac27942c67ecf89f67273bf34dc7eec219a288a91d9c9049babee4b6ea4db3a")
+        );
+        let cut = |at: usize| header.get(..at).and_then(Signature::parse);
+        assert!((0..header.len()).all(|at| cut(at).is_none()));
+    }
+
     #[test]
     fn a_signature_holds_for_its_request_alone() {
         let secret = Key::new([7; 32]);
         let key = Role::Client.key(&secret);
-        let signature = Signature::sign(&key, Role::Client, 1_700_000_000_000, [9; 16], REQUEST);
+        let signature = Signature::sign(&key, Role::Client, 1_700_000_000_000, NONCE, REQUEST);
         let parsed = Signature::parse(&signature.to_header()).unwrap();
         assert_eq!(parsed, signature);
         assert!(parsed.matches(&key, REQUEST));
