@@ -14,6 +14,7 @@ use protocol::auth::{
     Body, Key, LOGIN_METHOD, Nonce, Role, Signature, SignedRequest, login_target,
 };
 use protocol::{ErrorKind, RemoteError, wire};
+use reqwest::Url;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
@@ -62,6 +63,8 @@ pub struct RpcClient {
 struct Inner {
     http: reqwest::Client,
     base: String,
+    /// `base`, read once.
+    url: Url,
     role: Role,
     key: OnceLock<Key>,
     /// Of the nonces; random.
@@ -93,18 +96,15 @@ impl RpcClient {
     /// [`RpcError::Address`] if `base` is not such an address.
     pub fn new(base: &str, role: Role, secret: Option<&Key>) -> Result<Self, RpcError> {
         let base = base.trim_end_matches('/').to_owned();
-        let parsed = reqwest::Url::parse(&base)
-            .ok()
-            .filter(|url| url.scheme() == "http" && url.host().is_some());
-        if parsed.is_none() {
-            return Err(RpcError::Address { address: base });
-        }
+        let parsed = Url::parse(&base).ok();
+        let parsed = parsed.filter(|url| url.scheme() == "http" && url.host().is_some());
+        let Some(url) = parsed else { return Err(RpcError::Address { address: base }) };
         let key = OnceLock::new();
         if let Some(secret) = secret {
             key.get_or_init(|| role.key(secret));
         }
         let (stream, request_count) = (rand::random(), AtomicU64::new(0));
-        let inner = Inner { http: http_client(), base, role, key, stream, request_count };
+        let inner = Inner { http: http_client(), base, url, role, key, stream, request_count };
         Ok(RpcClient { inner: Arc::new(inner) })
     }
 
@@ -160,11 +160,7 @@ impl RpcClient {
     /// [`RpcError`].
     pub async fn get(&self, target: &str) -> Result<reqwest::Response, RpcError> {
         let header = self.sign("GET", target, Body::Bytes(b"")).await?;
-        let request = self
-            .inner
-            .http
-            .get(format!("{}{target}", self.inner.base))
-            .header("authorization", header);
+        let request = self.inner.http.get(self.url(target)?).header("authorization", header);
         let response = request.send().await.map_err(|source| self.unreachable(source))?;
         if response.status().is_success() {
             return Ok(response);
@@ -179,8 +175,7 @@ impl RpcClient {
     /// # Errors
     /// [`RpcError`] if it is away or not one of ours.
     pub async fn health(&self) -> Result<Health, RpcError> {
-        let request =
-            self.inner.http.get(format!("{}/healthz", self.inner.base)).timeout(CONNECT_TIMEOUT);
+        let request = self.inner.http.get(self.url("/healthz")?).timeout(CONNECT_TIMEOUT);
         let response = request.send().await.map_err(|source| self.unreachable(source))?;
         response.json().await.map_err(|_| RpcError::NotOurs { address: self.inner.base.clone() })
     }
@@ -192,11 +187,10 @@ impl RpcClient {
         timeout: Duration,
     ) -> Result<Result<A, RemoteError>, RpcError> {
         let header = self.sign("POST", target, Body::Bytes(body)).await?;
-        let url = format!("{}{target}", self.inner.base);
         let request = self
             .inner
             .http
-            .post(url)
+            .post(self.url(target)?)
             .header("authorization", header)
             .timeout(timeout)
             .body(body.to_vec());
@@ -223,12 +217,15 @@ impl RpcClient {
     pub async fn login_link(&self, service: &str, user: &str) -> Result<String, RpcError> {
         let target = login_target(service, user);
         let proof = self.sign(LOGIN_METHOD, &target, Body::Bytes(b"")).await?;
-        let mut link = reqwest::Url::parse(&self.inner.base)
-            .map_err(|_| RpcError::Address { address: self.inner.base.clone() })?;
-        link.set_path("/login");
+        let mut link = self.url("/login")?;
         let proof = proof.replace(' ', ".");
         link.query_pairs_mut().append_pair("user", user).append_pair("proof", &proof);
         Ok(link.into())
+    }
+
+    fn url(&self, target: &str) -> Result<Url, RpcError> {
+        let joined = self.inner.url.join(target);
+        joined.map_err(|_| RpcError::Address { address: format!("{}{target}", self.inner.base) })
     }
 
     async fn sign(&self, method: &str, target: &str, body: Body<'_>) -> Result<String, RpcError> {

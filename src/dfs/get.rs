@@ -159,11 +159,13 @@ impl Get<'_> {
         let store = &self.context.store;
         if self.context.args.has("crc") {
             // They are of the bytes in order.
-            let mut sums = Checksums::default();
+            let (mut sums, mut at) = (Checksums::default(), 0);
             store.read(&item.named, 0, u64::MAX, &mut |bytes| {
                 progress.bytes(bytes.len());
                 sums.update(bytes);
-                (&file).write_all(bytes).map_err(fail)
+                write_cached_at(&file, bytes, at).map_err(fail)?;
+                at += bytes.len() as u64;
+                Ok(())
             })?;
             let path = checksum_path(target);
             fs::write(&path, sums.finish()).map_err(|error| Failure::local(&path, &error))?;

@@ -2,14 +2,8 @@
 # HdfsCLI's own tests of its client, as its source distribution brings them, against this cluster. What they share is not in the
 # distribution: hdfscli_suite.py stands for it.
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-python=${HANNO_PYTHON:-python3}
-version=$(sed -n 's/^hdfs==//p' "$here/requirements.txt")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-"$python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary hdfs --dest "$work" "hdfs==$version"
-tar -C "$work" -xzf "$work/hdfs-$version.tar.gz"
-cd "$work/hdfs-$version"
+. "$(dirname "$0")/source.sh"
+unpack hdfs
 # The client that is tested is the installed one.
 rm -rf hdfs
 touch test/__init__.py
