@@ -124,7 +124,7 @@ fn diff_text(path: &DfsPath, (from, to): (&str, &str), entries: &[DiffEntry]) ->
 
 fn resolve(client: &DfsClient, text: &str) -> Result<DfsPath> {
     let resolver = Resolver::new(client.user(), client.namenode());
-    Ok(resolver.resolve(text).map_err(|failure| anyhow!("{failure}"))?.path)
+    resolver.cluster_path(text).map_err(|failure| anyhow!("{failure}"))
 }
 
 fn wrong(text: &str) -> u8 {

@@ -12,6 +12,7 @@ use client::rpc::CallOptions;
 use protocol::DfsPath;
 
 use super::support::client::config;
+use super::support::cluster::hanno_binary;
 use super::support::report::wait_live;
 use super::support::{Cluster, Options, data};
 
@@ -89,6 +90,41 @@ fn flushed_bytes_are_seen_and_random_changes_match_a_list_of_bytes() {
     assert!(content(&client, "/f") == all[..end]);
     change_at_random(&client);
     cluster.wait_healthy(60);
+}
+
+/// `-tail -f` shows the last kilobyte, then what another process flushes, until it is interrupted; then its exit code is the JVM's.
+#[test]
+fn tail_follows_what_a_writer_flushes() {
+    let cluster = Cluster::start(options(3));
+    let client = connect(&cluster.namenode);
+    let all = data::bytes(3, 10_000);
+    let mut writer = create(&client, "/log", BLOCK_BYTES);
+    writer.write_all(&all[..1500]).unwrap();
+    writer.close().unwrap();
+    let tail = ["dfs", "-tail", "-f", "-s", "20", "/log"];
+    let mut tail = cluster.command(&hanno_binary(), &tail).stdout(Stdio::piped()).spawn().unwrap();
+    let mut shown = tail.stdout.take().unwrap();
+    let mut expect = |expected: &[u8]| {
+        let mut found = vec![0; expected.len()];
+        shown.read_exact(&mut found).unwrap();
+        assert!(found == expected);
+    };
+    expect(&all[476..1500]);
+    let mut writer = client.append(&path("/log"), false).unwrap();
+    let mut end = 1500;
+    for step in [1, 700, 3000, 2, 4000] {
+        writer.write_all(&all[end..end + step]).unwrap();
+        writer.hflush().unwrap();
+        expect(&all[end..end + step]);
+        end += step;
+    }
+    writer.close().unwrap();
+    let interrupted = Command::new("kill").args(["-INT", &tail.id().to_string()]).status();
+    assert!(interrupted.unwrap().success());
+    assert_eq!(tail.wait().unwrap().code(), Some(130));
+    let mut rest = Vec::new();
+    shown.read_to_end(&mut rest).unwrap();
+    assert!(rest.is_empty());
 }
 
 fn change_at_random(client: &DfsClient) {

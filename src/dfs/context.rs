@@ -29,7 +29,7 @@ pub(crate) struct Item {
 pub(crate) struct Context {
     /// Name without dash, for messages.
     pub(crate) command: &'static str,
-    /// The file system.
+    /// The file systems.
     pub(crate) store: Store,
     /// Turns operands into paths.
     pub(crate) resolver: Resolver,
@@ -109,7 +109,7 @@ impl Context {
             for alternative in glob::expand_braces(text) {
                 self.match_elements(&alternative, &mut items)?;
             }
-            items.sort_by(|a, b| a.named.path.as_str().cmp(b.named.path.as_str()));
+            items.sort_by(|a, b| a.named.path.cmp(&b.named.path));
             items.dedup_by(|a, b| a.named.path == b.named.path);
             if !items.is_empty() {
                 return Ok(items);

@@ -1,4 +1,4 @@
-//! `-cp`: files and trees of the cluster to another place in it.
+//! `-cp`: files and trees to another place, in the cluster, on this machine or from one to the other.
 //!
 //! Bytes pass through this process, several files at a time. Attributes of directories are set last, because copying into a
 //! directory changes its time.
@@ -22,7 +22,7 @@ use super::publish;
 /// What `-p` without letters keeps: times, owner and group, permission bits.
 const PRESERVED_DEFAULT: &str = "top";
 
-/// Copies within the cluster.
+/// Copies.
 pub(super) fn cp(context: &Context) -> Result<(), Failure> {
     let Some((last, sources)) = context.args.operands.split_last() else {
         return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
@@ -172,7 +172,8 @@ impl Copy<'_> {
             Some(letters) => letters,
         };
         let store = &self.context.store;
-        if letters.contains('o') {
+        // As with `-get -p`, a cluster's names that this machine does not have are left out.
+        if letters.contains('o') && store.knows(target, &status.owner, &status.group) {
             store.set_owner(target, &status.owner, &status.group)?;
         }
         if letters.contains('p') {
@@ -196,19 +197,21 @@ impl Copy<'_> {
         if !source.status.has_acl {
             return Ok(());
         }
-        let client = self.context.store.client();
+        let (from, to) = (source.named.cluster()?, target.cluster()?);
+        let client = self.context.store.client()?;
         let fail = |error: &DfsError| Failure::remote(&target.typed, error);
-        let list = client.acl(&source.named.path).map_err(|error| fail(&error))?;
+        let list = client.acl(from).map_err(|error| fail(&error))?;
         let change = AclChange::Replace(list.whole());
-        client.change_acl(&target.path, change).map_err(|error| fail(&error))
+        client.change_acl(to, change).map_err(|error| fail(&error))
     }
 
     fn preserve_xattrs(&self, target: &Named, source: &Item) -> Result<(), Failure> {
-        let client = self.context.store.client();
+        let (from, to) = (source.named.cluster()?, target.cluster()?);
+        let client = self.context.store.client()?;
         let fail = |error: &DfsError| Failure::remote(&target.typed, error);
-        for xattr in client.xattrs(&source.named.path, &[]).map_err(|error| fail(&error))? {
+        for xattr in client.xattrs(from, &[]).map_err(|error| fail(&error))? {
             let flag = XattrFlag::CreateOrReplace;
-            let set = client.set_xattr(&target.path, &xattr.name, &xattr.value, flag);
+            let set = client.set_xattr(to, &xattr.name, &xattr.value, flag);
             set.map_err(|error| fail(&error))?;
         }
         Ok(())
@@ -222,8 +225,7 @@ mod tests {
 
     #[test]
     fn copies_onto_themselves_are_refused() {
-        let named =
-            |path: &str| Named { typed: path.to_owned(), path: DfsPath::parse(path).unwrap() };
+        let named = |path: &str| Named::untyped(DfsPath::parse(path).unwrap());
         for (from, to, text) in [
             ("/a", "/a", Some("`/a' to `/a': are identical")),
             ("/a", "/a/b", Some("`/a' to `/a/b': is a subdirectory of itself")),

@@ -38,13 +38,15 @@ impl Failure {
         Failure::at(path, "No such file or directory")
     }
 
-    /// A local file's error, named by its path.
-    pub(crate) fn local(path: &std::path::Path, error: &io::Error) -> Self {
+    /// A local file's error, named by its path or as the user typed it.
+    pub(crate) fn local(path: impl AsRef<std::path::Path>, error: &io::Error) -> Self {
+        let path = path.as_ref();
         let text = match error.kind() {
             io::ErrorKind::NotFound => "No such file or directory".to_owned(),
             io::ErrorKind::AlreadyExists => "File exists".to_owned(),
             io::ErrorKind::IsADirectory => "Is a directory".to_owned(),
             io::ErrorKind::NotADirectory => "Is not a directory".to_owned(),
+            io::ErrorKind::DirectoryNotEmpty => "Directory is not empty".to_owned(),
             io::ErrorKind::PermissionDenied => "Permission denied".to_owned(),
             io::ErrorKind::StorageFull => "No space left on device".to_owned(),
             _ => without_number(&error.to_string()),

@@ -17,6 +17,7 @@ use super::context::{Context, Item};
 use super::error::Failure;
 use super::interrupt::{self, Temporary};
 use super::local;
+use super::place::Place;
 use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::read;
@@ -134,7 +135,7 @@ impl Get<'_> {
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
         let Task { item, target } = task;
         let temporary = local::copying(target);
-        let guard = Temporary::local(temporary.clone());
+        let guard = Temporary::new(Place::Machine(temporary.clone()));
         let done = self.fill(item, target, &temporary, progress).and_then(|()| {
             let renamed = fs::rename(&temporary, target);
             renamed.map_err(|error| Failure::local(target, &error))
@@ -277,7 +278,7 @@ pub(super) fn getmerge(context: &Context) -> Result<(), Failure> {
         fs::create_dir_all(parent).map_err(|error| Failure::local(parent, &error))?;
     }
     let temporary = local::copying(&target);
-    let guard = Temporary::local(temporary.clone());
+    let guard = Temporary::new(Place::Machine(temporary.clone()));
     let done = merge(context, &files, &temporary).and_then(|()| {
         fs::rename(&temporary, &target).map_err(|error| Failure::local(&target, &error))
     });

@@ -4,16 +4,15 @@
 //! for one waits for the end.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
 use std::process;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use client::rpc::runtime;
-use protocol::DfsPath;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::path::Named;
+use super::place::Place;
 use super::store::Store;
 use crate::output::EXIT_INTERRUPTED;
 
@@ -21,12 +20,6 @@ use crate::output::EXIT_INTERRUPTED;
 const EXIT_TERMINATED: i32 = 143;
 /// Longest time that deleting may take: a cluster that is away must not hold the user.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
-
-#[derive(Debug)]
-enum Place {
-    Local(PathBuf),
-    Dfs(DfsPath),
-}
 
 #[derive(Debug, Default)]
 struct Registry {
@@ -48,17 +41,8 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// A file on this machine.
-    pub(super) fn local(path: PathBuf) -> Self {
-        Temporary::add(Place::Local(path))
-    }
-
-    /// A file of the cluster.
-    pub(super) fn dfs(path: DfsPath) -> Self {
-        Temporary::add(Place::Dfs(path))
-    }
-
-    fn add(place: Place) -> Self {
+    /// The file at `place`.
+    pub(super) fn new(place: Place) -> Self {
         let mut registry = registry();
         let number = registry.next;
         registry.next += 1;
@@ -106,19 +90,8 @@ pub(super) fn watch(store: &Store) -> std::io::Result<()> {
 }
 
 fn delete(store: &Store, place: &Place) {
-    match place {
-        Place::Local(path) => {
-            if let Err(error) = fs::remove_file(path)
-                && error.kind() != std::io::ErrorKind::NotFound
-            {
-                eprintln!("hanno: cannot remove {}: {error}", path.display());
-            }
-        }
-        Place::Dfs(path) => {
-            let named = super::path::Named { typed: path.to_string(), path: path.clone() };
-            if let Err(failure) = store.delete(&named, false) {
-                eprintln!("hanno: cannot delete {path}: {failure}");
-            }
-        }
+    let named = Named { typed: place.to_string(), path: place.clone() };
+    if let Err(failure) = store.delete(&named, false) {
+        eprintln!("hanno: cannot delete {place}: {failure}");
     }
 }

@@ -295,7 +295,7 @@ pub(super) mod tests {
     }
 
     fn item(path: &str, directory: bool, length: u64) -> Item {
-        let named = Named { typed: path.to_owned(), path: DfsPath::parse(path).unwrap() };
+        let named = Named::untyped(DfsPath::parse(path).unwrap());
         Item { named, status: status(path.trim_start_matches('/'), directory, length) }
     }
 

@@ -16,9 +16,11 @@ mod help;
 mod interrupt;
 mod list;
 mod local;
+mod machine;
 mod mode;
 mod namespace;
 mod path;
+mod place;
 mod pool;
 mod progress;
 mod properties;
@@ -186,9 +188,29 @@ fn context(
     if let Some(address) = named_address(&parsed) {
         config.namenode = Some(address);
     }
-    let store = Store::connect(&config).map_err(wrong)?;
-    let resolver = Resolver::new(store.user(), store.base());
+    let is_machine_default = is_machine_default(&parsed);
+    let names_machine = |operand: &OsString| operand.to_str().is_some_and(path::has_machine_scheme);
+    let store = Store::new(config);
+    if !is_machine_default && !parsed.operands.iter().any(names_machine) {
+        // Else the first path of the cluster makes first contact, if there is one.
+        store.client()?;
+    }
+    let resolver = Resolver::new(&store.user(), store.base());
+    let resolver = resolver.with_machine_default(is_machine_default);
     Ok(Context::new(command.name, store, resolver, parsed, properties))
+}
+
+/// True if the file system of paths without a scheme is this machine's.
+fn is_machine_default(parsed: &Parsed) -> bool {
+    let configured = || {
+        let mut properties = parsed.properties.iter().rev();
+        properties.find(|(key, _)| key == "fs.defaultFS").map(|(_, value)| value)
+    };
+    parsed
+        .file_system
+        .as_ref()
+        .or_else(configured)
+        .is_some_and(|text| path::has_machine_scheme(text))
 }
 
 fn named_address(parsed: &Parsed) -> Option<String> {
@@ -241,5 +263,8 @@ mod tests {
         assert_eq!(named_address(&parsed).as_deref(), Some("http://g:2"));
         parsed.file_system = Some("http://g:3".to_owned());
         assert_eq!(named_address(&parsed).as_deref(), Some("http://g:3"));
+        assert!(!is_machine_default(&parsed));
+        parsed.file_system = Some("file:///".to_owned());
+        assert!(is_machine_default(&parsed));
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::context::{Context, Item, Screen};
 use super::error::Failure;
-use super::path::{self, Named, text_of};
+use super::path::{Named, text_of};
+use super::place::Place;
 use super::trash::Trash;
 
 /// `-rm -safely` asks before it deletes more files than this.
@@ -68,7 +69,10 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
     if args.operands.is_empty() && !force {
         return Err(Failure::Usage("Not enough arguments: expected 1 but got 0".to_owned()));
     }
-    let trash = match args.has("skipTrash") {
+    // The trash is the cluster's: what is deleted of this machine is gone.
+    let is_asked =
+        |operand: &OsString| operand.to_str().is_none_or(|text| !context.resolver.is_machine(text));
+    let trash = match args.has("skipTrash") || !args.operands.iter().any(is_asked) {
         true => None,
         false => Some(Trash::new(context)?).filter(Trash::is_on),
     };
@@ -125,8 +129,8 @@ fn rm_one(
             return Err(Failure::Text("Delete aborted at user request.".to_owned()));
         }
     }
-    if let Some(trash) = trash
-        && trash.take(item)?
+    if let (Some(trash), Place::Cluster(path)) = (trash, &item.named.path)
+        && trash.take(&item.named, path)?
     {
         return Ok(Removed::ToTrash);
     }
@@ -148,7 +152,7 @@ pub(super) fn rmdir(context: &Context) -> Result<(), Failure> {
         if !item.status.directory {
             return Err(Failure::at(item.named.typed, "Is not a directory"));
         }
-        if item.status.children_count > 0 {
+        if !context.store.is_empty(&item)? {
             let failure = Failure::at(item.named.typed, "Directory is not empty");
             return if tolerant { Ok(()) } else { Err(failure) };
         }
@@ -161,11 +165,11 @@ pub(super) fn mv(context: &Context) -> Result<(), Failure> {
     let Some((last, sources)) = context.args.operands.split_last() else {
         return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
     };
-    let is_local =
-        |operand: &OsString| Ok(path::is_local(text_of(operand)?)) as Result<bool, Failure>;
-    let to_local = is_local(last)?;
+    let is_machine =
+        |operand: &OsString| text_of(operand).map(|text| context.resolver.is_machine(text));
+    let to_machine = is_machine(last)?;
     for source in sources {
-        if is_local(source)? != to_local {
+        if is_machine(source)? != to_machine {
             let text = "Does not match target filesystem";
             return Err(Failure::at(source.to_string_lossy(), text));
         }

@@ -1,23 +1,29 @@
-//! Paths as users type them: absolute, relative to `/user/<name>`, or with a scheme. What was typed is what is echoed.
+//! Paths as users type them: absolute, relative to `/user/<name>`, or with a scheme; the scheme `file` means this machine. What
+//! was typed is what is echoed.
 
+use std::env;
 use std::ffi::OsStr;
+use std::path::PathBuf;
 
 use protocol::{DfsPath, PathError};
 
 use super::error::Failure;
+use super::place::Place;
 
 /// Schemes that mean this file system; the authority, if any, is the NameNode's HTTP address.
 const HTTP_SCHEMES: [&str; 2] = ["hanno", "webhdfs"];
 /// Scheme that means this file system although its authority is another port of the NameNode.
 const HDFS_SCHEME: &str = "hdfs";
+/// Scheme that means this machine.
+const MACHINE_SCHEME: &str = "file";
 
-/// A path of the file system and how the user wrote it.
+/// A path and how the user wrote it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Named {
     /// For people.
     pub(crate) typed: String,
-    /// For the NameNode.
-    pub(crate) path: DfsPath,
+    /// For the file system that it belongs to.
+    pub(crate) path: Place,
 }
 
 impl Named {
@@ -28,8 +34,22 @@ impl Named {
             typed if typed.ends_with('/') => format!("{typed}{name}"),
             typed => format!("{typed}/{name}"),
         };
-        let path = self.path.join(name).map_err(|error| Failure::at(&*typed, error.to_string()))?;
+        let path =
+            self.path.child(name).map_err(|error| Failure::at(&*typed, error.to_string()))?;
         Ok(Named { typed, path })
+    }
+
+    /// A path of the cluster that no user typed.
+    pub(crate) fn untyped(path: DfsPath) -> Named {
+        Named { typed: path.to_string(), path: Place::Cluster(path) }
+    }
+
+    /// The path in the cluster's namespace, for what only the cluster can do.
+    pub(crate) fn cluster(&self) -> Result<&DfsPath, Failure> {
+        match &self.path {
+            Place::Cluster(path) => Ok(path),
+            Place::Machine(_) => Err(Failure::at(&*self.typed, "Operation not supported")),
+        }
     }
 }
 
@@ -80,13 +100,20 @@ pub(crate) struct Resolver {
     user: String,
     /// `host:port` of the NameNode that is called.
     authority: String,
+    /// Paths without a scheme are this machine's.
+    is_machine_default: bool,
 }
 
 impl Resolver {
     /// For `user` at the NameNode with address `base` (`http://host:port`).
     pub(crate) fn new(user: &str, base: &str) -> Self {
         let authority = base.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        Resolver { user: user.to_owned(), authority }
+        Resolver { user: user.to_owned(), authority, is_machine_default: false }
+    }
+
+    /// The same with this machine as the file system of paths without a scheme (`-fs file:///`).
+    pub(crate) fn with_machine_default(self, is_machine_default: bool) -> Self {
+        Resolver { is_machine_default, ..self }
     }
 
     /// `hanno://host:port`.
@@ -95,8 +122,32 @@ impl Resolver {
     }
 
     /// A path with scheme and authority, for messages that name it so.
-    pub(crate) fn qualified(&self, path: &DfsPath) -> String {
-        format!("hanno://{}{path}", self.authority)
+    pub(crate) fn qualified(&self, path: &Place) -> String {
+        match path {
+            Place::Cluster(path) => format!("hanno://{}{path}", self.authority),
+            Place::Machine(path) => format!("file:{}", path.display()),
+        }
+    }
+
+    /// A path of the cluster, for commands that know no other.
+    pub(crate) fn cluster_path(&self, text: &str) -> Result<DfsPath, Failure> {
+        match self.resolve(text)?.path {
+            Place::Cluster(path) => Ok(path),
+            Place::Machine(_) => Err(self.wrong_file_system(text, &self.file_system())),
+        }
+    }
+
+    /// True for a path of this machine.
+    pub(crate) fn is_machine(&self, text: &str) -> bool {
+        self.is_of_machine(&take_apart(text))
+    }
+
+    fn is_of_machine(&self, typed: &Typed<'_>) -> bool {
+        typed.scheme.as_deref().map_or(self.is_machine_default, |scheme| scheme == MACHINE_SCHEME)
+    }
+
+    fn wrong_file_system(&self, text: &str, expected: &str) -> Failure {
+        Failure::Text(format!("Wrong FS: {text}, expected: {expected}"))
     }
 
     /// Checks `text` without expanding globs.
@@ -107,9 +158,12 @@ impl Resolver {
         let typed = self.accept(text)?;
         let shown = format!("{}{}", typed.prefix, normal(typed.path));
         let shown = if shown.is_empty() { ".".to_owned() } else { shown };
-        let absolute = self.absolute(&typed);
+        let absolute = self.absolute(&typed)?;
+        if self.is_of_machine(&typed) {
+            return Ok(Named { typed: shown, path: Place::Machine(PathBuf::from(absolute)) });
+        }
         match DfsPath::parse(&absolute) {
-            Ok(path) => Ok(Named { typed: shown, path }),
+            Ok(path) => Ok(Named { typed: shown, path: Place::Cluster(path) }),
             Err(error @ (PathError::LongElement { .. } | PathError::Long)) => {
                 Err(Failure::Text(error.to_string()))
             }
@@ -134,7 +188,7 @@ impl Resolver {
         Err(Failure::at(text, format!("No such file or directory: `{qualified}'")))
     }
 
-    /// Takes `text` apart if it is a path of this file system.
+    /// Takes `text` apart if it is a path of the cluster or of this machine.
     pub(crate) fn accept<'a>(&self, text: &'a str) -> Result<Typed<'a>, Failure> {
         let typed = take_apart(text);
         let host = |authority: &str| authority.split(':').next().unwrap_or_default().to_owned();
@@ -146,22 +200,26 @@ impl Resolver {
             Some(HDFS_SCHEME) => {
                 typed.authority.is_empty() || host(typed.authority) == host(&self.authority)
             }
+            Some(MACHINE_SCHEME) if typed.authority.is_empty() => true,
+            Some(MACHINE_SCHEME) => return Err(self.wrong_file_system(text, "file:///")),
             Some(scheme) => {
                 return Err(Failure::Text(format!("No FileSystem for scheme \"{scheme}\"")));
             }
         };
-        if ours {
-            Ok(typed)
-        } else {
-            Err(Failure::Text(format!("Wrong FS: {text}, expected: {}", self.file_system())))
-        }
+        if ours { Ok(typed) } else { Err(self.wrong_file_system(text, &self.file_system())) }
     }
 
     /// The path from the root on, `.` and `..` resolved.
-    pub(crate) fn absolute(&self, typed: &Typed<'_>) -> String {
-        let home = format!("/user/{}", self.user);
+    fn absolute(&self, typed: &Typed<'_>) -> Result<String, Failure> {
         let relative = typed.scheme.is_none() && !typed.path.starts_with('/');
-        let base = if relative { home.as_str() } else { "" };
+        let base = match relative {
+            false => String::new(),
+            true if self.is_machine_default => {
+                let here = env::current_dir().map_err(|error| Failure::local(".", &error))?;
+                here.to_string_lossy().into_owned()
+            }
+            true => format!("/user/{}", self.user),
+        };
         let mut elements: Vec<&str> = Vec::new();
         for element in base.split('/').chain(typed.path.split('/')) {
             match element {
@@ -172,7 +230,7 @@ impl Resolver {
                 element => elements.push(element),
             }
         }
-        format!("/{}", elements.join("/"))
+        Ok(format!("/{}", elements.join("/")))
     }
 }
 
@@ -202,9 +260,9 @@ pub(crate) fn named_namenode(text: &str) -> Option<String> {
     known.then(|| format!("http://{}", typed.authority))
 }
 
-/// True for a path of this machine: one with the scheme `file`.
-pub(crate) fn is_local(text: &str) -> bool {
-    take_apart(text).scheme.as_deref() == Some("file")
+/// True for a text with the scheme of this machine.
+pub(crate) fn has_machine_scheme(text: &str) -> bool {
+    take_apart(text).scheme.as_deref() == Some(MACHINE_SCHEME)
 }
 
 /// An operand as text. The file system's names are Unicode.
@@ -240,8 +298,41 @@ mod tests {
             ("HDFS://h:8020/a", "HDFS://h:8020/a", "/a"),
         ] {
             let named = resolver.resolve(text).unwrap();
-            assert_eq!((named.typed.as_str(), named.path.as_str()), (typed, path), "{text}");
+            assert_eq!(
+                (named.typed.as_str(), named.path.to_string().as_str()),
+                (typed, path),
+                "{text}"
+            );
+            assert!(named.cluster().is_ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn paths_of_this_machine_have_a_scheme() {
+        let resolver = Resolver::new("ann", "http://h:9870");
+        for (text, typed, path) in [
+            ("file:///a/b:c", "file:///a/b:c", "/a/b:c"),
+            ("file:/a/./x/..", "file:/a", "/a"),
+            ("FILE:///", "FILE:///", "/"),
+        ] {
+            let named = resolver.resolve(text).unwrap();
+            assert_eq!(
+                (named.typed.as_str(), named.path.to_string().as_str()),
+                (typed, path),
+                "{text}"
+            );
+            assert!(matches!(named.path, Place::Machine(_)) && resolver.is_machine(text));
+            let refusal = named.cluster().unwrap_err().to_string();
+            assert_eq!(refusal, format!("`{typed}': Operation not supported"));
+            assert!(resolver.cluster_path(text).unwrap_err().to_string().starts_with("Wrong FS: "));
+        }
+        let error = resolver.resolve("file://other/a").unwrap_err();
+        assert_eq!(error.to_string(), "Wrong FS: file://other/a, expected: file:///");
+        let resolver = resolver.with_machine_default(true);
+        assert_eq!(resolver.resolve("/a").unwrap().path, Place::Machine(PathBuf::from("/a")));
+        let here = env::current_dir().unwrap().join("a");
+        assert_eq!(resolver.resolve("a").unwrap().path, Place::Machine(here));
+        assert!(resolver.resolve("hdfs:///a").unwrap().cluster().is_ok());
     }
 
     #[test]

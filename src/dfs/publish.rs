@@ -1,4 +1,4 @@
-//! Writing one file of the cluster so that nobody sees half of it: under `name._COPYING_`, published in the step that closes it.
+//! Writing one file so that nobody sees half of it: under `name._COPYING_`, published in the step that closes it.
 
 use super::context::Context;
 use super::error::Failure;
@@ -23,8 +23,8 @@ pub(super) fn write(
     let path = if direct {
         target.path.clone()
     } else {
-        protocol::DfsPath::parse(&format!("{}{COPYING_SUFFIX}", target.path))
-            .map_err(|error| Failure::Text(error.to_string()))?
+        let beside = target.path.with_suffix(COPYING_SUFFIX);
+        beside.map_err(|error| Failure::Text(error.to_string()))?
     };
     let replication = if args.has("l") { Some(LAZY_REPLICATION) } else { properties.replication };
     let options = WriteOptions {
@@ -34,7 +34,7 @@ pub(super) fn write(
         replication,
         block_size: properties.block_size,
     };
-    let temporary = Temporary::dfs(path.clone());
+    let temporary = Temporary::new(path.clone());
     let named = Named { typed: target.typed.clone(), path };
     let created = context.store.create(&named, &options);
     let mut writer = missing_parent(context, target, created)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::context::{Context, Item, Screen};
 use super::error::Failure;
+use super::interrupt;
 
 /// What `-head` and `-tail` show.
 const PIECE_BYTES: u64 = 1024;
@@ -36,11 +37,11 @@ pub(super) fn head(context: &Context) -> Result<(), Failure> {
     screen.flush()
 }
 
-/// Prints the last kilobyte, and with `-f` what is added.
+/// Prints the last kilobyte, and with `-f` what is added, as soon as its writer has flushed it.
 pub(super) fn tail(context: &Context) -> Result<(), Failure> {
     let text = super::path::text_of(&context.args.operands[0])?;
     let named = context.resolver.resolve(text)?;
-    let mut status = context.store.status(&named)?;
+    let status = context.store.status(&named)?;
     must_be_file(&Item { named: named.clone(), status: status.clone() })?;
     let pause = match context.args.value("s") {
         Some(text) => Duration::from_millis(text.parse().map_err(|_| {
@@ -48,21 +49,29 @@ pub(super) fn tail(context: &Context) -> Result<(), Failure> {
         })?),
         None => FOLLOW_PAUSE,
     };
+    let follows = context.args.has("f");
+    if follows {
+        interrupt::watch(&context.store)
+            .map_err(|error| Failure::Text(format!("cannot handle signals: {error}")))?;
+    }
     let mut screen = Screen::new()?;
     let mut shown = status.length.saturating_sub(PIECE_BYTES);
     loop {
-        if status.length > shown {
-            let length = status.length - shown;
-            context.store.read(&named, shown, length, &mut |bytes| screen.bytes(bytes))?;
-            screen.flush()?;
-        }
-        shown = status.length;
-        if !context.args.has("f") {
+        // The NameNode does not know how far an open file was flushed; who reads it asks the DataNodes.
+        context.store.read(&named, shown, u64::MAX, &mut |bytes| {
+            shown += bytes.len() as u64;
+            screen.bytes(bytes)
+        })?;
+        screen.flush()?;
+        if !follows {
             return Ok(());
         }
         std::thread::sleep(pause);
-        status = context.store.status(&named)?;
-        shown = shown.min(status.length);
+        let status = context.store.status(&named)?;
+        if !status.open {
+            // It may have been cut.
+            shown = shown.min(status.length);
+        }
     }
 }
 
@@ -72,9 +81,11 @@ pub(super) fn checksum(context: &Context) -> Result<(), Failure> {
     let mut screen = Screen::new()?;
     context.for_each(&context.args.operands, |item| {
         must_be_file(&item)?;
-        let sum = context.store.checksum(&item.named)?;
-        let (algorithm, hex) = (sum.algorithm(), sum.hex());
         let path = &item.named.typed;
+        let Some(sum) = context.store.checksum(&item.named)? else {
+            return screen.line(format_args!("{path}\tNONE\t"));
+        };
+        let (algorithm, hex) = (sum.algorithm(), sum.hex());
         let tail =
             if verbose { format!("\tBlockSize={}", item.status.block_size) } else { String::new() };
         screen.line(format_args!("{path}\t{algorithm}\t{hex}{tail}"))

@@ -48,6 +48,7 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
         let text = "stdin (-) must be the sole input argument when present";
         return Err(Failure::Text(text.to_owned()));
     }
+    target.cluster()?;
     let mut files = Vec::new();
     for path in sources.iter().filter(|source| *source != "-").flat_map(|s| local::expand(s)) {
         let file = File::open(&path).map_err(|error| Failure::local(&path, &error))?;
@@ -157,7 +158,7 @@ fn concat(context: &Context) -> Result<(), Failure> {
                 let text = format!("{qualified} does not exist or is not file.");
                 return Err(Failure::Text(text));
             }
-            found.push(named.path);
+            found.push(named.cluster()?.clone());
         }
     }
     context.store.concat(&target, &found)

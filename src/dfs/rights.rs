@@ -160,8 +160,7 @@ fn getfacl(context: &Context) -> Result<(), Failure> {
     check_one_path(context, 0, "<path> is missing")?;
     let mut screen = Screen::new()?;
     walk(context, 0, &mut |item| {
-        let acl = context.store.client().acl(&item.named.path);
-        let acl = acl.map_err(|error| Failure::remote(&item.named.typed, &error))?;
+        let acl = context.store.acl(item)?;
         screen.print(&acl_text(&item.named.typed, &acl))
     })?;
     screen.flush()
@@ -239,7 +238,7 @@ fn setfacl(context: &Context) -> Result<(), Failure> {
             () if args.has("x") => AclChange::Remove(entries),
             () => AclChange::Replace(entries),
         };
-        let changed = context.store.client().change_acl(&item.named.path, change);
+        let changed = context.store.client()?.change_acl(item.named.cluster()?, change);
         changed.map_err(|error| Failure::remote(&item.named.typed, &error))
     })
 }
@@ -275,14 +274,13 @@ fn getfattr(context: &Context) -> Result<(), Failure> {
     let names: Vec<&str> = if args.has("d") { Vec::new() } else { name.into_iter().collect() };
     let mut screen = Screen::new()?;
     walk(context, 0, &mut |item| {
+        let path = item.named.cluster()?;
         screen.line(format_args!("# file: {}", item.named.typed))?;
-        let client = context.store.client();
-        let xattrs = match client.xattrs(&item.named.path, &names) {
+        let client = context.store.client()?;
+        let xattrs = match client.xattrs(path, &names) {
             Ok(xattrs) => xattrs,
             // Of a path without any attribute HDFS does not say that one is missing.
-            Err(_) if client.xattrs(&item.named.path, &[]).is_ok_and(|all| all.is_empty()) => {
-                Vec::new()
-            }
+            Err(_) if client.xattrs(path, &[]).is_ok_and(|all| all.is_empty()) => Vec::new(),
             Err(error) => return Err(Failure::remote(&item.named.typed, &error)),
         };
         xattrs.iter().try_for_each(|xattr| {
@@ -335,7 +333,8 @@ fn setfattr(context: &Context) -> Result<(), Failure> {
         Failure::Usage(format!("Invalid/unsupported encoding of the value: {given}"))
     })?;
     walk(context, 0, &mut |item| {
-        let (client, path) = (context.store.client(), &item.named.path);
+        let path = item.named.cluster()?;
+        let client = context.store.client()?;
         let done = match (name, removed) {
             (Some(name), _) => client.set_xattr(path, name, &value, XattrFlag::CreateOrReplace),
             (None, removed) => client.remove_xattr(path, removed.unwrap_or_default()),

@@ -21,8 +21,8 @@ fn create(context: &Context) -> Result<(), Failure> {
         _ => return Err(Failure::Usage("Too many arguments.".to_owned())),
     }
     let directory = directory(context, words[0])?;
-    let client = context.store.client();
-    let made = client.create_snapshot(&directory.path, words.get(1).copied());
+    let path = directory.cluster()?;
+    let made = context.store.client()?.create_snapshot(path, words.get(1).copied());
     let path = made.map_err(|error| Failure::remote(&directory.typed, &error))?;
     say(format_args!("Created snapshot {path}"))
 }
@@ -30,7 +30,8 @@ fn create(context: &Context) -> Result<(), Failure> {
 fn delete(context: &Context) -> Result<(), Failure> {
     let words = exactly(2, words(context)?)?;
     let directory = directory(context, words[0])?;
-    let deleted = context.store.client().delete_snapshot(&directory.path, words[1]);
+    let path = directory.cluster()?;
+    let deleted = context.store.client()?.delete_snapshot(path, words[1]);
     deleted.map_err(|error| Failure::remote(&directory.typed, &error))?;
     say(format_args!("Deleted snapshot {} under {}", words[1], directory.path))
 }
@@ -38,7 +39,8 @@ fn delete(context: &Context) -> Result<(), Failure> {
 fn rename(context: &Context) -> Result<(), Failure> {
     let words = exactly(3, words(context)?)?;
     let directory = directory(context, words[0])?;
-    let renamed = context.store.client().rename_snapshot(&directory.path, words[1], words[2]);
+    let path = directory.cluster()?;
+    let renamed = context.store.client()?.rename_snapshot(path, words[1], words[2]);
     renamed.map_err(|error| Failure::remote(&directory.typed, &error))?;
     say(format_args!("Renamed snapshot {} to {} under {}", words[1], words[2], directory.path))
 }

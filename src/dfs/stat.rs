@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use protocol::ErrorKind;
 use protocol::namenode::FileStatus;
 use protocol::permission::Action;
 
@@ -10,7 +9,7 @@ use super::context::{Context, Screen};
 use super::error::Failure;
 use super::glob;
 use super::list::Entry;
-use super::path::{Named, text_of};
+use super::path::text_of;
 use crate::output::{permissions, print_json, second_time_utc};
 
 /// Format of `-stat` without one.
@@ -98,8 +97,8 @@ pub(super) fn test(context: &Context) -> Result<(), Failure> {
         let status = context.store.find(&named)?;
         yes &= match (status, question) {
             (None, _) => false,
-            (Some(_), 'r') => allows(context, &named, Action::READ)?,
-            (Some(_), 'w') => allows(context, &named, Action::WRITE)?,
+            (Some(_), 'r') => context.store.allows(&named, Action::READ)?,
+            (Some(_), 'w') => context.store.allows(&named, Action::WRITE)?,
             (Some(status), question) => answer(question, &status),
         };
     }
@@ -117,17 +116,6 @@ fn answer(question: char, status: &FileStatus) -> bool {
         's' => status.length > 0,
         'z' => status.length == 0,
         _ => false,
-    }
-}
-
-/// What the NameNode says.
-fn allows(context: &Context, named: &Named, action: Action) -> Result<bool, Failure> {
-    match context.store.client().check_access(&named.path, action) {
-        Ok(()) => Ok(true),
-        Err(error) => match error.kind() {
-            Some(ErrorKind::PermissionDenied | ErrorKind::NotFound) => Ok(false),
-            _ => Err(Failure::remote(&named.typed, &error)),
-        },
     }
 }
 

@@ -1,24 +1,32 @@
-//! The file system as shell commands call it: every failure comes back in the shell's words about the path that was typed.
+//! File systems as shell commands call them: the cluster's and this machine's behind one set of operations, each of which goes where
+//! its path leads. Every failure comes back in the shell's words about the path that was typed; what only the cluster can do
+//! is refused for a path of this machine.
 
 use std::error::Error;
 use std::io::{self, Read};
 use std::num::NonZero;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use anyhow::Result as AnyResult;
 use client::ClientConfig;
 use client::dfs::checksum::FileChecksum;
 use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter};
-use protocol::DfsPath;
+use protocol::acl::AclStatus;
 use protocol::namenode::{
     ClusterStatus, ContentSummary, DatanodeReport, FileStatus, LocatedBlocks,
 };
+use protocol::permission::Action;
+use protocol::{DfsPath, ErrorKind};
 
 use super::context::Item;
 use super::error::Failure;
+use super::local;
+use super::machine::{self, Machine, MachineWriter};
 use super::path::Named;
+use super::place::Place;
 use super::properties::Properties;
 use crate::connect;
 
@@ -29,17 +37,24 @@ const SLICE_BYTES: usize = 4 << 20;
 /// Most threads that read one file in [`Store::read_by_blocks`], if there are as many cores: a local disk takes no more.
 const BLOCK_READERS_MAX: usize = 4;
 
-/// A client of the file system. Cheap to clone.
+/// The file systems. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Store {
-    client: DfsClient,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: ClientConfig,
+    /// Made when the first path of the cluster is asked for.
+    client: OnceLock<DfsClient>,
+    machine: Machine,
 }
 
 /// How a file is written.
 #[derive(Clone, Debug)]
 pub(super) struct WriteOptions {
     /// Final path, taken when the file is closed.
-    pub(super) publish_as: Option<DfsPath>,
+    pub(super) publish_as: Option<Place>,
     /// Replace a file at the final path.
     pub(super) overwrite: bool,
     /// Permission bits that it does not get.
@@ -51,29 +66,51 @@ pub(super) struct WriteOptions {
 }
 
 impl Store {
-    /// Makes first contact with the NameNode.
-    pub(super) fn connect(config: &ClientConfig) -> AnyResult<Self> {
-        Ok(Store { client: connect::file_system(config)? })
+    /// Nothing is called yet.
+    pub(super) fn new(config: ClientConfig) -> Self {
+        let (client, machine) = (OnceLock::new(), Machine::default());
+        Store { shared: Arc::new(Shared { config, client, machine }) }
     }
 
     /// Acting user.
-    pub(super) fn user(&self) -> &str {
-        self.client.user()
+    pub(super) fn user(&self) -> String {
+        self.shared.config.user()
     }
 
-    /// Address of the NameNode.
+    /// Address of the NameNode; empty if none is known.
     pub(super) fn base(&self) -> &str {
-        self.client.namenode()
+        self.shared.config.namenode.as_deref().unwrap_or_default()
+    }
+
+    /// The client of the cluster, also for calls that no other command makes. Makes first contact with the NameNode.
+    pub(super) fn client(&self) -> Result<&DfsClient, Failure> {
+        let Shared { config, client, .. } = &*self.shared;
+        if let Some(client) = client.get() {
+            return Ok(client);
+        }
+        let made = connect::file_system(config)
+            .map_err(|error| Failure::Text(connect::describe(error.as_ref())))?;
+        Ok(client.get_or_init(|| made))
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.shared.machine
     }
 
     /// What a path is; a failure if there is nothing.
     pub(super) fn status(&self, named: &Named) -> Result<FileStatus, Failure> {
-        self.client.status(&named.path).map_err(|error| refused(named, &error))
+        match &named.path {
+            Place::Cluster(path) => asked(named, self.client()?.status(path)),
+            Place::Machine(path) => done(named, self.machine().status(path)),
+        }
     }
 
     /// What a path is, if anything.
     pub(super) fn find(&self, named: &Named) -> Result<Option<FileStatus>, Failure> {
-        self.client.try_status(&named.path).map_err(|error| refused(named, &error))
+        match &named.path {
+            Place::Cluster(path) => asked(named, self.client()?.try_status(path)),
+            Place::Machine(path) => done(named, self.machine().find(path)),
+        }
     }
 
     /// Entries of a directory in byte order of names, page by page.
@@ -82,8 +119,12 @@ impl Store {
         named: &Named,
         mut each: impl FnMut(Vec<FileStatus>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        let path = match &named.path {
+            Place::Cluster(path) => path,
+            Place::Machine(path) => return each(done(named, self.machine().entries(path))?),
+        };
         let mut page = Vec::new();
-        for entry in self.client.list(&named.path) {
+        for entry in self.client()?.list(path) {
             page.push(entry.map_err(|error| refused(named, &error))?);
             if page.len() == PAGE_ENTRIES {
                 each(std::mem::take(&mut page))?;
@@ -104,72 +145,135 @@ impl Store {
         Ok(items)
     }
 
-    /// The client itself, for calls that no other command makes.
-    pub(super) fn client(&self) -> &DfsClient {
-        &self.client
+    /// True if a directory has no entry.
+    pub(super) fn is_empty(&self, item: &Item) -> Result<bool, Failure> {
+        match &item.named.path {
+            Place::Cluster(_) => Ok(item.status.children_count == 0),
+            Place::Machine(path) => done(&item.named, self.machine().is_empty(path)),
+        }
     }
 
     /// Totals of a subtree.
     pub(super) fn summary(&self, named: &Named) -> Result<ContentSummary, Failure> {
-        self.client.content_summary(&named.path).map_err(|error| refused(named, &error))
+        match &named.path {
+            Place::Cluster(path) => asked(named, self.client()?.content_summary(path)),
+            Place::Machine(path) => done(named, self.machine().summary(path)),
+        }
     }
 
     /// All DataNodes.
     pub(super) fn datanodes(&self) -> Result<Vec<DatanodeReport>, Failure> {
-        self.client.datanodes().map_err(|error| Failure::remote("", &error))
+        self.client()?.datanodes().map_err(|error| Failure::remote("", &error))
     }
 
     /// State of the NameNode.
     pub(super) fn cluster_status(&self) -> Result<ClusterStatus, Failure> {
-        self.client.cluster_status().map_err(|error| Failure::remote("", &error))
+        self.client()?.cluster_status().map_err(|error| Failure::remote("", &error))
     }
 
     /// Opens a file for reading from its start.
-    pub(super) fn open(&self, named: &Named) -> Result<DfsReader, Failure> {
-        self.client.open(&named.path).map_err(|error| refused(named, &error))
+    pub(super) fn open(&self, named: &Named) -> Result<Box<dyn Read + Send>, Failure> {
+        Ok(match &named.path {
+            Place::Cluster(path) => Box::new(asked(named, self.client()?.open(path))?),
+            Place::Machine(path) => Box::new(done(named, self.machine().open(path))?),
+        })
     }
 
-    /// HDFS's checksum of a file.
-    pub(super) fn checksum(&self, named: &Named) -> Result<FileChecksum, Failure> {
-        FileChecksum::of(&self.client, &named.path).map_err(|error| refused(named, &error))
+    /// HDFS's checksum of a file; files of this machine have none.
+    pub(super) fn checksum(&self, named: &Named) -> Result<Option<FileChecksum>, Failure> {
+        match &named.path {
+            Place::Cluster(path) => asked(named, FileChecksum::of(self.client()?, path)).map(Some),
+            Place::Machine(_) => Ok(None),
+        }
     }
 
     /// Where a file's blocks are.
     pub(super) fn locations(&self, named: &Named) -> Result<LocatedBlocks, Failure> {
-        self.client.locations(&named.path, 0, u64::MAX).map_err(|error| refused(named, &error))
+        asked(named, self.client()?.locations(named.cluster()?, 0, u64::MAX))
+    }
+
+    /// True if the acting user may do `action` with what is there.
+    pub(super) fn allows(&self, named: &Named, action: Action) -> Result<bool, Failure> {
+        let path = match &named.path {
+            Place::Cluster(path) => path,
+            Place::Machine(path) => return done(named, self.machine().allows(path, action)),
+        };
+        match self.client()?.check_access(path, action) {
+            Ok(()) => Ok(true),
+            Err(error) => match error.kind() {
+                Some(ErrorKind::PermissionDenied | ErrorKind::NotFound) => Ok(false),
+                _ => Err(refused(named, &error)),
+            },
+        }
+    }
+
+    /// Who may do what; of this machine's files what their permission bits say.
+    pub(super) fn acl(&self, item: &Item) -> Result<AclStatus, Failure> {
+        let Item { named, status } = item;
+        if let Place::Cluster(path) = &named.path {
+            return asked(named, self.client()?.acl(path));
+        }
+        let (owner, group) = (status.owner.clone(), status.group.clone());
+        Ok(AclStatus { owner, group, mode: status.mode, entries: Vec::new() })
     }
 
     /// Makes a directory.
     pub(super) fn mkdirs(&self, named: &Named, umask: u16, parents: bool) -> Result<(), Failure> {
-        let made = self.client.mkdirs_masked(&named.path, umask, parents);
-        made.map_err(|error| refused(named, &error))
+        match &named.path {
+            Place::Cluster(path) => {
+                asked(named, self.client()?.mkdirs_masked(path, umask, parents))
+            }
+            Place::Machine(path) => done(named, self.machine().mkdirs(path, umask, parents)),
+        }
     }
 
-    /// Deletes; false if there was nothing.
+    /// Deletes; false if there was nothing, or nothing that may be deleted.
     pub(super) fn delete(&self, named: &Named, recursive: bool) -> Result<bool, Failure> {
-        self.client.delete(&named.path, recursive).map_err(|error| refused(named, &error))
+        match &named.path {
+            Place::Cluster(path) => asked(named, self.client()?.delete(path, recursive)),
+            Place::Machine(path) => done(named, self.machine().delete(path, recursive)),
+        }
     }
 
-    /// Renames to exactly `to`, which must not exist.
+    /// Renames to exactly `to`, which must not exist. Both are of the same file system.
     pub(super) fn rename(&self, from: &Named, to: &Named) -> Result<(), Failure> {
-        let renamed = self.client.rename_to(&from.path, &to.path, false);
-        renamed.map_err(|error| refused(to, &error))
+        match (&from.path, &to.path) {
+            (Place::Cluster(old), Place::Cluster(new)) => {
+                asked(to, self.client()?.rename_to(old, new, false))
+            }
+            (Place::Machine(old), Place::Machine(new)) => done(to, self.machine().rename(old, new)),
+            _ => Err(Failure::at(&*from.typed, "Does not match target filesystem")),
+        }
     }
 
     /// Sets the wanted number of replicas; false if that is no file.
     pub(super) fn set_replication(&self, named: &Named, wanted: u16) -> Result<bool, Failure> {
-        self.client.set_replication(&named.path, wanted).map_err(|error| refused(named, &error))
+        let path = named.cluster()?;
+        asked(named, self.client()?.set_replication(path, wanted))
     }
 
     /// Sets permission bits.
     pub(super) fn set_mode(&self, named: &Named, mode: u16) -> Result<(), Failure> {
-        self.client.set_mode(&named.path, mode).map_err(|error| refused(named, &error))
+        match &named.path {
+            Place::Cluster(path) => asked(named, self.client()?.set_mode(path, mode)),
+            Place::Machine(path) => done(named, self.machine().set_mode(path, mode)),
+        }
     }
 
     /// Sets owner and group; an empty one stays.
     pub(super) fn set_owner(&self, named: &Named, owner: &str, group: &str) -> Result<(), Failure> {
-        let set = self.client.set_owner(&named.path, owner, group);
-        set.map_err(|error| refused(named, &error))
+        match &named.path {
+            Place::Cluster(path) => asked(named, self.client()?.set_owner(path, owner, group)),
+            Place::Machine(path) => done(named, self.machine().set_owner(path, owner, group)),
+        }
+    }
+
+    /// True if the file system of a path knows both names.
+    pub(super) fn knows(&self, named: &Named, owner: &str, group: &str) -> bool {
+        match &named.path {
+            Place::Cluster(_) => true,
+            Place::Machine(_) => local::user_id(owner).zip(local::group_id(group)).is_some(),
+        }
     }
 
     /// Sets times, milliseconds since the epoch; `None` stays.
@@ -179,8 +283,12 @@ impl Store {
         mtime_ms: Option<u64>,
         atime_ms: Option<u64>,
     ) -> Result<(), Failure> {
-        let set = self.client.set_times(&named.path, mtime_ms, atime_ms);
-        set.map_err(|error| refused(named, &error))
+        match &named.path {
+            Place::Cluster(path) => {
+                asked(named, self.client()?.set_times(path, mtime_ms, atime_ms))
+            }
+            Place::Machine(path) => done(named, self.machine().set_times(path, mtime_ms, atime_ms)),
+        }
     }
 
     /// Makes an empty file, or empties the one that is there.
@@ -201,37 +309,55 @@ impl Store {
 
     /// Opens a file for writing. Its parent must exist.
     pub(super) fn create(&self, named: &Named, options: &WriteOptions) -> Result<Writer, Failure> {
-        let create = CreateOptions {
-            // A temporary file may be left over from a writer that was killed.
-            overwrite: options.overwrite || options.publish_as.is_some(),
-            parents: false,
-            replication: options.replication,
-            block_size: options.block_size,
-            mode: 0o666 & !options.umask,
-            unmasked: Some(0o666),
-            publish_as: options.publish_as.clone(),
-            publish_overwrite: options.overwrite,
+        let mode = 0o666 & !options.umask;
+        let sink = match (&named.path, &options.publish_as) {
+            (Place::Cluster(path), publish_as) => {
+                let publish_as = publish_as.as_ref().map(|place| match place {
+                    Place::Cluster(path) => Ok(path.clone()),
+                    Place::Machine(_) => {
+                        Err(Failure::at(&*named.typed, "Does not match target filesystem"))
+                    }
+                });
+                let create = CreateOptions {
+                    // A temporary file may be left over from a writer that was killed.
+                    overwrite: options.overwrite || publish_as.is_some(),
+                    parents: false,
+                    replication: options.replication,
+                    block_size: options.block_size,
+                    mode,
+                    unmasked: Some(0o666),
+                    publish_as: publish_as.transpose()?,
+                    publish_overwrite: options.overwrite,
+                };
+                Sink::Cluster(Box::new(asked(named, self.client()?.create(path, create))?))
+            }
+            (Place::Machine(path), publish_as) => {
+                let publish_as = publish_as.as_ref().map(|place| PathBuf::from(place.to_string()));
+                let made =
+                    self.machine().create(path, publish_as.as_deref(), options.overwrite, mode);
+                Sink::Machine(done(named, made)?)
+            }
         };
-        let writer = self.client.create(&named.path, create);
-        let writer = writer.map_err(|error| refused(named, &error))?;
-        Ok(Writer { writer, named: named.clone() })
+        Ok(Writer { sink, named: named.clone() })
     }
 
     /// Opens a file for writing at its end. A writer that is dropped leaves it with what was there.
     pub(super) fn append(&self, named: &Named, new_block: bool) -> Result<Writer, Failure> {
-        let writer = self.client.append(&named.path, new_block);
-        let writer = writer.map_err(|error| refused(named, &error))?;
-        Ok(Writer { writer, named: named.clone() })
+        let path = named.cluster()?;
+        let writer = asked(named, self.client()?.append(path, new_block))?;
+        Ok(Writer { sink: Sink::Cluster(Box::new(writer)), named: named.clone() })
     }
 
     /// Cuts a file; false if its last block is still being cut.
     pub(super) fn truncate(&self, named: &Named, length: u64) -> Result<bool, Failure> {
-        self.client.truncate(&named.path, length).map_err(|error| refused(named, &error))
+        let path = named.cluster()?;
+        asked(named, self.client()?.truncate(path, length))
     }
 
     /// Moves the blocks of `sources` to the end of a file.
     pub(super) fn concat(&self, named: &Named, sources: &[DfsPath]) -> Result<(), Failure> {
-        self.client.concat(&named.path, sources).map_err(|error| refused(named, &error))
+        let path = named.cluster()?;
+        asked(named, self.client()?.concat(path, sources))
     }
 
     /// Hands `length` bytes from `offset` on to `sink`, in order, without copying them.
@@ -242,9 +368,18 @@ impl Store {
         length: u64,
         sink: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut reader = self.client.open(&named.path).map_err(|error| refused(named, &error))?;
-        let end = offset.saturating_add(length).min(reader.len());
-        read_range(&mut reader, named, offset..end, |_, bytes| sink(bytes))
+        match &named.path {
+            Place::Cluster(path) => {
+                let mut reader = asked(named, self.client()?.open(path))?;
+                let end = offset.saturating_add(length).min(reader.len());
+                read_range(&mut reader, named, offset..end, |_, bytes| sink(bytes))
+            }
+            Place::Machine(path) => {
+                let mut file = done(named, self.machine().open(path))?;
+                let fail = |error: &io::Error| Failure::local(&named.typed, error);
+                machine::read_range(&mut file, (offset, length), &fail, |_, bytes| sink(bytes))
+            }
+        }
     }
 
     /// Hands all bytes of a file to `sink` with their places, from several threads if it has several blocks. Stops at the first
@@ -254,7 +389,15 @@ impl Store {
         named: &Named,
         sink: &(impl Fn(u64, &[u8]) -> Result<(), Failure> + Sync),
     ) -> Result<(), Failure> {
-        let reader = self.client.open(&named.path).map_err(|error| refused(named, &error))?;
+        let path = match &named.path {
+            Place::Cluster(path) => path,
+            Place::Machine(path) => {
+                let mut file = done(named, self.machine().open(path))?;
+                let fail = |error: &io::Error| Failure::local(&named.typed, error);
+                return machine::read_range(&mut file, (0, u64::MAX), &fail, sink);
+            }
+        };
+        let reader = asked(named, self.client()?.open(path))?;
         let ranges: Vec<Range<u64>> = reader
             .blocks()
             .map(|block| block.offset..(block.offset + block.length).min(reader.len()))
@@ -308,8 +451,13 @@ fn read_range(
 
 /// A file being written.
 pub(super) struct Writer {
-    writer: DfsWriter,
+    sink: Sink,
     named: Named,
+}
+
+enum Sink {
+    Cluster(Box<DfsWriter>),
+    Machine(MachineWriter),
 }
 
 impl Writer {
@@ -319,10 +467,18 @@ impl Writer {
         source: &mut impl Read,
         fail: &dyn Fn(&io::Error) -> Failure,
     ) -> Result<(), Failure> {
-        match self.writer.write_from(source) {
+        let named = &self.named;
+        let writer = match &mut self.sink {
+            Sink::Cluster(writer) => writer,
+            Sink::Machine(writer) => {
+                let fail_write = |error: &io::Error| Failure::local(&named.typed, error);
+                return writer.write_from(source, fail, &fail_write);
+            }
+        };
+        match writer.write_from(source) {
             Ok(_) => Ok(()),
             Err(error) => match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-                Some(remote) => Err(refused::<DfsError>(&self.named, remote)),
+                Some(remote) => Err(refused::<DfsError>(named, remote)),
                 None => Err(fail(&error)),
             },
         }
@@ -330,13 +486,31 @@ impl Writer {
 
     /// Appends `bytes`.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.write_from(&mut &bytes[..], &|error| Failure::Text(error.to_string()))
+        match &mut self.sink {
+            Sink::Cluster(_) => {
+                self.write_from(&mut &bytes[..], &|error| Failure::Text(error.to_string()))
+            }
+            Sink::Machine(writer) => done(&self.named, writer.write(bytes)),
+        }
     }
 
-    /// Makes the file durable and publishes it. A writer that is dropped instead deletes it.
+    /// Makes the file whole and publishes it. A writer that is dropped instead deletes it.
     pub(super) fn close(self) -> Result<(), Failure> {
-        self.writer.close().map_err(|error| refused(&self.named, &error))
+        match self.sink {
+            Sink::Cluster(writer) => asked(&self.named, writer.close()),
+            Sink::Machine(writer) => done(&self.named, writer.close()),
+        }
     }
+}
+
+/// What the cluster answered.
+fn asked<T, E: Error + 'static>(named: &Named, answer: Result<T, E>) -> Result<T, Failure> {
+    answer.map_err(|error| refused(named, &error))
+}
+
+/// What this machine did.
+fn done<T>(named: &Named, outcome: io::Result<T>) -> Result<T, Failure> {
+    outcome.map_err(|error| Failure::local(&named.typed, &error))
 }
 
 fn refused<E: Error + 'static>(named: &Named, error: &E) -> Failure {

@@ -7,9 +7,10 @@ use jiff::tz::TimeZone;
 use namenode::trash::{CURRENT, TRASH, checkpoint_name, checkpoint_time};
 use protocol::DfsPath;
 
-use super::context::{Context, Item};
+use super::context::Context;
 use super::error::Failure;
 use super::path::Named;
+use super::place::Place;
 
 /// Only its owner looks into the trash.
 const TRASH_UMASK: u16 = 0o077;
@@ -37,39 +38,38 @@ impl<'a> Trash<'a> {
         self.interval_ms > 0
     }
 
-    /// Moves an item into the trash; false if it lies there already, so that it must be deleted for good.
-    pub(super) fn take(&self, item: &Item) -> Result<bool, Failure> {
-        let path = &item.named.path;
+    /// Moves what is at `path`, typed as `named`, into the trash; false if it lies there already, so that it must be deleted for good.
+    pub(super) fn take(&self, named: &Named, path: &DfsPath) -> Result<bool, Failure> {
         if path.starts_with(&self.root) {
             return Ok(false);
         }
         let home = self.root.parent().unwrap_or_else(DfsPath::root);
         if home.starts_with(path) {
-            let qualified = self.context.resolver.qualified(path);
+            let qualified = self.context.resolver.qualified(&named.path);
             return Err(Failure::Text(format!(
                 "Cannot move \"{qualified}\" to the trash, as it contains the trash. Consider using -skipTrash option"
             )));
         }
-        match self.move_there(&item.named) {
+        match self.move_there(named, path) {
             Ok(to) => {
                 let resolver = &self.context.resolver;
-                let (from, to) = (resolver.qualified(path), resolver.qualified(&to));
+                let (from, to) = (resolver.qualified(&named.path), resolver.qualified(&to));
                 eprintln!("Moved: '{from}' to trash at: {to}");
                 Ok(true)
             }
             Err(failure) => {
-                let qualified = self.context.resolver.qualified(path);
+                let qualified = self.context.resolver.qualified(&named.path);
                 Err(Failure::Text(format!("Failed to move to trash: {qualified}: {failure}")))
             }
         }
     }
 
     /// Renames to the same path below `Current`; a name that is taken gets the time in milliseconds behind it.
-    fn move_there(&self, named: &Named) -> Result<DfsPath, Failure> {
+    fn move_there(&self, named: &Named, path: &DfsPath) -> Result<Place, Failure> {
         let store = &self.context.store;
-        let base = self.make_base(named.path.parent().unwrap_or_else(DfsPath::root))?;
+        let base = self.make_base(path.parent().unwrap_or_else(DfsPath::root))?;
         let wrong = |error: protocol::PathError| Failure::Text(error.to_string());
-        let name = named.path.name().unwrap_or_default();
+        let name = path.name().unwrap_or_default();
         let mut target = unnamed(base.join(name).map_err(wrong)?);
         if store.find(&target)?.is_some() {
             target = unnamed(base.join(&with_time(name)).map_err(wrong)?);
@@ -100,26 +100,27 @@ impl<'a> Trash<'a> {
             self.context.store.mkdirs(&home, self.context.properties.umask, true)?;
         }
         let mut base = self.root.join(CURRENT).map_err(wrong)?;
-        let straight = unnamed(base.join(parent.as_str()).map_err(wrong)?);
-        match self.context.store.mkdirs(&straight, TRASH_UMASK, true) {
-            Ok(()) => return Ok(straight.path),
+        let straight = base.join(parent.as_str()).map_err(wrong)?;
+        match self.context.store.mkdirs(&unnamed(straight.clone()), TRASH_UMASK, true) {
+            Ok(()) => return Ok(straight),
             Err(failure) if !self.is_blocked(&straight)? => return Err(failure),
             Err(_) => {}
         }
         for element in parent.elements() {
-            let mut next = unnamed(base.join(element).map_err(wrong)?);
-            if self.context.store.find(&next)?.is_some_and(|status| !status.directory) {
-                next = unnamed(base.join(&with_time(element)).map_err(wrong)?);
+            let mut next = base.join(element).map_err(wrong)?;
+            let there = self.context.store.find(&unnamed(next.clone()))?;
+            if there.is_some_and(|status| !status.directory) {
+                next = base.join(&with_time(element)).map_err(wrong)?;
             }
-            base = next.path;
+            base = next;
         }
         self.context.store.mkdirs(&unnamed(base.clone()), TRASH_UMASK, true)?;
         Ok(base)
     }
 
     /// True if a file lies where one of the directories of a path should be.
-    fn is_blocked(&self, named: &Named) -> Result<bool, Failure> {
-        let mut at = Some(named.path.clone());
+    fn is_blocked(&self, path: &DfsPath) -> Result<bool, Failure> {
+        let mut at = Some(path.clone());
         while let Some(path) = at {
             if let Some(status) = self.context.store.find(&unnamed(path.clone()))? {
                 return Ok(!status.directory);
@@ -187,7 +188,7 @@ pub(super) fn expunge(context: &Context) -> Result<(), Failure> {
     let now_ms = client::rpc::now_ms();
     eprintln!(
         "TrashPolicyDefault#deleteCheckpoint for trashRoot: {}",
-        context.resolver.qualified(&trash.root)
+        context.resolver.qualified(&Place::Cluster(trash.root.clone()))
     );
     trash.delete_checkpoints(now_ms, immediate)?;
     if immediate { Ok(()) } else { trash.make_checkpoint(now_ms) }
@@ -195,7 +196,7 @@ pub(super) fn expunge(context: &Context) -> Result<(), Failure> {
 
 /// A path that no user typed.
 fn unnamed(path: DfsPath) -> Named {
-    Named { typed: path.to_string(), path }
+    Named::untyped(path)
 }
 
 fn with_time(name: &str) -> String {

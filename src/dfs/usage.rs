@@ -1,12 +1,15 @@
 //! `-du`, `-df` and `-count`: how much there is.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use protocol::namenode::{ContentSummary, DatanodeState, FileStatus};
 use serde::Serialize;
 
 use super::context::{Context, Item, Screen};
 use super::error::Failure;
+use super::path::Named;
+use super::place::Place;
 use crate::output::{human_size, print_json};
 
 /// Sizes below each path.
@@ -106,23 +109,13 @@ pub(super) fn df(context: &Context) -> Result<(), Failure> {
         if context.args.operands.is_empty() { &root[..] } else { &context.args.operands };
     let show = |bytes| if human { human_size(bytes) } else { bytes.to_string() };
     let mut rows = vec![["Filesystem", "Size", "Used", "Available", "Use%"].map(str::to_owned)];
-    context.for_each(operands, |_| {
-        let mut sums = [0u64; 3];
-        let live = context.store.datanodes()?;
-        for node in live.iter().filter(|node| node.state != DatanodeState::Dead) {
-            for (sum, part) in sums.iter_mut().zip([node.capacity, node.used, node.remaining]) {
-                *sum += part;
-            }
-        }
-        let [capacity, used, remaining] = sums;
+    context.for_each(operands, |item| {
+        let (name, [capacity, used, remaining]) = match &item.named.path {
+            Place::Cluster(_) => (context.resolver.file_system(), cluster_space(context)?),
+            Place::Machine(path) => ("file:///".to_owned(), machine_space(path, &item.named)?),
+        };
         let share = if capacity == 0 { 0.0 } else { used as f64 * 100.0 / capacity as f64 };
-        rows.push([
-            context.resolver.file_system(),
-            show(capacity),
-            show(used),
-            show(remaining),
-            format!("{share:.0}%"),
-        ]);
+        rows.push([name, show(capacity), show(used), show(remaining), format!("{share:.0}%")]);
         Ok(())
     })?;
     let mut screen = Screen::new()?;
@@ -132,6 +125,24 @@ pub(super) fn df(context: &Context) -> Result<(), Failure> {
         }
     }
     screen.flush()
+}
+
+/// Capacity, what is used of it and what remains, of all DataNodes that live.
+fn cluster_space(context: &Context) -> Result<[u64; 3], Failure> {
+    let mut sums = [0u64; 3];
+    let all = context.store.datanodes()?;
+    for node in all.iter().filter(|node| node.state != DatanodeState::Dead) {
+        for (sum, part) in sums.iter_mut().zip([node.capacity, node.used, node.remaining]) {
+            *sum += part;
+        }
+    }
+    Ok(sums)
+}
+
+/// The same of the disk that holds a path of this machine.
+fn machine_space(path: &Path, named: &Named) -> Result<[u64; 3], Failure> {
+    let space = sys::fs::space(path).map_err(|error| Failure::local(&named.typed, &error))?;
+    Ok([space.capacity, space.capacity - space.available, space.available])
 }
 
 /// First column left, the others right.

@@ -63,8 +63,8 @@ fn change(
 ) -> Result<(), Failure> {
     let mut last: Result<(), Failure> = Ok(());
     for directory in directories {
-        let changed = session.resolver.resolve(directory).and_then(|named| {
-            let call = Call::SetQuota { path: named.path, names, space };
+        let changed = session.resolver.cluster_path(directory).and_then(|path| {
+            let call = Call::SetQuota { path, names, space };
             match session.client.call(call) {
                 Ok(_) => Ok(()),
                 Err(error) if error.kind() == Some(ErrorKind::NotFound) => {

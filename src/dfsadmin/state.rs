@@ -117,7 +117,7 @@ fn fetch_image(session: &Session, words: &[String]) -> Result<(), Failure> {
 }
 
 fn list_open_files(session: &Session, words: &[String]) -> Result<(), Failure> {
-    let mut path = session.resolver.resolve("/")?.path;
+    let mut path = session.resolver.cluster_path("/")?;
     let mut blocking = false;
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -125,7 +125,7 @@ fn list_open_files(session: &Session, words: &[String]) -> Result<(), Failure> {
             "-blockingDecommission" => blocking = true,
             "-path" => {
                 let text = words.next().ok_or_else(|| Failure::Usage(String::new()))?;
-                path = session.resolver.resolve(text)?.path;
+                path = session.resolver.cluster_path(text)?;
             }
             _ => return Err(Failure::Usage(String::new())),
         }

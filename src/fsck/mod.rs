@@ -169,7 +169,7 @@ fn connect(overrides: &Overrides, query: &str) -> Result<DfsClient> {
 
 fn path_of(client: &DfsClient, text: &str) -> Result<DfsPath> {
     let resolver = crate::dfs::Resolver::new(client.user(), client.namenode());
-    resolver.resolve(text).map(|named| named.path).map_err(|failure| anyhow::anyhow!("{failure}"))
+    resolver.cluster_path(text).map_err(|failure| anyhow::anyhow!("{failure}"))
 }
 
 fn begin(client: &DfsClient, what: &str) -> String {

@@ -185,6 +185,24 @@ pub fn space(path: &Path) -> io::Result<Space> {
     Ok(Space { capacity: stat.f_blocks * stat.f_frsize, available: stat.f_bavail * stat.f_frsize })
 }
 
+/// True if this process, as the user it acts as, may read (`read`) and change (`write`) what `path` leads to; nobody may do
+/// anything to what is not there.
+///
+/// # Errors
+/// What the system says but for "there is nothing" and "permission denied".
+pub fn may(path: &Path, read: bool, write: bool) -> io::Result<bool> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    use rustix::io::Errno;
+    let mut access = Access::EXISTS;
+    access.set(Access::READ_OK, read);
+    access.set(Access::WRITE_OK, write);
+    match accessat(CWD, path, access, AtFlags::EACCESS) {
+        Ok(()) => Ok(true),
+        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOENT | Errno::NOTDIR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Tells the kernel that `file` will be read from front to back.
 pub fn advise_sequential(file: &File) {
     // Only a hint: without it reads are merely slower.

@@ -19,7 +19,7 @@ const BLOCKS_PER_STEP: usize = 10_000;
 
 /// What the lists want of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wanted {
+enum Intent {
     InService,
     Drained,
     /// In maintenance: it comes back with what it has.
@@ -53,11 +53,11 @@ impl Drains {
 
     /// What the lists want of a node at a monotonic time. The end of a maintenance is the operator's wall-clock time, but steps of
     /// the clock after the lists were read do not move it.
-    fn wanted(&self, info: &DatanodeInfo, now_ms: u64) -> Wanted {
+    fn intent(&self, info: &DatanodeInfo, now_ms: u64) -> Intent {
         match self.maintenance_end_ms(info) {
-            Some(end_ms) if end_ms > now_ms => Wanted::Kept,
-            _ if self.lists.drains(info) => Wanted::Drained,
-            _ => Wanted::InService,
+            Some(end_ms) if end_ms > now_ms => Intent::Kept,
+            _ if self.lists.drains(info) => Intent::Drained,
+            _ => Intent::InService,
         }
     }
 
@@ -80,7 +80,7 @@ impl Drains {
 
     /// True if the lists keep a node in maintenance.
     pub(super) fn keeps(&self, info: &DatanodeInfo, now_ms: u64) -> bool {
-        self.wanted(info, now_ms) == Wanted::Kept
+        self.intent(info, now_ms) == Intent::Kept
     }
 
     /// The lists.
@@ -116,18 +116,18 @@ impl State {
 
     /// Brings a node's state in line with the lists.
     pub(super) fn set_admin(&mut self, nodes: &mut Datanodes, node: NodeIndex) {
-        let wanted = self.drains.wanted(&nodes.node(node).info, self.blocks.reports.now_ms());
+        let wanted = self.drains.intent(&nodes.node(node).info, self.blocks.reports.now_ms());
         let old = nodes.node(node).admin;
         let is_dead = nodes.node(node).state == DatanodeState::Dead;
         let admin = match (wanted, old) {
-            (Wanted::InService, AdminState::Normal)
-            | (Wanted::Drained, AdminState::DecommissionInProgress | AdminState::Decommissioned)
-            | (Wanted::Kept, AdminState::EnteringMaintenance | AdminState::InMaintenance) => return,
-            (Wanted::InService, _) => AdminState::Normal,
-            (Wanted::Drained, _) => AdminState::DecommissionInProgress,
+            (Intent::InService, AdminState::Normal)
+            | (Intent::Drained, AdminState::DecommissionInProgress | AdminState::Decommissioned)
+            | (Intent::Kept, AdminState::EnteringMaintenance | AdminState::InMaintenance) => return,
+            (Intent::InService, _) => AdminState::Normal,
+            (Intent::Drained, _) => AdminState::DecommissionInProgress,
             // What it had is on its way out of the map, and nobody can tell what it still has.
-            (Wanted::Kept, _) if is_dead => AdminState::InMaintenance,
-            (Wanted::Kept, _) => AdminState::EnteringMaintenance,
+            (Intent::Kept, _) if is_dead => AdminState::InMaintenance,
+            (Intent::Kept, _) => AdminState::EnteringMaintenance,
         };
         self.drains.reports.remove(&node);
         nodes.set_admin(node, admin);
@@ -146,7 +146,7 @@ impl State {
         let now_ms = self.blocks.reports.now_ms();
         let over = nodes.iter().filter(|(_, node)| {
             // Few are in maintenance, and only for those the lists are searched.
-            node.admin.is_maintenance() && self.drains.wanted(&node.info, now_ms) != Wanted::Kept
+            node.admin.is_maintenance() && self.drains.intent(&node.info, now_ms) != Intent::Kept
         });
         let over: Vec<NodeIndex> = over.map(|(index, _)| index).collect();
         for node in &over {

@@ -28,14 +28,15 @@ struct Entry {
     #[serde(default)]
     port: u16,
     #[serde(default)]
-    admin_state: Wanted,
+    admin_state: ListedState,
     #[serde(default, rename = "maintenanceExpireTimeInMS")]
     maintenance_until_ms: Until,
 }
 
+/// Values of `adminState`.
 #[derive(Deserialize, Default, PartialEq, Eq)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-enum Wanted {
+enum ListedState {
     #[default]
     Normal,
     Decommissioned,
@@ -74,18 +75,18 @@ impl HostLists {
         };
         let mut lists = HostLists::default();
         // As in HDFS, only an entry in service says that nobody else may come.
-        let is_closed = entries.iter().any(|entry| entry.admin_state == Wanted::Normal);
+        let is_closed = entries.iter().any(|entry| entry.admin_state == ListedState::Normal);
         for Entry { host_name, port, admin_state, maintenance_until_ms } in entries {
             let name = if port == 0 { host_name } else { format!("{host_name}:{port}") };
             if is_closed {
                 lists.include.insert(name.clone());
             }
             match admin_state {
-                Wanted::Normal => {}
-                Wanted::Decommissioned => {
+                ListedState::Normal => {}
+                ListedState::Decommissioned => {
                     lists.exclude.insert(name);
                 }
-                Wanted::InMaintenance => {
+                ListedState::InMaintenance => {
                     let until_ms = match maintenance_until_ms {
                         Until::Open => u64::MAX,
                         Until::Number(at_ms) => at_ms,

@@ -25,25 +25,34 @@ const AXIS_HEIGHT: f64 = 20.0;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Health {
     Good,
+    /// It has fewer replicas than its file wants.
     Low,
-    Bad,
+    /// It has no replica.
+    Missing,
+    /// All its replicas are bad.
+    Corrupt,
 }
 
 impl Health {
     fn of(block: &LocatedBlock, wanted: usize) -> Self {
         match block.replicas.len() {
-            _ if block.corrupt => Health::Bad,
-            0 => Health::Bad,
+            _ if block.corrupt => Health::Corrupt,
+            0 => Health::Missing,
             count if count < wanted => Health::Low,
             _ => Health::Good,
         }
     }
 
+    fn is_bad(self) -> bool {
+        self >= Health::Missing
+    }
+
+    /// Its class in the picture.
     fn class(self) -> &'static str {
         match self {
             Health::Good => "block good",
             Health::Low => "block low",
-            Health::Bad => "block bad",
+            Health::Missing | Health::Corrupt => "block bad",
         }
     }
 }
@@ -70,7 +79,7 @@ pub(super) fn picture(located: &LocatedBlocks) -> Markup {
         div.timeline { svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label="Which DataNode has which block" {
             @for (place, column) in columns.iter().enumerate() {
                 @let x = MARGIN + width * place as f64;
-                @if column.iter().any(|block| Health::of(block, wanted) == Health::Bad) {
+                @if column.iter().any(|block| Health::of(block, wanted).is_bad()) {
                     rect.block.bad x=(x) y="2" width=(width - gap) height=(height - 2.0) {
                         title { (column[0].id) " has no good replica" }
                     }
@@ -125,10 +134,12 @@ pub(super) fn table(located: &LocatedBlocks) -> Markup {
                         td { code { (block.id) "_" (block.stamp) } }
                         td.number { (format::count(block.offset)) } td.number { (format::bytes(block.length)) }
                         td {
-                            @if block.corrupt { span.state.bad { "corrupt" } }
-                            @else if block.replicas.is_empty() { span.state.bad { "missing" } }
-                            @else if block.replicas.len() < wanted { span.state.warn { (block.replicas.len()) " of " (wanted) } }
-                            @else { span.state.good { "good" } }
+                            @match Health::of(block, wanted) {
+                                Health::Corrupt => span.state.bad { "corrupt" },
+                                Health::Missing => span.state.bad { "missing" },
+                                Health::Low => span.state.warn { (block.replicas.len()) " of " (wanted) },
+                                Health::Good => span.state.good { "good" },
+                            }
                         }
                         td.wide {
                             @for replica in &block.replicas {
@@ -187,6 +198,12 @@ mod tests {
         let missing = picture(&file(1, &[])).into_string();
         assert!(missing.contains("has no good replica"), "{missing}");
         let long = picture(&file(50_000, &["a:1", "b:1"])).into_string();
+        for (holders, state) in
+            [(&["a:1", "b:1"][..], "good"), (&["a:1"], "1 of 2"), (&[], "missing")]
+        {
+            let table = table(&file(1, holders)).into_string();
+            assert!(table.contains(&format!(">{state}<")), "{table}");
+        }
         assert!(long.len() < 100_000 && long.contains("a column is 250 blocks"), "{}", long.len());
     }
 }
