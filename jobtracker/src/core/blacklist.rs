@@ -55,7 +55,7 @@ impl Core {
     pub(crate) fn set_excluded(&mut self, names: BTreeSet<String>, now: Now) -> Output {
         let mut out = Output::default();
         self.workers.set_excluded(names);
-        self.settled = false;
+        self.look.everywhere();
         self.schedule(now, &mut out);
         out
     }

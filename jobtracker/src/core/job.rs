@@ -107,6 +107,8 @@ pub(crate) struct Job {
     pub(crate) patience: Patience,
     /// Failed attempts by worker.
     pub(crate) failures: BTreeMap<WorkerId, u32>,
+    /// Of what it wanted when that was last asked: how often a map and a reduce began to wait, and if it was the turn of reduces.
+    wanted: (u64, u64, bool),
 }
 
 impl Job {
@@ -138,6 +140,7 @@ impl Job {
             stop_asked: BTreeMap::new(),
             patience: Patience::Fresh,
             failures: BTreeMap::new(),
+            wanted: (0, 0, false),
             spec,
         }
     }
@@ -180,6 +183,12 @@ impl Job {
         self.reduces.waiting() > 0
             && self.reduces_may_start()
             && self.may_run_more(TaskKind::Reduce)
+    }
+
+    /// True if it wants slots that it did not want when this was last asked.
+    pub(crate) fn wants_news(&mut self) -> bool {
+        let wanted = (self.maps.push_count(), self.reduces.push_count(), self.maps.waiting() == 0);
+        std::mem::replace(&mut self.wanted, wanted) != wanted
     }
 
     /// True if its own limit lets one more attempt of a kind run.

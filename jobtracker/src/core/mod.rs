@@ -6,6 +6,7 @@
 //! | tasks that wait, by place | [`pending`] |
 //! | who is next for a slot, and who has too much | [`queues`], [`shares`], [`preemption`] |
 //! | backups of slow attempts, workers to avoid | [`speculation`], [`blacklist`] |
+//! | free slots worth a look | [`look`] |
 //! | what a job asks of the scheduler | [`settings`] |
 //! | workers, slots, orders on their way | [`workers`] |
 //! | who holds which map output | [`map_outputs`] |
@@ -22,6 +23,7 @@ pub(crate) mod blacklist;
 pub(crate) mod counters;
 pub(crate) mod edit;
 pub(crate) mod job;
+pub(crate) mod look;
 pub(crate) mod map_outputs;
 pub(crate) mod pending;
 pub(crate) mod picture;
@@ -52,6 +54,7 @@ use protocol::{
 
 use edit::Edit;
 use job::{Job, Phase};
+use look::Look;
 use map_outputs::MapOutputs;
 use queues::{QueueRules, Queues};
 use task::{AttemptState, StopReason};
@@ -177,8 +180,8 @@ pub(crate) struct Core {
     workers: Workers,
     map_outputs: MapOutputs,
     queues: Queues,
-    /// Nothing that could give a free slot to a job has happened since that was last tried.
-    settled: bool,
+    /// The free slots to be offered when it is next tried.
+    look: Look,
     /// When shares were last compared.
     compared: Duration,
     /// When slow attempts were last looked for.
@@ -190,7 +193,7 @@ impl Core {
     pub(crate) fn new(rules: Rules) -> Self {
         Core {
             queues: Queues::new(rules.queues.clone(), rules.queue_per_user),
-            settled: false,
+            look: Look::Everywhere,
             compared: Duration::ZERO,
             speculated: Duration::ZERO,
             rules,
@@ -301,7 +304,7 @@ impl Core {
             self.refresh(id, now);
         }
         // Time alone lets a job take a farther slot.
-        self.settled = false;
+        self.look.everywhere();
         self.workers.forgive(now.at, self.rules.worker_forgive, self.rules.worker_faults_max);
         self.schedule(now, &mut out);
         self.preempt(now, &mut out);
@@ -398,7 +401,7 @@ impl Core {
     ) -> Result<Output, String> {
         self.queues.configure(rules.clone())?;
         self.rules.queues = rules;
-        self.settled = false;
+        self.look.everywhere();
         let mut out = Output::default();
         self.schedule(now, &mut out);
         Ok(out)
@@ -522,6 +525,8 @@ impl Core {
         self.commit(Edit::Ended { job: id, state, finished_ms: now.wall_ms, counters }, out);
         self.map_outputs.forget_job(id);
         self.refresh(id, now);
+        // Its queue may have held up others for it.
+        self.look.everywhere();
         let workers: Vec<WorkerId> = self.workers.iter().map(|worker| worker.id).collect();
         for worker in workers {
             self.order_worker(worker, Action::ForgetJob(id), out);
@@ -591,23 +596,24 @@ impl Core {
     }
 
     fn release(&mut self, worker: WorkerId, attempt: AttemptId) {
-        self.settled = false;
-        if self.workers.release(worker, attempt) {
-            self.queues.release(attempt.task.job);
+        self.look.at(worker);
+        if self.workers.release(worker, attempt) && self.queues.release(attempt.task.job) {
+            self.look.everywhere();
         }
     }
 
     /// Keeps `runnable` and `waiting` true for a job that changed.
     fn refresh(&mut self, id: JobId, now: Now) {
-        let Some(job) = self.jobs.get(&id) else {
+        let Some(job) = self.jobs.get_mut(&id) else {
             self.runnable.remove(&id);
             self.waiting.remove(&id);
             return;
         };
         let held = job.held_until > now.at;
         if job.phase == Phase::Running && !held && job.wants_slot() {
-            self.runnable.insert(id);
-            self.settled = false;
+            if job.wants_news() | self.runnable.insert(id) {
+                self.look.everywhere();
+            }
             self.queues.set_ready(id, true);
         } else {
             self.runnable.remove(&id);

@@ -37,6 +37,8 @@ pub(crate) struct PendingTasks {
     by_rack: Vec<VecDeque<u32>>,
     any: VecDeque<u32>,
     retries: VecDeque<u32>,
+    /// How often a task began to wait.
+    push_count: u64,
 }
 
 /// Where a task's valid entries are. Entries elsewhere are left from before.
@@ -86,6 +88,11 @@ impl PendingTasks {
         self.count
     }
 
+    /// How often a task began to wait.
+    pub(crate) fn push_count(&self) -> u64 {
+        self.push_count
+    }
+
     /// Lets a task wait. `retry`: an attempt of it has failed somewhere.
     pub(crate) fn push(&mut self, task: u32, retry: bool) {
         let waiting = &mut self.waiting[task as usize];
@@ -94,6 +101,7 @@ impl PendingTasks {
         }
         *waiting = if retry { Waiting::AsRetry } else { Waiting::ByPlace };
         self.count += 1;
+        self.push_count += 1;
         if retry {
             self.retries.push_back(task);
             return;
@@ -148,6 +156,12 @@ impl PendingTasks {
         self.hosts
             .iter()
             .any(|(host, queue)| is_there(host) && front(&mut by_host[*queue], waiting))
+    }
+
+    /// True if a task waits whose input is on this machine.
+    pub(crate) fn waits_at(&mut self, host: &str) -> bool {
+        let (by_host, waiting) = (&mut self.by_host, &self.waiting);
+        self.hosts.get(host).is_some_and(|queue| front(&mut by_host[*queue], waiting))
     }
 
     /// How near a worker at `host` in `rack` is to a task's input.

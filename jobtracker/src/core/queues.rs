@@ -298,9 +298,11 @@ impl Queues {
         });
     }
 
-    /// A job gives a slot back.
-    pub(crate) fn release(&mut self, job: JobId) {
-        self.change(job, |queue, member| {
+    /// A job gives a slot back. True if that may let jobs go on that a limit of the queue held up.
+    pub(crate) fn release(&mut self, job: JobId) -> bool {
+        let queue = self.members.get(&job).and_then(|member| self.all.get(&member.queue));
+        let was_full = queue.is_some_and(|queue| queue.is_full(self.slot_total));
+        let is_limit_left = self.change(job, |queue, member| {
             queue.slots -= 1;
             member.slots -= 1;
             if let Some(slots) = queue.users.get_mut(&member.user) {
@@ -310,6 +312,7 @@ impl Queues {
                 }
             }
         });
+        was_full || is_limit_left
     }
 
     /// The cluster has so many slots to give now.
@@ -435,19 +438,22 @@ impl Queues {
         id
     }
 
-    /// Changes a job and its queue. If a limit is reached or left by that, it may concern all jobs of the queue.
-    fn change(&mut self, job: JobId, change: impl FnOnce(&mut Queue, &mut Member)) {
-        let Some(member) = self.members.get_mut(&job) else { return };
+    /// Changes a job and its queue. True if a limit is reached or left by that, which may concern all jobs of the queue.
+    fn change(&mut self, job: JobId, change: impl FnOnce(&mut Queue, &mut Member)) -> bool {
+        let Some(member) = self.members.get_mut(&job) else { return false };
         let id = member.queue;
-        let Some(queue) = self.all.get_mut(&id) else { return };
+        let Some(queue) = self.all.get_mut(&id) else { return false };
         queue.ready.remove(&place(job, member, queue.rules.policy));
         let before = queue.limits(&member.user, self.slot_total);
         change(queue, member);
         if queue.limits(&member.user, self.slot_total) != before {
             self.list(id);
-        } else if member.ready && queue.admits(member, self.slot_total) {
+            return true;
+        }
+        if member.ready && queue.admits(member, self.slot_total) {
             queue.ready.insert(place(job, member, queue.rules.policy));
         }
+        false
     }
 
     /// Finds anew which jobs of a queue are to choose from.
@@ -691,7 +697,9 @@ mod tests {
             }
             assert_eq!(hand_out(&mut queues, slots, u64::from(slots), &ids), expected, "{what}");
             for (id, count) in ids.iter().zip(expected) {
-                (0..count).for_each(|_| queues.release(*id));
+                for _ in 0..count {
+                    queues.release(*id);
+                }
                 queues.leave(*id);
             }
             let left: Vec<(&str, u32)> =
@@ -729,7 +737,9 @@ mod tests {
             let first = |queues: &Queues| queues.next_ready(id, None).map(|place| place.job.number);
             assert_eq!(first(&queues), next, "{what}");
             assert_eq!(queues.order().len(), usize::from(next.is_some()), "{what}");
-            (0..held).for_each(|_| queues.release(job(1)));
+            for _ in 0..held {
+                queues.release(job(1));
+            }
             queues.leave(job(1));
             assert_eq!(first(&queues), Some(2), "{what}: whoever had to wait is next");
         }

@@ -12,6 +12,7 @@ use protocol::tracker::{Action, Launch, Work};
 use protocol::{AttemptId, JobId, TaskKind, WorkerId};
 
 use super::job::Patience;
+use super::look::Look;
 use super::pending::Level;
 use super::queues::QueueId;
 use super::task::{Attempt, AttemptState, StopReason};
@@ -42,24 +43,36 @@ impl Core {
     /// Fills free slots.
     pub(crate) fn schedule(&mut self, now: Now, out: &mut Output) {
         self.queues.resize(self.workers.usable_slots());
-        if self.runnable.is_empty() || self.settled {
+        if self.look.is_nowhere() {
             return;
         }
-        for far in [Level::Node, Level::Rack, Level::Any, Level::Avoided] {
-            self.fill(far, now, out);
+        let mut look = self.look.take();
+        if self.runnable.is_empty() {
+            return;
+        }
+        // What is handed out can make a job want what it did not want before: the last map that starts makes room for its reduces.
+        while !look.is_nowhere() {
+            self.fill_all(&look, now, out);
+            look = self.look.take();
         }
         self.make_room(now, out);
-        self.settled = true;
+    }
+
+    /// Offers the slots of `look`, the nearest first.
+    fn fill_all(&mut self, look: &Look, now: Now, out: &mut Output) {
+        for far in [Level::Node, Level::Rack, Level::Any, Level::Avoided] {
+            self.fill(far, look, now, out);
+        }
     }
 
     /// Hands tasks out, one per worker and round, so that they spread, until no slot is free or no job may have one.
-    fn fill(&mut self, far: Level, now: Now, out: &mut Output) {
+    fn fill(&mut self, far: Level, look: &Look, now: Now, out: &mut Output) {
         let mut progress = true;
         while progress && self.queues.has_next() {
             progress = false;
             // Only a slot that is taken changes who is next.
             let mut order = self.queues.order();
-            for worker in self.workers.free() {
+            for worker in self.workers.free(look) {
                 if self.give(worker, &order, far, now, out) {
                     progress = true;
                     order = self.queues.order();
@@ -178,6 +191,9 @@ impl Core {
         let (pending, _) = job.maps.pending_mut();
         let near = pending.waits_near(|host| self.workers.is_at(host));
         job.patience = if near { Patience::Since(now.at) } else { Patience::Over };
+        if !near {
+            self.look.everywhere();
+        }
     }
 
     /// Workers that a job may use.
@@ -214,7 +230,14 @@ impl Core {
             return false;
         };
         if kind == TaskKind::Map && nearness == Level::Node {
-            job.patience = Patience::Fresh;
+            let is_near = |host: &str| self.workers.is_at(host);
+            if pending.waits_at(&place.host) || pending.waits_near(is_near) {
+                job.patience = Patience::Fresh;
+            } else {
+                // Slots that it let go for nearer ones are worth another look: none can come.
+                job.patience = Patience::Over;
+                self.look.everywhere();
+            }
         }
         let speculative = false;
         self.launch(Assignment { job: id, kind, index, worker, nearness, speculative }, now, out);

@@ -13,6 +13,7 @@ use std::time::Duration;
 use protocol::{JobId, TaskKind, WorkerId};
 
 use super::job::Phase;
+use super::look::Look;
 use super::pending::Level;
 use super::scheduler::Assignment;
 use super::task::{AttemptState, Task};
@@ -158,7 +159,7 @@ impl Core {
         let fits = |worker: &WorkerId| {
             !slow.contains(worker) && !was_there(*worker) && !self.avoids(id, *worker)
         };
-        let free = self.workers.free().into_iter().filter(fits);
+        let free = self.workers.free(&Look::Everywhere).into_iter().filter(fits);
         let near = free.filter_map(|worker| {
             let place = self.workers.worker(worker)?;
             Some((job.tasks(kind).nearness(index, &place.host, &place.rack), worker))

@@ -94,6 +94,11 @@ impl TaskSet {
         if self.open { self.pending.len() } else { 0 }
     }
 
+    /// How often a task began to wait for a slot.
+    pub(crate) fn push_count(&self) -> u64 {
+        self.pending.push_count()
+    }
+
     /// True if every task has a winner.
     pub(crate) fn is_done(&self) -> bool {
         self.completed == self.len()

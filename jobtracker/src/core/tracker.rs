@@ -31,7 +31,7 @@ impl Core {
             self.lose_worker(old, now, &mut out);
         }
         self.workers.register(register, now.at);
-        self.settled = false;
+        self.look.everywhere();
         let believed = self.workers.worker(id).map(|worker| worker.running.clone());
         for attempt in believed.unwrap_or_default() {
             if !register.running.contains(&attempt) {
@@ -101,7 +101,9 @@ impl Core {
             return Err(RemoteError::new(ErrorKind::Fenced, "Not registered; register again"));
         }
         let is_back = self.workers.seen(worker, now.at);
-        self.settled &= !is_back;
+        if is_back {
+            self.look.everywhere();
+        }
         Ok(is_back)
     }
 

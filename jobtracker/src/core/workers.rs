@@ -10,6 +10,8 @@ use std::time::Duration;
 use protocol::tracker::{Action, MapOutput, Register};
 use protocol::{AttemptId, JobId, WorkerId};
 
+use super::look::Look;
+
 /// Nothing heard and no look at the time for so long, four times the usual, tells that this process stood still, and not the workers.
 pub(crate) const DEAF_MAX: Duration = Duration::from_secs(1);
 
@@ -345,9 +347,16 @@ impl Workers {
         !self.usable.by_free.is_empty()
     }
 
-    /// Workers with free slots, most free first.
-    pub(crate) fn free(&self) -> Vec<WorkerId> {
-        self.usable.by_free.iter().map(|(_, id)| *id).collect()
+    /// Workers with free slots, of those to look at, most free first.
+    pub(crate) fn free(&self, look: &Look) -> Vec<WorkerId> {
+        let Look::At(ids) = look else {
+            return self.usable.by_free.iter().map(|(_, id)| *id).collect();
+        };
+        let place = |worker: &Worker| (Reverse(worker.free()), worker.id);
+        let mut free: Vec<(Reverse<u32>, WorkerId)> =
+            ids.iter().filter_map(|id| self.all.get(id)).map(place).collect();
+        free.sort_unstable();
+        free.into_iter().filter(|(Reverse(free), _)| *free > 0).map(|(_, id)| id).collect()
     }
 
     /// Queues an order. False if the worker is unknown.

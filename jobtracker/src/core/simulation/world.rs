@@ -113,6 +113,7 @@ impl World {
         assert_eq!(in_queues as usize, live.len(), "queues count every slot");
         self.core.queues.check();
         self.core.workers.check();
+        self.check_look();
         self.edits.extend(out.edits);
         for order in out.effects {
             if let Effect::Commit { winners, .. } = &order.effect {
@@ -121,6 +122,17 @@ impl World {
             self.effects.entry(order.job).or_default().push_back(order);
         }
         self.submissions.extend(out.submitted);
+    }
+
+    /// No slot that was not looked at would have been taken.
+    fn check_look(&mut self) {
+        if !self.core.look.is_nowhere() {
+            return;
+        }
+        self.core.look.everywhere();
+        let mut out = Output::default();
+        self.core.schedule(self.now, &mut out);
+        assert!(out.changed.is_empty(), "a look everywhere leads to {out:?}");
     }
 
     /// Nothing is published twice differently, and only complete files of one winner per task.
