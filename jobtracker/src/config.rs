@@ -27,6 +27,8 @@ pub struct Config {
     pub allow_unencrypted: bool,
     /// Host names under which browsers may reach the pages, besides loopback and the address listened on. Default none.
     pub page_hosts: Vec<String>,
+    /// Connections at once; more wait. Default 20,000: 10,000 workers hold one open each and report over another.
+    pub connections_max: usize,
     /// Milliseconds without a sign of a worker after which it gets no new work. Default 5,000: five missed reports.
     pub worker_suspect_ms: u64,
     /// Milliseconds without a sign of a worker after which it is given up. Default 30,000: longer than a pause of the machine, shorter than
@@ -84,6 +86,7 @@ impl Default for Config {
             secret_file: PathBuf::from("secret"),
             allow_unencrypted: false,
             page_hosts: Vec::new(),
+            connections_max: 20_000,
             worker_suspect_ms: 5_000,
             worker_dead_ms: 30_000,
             poll_ms: 2_000,
@@ -122,6 +125,9 @@ impl Config {
                 key: "worker_suspect_ms",
                 reason: "it must exceed poll_ms, or idle workers look dead",
             });
+        }
+        if self.connections_max == 0 {
+            return Err(Error::Setting { key: "connections_max", reason: "it must be at least 1" });
         }
         if self.worker_dead_ms <= self.worker_suspect_ms {
             return Err(Error::Setting {

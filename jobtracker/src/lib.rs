@@ -131,7 +131,8 @@ async fn start(
     let settings = inspect::settings("jobtracker", &config);
     let inspected = inspect::router(authenticator.clone(), shared.hosts.clone(), settings);
     let router = http::router(shared, authenticator).merge(inspected);
-    let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
+    let limits = Limits { connections_max: config.connections_max, ..Limits::default() };
+    let serving = serve::serve(listener, router, limits, shutdown.clone());
     tokio::join!(server.run(inbox, durable_seen, shutdown), serving);
     match fatal.lock().take() {
         Some(reason) => Err(Error::JournalStopped { reason }),

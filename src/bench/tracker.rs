@@ -20,6 +20,7 @@ use protocol::{AttemptId, BinaryHash, CallId, DfsPath, Epoch, JobId, WorkerId};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::figures::{Figures, prepare};
@@ -41,12 +42,14 @@ const LOOK_PAUSE: Duration = Duration::from_millis(50);
 const JOINS: u32 = 64;
 /// Connections over which idle workers report.
 const REPORTERS: u32 = 64;
+/// Reports under way at once while the job runs: their connections are used again, so that it takes few besides those of the polls.
+const REPORTS: usize = 512;
 
 /// What is measured.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TrackerArgs {
-    /// Simulated workers; each takes two connections, of which the JobTracker takes 10,000
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=4000))]
+    /// Simulated workers; each holds a connection open, of which the JobTracker takes 20,000
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     workers: u32,
     /// Slots of each
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -221,6 +224,16 @@ struct Counts {
     ended: AtomicU32,
     local: AtomicU32,
     messages: AtomicU64,
+    reports: ReportSlots,
+}
+
+/// Who may report.
+struct ReportSlots(Semaphore);
+
+impl Default for ReportSlots {
+    fn default() -> Self {
+        ReportSlots(Semaphore::new(REPORTS))
+    }
 }
 
 impl Crowd {
@@ -414,7 +427,9 @@ impl Simulated {
         let (worker, epoch) = (self.worker, self.epoch);
         let report =
             tracker::Request::Report { worker, epoch, updates, fetch_failures: Vec::new() };
+        let slot = self.counts.reports.0.acquire().await?;
         send(&self.rpc, &report).await?;
+        drop(slot);
         self.counts.messages.fetch_add(1, Ordering::Relaxed);
         self.counts.ended.fetch_add(count, Ordering::Relaxed);
         Ok(())
