@@ -5,6 +5,7 @@
 //! | [`config`] | a typed struct from a TOML file and `HANNO_…` variables; an unknown key names the nearest known one |
 //! | [`secret`] | the cluster secret: made at the first start, mode 0600 |
 //! | [`auth`] | checks who signed a request |
+//! | [`groups`] | groups of users, remembered for a while |
 //! | [`rpc`] | routes that carry signed messages |
 //! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown |
 //! | [`shutdown`] | one token that ends everything |
@@ -20,6 +21,7 @@ pub mod auth;
 pub mod beans;
 pub mod config;
 pub mod error;
+pub mod groups;
 pub mod hosts;
 pub mod inspect;
 pub mod log;

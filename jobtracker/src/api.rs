@@ -21,7 +21,6 @@ use protocol::{CallId, ClientId, JobId};
 
 use crate::history_events::write_lines;
 use crate::http::{Refused, Shared, named};
-use crate::server::Event;
 
 /// What `/api/v1` is, for programs.
 const OPENAPI: &str = include_str!("api/openapi.json");
@@ -53,7 +52,7 @@ async fn read(shared: &Shared, body: Call) -> Result<Reply, Refused> {
         user: String::new(),
         body,
     };
-    shared.find(|reply| Event::Client(request, reply)).await
+    shared.client(request).await.map_err(Refused)
 }
 
 async fn jobs(State(shared): State<Shared>) -> Result<Response> {

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use daemon::ConfigError;
+use daemon::groups::{GroupSource, Groups, Superusers};
 use serde::{Deserialize, Serialize};
 
 use crate::core::Rules;
 use crate::core::queues::QueueRules;
+use crate::core::rights::Administrators;
 use crate::error::Error;
 
 /// Settings of a JobTracker. Every key has a default.
@@ -70,6 +72,21 @@ pub struct Config {
     pub workers_exclude_file: PathBuf,
     /// A job that names no queue goes to the queue of its user. Default true; false: to the queue `default`.
     pub queue_per_user: bool,
+    /// Who passes every check of rights. Default empty: the user that the JobTracker runs as.
+    pub superuser: String,
+    /// Group whose members have the superuser's rights. Default `supergroup`, as the NameNode's.
+    pub supergroup: String,
+    /// Who knows the groups of users. Default `"system"`.
+    pub groups: GroupSource,
+    /// Groups of each user with `groups = "static"`. Default none.
+    pub static_groups: BTreeMap<String, Vec<String>>,
+    /// Milliseconds that the groups of a user are remembered. Default 300,000: reading them costs two small files.
+    pub groups_ttl_ms: u64,
+    /// Who may change the jobs of all, in Hadoop's form: users with commas, a blank, groups with commas; `*` is everybody. Hadoop's
+    /// `mapreduce.cluster.administrators`; read at start and by `hanno mradmin -refreshQueues`. Default empty: the superuser alone.
+    pub administrators: String,
+    /// Who may change the jobs of a queue, by queue, in the same form; Hadoop's `acl-administer-jobs`. Read when `administrators` is. Default none.
+    pub queue_administrators: BTreeMap<String, String>,
     /// Queues with rules of their own, by name; read at start and by `hanno mradmin -refreshQueues`. Default none.
     pub queues: BTreeMap<String, QueueRules>,
 }
@@ -104,6 +121,13 @@ impl Default for Config {
             worker_forgive_ms: 86_400_000,
             workers_exclude_file: PathBuf::new(),
             queue_per_user: true,
+            superuser: String::new(),
+            supergroup: "supergroup".to_owned(),
+            groups: GroupSource::System,
+            static_groups: BTreeMap::new(),
+            groups_ttl_ms: 300_000,
+            administrators: String::new(),
+            queue_administrators: BTreeMap::new(),
             queues: BTreeMap::new(),
         }
     }
@@ -153,6 +177,22 @@ impl Config {
         Ok(())
     }
 
+    /// Who administers.
+    pub(crate) fn rights(&self) -> Administrators {
+        Administrators::parse(&self.administrators, &self.queue_administrators)
+    }
+
+    /// The groups of users, and who the superusers are.
+    pub(crate) fn groups(&self) -> Groups {
+        let user = match self.superuser.as_str() {
+            "" => sys::host::user_name(),
+            user => user.to_owned(),
+        };
+        let superusers = Superusers { user, group: self.supergroup.clone() };
+        let ttl = Duration::from_millis(self.groups_ttl_ms);
+        Groups::new(self.groups, &self.static_groups, superusers, ttl)
+    }
+
     pub(crate) fn rules(&self) -> Rules {
         Rules {
             suspect_after: Duration::from_millis(self.worker_suspect_ms),
@@ -168,6 +208,7 @@ impl Config {
             worker_forgive: Duration::from_millis(self.worker_forgive_ms),
             queue_per_user: self.queue_per_user,
             queues: self.queues.clone(),
+            administrators: self.rights(),
         }
     }
 }

@@ -15,6 +15,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use client::rpc::Health;
 use daemon::auth::Authenticator;
+use daemon::groups::Groups;
 use daemon::hosts::Hosts;
 use daemon::page::live::Board;
 use daemon::rpc;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) history: History,
     /// Where open pages hear that the overview looks different.
     pub(crate) board: Board,
+    /// Who belongs to which groups.
+    pub(crate) groups: Arc<Groups>,
     /// Who is signed in at the pages.
     pub(crate) sessions: Sessions,
     /// When this process began to serve.
@@ -72,6 +75,12 @@ impl Shared {
     ) -> Result<T, Refused> {
         let found = self.ask(event).await.and_then(|found| found);
         found.map_err(Refused)
+    }
+
+    /// Has the loop answer a client, whose groups go with the call.
+    pub(crate) async fn client(&self, request: jobs::Request) -> jobs::Answer {
+        let membership = self.groups.of(&request.user).await;
+        self.ask(|reply| Event::Client(request, membership, reply)).await?
     }
 
     /// What the start page shows.
@@ -107,6 +116,7 @@ impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let status = match self.0.kind {
             ErrorKind::UnknownJob => StatusCode::NOT_FOUND,
+            ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
             ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -128,7 +138,7 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
         CLIENT_BODY_BYTES_MAX,
         move |request: jobs::Request| {
             let shared = for_clients.clone();
-            async move { shared.ask(|reply| Event::Client(request, reply)).await? }
+            async move { shared.client(request).await }
         },
     );
     let worker_calls = rpc::message(
@@ -204,6 +214,7 @@ pub(crate) mod tests {
             hosts: Hosts::new("h:1", &[]),
             namenode: "http://n:1".into(),
             secret,
+            groups: Arc::new(crate::Config::default().groups()),
             history: History::open(directory.path(), 1).unwrap(),
             board: Board::default(),
             sessions,

@@ -124,6 +124,7 @@ async fn start(
         hosts: Hosts::new(&address.to_string(), &config.page_hosts),
         namenode: config.namenode.as_str().into(),
         secret: secret.clone(),
+        groups: Arc::new(config.groups()),
         history,
         board,
         since: Instant::now(),

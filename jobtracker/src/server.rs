@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use daemon::groups::Membership;
 use daemon::page::live::Board;
 use journal::{Journal, Txid};
 use protocol::jobs::{
@@ -24,6 +25,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::config::Config;
 use crate::core::edit::Edit;
 use crate::core::picture::{AttemptPicture, Picture};
+use crate::core::rights::Caller;
 use crate::core::submit::Submission;
 use crate::core::{Core, EffectDone, EffectOrder, Now, Output};
 use crate::effects::Effects;
@@ -45,8 +47,8 @@ const OVERVIEW_KEPT_MAX: Duration = Duration::from_secs(1);
 
 /// Something for the loop.
 pub(crate) enum Event {
-    /// A client calls.
-    Client(Request, oneshot::Sender<Answer>),
+    /// A client calls; with what is known of its user.
+    Client(Request, Membership, oneshot::Sender<Answer>),
     /// A worker calls.
     Worker(tracker::Request, oneshot::Sender<tracker::Answer>),
     /// An effect came to its end.
@@ -244,7 +246,7 @@ impl Server {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Client(request, reply) => self.client(request, reply),
+            Event::Client(request, known, reply) => self.client(request, &known, reply),
             Event::Worker(request, reply) => self.worker(request, reply),
             Event::EffectDone(job, done) => self.effect_done(job, done),
             Event::HistoryWritten(job, outcome) => {
@@ -303,7 +305,7 @@ impl Server {
         }
     }
 
-    fn client(&mut self, request: Request, reply: oneshot::Sender<Answer>) {
+    fn client(&mut self, request: Request, known: &Membership, reply: oneshot::Sender<Answer>) {
         let Request { version, call, user, body } = request;
         if version != protocol::jobs::VERSION {
             let text = format!(
@@ -312,6 +314,13 @@ impl Server {
             );
             let _ = reply.send(Err(RemoteError::new(ErrorKind::InvalidArgument, text)));
             return;
+        }
+        let caller =
+            Caller { user: &user, groups: &known.groups, is_superuser: known.is_superuser };
+        if let Err(refusal) = self.check_rights(&caller, &body) {
+            return self
+                .deliveries
+                .push_back((self.appended, Delivery::Client(reply, Err(refusal))));
         }
         let now = self.now();
         let answer = match body {
@@ -349,6 +358,24 @@ impl Server {
         self.deliveries.push_back((self.appended, Delivery::Client(reply, answer)));
     }
 
+    /// Refuses who may not do what is asked.
+    fn check_rights(&self, caller: &Caller<'_>, body: &Call) -> Result<(), RemoteError> {
+        match body {
+            Call::Kill(job) | Call::SetPriority(job, _) => self.core.check_modify(caller, *job),
+            Call::StopAttempt { attempt, .. } => self.core.check_modify(caller, attempt.task.job),
+            Call::RefreshNodes => self.core.check_administrator(caller, "refreshNodes"),
+            Call::RefreshQueues => self.core.check_administrator(caller, "refreshQueues"),
+            Call::Submit(_)
+            | Call::List
+            | Call::Status(_)
+            | Call::Tasks(_)
+            | Call::TrackerStatus
+            | Call::Queues
+            | Call::Workers
+            | Call::Replay(_) => Ok(()),
+        }
+    }
+
     /// Reads the list of workers to be emptied; one that cannot be read changes nothing.
     fn refresh_nodes(&mut self) -> Result<Output, RemoteError> {
         let names = exclude::read(&self.exclude_file).map_err(|error| {
@@ -369,7 +396,8 @@ impl Server {
         };
         let config = Config::load(path).map_err(|error| told(client::error::chain(&error)))?;
         config.check().map_err(|error| told(client::error::chain(&error)))?;
-        let out = self.core.set_queues(config.queues, self.now()).map_err(refuse)?;
+        let rights = config.rights();
+        let out = self.core.set_queues(config.queues, rights, self.now()).map_err(refuse)?;
         tracing::info!(file = %path.display(), "the rules of queues were read again");
         Ok(out)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use daemon::ConfigError;
+use daemon::groups::GroupSource;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -27,16 +28,6 @@ pub enum Durability {
     Disk,
     /// In the memory of the DataNodes, as HDFS by default.
     Memory,
-}
-
-/// Who knows the groups of users.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GroupSource {
-    /// `/etc/group` of the NameNode's machine.
-    System,
-    /// The table `static_groups`.
-    Static,
 }
 
 /// The configuration.

@@ -13,7 +13,6 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::http::{Refused, Shared};
-use crate::server::Event;
 
 /// All routes.
 pub(super) fn routes() -> Router<Shared> {
@@ -86,7 +85,7 @@ async fn act(shared: &Shared, Actor(user): Actor, body: Call) -> Result<Response
     tracing::info!(user, ?body, "asked for at a page");
     let call = CallId { client: ClientId::default(), number: 0 };
     let request = Request { version: protocol::jobs::VERSION, call, user, body };
-    shared.find(|reply| Event::Client(request, reply)).await?;
+    shared.client(request).await.map_err(Refused)?;
     Ok((StatusCode::ACCEPTED, Json(json!({}))).into_response())
 }
 

@@ -10,6 +10,7 @@
 //! | what a job asks of the scheduler | [`settings`] |
 //! | workers, slots, orders on their way | [`workers`] |
 //! | who holds which map output | [`map_outputs`] |
+//! | who may change what | [`rights`] |
 //! | what people see | [`report`], [`picture`] |
 //! | durable facts | [`edit`] |
 //!
@@ -30,6 +31,7 @@ pub(crate) mod picture;
 pub(crate) mod preemption;
 pub(crate) mod queues;
 pub(crate) mod report;
+pub(crate) mod rights;
 pub(crate) mod scheduler;
 pub(crate) mod settings;
 pub(crate) mod shares;
@@ -57,6 +59,7 @@ use job::{Job, Phase};
 use look::Look;
 use map_outputs::MapOutputs;
 use queues::{QueueRules, Queues};
+use rights::Administrators;
 use task::{AttemptState, StopReason};
 use workers::Workers;
 
@@ -98,6 +101,8 @@ pub(crate) struct Rules {
     pub(crate) queue_per_user: bool,
     /// Queues with rules of their own.
     pub(crate) queues: BTreeMap<String, QueueRules>,
+    /// Who may change the jobs of others.
+    pub(crate) administrators: Administrators,
 }
 
 /// Work on the file system that the core wants done. Effects of one job are done one after the other.
@@ -393,14 +398,16 @@ impl Core {
         Ok(out)
     }
 
-    /// Other rules of queues from now on; refused if a queue with jobs would go.
+    /// Other rules of queues, and other administrators, from now on; refused if a queue with jobs would go.
     pub(crate) fn set_queues(
         &mut self,
         rules: BTreeMap<String, QueueRules>,
+        administrators: Administrators,
         now: Now,
     ) -> Result<Output, String> {
         self.queues.configure(rules.clone())?;
         self.rules.queues = rules;
+        self.rules.administrators = administrators;
         self.look.everywhere();
         let mut out = Output::default();
         self.schedule(now, &mut out);

@@ -7,5 +7,6 @@
 mod boundaries;
 mod pools;
 mod random;
+mod rights;
 mod rules;
 mod world;

@@ -9,6 +9,7 @@ use protocol::{AttemptId, JobId, WorkerId};
 
 use super::world::{RULES, World, spec};
 use crate::core::queues::{Policy, QueueRules};
+use crate::core::rights::Administrators;
 use crate::core::task::AttemptState;
 use crate::core::{Core, Rules};
 
@@ -609,7 +610,7 @@ fn rules_of_queues_change_while_jobs_run() {
     world.contact(worker, true);
     assert_eq!(world.running(worker).len(), 1);
     let set = |world: &mut World, rules| {
-        let out = world.core.set_queues(rules, world.now)?;
+        let out = world.core.set_queues(rules, Administrators::default(), world.now)?;
         world.take(out);
         world.contact(worker, true);
         Ok::<usize, String>(world.running(worker).len())

@@ -14,6 +14,7 @@ use protocol::{
 };
 
 use crate::core::edit::Edit;
+use crate::core::rights::{AccessList, Administrators};
 use crate::core::submit::Submission;
 use crate::core::task::AttemptState;
 use crate::core::workers::DEAF_MAX;
@@ -33,6 +34,7 @@ pub(super) const RULES: Rules = Rules {
     worker_forgive: Duration::from_secs(3_600),
     queue_per_user: true,
     queues: BTreeMap::new(),
+    administrators: Administrators { cluster: AccessList::NOBODY, queues: BTreeMap::new() },
 };
 
 /// What a running reduce knows of map outputs.
