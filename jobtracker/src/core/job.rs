@@ -379,10 +379,11 @@ impl Job {
                         Made::Files(directory) => Output::Files(directory.clone()),
                     };
                     self.launched.speculative_won += u64::from(ran.speculative);
-                    self.end_attempt(*attempt, ran, AttemptState::Succeeded, "");
                     let winner = Winner { number: attempt.number, output, tally };
                     let tasks = self.tasks_mut(attempt.task.kind);
+                    // First, so that the task does not wait for a slot in between.
                     tasks.change(attempt.task.index, |task| task.winner = Some(winner));
+                    self.end_attempt(*attempt, ran, AttemptState::Succeeded, "");
                 }
             }
             Edit::AttemptFailed { attempt, ran, diagnostics } => {
