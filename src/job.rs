@@ -13,11 +13,15 @@ use anyhow::Result;
 use clap::Parser;
 use client::job::{JobClient, JobError, counter_value, counters_text};
 use protocol::jobs::{JobReport, JobState, Priority};
+use protocol::record::SKIP_DIRECTORY;
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind};
 
 use crate::connect::{Overrides, describe, job_client};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say};
 use crate::top::{self, TopArgs};
+
+/// Group of the counters of tasks.
+const TASK_COUNTERS: &str = "org.apache.hadoop.mapreduce.TaskCounter";
 
 const USAGE: &str = "\
 Usage: hanno job COMMAND
@@ -353,6 +357,12 @@ fn status_text(job: &JobReport, jobtracker: &str) -> String {
     );
     if !job.diagnostics.is_empty() {
         text.push_str(&format!("reason for failure: {}\n", job.diagnostics));
+    }
+    let skipped = job.counters.value(TASK_COUNTERS, "MAP_SKIPPED_RECORDS");
+    if skipped > 0 {
+        let where_to = if job.state == JobState::Succeeded { "named in" } else { "to be named in" };
+        let (output, directory) = (&job.output, SKIP_DIRECTORY);
+        text.push_str(&format!("skipped records: {skipped}, {where_to} {output}/{directory}\n"));
     }
     text.push_str(&counters_text(&job.counters));
     text

@@ -16,6 +16,7 @@ fn programs_on_a_cluster() {
     joins(&cluster);
     total_order(&cluster);
     iterations(&cluster);
+    giant_record(&cluster);
 }
 
 fn put(cluster: &Cluster, path: &str, bytes: &[u8]) {
@@ -47,6 +48,15 @@ fn compressed_input(cluster: &Cluster) {
         cluster.example("wordcount", &["-D", "mapreduce.map.maxattempts=1", "/cut", "/cut-out"]);
     assert!(failed.code == 1 && failed.stderr.contains("/cut/text.gz"), "{}", failed.stderr);
     assert_eq!(cluster.dfs(&["-test", "-e", "/cut-out"]).code, 1, "no half an output");
+}
+
+/// A line of one word that is larger than the sort buffer many times over, and spans all maps but for the rest of the file.
+fn giant_record(cluster: &Cluster) {
+    let text = [&b"one two\n"[..], &vec![b'x'; 20 << 20], b"\ntwo three\n"].concat();
+    put(cluster, "/giant/text", &text);
+    let sort = ["-D", "mapreduce.task.io.sort.mb=1", "--reducers", "2"];
+    cluster.example("wordcount", &[&sort[..], &["/giant", "/giant-counts"]].concat()).ok();
+    assert!(data::sorted_lines(&output(cluster, "/giant-counts")) == data::word_count(&text));
 }
 
 fn joins(cluster: &Cluster) {

@@ -362,7 +362,7 @@ impl Stand {
         let mut counters = Counters::default();
         counters.add("test", "records", 10);
         let state = AttemptState::OutputDone { directory };
-        let updates = vec![AttemptUpdate { attempt, state, progress: 1.0, counters }];
+        let updates = vec![AttemptUpdate { attempt, state, progress: 1.0, counters, record: None }];
         let (worker, epoch) = (WORKER, self.epoch);
         let report =
             tracker::Request::Report { worker, epoch, updates, fetch_failures: Vec::new() };
@@ -566,7 +566,7 @@ async fn failed_and_killed_jobs_leave_nothing() {
         let attempt = stand.launched(1).await[0];
         let state = AttemptState::Failed { diagnostics: "poison at byte 7".to_owned() };
         let counters = Counters::default();
-        let updates = vec![AttemptUpdate { attempt, state, progress: 0.5, counters }];
+        let updates = vec![AttemptUpdate { attempt, state, progress: 0.5, counters, record: None }];
         let (worker, epoch) = (WORKER, stand.epoch);
         let report =
             tracker::Request::Report { worker, epoch, updates, fetch_failures: Vec::new() };
@@ -583,7 +583,7 @@ async fn failed_and_killed_jobs_leave_nothing() {
     stand.poll_for(|order| matches!(order, Action::Kill(id) if *id == attempt)).await;
     let counters = Counters::default();
     let state = AttemptState::Killed;
-    let updates = vec![AttemptUpdate { attempt, state, progress: 0.5, counters }];
+    let updates = vec![AttemptUpdate { attempt, state, progress: 0.5, counters, record: None }];
     let (worker, epoch) = (WORKER, stand.epoch);
     let report = tracker::Request::Report { worker, epoch, updates, fetch_failures: Vec::new() };
     stand.worker_call(report).await.unwrap();

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::cache::SideFile;
 use crate::error::{Error, Result};
-use crate::options::{Options, set_property};
+use crate::options::{Options, SKIP_MAX, set_property};
 
 /// What every job program says after its own help.
 pub(crate) const OPTIONS_HELP: &str = "\
@@ -17,6 +17,7 @@ Job options:
                          mapreduce.task.io.sort.mb, mapreduce.map.maxattempts,
                          mapreduce.input.fileinputformat.split.minsize, ….maxsize
   --name NAME            name of the job
+  --skip-bad N           leave out up to N records per map in which attempts failed; OUT/_logs/skip names them
   --namenode URL         http://host:port of the NameNode    (default: HANNO_NAMENODE or hanno.toml)
   --jobtracker URL       http://host:port of the JobTracker  (default: HANNO_JOBTRACKER or hanno.toml)
   --files A,B#NAME       side files: every task finds them in its directory (hdfs://… is a file of the cluster)
@@ -69,6 +70,10 @@ impl Args {
                 "--name" => options.name = Some(value(name, inline)?),
                 "--namenode" => options.namenode = Some(value(name, inline)?),
                 "--jobtracker" => options.jobtracker = Some(value(name, inline)?),
+                "--skip-bad" => {
+                    let count: u32 = number(name, &value(name, inline)?)?;
+                    options.properties.insert(SKIP_MAX.to_owned(), count.to_string());
+                }
                 "--quiet" => options.quiet = true,
                 "--json" => options.json = true,
                 "--files" => {

@@ -2,6 +2,7 @@
 //!
 //! Each runs the real engine: encodings, partitioner, sort, grouping and output are those of a cluster.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
@@ -18,6 +19,7 @@ use crate::local::LocalRunner;
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::output::{LocalFiles, Output, OutputOptions};
 use crate::partition::PARTITION_SEED;
+use crate::place::Place;
 use crate::plan::Plan;
 use crate::reducer::{Groups, Reducer};
 use crate::scratch::Scratch;
@@ -104,14 +106,13 @@ impl<M: Mapper> MapDriver<M> {
         let mut emit = Emit::new(context.clone(), Kept::<M::Key, M::Value>::default());
         let mut mapper = self.mapper;
         mapper.setup(&context)?;
-        let (position, count) = Default::default();
+        let cells = [Cell::new(0), Cell::new(0)];
+        let place = Place::new([&cells[0], &cells[1]], &[]);
         let records = Records {
             format: &self.format,
             split,
             source: &mut Bytes(&self.input),
-            position: &position,
-            count: &count,
-            stop_before: u64::MAX,
+            place: place.in_part(0, u64::MAX),
             input: 0,
         };
         let ran = mapper.run(records, &mut emit);

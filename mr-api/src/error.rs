@@ -11,7 +11,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 
 /// How [`Error::Map`] begins; [`crate::replay::RecordPlace`] reads it.
-pub(crate) const MAP_FAILED: &str = "map failed at ";
+pub(crate) use protocol::record::MAP_FAILED;
 
 /// Failures that this crate itself reports.
 #[derive(Debug, thiserror::Error)]

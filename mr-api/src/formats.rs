@@ -65,6 +65,10 @@ impl Format for CombinedLines {
     ) -> Result<()> {
         Lines.read(split, source, each)
     }
+
+    fn bytes<'r>(record: &Self::Record<'r>) -> Option<&'r [u8]> {
+        Some(record.bytes)
+    }
 }
 
 /// Lines, a fixed number of them per map: for lists whose every line is much work.
@@ -94,6 +98,10 @@ impl Format for NLines {
             let offset = split.start + at;
             each(offset, Line { offset, bytes: line.bytes })
         })
+    }
+
+    fn bytes<'r>(record: &Self::Record<'r>) -> Option<&'r [u8]> {
+        Some(record.bytes)
     }
 }
 
@@ -134,6 +142,10 @@ impl<F: Format> Format for Uncut<F> {
     ) -> Result<()> {
         self.0.read(split, source, each)
     }
+
+    fn bytes<'r>(record: &Self::Record<'r>) -> Option<&'r [u8]> {
+        F::bytes(record)
+    }
 }
 
 /// Each file is one record.
@@ -163,6 +175,10 @@ impl Format for WholeFiles {
             return Err(Error::RecordTooLong { offset: split.start }.into());
         }
         each(split.start, &file)
+    }
+
+    fn bytes<'r>(record: &Self::Record<'r>) -> Option<&'r [u8]> {
+        Some(record)
     }
 }
 
@@ -218,6 +234,10 @@ impl Format for FixedLength {
             carry.extend_from_slice(records.remainder());
         }
         Ok(())
+    }
+
+    fn bytes<'r>(record: &Self::Record<'r>) -> Option<&'r [u8]> {
+        Some(record)
     }
 }
 

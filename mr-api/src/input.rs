@@ -1,12 +1,11 @@
 //! Where records come from: a [`Source`] of bytes and a [`Format`] that cuts them into records.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::Result;
-use crate::replay;
+use crate::place::PlaceInPart;
 
 /// Bytes of one file, read forward.
 pub trait Source {
@@ -71,6 +70,11 @@ pub trait Format: Clone + Send + Sync + 'static {
         source: &mut dyn Source,
         each: &mut impl FnMut(u64, Self::Record<'_>) -> Result<()>,
     ) -> Result<()>;
+
+    /// The bytes of a record, to be shown where it is left out as a bad one (`--skip-bad`); `None` if it is not made of such.
+    fn bytes<'r>(_record: &Self::Record<'r>) -> Option<&'r [u8]> {
+        None
+    }
 }
 
 /// The records of one split, for [`crate::Mapper::run`].
@@ -78,12 +82,8 @@ pub struct Records<'a, F> {
     pub(crate) format: &'a F,
     pub(crate) split: SplitRange,
     pub(crate) source: &'a mut dyn Source,
-    /// Where the record that was handed out last begins.
-    pub(crate) position: &'a Cell<u64>,
-    /// Records handed out.
-    pub(crate) count: &'a Cell<u64>,
-    /// The process stops before the record that begins here; `u64::MAX` is never.
-    pub(crate) stop_before: u64,
+    /// Where this is, and what is left out.
+    pub(crate) place: PlaceInPart<'a>,
     /// Which of the job's inputs this is.
     pub(crate) input: u32,
 }
@@ -95,14 +95,27 @@ impl<F: Format> Records<'_, F> {
     /// Those of the input and of `each`.
     #[inline]
     pub fn for_each(self, mut each: impl FnMut(F::Record<'_>) -> Result<()>) -> Result<()> {
-        let Records { format, split, source, position, count, stop_before, .. } = self;
+        let Records { format, split, source, place, .. } = self;
         format.read(split, source, &mut |at, record| {
-            position.set(at);
-            if at == stop_before {
-                replay::stop(at);
+            if place.enter(at, || F::bytes(&record)) {
+                each(record)?;
+                place.leave();
             }
-            count.set(count.get() + 1);
-            each(record)
+            Ok(())
+        })
+    }
+}
+
+impl<F: Format> Records<'_, F> {
+    /// Calls `each` for every record with its position. No record is ever blamed by itself: whoever gets them reads ahead.
+    pub(crate) fn feed(self, mut each: impl FnMut(u64, F::Record<'_>) -> Result<()>) -> Result<()> {
+        let Records { format, split, source, place, .. } = self;
+        format.read(split, source, &mut |at, record| {
+            if place.enter(at, || F::bytes(&record)) {
+                place.leave();
+                each(at, record)?;
+            }
+            Ok(())
         })
     }
 }

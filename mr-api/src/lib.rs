@@ -70,6 +70,7 @@ mod multiple;
 mod options;
 mod output;
 mod partition;
+mod place;
 mod plan;
 mod progress;
 mod reducer;

@@ -1,13 +1,12 @@
 //! How a mapper is given its input: the same for a map task and for the sample that a driver takes.
 
-use std::cell::Cell;
-
 use crate::Result;
 use crate::codec::{DecodedSource, FileCodec};
 use crate::context::{Context, TaskInput};
 use crate::input::{Cut, Records, Source, SplitRange};
 use crate::job::{InputPaths, JobInput, JobSettings};
 use crate::mapper::{Emit, Mapper, Sink};
+use crate::place::Place;
 use crate::replay::RecordPlace;
 use crate::rows::NoSource;
 
@@ -35,17 +34,18 @@ pub(crate) struct MapInput<'a, F> {
     settings: &'a JobSettings,
     format: &'a F,
     open: &'a OpenPart<'a>,
-    /// Where the record that was handed out last begins.
-    pub(crate) position: Cell<u64>,
-    /// Records handed out.
-    pub(crate) count: Cell<u64>,
+    place: &'a Place<'a>,
     stop_before: Option<RecordPlace>,
 }
 
 impl<'a, F> MapInput<'a, F> {
-    pub(crate) fn new(settings: &'a JobSettings, format: &'a F, open: &'a OpenPart<'a>) -> Self {
-        let (position, count) = Default::default();
-        MapInput { settings, format, open, position, count, stop_before: None }
+    pub(crate) fn new(
+        settings: &'a JobSettings,
+        format: &'a F,
+        open: &'a OpenPart<'a>,
+        place: &'a Place<'a>,
+    ) -> Self {
+        MapInput { settings, format, open, place, stop_before: None }
     }
 
     /// The process stops before this record is handed out.
@@ -53,16 +53,16 @@ impl<'a, F> MapInput<'a, F> {
         MapInput { stop_before, ..self }
     }
 
-    /// Runs `mapper` on the records of one part, which belongs to the job's input number `input`. `around` puts a source around that of
+    /// Runs `mapper` on the records of one part, of this index in its split, which belongs to the job's input number `input`. `around` puts a source around that of
     /// the part's bytes as they are stored.
     pub(crate) fn run<M: Mapper<In = F>, S: Sink, W: Source>(
         &self,
-        (input, part): (u32, &MapPart),
+        (input, index, part): (u32, usize, &MapPart),
         around: impl FnOnce(Box<dyn Source>) -> W,
         mapper: &mut M,
         emit: &mut Emit<M::Key, M::Value, S>,
     ) -> Result<()> {
-        self.position.set(part.range.start);
+        self.place.position.set(part.range.start);
         let rows = matches!(
             self.settings.inputs.get(input as usize),
             Some(JobInput { paths: InputPaths::Rows { .. }, .. })
@@ -80,10 +80,11 @@ impl<'a, F> MapInput<'a, F> {
             }
             None => (part.range, &mut source),
         };
-        let (format, position, count) = (self.format, &self.position, &self.count);
         let stop_before = self.stop_before.as_ref().filter(|place| place.path == part.path);
         let stop_before = stop_before.map_or(u64::MAX, |place| place.offset);
-        mapper.run(Records { format, split, source, position, count, stop_before, input }, emit)
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        let place = self.place.in_part(index, stop_before);
+        mapper.run(Records { format: self.format, split, source, place, input }, emit)
     }
 
     fn cut(&self, input: u32) -> Option<Cut> {

@@ -31,6 +31,13 @@ impl<F: Format, G: Format> Format for BothFormats<F, G> {
     ) -> Result<()> {
         self.first.read(split, source, &mut |at, record| each(at, Either::First(record)))
     }
+
+    fn bytes<'r>(record: &Self::Record<'r>) -> Option<&'r [u8]> {
+        match record {
+            Either::First(record) => F::bytes(record),
+            Either::Second(record) => G::bytes(record),
+        }
+    }
 }
 
 /// Two mappers, each for its own inputs; made by [`crate::Job::also`].
@@ -61,15 +68,13 @@ where
         records: Records<'_, Self::In>,
         out: &mut Emit<Self::Key, Self::Value, S>,
     ) -> Result<()> {
-        let Records { format, split, source, position, count, stop_before, input } = records;
+        let Records { format, split, source, place, input } = records;
         if input < self.boundary {
             let format = &format.first;
-            self.first
-                .run(Records { format, split, source, position, count, stop_before, input }, out)
+            self.first.run(Records { format, split, source, place, input }, out)
         } else {
             let format = &format.second;
-            self.second
-                .run(Records { format, split, source, position, count, stop_before, input }, out)
+            self.second.run(Records { format, split, source, place, input }, out)
         }
     }
 

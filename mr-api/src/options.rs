@@ -39,8 +39,16 @@ pub(crate) const KEY_VALUE_SEPARATOR: &str =
     "mapreduce.input.keyvaluelinerecordreader.key.value.separator";
 pub(crate) const SLOW_START: &str = "mapreduce.job.reduce.slowstart.completedmaps";
 
+/// Records that a map may leave out because attempts ended in them.
+pub(crate) const SKIP_MAX: &str = "mapreduce.map.skip.maxrecords";
+/// `false`: the script of a streaming job counts the records it is done with.
+pub(crate) const SKIP_AUTO_COUNT: &str = "mapreduce.map.skip.proc-count.auto-incr";
+
 /// Former names of properties and the present ones.
-pub(crate) const ALIASES: [(&str, &str); 27] = [
+pub(crate) const ALIASES: [(&str, &str); 30] = [
+    ("mapred.skip.map.max.skip.records", SKIP_MAX),
+    ("mapred.skip.map.auto.incr.proc.count", SKIP_AUTO_COUNT),
+    ("mapred.skip.attempts.to.start.skipping", "mapreduce.task.skip.start.attempts"),
     ("mapred.compress.map.output", MAP_COMPRESS),
     ("mapred.output.compression.type", crate::sequence_out::TYPE_PROPERTY),
     ("mapred.output.compress", crate::output::COMPRESS_PROPERTY),
@@ -70,7 +78,10 @@ pub(crate) const ALIASES: [(&str, &str); 27] = [
     ("stream.map.output.field.seperator", "stream.map.output.field.separator"),
 ];
 
-const KNOWN: [&str; 28] = [
+const KNOWN: [&str; 31] = [
+    SKIP_MAX,
+    SKIP_AUTO_COUNT,
+    "mapreduce.task.skip.start.attempts",
     MAP_COMPRESS,
     crate::sequence_out::TYPE_PROPERTY,
     crate::output::COMPRESS_PROPERTY,
@@ -194,6 +205,14 @@ pub(crate) fn set_property(properties: &mut Properties, text: &str) -> Result<()
         }
         _ => Err(Error::usage(format!("-D takes NAME=VALUE, not `{text}`"))),
     }
+}
+
+/// True if the script of a streaming job counts the records it is done with, so that bad ones can be told and left out.
+pub(crate) fn script_counts(context: &crate::context::Context) -> bool {
+    let is = |name, value: fn(&str) -> bool| {
+        context.property(name).is_some_and(|text| value(text.trim()))
+    };
+    is(SKIP_MAX, |text| text != "0") && is(SKIP_AUTO_COUNT, |text| text == "false")
 }
 
 fn property<T: FromStr>(properties: &Properties, name: &str) -> Result<Option<T>, Error> {

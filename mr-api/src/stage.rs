@@ -22,6 +22,7 @@ use crate::map_input::{MapInput, MapPart, OpenPart};
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::output::Output;
 use crate::partition::Partition;
+use crate::place::Place;
 use crate::reducer::{Groups, Reducer};
 use crate::replay::{RecordPlace, STOP_PROPERTY};
 use crate::text::ToText;
@@ -35,6 +36,8 @@ pub(crate) struct MapTask<'a> {
     /// What is read, one after the other.
     pub(crate) parts: Vec<MapPart>,
     pub(crate) open: &'a OpenPart<'a>,
+    /// Where it tells the record it is in.
+    pub(crate) place: &'a Place<'a>,
     pub(crate) target: MapTarget,
 }
 
@@ -125,8 +128,8 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
     }
 
     fn run_map(&self, task: MapTask<'_>) -> Result<MapResult, Error> {
-        let MapTask { context, input, parts, open, target } = task;
-        let map_input = MapInput::new(&self.settings, &self.format, open)
+        let MapTask { context, input, parts, open, place, target } = task;
+        let map_input = MapInput::new(&self.settings, &self.format, open, place)
             .stopping_before(context.property(STOP_PROPERTY).and_then(RecordPlace::parse));
         let (current, bytes) = (Cell::new(0), Cell::new(0));
         if let Some(first) = parts.first() {
@@ -147,8 +150,11 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
                 let (split, context, bytes) = (part.range, context.clone(), &bytes);
                 let measured =
                     |source| Measured { source, split, context, bytes, seen: 0, progress };
-                read = map_input.run((input, part), measured, &mut mapper, &mut emit);
-                if read.is_err() {
+                read = map_input.run((input, index, part), measured, &mut mapper, &mut emit);
+                if let Err(error) = &read {
+                    if !is_of_record(error) {
+                        place.leave();
+                    }
                     break;
                 }
             }
@@ -158,10 +164,11 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
         };
         let result = guard(work).map_err(|message| {
             let path = parts.get(current.get()).map(|part| part.path.clone()).unwrap_or_default();
-            Error::Map { path, offset: map_input.position.get(), message }
+            Error::Map { path, offset: place.position.get(), message }
         })?;
         context.counter(INPUT_COUNTERS, "BYTES_READ").add(bytes.get());
-        context.add("MAP_INPUT_RECORDS", map_input.count.get());
+        context.add("MAP_INPUT_RECORDS", place.count.get());
+        context.add("MAP_SKIPPED_RECORDS", place.skip_count.get());
         count_map_output(&context, &result);
         Ok(result)
     }
@@ -169,6 +176,14 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
     fn run_reduce(&self, task: ReduceTask) -> Result<(), Error> {
         self.reduce_side.run(task)
     }
+}
+
+/// True unless an error is about what the engine does with the map's output.
+fn is_of_record(error: &crate::BoxError) -> bool {
+    use shuffle::Error as Shuffled;
+    let is_shuffle =
+        matches!(error.downcast_ref(), Some(Shuffled::Io { .. } | Shuffled::DiskFull { .. }));
+    !is_shuffle && !matches!(error.downcast_ref(), Some(Error::File { .. } | Error::Dfs { .. }))
 }
 
 fn count_map_output(context: &Context, result: &MapResult) {

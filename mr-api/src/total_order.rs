@@ -128,7 +128,9 @@ impl<M: Mapper> Sampler for TypedSampler<M> {
         places: &[Place],
         open: &OpenPart<'_>,
     ) -> Result<Keys> {
-        let map_input = MapInput::new(settings, &self.format, open);
+        let cells = [Cell::new(0), Cell::new(0)];
+        let place = crate::place::Place::new([&cells[0], &cells[1]], &[]);
+        let map_input = MapInput::new(settings, &self.format, open, &place);
         let mut mapper = self.mapper.clone();
         let mut emit = Emit::new(context.clone(), SampleSink { keys: Vec::new(), keys_max: 0 });
         mapper.setup(context)?;
@@ -137,7 +139,7 @@ impl<M: Mapper> Sampler for TypedSampler<M> {
             emit.sink_mut().keys_max = KEYS_MAX * (number + 1) / places.len();
             let exhausted = Cell::new(false);
             let limited = |source| Limited { source, left: PLACE_BYTES_MAX, exhausted: &exhausted };
-            let ran = map_input.run((*input, part), limited, &mut mapper, &mut emit);
+            let ran = map_input.run((*input, 0, part), limited, &mut mapper, &mut emit);
             if !emit.sink_mut().is_full() && !exhausted.get() {
                 read = ran;
             }

@@ -10,7 +10,7 @@
 //! | [`transfer`] | block bytes: client to DataNode, DataNode to DataNode |
 //! | [`jobs`], [`history`] | clients to the JobTracker |
 //! | [`tracker`] | workers to the JobTracker |
-//! | [`runner`] | a worker to the job process it started |
+//! | [`runner`], [`record`] | a worker to the job process it started |
 //! | [`shuffle`] | map outputs from a worker to reduces |
 
 pub mod acl;
@@ -27,6 +27,7 @@ pub mod meta;
 pub mod namenode;
 pub mod path;
 pub mod permission;
+pub mod record;
 pub mod runner;
 pub mod shuffle;
 pub mod token;
@@ -41,3 +42,4 @@ pub use id::{
     GenerationStamp, InodeId, JobId, TaskId, TaskKind, WorkerId,
 };
 pub use path::{DfsPath, PathError};
+pub use record::RecordAt;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::jobs::{Counters, Split};
-use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RemoteError, WorkerId};
+use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RecordAt, RemoteError, WorkerId};
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 1;
@@ -108,6 +108,13 @@ pub enum Action {
     },
     /// The job is over: end its runners, delete its files.
     ForgetJob(JobId),
+    /// Run reduces of a job: their lists are the same and long, so they come once.
+    LaunchReduces {
+        /// The attempts; their own lists are empty.
+        launches: Vec<Launch>,
+        /// The map outputs known so far.
+        outputs: Vec<MapOutput>,
+    },
 }
 
 /// What a worker needs to run an attempt.
@@ -148,8 +155,13 @@ pub struct Program {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Work {
     /// Map one split.
-    Map(Split),
-    /// Reduce the partition that is the task's index; with the map outputs known so far.
+    Map {
+        /// What is read.
+        split: Split,
+        /// Records of it that are left out, since earlier attempts ended in them; ascending.
+        skip: Vec<RecordAt>,
+    },
+    /// Reduce the partition that is the task's index; with the map outputs known so far ([`Action::LaunchReduces`] has them once for all).
     Reduce(Vec<MapOutput>),
 }
 
@@ -177,6 +189,8 @@ pub struct AttemptUpdate {
     pub progress: f32,
     /// Its counters so far.
     pub counters: Counters,
+    /// Of a map that failed: the record it was in.
+    pub record: Option<RecordAt>,
 }
 
 /// Where an attempt stands.

@@ -395,7 +395,7 @@ impl Simulated {
         let mut attempts = Vec::new();
         for action in actions {
             let Action::Launch(launch) = action else { continue };
-            if let Work::Map(split) = &launch.work {
+            if let Work::Map { split, .. } = &launch.work {
                 let hosts = &self.splits[split.offset as usize].hosts;
                 let is_local = hosts.contains(&self.host);
                 self.counts.local.fetch_add(u32::from(is_local), Ordering::Relaxed);
@@ -422,6 +422,7 @@ impl Simulated {
                 state,
                 progress: 1.0,
                 counters: Counters::default(),
+                record: None,
             });
         }
         let (worker, epoch) = (self.worker, self.epoch);

@@ -235,8 +235,11 @@ impl Task {
         for (index, split) in (0..).zip(splits) {
             let task = TaskId { job, kind: TaskKind::Map, index };
             let attempt = AttemptId { task, number: 0 };
-            let (state, _) =
-                self.attempt(attempt, Work::Map(split), &directory.join(task.to_string()))?;
+            let (state, _) = self.attempt(
+                attempt,
+                Work::Map { split, skip: Vec::new() },
+                &directory.join(task.to_string()),
+            )?;
             match state {
                 AttemptState::MapDone { data_path } => outputs.push(MapOutput {
                     attempt,

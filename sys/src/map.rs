@@ -1,12 +1,14 @@
-//! Read-only maps of immutable files.
+//! Maps of files: immutable ones for reading, and small ones that tell others what this process is at.
 
 #![allow(unsafe_code, reason = "mapping a file is unsafe by nature; the proof is at the call")]
 
-use std::fs::File;
-use std::io;
+use std::cell::Cell;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::ops::Deref;
+use std::path::Path;
 
-use memmap2::{Advice, Mmap, MmapOptions};
+use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 
 /// The content of a file that nobody changes, as a slice.
 #[derive(Debug)]
@@ -51,10 +53,55 @@ impl Deref for MappedFile {
     }
 }
 
+/// Numbers that lie in a file: storing one costs what a store to memory does, and who reads the file sees it, even after this process
+/// was killed.
+#[derive(Debug)]
+pub struct SharedCells {
+    map: MmapMut,
+}
+
+impl SharedCells {
+    /// Makes the file, or what it held zero, with room for `count` numbers.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(path: &Path, count: usize) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).write(true).create(true).truncate(true).open(path)?;
+        // Written, not just made long: the disk has room for it then, and a store cannot fail.
+        file.write_all(&vec![0; count * size_of::<u64>()])?;
+        // SAFETY: the file was just written to this length. Should its owner cut it meanwhile, only this process ends, by SIGBUS.
+        let map = unsafe { MmapOptions::new().len(count * size_of::<u64>()).map_mut(&file)? };
+        Ok(SharedCells { map })
+    }
+
+    /// The numbers.
+    pub fn cells(&mut self) -> &[Cell<u64>] {
+        // SAFETY: every pattern of bits is a `u64`, and the map is borrowed mutably for as long as the numbers are.
+        let (before, numbers, after) = unsafe { self.map.align_to_mut::<u64>() };
+        debug_assert!(before.is_empty() && after.is_empty(), "a map begins at a page");
+        Cell::from_mut(numbers).as_slice_of_cells()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn shared_numbers_are_seen_in_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cells");
+        let mut shared = SharedCells::create(&path, 2).unwrap();
+        let cells = shared.cells();
+        assert_eq!((cells.len(), cells[0].get()), (2, 0));
+        cells[1].set(u64::MAX - 1);
+        let file = std::fs::read(&path).unwrap();
+        assert_eq!(file, [0u64.to_ne_bytes(), (u64::MAX - 1).to_ne_bytes()].concat());
+        drop(shared);
+        assert_eq!(SharedCells::create(&path, 2).unwrap().cells()[1].get(), 0);
+    }
 
     #[test]
     fn maps_what_is_there_and_refuses_more() {

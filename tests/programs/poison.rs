@@ -12,12 +12,17 @@ const FLOOD_BYTES: usize = 1 << 30;
 const FLOOD_CHUNK_BYTES: usize = 1 << 20;
 
 fn main() -> ExitCode {
-    mr_api::main("poison IN... OUT", plan)
+    mr_api::main("poison [--map-only] IN... OUT", plan)
 }
 
 fn plan(args: &mut Args) -> Result<Plan> {
+    let map_only = args.flag("--map-only");
     let (inputs, output) = args.inputs_and_output()?;
-    let job = Job::new("poison").input(text(inputs)).map(Poisoned).combine(Sum).reduce(Sum);
+    let job = Job::new("poison").input(text(inputs)).map(Poisoned);
+    if map_only {
+        return Ok(Plan::from(job.output(text_out(output))));
+    }
+    let job = job.combine(Sum).reduce(Sum);
     Ok(Plan::from(job.reducers(Auto).output(text_out(output))))
 }
 
@@ -36,6 +41,7 @@ impl Mapper for Poisoned {
                 eprintln!("about to fail");
                 panic!("this line is poison");
             }
+            Some(b"abort") => std::process::abort(),
             Some(b"exit") => std::process::exit(0),
             Some(b"spin") => loop {
                 std::hint::spin_loop();

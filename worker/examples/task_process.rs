@@ -42,7 +42,7 @@ fn main() {
 }
 
 fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, AttemptState) {
-    let Work::Map(split) = work else { panic!("the tests only launch maps") };
+    let Work::Map { split, .. } = work else { panic!("the tests only launch maps") };
     let done = AttemptState::OutputDone {
         directory: DfsPath::parse(&format!("/out/_temporary/{attempt}")).expect("a path"),
     };

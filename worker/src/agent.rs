@@ -17,12 +17,13 @@ use std::time::{Duration, Instant};
 use client::error::chain;
 use client::rpc::{CallOptions, RpcClient};
 use protocol::jobs::Counters;
+use protocol::record::{PLACE_BYTES, RECORD_FILE};
 use protocol::runner::Setup;
 use protocol::tracker::{
     Action, AttemptState, AttemptUpdate, FetchFailure, Launch, MapOutput, Register, Reply, Request,
     Work,
 };
-use protocol::{AttemptId, BinaryHash, Epoch, JobId, TaskKind};
+use protocol::{AttemptId, BinaryHash, Epoch, JobId, RecordAt, TaskKind};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::binaries::{Binaries, BinarySource};
@@ -234,11 +235,15 @@ impl Agent {
 
     fn obey(&mut self, action: Action) {
         match action {
-            Action::Launch(mut launch) => {
-                if let Work::Reduce(outputs) = &mut launch.work {
-                    self.bring_near(launch.attempt.task.job, outputs);
+            Action::Launch(launch) => self.launch(launch),
+            Action::LaunchReduces { launches, mut outputs } => {
+                if let Some(first) = launches.first() {
+                    self.bring_near(first.attempt.task.job, &mut outputs);
                 }
-                self.launch(launch);
+                for launch in launches {
+                    let work = Work::Reduce(outputs.clone());
+                    self.launch(Box::new(Launch { work, ..launch }));
+                }
             }
             Action::Kill(attempt) => self.kill(attempt),
             Action::MapOutputs { job, mut available, obsolete } => {
@@ -450,21 +455,30 @@ impl Agent {
                         let _ = runner.orders.send(Order::Exit);
                     }
                 }
-                if self.attempts.remove(&attempt).is_some() {
+                if let Some(running) = self.attempts.remove(&attempt) {
                     let state = self.checked(attempt, state);
-                    self.end(attempt, state, counters);
+                    let record = self.record(attempt, &running, &state);
+                    self.end_in(attempt, state, counters, record);
                 }
             }
             News::Gone { diagnostics } => {
                 let Some(runner) = self.runners.remove(&id) else { return };
                 let current = runner.current.and_then(|id| Some((id, self.attempts.remove(&id)?)));
                 if let Some((attempt, running)) = current {
-                    let state = if running.killing {
+                    let mut state = if running.killing {
                         AttemptState::Killed
                     } else {
                         AttemptState::Failed { diagnostics }
                     };
-                    self.end(attempt, state, Counters::default());
+                    let record = self.record(attempt, &running, &state);
+                    // A task that fails by itself names the record.
+                    if let (Work::Map { split, .. }, Some(record)) = (&running.launch.work, record)
+                        && let (Some(place), AttemptState::Failed { diagnostics }) =
+                            (record.failure(split), &mut state)
+                    {
+                        *diagnostics = format!("{place}: {diagnostics}");
+                    }
+                    self.end_in(attempt, state, Counters::default(), record);
                 }
                 self.delete_if_unused(runner.job);
             }
@@ -487,8 +501,37 @@ impl Agent {
         }
     }
 
-    /// An attempt is over: reported at once, its files deleted unless they are its result.
+    /// The record that a map was in when it failed, as its process has told.
+    fn record(&self, id: AttemptId, running: &Running, state: &AttemptState) -> Option<RecordAt> {
+        let Work::Map { split, .. } = &running.launch.work else { return None };
+        if !matches!(state, AttemptState::Failed { .. }) {
+            return None;
+        }
+        let path = self.attempt_directory(id).join(RECORD_FILE);
+        let file = match sys::fs::read_start(&path, PLACE_BYTES) {
+            Ok(file) => file,
+            Err(error) => {
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    tracing::warn!(path = %path.display(), %error, "cannot read where a map was");
+                }
+                return None;
+            }
+        };
+        RecordAt::decode(&file).filter(|record| record.failure(split).is_some())
+    }
+
     fn end(&mut self, attempt: AttemptId, state: AttemptState, counters: Counters) {
+        self.end_in(attempt, state, counters, None);
+    }
+
+    /// An attempt is over: reported at once, its files deleted unless they are its result.
+    fn end_in(
+        &mut self,
+        attempt: AttemptId,
+        state: AttemptState,
+        counters: Counters,
+        record: Option<RecordAt>,
+    ) {
         if !matches!(state, AttemptState::MapDone { .. }) {
             self.delete_later(self.attempt_directory(attempt));
         }
@@ -496,7 +539,7 @@ impl Agent {
             *last = Instant::now();
         }
         self.ended.count(attempt.task.kind, &state);
-        self.ends.push(AttemptUpdate { attempt, state, progress: 1.0, counters });
+        self.ends.push(AttemptUpdate { attempt, state, progress: 1.0, counters, record });
         self.report(false);
     }
 
@@ -511,6 +554,7 @@ impl Agent {
                 state: AttemptState::Running,
                 progress: running.progress,
                 counters: Counters::default(),
+                record: None,
             }));
         }
         if updates.is_empty() && failures == 0 {

@@ -141,7 +141,7 @@ impl Stand {
             output: DfsPath::parse("/out").unwrap(),
         };
         let attempt = AttemptId { task: task_id, number: 0 };
-        Launch { attempt, program, work: Work::Map(split) }
+        Launch { attempt, program, work: Work::Map { split, skip: Vec::new() } }
     }
 
     async fn end_of(&self, attempt: AttemptId) -> AttemptUpdate {

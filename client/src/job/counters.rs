@@ -35,6 +35,7 @@ const GROUPS: [Group; 6] = [
         display: "Map-Reduce Framework",
         counters: &[
             ("MAP_INPUT_RECORDS", "Map input records"),
+            ("MAP_SKIPPED_RECORDS", "Map skipped records"),
             ("MAP_OUTPUT_RECORDS", "Map output records"),
             ("MAP_OUTPUT_BYTES", "Map output bytes"),
             ("MAP_OUTPUT_MATERIALIZED_BYTES", "Map output materialized bytes"),

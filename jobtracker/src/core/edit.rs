@@ -6,7 +6,7 @@
 
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
 use protocol::tracker::MapOutput;
-use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, WorkerId};
+use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, RecordAt, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use super::pending::Level;
@@ -45,6 +45,8 @@ pub(crate) enum Edit {
         ran: Ran,
         /// Why.
         diagnostics: String,
+        /// Of a map: the record it was in.
+        record: Option<RecordAt>,
     },
     /// The output of a finished map is gone; the map runs again.
     OutputLost {

@@ -386,9 +386,12 @@ impl Job {
                     self.end_attempt(*attempt, ran, AttemptState::Succeeded, "");
                 }
             }
-            Edit::AttemptFailed { attempt, ran, diagnostics } => {
-                *self.failures.entry(ran.worker).or_default() += 1;
+            Edit::AttemptFailed { attempt, ran, diagnostics, record } => {
+                if !self.is_excused(attempt.task, *record) {
+                    *self.failures.entry(ran.worker).or_default() += 1;
+                }
                 self.end_attempt(*attempt, ran, AttemptState::Failed, diagnostics);
+                self.change_attempt(*attempt, |attempt| attempt.record = *record);
             }
             Edit::AttemptKilled { attempt, ran, diagnostics } => {
                 self.end_attempt(*attempt, ran, AttemptState::Killed, diagnostics);
@@ -456,6 +459,7 @@ impl Job {
             stop: None,
             speculative: ran.speculative,
             nearness: ran.nearness,
+            record: None,
         };
         self.tasks_mut(id.task.kind).change(id.task.index, |task| {
             match task.attempt_mut(id.number) {

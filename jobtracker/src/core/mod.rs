@@ -35,6 +35,7 @@ pub(crate) mod rights;
 pub(crate) mod scheduler;
 pub(crate) mod settings;
 pub(crate) mod shares;
+pub(crate) mod skipping;
 pub(crate) mod speculation;
 pub(crate) mod submit;
 pub(crate) mod task;
@@ -671,5 +672,5 @@ fn winners(job: &Job) -> Vec<DfsPath> {
             task::Output::Files(directory) => Some(directory.clone()),
             task::Output::Map(_) => None,
         });
-    directories.collect()
+    directories.chain(job.skip_logs()).collect()
 }

@@ -65,7 +65,10 @@ impl Core {
             return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
         }
         let (work, splits) = match (id.task.kind, splits.get(id.task.index as usize)) {
-            (TaskKind::Map, Some(split)) => (Work::Map(split.clone()), Vec::new()),
+            (TaskKind::Map, Some(split)) => {
+                let skip = job.skip_list(id.task, id.number);
+                (Work::Map { split: split.clone(), skip }, Vec::new())
+            }
             // They go with the job.
             _ if job.final_state().is_some() => (Work::Reduce(Vec::new()), splits.clone()),
             _ => (Work::Reduce(job.map_outputs()), splits.clone()),

@@ -271,12 +271,16 @@ impl Core {
                 stop: None,
                 speculative,
                 nearness: (kind == TaskKind::Map).then_some(nearness),
+                record: None,
             });
             number
         });
         job.count_launch(kind, Some(nearness), speculative);
         let work = match kind {
-            TaskKind::Map => Work::Map(job.spec.splits[index as usize].clone()),
+            TaskKind::Map => Work::Map {
+                split: job.spec.splits[index as usize].clone(),
+                skip: job.skip_list(task, number),
+            },
             // Filled in when the order leaves: the lists of all reduces that start at once would be most of the memory.
             TaskKind::Reduce => Work::Reduce(Vec::new()),
         };

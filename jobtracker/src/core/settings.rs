@@ -15,6 +15,8 @@ const MAP_LIMIT: &str = "mapreduce.job.running.map.limit";
 const REDUCE_LIMIT: &str = "mapreduce.job.running.reduce.limit";
 const MAP_SPECULATIVE: &str = "mapreduce.map.speculative";
 const REDUCE_SPECULATIVE: &str = "mapreduce.reduce.speculative";
+const SKIP_MAX: &str = "mapreduce.map.skip.maxrecords";
+const SKIP_START: &str = "mapreduce.task.skip.start.attempts";
 const FAILURES_PER_WORKER: &str = "mapreduce.job.maxtaskfailures.per.tracker";
 /// Milliseconds; ours.
 const LOCALITY_WAIT: &str = "locality_wait";
@@ -22,6 +24,9 @@ const LOCALITY_WAIT: &str = "locality_wait";
 /// Failed tasks of a job on one worker after which the job avoids it, as in Hadoop's later versions: a worker whose disk is full fails every
 /// task that it gets, and one of four attempts should be left for elsewhere.
 const FAILURES_PER_WORKER_DEFAULT: u32 = 3;
+
+/// Failed attempts after which a task leaves records out. Hadoop waits for two, as it has to narrow the place down; here it is known.
+const SKIP_START_DEFAULT: u32 = 1;
 
 /// See the module. Limits of 0 are none.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +41,10 @@ pub(crate) struct Settings {
     pub(crate) reduce_speculative: bool,
     /// Failures on one worker after which the job avoids it.
     pub(crate) failures_per_worker: u32,
+    /// Most records that a map leaves out because attempts ended in them; 0 is none.
+    pub(crate) skip_max: u32,
+    /// Failed attempts of a map before it does so.
+    pub(crate) skip_start: u32,
     /// How long a map waits for a slot next to its input; `None` as the JobTracker has it.
     pub(crate) locality_wait: Option<Duration>,
 }
@@ -50,6 +59,8 @@ impl Default for Settings {
             map_speculative: true,
             reduce_speculative: true,
             failures_per_worker: FAILURES_PER_WORKER_DEFAULT,
+            skip_max: 0,
+            skip_start: SKIP_START_DEFAULT,
             locality_wait: None,
         }
     }
@@ -77,6 +88,8 @@ impl Settings {
             map_speculative: number(properties, MAP_SPECULATIVE)?.unwrap_or(true),
             reduce_speculative: number(properties, REDUCE_SPECULATIVE)?.unwrap_or(true),
             failures_per_worker: failures.max(1),
+            skip_max: number(properties, SKIP_MAX)?.unwrap_or(default.skip_max),
+            skip_start: number(properties, SKIP_START)?.unwrap_or(default.skip_start),
             locality_wait: number(properties, LOCALITY_WAIT)?.map(Duration::from_millis),
         })
     }
@@ -114,6 +127,7 @@ mod tests {
                 (REDUCE_SPECULATIVE, "false"),
                 (LOCALITY_WAIT, "250"),
                 (FAILURES_PER_WORKER, "0"),
+                (SKIP_MAX, "7"),
             ]),
             Ok(Settings {
                 queue: Some("etl".to_owned()),
@@ -122,6 +136,7 @@ mod tests {
                 reduce_speculative: false,
                 locality_wait: Some(Duration::from_millis(250)),
                 failures_per_worker: 1,
+                skip_max: 7,
                 ..Settings::default()
             })
         );

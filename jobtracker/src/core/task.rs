@@ -3,9 +3,8 @@
 //! Invariants: a task has at most one winner; attempt numbers only grow; what [`Standing`] counts is derived from the
 //! attempts, never kept beside them.
 
-use protocol::DfsPath;
-use protocol::WorkerId;
 use protocol::tracker::MapOutput;
+use protocol::{DfsPath, RecordAt, WorkerId};
 
 use super::counters::Tally;
 use super::pending::Level;
@@ -100,6 +99,8 @@ pub(crate) struct Attempt {
     pub(crate) speculative: bool,
     /// How near its input it was started; `None` for reduces, and where that was before a restart.
     pub(crate) nearness: Option<Level>,
+    /// Of a map that failed: the record it was in.
+    pub(crate) record: Option<RecordAt>,
 }
 
 /// What the winner of a task made.

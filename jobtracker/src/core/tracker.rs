@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 
 use protocol::jobs::{Counters, JobState};
 use protocol::tracker::{
-    Action, AttemptState as Reported, AttemptUpdate, FetchFailure, MapOutput, Register, Work,
+    Action, AttemptState as Reported, AttemptUpdate, FetchFailure, Launch, MapOutput, Register,
+    Work,
 };
-use protocol::{AttemptId, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskKind, WorkerId};
+use protocol::{
+    AttemptId, DfsPath, Epoch, ErrorKind, JobId, RecordAt, RemoteError, TaskKind, WorkerId,
+};
 
 use super::edit::{Edit, Made, Ran};
 use super::task::{Attempt, AttemptState, StopReason};
@@ -113,16 +116,31 @@ impl Core {
         worker: WorkerId,
         received: u64,
     ) -> Option<(u64, Vec<Action>)> {
-        let (number, mut actions) = self.workers.take_actions(worker, received)?;
-        for action in &mut actions {
-            if let Action::Launch(launch) = action
-                && let Work::Reduce(outputs) = &mut launch.work
-                && let Some(job) = self.jobs.get(&launch.attempt.task.job)
-            {
-                *outputs = job.map_outputs();
+        let (number, waiting) = self.workers.take_actions(worker, received)?;
+        let mut actions: Vec<Action> = Vec::with_capacity(waiting.len());
+        for action in waiting {
+            match action {
+                Action::Launch(launch) if matches!(launch.work, Work::Reduce(_)) => {
+                    self.add_reduce(*launch, &mut actions);
+                }
+                action => actions.push(action),
             }
         }
         Some((number, actions))
+    }
+
+    /// Reduces of a job that start at once share one list of map outputs: for each its own would cost maps times reduces.
+    fn add_reduce(&self, launch: Launch, actions: &mut Vec<Action>) {
+        let job = launch.attempt.task.job;
+        for action in actions.iter_mut() {
+            if let Action::LaunchReduces { launches, .. } = action
+                && launches.first().is_some_and(|first| first.attempt.task.job == job)
+            {
+                return launches.push(launch);
+            }
+        }
+        let outputs = self.jobs.get(&job).map(super::job::Job::map_outputs).unwrap_or_default();
+        actions.push(Action::LaunchReduces { launches: vec![launch], outputs });
     }
 
     /// A worker is gone: its attempts are killed, its map outputs that are still needed are made again.
@@ -179,6 +197,7 @@ impl Core {
             stop: None,
             speculative: false,
             nearness: None,
+            record: None,
         };
         if job.attempt(id).is_none() {
             job.count_launch(id.task.kind, None, false);
@@ -219,7 +238,7 @@ impl Core {
     }
 
     fn update(&mut self, worker: WorkerId, update: AttemptUpdate, now: Now, out: &mut Output) {
-        let AttemptUpdate { attempt: id, state, progress, counters } = update;
+        let AttemptUpdate { attempt: id, state, progress, counters, record } = update;
         let known = self.jobs.get(&id.task.job).filter(|job| job.final_state().is_none());
         let Some(job) = known else {
             self.order_worker(worker, Action::ForgetJob(id.task.job), out);
@@ -255,14 +274,14 @@ impl Core {
             (Some(AttemptState::Killing), Reported::Failed { .. } | Reported::Killed)
                 if is_doomed =>
             {
-                self.attempt_failed(worker, id, StopReason::UserFails.text(), now, out);
+                self.attempt_failed(worker, id, StopReason::UserFails.text(), None, now, out);
             }
             (Some(AttemptState::Killing), Reported::Failed { .. })
             | (Some(_), Reported::Killed) => {
                 self.stopped(id, "stopped", now, out);
             }
             (Some(_), Reported::Failed { diagnostics }) => {
-                self.attempt_failed(worker, id, &diagnostics, now, out);
+                self.attempt_failed(worker, id, &diagnostics, record, now, out);
             }
             (None, Reported::Running) => self.order_worker(worker, Action::Kill(id), out),
             (None, Reported::OutputDone { directory }) => self.discard(id, directory, out),
@@ -315,7 +334,7 @@ impl Core {
     ) {
         let made = match made {
             Ok(made) => made,
-            Err(reason) => return self.attempt_failed(worker, id, &reason, now, out),
+            Err(reason) => return self.attempt_failed(worker, id, &reason, None, now, out),
         };
         let job = &self.jobs[&id.task.job];
         let decided = job.task(id.task).is_some_and(|task| task.winner.is_some());
@@ -355,6 +374,7 @@ impl Core {
         worker: WorkerId,
         id: AttemptId,
         diagnostics: &str,
+        record: Option<RecordAt>,
         now: Now,
         out: &mut Output,
     ) {
@@ -362,7 +382,7 @@ impl Core {
         self.release(worker, id);
         let diagnostics = shortened(diagnostics);
         self.commit(
-            Edit::AttemptFailed { attempt: id, ran, diagnostics: diagnostics.clone() },
+            Edit::AttemptFailed { attempt: id, ran, diagnostics: diagnostics.clone(), record },
             out,
         );
         self.fail_job_if_exhausted(id, &diagnostics, now, out);
@@ -380,11 +400,18 @@ impl Core {
         let job = &self.jobs[&id.task.job];
         let Some(task) = job.task(id.task) else { return };
         let failed = task.count(AttemptState::Failed);
-        if job.is_active() && task.winner.is_none() && failed >= job.spec.attempts_max {
-            let reason = format!(
-                "Task {} failed {failed} times; the last attempt, {id}: {diagnostics}",
-                id.task
-            );
+        let bad = job.bad_records(id.task);
+        let reason = if job.settings.skip_max > 0 && bad.len() > job.settings.skip_max as usize {
+            format!(
+                "Task {} met {} bad records and may leave out {} (mapreduce.map.skip.maxrecords); the last attempt, {id}: {diagnostics}",
+                id.task,
+                bad.len(),
+                job.settings.skip_max
+            )
+        } else {
+            format!("Task {} failed {failed} times; the last attempt, {id}: {diagnostics}", id.task)
+        };
+        if job.is_active() && task.winner.is_none() && job.is_exhausted(id.task) {
             self.end(id.task.job, JobState::Failed, &reason, now, out);
         }
     }

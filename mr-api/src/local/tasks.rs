@@ -1,5 +1,6 @@
 //! The tasks of one job, on threads.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use crate::job::JobSettings;
 use crate::map_input::MapPart;
 use crate::options;
 use crate::output::{LocalFiles, Output};
+use crate::place::Place;
 use crate::progress::Progress;
 use crate::scratch::Scratch;
 use crate::sort::{map_options, reduce_options};
@@ -168,11 +170,14 @@ impl JobRun<'_> {
             let options = map_options(work, self.reduces, memory_bytes, merge_factor, codec);
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
+        let cells = [Cell::new(0), Cell::new(0)];
+        let place = Place::new([&cells[0], &cells[1]], &[]);
         let result = self.stage.run_map(MapTask {
             context: context.clone(),
             input: split.input,
             parts: split.map_parts(),
             open: &open_part,
+            place: &place,
             target,
         })?;
         match result {

@@ -1,15 +1,17 @@
 //! One attempt: a map or a reduce with its files.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Instant;
 
 use client::ClientConfig;
 use client::dfs::{CreateOptions, DfsClient};
+use protocol::record::SKIP_DIRECTORY;
 use protocol::runner::Setup;
 use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
-use protocol::{AttemptId, DfsPath};
+use protocol::{AttemptId, DfsPath, RecordAt};
 use shuffle::BufferPool;
 
 use crate::cache;
@@ -19,6 +21,7 @@ use crate::input::SplitRange;
 use crate::map_input::MapPart;
 use crate::options;
 use crate::output::{LocalFiles, Output, OutputFile, OutputFiles};
+use crate::place::{self, Place, Skipped};
 use crate::plan::Plan;
 use crate::runner::Channel;
 use crate::runner::fetch::Fetcher;
@@ -88,12 +91,17 @@ impl Host {
         context.set_output_directory(local.unwrap_or_else(|| output.to_string()));
         context.set_open(opener(&self.dfs));
         match work {
-            Work::Map(split) => self.map(split, &launched),
+            Work::Map { split, skip } => self.map(split, &skip, &launched),
             Work::Reduce(outputs) => self.reduce(outputs, launched),
         }
     }
 
-    fn map(&self, split: protocol::jobs::Split, launched: &Launched) -> Result<AttemptState> {
+    fn map(
+        &self,
+        split: protocol::jobs::Split,
+        skip: &[RecordAt],
+        launched: &Launched,
+    ) -> Result<AttemptState> {
         let context = &launched.context;
         let output_directory = self.output_directory(context.attempt())?;
         let target = if self.setup.program.reduce_count == 0 {
@@ -112,19 +120,48 @@ impl Host {
         };
         let mut parts = vec![part(&split.path, split.offset, split.length)];
         parts.extend(split.more.iter().map(|more| part(&more.path, more.offset, more.length)));
+        let paths: Vec<String> = parts.iter().map(|part| part.path.clone()).collect();
+        let mut shared = place::share(&launched.directory)?;
+        let [number, offset] = shared.cells() else {
+            return Err("the place of a map is two numbers".into());
+        };
+        let place = Place::new([number, offset], skip);
         let result = self.stage.run_map(MapTask {
             context: context.clone(),
             input: split.input,
             parts,
             open: &|part| open_part(&self.dfs, part),
+            place: &place,
             target,
         })?;
+        self.write_skipped(&place.skipped.take(), &paths, &output_directory, context)?;
         Ok(match result {
             MapResult::Shuffle(output) => {
                 AttemptState::MapDone { data_path: output.data.to_string_lossy().into_owned() }
             }
             MapResult::Output { .. } => AttemptState::OutputDone { directory: output_directory },
         })
+    }
+
+    /// Writes what a map left out where it is found when the job is done: `_logs/skip/<task>` below the job's output.
+    fn write_skipped(
+        &self,
+        skipped: &[Skipped],
+        paths: &[String],
+        directory: &DfsPath,
+        context: &Context,
+    ) -> Result<()> {
+        if skipped.is_empty() || self.setup.local_output.is_some() {
+            return Ok(());
+        }
+        let path = directory.join(&format!("{SKIP_DIRECTORY}/{}", context.attempt().task))?;
+        let options = CreateOptions { overwrite: true, ..CreateOptions::default() };
+        let mut file = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
+        for record in skipped {
+            let input = &paths[record.record.part as usize];
+            file.write_all(place::line(input, record).as_bytes())?;
+        }
+        Ok(file.close().map_err(Error::dfs("write", &path))?)
     }
 
     fn reduce(&self, outputs: Vec<MapOutput>, launched: Launched) -> Result<AttemptState> {

@@ -14,6 +14,7 @@ mod environment;
 mod io;
 mod key_field;
 mod process;
+mod read_ahead;
 mod stages;
 mod typed;
 

@@ -7,12 +7,14 @@ use super::args::{InputKind, Spec, Work};
 use super::io::{Encoding, Field, RecordReader, RecordWriter};
 use super::key_field::{self, KeyFields};
 use super::process;
+use super::read_ahead::ReadAhead;
 use super::typed;
 use crate::Result;
 use crate::combine::{CombineSorted, SortedPairs};
 use crate::context::Context;
 use crate::input::{Cut, Format, Records, Source, SplitRange};
 use crate::mapper::{Emit, Mapper, Sink};
+use crate::options;
 use crate::output::Output;
 use crate::reducer::{Groups, Reducer, Values};
 use crate::text::{Line, Lines};
@@ -31,6 +33,7 @@ pub(super) struct StreamInput {
 pub(super) struct StreamRecord<'a> {
     key: Field<'a>,
     value: Field<'a>,
+    line: &'a [u8],
 }
 
 /// Separates key and value of `KeyValueTextInputFormat`, by its property.
@@ -46,14 +49,15 @@ impl StreamInput {
         let text = |bytes| Field::Bytes(bytes, Encoding::Text);
         match self.kind {
             InputKind::Text => {
-                StreamRecord { key: Field::Number(line.offset), value: text(line.bytes) }
+                let (key, value) = (Field::Number(line.offset), text(line.bytes));
+                StreamRecord { key, value, line: line.bytes }
             }
             InputKind::KeyValueText => {
                 let (key, value) = match memchr::memchr(self.separator, line.bytes) {
                     Some(at) => (&line.bytes[..at], &line.bytes[at + 1..]),
                     None => (line.bytes, &[][..]),
                 };
-                StreamRecord { key: text(key), value: text(value) }
+                StreamRecord { key: text(key), value: text(value), line: line.bytes }
             }
         }
     }
@@ -73,6 +77,10 @@ impl Format for StreamInput {
         each: &mut impl FnMut(u64, StreamRecord<'_>) -> Result<()>,
     ) -> Result<()> {
         Lines.read(split, source, &mut |at, line| each(at, self.record(line)))
+    }
+
+    fn bytes<'r>(record: &Self::Record<'r>) -> Option<&'r [u8]> {
+        Some(record.line)
     }
 }
 
@@ -141,17 +149,28 @@ impl Mapper for StreamMapper {
                 emit(&key, &value)
             });
         };
-        process::run(
+        let place = records.place;
+        let mut ahead = options::script_counts(&context).then(|| ReadAhead::new(&context));
+        let ran = process::run(
             script,
             &context,
             |feed| {
-                records.for_each(|StreamRecord { key, value }| {
+                records.feed(|at, StreamRecord { key, value, .. }| {
+                    if let Some(ahead) = &mut ahead {
+                        ahead.fed(at);
+                    }
                     let key = (!*ignore_key).then_some(key);
                     feed.record(|pipe| writer.put(key, value, pipe))
                 })
             },
             |pipe| reader.read(pipe, &mut emit),
-        )
+        );
+        if ran.is_err()
+            && let Some(at) = ahead.as_mut().and_then(ReadAhead::current)
+        {
+            place.blame(at);
+        }
+        ran
     }
 
     fn map<S: Sink>(&mut self, _: StreamRecord<'_>, _: &mut Emit<Bytes, Bytes, S>) -> Result<()> {

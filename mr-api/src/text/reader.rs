@@ -2,7 +2,8 @@
 //!
 //! Invariants: `\n`, `\r\n` and `\r` end a line; a split that does not begin at 0 drops everything through its first line end; it
 //! reads every line that begins at or before its end. So each line of a file belongs to exactly one split, wherever the cuts
-//! are. A line is borrowed from the slice it lies in; only one that straddles slices is copied.
+//! are. A line is borrowed from the slice it lies in; only one that straddles slices is copied. A split that lies within one line is read to its
+//! end and no further, and nothing of that line is kept.
 
 use memchr::memchr2;
 
@@ -35,10 +36,16 @@ impl Format for Lines {
             split,
             start: split.start,
             carry: Vec::new(),
+            dropped: 0,
             after_cr: false,
             drop: split.start > 0,
+            bytes_max: LINE_BYTES_MAX,
         }
         .run(source, each)
+    }
+
+    fn bytes<'r>(record: &Self::Record<'r>) -> Option<&'r [u8]> {
+        Some(record.bytes)
     }
 }
 
@@ -48,10 +55,13 @@ struct LineReader {
     start: u64,
     /// Its beginning, if that lies in slices that are gone.
     carry: Vec<u8>,
+    /// How much of it lies there, if it is not kept.
+    dropped: u64,
     /// The last line ended with `\r` at the end of a slice: a `\n` at the front of the next belongs to it.
     after_cr: bool,
     /// The current line belongs to the split before.
     drop: bool,
+    bytes_max: usize,
 }
 
 impl LineReader {
@@ -68,6 +78,10 @@ impl LineReader {
             }
             position += slice.len() as u64;
             self.slice(slice, each)?;
+            // The first line of ours would begin behind the end.
+            if self.drop && position >= self.split.end {
+                break;
+            }
         }
         Ok(())
     }
@@ -93,9 +107,10 @@ impl LineReader {
                 }
                 _ => 1,
             };
-            let length = (self.carry.len() + end + end_bytes) as u64;
+            let before = self.carry.len() as u64 + std::mem::take(&mut self.dropped);
+            let length = before + (end + end_bytes) as u64;
             if std::mem::take(&mut self.drop) {
-                self.carry.clear();
+                // Nothing of it was kept.
             } else if self.carry.is_empty() {
                 each(self.start, Line { offset: self.start, bytes: &rest[..end] })?;
             } else {
@@ -113,7 +128,11 @@ impl LineReader {
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.carry.len() + bytes.len() > LINE_BYTES_MAX {
+        if self.drop {
+            self.dropped += bytes.len() as u64;
+            return Ok(());
+        }
+        if self.carry.len() + bytes.len() > self.bytes_max {
             return Err(Error::LineTooLong { offset: self.start }.into());
         }
         self.carry.extend_from_slice(bytes);
@@ -229,6 +248,63 @@ mod tests {
             file in prop::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), Just(b'a'), any::<u8>()], 0..40),
         ) {
             check(&file);
+        }
+    }
+
+    /// Bytes of a file that is one line, but for a short one before and after; without the memory for it.
+    struct Giant {
+        bytes: u64,
+        asked: u64,
+    }
+
+    static X: [u8; 1 << 20] = [b'x'; 1 << 20];
+
+    impl Source for Giant {
+        fn slice(&mut self, offset: u64) -> io::Result<&[u8]> {
+            let end = self.bytes - 3;
+            self.asked = self.asked.max(offset);
+            Ok(match offset {
+                0..2 => &b"a\n"[offset as usize..],
+                _ if offset < end => &X[..X.len().min((end - offset) as usize)],
+                _ => &b"\nb\n"[(offset - end).min(3) as usize..],
+            })
+        }
+    }
+
+    #[test]
+    fn of_a_line_of_ten_gigabytes_only_its_own_split_fails_and_nobody_reads_more_than_needed() {
+        const SPLIT: u64 = 128 << 20;
+        let bytes: u64 = 10 << 30;
+        let read = |start: u64| {
+            let (mut source, mut lines) = (Giant { bytes, asked: 0 }, Vec::new());
+            let split = SplitRange { start, end: (start + SPLIT).min(bytes) };
+            let (carry, drop) = (Vec::new(), start > 0);
+            let reader = LineReader {
+                split,
+                start,
+                carry,
+                dropped: 0,
+                after_cr: false,
+                drop,
+                bytes_max: 1 << 20,
+            };
+            let ran = reader.run(&mut source, &mut |at, line| {
+                lines.push((at, line.to_vec()));
+                Ok(())
+            });
+            (ran.map_err(|error| error.to_string()), lines, source.asked)
+        };
+        let (ran, lines, asked) = read(0);
+        assert!(ran.unwrap_err().contains("offset 2 "), "it is named");
+        assert_eq!(lines, [(0, b"a".to_vec())]);
+        assert!(asked < 3 << 20, "read no further than the bound: {asked}");
+        for start in (SPLIT..bytes).step_by(SPLIT as usize) {
+            let (ran, lines, asked) = read(start);
+            assert_eq!(ran, Ok(()));
+            let last =
+                if start + SPLIT == bytes { vec![(bytes - 2, b"b".to_vec())] } else { vec![] };
+            assert_eq!(lines, last, "{start}");
+            assert!(asked <= start + SPLIT);
         }
     }
 

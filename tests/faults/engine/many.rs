@@ -1,6 +1,8 @@
-//! Fifty jobs at once, of eight users: each comes out right, who comes last is served before most of those who came first, nothing is left behind.
+//! Fifty jobs at once, of eight users: each comes out right, who comes last is served before most of those who came first, nothing is left
+//! behind; a small job does not wait for large ones.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use super::{Running, Stand, options};
 use crate::support::report::assert_no_panics;
@@ -45,6 +47,54 @@ fn of_fifty_jobs_all_come_out_right_the_last_user_is_served_soon_and_nothing_is_
         stand.wait("no descriptor is left open", |_| open_files(&stand, number) <= open);
     }
     assert_eq!(stand.active_workers(), 2);
+    assert_no_panics(&stand.cluster);
+}
+
+/// Of so many runs of the small job the middle one counts.
+const RUNS: usize = 5;
+/// How many times as long as alone it may take.
+const TIMES_MAX: f64 = 3.0;
+
+#[test]
+fn a_small_job_among_large_ones_takes_at_most_three_times_its_time_alone() {
+    let stand = Stand::start(2, options());
+    stand.cluster.dfs(&["-chmod", "777", "/"]).ok();
+    let small = |name: &str| {
+        let begun = Instant::now();
+        let mut job = stand.begin_as("late", name, &[], &[]);
+        let (status, said) = job.end();
+        let took = begun.elapsed();
+        assert!(status.success(), "{said}");
+        job.succeed();
+        took
+    };
+    let middle = |name: &str| {
+        let mut times: Vec<Duration> =
+            (0..RUNS).map(|run| small(&format!("{name}-{run}"))).collect();
+        times.sort_unstable();
+        times[RUNS / 2]
+    };
+    small("first");
+    let alone = middle("alone");
+    // Ten thousand maps in all.
+    let split = "mapreduce.input.fileinputformat.split.maxsize=500";
+    let large: Vec<Running<'_>> = (0..BEFORE)
+        .map(|number| {
+            let user = format!("user{}", number % USERS);
+            stand.begin_as(&user, &format!("large-{number}"), &[], &["-D", split])
+        })
+        .collect();
+    stand.wait("all large jobs are known", |_| stand.jobs().len() > BEFORE + RUNS);
+    let among = middle("among");
+    let list = stand.hanno(&["job", "-list"]);
+    let running = list.matches("RUNNING").count();
+    let times = among.as_secs_f64() / alone.as_secs_f64();
+    println!(
+        "a small job: alone {alone:?}, among {running} large ones {among:?}, {times:.2} times as long"
+    );
+    assert_eq!(running, BEFORE, "they all ran to the end: {list}");
+    assert!(times <= TIMES_MAX, "{times:.2} times as long as alone");
+    drop(large);
     assert_no_panics(&stand.cluster);
 }
 

@@ -5,6 +5,7 @@ mod deaths;
 mod many;
 mod outputs;
 mod races;
+mod skipping;
 mod tasks;
 mod walls;
 mod zombies;

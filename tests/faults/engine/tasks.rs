@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Stand, files_below, options, with};
 use crate::support::report::{Stop, assert_no_panics};
-use crate::support::{Outcome, cluster::hanno_binary, mount};
+use crate::support::{Cluster, Outcome, cluster::hanno_binary, mount};
 
 /// Limits that are reached soon.
 const LIMITS: [(&str, &str); 7] = [
@@ -34,13 +34,17 @@ impl Stand {
 
     /// A map-only job of one script over one line.
     pub(super) fn script(&self, name: &str, script: &str) -> Outcome {
+        self.script_with(name, script, &[])
+    }
+
+    /// The same, with options.
+    pub(super) fn script_with(&self, name: &str, script: &str, more: &[&str]) -> Outcome {
         let scripts = self.cluster.directory.join(format!("script-{name}"));
         fs::create_dir(&scripts).unwrap();
         fs::write(scripts.join("map.sh"), script).unwrap();
         let output = format!("/bad-{name}");
+        let first = [&["job", "streaming"], more].concat();
         let words = [
-            "job",
-            "streaming",
             "-input",
             "/line",
             "-output",
@@ -52,7 +56,7 @@ impl Stand {
             "-reducer",
             "NONE",
         ];
-        let mut command = self.cluster.command(&hanno_binary(), &words);
+        let mut command = self.cluster.command(&hanno_binary(), &[&first, &words[..]].concat());
         command.current_dir(&scripts);
         Outcome::of(command)
     }
@@ -66,9 +70,13 @@ impl Stand {
             "{name}: {}",
             outcome.stderr
         );
-        let output = format!("/bad-{name}");
-        assert_eq!(self.cluster.dfs(&["-test", "-e", &output]).code, 1, "{output} is there");
+        assert_absent(&self.cluster, &format!("/bad-{name}"));
     }
+}
+
+#[track_caller]
+pub(super) fn assert_absent(cluster: &Cluster, path: &str) {
+    assert_eq!(cluster.dfs(&["-test", "-e", path]).code, 1, "{path} is there");
 }
 
 #[test]

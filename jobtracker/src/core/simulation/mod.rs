@@ -9,4 +9,5 @@ mod pools;
 mod random;
 mod rights;
 mod rules;
+mod skipping;
 mod world;

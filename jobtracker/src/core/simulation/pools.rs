@@ -330,6 +330,7 @@ fn progress(world: &mut World, worker: WorkerId, attempt: AttemptId, progress: f
         state: Reported::Running,
         progress,
         counters: protocol::jobs::Counters::default(),
+        record: None,
     };
     let epoch = world.core.epoch();
     let out = world.core.report(worker, epoch, vec![update], Vec::new(), world.now).unwrap();

@@ -411,13 +411,19 @@ impl SimWorker {
             Action::Launch(launch) => {
                 let Launch { attempt, program, work } = *launch;
                 let outputs = match work {
-                    Work::Map(_) => Vec::new(),
+                    Work::Map { .. } => Vec::new(),
                     Work::Reduce(outputs) => outputs,
                 };
                 let outputs = outputs.into_iter().map(|o| (o.attempt.task.index, o)).collect();
                 let running = Running { outputs, map_count: program.map_count };
                 assert!(self.running.insert(attempt, running).is_none(), "launched once");
                 launched.push(attempt);
+            }
+            Action::LaunchReduces { launches, outputs } => {
+                for launch in launches {
+                    let work = Work::Reduce(outputs.clone());
+                    self.obey(Action::Launch(Box::new(Launch { work, ..launch })), launched);
+                }
             }
             Action::Kill(attempt) => self.end(attempt, Reported::Killed),
             Action::MapOutputs { job, available, obsolete } => {
@@ -440,7 +446,13 @@ impl SimWorker {
         if self.running.remove(&attempt).is_some() || state == Reported::Killed {
             let mut counters = Counters::default();
             counters.add("test", "attempts", 1);
-            self.unconfirmed.push(AttemptUpdate { attempt, state, progress: 1.0, counters });
+            self.unconfirmed.push(AttemptUpdate {
+                attempt,
+                state,
+                progress: 1.0,
+                counters,
+                record: None,
+            });
         }
     }
 
