@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 use webhdfs::namenode::Trust;
 
 use crate::audit::{self, Audit, Origin};
+use crate::carried::carried;
 use crate::config::Config;
 use crate::lists;
 use crate::monitor::{self, Load};
@@ -157,10 +158,9 @@ impl Service {
         if request.body.is_read() {
             return self.noted(request, origin).await;
         }
-        // A change is made although its caller hangs up: this future is dropped then, the task is not, and tells it.
+        // A change is made although its caller hangs up, and must be told.
         let service = self.clone();
-        let task = tokio::spawn(async move { service.noted(request, origin).await });
-        task.await.unwrap_or_else(|_| Err(stopping()))
+        carried(async move { service.noted(request, origin).await }).await
     }
 
     async fn noted(&self, request: Request, origin: Origin) -> Answer {

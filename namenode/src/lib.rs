@@ -19,6 +19,7 @@
 
 mod admin;
 mod audit;
+mod carried;
 pub mod config;
 pub mod core;
 pub mod error;
