@@ -1,8 +1,9 @@
-//! What scripts and monitors read without a signature: `/api/v1` in our own shapes, Hadoop's history API (`history`), and `/metrics`. Like the
+//! What scripts and monitors read without a signature: `/api/v1` in our own shapes, Hadoop's APIs of jobs that are over (`history`) and that run (`master`), and `/metrics`. Like the
 //! pages, under this machine's own names. What changes something is in `changes`, for who is signed in at the pages.
 
 mod changes;
 mod history;
+mod master;
 mod metrics;
 mod stream;
 
@@ -40,6 +41,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/prom", get(metrics))
         .route("/jmx", get(jmx))
         .merge(history::routes())
+        .merge(master::routes())
         .layer(from_fn_with_state(shared.hosts.clone(), Hosts::guard))
         .with_state(shared)
 }

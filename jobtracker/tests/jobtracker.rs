@@ -361,7 +361,7 @@ impl Stand {
         }
         let mut counters = Counters::default();
         counters.add("test", "records", 10);
-        let state = AttemptState::OutputDone { directory };
+        let state = AttemptState::OutputDone { directory, hot_keys: Vec::new() };
         let updates = vec![AttemptUpdate { attempt, state, progress: 1.0, counters, record: None }];
         let (worker, epoch) = (WORKER, self.epoch);
         let report =

@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::error::BoxError;
 use crate::mapper::{Mapper, Sink};
 use crate::partition::Partition;
+use crate::phases;
 use crate::stage::{MapResult, MapSide, MapTarget, mismatch};
 
 /// Sorted pairs of one filling of the sort buffer.
@@ -96,7 +97,8 @@ impl<M: Mapper, C: CombineSorted> MapSide<M> for CombiningSorted<C> {
             partition: partition.clone(),
             partitions,
         };
-        let writer = shuffle::SortedCombiningWriter::with_pool(options, adapter, &pool)?;
+        let writer = shuffle::SortedCombiningWriter::with_pool(options, adapter, &pool)?
+            .with_clock(phases::clock);
         Ok(CombiningSink { writer, partition: partition.clone(), partitions })
     }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use protocol::AttemptId;
 use protocol::jobs::Counters;
+use protocol::tracker::HotKey;
 
 use crate::plan::JobOutput;
 use crate::progress::say;
@@ -46,6 +47,8 @@ struct Shared {
     progress: AtomicU32,
     /// Grows with everything that shows the task lives.
     life_signs: AtomicU64,
+    /// Of a reduce that is done.
+    hot_keys: OnceLock<Vec<HotKey>>,
 }
 
 /// What the engine tells about the task before user code runs.
@@ -95,6 +98,7 @@ impl Context {
             surroundings: Surroundings::default(),
             progress: AtomicU32::new(0),
             life_signs: AtomicU64::new(0),
+            hot_keys: OnceLock::new(),
         };
         Context { shared: Arc::new(shared) }
     }
@@ -210,6 +214,15 @@ impl Context {
     /// Says that the task is alive though it makes no progress; needed where it waits for others.
     pub fn show_life(&self) {
         self.shared.life_signs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Of a reduce that is done, the keys with a good part of its records.
+    pub(crate) fn set_hot_keys(&self, hot_keys: Vec<HotKey>) {
+        let _ = self.shared.hot_keys.set(hot_keys);
+    }
+
+    pub(crate) fn hot_keys(&self) -> Vec<HotKey> {
+        self.shared.hot_keys.get().cloned().unwrap_or_default()
     }
 
     pub(crate) fn life_signs(&self) -> u64 {

@@ -3,12 +3,14 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 
+use protocol::tracker::HotKey;
 use shuffle::{ReduceInput, ReduceStats};
 
 use crate::Result;
 use crate::context::Context;
 use crate::datum::{Datum, Key};
 use crate::fold::Fold;
+use crate::heaviest::Heaviest;
 use crate::output::Output;
 use crate::stage::REDUCE_START_PROGRESS;
 use crate::text::ToText;
@@ -76,6 +78,9 @@ pub struct Groups<'a, K, V> {
     context: Context,
     /// Records in all sources together.
     records: u64,
+    heaviest: Heaviest,
+    /// Records before the present group.
+    records_before: u64,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -92,7 +97,16 @@ impl<'a, K: Key, V: Datum> Groups<'a, K, V> {
         begun: &'a Cell<u64>,
         context: Context,
     ) -> Self {
-        Groups { input, key: Vec::new(), begun, context, records, types: PhantomData }
+        Groups {
+            input,
+            key: Vec::new(),
+            begun,
+            context,
+            records,
+            heaviest: Heaviest::default(),
+            records_before: 0,
+            types: PhantomData,
+        }
     }
 
     /// The next group: its first key and its values. Values that were not read are skipped.
@@ -101,7 +115,11 @@ impl<'a, K: Key, V: Datum> Groups<'a, K, V> {
     /// If the input cannot be read.
     #[inline]
     pub fn next_group(&mut self) -> Result<Option<Group<'_, K, V>>> {
-        if !self.input.next_group()? {
+        let is_more = self.input.next_group()?;
+        let records = self.input.stats().records;
+        self.heaviest.group(&self.key, records - self.records_before);
+        self.records_before = records;
+        if !is_more {
             return Ok(None);
         }
         let begun = self.begun.get() + 1;
@@ -118,6 +136,11 @@ impl<'a, K: Key, V: Datum> Groups<'a, K, V> {
 
     pub(crate) fn stats(&self) -> ReduceStats {
         self.input.stats()
+    }
+
+    /// Keys with a good part of the records, once all groups were seen.
+    pub(crate) fn hot_keys(&self) -> Vec<HotKey> {
+        self.heaviest.of::<K>(self.records_before)
     }
 }
 

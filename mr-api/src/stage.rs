@@ -5,9 +5,11 @@
 use std::any::type_name;
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::time::Duration;
 
+use protocol::phase::Phase;
 use shuffle::{
-    BufferPool, Combine, CombiningWriter, DecodeError, MapOutput, MapOutputOptions,
+    BufferPool, Combine, CombiningWriter, DecodeError, MapOutput, MapOutputOptions, MapOutputTimes,
     MapOutputWriter, ReduceInput, ReduceOptions, SegmentSource,
 };
 
@@ -22,6 +24,7 @@ use crate::map_input::{MapInput, MapPart, OpenPart};
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::output::Output;
 use crate::partition::Partition;
+use crate::phases;
 use crate::place::Place;
 use crate::reducer::{Groups, Reducer};
 use crate::replay::{RecordPlace, STOP_PROPERTY};
@@ -51,6 +54,15 @@ pub(crate) enum MapTarget {
 pub(crate) enum MapResult {
     Shuffle(MapOutput),
     Output { records: u64 },
+}
+
+impl MapResult {
+    fn times(&self) -> MapOutputTimes {
+        match self {
+            MapResult::Shuffle(output) => output.stats.times,
+            MapResult::Output { .. } => MapOutputTimes::default(),
+        }
+    }
 }
 
 /// A reduce attempt's work.
@@ -131,7 +143,8 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
         let MapTask { context, input, parts, open, place, target } = task;
         let map_input = MapInput::new(&self.settings, &self.format, open, place)
             .stopping_before(context.property(STOP_PROPERTY).and_then(RecordPlace::parse));
-        let (current, bytes) = (Cell::new(0), Cell::new(0));
+        let (current, reading) = (Cell::new(0), Reading::default());
+        let begin = phases::clock();
         if let Some(first) = parts.first() {
             first.set_input(&context);
         }
@@ -147,9 +160,9 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
                 current.set(index);
                 let (done, total) = (index as f64, parts.len() as f64);
                 let progress = move |share: f64| (done + share.min(1.0)) / total;
-                let (split, context, bytes) = (part.range, context.clone(), &bytes);
+                let (split, context, reading) = (part.range, context.clone(), &reading);
                 let measured =
-                    |source| Measured { source, split, context, bytes, seen: 0, progress };
+                    |source| Measured { source, split, context, reading, seen: 0, progress };
                 read = map_input.run((input, index, part), measured, &mut mapper, &mut emit);
                 if let Err(error) = &read {
                     if !is_of_record(error) {
@@ -166,7 +179,9 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
             let path = parts.get(current.get()).map(|part| part.path.clone()).unwrap_or_default();
             Error::Map { path, offset: place.position.get(), message }
         })?;
-        context.counter(INPUT_COUNTERS, "BYTES_READ").add(bytes.get());
+        let whole = phases::clock().saturating_sub(begin);
+        phases::of_map(&context, whole, reading.time.get(), result.times());
+        context.counter(INPUT_COUNTERS, "BYTES_READ").add(reading.bytes.get());
         context.add("MAP_INPUT_RECORDS", place.count.get());
         context.add("MAP_SKIPPED_RECORDS", place.skip_count.get());
         count_map_output(&context, &result);
@@ -201,12 +216,20 @@ fn count_map_output(context: &Context, result: &MapResult) {
     }
 }
 
+/// What a map has read.
+#[derive(Default)]
+struct Reading {
+    bytes: Cell<u64>,
+    /// Time that getting it took.
+    time: Cell<Duration>,
+}
+
 /// Counts what is read and reports progress by it.
 struct Measured<'a, P> {
     source: Box<dyn Source>,
     split: SplitRange,
     context: Context,
-    bytes: &'a Cell<u64>,
+    reading: &'a Reading,
     /// End of what was counted: slices that are asked for again, from further on, are not counted again.
     seen: u64,
     /// Progress of the task by the share of this file.
@@ -218,9 +241,12 @@ impl<P: Fn(f64) -> f64> Source for Measured<'_, P> {
         let length = self.split.end.saturating_sub(self.split.start).max(1);
         let share = offset.saturating_sub(self.split.start) as f64 / length as f64;
         self.context.set_progress((self.progress)(share));
+        let begin = phases::clock();
         let slice = self.source.slice(offset)?;
+        let Reading { bytes, time } = self.reading;
+        time.set(time.get() + phases::clock().saturating_sub(begin));
         let end = offset + slice.len() as u64;
-        self.bytes.set(self.bytes.get() + end.saturating_sub(self.seen.max(offset)));
+        bytes.set(bytes.get() + end.saturating_sub(self.seen.max(offset)));
         self.seen = self.seen.max(end);
         Ok(slice)
     }
@@ -255,7 +281,7 @@ impl<M: Mapper> MapSide<M> for Sorting {
     fn open(&self, target: MapTarget, partition: &Partition, _: &Context) -> Result<SortSink> {
         let (options, pool) = shuffle_target(target)?;
         let partitions = options.partitions;
-        let writer = MapOutputWriter::with_pool(options, &pool)?;
+        let writer = MapOutputWriter::with_pool(options, &pool)?.with_clock(phases::clock);
         Ok(SortSink { writer, partition: partition.clone(), partitions })
     }
 
@@ -309,7 +335,8 @@ impl<M: Mapper, F: Fold<M::Value>> MapSide<M> for Combining<F> {
         let (options, pool) = shuffle_target(target)?;
         let partitioning = partition.to_shuffle(options.partitions);
         let combine = FoldCombine { fold: self.0.clone(), value: PhantomData };
-        let writer = CombiningWriter::with_pool(options, combine, partitioning, &pool)?;
+        let writer = CombiningWriter::with_pool(options, combine, partitioning, &pool)?
+            .with_clock(phases::clock);
         Ok(FoldSink { writer, fold: self.0.clone() })
     }
 
@@ -388,7 +415,10 @@ impl<R: Reducer> ReduceSide for Reducing<R> {
         let group = Cell::new(0u64);
         let work = || -> Result<()> {
             let options = ReduceOptions { group_prefix: self.group_prefix, ..options };
+            let begin = phases::clock();
             let input = ReduceInput::new(sources, options)?;
+            let merged = phases::clock();
+            phases::spent(&context, Phase::ReduceMerge, merged.saturating_sub(begin));
             let mut groups = Groups::new(input, records, &group, context.clone());
             context.set_progress(REDUCE_START_PROGRESS);
             let mut output = output;
@@ -402,6 +432,8 @@ impl<R: Reducer> ReduceSide for Reducing<R> {
             context.add("REDUCE_INPUT_RECORDS", stats.records);
             context.add("SPILLED_RECORDS", stats.spilled_records);
             context.add("REDUCE_OUTPUT_RECORDS", output.close()?);
+            context.set_hot_keys(groups.hot_keys());
+            phases::spent(&context, Phase::Reduce, phases::clock().saturating_sub(merged));
             Ok(())
         };
         let damaged = Cell::new(None);

@@ -27,6 +27,7 @@ pub mod meta;
 pub mod namenode;
 pub mod path;
 pub mod permission;
+pub mod phase;
 pub mod record;
 pub mod runner;
 pub mod shuffle;

@@ -207,6 +207,8 @@ pub enum AttemptState {
     OutputDone {
         /// Directory of the attempt, below `_temporary` of the output.
         directory: DfsPath,
+        /// Of a reduce, the keys that had a good part of its records.
+        hot_keys: Vec<HotKey>,
     },
     /// It failed; this counts against the limit of attempts.
     Failed {
@@ -215,6 +217,22 @@ pub enum AttemptState {
     },
     /// It was stopped.
     Killed,
+}
+
+/// A key with a good part of the records of a reduce.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HotKey {
+    /// For people: shortened, and without what cannot be printed.
+    pub text: String,
+    /// Its records.
+    pub records: u64,
+}
+
+impl HotKey {
+    /// Most of them told by one reduce.
+    pub const COUNT_MAX: usize = 5;
+    /// Most characters of a text.
+    pub const CHARS_MAX: usize = 80;
 }
 
 /// A map output that could not be fetched.

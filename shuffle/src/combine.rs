@@ -15,7 +15,7 @@
 use crate::buffer::{SortBuffer, Sorter};
 use crate::error::{DecodeError, Result};
 use crate::key::SHORT_KEY_BYTES_MAX;
-use crate::output::{MapOutput, MapOutputOptions, Spills};
+use crate::output::{Clock, MapOutput, MapOutputOptions, Spills};
 use crate::partition::Partitioning;
 use crate::pool::BufferPool;
 use crate::run::{RunWriter, SortedSink};
@@ -88,6 +88,12 @@ impl<C: Combine> CombiningWriter<C> {
             spills,
             pool: pool.clone(),
         })
+    }
+
+    /// Measures what takes time.
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.spills.set_clock(clock);
+        self
     }
 
     /// Adds one record.
@@ -182,10 +188,13 @@ impl<C: Combine> CombiningWriter<C> {
         }
         let (partitions, seed) =
             (self.spills.options.partitions, self.spills.options.partition_seed);
+        let begin = self.spills.moment();
         let mut sorter = Sorter::from_pool(&self.pool);
         self.table.sort(&mut sorter, partitions, |key| {
             self.partitioning.partition(key, partitions, seed)
         })?;
+        self.spills.stats.times.sort += self.spills.since(begin);
+        let begin = self.spills.moment();
         let staged = self.table.staged() as u64;
         self.spills.stats.combine_input_records += self.folded - staged;
         self.spills.stats.combine_output_records += sorter.entries.len() as u64;
@@ -202,7 +211,9 @@ impl<C: Combine> CombiningWriter<C> {
         self.table.reset();
         self.folded = staged;
         sorter.give_back(&self.pool);
-        self.spills.end(run)
+        self.spills.end(run)?;
+        self.spills.stats.times.spill += self.spills.since(begin);
+        Ok(())
     }
 
     fn add_sorted(&mut self, key: &[u8], acc: C::Acc) -> Result<()> {

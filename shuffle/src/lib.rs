@@ -35,7 +35,8 @@ pub use combine::{Combine, CombiningWriter};
 pub use error::{Damage, DecodeError, Error, Origin, RECORD_BYTES_MAX, Result, io_error};
 pub use index::{SegmentInfo, read_index};
 pub use output::{
-    MapOutput, MapOutputOptions, MapOutputStats, PARTITIONS_MAX, READER_MEMORY_BYTES,
+    Clock, MapOutput, MapOutputOptions, MapOutputStats, MapOutputTimes, PARTITIONS_MAX,
+    READER_MEMORY_BYTES,
 };
 pub use partition::{PartitionFn, Partitioning, partition_of};
 pub use pool::BufferPool;

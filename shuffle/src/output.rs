@@ -4,6 +4,7 @@
 //! returns, failed or not; a single spill becomes the output without being read again.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::codec::Codec;
 use crate::error::{Error, Result, io_error};
@@ -60,6 +61,27 @@ pub struct MapOutputStats {
     pub spills: u64,
     /// Merges of runs, the last one included.
     pub merge_passes: u64,
+    /// Time spent, if the writer was given a [`Clock`].
+    pub times: MapOutputTimes,
+}
+
+/// Where the time of a map output went. What is left of an attempt's time is its reading and its map function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MapOutputTimes {
+    /// Sorting what was in memory.
+    pub sort: Duration,
+    /// Writing it to sorted runs, combining included.
+    pub spill: Duration,
+    /// Merging runs.
+    pub merge: Duration,
+}
+
+/// Tells the time since some moment of the process. The engine has none of its own: whoever wants times passes one.
+pub type Clock = fn() -> Duration;
+
+/// The clock of who wants no times.
+pub(crate) fn no_clock() -> Duration {
+    Duration::ZERO
 }
 
 /// A finished map output.
@@ -83,6 +105,7 @@ pub(crate) struct Spills {
     runs: Vec<Run>,
     buffers: Option<RunBuffers>,
     file_count: u64,
+    clock: Clock,
 }
 
 impl Spills {
@@ -105,7 +128,22 @@ impl Spills {
             runs: Vec::new(),
             buffers: None,
             file_count: 0,
+            clock: no_clock,
         })
+    }
+
+    pub(crate) fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
+    /// A moment, to be given to [`Spills::since`].
+    pub(crate) fn moment(&self) -> Duration {
+        (self.clock)()
+    }
+
+    /// Time since a moment.
+    pub(crate) fn since(&self, moment: Duration) -> Duration {
+        (self.clock)().saturating_sub(moment)
     }
 
     /// Opens the next run.
@@ -136,6 +174,7 @@ impl Spills {
         mut self,
         sink: &mut impl SortedSink,
     ) -> Result<(MapOutput, MapOutputOptions)> {
+        let begin = self.moment();
         let fan_in = fan_in(self.options.merge_factor, self.options.memory_bytes_max);
         let sizes = |runs: &[Run]| runs.iter().map(Run::stored).collect::<Vec<_>>();
         while let Some(range) = next_pass(&sizes(&self.runs), fan_in) {
@@ -151,6 +190,7 @@ impl Spills {
             count => self.merge(0..count, sink)?,
         };
         self.runs.clear();
+        self.stats.times.merge = self.since(begin);
         self.publish(run)
     }
 

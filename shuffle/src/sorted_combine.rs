@@ -8,7 +8,7 @@
 
 use crate::buffer::SortBuffer;
 use crate::error::{Error, Result};
-use crate::output::{MapOutput, MapOutputOptions, Spills};
+use crate::output::{Clock, MapOutput, MapOutputOptions, Spills};
 use crate::partition::check_partition;
 use crate::pool::BufferPool;
 use crate::run::WriteAll;
@@ -78,6 +78,12 @@ impl<C: SortedCombine> SortedCombiningWriter<C> {
             pool: pool.clone(),
             partitions,
         })
+    }
+
+    /// Measures what takes time.
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.spills.set_clock(clock);
+        self
     }
 
     /// Adds one record.

@@ -2,7 +2,7 @@
 
 use crate::buffer::SortBuffer;
 use crate::error::{Error, RECORD_BYTES_MAX, Result};
-use crate::output::{MapOutput, MapOutputOptions, Spills};
+use crate::output::{Clock, MapOutput, MapOutputOptions, Spills};
 use crate::partition::check_partition;
 use crate::pool::BufferPool;
 use crate::run::{SortedSink, WriteAll};
@@ -50,6 +50,12 @@ impl MapOutputWriter {
         let spills = Spills::new(options)?;
         let buffer = SortBuffer::new(spills.options.memory_bytes_max, pool);
         Ok(Self { buffer, pool: pool.clone(), partitions: spills.options.partitions, spills })
+    }
+
+    /// Measures what takes time.
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.spills.set_clock(clock);
+        self
     }
 
     /// Adds one record.
@@ -101,12 +107,17 @@ pub(crate) fn spill(
     if buffer.is_empty() {
         return Ok(());
     }
+    let begin = spills.moment();
     buffer.sort(spills.options.partitions);
+    spills.stats.times.sort += spills.since(begin);
+    let begin = spills.moment();
     let mut run = spills.begin()?;
     buffer.for_each(|partition, key, value| sink.record(&mut run, partition, key, value))?;
     sink.flush(&mut run)?;
     buffer.clear();
-    spills.end(run)
+    spills.end(run)?;
+    spills.stats.times.spill += spills.since(begin);
+    Ok(())
 }
 
 pub(crate) fn check_record(key: &[u8], value: &[u8]) -> Result<()> {

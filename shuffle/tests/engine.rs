@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use shuffle::{
-    BufferPool, Codec, Combine, CombiningWriter, DecodeError, Error, MapOutput, MapOutputOptions,
-    MapOutputWriter, Partitioning, ReduceInput, ReduceOptions, SegmentSource, partition_of,
-    read_index, verify_segment,
+    BufferPool, Clock, Codec, Combine, CombiningWriter, DecodeError, Error, MapOutput,
+    MapOutputOptions, MapOutputStats, MapOutputTimes, MapOutputWriter, Partitioning, ReduceInput,
+    ReduceOptions, SegmentSource, partition_of, read_index, verify_segment,
 };
 
 type Records = Vec<(Vec<u8>, Vec<u8>)>;
@@ -412,6 +414,35 @@ fn damage_reaches_the_caller() {
             other => panic!("byte {position}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn times_are_told_by_whoever_has_a_clock() {
+    /// Each look at it is a millisecond later.
+    fn clock() -> Duration {
+        static LOOKS: AtomicU64 = AtomicU64::new(0);
+        Duration::from_millis(LOOKS.fetch_add(1, Ordering::Relaxed))
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let run = |name: &str, clock: Option<Clock>| {
+        let options = options(dir.path(), name, 2, 1 << 20, 2, Codec::Lz4);
+        let mut writer = MapOutputWriter::new(options).unwrap();
+        if let Some(clock) = clock {
+            writer = writer.with_clock(clock);
+        }
+        for i in 0..60_000u64 {
+            writer.emit(0, format!("{}", i * i % 20_011).as_bytes(), b"value").unwrap();
+        }
+        writer.finish().unwrap().stats
+    };
+    let stats = run("timed", Some(clock));
+    assert!(stats.spills > 1 && stats.merge_passes > 1, "{stats:?}");
+    let per_spill = Duration::from_millis(1) * u32::try_from(stats.spills).unwrap();
+    assert_eq!((stats.times.sort, stats.times.spill), (per_spill, per_spill));
+    assert_eq!(stats.times.merge, Duration::from_millis(1));
+    let untimed = run("untimed", None);
+    assert_eq!(untimed.times, MapOutputTimes::default());
+    assert_eq!(MapOutputStats { times: stats.times, ..untimed }, stats, "nothing else differs");
 }
 
 #[test]

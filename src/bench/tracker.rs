@@ -416,7 +416,7 @@ impl Simulated {
         let mut updates = Vec::new();
         for attempt in attempts {
             let directory = DfsPath::parse(&format!("/bench-out/_temporary/{attempt}"))?;
-            let state = AttemptState::OutputDone { directory };
+            let state = AttemptState::OutputDone { directory, hot_keys: Vec::new() };
             updates.push(AttemptUpdate {
                 attempt,
                 state,

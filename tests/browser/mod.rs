@@ -185,7 +185,7 @@ fn finished_jobs(stage: &Stage, browser: &Browser, pictures: &Pictures) {
     assert_eq!(browser.script("return document.querySelectorAll('tbody tr').length"), 1);
     assert!(browser.text().contains(&stage.failed));
     browser.open(&jobs);
-    assert_eq!(browser.script("return document.querySelectorAll('tbody tr').length"), 3);
+    assert_eq!(browser.script("return document.querySelectorAll('tbody tr').length"), 4);
     // The key for searching comes to the field of the page.
     browser.type_into("body", "/");
     let active = browser.script("return document.activeElement.name");
@@ -207,6 +207,18 @@ fn finished_jobs(stage: &Stage, browser: &Browser, pictures: &Pictures) {
     browser.click("a[href^='/compare']");
     browser.wait_text("Counters that differ");
     pictures.take(browser, "jobtracker-compare");
+
+    browser.open(&format!("{jobs}/{}", stage.skewed));
+    browser.wait_text("Hot keys");
+    let key = browser.script("return document.querySelector('td.wide code').innerText");
+    assert_eq!(key, HOSTILE, "the key that most records have, as text");
+    browser.wait_text("Where the time went");
+    browser.wait("a reduce in the shuffle", "document.querySelector('.area-shuffle')");
+    pictures.take(browser, "jobtracker-job-skewed");
+    browser.open(&format!("{jobs}/{}/attempts?kind=reduce&state=SUCCEEDED", stage.skewed));
+    browser.click("tbody a");
+    browser.wait_text("Phases");
+    pictures.take(browser, "jobtracker-attempt-reduce");
 
     browser.open(&format!("{jobs}/{}", stage.failed));
     browser.wait_text("this line is poison");
@@ -241,10 +253,19 @@ fn a_running_job(stage: &Stage, browser: &Browser, pictures: &Pictures, id: &str
     let before = browser.script(&format!("return {lines}"));
     browser.wait("the log follows", &format!("{lines} > {before}"));
     let attempt = browser.script("return document.querySelector('h1').innerText");
+    let attempt_id = attempt.as_str().unwrap();
+    assert_eq!(put_state(browser, id, attempt_id, "FAILED"), 400);
+    browser.complaints();
     browser.click("main button.danger");
     browser.click("dialog button.danger");
     browser.wait_text("KILLED");
+    assert_eq!(put_state(browser, id, attempt_id, "KILLED"), 200);
     browser.assert_quiet("a running attempt");
+    let masters = format!("{jobtracker}/ws/v1/mapreduce/jobs");
+    let masters = http::request("GET", &masters, b"").is(200).json();
+    let own =
+        masters["jobs"]["job"].as_array().unwrap().iter().find(|job| job["id"] == id).unwrap();
+    assert_eq!((&own["state"], &own["name"]), (&json!("RUNNING"), &json!(HOSTILE)));
 
     browser.open(&job);
     browser.wait_text(HOSTILE);
@@ -262,6 +283,21 @@ fn a_running_job(stage: &Stage, browser: &Browser, pictures: &Pictures, id: &str
     browser.assert_quiet("a running job");
     let ids = stage.cluster.hanno(&["job", "-list-attempt-ids", id, "MAP", "killed"]).stdout_text();
     assert!(ids.contains(attempt.as_str().unwrap()), "{ids}");
+}
+
+/// Sets the state of an attempt by Hadoop's API, from the page that is open. Returns the status.
+fn put_state(browser: &Browser, job: &str, attempt: &str, state: &str) -> u64 {
+    let task = attempt.replace("attempt", "task");
+    let task = task.rsplit_once('_').unwrap().0;
+    let url = format!("/ws/v1/mapreduce/jobs/{job}/tasks/{task}/attempts/{attempt}/state");
+    let body = json!(json!({ "state": state }).to_string());
+    let send = format!(
+        "window.answered = null; fetch('{url}', {{ method: 'PUT', headers: {{ 'x-hanno-page': '1' }}, body: {body} }})\
+         .then((answer) => window.answered = answer.status)"
+    );
+    browser.script(&send);
+    browser.wait("an answer", "window.answered");
+    browser.script("return window.answered").as_u64().unwrap()
 }
 
 /// A page from elsewhere, opened by somebody who is signed in: forms and scripts of it change nothing.

@@ -11,11 +11,15 @@ use crate::support::{Cluster, Options, Outcome, data};
 
 /// Words of the text that jobs count, bytes.
 const TEXT_BYTES: usize = 300 << 10;
+/// Lines that are all the same, in a file that has a quarter as many others.
+const HOT_LINES: usize = 6_000;
 
 pub(super) struct Stage {
     pub(super) cluster: Cluster,
     pub(super) scripts: PathBuf,
     pub(super) succeeded: String,
+    /// A job most of whose records have one key.
+    pub(super) skewed: String,
     pub(super) failed: String,
     running: Vec<Child>,
 }
@@ -26,13 +30,14 @@ impl Stage {
         let cluster = Cluster::start(options);
         let scripts = cluster.directory.join("scripts");
         fs::create_dir(&scripts).unwrap();
-        let (succeeded, failed) = (String::new(), String::new());
-        let mut stage = Stage { cluster, scripts, succeeded, failed, running: Vec::new() };
+        let (succeeded, skewed, failed) = (String::new(), String::new(), String::new());
+        let mut stage = Stage { cluster, scripts, succeeded, skewed, failed, running: Vec::new() };
         stage.files();
         let count = ["-D", "mapreduce.job.reduces=5", "/texts", "/counts"];
         stage.cluster.example("wordcount", &count).ok();
         stage.succeeded = stage.newest();
         stage.cluster.example("wordcount", &["/texts", "/counts-again"]).ok();
+        stage.skewed = stage.count_lines();
         assert_ne!(stage.cluster.example("poison", &["/poison", "/nothing"]).code, 0);
         stage.failed = stage.newest();
         stage
@@ -44,6 +49,9 @@ impl Stage {
         self.put("/texts/first", &data::text(1, TEXT_BYTES));
         self.put("/texts/second", &data::text(2, TEXT_BYTES / 2));
         self.put(&format!("{hostile}/{HOSTILE}"), HOSTILE.as_bytes());
+        let lines = format!("{HOSTILE}\n").repeat(HOT_LINES);
+        let cold: String = (0..HOT_LINES / 4).map(|line| format!("{line}\n")).collect();
+        self.put("/skewed", [lines, cold].concat().as_bytes());
         self.put("/poison", b"a good line\npoison\n");
         self.cluster.hanno(&["dfsadmin", "-allowSnapshot", "/shared"]).ok();
         self.put("/shared/kept", b"kept");
@@ -59,6 +67,16 @@ impl Stage {
         fs::write(&local, bytes).unwrap();
         let words = ["-D", "dfs.blocksize=65536", "-put", "-f", local.to_str().unwrap(), path];
         self.cluster.dfs(&words).ok();
+    }
+
+    /// Counts lines, without a combiner.
+    fn count_lines(&self) -> String {
+        let words =
+            ["job", "streaming", "-D", "mapreduce.job.reduces=3", "-D", "mapreduce.job.name=lines"];
+        let more =
+            ["-input", "/skewed", "-output", "/lines", "-mapper", "cat", "-reducer", "uniq -c"];
+        self.cluster.hanno(&[&words[..], &more[..]].concat()).ok();
+        self.newest()
     }
 
     /// The newest job.

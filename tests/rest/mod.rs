@@ -40,19 +40,27 @@ fn programs_read_what_is_described() {
     let job = job.as_str().unwrap();
     own(&cluster, job);
     hadoops(&cluster, job);
+    masters(&cluster, job);
     changes_need_a_session(&cluster, job);
     metrics(&cluster);
 }
 
+/// A path of a description with the names of a job, its first map and that map's first attempt.
+fn filled(path: &str, job: &str) -> String {
+    path.replace("{id}", job)
+        .replace("{task}", &format!("{}_m_000000", job.replace("job", "task")))
+        .replace("{attempt}", &format!("{}_m_000000_0", job.replace("job", "attempt")))
+}
+
 /// Every GET of both descriptions answers as it says.
 fn own(cluster: &Cluster, job: &str) {
-    for (daemon, count) in [(&cluster.jobtracker, 6), (&cluster.namenode, 4)] {
+    for (daemon, count) in [(&cluster.jobtracker, 10), (&cluster.namenode, 4)] {
         let description = get(&format!("{daemon}/api/v1/openapi.json"));
         let mut checked = 0;
         for (path, operations) in description["paths"].as_object().unwrap() {
             let content = &operations["get"]["responses"]["200"]["content"]["application/json"];
             let Some(expected) = content.get("schema") else { continue };
-            let path = path.replace("{id}", job);
+            let path = filled(path, job);
             let questions: &[&str] =
                 if path.ends_with("/files") { &["?path=/", "?path=/text"] } else { &[""] };
             for question in questions {
@@ -105,6 +113,35 @@ fn hadoops(cluster: &Cluster, job: &str) {
     assert_eq!(records["reduceCounterValue"], 0);
 }
 
+/// The API of an application master: of all jobs, and below the application of one.
+fn masters(cluster: &Cluster, job: &str) {
+    let all = format!("{}/ws/v1/mapreduce", cluster.jobtracker);
+    let application = job.replace("job_", "application_");
+    let one = format!("{}/proxy/{application}/ws/v1/mapreduce", cluster.jobtracker);
+    let state = filled("jobs/{id}/tasks/{task}/attempts/{attempt}/state", job);
+    let map = state.strip_suffix("/state").unwrap();
+    for base in [&all, &one] {
+        compare("master-info", &shape(&get(&format!("{base}/info"))));
+        compare("master-job", &shape(&get(&format!("{base}/jobs/{job}"))));
+        compare("master-state", &shape(&get(&format!("{base}/{state}"))));
+        compare("counters", &shape(&get(&format!("{base}/jobs/{job}/counters"))));
+        compare("tasks", &shape(&get(&format!("{base}/jobs/{job}/tasks"))));
+        compare("attempt-counters", &shape(&get(&format!("{base}/{map}/counters"))));
+    }
+    assert_eq!(get(&format!("{all}/jobs")), json!({ "jobs": { "job": [] } }), "none runs");
+    let jobs = get(&format!("{one}/jobs"));
+    compare("master-jobs", &shape(&jobs));
+    assert_eq!(
+        (&jobs["jobs"]["job"][0]["id"], &jobs["jobs"]["job"][0]["mapProgress"]),
+        (&json!(job), &json!(100.0))
+    );
+    assert_eq!(get(&format!("{one}/info"))["info"]["appId"], application);
+    for missing in [one.replace("application_", "application_9"), format!("{all}/jobs/{job}9")] {
+        let url = if missing.ends_with("mapreduce") { format!("{missing}/jobs") } else { missing };
+        compare("refusal", &shape(&http::request("GET", &url, b"").is(404).json()));
+    }
+}
+
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rest").join(format!("{name}.json"))
 }
@@ -148,10 +185,7 @@ fn changes_need_a_session(cluster: &Cluster, job: &str) {
                 if operations.get(method.to_lowercase()).is_none() {
                     continue;
                 }
-                let path = path
-                    .replace("{id}", job)
-                    .replace("{task}", &format!("{}_m_000000", job.replace("job", "task")))
-                    .replace("{attempt}", &format!("{}_m_000000_0", job.replace("job", "attempt")));
+                let path = filled(path, job);
                 let url = format!("{daemon}{path}?path=/text");
                 let own = format!("Origin: {daemon}\r\nX-Hanno-Page: 1\r\n");
                 for (headers, status) in [("", 403), (own.as_str(), 401)] {

@@ -43,9 +43,8 @@ fn main() {
 
 fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, AttemptState) {
     let Work::Map { split, .. } = work else { panic!("the tests only launch maps") };
-    let done = AttemptState::OutputDone {
-        directory: DfsPath::parse(&format!("/out/_temporary/{attempt}")).expect("a path"),
-    };
+    let output = DfsPath::parse(&format!("/out/_temporary/{attempt}")).expect("a path");
+    let done = AttemptState::OutputDone { directory: output, hot_keys: Vec::new() };
     let state = match split.path.name().expect("not the root") {
         "ok" => {
             println!("pid {}", std::process::id());

@@ -11,6 +11,8 @@ pub enum Unit {
     Bytes,
     /// A length of time.
     Milliseconds,
+    /// A length of time that may be very short.
+    Microseconds,
 }
 
 /// A share as a percentage.
@@ -35,6 +37,24 @@ pub fn duration(ms: u64) -> String {
         60_000..3_600_000 => format!("{} min {:02} s", ms / 60_000, ms / 1_000 % 60),
         _ => format!("{} h {:02} min", ms / 3_600_000, ms / 60_000 % 60),
     }
+}
+
+/// A length of time that may be very short: `85 µs`, `1.3 ms`, then as [`duration`].
+pub fn short_duration(micros: u64) -> String {
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..10_000 => format!("{:.1} ms", micros as f64 / 1_000.0),
+        _ => duration(micros / 1_000),
+    }
+}
+
+/// How fast: a count of things in a time; empty where there is nothing to tell.
+pub fn rate(number: u64, micros: u64, unit: Unit) -> String {
+    if micros == 0 || number == 0 {
+        return String::new();
+    }
+    let per_second = number as f64 * 1e6 / micros as f64;
+    format!("{}/s", value(per_second.round() as u64, unit))
 }
 
 /// A size: `812 B`, `1.5 MiB`.
@@ -66,6 +86,7 @@ pub fn value(number: u64, unit: Unit) -> String {
         Unit::Count => count(number),
         Unit::Bytes => bytes(number),
         Unit::Milliseconds => duration(number),
+        Unit::Microseconds => short_duration(number),
     }
 }
 

@@ -48,7 +48,7 @@ impl Wanted {
 }
 
 /// An answer that refuses.
-struct Refusal(StatusCode, String);
+pub(super) struct Refusal(pub(super) StatusCode, pub(super) String);
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
@@ -81,7 +81,11 @@ fn body<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refusal> {
 }
 
 /// Makes a change in the name of who is signed in. Nobody repeats it, so its call has no id.
-async fn act(shared: &Shared, Actor(user): Actor, body: Call) -> Result<Response, Refusal> {
+pub(super) async fn act(
+    shared: &Shared,
+    Actor(user): Actor,
+    body: Call,
+) -> Result<Response, Refusal> {
     tracing::info!(user, ?body, "asked for at a page");
     let call = CallId { client: ClientId::default(), number: 0 };
     let request = Request { version: protocol::jobs::VERSION, call, user, body };

@@ -25,12 +25,18 @@ const HADOOP_VERSION: &str = "3.4.0";
 /// All routes.
 pub(super) fn routes() -> Router<Shared> {
     let jobs = "/ws/v1/history/mapreduce/jobs";
-    let of = |rest: &str| format!("{jobs}/{{job}}{rest}");
     Router::new()
         .route("/ws/v1/history", get(info))
         .route("/ws/v1/history/info", get(info))
         .route(jobs, get(list))
-        .route(&of(""), get(job))
+        .route(&format!("{jobs}/{{job}}"), get(job))
+        .merge(parts(jobs))
+}
+
+/// Routes of what jobs consist of, below the address of all jobs: the same for jobs that run and for those that are over.
+pub(super) fn parts(jobs: &str) -> Router<Shared> {
+    let of = |rest: &str| format!("{jobs}/{{job}}{rest}");
+    Router::new()
         .route(&of("/counters"), get(counters))
         .route(&of("/conf"), get(configuration))
         .route(&of("/tasks"), get(tasks))
@@ -40,6 +46,27 @@ pub(super) fn routes() -> Router<Shared> {
         .route(&of("/tasks/{task}/attempts"), get(attempts))
         .route(&of("/tasks/{task}/attempts/{attempt}"), get(attempt))
         .route(&of("/tasks/{task}/attempts/{attempt}/counters"), get(attempt_counters))
+}
+
+/// A job that an address names; what else the address names is not looked at.
+#[derive(Debug, Deserialize)]
+pub(super) struct OfJob {
+    pub(super) job: String,
+}
+
+/// A task of a job.
+#[derive(Debug, Deserialize)]
+pub(super) struct OfTask {
+    job: String,
+    task: String,
+}
+
+/// An attempt of a task.
+#[derive(Debug, Deserialize)]
+pub(super) struct OfAttempt {
+    pub(super) job: String,
+    pub(super) task: String,
+    pub(super) attempt: String,
 }
 
 /// Filters of the list.
@@ -70,24 +97,32 @@ impl Wanted {
 }
 
 /// Why there is no answer.
-enum Failure {
+pub(super) enum Failure {
     /// What is asked for is not there; in Hadoop's words.
     Missing(String),
+    /// It cannot be done, or not by who asks.
+    Not(StatusCode, String),
     Refused(Refused),
 }
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let message = match self {
-            Failure::Missing(message) => message,
+        let (status, message) = match self {
+            Failure::Missing(message) => (StatusCode::NOT_FOUND, message),
+            Failure::Not(status, message) => (status, message),
             Failure::Refused(refused) => return refused.into_response(),
         };
+        let exception = match status {
+            StatusCode::NOT_FOUND => "NotFoundException",
+            StatusCode::FORBIDDEN => "ForbiddenException",
+            _ => "BadRequestException",
+        };
         let body = json!({ "RemoteException": {
-            "exception": "NotFoundException",
+            "exception": exception,
             "message": message,
-            "javaClassName": "org.apache.hadoop.yarn.webapp.NotFoundException",
+            "javaClassName": format!("org.apache.hadoop.yarn.webapp.{exception}"),
         } });
-        (StatusCode::NOT_FOUND, Json(body)).into_response()
+        (status, Json(body)).into_response()
     }
 }
 
@@ -98,14 +133,17 @@ impl From<Refused> for Failure {
 }
 
 /// `found`, or `missing` if the loop does not know it.
-fn known<T>(found: Result<T, Refused>, missing: impl FnOnce() -> Failure) -> Result<T, Failure> {
+pub(super) fn known<T>(
+    found: Result<T, Refused>,
+    missing: impl FnOnce() -> Failure,
+) -> Result<T, Failure> {
     found.map_err(|refused| match refused.0.kind {
         ErrorKind::UnknownJob => missing(),
         _ => Failure::Refused(refused),
     })
 }
 
-async fn picture(shared: &Shared, id: &str) -> Result<Box<Picture>, Failure> {
+pub(super) async fn picture(shared: &Shared, id: &str) -> Result<Box<Picture>, Failure> {
     let unknown = || Failure::Missing(format!("job, {id}, is not found"));
     let job: JobId = id.parse().map_err(|_| unknown())?;
     known(shared.picture(job).await, unknown)
@@ -137,7 +175,7 @@ async fn list(
     Ok(Json(json!({ "jobs": { "job": jobs } })).into_response())
 }
 
-fn state_name(state: JobState) -> &'static str {
+pub(super) fn state_name(state: JobState) -> &'static str {
     match state {
         JobState::Running | JobState::Committing => "RUNNING",
         JobState::Succeeded => "SUCCEEDED",
@@ -163,15 +201,21 @@ fn summary(job: &JobReport) -> Value {
     })
 }
 
-async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, Failure> {
+async fn job(
+    State(shared): State<Shared>,
+    Path(OfJob { job: id }): Path<OfJob>,
+) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let report = &picture.report;
     let mut object = summary(report);
+    let [shuffled, merged] = gathering_ms(&picture);
     let more = json!({
         "uberized": false,
         "diagnostics": report.diagnostics,
         "avgMapTime": mean_ms(&picture, TaskKind::Map),
-        "avgReduceTime": mean_ms(&picture, TaskKind::Reduce),
+        "avgReduceTime": mean_ms(&picture, TaskKind::Reduce).saturating_sub(shuffled + merged),
+        "avgShuffleTime": shuffled,
+        "avgMergeTime": merged,
         "failedMapAttempts": report.maps.failed_attempts,
         "killedMapAttempts": report.maps.killed_attempts,
         "successfulMapAttempts": successes(&picture, TaskKind::Map),
@@ -184,7 +228,7 @@ async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Res
     Ok(Json(json!({ "job": object })).into_response())
 }
 
-fn merge(object: &mut Value, more: Value) {
+pub(super) fn merge(object: &mut Value, more: Value) {
     if let (Value::Object(object), Value::Object(more)) = (object, more) {
         object.extend(more);
     }
@@ -197,7 +241,7 @@ fn succeeded(picture: &Picture, kind: TaskKind) -> impl Iterator<Item = &Attempt
     picture.attempts.iter().filter(done)
 }
 
-fn successes(picture: &Picture, kind: TaskKind) -> usize {
+pub(super) fn successes(picture: &Picture, kind: TaskKind) -> usize {
     succeeded(picture, kind).count()
 }
 
@@ -206,9 +250,20 @@ fn mean_ms(picture: &Picture, kind: TaskKind) -> u64 {
     total.checked_div(successes(picture, kind) as u64).unwrap_or(0)
 }
 
+/// Mean times that reduces took to get their input, and to merge it.
+fn gathering_ms(picture: &Picture) -> [u64; 2] {
+    let (mut sums, mut count) = ([0, 0], 0);
+    for gathered in succeeded(picture, TaskKind::Reduce).filter_map(|row| row.gathered) {
+        sums[0] += u64::from(gathered.shuffle_ms);
+        sums[1] += u64::from(gathered.merge_ms);
+        count += 1;
+    }
+    sums.map(|sum: u64| sum.checked_div(count).unwrap_or(0))
+}
+
 async fn counters(
     State(shared): State<Shared>,
-    Path(id): Path<String>,
+    Path(OfJob { job: id }): Path<OfJob>,
 ) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let [maps, reduces] = shared.find(|reply| Event::Counters(picture.id, reply)).await?;
@@ -243,7 +298,7 @@ fn own_groups(counters: &Counters) -> Vec<Value> {
 /// The master of a job is this JobTracker, for all attempts of it that Hadoop might have had.
 async fn job_attempts(
     State(shared): State<Shared>,
-    Path(id): Path<String>,
+    Path(OfJob { job: id }): Path<OfJob>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
@@ -261,7 +316,7 @@ async fn job_attempts(
 
 async fn configuration(
     State(shared): State<Shared>,
-    Path(id): Path<String>,
+    Path(OfJob { job: id }): Path<OfJob>,
 ) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let properties: Vec<Value> = picture
@@ -280,7 +335,7 @@ struct TaskType {
 
 async fn tasks(
     State(shared): State<Shared>,
-    Path(id): Path<String>,
+    Path(OfJob { job: id }): Path<OfJob>,
     Query(wanted): Query<TaskType>,
 ) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
@@ -351,7 +406,7 @@ fn unknown_task(text: &str) -> Failure {
 
 async fn task(
     State(shared): State<Shared>,
-    Path((id, name)): Path<(String, String)>,
+    Path(OfTask { job: id, task: name }): Path<OfTask>,
 ) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
@@ -360,7 +415,7 @@ async fn task(
 
 async fn task_counters(
     State(shared): State<Shared>,
-    Path((id, name)): Path<(String, String)>,
+    Path(OfTask { job: id, task: name }): Path<OfTask>,
 ) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
@@ -370,19 +425,19 @@ async fn task_counters(
 }
 
 /// The attempt that a path names.
-fn parse_attempt(picture: &Picture, task: &str, text: &str) -> Option<AttemptId> {
+pub(super) fn parse_attempt(picture: &Picture, task: &str, text: &str) -> Option<AttemptId> {
     let task = parse_task(picture, task)?;
     let id: AttemptId = text.parse().ok()?;
     (id.task == task).then_some(id)
 }
 
-fn unknown_attempt(text: &str) -> Failure {
+pub(super) fn unknown_attempt(text: &str) -> Failure {
     Failure::Missing(format!("Error getting info on task attempt id {text}"))
 }
 
 async fn attempt(
     State(shared): State<Shared>,
-    Path((id, task, name)): Path<(String, String, String)>,
+    Path(OfAttempt { job: id, task, attempt: name }): Path<OfAttempt>,
 ) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let wanted = parse_attempt(&picture, &task, &name).ok_or_else(|| unknown_attempt(&name))?;
@@ -394,7 +449,7 @@ async fn attempt(
 
 async fn attempt_counters(
     State(shared): State<Shared>,
-    Path((id, task, name)): Path<(String, String, String)>,
+    Path(OfAttempt { job: id, task, attempt: name }): Path<OfAttempt>,
 ) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let wanted = parse_attempt(&picture, &task, &name).ok_or_else(|| unknown_attempt(&name))?;
@@ -406,7 +461,7 @@ async fn attempt_counters(
 
 async fn attempts(
     State(shared): State<Shared>,
-    Path((id, name)): Path<(String, String)>,
+    Path(OfTask { job: id, task: name }): Path<OfTask>,
 ) -> Result<Response, Failure> {
     let picture = picture(&shared, &id).await?;
     let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
@@ -419,7 +474,7 @@ fn attempt_object(picture: &Picture, row: &AttemptRow) -> Value {
     let place = picture.attempts.iter().position(|other| other == row);
     let diagnostics = place.and_then(|place| picture.diagnostics.get(&place));
     let now_ms = client::rpc::now_ms();
-    json!({
+    let mut object = json!({
         "id": picture.attempt_id(row).to_string(),
         "type": row.kind.name(),
         "state": row.state.name(),
@@ -431,5 +486,18 @@ fn attempt_object(picture: &Picture, row: &AttemptRow) -> Value {
         "startTime": row.started_ms,
         "finishTime": row.finished_ms,
         "elapsedTime": row.elapsed_ms(now_ms),
-    })
+    });
+    if row.kind == TaskKind::Reduce {
+        let (shuffled, merged) = row.gathered_at().unwrap_or_default();
+        let reduced = if merged == 0 { 0 } else { row.finished_ms.saturating_sub(merged) };
+        let more = json!({
+            "shuffleFinishTime": shuffled,
+            "mergeFinishTime": merged,
+            "elapsedShuffleTime": shuffled.saturating_sub(row.started_ms),
+            "elapsedMergeTime": merged.saturating_sub(shuffled),
+            "elapsedReduceTime": reduced,
+        });
+        merge(&mut object, more);
+    }
+    object
 }

@@ -25,6 +25,11 @@ pub(crate) struct CounterSums {
 pub(crate) struct Tally(Box<[(u32, u64)]>);
 
 impl Tally {
+    /// Numbers of counters and their values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.0.iter().copied()
+    }
+
     /// The value of the counter with this number.
     pub(crate) fn value(&self, id: u32) -> Option<u64> {
         self.0.iter().find(|(own, _)| *own == id).map(|(_, value)| *value)
@@ -32,6 +37,11 @@ impl Tally {
 }
 
 impl CounterSums {
+    /// How many different counters there are: their numbers are below.
+    pub(crate) fn len(&self) -> usize {
+        self.sums.len()
+    }
+
     /// Adds the counters of a task.
     pub(crate) fn add(&mut self, counters: &Counters) -> Tally {
         let mut values = Vec::new();

@@ -5,7 +5,7 @@
 //! jobs are independent of each other.
 
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
-use protocol::tracker::MapOutput;
+use protocol::tracker::{HotKey, MapOutput};
 use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, RecordAt, WorkerId};
 use serde::{Deserialize, Serialize};
 
@@ -181,5 +181,10 @@ pub(crate) enum Made {
     /// A map output, kept by its worker.
     MapOutput(MapOutput),
     /// Complete files in this directory below `_temporary`.
-    Files(DfsPath),
+    Files {
+        /// Directory of the attempt.
+        directory: DfsPath,
+        /// Of a reduce, the keys with a good part of its records.
+        hot_keys: Vec<HotKey>,
+    },
 }

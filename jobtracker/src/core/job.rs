@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
-use protocol::tracker::{MapOutput, Program};
+use protocol::tracker::{HotKey, MapOutput, Program};
 use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind, WorkerId};
 
 use super::counters::{CounterSums, JOB_GROUP};
@@ -19,6 +19,8 @@ use super::task_set::TaskSet;
 
 /// Group of counters that only this engine has.
 const ENGINE_GROUP: &str = "Engine";
+/// Hot keys of a job that are kept.
+const HOT_KEYS_MAX: usize = 20;
 /// Splits of a job that are kept after its end: about 2 MB.
 pub(super) const SPLITS_KEPT_MAX: usize = 10_000;
 /// Attempt numbers of a job grow by this at each start of the JobTracker, so that none is used twice.
@@ -105,6 +107,8 @@ pub(crate) struct Job {
     /// Attempts whose end a user asked for, and why.
     pub(crate) stop_asked: BTreeMap<AttemptId, StopReason>,
     pub(crate) patience: Patience,
+    /// Keys with most records of all reduces, and their partitions.
+    pub(crate) hot_keys: Vec<(u32, HotKey)>,
     /// Failed attempts by worker.
     pub(crate) failures: BTreeMap<WorkerId, u32>,
     /// Of what it wanted when that was last asked: how often a map and a reduce began to wait, and if it was the turn of reduces.
@@ -139,6 +143,7 @@ impl Job {
             kill_asked: false,
             stop_asked: BTreeMap::new(),
             patience: Patience::Fresh,
+            hot_keys: Vec::new(),
             failures: BTreeMap::new(),
             wanted: (0, 0, false),
             spec,
@@ -376,7 +381,10 @@ impl Job {
                     let tally = self.sums.add(counters);
                     let output = match made {
                         Made::MapOutput(output) => Output::Map(output.clone()),
-                        Made::Files(directory) => Output::Files(directory.clone()),
+                        Made::Files { directory, hot_keys } => {
+                            self.note_hot_keys(attempt.task.index, hot_keys);
+                            Output::Files(directory.clone())
+                        }
                     };
                     self.launched.speculative_won += u64::from(ran.speculative);
                     let winner = Winner { number: attempt.number, output, tally };
@@ -424,6 +432,13 @@ impl Job {
             | Edit::Refused { .. }
             | Edit::Retired { .. } => {}
         }
+    }
+
+    /// Takes note of the hot keys of a reduce; those with most records are kept.
+    fn note_hot_keys(&mut self, partition: u32, hot_keys: &[HotKey]) {
+        self.hot_keys.extend(hot_keys.iter().map(|key| (partition, key.clone())));
+        self.hot_keys.sort_by(|(a_at, a), (b_at, b)| (b.records, a_at).cmp(&(a.records, b_at)));
+        self.hot_keys.truncate(HOT_KEYS_MAX);
     }
 
     /// Where splits are stored is of no more use; what they are is for who wants to run an attempt again, unless there are too many.

@@ -7,15 +7,17 @@ use std::collections::{BTreeMap, HashMap};
 
 use daemon::page::format::Unit;
 use protocol::jobs::{Counters, JobReport};
-use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskId, TaskKind};
+use protocol::phase::{self, Phase};
+use protocol::tracker::HotKey;
+use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskId, TaskKind, WorkerId};
 
 use super::Core;
 use super::job::{Job, Launched};
 use super::report::{job_report, unknown_job};
-use super::task::{AttemptState, Standing, Task};
+use super::task::{Attempt, AttemptState, Standing, Task};
 
 /// Group of the engine's own counters.
-const TASK_GROUP: &str = "org.apache.hadoop.mapreduce.TaskCounter";
+pub(crate) const TASK_GROUP: &str = "org.apache.hadoop.mapreduce.TaskCounter";
 
 /// Counters of tasks whose spread over the tasks is shown: kind, name, label, unit.
 const METRICS: [(TaskKind, &str, &str, Unit); 7] = [
@@ -48,6 +50,8 @@ pub(crate) struct Picture {
     /// Why attempts failed or were killed, by place in `attempts`.
     pub(crate) diagnostics: BTreeMap<usize, String>,
     pub(crate) metrics: Vec<Metric>,
+    /// Keys with most records of all reduces, and their partitions.
+    pub(crate) hot_keys: Vec<(u32, HotKey)>,
 }
 
 /// Where attempts ran.
@@ -70,9 +74,26 @@ pub(crate) struct AttemptRow {
     /// 0 while it runs.
     pub(crate) finished_ms: u64,
     pub(crate) progress: f32,
+    /// Of a reduce whose output counts: how long it took to get its input, and to merge it through the disk.
+    pub(crate) gathered: Option<Gathered>,
+}
+
+/// The phases of a reduce before its own.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Gathered {
+    pub(crate) shuffle_ms: u32,
+    pub(crate) merge_ms: u32,
 }
 
 impl AttemptRow {
+    /// When it had got its input, and when that was merged.
+    pub(crate) fn gathered_at(&self) -> Option<(u64, u64)> {
+        let Gathered { shuffle_ms, merge_ms } = self.gathered?;
+        // Rounding must not carry a phase beyond the end.
+        let shuffled = (self.started_ms + u64::from(shuffle_ms)).min(self.finished_ms);
+        Some((shuffled, (shuffled + u64::from(merge_ms)).min(self.finished_ms)))
+    }
+
     /// How long it ran, or has been running.
     pub(crate) fn elapsed_ms(&self, now_ms: u64) -> u64 {
         let end = if self.finished_ms == 0 { now_ms } else { self.finished_ms };
@@ -123,11 +144,16 @@ impl Core {
             attempts: Vec::new(),
             diagnostics: BTreeMap::new(),
             metrics: metrics(job),
+            hot_keys: job.hot_keys.clone(),
         };
-        let mut places = HashMap::new();
+        let mut places = Places::default();
+        let timed = [Phase::Shuffle, Phase::ReduceMerge];
+        let timed = timed.map(|phase| job.sums.find(phase::GROUP, phase.counter()));
         for kind in [TaskKind::Map, TaskKind::Reduce] {
-            for (index, task) in job.tasks(kind).iter() {
-                picture.add(kind, index, task, &mut places);
+            let tasks = job.tasks(kind);
+            picture.attempts.reserve(tasks.len() as usize);
+            for (index, task) in tasks.iter() {
+                picture.add(kind, index, task, (timed, &mut places));
             }
         }
         Ok(picture)
@@ -184,6 +210,11 @@ impl Picture {
         }
     }
 
+    /// The reduce of a partition.
+    pub(crate) fn reduce_id(&self, index: u32) -> TaskId {
+        TaskId { job: self.id, kind: TaskKind::Reduce, index }
+    }
+
     /// The task of an attempt.
     pub(crate) fn task_id(&self, row: &AttemptRow) -> TaskId {
         TaskId { job: self.id, kind: row.kind, index: row.index }
@@ -199,26 +230,55 @@ impl Picture {
         kind: TaskKind,
         index: u32,
         task: &'a Task,
-        places: &mut HashMap<&'a str, u32>,
+        (timed, places): ([Option<u32>; 2], &mut Places<'a>),
     ) {
         for attempt in &task.attempts {
-            let next = u32::try_from(places.len()).expect("fewer workers than attempts");
-            let worker = *places.entry(attempt.http_address.as_str()).or_insert(next);
-            if worker == next {
-                self.workers.push(WorkerName {
-                    host: attempt.host.clone(),
-                    http_address: attempt.http_address.clone(),
-                });
-            }
+            let worker = places.of(attempt, &mut self.workers);
             if !attempt.diagnostics.is_empty() {
                 self.diagnostics.insert(self.attempts.len(), attempt.diagnostics.clone());
             }
-            self.attempts.push(row(kind, index, attempt, worker));
+            let winner = task
+                .winner
+                .as_ref()
+                .filter(|winner| kind == TaskKind::Reduce && winner.number == attempt.number);
+            let gathered = winner.map(|winner| {
+                let ms = |id: Option<u32>| {
+                    let micros = id.and_then(|id| winner.tally.value(id)).unwrap_or(0);
+                    u32::try_from(micros / 1000).unwrap_or(u32::MAX)
+                };
+                Gathered { shuffle_ms: ms(timed[0]), merge_ms: ms(timed[1]) }
+            });
+            self.attempts.push(AttemptRow { gathered, ..row(kind, index, attempt, worker) });
         }
     }
 }
 
-fn row(kind: TaskKind, index: u32, attempt: &super::task::Attempt, worker: u32) -> AttemptRow {
+/// Where workers stand in [`Picture::workers`]. Most attempts are found by a number, not by a text.
+#[derive(Default)]
+struct Places<'a> {
+    by_id: HashMap<WorkerId, u32>,
+    by_address: HashMap<&'a str, u32>,
+}
+
+impl<'a> Places<'a> {
+    fn of(&mut self, attempt: &'a Attempt, workers: &mut Vec<WorkerName>) -> u32 {
+        if let Some(place) = self.by_id.get(&attempt.worker) {
+            return *place;
+        }
+        let next = u32::try_from(workers.len()).expect("fewer workers than attempts");
+        let place = *self.by_address.entry(attempt.http_address.as_str()).or_insert(next);
+        if place == next {
+            workers.push(WorkerName {
+                host: attempt.host.clone(),
+                http_address: attempt.http_address.clone(),
+            });
+        }
+        self.by_id.insert(attempt.worker, place);
+        place
+    }
+}
+
+fn row(kind: TaskKind, index: u32, attempt: &Attempt, worker: u32) -> AttemptRow {
     AttemptRow {
         kind,
         index,
@@ -228,21 +288,34 @@ fn row(kind: TaskKind, index: u32, attempt: &super::task::Attempt, worker: u32) 
         started_ms: attempt.started_ms,
         finished_ms: attempt.finished_ms,
         progress: attempt.progress,
+        gathered: None,
     }
 }
 
+/// All in one pass over the tasks.
 fn metrics(job: &Job) -> Vec<Metric> {
+    let phases = Phase::ALL.map(|phase| {
+        (phase::GROUP, (phase.kind(), phase.counter(), phase.label(), Unit::Microseconds))
+    });
+    let all = METRICS.map(|metric| (TASK_GROUP, metric)).into_iter().chain(phases);
     let mut found = Vec::new();
-    for (kind, name, label, unit) in METRICS {
-        let Some(id) = job.sums.find(TASK_GROUP, name) else { continue };
-        let values = job
-            .tasks(kind)
-            .iter()
-            .filter_map(|(index, task)| Some((index, task.winner.as_ref()?.tally.value(id)?)));
-        let values: Vec<(u32, u64)> = values.collect();
-        if !values.is_empty() {
-            found.push(Metric { kind, name, label, unit, values });
+    let mut places = [TaskKind::Map, TaskKind::Reduce].map(|_| vec![None; job.sums.len()]);
+    for (group, (kind, name, label, unit)) in all {
+        let Some(id) = job.sums.find(group, name) else { continue };
+        places[usize::from(kind == TaskKind::Reduce)][id as usize] = Some(found.len());
+        found.push(Metric { kind, name, label, unit, values: Vec::new() });
+    }
+    for (kind, places) in [TaskKind::Map, TaskKind::Reduce].into_iter().zip(places) {
+        for (index, task) in job.tasks(kind).iter() {
+            let Some(winner) = &task.winner else { continue };
+            for (id, value) in winner.tally.iter() {
+                if let Some(place) = places[id as usize] {
+                    found[place].values.push((index, value));
+                }
+            }
         }
     }
+    found.retain(|metric| !metric.values.is_empty());
+    found.sort_by_key(|metric| metric.kind);
     found
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use protocol::jobs::{Counters, JobState};
 use protocol::tracker::{
-    Action, AttemptState as Reported, AttemptUpdate, FetchFailure, Launch, MapOutput, Register,
-    Work,
+    Action, AttemptState as Reported, AttemptUpdate, FetchFailure, HotKey, Launch, MapOutput,
+    Register, Work,
 };
 use protocol::{
     AttemptId, DfsPath, Epoch, ErrorKind, JobId, RecordAt, RemoteError, TaskKind, WorkerId,
@@ -267,8 +267,8 @@ impl Core {
                 let made = self.map_output(worker, id, data_path);
                 self.attempt_done(worker, id, made, counters, now, out);
             }
-            (Some(_), Reported::OutputDone { directory }) => {
-                let made = self.files(id, directory);
+            (Some(_), Reported::OutputDone { directory, hot_keys }) => {
+                let made = self.files(id, directory, hot_keys);
                 self.attempt_done(worker, id, made, counters, now, out);
             }
             (Some(AttemptState::Killing), Reported::Failed { .. } | Reported::Killed)
@@ -284,7 +284,7 @@ impl Core {
                 self.attempt_failed(worker, id, &diagnostics, record, now, out);
             }
             (None, Reported::Running) => self.order_worker(worker, Action::Kill(id), out),
-            (None, Reported::OutputDone { directory }) => self.discard(id, directory, out),
+            (None, Reported::OutputDone { directory, .. }) => self.discard(id, directory, out),
             (None, Reported::MapDone { .. } | Reported::Failed { .. } | Reported::Killed) => {}
         }
     }
@@ -310,7 +310,12 @@ impl Core {
     }
 
     /// The files that an attempt wrote, or why they cannot be its own.
-    fn files(&self, id: AttemptId, directory: DfsPath) -> Result<Made, String> {
+    fn files(
+        &self,
+        id: AttemptId,
+        directory: DfsPath,
+        mut hot_keys: Vec<HotKey>,
+    ) -> Result<Made, String> {
         let job = &self.jobs[&id.task.job];
         if id.task.kind == TaskKind::Map && job.spec.reduce_count > 0 {
             return Err(
@@ -320,7 +325,10 @@ impl Core {
         if !is_attempt_directory(&job.spec.output, id, &directory) {
             return Err(format!("reported {directory}, which is not its directory"));
         }
-        Ok(Made::Files(directory))
+        // What a task tells of its keys is a user's text: it is taken only as short as the engine makes it.
+        hot_keys.truncate(HotKey::COUNT_MAX);
+        hot_keys.retain(|key| key.text.chars().count() <= HotKey::CHARS_MAX);
+        Ok(Made::Files { directory, hot_keys })
     }
 
     fn attempt_done(
@@ -339,7 +347,7 @@ impl Core {
         let job = &self.jobs[&id.task.job];
         let decided = job.task(id.task).is_some_and(|task| task.winner.is_some());
         if decided || !job.is_active() {
-            if let Made::Files(directory) = made {
+            if let Made::Files { directory, .. } = made {
                 self.discard(id, directory, out);
             }
             return self.stopped(id, "another attempt was faster", now, out);
@@ -348,7 +356,7 @@ impl Core {
         self.release(worker, id);
         let output = match &made {
             Made::MapOutput(output) => Some(output.clone()),
-            Made::Files(_) => None,
+            Made::Files { .. } => None,
         };
         self.commit(Edit::AttemptSucceeded { attempt: id, ran, made, counters }, out);
         let rivals: Vec<AttemptId> = self.jobs[&id.task.job]

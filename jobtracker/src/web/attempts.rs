@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use protocol::{AttemptId, TaskKind};
 use serde::Deserialize;
 
+use super::phases;
 use crate::core::picture::{AttemptPicture, AttemptRow, Picture};
 use crate::core::task::AttemptState;
 
@@ -186,9 +187,13 @@ pub(crate) fn one(
             @if let Some(input) = &attempt.input { tr { th { "Input" } td.wide { code { (input) } } } }
             tr { th { "Start (UTC)" } td { (format::time(row.started_ms)) } }
             tr { th { "Time" } td { (format::duration(row.elapsed_ms(now_ms))) } }
-            tr { th { "Progress" } td { (bar(row.progress)) } }
+            tr {
+                th { "Progress" }
+                td { (bar(row.progress)) @if row.state.is_live() && row.kind == TaskKind::Reduce { " " (phases::of_progress(row.progress).name()) } }
+            }
             @if attempt.is_pending { tr { th { "Task" } td { "waits for another attempt" } } }
         } }
+        (phases::of_attempt(row.kind, &attempt.counters))
         h2 { "Log" @if row.state.is_live() { " " span.chip { "follows while it runs" } } }
         @match log {
             Log::Text(text) if text.is_empty() => { p.empty { "Nothing was written yet." } }
@@ -218,6 +223,7 @@ mod tests {
             started_ms: 0,
             finished_ms: 0,
             progress: 0.0,
+            gathered: None,
         };
         assert_eq!(
             picture(Vec::new(), 0, 0).attempt_id(&row).to_string(),

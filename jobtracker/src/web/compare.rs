@@ -89,8 +89,8 @@ fn difference(row: &Row) -> Markup {
     }
     let percent = (b as f64 - a as f64) / a as f64 * 100.0;
     let class = match row.unit {
-        Unit::Milliseconds if percent > NOISE_PERCENT => "state bad",
-        Unit::Milliseconds if percent < -NOISE_PERCENT => "state good",
+        Unit::Milliseconds | Unit::Microseconds if percent > NOISE_PERCENT => "state bad",
+        Unit::Milliseconds | Unit::Microseconds if percent < -NOISE_PERCENT => "state good",
         _ => "",
     };
     html! { span class=(class) { (format!("{percent:+.0}%")) } }
@@ -166,7 +166,9 @@ fn counters(both: [&Picture; 2]) -> Vec<Row> {
             let values = both.map(|picture| picture.report.counters.value(group, name));
             if values[0] != values[1] {
                 let short = group.rsplit('.').next().unwrap_or(group);
-                let unit = if name.ends_with("_MILLIS") || name.ends_with("_MILLISECONDS") {
+                let unit = if name.ends_with("_MICROS") {
+                    Unit::Microseconds
+                } else if name.ends_with("_MILLIS") || name.ends_with("_MILLISECONDS") {
                     Unit::Milliseconds
                 } else if name.contains("BYTES") {
                     Unit::Bytes

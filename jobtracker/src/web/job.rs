@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use protocol::jobs::{Counters, JobReport, Priority, TaskCounts};
 
 use super::jobs::encoded;
-use super::{advice, spread, state, timeline};
+use super::{advice, phases, spread, state, timeline};
 use crate::core::picture::Picture;
 
 /// Arguments are cut here on the page: a program may get thousands of input files.
@@ -39,9 +39,11 @@ pub(crate) fn page(picture: &Picture, runs: &[JobReport], may_act: bool, now_ms:
                 (timeline::lanes(picture, now_ms))
             }
         }
+        (phases::of_job(&report.counters))
         h2 { "Spread over tasks" }
         (spread::table(picture))
         (spread::partitions(picture))
+        (spread::hot_keys(picture))
         (others(report, runs))
         details #counters { summary { "Counters" } (counters(&report.counters)) }
         details #configuration { summary { "Configuration" } (configuration(picture)) }

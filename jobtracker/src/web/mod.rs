@@ -4,7 +4,7 @@
 //! |---|---|
 //! | cluster at a glance | [`overview`] |
 //! | all jobs, filtered and sorted | [`jobs`] |
-//! | one job | [`job`], with [`timeline`], [`spread`] and [`advice`] |
+//! | one job | [`job`], with [`timeline`], [`phases`], [`spread`] and [`advice`] |
 //! | attempts of a job, one attempt, one task | [`attempts`], [`task`] |
 //! | two runs of a job side by side | [`compare`] |
 //! | queues | [`queues`] |
@@ -20,6 +20,7 @@ pub(crate) mod compare;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod overview;
+pub(crate) mod phases;
 pub(crate) mod queues;
 pub(crate) mod spread;
 pub(crate) mod task;
@@ -61,6 +62,7 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use protocol::jobs::{Counters, JobReport, Priority, TaskCounts};
+    use protocol::tracker::HotKey;
     use protocol::{DfsPath, JobId};
 
     use super::*;
@@ -111,6 +113,7 @@ pub(crate) mod tests {
             attempts,
             diagnostics: BTreeMap::new(),
             metrics: Vec::new(),
+            hot_keys: Vec::new(),
         }
     }
 
@@ -126,6 +129,7 @@ pub(crate) mod tests {
             started_ms: 1,
             finished_ms: 2,
             progress: 1.0,
+            gathered: None,
         };
         let mut picture = picture(vec![row], 1, 5);
         picture.report.name = hostile.to_owned();
@@ -135,6 +139,7 @@ pub(crate) mod tests {
         picture.args = vec![hostile.to_owned()];
         picture.properties = [(hostile.to_owned(), hostile.to_owned())].into();
         picture.diagnostics = [(0, hostile.to_owned())].into();
+        picture.hot_keys = vec![(0, HotKey { text: hostile.to_owned(), records: 7 })];
         picture.workers[0].host = hostile.to_owned();
         let worker = picture.workers[0].clone();
         let attempt = AttemptPicture {

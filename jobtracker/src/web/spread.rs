@@ -28,17 +28,17 @@ pub(crate) struct Quantiles {
 impl Quantiles {
     /// Of any numbers; `None` without any.
     pub(crate) fn of(mut values: Vec<u64>) -> Option<Quantiles> {
-        values.sort_unstable();
         let last = values.len().checked_sub(1)?;
-        let at = |percent: usize| values[last * percent / 100];
-        Some(Quantiles {
-            min: values[0],
-            p25: at(25),
-            median: at(50),
-            p75: at(75),
-            p95: at(95),
-            max: values[last],
-        })
+        let (min, max) = (values.iter().copied().min()?, values.iter().copied().max()?);
+        // What is below one point stays below it, so the next is looked for only behind: no sort of a hundred thousand.
+        let mut done = 0;
+        let mut at = |percent: usize| {
+            let place = last * percent / 100;
+            let found = *values[done..].select_nth_unstable(place - done).1;
+            done = place;
+            found
+        };
+        Some(Quantiles { min, p25: at(25), median: at(50), p75: at(75), p95: at(95), max })
     }
 }
 
@@ -97,21 +97,51 @@ pub(crate) fn partitions(picture: &Picture) -> Markup {
         .chunks(group)
         .filter_map(|chunk| chunk.iter().copied().max_by_key(|(_, bytes)| *bytes))
         .collect();
-    let most = bars.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0).max(1);
+    let (largest, most) = bars.iter().copied().max_by_key(|(_, bytes)| *bytes).unwrap_or_default();
+    let values = metric.values.iter().map(|(_, bytes)| *bytes).collect();
+    let median = Quantiles::of(values).map_or(0, |quantiles| quantiles.median);
     let width = (WIDTH / bars.len() as f64).min(BAR_WIDTH_MAX);
     html! {
         h2 { "Bytes per partition" }
         svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label="Shuffled bytes of each reduce" {
             @for (place, (partition, bytes)) in bars.iter().enumerate() {
-                @let height = (HEIGHT - 4.0) * *bytes as f64 / most as f64;
+                @let height = (HEIGHT - 4.0) * *bytes as f64 / most.max(1) as f64;
                 rect.bar x=(width * place as f64 + 0.5) y=(HEIGHT - height) width=((width - 1.0).max(1.0)) height=(height) {
                     title { "partition " (partition) ": " (format::bytes(*bytes)) }
                 }
             }
         }
         p.soft {
-            "Largest: " (format::bytes(most)) "."
+            "Partition " (largest) " has most, " (format::bytes(most)) "; the median is " (format::bytes(median)) "."
             @if group > 1 { " Each bar is the largest of " (group) " partitions." }
+        }
+    }
+}
+
+/// Keys that have a good part of their partition's records: why a partition is large.
+pub(crate) fn hot_keys(picture: &Picture) -> Markup {
+    let records = picture.metrics.iter().find(|metric| metric.name == "REDUCE_INPUT_RECORDS");
+    let of_partition = |partition: u32| {
+        let values = &records?.values;
+        let place = values.binary_search_by_key(&partition, |(task, _)| *task).ok()?;
+        Some(values[place].1)
+    };
+    html! {
+        @if !picture.hot_keys.is_empty() {
+            h2 { "Hot keys" }
+            div.scroll { table {
+                thead { tr { th { "Key" } th.number { "Partition" } th.number { "Records" } th.number { "Of its partition" } } }
+                @for (partition, key) in &picture.hot_keys {
+                    tr {
+                        td.wide { code { (key.text) } }
+                        td.number { a href={ "/jobs/" (picture.report.id) "/tasks/" (picture.reduce_id(*partition)) } { (partition) } }
+                        td.number { (format::count(key.records)) }
+                        td.number {
+                            @if let Some(all) = of_partition(*partition) { (format::percent(key.records as f32 / all.max(1) as f32)) }
+                        }
+                    }
+                }
+            } }
         }
     }
 }
@@ -127,5 +157,7 @@ mod tests {
         assert_eq!(Quantiles::of(vec![7]), Some(one));
         let all = Quantiles { min: 0, p25: 25, median: 50, p75: 75, p95: 95, max: 100 };
         assert_eq!(Quantiles::of((0..=100).rev().collect()), Some(all));
+        let same = Quantiles { min: 4, p25: 4, median: 4, p75: 4, p95: 4, max: 9 };
+        assert_eq!(Quantiles::of(vec![4, 9, 4, 4]), Some(same));
     }
 }

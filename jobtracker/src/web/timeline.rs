@@ -6,7 +6,9 @@
 use daemon::page::format;
 use maud::{Markup, html};
 use protocol::TaskKind;
+use protocol::phase::Phase;
 
+use super::phases;
 use crate::core::picture::{AttemptRow, Picture};
 use crate::core::task::AttemptState;
 
@@ -25,6 +27,8 @@ const COLUMNS: usize = 300;
 const CHART_HEIGHT: f64 = 90.0;
 /// Bars narrower than this are merged with the next of their kind.
 const BAR_WIDTH_MIN: f64 = 0.7;
+/// A reduce that is drawn narrower is drawn in one colour: so there are never more bars than the drawing has room for.
+const SPLIT_WIDTH_MIN: f64 = 6.0;
 
 /// The span of time that is drawn.
 #[derive(Clone, Copy)]
@@ -71,7 +75,8 @@ pub(crate) fn lanes(picture: &Picture, now_ms: u64) -> Markup {
     let height = AXIS_HEIGHT + LANE_HEIGHT * shown.len() as f64;
     html! {
         div.legend {
-            span { i.map {} "map" } span { i.reduce {} "reduce" } span { i.failed {} "failed" } span { i.killed {} "killed" }
+            span { i.map {} "map" } span { i.shuffle {} "shuffle" } span { i.merge {} "merge" } span { i.reduce {} "reduce" }
+            span { i.failed {} "failed" } span { i.killed {} "killed" }
             span { "paler: still running" }
         }
         svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label="Attempts over time, one row per slot" {
@@ -158,7 +163,11 @@ fn class(attempt: &AttemptRow) -> &'static str {
         (AttemptState::Failed, _) => "failed",
         (AttemptState::Killed | AttemptState::Killing, _) => "killed",
         (AttemptState::Running, TaskKind::Map) => "map running",
-        (AttemptState::Running, TaskKind::Reduce) => "reduce running",
+        (AttemptState::Running, TaskKind::Reduce) => match phases::of_progress(attempt.progress) {
+            Phase::Shuffle => "shuffle running",
+            Phase::ReduceMerge => "merge running",
+            _ => "reduce running",
+        },
         (AttemptState::Succeeded, TaskKind::Map) => "map",
         (AttemptState::Succeeded, TaskKind::Reduce) => "reduce",
     }
@@ -173,12 +182,25 @@ fn lay(picture: &Picture, span: Span, now_ms: u64) -> Vec<Lane> {
         }
         let end = attempt.started_ms + attempt.elapsed_ms(now_ms);
         let (from, to) = (span.x(attempt.started_ms), span.x(end));
-        push(
-            &mut lanes[number].bars,
-            Bar { from, to, class: class(attempt), first: place, count: 1 },
-        );
+        let bars = &mut lanes[number].bars;
+        let whole = Bar { from, to, class: class(attempt), first: place, count: 1 };
+        match attempt.gathered_at().filter(|_| to - from >= SPLIT_WIDTH_MIN) {
+            None => push(bars, whole),
+            Some((shuffled, merged)) => split(bars, &whole, span.x(shuffled), span.x(merged)),
+        }
     }
     lanes
+}
+
+/// A reduce in its phases, those of them that can be seen.
+fn split(bars: &mut Vec<Bar>, whole: &Bar, shuffled: f64, merged: f64) {
+    let mut from = whole.from;
+    for (to, class) in [(shuffled, "shuffle"), (merged, "merge"), (whole.to, whole.class)] {
+        if to - from >= BAR_WIDTH_MIN {
+            bars.push(Bar { from, to, class, ..whole.clone() });
+            from = to;
+        }
+    }
 }
 
 /// Which lane each attempt is in, as places in [`Picture::attempts`] and numbers of lanes; worker by worker, in order of time. Lanes are
@@ -225,29 +247,49 @@ fn push(bars: &mut Vec<Bar>, bar: Bar) {
 /// Maps and reduces that ran at once.
 pub(crate) fn concurrency(picture: &Picture, now_ms: u64) -> Markup {
     let span = Span::of(picture, now_ms);
-    let maps = running(picture, span, TaskKind::Map, now_ms);
-    let reduces = running(picture, span, TaskKind::Reduce, now_ms);
-    let most = maps.iter().chain(&reduces).copied().max().unwrap_or(0).max(1);
+    let whole = |attempt: &AttemptRow| {
+        // The shortest are seen, too.
+        (attempt.started_ms, attempt.started_ms + attempt.elapsed_ms(now_ms).max(1))
+    };
+    let of = |kind: TaskKind| picture.attempts.iter().filter(move |attempt| attempt.kind == kind);
+    let parts = || of(TaskKind::Reduce).map(|attempt| (whole(attempt), gathered(attempt, now_ms)));
+    let maps = running(span, of(TaskKind::Map).map(whole));
+    let shuffles = running(span, parts().map(|((from, _), to)| (from, to)));
+    let reduces = running(span, parts().map(|((_, to), from)| (from, to)));
+    let most = maps.iter().chain(&shuffles).chain(&reduces).copied().max().unwrap_or(0).max(1);
     let height = CHART_HEIGHT + AXIS_HEIGHT;
     html! {
         svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label="Attempts that ran at once" {
             (axis(span, height))
             text x="4" y=(AXIS_HEIGHT + 10.0) { "at most " (most) " at once" }
             polygon.area-map points=(outline(&maps, most)) {}
+            polygon.area-shuffle points=(outline(&shuffles, most)) {}
             polygon.area-reduce points=(outline(&reduces, most)) {}
         }
     }
 }
 
-fn running(picture: &Picture, span: Span, kind: TaskKind, now_ms: u64) -> Vec<i64> {
+/// When a reduce had got its input and merged it: until then it is in the shuffle.
+fn gathered(attempt: &AttemptRow, now_ms: u64) -> u64 {
+    match (attempt.gathered_at(), attempt.state) {
+        (Some((_, merged)), _) => merged,
+        (None, AttemptState::Running) if phases::of_progress(attempt.progress) != Phase::Reduce => {
+            now_ms.max(attempt.started_ms)
+        }
+        (None, _) => attempt.started_ms,
+    }
+}
+
+/// How many of some stretches of time there were at once, column by column; those without length are not counted.
+fn running(span: Span, stretches: impl Iterator<Item = (u64, u64)>) -> Vec<i64> {
     let column = |ms: u64| {
         let share = (span.x(ms) - MARGIN) / (WIDTH - MARGIN);
         ((share * COLUMNS as f64) as usize).min(COLUMNS - 1)
     };
     let mut changes = vec![0i64; COLUMNS + 1];
-    for attempt in picture.attempts.iter().filter(|attempt| attempt.kind == kind) {
-        changes[column(attempt.started_ms)] += 1;
-        changes[column(attempt.started_ms + attempt.elapsed_ms(now_ms)) + 1] -= 1;
+    for (from, to) in stretches.filter(|(from, to)| from < to) {
+        changes[column(from)] += 1;
+        changes[column(to) + 1] -= 1;
     }
     let sums = changes.iter().scan(0, |sum, change| {
         *sum += change;
@@ -277,6 +319,7 @@ fn round(number: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::picture::Gathered;
     use crate::web::tests::picture;
 
     fn attempt(index: u32, worker: u32, started_ms: u64, finished_ms: u64) -> AttemptRow {
@@ -289,6 +332,7 @@ mod tests {
             started_ms,
             finished_ms,
             progress: 1.0,
+            gathered: None,
         }
     }
 
@@ -308,6 +352,33 @@ mod tests {
     }
 
     #[test]
+    fn a_reduce_is_drawn_in_its_phases() {
+        let gathered = Some(Gathered { shuffle_ms: 2000, merge_ms: 0 });
+        let reduce = AttemptRow { kind: TaskKind::Reduce, gathered, ..attempt(0, 0, 1000, 5000) };
+        let running = AttemptRow {
+            kind: TaskKind::Reduce,
+            state: AttemptState::Running,
+            progress: 0.1,
+            ..attempt(1, 1, 2000, 0)
+        };
+        let picture = picture(vec![reduce, running], 1000, 5000);
+        let span = Span::of(&picture, 5000);
+        let lanes = lay(&picture, span, 5000);
+        let of = |lane: &Lane| {
+            lane.bars
+                .iter()
+                .map(|bar| (bar.class, bar.from.round(), bar.to.round()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(&lanes[0]), [("shuffle", 150.0, 675.0), ("reduce", 675.0, 1200.0)]);
+        assert_eq!(of(&lanes[1]), [("shuffle running", 413.0, 1200.0)]);
+        assert_eq!(
+            picture.attempts.iter().map(|row| super::gathered(row, 5000)).collect::<Vec<_>>(),
+            [3000, 5000]
+        );
+    }
+
+    #[test]
     fn a_hundred_thousand_tasks_draw_few_bars() {
         let attempts =
             (0..100_000).map(|n| attempt(n, n % 4, 1000 + u64::from(n), 1004 + u64::from(n)));
@@ -315,7 +386,8 @@ mod tests {
         let page = lanes(&picture, 101_010).into_string();
         assert!(page.len() < 2_000_000, "{} bytes", page.len());
         assert!(page.contains("attempts from"), "narrow ones are drawn together");
-        let counts = running(&picture, Span::of(&picture, 101_010), TaskKind::Map, 101_010);
+        let stretches = picture.attempts.iter().map(|row| (row.started_ms, row.finished_ms));
+        let counts = running(Span::of(&picture, 101_010), stretches);
         assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
     }
 

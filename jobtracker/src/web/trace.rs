@@ -96,6 +96,7 @@ mod tests {
             started_ms,
             finished_ms,
             progress: 1.0,
+            gathered: None,
         };
         let rows = vec![
             row(0, 1010, 1030, AttemptState::Succeeded),

@@ -31,6 +31,10 @@ impl Datum for Vec<u8> {
     fn own_part(part: Cow<'_, [u8]>) -> Vec<u8> {
         part.into_owned()
     }
+
+    fn describe_part(bytes: &mut &[u8]) -> Result<String, DecodeError> {
+        Ok(Self::describe(&read_escaped(bytes)?))
+    }
 }
 
 impl Key for Vec<u8> {}
@@ -60,6 +64,10 @@ impl Datum for String {
 
     fn own_part(part: Cow<'_, str>) -> String {
         part.into_owned()
+    }
+
+    fn describe_part(bytes: &mut &[u8]) -> Result<String, DecodeError> {
+        <Vec<u8>>::describe_part(bytes)
     }
 }
 

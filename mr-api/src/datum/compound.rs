@@ -72,6 +72,18 @@ impl<K: Key> Datum for Desc<K> {
     fn own_part(part: Desc<K>) -> Desc<K> {
         part
     }
+
+    fn describe(bytes: &[u8]) -> String {
+        Self::describe_part(&mut &*bytes).unwrap_or_else(|_| <Vec<u8>>::describe(bytes))
+    }
+
+    fn describe_part(bytes: &mut &[u8]) -> Result<String, DecodeError> {
+        let plain: Vec<u8> = bytes.iter().map(|inverted| !inverted).collect();
+        let mut rest = plain.as_slice();
+        let text = K::describe_part(&mut rest)?;
+        *bytes = &bytes[bytes.len() - rest.len()..];
+        Ok(text)
+    }
 }
 
 impl<K: Key> Key for Desc<K> {}
@@ -122,6 +134,24 @@ impl<T: Datum> Datum for Option<T> {
     fn own_part(part: Self::Part<'_>) -> Self {
         part.map(T::own_part)
     }
+
+    fn describe(bytes: &[u8]) -> String {
+        match bytes {
+            [ABSENT] => "none".to_owned(),
+            [PRESENT, rest @ ..] => T::describe(rest),
+            _ => <Vec<u8>>::describe(bytes),
+        }
+    }
+
+    fn describe_part(bytes: &mut &[u8]) -> Result<String, DecodeError> {
+        match *bytes {
+            [PRESENT, rest @ ..] => {
+                *bytes = rest;
+                T::describe_part(bytes)
+            }
+            _ => Self::read_part(bytes).map(|_| "none".to_owned()),
+        }
+    }
 }
 
 impl<T: Key> Key for Option<T> {}
@@ -170,6 +200,20 @@ macro_rules! tuple {
 
             fn own_part(part: Self::Part<'_>) -> Self {
                 ($($first::own_part(part.$index),)+ $last::own_part(part.$last_index),)
+            }
+
+            fn describe(bytes: &[u8]) -> String {
+                let mut rest = bytes;
+                let mut parts = || Ok::<_, DecodeError>([$($first::describe_part(&mut rest)?),+]);
+                match parts() {
+                    Ok(parts) => format!("{}, {}", parts.join(", "), $last::describe(rest)),
+                    Err(_) => <Vec<u8>>::describe(bytes),
+                }
+            }
+
+            fn describe_part(bytes: &mut &[u8]) -> Result<String, DecodeError> {
+                let parts = [$($first::describe_part(bytes)?,)+ $last::describe_part(bytes)?];
+                Ok(parts.join(", "))
             }
         }
 

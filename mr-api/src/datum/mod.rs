@@ -50,6 +50,24 @@ pub trait Datum: Sized + Send + Sync + 'static {
 
     /// The owned value of a part.
     fn own_part(part: Self::Part<'_>) -> Self;
+
+    /// An encoding that takes all of `bytes`, for people; whatever cannot be printed is escaped.
+    fn describe(bytes: &[u8]) -> String {
+        match std::str::from_utf8(bytes) {
+            Ok(text) if !text.contains(char::is_control) => text.to_owned(),
+            _ => bytes.escape_ascii().to_string(),
+        }
+    }
+
+    /// A part encoding at the front of `bytes`, for people; moves `bytes` behind it.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if `bytes` does not begin with a part encoding of this type.
+    fn describe_part(bytes: &mut &[u8]) -> Result<String, DecodeError> {
+        let all = *bytes;
+        Self::read_part(bytes)?;
+        Ok(Self::describe(&all[..all.len() - bytes.len()]))
+    }
 }
 
 /// A [`Datum`] whose encodings order as its values do, so that sorting and grouping are comparisons of bytes.
@@ -97,6 +115,34 @@ mod tests {
 
     use super::*;
     use crate::testing::assert_order_preserving;
+
+    #[test]
+    fn keys_are_described_for_people() {
+        fn described<D: Datum>(value: &(impl Put<D> + ?Sized)) -> String {
+            let mut bytes = Vec::new();
+            value.put(&mut bytes);
+            D::describe(&bytes)
+        }
+        let cases = [
+            (described::<String>("häuser"), "häuser"),
+            (described::<String>("a\nb"), "a\\nb"),
+            (described::<Vec<u8>>(&[0u8, 0xff]), "\\x00\\xff"),
+            (described::<u64>(&7u64), "7"),
+            (described::<i32>(&-7i32), "-7"),
+            (described::<f64>(&0.5f64), "0.5"),
+            (described::<(String, u32)>(&("a\0b", 7u32)), "a\\x00b, 7"),
+            (described::<(u8, i64, String)>(&(1u8, -2i64, "c")), "1, -2, c"),
+            (described::<Desc<u64>>(&Desc(9u64)), "9"),
+            (described::<(Desc<String>, u8)>(&(Desc("z"), 1u8)), "z, 1"),
+            (described::<Option<u16>>(&Some(3u16)), "3"),
+            (described::<Option<u16>>(&None::<u16>), "none"),
+            (described::<()>(&()), ""),
+            (u64::describe(b"short"), "short"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(text, expected);
+        }
+    }
 
     proptest! {
         #[test]

@@ -35,6 +35,13 @@ macro_rules! fixed {
             fn own_part(part: $type) -> $type {
                 part
             }
+
+            fn describe(bytes: &[u8]) -> String {
+                match Self::read(bytes) {
+                    Ok(value) => value.to_string(),
+                    Err(_) => <Vec<u8>>::describe(bytes),
+                }
+            }
         }
 
         impl Key for $type {}

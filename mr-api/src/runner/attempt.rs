@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use client::ClientConfig;
 use client::dfs::{CreateOptions, DfsClient};
+use protocol::phase::Phase;
 use protocol::record::SKIP_DIRECTORY;
 use protocol::runner::Setup;
 use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
@@ -21,6 +22,7 @@ use crate::input::SplitRange;
 use crate::map_input::MapPart;
 use crate::options;
 use crate::output::{LocalFiles, Output, OutputFile, OutputFiles};
+use crate::phases;
 use crate::place::{self, Place, Skipped};
 use crate::plan::Plan;
 use crate::runner::Channel;
@@ -139,7 +141,9 @@ impl Host {
             MapResult::Shuffle(output) => {
                 AttemptState::MapDone { data_path: output.data.to_string_lossy().into_owned() }
             }
-            MapResult::Output { .. } => AttemptState::OutputDone { directory: output_directory },
+            MapResult::Output { .. } => {
+                AttemptState::OutputDone { directory: output_directory, hot_keys: Vec::new() }
+            }
         })
     }
 
@@ -171,7 +175,10 @@ impl Host {
         let fetcher = Fetcher::new(&self.setup, attempt, &directory, self.memory_bytes, self_news);
         let mut gather = Gather::new(self.setup.program.map_count, outputs);
         for _ in 0..DAMAGED_INPUTS_MAX {
+            let begin = phases::clock();
             let inputs = fetcher.gather(&mut gather, &news, &channel, &context)?;
+            let shuffled = phases::clock().saturating_sub(begin);
+            phases::spent(&context, Phase::Shuffle, shuffled);
             let records = inputs.iter().map(|input| input.records).sum();
             let (maps, sources): (Vec<AttemptId>, Vec<_>) = inputs
                 .into_iter()
@@ -187,7 +194,10 @@ impl Host {
                 output: self.output(&output_directory, &context)?,
             };
             match self.stage.run_reduce(task) {
-                Ok(()) => return Ok(AttemptState::OutputDone { directory: output_directory }),
+                Ok(()) => {
+                    let hot_keys = context.hot_keys();
+                    return Ok(AttemptState::OutputDone { directory: output_directory, hot_keys });
+                }
                 Err(Error::DamagedInput { index, reason }) => {
                     let map = maps[index];
                     context.add("FAILED_SHUFFLE", 1);

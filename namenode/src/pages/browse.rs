@@ -12,6 +12,8 @@ use super::relay::Text;
 
 /// Bytes shown by a preview.
 pub(super) const PREVIEW_BYTES: u64 = 64 << 10;
+/// Entries of a directory on one page. A thousand took a browser a quarter of a second to lay out.
+pub(super) const PAGE_ROWS: u32 = 250;
 /// Under this name the snapshots of a directory are read.
 const DOT_SNAPSHOT: &str = protocol::namenode::DOT_SNAPSHOT;
 

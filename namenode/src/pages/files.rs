@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use daemon::session::Actor;
-use protocol::namenode::{Call, LocatedBlock, LocatedBlocks, Reply};
+use protocol::namenode::{Call, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply};
 use protocol::{ErrorKind, RemoteError};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ async fn read(
 
 async fn described(pages: &Pages, named: &Named, user: Option<&str>) -> Result<Value, RemoteError> {
     let path = path_of(&named.path)?;
-    Ok(match pages.show(user, &path, &named.after).await? {
+    Ok(match pages.show(user, &path, (&named.after, LIST_ENTRIES_MAX)).await? {
         Shown::Directory { status, entries, remaining } => json!({
             "path": path, "status": status, "entries": entries, "remaining": remaining,
         }),

@@ -27,7 +27,7 @@ use daemon::page::live::Board;
 use daemon::page::{self, Frame, Search, Site};
 use daemon::session::Sessions;
 use maud::Markup;
-use protocol::namenode::{Answer, Call, FileStatus, LIST_ENTRIES_MAX, LocatedBlocks, Reply};
+use protocol::namenode::{Answer, Call, FileStatus, LocatedBlocks, Reply};
 use protocol::{DfsPath, ErrorKind, RemoteError};
 use webhdfs::namenode::{Face, Namesystem};
 
@@ -92,19 +92,19 @@ impl Pages {
         self.web.call(user.unwrap_or(USER), "", call).await
     }
 
-    /// What a path names; of a directory the entries after a name.
+    /// What a path names; of a directory the entries after a name, at most so many.
     async fn show(
         &self,
         user: Option<&str>,
         path: &DfsPath,
-        after: &str,
+        (after, limit): (&str, u32),
     ) -> Result<Shown, RemoteError> {
         let Reply::Status(status) = self.read(user, Call::Status(path.clone())).await? else {
             return Err(unexpected());
         };
         if status.directory {
             let (path, start_after) = (path.clone(), after.to_owned());
-            let call = Call::List { path, start_after, limit: LIST_ENTRIES_MAX };
+            let call = Call::List { path, start_after, limit };
             return match self.read(user, call).await? {
                 Reply::Listing { entries, remaining } => {
                     Ok(Shown::Directory { status, entries, remaining })
@@ -229,7 +229,7 @@ async fn browsed(
     user: Option<&str>,
 ) -> Result<Markup, RemoteError> {
     let path = path_of(&query.path)?;
-    let located = match pages.show(user, &path, &query.after).await? {
+    let located = match pages.show(user, &path, (&query.after, browse::PAGE_ROWS)).await? {
         Shown::File(located) => located,
         Shown::Directory { status, entries, remaining } => {
             let directory =

@@ -283,7 +283,7 @@ impl World {
         let Some(epoch) = worker.epoch else { return };
         let (updates, failures) = (worker.unconfirmed.clone(), worker.failures.clone());
         for update in &updates {
-            if let Reported::OutputDone { directory } = &update.state {
+            if let Reported::OutputDone { directory, .. } = &update.state {
                 self.complete.insert(directory.clone());
             }
         }
@@ -329,7 +329,7 @@ impl World {
             Reported::MapDone { data_path: format!("/data/{attempt}") }
         } else {
             let directory = output.join(&format!("{TEMPORARY}/{attempt}")).unwrap();
-            Reported::OutputDone { directory }
+            Reported::OutputDone { directory, hot_keys: Vec::new() }
         };
         worker.end(attempt, state);
     }

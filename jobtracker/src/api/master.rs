@@ -1,0 +1,217 @@
+//! Hadoop's API of a job's application master: `/ws/v1/mapreduce/…`, with its names and shapes, for tools that follow jobs while they run.
+//!
+//! Here one JobTracker is the master of all jobs. So the list has all jobs that run, and below `/proxy/{application}`, where YARN has it, the
+//! one job of that application, whose number is the job's. What a job consists of is told as in the history ([`super::history`]); a job
+//! that is over still answers, so that who follows it sees its end.
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use daemon::session::Actor;
+use protocol::jobs::{Call, JobReport};
+use protocol::{AttemptId, JobId, TaskKind};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::changes;
+use super::history::{
+    self, Failure, OfAttempt, OfJob, known, parse_attempt, picture, state_name, successes,
+    unknown_attempt,
+};
+use crate::core::picture::Picture;
+use crate::core::task::AttemptState;
+use crate::http::Shared;
+use crate::server::Event;
+
+/// Begin of the ids of applications; the rest is a job's.
+const APPLICATION: &str = "application_";
+/// Begin of the ids of jobs.
+const JOB: &str = "job_";
+
+/// All routes.
+pub(super) fn routes() -> Router<Shared> {
+    let below = |base: &str| {
+        let jobs = format!("{base}/ws/v1/mapreduce/jobs");
+        Router::new()
+            .route(&format!("{jobs}/{{job}}"), get(job))
+            .route(
+                &format!("{jobs}/{{job}}/tasks/{{task}}/attempts/{{attempt}}/state"),
+                get(state).put(set_state),
+            )
+            .merge(history::parts(&jobs))
+    };
+    Router::new()
+        .route("/ws/v1/mapreduce", get(info))
+        .route("/ws/v1/mapreduce/info", get(info))
+        .route("/ws/v1/mapreduce/jobs", get(list))
+        .merge(below(""))
+        .route("/proxy/{application}/ws/v1/mapreduce", get(info_of_one))
+        .route("/proxy/{application}/ws/v1/mapreduce/info", get(info_of_one))
+        .route("/proxy/{application}/ws/v1/mapreduce/jobs", get(list_of_one))
+        .merge(below("/proxy/{application}"))
+}
+
+/// The job of an application.
+async fn report_of(shared: &Shared, application: &str) -> Result<JobReport, Failure> {
+    let unknown = || Failure::Missing(format!("app, {application}, is not found"));
+    let job = application.strip_prefix(APPLICATION).map(|rest| format!("{JOB}{rest}"));
+    let job: JobId = job.and_then(|job| job.parse().ok()).ok_or_else(unknown)?;
+    match known(super::read(shared, Call::Status(job)).await, unknown)? {
+        protocol::jobs::Reply::Job(report) => Ok(*report),
+        _ => Err(unknown()),
+    }
+}
+
+fn about(application: &str, (name, user): (&str, &str), started_ms: u64, end_ms: u64) -> Response {
+    Json(json!({ "info": {
+        "appId": application,
+        "name": name,
+        "user": user,
+        "startedOn": started_ms,
+        "elapsedTime": end_ms.saturating_sub(started_ms),
+    } }))
+    .into_response()
+}
+
+async fn info(State(shared): State<Shared>) -> Result<Response, Failure> {
+    let started_ms = shared.overview().await?.started_ms;
+    let application = format!("{APPLICATION}{started_ms}_0000");
+    let who = ("Hanno JobTracker", sys::host::user_name());
+    Ok(about(&application, (who.0, &who.1), started_ms, client::rpc::now_ms()))
+}
+
+async fn info_of_one(
+    State(shared): State<Shared>,
+    Path(application): Path<String>,
+) -> Result<Response, Failure> {
+    let report = report_of(&shared, &application).await?;
+    let who = (report.name.as_str(), report.user.as_str());
+    Ok(about(&application, who, report.submitted_ms, end_ms(&report)))
+}
+
+/// When it ended, or now.
+fn end_ms(report: &JobReport) -> u64 {
+    if report.finished_ms == 0 { client::rpc::now_ms() } else { report.finished_ms }
+}
+
+async fn list(State(shared): State<Shared>) -> Result<Response, Failure> {
+    let overview = shared.overview().await?;
+    let running = overview.jobs.iter().filter(|job| !job.state.is_final());
+    let jobs: Vec<Value> = running.map(summary).collect();
+    Ok(Json(json!({ "jobs": { "job": jobs } })).into_response())
+}
+
+async fn list_of_one(
+    State(shared): State<Shared>,
+    Path(application): Path<String>,
+) -> Result<Response, Failure> {
+    let report = report_of(&shared, &application).await?;
+    Ok(Json(json!({ "jobs": { "job": [summary(&report)] } })).into_response())
+}
+
+/// What is known of a job without a look at its attempts.
+fn summary(job: &JobReport) -> Value {
+    json!({
+        "id": job.id,
+        "name": job.name,
+        "user": job.user,
+        "queue": job.queue,
+        "state": state_name(job.state),
+        "startTime": job.submitted_ms,
+        "finishTime": job.finished_ms,
+        "elapsedTime": end_ms(job).saturating_sub(job.submitted_ms),
+        "mapProgress": f64::from(job.map_progress) * 100.0,
+        "reduceProgress": f64::from(job.reduce_progress) * 100.0,
+        "mapsTotal": job.maps.total,
+        "mapsPending": job.maps.pending,
+        "mapsRunning": job.maps.running,
+        "mapsCompleted": job.maps.completed,
+        "reducesTotal": job.reduces.total,
+        "reducesPending": job.reduces.pending,
+        "reducesRunning": job.reduces.running,
+        "reducesCompleted": job.reduces.completed,
+        "uberized": false,
+        "diagnostics": job.diagnostics,
+    })
+}
+
+async fn job(
+    State(shared): State<Shared>,
+    Path(OfJob { job: id }): Path<OfJob>,
+) -> Result<Response, Failure> {
+    let picture = picture(&shared, &id).await?;
+    let (maps, reduces) = (&picture.report.maps, &picture.report.reduces);
+    let mut object = summary(&picture.report);
+    let more = json!({
+        // An attempt is made when it gets its slot, so none is ever new.
+        "newMapAttempts": 0,
+        "runningMapAttempts": live(&picture, TaskKind::Map),
+        "failedMapAttempts": maps.failed_attempts,
+        "killedMapAttempts": maps.killed_attempts,
+        "successfulMapAttempts": successes(&picture, TaskKind::Map),
+        "newReduceAttempts": 0,
+        "runningReduceAttempts": live(&picture, TaskKind::Reduce),
+        "failedReduceAttempts": reduces.failed_attempts,
+        "killedReduceAttempts": reduces.killed_attempts,
+        "successfulReduceAttempts": successes(&picture, TaskKind::Reduce),
+        "acls": [],
+    });
+    history::merge(&mut object, more);
+    Ok(Json(json!({ "job": object })).into_response())
+}
+
+fn live(picture: &Picture, kind: TaskKind) -> usize {
+    picture.attempts.iter().filter(|row| row.kind == kind && row.state.is_live()).count()
+}
+
+/// The attempt that an address names, and where it stands.
+async fn named(shared: &Shared, of: &OfAttempt) -> Result<(AttemptId, AttemptState), Failure> {
+    let OfAttempt { job, task, attempt } = of;
+    let picture = picture(shared, job).await?;
+    let id = parse_attempt(&picture, task, attempt).ok_or_else(|| unknown_attempt(attempt))?;
+    let found = shared.find(|reply| Event::Attempt(id, reply)).await;
+    let found = known(found, || unknown_attempt(attempt))?;
+    Ok((id, found.row.state))
+}
+
+async fn state(
+    State(shared): State<Shared>,
+    Path(of): Path<OfAttempt>,
+) -> Result<Response, Failure> {
+    let (_, state) = named(&shared, &of).await?;
+    Ok(Json(json!({ "state": state.name() })).into_response())
+}
+
+/// What an attempt is to become.
+#[derive(Debug, Deserialize)]
+struct Wanted {
+    state: String,
+}
+
+/// Kills an attempt: accepted while it runs, done once it is killed.
+async fn set_state(
+    actor: Actor,
+    State(shared): State<Shared>,
+    Path(of): Path<OfAttempt>,
+    body: Bytes,
+) -> Result<Response, Failure> {
+    let bad = |text: String| Failure::Not(StatusCode::BAD_REQUEST, text);
+    let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
+    let killed = AttemptState::Killed.name();
+    if wanted.state != killed {
+        return Err(bad(format!("Only '{killed}' is allowed as a target state.")));
+    }
+    let (attempt, state) = named(&shared, &of).await?;
+    if !state.is_live() {
+        return match state {
+            AttemptState::Killed => Ok(Json(json!({ "state": killed })).into_response()),
+            _ => Err(bad(format!("{attempt} is over: {}", state.name()))),
+        };
+    }
+    let asked = changes::act(&shared, actor, Call::StopAttempt { attempt, fail: false }).await;
+    asked.map_err(|changes::Refusal(status, text)| Failure::Not(status, text))?;
+    Ok((StatusCode::ACCEPTED, Json(json!({ "state": state.name() }))).into_response())
+}

@@ -1,0 +1,181 @@
+//! Where the time of a job or of an attempt went: phases, how long each took and how fast it was.
+
+use daemon::page::format::{self, Unit};
+use maud::{Markup, html};
+use protocol::TaskKind;
+use protocol::jobs::Counters;
+use protocol::phase::Phase;
+
+use crate::core::picture::TASK_GROUP;
+
+/// Width of the strip in its own units.
+const WIDTH: f64 = 1000.0;
+/// A part of the strip that is narrower is not seen.
+const PART_MIN: f64 = 1.0;
+
+/// A job's phases as one strip over all its tasks; nothing before a task was measured.
+pub(crate) fn of_job(counters: &Counters) -> Markup {
+    let all = Phase::ALL.map(|phase| (phase, phase.micros(counters)));
+    let total: u64 = all.iter().map(|(_, micros)| micros).sum();
+    html! {
+        @if total > 0 {
+            h2 { "Where the time went" }
+            (strip(&all, total))
+            div.legend {
+                @for (phase, micros) in all.iter().filter(|(_, micros)| *micros > 0) {
+                    span { i.(class(*phase)) {} (title(*phase)) " " (format::short_duration(*micros)) " (" (percent(*micros, total)) ")" }
+                }
+            }
+            p.soft { "Of all tasks together whose output counts. The shuffle of a reduce includes its waiting for maps." }
+        }
+    }
+}
+
+/// The phases of one attempt with their rates; nothing if they were not measured.
+pub(crate) fn of_attempt(kind: TaskKind, counters: &Counters) -> Markup {
+    let own = Phase::ALL.into_iter().filter(|phase| phase.kind() == kind);
+    let all: Vec<(Phase, u64)> = own.map(|phase| (phase, phase.micros(counters))).collect();
+    let total: u64 = all.iter().map(|(_, micros)| micros).sum();
+    html! {
+        @if total > 0 {
+            h2 { "Phases" }
+            (strip(&all, total))
+            div.scroll { table {
+                thead { tr { th { "Phase" } th.number { "Time" } th.number { "Share" } th.number { "Bytes" } th.number { "Records" } } }
+                @for (phase, micros) in &all {
+                    @let (bytes, records) = work(*phase, counters);
+                    tr {
+                        td { span.key.(class(*phase)) {} (phase.name()) }
+                        td.number { (format::short_duration(*micros)) } td.number { (percent(*micros, total)) }
+                        td.number { (format::rate(bytes, *micros, Unit::Bytes)) } td.number { (format::rate(records, *micros, Unit::Count)) }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+/// What a running reduce does, by its progress: a third each is shuffle, merge and reduce.
+pub(crate) fn of_progress(progress: f32) -> Phase {
+    match progress {
+        ..0.333 => Phase::Shuffle,
+        ..0.666 => Phase::ReduceMerge,
+        _ => Phase::Reduce,
+    }
+}
+
+/// How a phase is coloured.
+pub(crate) fn class(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Read => "read",
+        Phase::Map => "map",
+        Phase::Sort => "sort",
+        Phase::Spill => "spill",
+        Phase::Merge | Phase::ReduceMerge => "merge",
+        Phase::Shuffle => "shuffle",
+        Phase::Reduce => "reduce",
+    }
+}
+
+fn title(phase: Phase) -> String {
+    match phase {
+        Phase::Merge => "merge of maps".to_owned(),
+        Phase::ReduceMerge => "merge of reduces".to_owned(),
+        _ => phase.name().to_owned(),
+    }
+}
+
+fn percent(micros: u64, total: u64) -> String {
+    format::percent(micros as f32 / total.max(1) as f32)
+}
+
+/// Bytes and records that went through a phase; 0 where they are not counted.
+fn work(phase: Phase, counters: &Counters) -> (u64, u64) {
+    let of = |name: &str| counters.value(TASK_GROUP, name);
+    let read = "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter";
+    match phase {
+        Phase::Read => (counters.value(read, "BYTES_READ"), 0),
+        Phase::Map => (counters.value(read, "BYTES_READ"), of("MAP_INPUT_RECORDS")),
+        // A combiner folds most records before they are sorted.
+        Phase::Sort => match of("COMBINE_INPUT_RECORDS") {
+            0 => (of("MAP_OUTPUT_BYTES"), of("MAP_OUTPUT_RECORDS")),
+            _ => (0, of("COMBINE_OUTPUT_RECORDS")),
+        },
+        Phase::Spill => (0, of("SPILLED_RECORDS")),
+        Phase::Merge => (of("MAP_OUTPUT_MATERIALIZED_BYTES"), 0),
+        Phase::Shuffle => (of("REDUCE_SHUFFLE_BYTES"), of("REDUCE_INPUT_RECORDS")),
+        Phase::ReduceMerge => (0, of("SPILLED_RECORDS")),
+        Phase::Reduce => (of("REDUCE_SHUFFLE_BYTES"), of("REDUCE_INPUT_RECORDS")),
+    }
+}
+
+fn strip(all: &[(Phase, u64)], total: u64) -> Markup {
+    let mut x = 0.0;
+    let mut parts = Vec::new();
+    for (phase, micros) in all {
+        let width = *micros as f64 / total.max(1) as f64 * WIDTH;
+        if width >= PART_MIN {
+            parts.push((*phase, x, width, *micros));
+        }
+        x += width;
+    }
+    html! {
+        svg.strip viewBox="0 0 1000 14" preserveAspectRatio="none" role="img" aria-label="Time by phase" {
+            @for (phase, x, width, micros) in parts {
+                rect.(class(phase)) x=(format!("{x:.1}")) y="0" width=(format!("{width:.1}")) height="14" {
+                    title { (title(phase)) " " (format::short_duration(micros)) }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::phase::GROUP;
+
+    use super::*;
+
+    fn counters(values: &[(&str, &str, u64)]) -> Counters {
+        let mut counters = Counters::default();
+        values.iter().for_each(|(group, name, value)| counters.add(group, name, *value));
+        counters
+    }
+
+    #[test]
+    fn phases_have_times_and_rates() {
+        let counters = counters(&[
+            (GROUP, "MAP_MICROS", 2_000_000),
+            (GROUP, "MAP_SORT_MICROS", 500),
+            (GROUP, "REDUCE_SHUFFLE_MICROS", 1_999_500),
+            (TASK_GROUP, "MAP_INPUT_RECORDS", 3_000),
+            (TASK_GROUP, "MAP_OUTPUT_RECORDS", 50),
+        ]);
+        let page = of_attempt(TaskKind::Map, &counters).into_string();
+        assert!(page.contains("2.0 s") && page.contains("1\u{202f}500/s"), "{page}");
+        assert!(page.contains("500 µs") && page.contains("100\u{202f}000/s"), "{page}");
+        assert!(!page.contains("shuffle"), "{page}");
+        let page = of_job(&counters).into_string();
+        assert!(page.contains("shuffle 2.0 s (50%)"), "{page}");
+        assert_eq!(page.matches("<rect").count(), 2, "what nobody would see is not drawn: {page}");
+        for nothing in
+            [of_job(&Counters::default()), of_attempt(TaskKind::Map, &Counters::default())]
+        {
+            assert!(nothing.into_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_running_reduce_is_in_the_phase_of_its_progress() {
+        let cases = [
+            (0.0, Phase::Shuffle),
+            (0.33, Phase::Shuffle),
+            (0.5, Phase::ReduceMerge),
+            (0.67, Phase::Reduce),
+            (1.0, Phase::Reduce),
+        ];
+        for (progress, phase) in cases {
+            assert_eq!(of_progress(progress), phase, "{progress}");
+        }
+    }
+}
