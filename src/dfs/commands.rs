@@ -201,7 +201,7 @@ The following operators are recognised:
     Logical AND operator for joining two expressions. The second expression will not be applied if the first
     fails.";
 const TEXT_HELP: &str = "Takes a source file and outputs the file in text format.
-The allowed formats are gzip, bzip2, zstd, Hadoop's snappy and deflate streams, and SequenceFile.";
+The allowed formats are gzip, bzip2, zstd, Hadoop's snappy and deflate streams, SequenceFile and Avro.";
 const TOUCH_HELP: &str = "Updates the access and modification times of the file specified by the <path> to the current time. If the
 file does not exist, then a zero length file is created at <path> with current time as the timestamp.
 

@@ -1,7 +1,9 @@
 //! `-text`: files as text, whatever they are packed in.
 //!
-//! The first bytes decide (gzip, SequenceFile, zstd, bzip2), then the suffix (`.deflate`, `.snappy`, `.lz4`, and those again). Everything is a stream: memory does not grow with the file.
+//! The first bytes decide (gzip, SequenceFile, Avro, zstd, bzip2), then the suffix (`.deflate`, `.snappy`, `.lz4`, and those again). Everything is a stream: memory does not grow with the file.
 
+#[cfg(feature = "avro")]
+mod avro;
 mod sequence;
 
 use std::io::{self, BufRead, BufReader, Read};
@@ -28,6 +30,8 @@ enum Packing {
     Plain,
     By(FileCodec),
     Sequence,
+    #[cfg(feature = "avro")]
+    Avro,
 }
 
 /// Prints files as text.
@@ -51,6 +55,8 @@ fn print(context: &Context, item: &Item, screen: &mut Screen) -> Result<(), Fail
         Packing::Plain => Box::new(file),
         Packing::By(codec) => codec.decoder(file).map_err(broken)?,
         Packing::Sequence => Box::new(sequence::Lines::new(file).map_err(broken)?),
+        #[cfg(feature = "avro")]
+        Packing::Avro => Box::new(avro::Lines::new(file).map_err(broken)?),
     };
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
@@ -66,6 +72,8 @@ fn packing_of(first: &[u8], name: &str) -> Packing {
     match suffix {
         _ if first.starts_with(GZIP_MAGIC) => Packing::By(FileCodec::Gzip),
         _ if first.starts_with(SEQUENCE_MAGIC) => Packing::Sequence,
+        #[cfg(feature = "avro")]
+        _ if first.starts_with(avro::MAGIC) => Packing::Avro,
         _ if first.starts_with(ZSTD_MAGIC) => Packing::By(FileCodec::Zstd),
         "bz2" | "" if first.starts_with(BZIP2_MAGIC) => Packing::By(FileCodec::Bzip2),
         "gz" if !first.is_empty() => Packing::By(FileCodec::Gzip),
@@ -96,6 +104,9 @@ mod tests {
             (&[0x1f, 0x8b, 8][..], "x", Packing::By(FileCodec::Gzip)),
             (b"SEQ\x06", "x.gz", Packing::Sequence),
             (&[0x28, 0xb5, 0x2f, 0xfd], "x", Packing::By(FileCodec::Zstd)),
+            #[cfg(feature = "avro")]
+            (b"Obj\x01\x04", "x", Packing::Avro),
+            (b"Obj is text", "x.avro", Packing::Plain),
             (b"BZh91AY", "x.bz2", Packing::By(FileCodec::Bzip2)),
             (b"BZh91AY", "part-00000", Packing::By(FileCodec::Bzip2)),
             (b"BZh is text", "x.txt", Packing::Plain),
