@@ -136,26 +136,27 @@ impl Context {
         let typed = self.resolver.accept(text)?;
         let start = if typed.path.starts_with('/') || typed.scheme.is_some() { "/" } else { "" };
         let top = format!("{}{start}", typed.prefix);
-        let mut here = vec![self.resolver.resolve(if top.is_empty() { "." } else { &top })?];
+        let top = self.resolver.resolve(if top.is_empty() { "." } else { &top })?;
+        let mut here = vec![Candidate { named: top, status: None }];
         for element in typed.path.split('/').filter(|element| !element.is_empty()) {
             let pattern = glob::Pattern::new(element);
             let mut next = Vec::new();
-            for directory in here {
+            for Candidate { named: directory, status } in here {
+                let unseen = |named| Candidate { named, status: None };
                 match pattern.literal() {
                     Some(name) if name == "." || name == ".." => {
                         let text = format!("{}/{name}", directory.typed);
-                        next.push(self.resolver.resolve(&text)?);
+                        next.push(unseen(self.resolver.resolve(&text)?));
                     }
-                    Some(name) => next.extend(directory.child(&name).ok()),
-                    None => self.matching_children(&directory, &pattern, &mut next)?,
+                    Some(name) => next.extend(directory.child(&name).ok().map(unseen)),
+                    None => self.matching_children(&directory, status, &pattern, &mut next)?,
                 }
             }
             here = next;
         }
-        for named in here {
-            if let Some(status) = self.store.find(&named)? {
-                found.push(Item { named, status });
-            }
+        for Candidate { named, status } in here {
+            let status = if status.is_some() { status } else { self.store.find(&named)? };
+            found.extend(status.map(|status| Item { named, status }));
         }
         Ok(())
     }
@@ -163,20 +164,27 @@ impl Context {
     fn matching_children(
         &self,
         directory: &Named,
+        status: Option<FileStatus>,
         pattern: &glob::Pattern,
-        next: &mut Vec<Named>,
+        next: &mut Vec<Candidate>,
     ) -> Result<(), Failure> {
-        match self.store.find(directory)? {
-            Some(status) if status.directory => {}
-            _ => return Ok(()),
+        let status = if status.is_some() { status } else { self.store.find(directory)? };
+        if !status.is_some_and(|status| status.directory) {
+            return Ok(());
         }
         self.store.list(directory, |page| {
-            for entry in page.iter().filter(|entry| pattern.matches(&entry.name)) {
-                next.push(directory.child(&entry.name)?);
+            for entry in page.into_iter().filter(|entry| pattern.matches(&entry.name)) {
+                next.push(Candidate { named: directory.child(&entry.name)?, status: Some(entry) });
             }
             Ok(())
         })
     }
+}
+
+/// What may fit a glob, and what it is where a listing told: asking again for each of many matches takes long.
+struct Candidate {
+    named: Named,
+    status: Option<FileStatus>,
 }
 
 /// Standard output, buffered here and not line by line.
