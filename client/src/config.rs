@@ -7,6 +7,7 @@ use protocol::auth::Key;
 use serde::Deserialize;
 
 use crate::error::RpcError;
+use crate::pass::PassHolder;
 use crate::rpc::read_secret;
 
 /// Environment variable: address of the NameNode.
@@ -37,6 +38,9 @@ pub struct ClientConfig {
     /// Secret given by the process that started this one; never in a file or variable.
     #[serde(skip)]
     pub secret: Option<Key>,
+    /// Of a task: what it signs with, instead of a secret.
+    #[serde(skip)]
+    pub pass: Option<PassHolder>,
 }
 
 /// A configuration that cannot be used.

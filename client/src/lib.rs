@@ -4,6 +4,7 @@ pub mod config;
 pub mod dfs;
 pub mod error;
 pub mod job;
+pub mod pass;
 pub mod rpc;
 
 pub use config::ClientConfig;

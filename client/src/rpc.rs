@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
 use crate::error::RpcError;
+use crate::pass::PassHolder;
 
 /// First pause between tries; doubles up to [`RETRY_PAUSE_MAX`], with jitter.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -65,12 +66,20 @@ struct Inner {
     base: String,
     /// `base`, read once.
     url: Url,
-    role: Role,
-    key: OnceLock<Key>,
+    identity: Identity,
     /// Of the nonces; random.
     stream: u64,
     /// Requests signed so far.
     request_count: AtomicU64,
+}
+
+/// In whose name calls are signed.
+#[derive(Debug)]
+enum Identity {
+    /// A role, with its key once the secret is known.
+    Role(Role, OnceLock<Key>),
+    /// A task of a job.
+    Task(PassHolder),
 }
 
 /// What every daemon answers to `GET /healthz`.
@@ -95,16 +104,28 @@ impl RpcClient {
     /// # Errors
     /// [`RpcError::Address`] if `base` is not such an address.
     pub fn new(base: &str, role: Role, secret: Option<&Key>) -> Result<Self, RpcError> {
-        let base = base.trim_end_matches('/').to_owned();
-        let parsed = Url::parse(&base).ok();
-        let parsed = parsed.filter(|url| url.scheme() == "http" && url.host().is_some());
-        let Some(url) = parsed else { return Err(RpcError::Address { address: base }) };
         let key = OnceLock::new();
         if let Some(secret) = secret {
             key.get_or_init(|| role.key(secret));
         }
+        RpcClient::signing(base, Identity::Role(role, key))
+    }
+
+    /// A client of the daemon at `base` that signs as a task.
+    ///
+    /// # Errors
+    /// [`RpcError::Address`] if `base` is not such an address.
+    pub fn of_task(base: &str, pass: &PassHolder) -> Result<Self, RpcError> {
+        RpcClient::signing(base, Identity::Task(pass.clone()))
+    }
+
+    fn signing(base: &str, identity: Identity) -> Result<Self, RpcError> {
+        let base = base.trim_end_matches('/').to_owned();
+        let parsed = Url::parse(&base).ok();
+        let parsed = parsed.filter(|url| url.scheme() == "http" && url.host().is_some());
+        let Some(url) = parsed else { return Err(RpcError::Address { address: base }) };
         let (stream, request_count) = (rand::random(), AtomicU64::new(0));
-        let inner = Inner { http: http_client(), base, url, role, key, stream, request_count };
+        let inner = Inner { http: http_client(), base, url, identity, stream, request_count };
         Ok(RpcClient { inner: Arc::new(inner) })
     }
 
@@ -229,17 +250,25 @@ impl RpcClient {
     }
 
     async fn sign(&self, method: &str, target: &str, body: Body<'_>) -> Result<String, RpcError> {
-        let key = match self.inner.key.get() {
-            Some(key) => key,
-            None => {
-                let found = self.find_secret().await?;
-                self.inner.key.get_or_init(|| self.inner.role.key(&found))
-            }
-        };
         let number = self.inner.request_count.fetch_add(1, Ordering::Relaxed);
         let nonce = Nonce { stream: self.inner.stream, number };
         let request = SignedRequest { method, target, body };
-        Ok(Signature::sign(key, self.inner.role, now_ms(), nonce, request).to_header())
+        let signature = match &self.inner.identity {
+            Identity::Task(holder) => {
+                Signature::sign_as_task(&holder.pass(), now_ms(), nonce, request)
+            }
+            Identity::Role(role, known) => {
+                let key = match known.get() {
+                    Some(key) => key,
+                    None => {
+                        let found = self.find_secret().await?;
+                        known.get_or_init(|| role.key(&found))
+                    }
+                };
+                Signature::sign(key, *role, now_ms(), nonce, request)
+            }
+        };
+        Ok(signature.to_header())
     }
 
     async fn find_secret(&self) -> Result<Key, RpcError> {

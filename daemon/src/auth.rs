@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use protocol::auth::{CLOCK_SKEW_MAX, Key, Role, Signature, SignedRequest};
+use protocol::pass::PassName;
 
 use crate::nonces::{Nonces, Refused};
 
@@ -23,6 +24,12 @@ pub enum AuthError {
         /// Difference of the clocks, milliseconds.
         skew_ms: u64,
     },
+    /// The time of a task's pass is over.
+    #[error("the task's pass expired {late_ms} ms ago")]
+    Expired {
+        /// How long ago, milliseconds.
+        late_ms: u64,
+    },
     /// Seen before.
     #[error("the request was sent before")]
     Replayed,
@@ -40,6 +47,25 @@ pub enum AuthError {
     Flood,
 }
 
+/// Who signed a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Signer {
+    /// One that holds the cluster secret, or the key of a role; speaks for whom it says.
+    Trusted(Role),
+    /// A task; speaks for the user of its job alone.
+    Task(PassName),
+}
+
+impl Signer {
+    /// True if the signer may act as `user`.
+    pub fn speaks_for(&self, user: &str) -> bool {
+        match self {
+            Signer::Trusted(_) => true,
+            Signer::Task(name) => name.user == user,
+        }
+    }
+}
+
 /// Checks signatures. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Authenticator {
@@ -48,8 +74,11 @@ pub struct Authenticator {
 
 #[derive(Debug)]
 struct Inner {
+    secret: Key,
     keys: [(Role, Key); 4],
     nonces: Mutex<Nonces>,
+    /// Apart, so that no task can use up what is kept for the others.
+    nonces_of_tasks: Mutex<Nonces>,
 }
 
 impl Authenticator {
@@ -57,7 +86,14 @@ impl Authenticator {
     pub fn new(secret: &Key) -> Self {
         let roles = [Role::Client, Role::Datanode, Role::Worker, Role::Jobtracker];
         let keys = roles.map(|role| (role, role.key(secret)));
-        Authenticator { inner: Arc::new(Inner { keys, nonces: Mutex::default() }) }
+        Authenticator {
+            inner: Arc::new(Inner {
+                secret: secret.clone(),
+                keys,
+                nonces: Mutex::default(),
+                nonces_of_tasks: Mutex::default(),
+            }),
+        }
     }
 
     /// Who signed `request`, if it is one of `allowed`.
@@ -69,7 +105,7 @@ impl Authenticator {
         header: Option<&str>,
         request: SignedRequest<'_>,
         allowed: &[Role],
-    ) -> Result<Role, AuthError> {
+    ) -> Result<Signer, AuthError> {
         self.check_at(header, request, allowed, now_ms())
     }
 
@@ -79,18 +115,24 @@ impl Authenticator {
         request: SignedRequest<'_>,
         allowed: &[Role],
         now_ms: u64,
-    ) -> Result<Role, AuthError> {
+    ) -> Result<Signer, AuthError> {
         let signature = header.and_then(Signature::parse).ok_or(AuthError::Missing)?;
-        let key =
-            self.inner.keys.iter().find(|(role, _)| *role == signature.role).map(|(_, key)| key);
-        if !key.is_some_and(|key| signature.matches(key, request)) {
+        if !self.is_genuine(&signature, request) {
             return Err(AuthError::Wrong);
         }
         let skew_ms = now_ms.abs_diff(signature.time_ms);
         if u128::from(skew_ms) > CLOCK_SKEW_MAX.as_millis() {
             return Err(AuthError::Skew { skew_ms });
         }
-        let taken = self.inner.nonces.lock().take(signature.role, signature.nonce, now_ms);
+        let expires_ms = signature.pass.as_ref().map_or(u64::MAX, |pass| pass.expires_ms);
+        if now_ms > expires_ms {
+            return Err(AuthError::Expired { late_ms: now_ms - expires_ms });
+        }
+        let nonces = match signature.pass {
+            Some(_) => &self.inner.nonces_of_tasks,
+            None => &self.inner.nonces,
+        };
+        let taken = nonces.lock().take(signature.role, signature.nonce, now_ms);
         taken.map_err(|refused| match refused {
             Refused::Seen => AuthError::Replayed,
             Refused::Late => AuthError::Overtaken,
@@ -99,7 +141,19 @@ impl Authenticator {
         if !allowed.contains(&signature.role) {
             return Err(AuthError::Role { role: signature.role });
         }
-        Ok(signature.role)
+        Ok(match signature.pass {
+            Some(name) => Signer::Task(name),
+            None => Signer::Trusted(signature.role),
+        })
+    }
+
+    fn is_genuine(&self, signature: &Signature, request: SignedRequest<'_>) -> bool {
+        if let Some(name) = &signature.pass {
+            return signature.matches(&name.key(&self.inner.secret), request);
+        }
+        let mut keys = self.inner.keys.iter();
+        let key = keys.find(|(role, _)| *role == signature.role);
+        key.is_some_and(|(_, key)| signature.matches(key, request))
     }
 }
 
@@ -112,6 +166,7 @@ fn now_ms() -> u64 {
 mod tests {
     use super::*;
     use protocol::auth::{Body, Nonce};
+    use protocol::pass::Pass;
 
     const REQUEST: SignedRequest<'_> =
         SignedRequest { method: "POST", target: "/rpc", body: Body::Bytes(b"x") };
@@ -131,7 +186,7 @@ mod tests {
         let check = |header: Option<&str>| auth.check_at(header, REQUEST, &[Role::Client], NOW);
         assert_eq!(check(None), Err(AuthError::Missing));
         assert_eq!(check(Some("Bearer x")), Err(AuthError::Missing));
-        assert_eq!(check(Some(&header(Role::Client, NOW, 1))), Ok(Role::Client));
+        assert_eq!(check(Some(&header(Role::Client, NOW, 1))), Ok(Signer::Trusted(Role::Client)));
         assert_eq!(check(Some(&header(Role::Client, NOW, 1))), Err(AuthError::Replayed));
         assert_eq!(
             check(Some(&header(Role::Worker, NOW, 2))),
@@ -141,10 +196,39 @@ mod tests {
             check(Some(&header(Role::Client, NOW - 300_001, 3))),
             Err(AuthError::Skew { skew_ms: 300_001 })
         );
-        assert_eq!(check(Some(&header(Role::Client, NOW + 300_000, 4))), Ok(Role::Client));
+        let early = check(Some(&header(Role::Client, NOW + 300_000, 4)));
+        assert_eq!(early, Ok(Signer::Trusted(Role::Client)));
         let other = Role::Client.key(&Key::new([2; 32]));
         let forged = Signature::sign(&other, Role::Client, NOW, number(5), REQUEST).to_header();
         assert_eq!(check(Some(&forged)), Err(AuthError::Wrong));
+    }
+
+    #[test]
+    fn a_task_is_let_in_where_tasks_are_and_while_its_pass_is_good() {
+        let secret = Key::new([1; 32]);
+        let auth = Authenticator::new(&secret);
+        let job = protocol::JobId { cluster_start: 1, number: 1 };
+        let name = PassName { job, user: "ada".to_owned(), expires_ms: NOW + 1000 };
+        let pass = Pass::issue(&secret, name.clone());
+        let check = |pass: &Pass, nonce, now, allowed: &[Role]| {
+            let header = Signature::sign_as_task(pass, now, number(nonce), REQUEST).to_header();
+            auth.check_at(Some(&header), REQUEST, allowed, now)
+        };
+        let both = [Role::Client, Role::Task];
+        let signer = check(&pass, 1, NOW, &both).unwrap();
+        assert_eq!(signer, Signer::Task(name.clone()));
+        assert!(signer.speaks_for("ada") && !signer.speaks_for("bob"));
+        let refused = Err(AuthError::Role { role: Role::Task });
+        assert_eq!(check(&pass, 2, NOW, &[Role::Client, Role::Worker]), refused);
+        assert!(check(&pass, 3, NOW + 1000, &both).is_ok());
+        assert_eq!(check(&pass, 4, NOW + 1001, &both), Err(AuthError::Expired { late_ms: 1 }));
+        for (nonce, other) in [
+            (5, PassName { user: "bob".to_owned(), ..name.clone() }),
+            (6, PassName { expires_ms: u64::MAX, ..name.clone() }),
+        ] {
+            let forged = Pass { name: other, key: pass.key.clone() };
+            assert_eq!(check(&forged, nonce, NOW, &both), Err(AuthError::Wrong));
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use protocol::auth::{CLOCK_SKEW_MAX, Nonce, Role};
 const WORDS_MAX: usize = 1024;
 const WORD_BITS: u64 = u64::BITS as u64;
 /// Streams remembered per window, at some hundred bytes: 1,600 new senders a second. New ones beyond that are refused until the
-/// window moves on; only holders of the secret can cause that.
+/// window moves on; only holders of the secret, or of a pass among tasks, can cause that.
 const STREAMS_MAX: usize = 1_000_000;
 /// As long as a signature is good: from a sender's clock that is fast until it is too old.
 const WINDOW: Duration = CLOCK_SKEW_MAX.saturating_mul(2);

@@ -15,7 +15,7 @@ use protocol::{RemoteError, wire};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::auth::{AuthError, Authenticator};
+use crate::auth::{AuthError, Authenticator, Signer};
 use crate::serve::Peer;
 
 /// A route that decodes a signed message, hands it to `handler` and encodes its answer.
@@ -37,7 +37,16 @@ where
     message_from(auth, roles, body_bytes_max, move |_, message| handler(message))
 }
 
-/// As [`message`]; `handler` also gets the sender's address, where the service knows it.
+/// Who sent a message.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    /// From where, if the service knows it.
+    pub address: Option<IpAddr>,
+    /// Who signed it.
+    pub signer: Signer,
+}
+
+/// As [`message`]; `handler` also gets the sender.
 pub fn message_from<Q, A, H, F>(
     auth: Authenticator,
     roles: &'static [Role],
@@ -47,7 +56,7 @@ pub fn message_from<Q, A, H, F>(
 where
     Q: DeserializeOwned + Send + 'static,
     A: Serialize + Send + 'static,
-    H: Fn(Option<IpAddr>, Q) -> F + Send + Sync + 'static,
+    H: Fn(Sender, Q) -> F + Send + Sync + 'static,
     F: Future<Output = Result<A, RemoteError>> + Send + 'static,
 {
     let handler = Arc::new(handler);
@@ -58,14 +67,16 @@ where
                 Ok(read) => read,
                 Err(refusal) => return refusal,
             };
-            if let Err(error) = check(&auth, &parts, SignedBody::Bytes(&bytes), roles) {
-                return refuse(error);
-            }
-            let peer = parts.extensions.get::<Peer>().map(|Peer(address)| address.ip());
+            let signer = match check(&auth, &parts, SignedBody::Bytes(&bytes), roles) {
+                Ok(signer) => signer,
+                Err(error) => return refuse(error),
+            };
+            let address = parts.extensions.get::<Peer>().map(|Peer(address)| address.ip());
             drop(parts);
             match wire::decode::<Q>(&bytes, "request") {
                 Ok(message) => {
-                    let answer: Result<A, RemoteError> = handler(peer, message).await;
+                    let answer: Result<A, RemoteError> =
+                        handler(Sender { address, signer }, message).await;
                     binary(wire::encode(&answer))
                 }
                 Err(error) => (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
@@ -74,10 +85,10 @@ where
     })
 }
 
-/// A GET route that is signed; `handler` gets the request.
+/// A GET route that is signed; `handler` gets who signed it and the request.
 pub fn signed_get<H, F>(auth: Authenticator, roles: &'static [Role], handler: H) -> MethodRouter
 where
-    H: Fn(Request) -> F + Send + Sync + 'static,
+    H: Fn(Signer, Request) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     let handler = Arc::new(handler);
@@ -86,7 +97,7 @@ where
         async move {
             let (parts, body) = request.into_parts();
             match check(&auth, &parts, SignedBody::Bytes(b""), roles) {
-                Ok(_) => handler(Request::from_parts(parts, body)).await,
+                Ok(signer) => handler(signer, Request::from_parts(parts, body)).await,
                 Err(error) => refuse(error),
             }
         }
@@ -102,7 +113,7 @@ pub fn check(
     parts: &axum::http::request::Parts,
     body: SignedBody<'_>,
     roles: &[Role],
-) -> Result<Role, AuthError> {
+) -> Result<Signer, AuthError> {
     let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
     auth.check(header, SignedRequest { method: parts.method.as_str(), target, body }, roles)

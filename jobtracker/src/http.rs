@@ -150,7 +150,7 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
             async move { shared.ask(|reply| Event::Worker(request, reply)).await? }
         },
     );
-    let watching = rpc::signed_get(auth, &[Role::Client], move |request: Request| {
+    let watching = rpc::signed_get(auth, &[Role::Client], move |_, request: Request| {
         let shared = for_watchers.clone();
         async move { events(&shared, request.uri().path()).await.into_response() }
     });

@@ -10,9 +10,9 @@ use axum::middleware::from_fn;
 use axum::routing::get;
 use axum::{Json, Router};
 use daemon::Shutdown;
-use daemon::auth::Authenticator;
+use daemon::auth::{Authenticator, Signer};
 use daemon::hosts::Hosts;
-use daemon::rpc;
+use daemon::rpc::{self, Sender};
 use daemon::session::{self, Sessions};
 use journal::Journal;
 use protocol::auth::Role;
@@ -84,12 +84,13 @@ pub(crate) fn router(
             "/rpc",
             rpc::message_from(
                 auth.clone(),
-                &[Role::Client, Role::Worker, Role::Jobtracker, Role::Datanode],
+                &[Role::Client, Role::Worker, Role::Jobtracker, Role::Datanode, Role::Task],
                 CLIENT_BYTES_MAX,
-                move |peer, request: Request| {
+                move |sender: Sender, request: Request| {
                     let service = clients.clone();
                     async move {
-                        let host = peer.map(|address: IpAddr| address.to_string());
+                        refuse_other_names(&sender.signer, &request)?;
+                        let host = sender.address.map(|address: IpAddr| address.to_string());
                         let host = host.unwrap_or_default();
                         service.client(request, Origin { host, protocol: "rpc" }).await
                     }
@@ -114,6 +115,15 @@ pub(crate) fn router(
         .merge(pages)
         .merge(monitor)
         .merge(daemon::inspect::router(inspected, hosts, settings::of(config)))
+}
+
+/// A task may act as the user of its job only.
+fn refuse_other_names(signer: &Signer, request: &Request) -> Result<(), RemoteError> {
+    if signer.speaks_for(&request.user) {
+        return Ok(());
+    }
+    let text = format!("Permission denied: a task is not allowed to impersonate {}", request.user);
+    Err(RemoteError::new(ErrorKind::PermissionDenied, text))
 }
 
 /// WebHDFS's way to the namespace, in this process.

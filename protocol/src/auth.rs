@@ -10,8 +10,10 @@
 //! A nonce is 8 bytes of a stream, random for each sender, and 8 bytes of a number that the sender counts up: who checks can so tell
 //! a repeated request by the last numbers of each stream.
 //!
-//! A role key is derived, so a process that was given only the key of one role cannot act in another.
+//! A role key is derived, so a process that was given only the key of one role cannot act in another. A task has no role's key: it signs with the
+//! pass of its job, whose name stands in the role's place ([`crate::pass`]).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::hex;
+use crate::pass::{Pass, PassName};
 
 /// First word of the header: name and version of the scheme.
 pub const SCHEME: &str = "Hanno-1";
@@ -81,7 +84,7 @@ impl fmt::Debug for Key {
 /// In whose name a request is made.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Role {
-    /// Commands, drivers and task runners.
+    /// Commands and drivers.
     Client,
     /// A DataNode.
     Datanode,
@@ -89,6 +92,8 @@ pub enum Role {
     Worker,
     /// The JobTracker.
     Jobtracker,
+    /// A task of a job, which acts as the job's user alone. It has a pass and no role's key.
+    Task,
 }
 
 impl Role {
@@ -99,6 +104,7 @@ impl Role {
             Role::Datanode => "datanode",
             Role::Worker => "worker",
             Role::Jobtracker => "jobtracker",
+            Role::Task => "task",
         }
     }
 
@@ -147,6 +153,8 @@ pub struct SignedRequest<'a> {
 pub struct Signature {
     /// Claimed role.
     pub role: Role,
+    /// Of a task, the name of its pass.
+    pub pass: Option<PassName>,
     /// Sender's clock, milliseconds since the epoch.
     pub time_ms: u64,
     /// Once per request.
@@ -185,13 +193,35 @@ impl Signature {
         nonce: Nonce,
         request: SignedRequest<'_>,
     ) -> Self {
-        let mac = key.mac(&[&signed_text(role, time_ms, nonce, request)]);
-        Signature { role, time_ms, nonce, mac }
+        Signature::by(key, (role, None), time_ms, nonce, request)
+    }
+
+    /// Signs a request of a task.
+    pub fn sign_as_task(
+        pass: &Pass,
+        time_ms: u64,
+        nonce: Nonce,
+        request: SignedRequest<'_>,
+    ) -> Self {
+        let signer = (Role::Task, Some(pass.name.clone()));
+        Signature::by(&pass.key, signer, time_ms, nonce, request)
+    }
+
+    fn by(
+        key: &Key,
+        (role, pass): (Role, Option<PassName>),
+        time_ms: u64,
+        nonce: Nonce,
+        request: SignedRequest<'_>,
+    ) -> Self {
+        let mut signature = Signature { role, pass, time_ms, nonce, mac: [0; 32] };
+        signature.mac = key.mac(&[&signature.text(request)]);
+        signature
     }
 
     /// The header's value.
     pub fn to_header(&self) -> String {
-        let mut header = format!("{SCHEME} {} {} ", self.role.as_str(), self.time_ms);
+        let mut header = format!("{SCHEME} {} {} ", self.signer(), self.time_ms);
         hex::push(&mut header, &self.nonce.to_bytes());
         header.push(' ');
         hex::push(&mut header, &self.mac);
@@ -204,35 +234,48 @@ impl Signature {
         if words.next()? != SCHEME {
             return None;
         }
-        let role = Role::parse(words.next()?)?;
+        let signer = words.next()?;
+        let (role, pass) = match Role::parse(signer) {
+            Some(role) => (role, None),
+            None => (Role::Task, Some(PassName::parse(signer)?)),
+        };
         let time_ms = words.next()?.parse().ok()?;
         let nonce = Nonce::parse(words.next()?)?;
         let mut mac = [0; 32];
         hex::read(words.next()?, &mut mac)?;
-        words.next().is_none().then_some(Signature { role, time_ms, nonce, mac })
+        words.next().is_none().then_some(Signature { role, pass, time_ms, nonce, mac })
     }
 
     /// True if the holder of `key` signed exactly this request.
     pub fn matches(&self, key: &Key, request: SignedRequest<'_>) -> bool {
-        key.mac_matches(&[&signed_text(self.role, self.time_ms, self.nonce, request)], &self.mac)
+        key.mac_matches(&[&self.text(request)], &self.mac)
     }
-}
 
-fn signed_text(role: Role, time_ms: u64, nonce: Nonce, request: SignedRequest<'_>) -> Vec<u8> {
-    let SignedRequest { method, target, body } = request;
-    let mut text = format!("{SCHEME}\n{}\n{time_ms}\n", role.as_str());
-    hex::push(&mut text, &nonce.to_bytes());
-    let mut text = text.into_bytes();
-    for part in [method, target] {
+    /// Role or pass, as in the header.
+    fn signer(&self) -> Cow<'static, str> {
+        match &self.pass {
+            Some(name) => Cow::Owned(name.to_string()),
+            None => Cow::Borrowed(self.role.as_str()),
+        }
+    }
+
+    /// What is signed.
+    fn text(&self, request: SignedRequest<'_>) -> Vec<u8> {
+        let SignedRequest { method, target, body } = request;
+        let mut text = format!("{SCHEME}\n{}\n{}\n", self.signer(), self.time_ms);
+        hex::push(&mut text, &self.nonce.to_bytes());
+        let mut text = text.into_bytes();
+        for part in [method, target] {
+            text.push(b'\n');
+            text.extend_from_slice(part.as_bytes());
+        }
         text.push(b'\n');
-        text.extend_from_slice(part.as_bytes());
+        match body {
+            Body::Bytes(bytes) => text.extend_from_slice(&Sha256::digest(bytes)),
+            Body::Streamed => text.extend_from_slice(b"streamed"),
+        }
+        text
     }
-    text.push(b'\n');
-    match body {
-        Body::Bytes(bytes) => text.extend_from_slice(&Sha256::digest(bytes)),
-        Body::Streamed => text.extend_from_slice(b"streamed"),
-    }
-    text
 }
 
 #[cfg(test)]
@@ -272,6 +315,30 @@ mod tests {
         assert!(!parsed.matches(&key, SignedRequest { body: Body::Bytes(b"bodY"), ..REQUEST }));
         assert!(!parsed.matches(&key, SignedRequest { body: Body::Streamed, ..REQUEST }));
         assert!(!Signature { role: Role::Worker, ..parsed }.matches(&key, REQUEST));
+    }
+
+    #[test]
+    fn a_task_signs_in_no_name_but_its_own() {
+        let secret = Key::new([7; 32]);
+        let job = crate::JobId { cluster_start: 202_611_201_830, number: 7 };
+        let name = PassName { job, user: "ada".to_owned(), expires_ms: 5 };
+        let pass = Pass::issue(&secret, name.clone());
+        let header =
+            Signature::sign_as_task(&pass, 1, Nonce { stream: 9, number: 1 }, REQUEST).to_header();
+        let parsed = Signature::parse(&header).unwrap();
+        assert_eq!((parsed.role, parsed.pass.as_ref()), (Role::Task, Some(&name)));
+        assert!(parsed.matches(&name.key(&secret), REQUEST));
+        for other in [
+            PassName { user: "bob".to_owned(), ..name.clone() },
+            PassName { expires_ms: 6, ..name.clone() },
+        ] {
+            let forged = header.replace(&name.to_string(), &other.to_string());
+            let parsed = Signature::parse(&forged).unwrap();
+            assert!(!parsed.matches(&other.key(&secret), REQUEST), "{other}");
+        }
+        let forged = Signature::parse(&header.replace(&name.to_string(), "client")).unwrap();
+        assert!(!forged.matches(&Role::Client.key(&secret), REQUEST));
+        assert_eq!(Signature::parse(&header.replace(&name.to_string(), "task")), None);
     }
 
     #[test]

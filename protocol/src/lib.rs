@@ -25,6 +25,7 @@ pub mod id;
 pub mod jobs;
 pub mod meta;
 pub mod namenode;
+pub mod pass;
 pub mod path;
 pub mod permission;
 pub mod phase;

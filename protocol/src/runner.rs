@@ -8,14 +8,14 @@
 //! ```text
 //! runner -> Hello -> (worker) Setup -> runner Ready | Refused
 //! worker Launch -> runner Progress* -> Done | Failed    (again and again)
-//! worker MapOutputs* while a reduce runs; FetchFailed* from it
+//! worker Pass* now and then, MapOutputs* while a reduce runs; FetchFailed* from it
 //! ```
 
 use serde::{Deserialize, Serialize};
 
 use crate::AttemptId;
-use crate::auth::Key;
 use crate::jobs::Counters;
+use crate::pass::Pass;
 use crate::tracker::{AttemptState, FetchFailure, MapOutput, Program, Work};
 
 /// Environment variable: the abstract socket's name.
@@ -46,6 +46,8 @@ pub enum ToRunner {
     },
     /// Exit.
     Exit,
+    /// A pass in the place of the one it has.
+    Pass(Pass),
 }
 
 /// What is the same for all attempts of a job.
@@ -55,8 +57,8 @@ pub struct Setup {
     pub program: Program,
     /// `http://host:port` of the NameNode.
     pub namenode: String,
-    /// Cluster secret for the file system and the shuffle.
-    pub secret: Key,
+    /// What it signs with in the file system and the shuffle; [`ToRunner::Pass`] follows before its time is over.
+    pub pass: Pass,
     /// Name of this machine.
     pub host: String,
     /// Boot id of this machine's kernel.

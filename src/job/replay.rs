@@ -13,16 +13,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Parser;
+use client::ClientConfig;
 use client::dfs::DfsClient;
 use client::job::{binary_path, counters_text, hash_file};
+use client::rpc::now_ms;
 use mr_api::replay::{RecordPlace, STOP_PROPERTY};
 use protocol::auth::Key;
 use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::jobs::{Counters, Replay, Split};
+use protocol::pass::{Pass, PassName};
 use protocol::runner::{COOKIE_VARIABLE, FromRunner, SOCKET_VARIABLE, Setup, ToRunner};
 use protocol::tracker::{AttemptState, MapOutput, Program, Work};
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
@@ -33,6 +36,8 @@ use crate::output::{EXIT_FAILED, EXIT_OK, say};
 
 /// Longest first message: a cookie.
 const HELLO_BYTES_MAX: usize = 4 << 10;
+/// How long the task may read the cluster's files: a debugger may hold it for a day.
+const PASS_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// Memory for sort buffers and shuffle: what a worker gives by default.
 const MEMORY_BYTES: u64 = 256 << 20;
 
@@ -68,6 +73,16 @@ struct Args {
     stop_before_failure: bool,
 }
 
+/// What the task signs with.
+fn pass(config: &ClientConfig, attempt: AttemptId, program: &Program) -> Result<Pass> {
+    let secret =
+        config.secret()?.context("no secret of the cluster is known: set `secret_file`")?;
+    let lifetime_ms = u64::try_from(PASS_LIFETIME.as_millis()).unwrap_or(u64::MAX);
+    let expires_ms = now_ms().saturating_add(lifetime_ms);
+    let name = PassName { job: attempt.task.job, user: program.user.clone(), expires_ms };
+    Ok(Pass::issue(&secret, name))
+}
+
 /// Runs the command line after `job replay` and returns the exit code.
 pub(super) fn run(arguments: &[std::ffi::OsString], overrides: &Overrides) -> u8 {
     with_args("hanno job replay", arguments, |args: Args| replay(&args, overrides))
@@ -97,7 +112,7 @@ fn replay(args: &Args, overrides: &Overrides) -> Result<u8> {
     let setup = Setup {
         program: program.clone(),
         namenode: namenode_address(&config)?.to_owned(),
-        secret: config.secret()?.context("no secret of the cluster is known: set `secret_file`")?,
+        pass: pass(&config, attempt, program)?,
         host: sys::host::host_name(),
         boot_id: sys::host::boot_id(),
         memory_bytes_max: MEMORY_BYTES,

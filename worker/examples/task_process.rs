@@ -29,6 +29,7 @@ fn main() {
                 say(FromRunner::Refused { diagnostics: "another fingerprint".to_owned() });
             }
             ToRunner::Setup(_) => say(FromRunner::Ready),
+            ToRunner::Pass(_) => {}
             ToRunner::Launch { attempt, work, directory } => {
                 let (attempt, state) = run(attempt, &work, Path::new(&directory));
                 let mut counters = Counters::default();

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use client::error::chain;
 use client::rpc::{CallOptions, RpcClient};
 use protocol::jobs::Counters;
+use protocol::pass::{PASS_LIFETIME, PASS_RENEWAL, Pass, PassName};
 use protocol::record::{PLACE_BYTES, RECORD_FILE};
 use protocol::runner::Setup;
 use protocol::tracker::{
@@ -103,8 +104,18 @@ pub(crate) struct Surroundings {
 #[derive(Clone)]
 pub(crate) struct SetupBase {
     pub(crate) namenode: String,
+    /// Makes the passes of tasks, and stays here.
     pub(crate) secret: protocol::auth::Key,
     pub(crate) memory_bytes_max: u64,
+}
+
+impl SetupBase {
+    /// A pass for tasks of a job.
+    fn pass(&self, job: JobId, user: &str) -> Pass {
+        let lifetime_ms = u64::try_from(PASS_LIFETIME.as_millis()).unwrap_or(u64::MAX);
+        let expires_ms = client::rpc::now_ms().saturating_add(lifetime_ms);
+        Pass::issue(&self.secret, PassName { job, user: user.to_owned(), expires_ms })
+    }
 }
 
 /// An attempt that runs here.
@@ -117,6 +128,9 @@ struct Running {
 
 struct Runner {
     job: JobId,
+    user: String,
+    /// When it got its pass.
+    passed: Instant,
     current: Option<AttemptId>,
     orders: mpsc::UnboundedSender<Order>,
     idle_since: Instant,
@@ -331,6 +345,7 @@ impl Agent {
         let runner_id = self.runner_count;
         attempt.runner = Some(runner_id);
         let setup = self.around.setup(&attempt.launch);
+        let user = attempt.launch.program.user.clone();
         let (orders, inbox) = mpsc::unbounded_channel();
         orders.send(order).expect("its receiver is here");
         let options = Options {
@@ -348,8 +363,15 @@ impl Agent {
         let (lobby, events) = (Arc::clone(&self.around.lobby), self.around.events.clone());
         tokio::spawn(runner::run(options, lobby, inbox, runner_id, events));
         let idle_since = Instant::now();
-        let runner =
-            Runner { job: id.task.job, current: Some(id), orders, idle_since, leaving: false };
+        let runner = Runner {
+            job: id.task.job,
+            user,
+            passed: idle_since,
+            current: Some(id),
+            orders,
+            idle_since,
+            leaving: false,
+        };
         self.runners.insert(runner_id, runner);
     }
 
@@ -579,6 +601,19 @@ impl Agent {
         });
     }
 
+    /// Gives runners whose pass is getting old another one.
+    fn renew_passes(&mut self, now: Instant) {
+        let is_due = |runner: &&mut Runner| {
+            now.saturating_duration_since(runner.passed) >= PASS_RENEWAL && !runner.leaving
+        };
+        for runner in self.runners.values_mut().filter(is_due) {
+            runner.passed = now;
+            let pass = self.around.setup.pass(runner.job, &runner.user);
+            // A runner that has ended needs none.
+            let _ = runner.orders.send(Order::Pass(pass));
+        }
+    }
+
     fn tick(&mut self) {
         self.report(true);
         let (idle_max, now) = (self.around.idle_max, Instant::now());
@@ -592,6 +627,7 @@ impl Agent {
                 let _ = runner.orders.send(Order::Exit);
             }
         }
+        self.renew_passes(now);
         self.forget_idle_jobs(now);
         if self.disk_seen.is_some_and(|seen| now.saturating_duration_since(seen) >= DISK_PERIOD) {
             self.disk_seen = None;
@@ -672,7 +708,7 @@ impl Surroundings {
         Setup {
             program: launch.program.clone(),
             namenode: self.setup.namenode.clone(),
-            secret: self.setup.secret.clone(),
+            pass: self.setup.pass(launch.attempt.task.job, &launch.program.user),
             host: self.register.host.clone(),
             boot_id: self.register.boot_id.clone(),
             memory_bytes_max: self.setup.memory_bytes_max,

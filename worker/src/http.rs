@@ -20,7 +20,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use client::rpc::Health;
-use daemon::auth::Authenticator;
+use daemon::auth::{Authenticator, Signer};
 use daemon::beans;
 use daemon::rpc;
 use futures_util::stream;
@@ -81,12 +81,13 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
         })
     };
     let (for_fetches, for_logs, for_health) = (shared.outputs, shared.logs, shared.secret_file);
-    let fetches = rpc::signed_get(auth.clone(), &[Role::Client, Role::Worker], move |request| {
+    let fetchers = &[Role::Client, Role::Worker, Role::Task];
+    let fetches = rpc::signed_get(auth.clone(), fetchers, move |signer, request| {
         let (outputs, served) = (for_fetches.clone(), Arc::clone(&served));
-        async move { map_output(&outputs, &request, served) }
+        async move { map_output(&outputs, &signer, &request, served) }
     });
     let log_reads =
-        rpc::signed_get(auth, &[Role::Client, Role::Jobtracker], move |request: Request| {
+        rpc::signed_get(auth, &[Role::Client, Role::Jobtracker], move |_, request: Request| {
             let logs = for_logs.clone();
             async move { attempt_logs(logs, request.uri().clone()).await }
         });
@@ -125,12 +126,23 @@ async fn registry(shared: &Shared, served: u64) -> Option<Registry> {
 }
 
 /// `served` counts the bytes of segments that were handed on.
-fn map_output(outputs: &Outputs, request: &Request, served: Arc<AtomicU64>) -> Response {
+fn map_output(
+    outputs: &Outputs,
+    signer: &Signer,
+    request: &Request,
+    served: Arc<AtomicU64>,
+) -> Response {
     let query = request.uri().query().unwrap_or("");
     let fetch = match FetchRequest::parse_query(query) {
         Ok(fetch) => fetch,
         Err(reason) => return (StatusCode::BAD_REQUEST, reason).into_response(),
     };
+    if let Signer::Task(name) = signer
+        && name.job != fetch.job
+    {
+        let text = format!("a task of {} may not read map outputs of {}", name.job, fetch.job);
+        return (StatusCode::FORBIDDEN, text).into_response();
+    }
     let found: Vec<_> = fetch.maps.iter().map(|map| (*map, outputs.held(*map))).collect();
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
     let reduce = fetch.reduce;

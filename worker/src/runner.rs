@@ -19,6 +19,7 @@ use client::error::chain;
 use parking_lot::Mutex;
 use protocol::frame::{self, BODY_BYTES_MAX, FrameError};
 use protocol::jobs::Counters;
+use protocol::pass::Pass;
 use protocol::runner::{COOKIE_VARIABLE, FromRunner, Setup, ToRunner};
 use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
 use protocol::{AttemptId, WorkerId};
@@ -84,6 +85,8 @@ pub(crate) enum Order {
     Launch { attempt: AttemptId, work: Work, directory: String },
     /// News for the running reduce.
     MapOutputs { available: Vec<MapOutput>, obsolete: Vec<AttemptId> },
+    /// Another pass in the place of the one it has.
+    Pass(Pass),
     /// Exit when idle.
     Exit,
     /// End at once.
@@ -425,6 +428,7 @@ impl Runner<'_> {
                 }
                 _ => self.send(&ToRunner::MapOutputs { available, obsolete }),
             },
+            Order::Pass(pass) => self.send(&ToRunner::Pass(pass)),
             Order::Exit => self.send(&ToRunner::Exit),
             Order::Kill => return Some(End::Because("killed".to_owned())),
         }

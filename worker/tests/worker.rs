@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use client::rpc::RpcClient;
+use client::pass::PassHolder;
+use client::rpc::{RpcClient, now_ms};
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::serve::{self, Limits};
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 use protocol::auth::{Key, Role};
 use protocol::frame::{self, HEADER_BYTES};
 use protocol::jobs::Split;
+use protocol::pass::{Pass, PassName};
 use protocol::shuffle::{FetchRequest, SegmentAnswer};
 use protocol::tracker::{
     Action, AttemptState, AttemptUpdate, Launch, Program, Register, Reply, Request, Work,
@@ -427,6 +429,16 @@ async fn map_outputs_are_served_by_partition() {
         RpcClient::new(stand.http().base(), Role::Client, Some(&Key::new([1; 32]))).unwrap();
     let error = other.get(&beyond.to_target()).await.unwrap_err();
     assert!(error.to_string().contains("401"), "{error}");
+    let foreign = JobId { number: JOB.number + 1, ..JOB };
+    for (job, may) in [(JOB, true), (foreign, false)] {
+        let name = PassName { job, user: "ada".to_owned(), expires_ms: now_ms() + 60_000 };
+        let pass = PassHolder::new(Pass::issue(&stand.secret, name));
+        let task = RpcClient::of_task(stand.http().base(), &pass).unwrap();
+        let fetched = task.get(&beyond.to_target()).await;
+        assert_eq!(fetched.is_ok(), may, "{job}: {fetched:?}");
+        let log = task.get(&format!("/logs/{map}")).await.unwrap_err();
+        assert!(log.to_string().contains("403"), "{log}");
+    }
     stand.stop().await;
 }
 

@@ -104,9 +104,12 @@ impl DfsClient {
         timeouts: Timeouts,
     ) -> Result<Self, DfsError> {
         let namenode = config.namenode.as_deref().ok_or(DfsError::NoNamenode)?;
-        let secret = config.secret()?;
+        let rpc = match &config.pass {
+            Some(pass) => RpcClient::of_task(namenode, pass)?,
+            None => RpcClient::new(namenode, Role::Client, config.secret()?.as_ref())?,
+        };
         let inner = Inner {
-            rpc: RpcClient::new(namenode, Role::Client, secret.as_ref())?,
+            rpc,
             id: ClientId(rand::random()),
             user: config.user(),
             host: config.host(),

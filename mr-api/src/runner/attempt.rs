@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use client::ClientConfig;
 use client::dfs::{CreateOptions, DfsClient};
+use client::pass::PassHolder;
 use protocol::phase::Phase;
 use protocol::record::SKIP_DIRECTORY;
 use protocol::runner::Setup;
@@ -38,6 +39,7 @@ const DAMAGED_INPUTS_MAX: u32 = 10;
 /// What all attempts of this process share.
 pub(crate) struct Host {
     pub(crate) setup: Setup,
+    pub(crate) pass: PassHolder,
     stage: Box<dyn Stage>,
     dfs: DfsClient,
     side_files: BTreeMap<String, PathBuf>,
@@ -58,11 +60,12 @@ pub(crate) struct Launched {
 impl Host {
     pub(crate) fn new(setup: Setup, mut plan: Plan) -> Result<Self> {
         let program = &setup.program;
+        let pass = PassHolder::new(setup.pass.clone());
         let config = ClientConfig {
             namenode: Some(setup.namenode.clone()),
             user: Some(program.user.clone()),
             host: Some(setup.host.clone()),
-            secret: Some(setup.secret.clone()),
+            pass: Some(pass.clone()),
             ..ClientConfig::default()
         };
         let given = usize::try_from(setup.memory_bytes_max).unwrap_or(usize::MAX);
@@ -78,6 +81,7 @@ impl Host {
             memory_bytes,
             merge_factor: options::merge_factor(&program.properties)?,
             setup,
+            pass,
         })
     }
 
@@ -172,7 +176,13 @@ impl Host {
         let Launched { context, directory, news, self_news, channel } = launched;
         let attempt = context.attempt();
         let output_directory = self.output_directory(attempt)?;
-        let fetcher = Fetcher::new(&self.setup, attempt, &directory, self.memory_bytes, self_news);
+        let fetcher = Fetcher::new(
+            (&self.setup, &self.pass),
+            attempt,
+            &directory,
+            self.memory_bytes,
+            self_news,
+        );
         let mut gather = Gather::new(self.setup.program.map_count, outputs);
         for _ in 0..DAMAGED_INPUTS_MAX {
             let begin = phases::clock();

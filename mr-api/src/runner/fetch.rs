@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use client::error::chain;
+use client::pass::PassHolder;
 use client::rpc::{RpcClient, runtime};
-use protocol::auth::{Key, Role};
 use protocol::frame;
 use protocol::runner::Setup;
 use protocol::shuffle::{ANSWER_BYTES_MAX, FetchRequest, SegmentAnswer, SegmentHeader};
@@ -50,7 +50,7 @@ pub(crate) struct Fetcher {
 
 struct Shared {
     reduce: AttemptId,
-    secret: Key,
+    pass: PassHolder,
     directory: PathBuf,
     memory_bytes_max: usize,
     segment_bytes_max: u64,
@@ -63,7 +63,7 @@ struct Shared {
 
 impl Fetcher {
     pub(crate) fn new(
-        setup: &Setup,
+        (setup, pass): (&Setup, &PassHolder),
         reduce: AttemptId,
         directory: &Path,
         memory_bytes: usize,
@@ -72,7 +72,7 @@ impl Fetcher {
         let memory_bytes_max = memory_bytes / 100 * MEMORY_PERCENT;
         let shared = Shared {
             reduce,
-            secret: setup.secret.clone(),
+            pass: pass.clone(),
             directory: directory.to_owned(),
             memory_bytes_max,
             segment_bytes_max: (memory_bytes_max / 100 * SEGMENT_PERCENT_MAX) as u64,
@@ -222,7 +222,7 @@ impl Shared {
     ) -> Result<(), String> {
         let TaskId { job, index, .. } = self.reduce.task;
         let request = FetchRequest { job, reduce: index, maps: maps.to_vec() };
-        let worker = RpcClient::new(&format!("http://{host}"), Role::Client, Some(&self.secret))
+        let worker = RpcClient::of_task(&format!("http://{host}"), &self.pass)
             .map_err(|error| chain(&error))?;
         let response = tokio::time::timeout(READ_TIMEOUT, worker.get(&request.to_target())).await;
         let response = response

@@ -6,6 +6,8 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
+use protocol::auth::Key;
+use protocol::pass::{Pass, PassName};
 use protocol::runner::FromRunner;
 use protocol::tracker::Program;
 use protocol::{BinaryHash, DfsPath, JobId, TaskKind};
@@ -19,6 +21,8 @@ fn attempt(kind: TaskKind, index: u32, number: u32) -> AttemptId {
 }
 
 fn setup(boot_id: &str) -> Setup {
+    let job = JobId { cluster_start: 1, number: 1 };
+    let pass_name = PassName { job, user: "ada".into(), expires_ms: u64::MAX };
     let program = Program {
         user: "ada".into(),
         binary: BinaryHash([0; 32]),
@@ -33,7 +37,7 @@ fn setup(boot_id: &str) -> Setup {
     Setup {
         program,
         namenode: "http://127.0.0.1:1".into(),
-        secret: Key::new([1; 32]),
+        pass: Pass::issue(&Key::new([1; 32]), pass_name),
         host: "here".into(),
         boot_id: boot_id.into(),
         memory_bytes_max: 1 << 20,
@@ -119,7 +123,8 @@ fn gather_all(setup: &Setup, outputs: Vec<MapOutput>, directory: &Path) -> (Vec<
     let channel = Channel { stream: Arc::new(Mutex::new(ours)) };
     let reduce = attempt(TaskKind::Reduce, 0, 0);
     let (sender, news) = mpsc::channel();
-    let fetcher = Fetcher::new(setup, reduce, directory, 1 << 20, sender);
+    let holder = PassHolder::new(setup.pass.clone());
+    let fetcher = Fetcher::new((setup, &holder), reduce, directory, 1 << 20, sender);
     let mut gather = Gather::new(outputs.len() as u32, outputs);
     let context = Context::new(reduce, Default::default());
     let inputs = fetcher.gather(&mut gather, &news, &channel, &context).unwrap();

@@ -101,6 +101,7 @@ fn serve(stream: &mut UnixStream, channel: &Channel, host: &Arc<Host>) -> Result
                 };
                 thread::spawn(move || supervise(attempt, work, launched, &host, &channel));
             }
+            Some(ToRunner::Pass(pass)) => host.pass.renew(pass),
             Some(ToRunner::MapOutputs { available, obsolete }) => {
                 if let Some(news) = &news {
                     // The attempt may have ended meanwhile: then nobody needs the news.
@@ -188,8 +189,9 @@ fn receive(stream: &mut UnixStream) -> Result<Option<ToRunner>> {
 #[cfg(test)]
 mod tests {
     use protocol::auth::Key;
+    use protocol::pass::{Pass, PassName};
     use protocol::tracker::Program;
-    use protocol::{BinaryHash, DfsPath};
+    use protocol::{BinaryHash, DfsPath, JobId};
 
     use super::*;
     use crate::{Job, Max, Sum, text, text_out};
@@ -202,6 +204,8 @@ mod tests {
 
     fn setup(submitted: &Plan) -> Setup {
         let description = submitted.graph.description(0);
+        let job = JobId { cluster_start: 1, number: 1 };
+        let pass_name = PassName { job, user: "ada".into(), expires_ms: u64::MAX };
         let program = Program {
             user: "ada".into(),
             binary: BinaryHash([0; 32]),
@@ -216,7 +220,7 @@ mod tests {
         Setup {
             program,
             namenode: "http://127.0.0.1:1".into(),
-            secret: Key::new([1; 32]),
+            pass: Pass::issue(&Key::new([1; 32]), pass_name),
             host: "here".into(),
             boot_id: String::new(),
             memory_bytes_max: 1 << 20,

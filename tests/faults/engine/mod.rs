@@ -4,6 +4,7 @@
 mod deaths;
 mod many;
 mod outputs;
+mod passes;
 mod races;
 mod skipping;
 mod tasks;
