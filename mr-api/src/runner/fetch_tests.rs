@@ -79,7 +79,7 @@ fn serve(data: Vec<PathBuf>) -> String {
                 head.push(byte[0]);
             }
             let head = String::from_utf8(head).unwrap();
-            assert!(head.contains("authorization: Hanno-1 client "), "{head}");
+            assert!(head.contains("authorization: Hanno-1 task:job_"), "{head}");
             let target = head.split(' ').nth(1).unwrap();
             let request = FetchRequest::parse_query(target.split_once('?').unwrap().1).unwrap();
             let mut body = Vec::new();
