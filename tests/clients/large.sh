@@ -10,5 +10,5 @@ size=5g
 [ "$(df --output=avail -k "$work" | tail -1)" -gt $((32 << 20)) ] || size=1g
 echo "$size up and down"
 "${HANNO_PYTHON:-python3}" "$here/../../bench/webhdfs.py" file --hanno "$HANNO" --data "$work/large" --size "$size" --rounds 1 \
-    --ratio-min 0.2 --port-base $((${HANNO_WEBHDFS##*:} + 50))
+    --ratio-min 0.4 --port-base $((${HANNO_WEBHDFS##*:} + 50))
 echo "a large file: ok"

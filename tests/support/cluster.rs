@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::command::Outcome;
+use super::room::{self, Seat};
 
 /// How long a cluster may take to get ready. Generous: several clusters may start at once on two cores.
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -74,6 +75,8 @@ pub(crate) struct Cluster {
     pub(crate) namenode: String,
     pub(crate) jobtracker: String,
     options: Options,
+    /// Given back when everything has stopped.
+    _seat: Seat,
 }
 
 impl Cluster {
@@ -84,8 +87,9 @@ impl Cluster {
 
     /// Starts on a directory that may hold an earlier cluster.
     pub(crate) fn start_in(directory: PathBuf, options: Options) -> Self {
+        let seat = room::sit();
         let (child, namenode, jobtracker) = spawn(&directory, &options);
-        Cluster { child, directory, namenode, jobtracker, options }
+        Cluster { child, directory, namenode, jobtracker, options, _seat: seat }
     }
 
     /// Stops everything with SIGTERM and starts again on the same data.

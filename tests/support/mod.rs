@@ -7,6 +7,7 @@ pub(crate) mod data;
 pub(crate) mod http;
 pub(crate) mod mount;
 pub(crate) mod report;
+pub(crate) mod room;
 
 pub(crate) use cluster::{Cluster, Options};
 pub(crate) use command::Outcome;
