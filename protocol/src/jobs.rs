@@ -232,6 +232,15 @@ impl Priority {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Counters(pub BTreeMap<String, BTreeMap<String, u64>>);
 
+impl<'a> FromIterator<(&'a str, &'a str, u64)> for Counters {
+    /// Adds up groups, names and amounts.
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str, u64)>>(amounts: I) -> Self {
+        let mut counters = Counters::default();
+        amounts.into_iter().for_each(|(group, name, amount)| counters.add(group, name, amount));
+        counters
+    }
+}
+
 impl Counters {
     /// Adds `amount`.
     pub fn add(&mut self, group: &str, name: &str, amount: u64) {

@@ -117,20 +117,14 @@ impl CounterSums {
 mod tests {
     use super::*;
 
-    fn counters(values: &[(&str, &str, u64)]) -> Counters {
-        let mut counters = Counters::default();
-        values.iter().for_each(|(group, name, value)| counters.add(group, name, *value));
-        counters
-    }
-
     #[test]
     fn sums_are_those_of_the_plain_maps() {
         let parts = [
-            counters(&[("a", "x", 1), ("a", "y", 2), ("b", "x", 3)]),
-            counters(&[("a", "x", 10), ("c", "z", 0)]),
-            counters(&[]),
+            Counters::from_iter([("a", "x", 1), ("a", "y", 2), ("b", "x", 3)]),
+            Counters::from_iter([("a", "x", 10), ("c", "z", 0)]),
+            Counters::from_iter([]),
         ];
-        let lost = counters(&[("a", "x", 7), ("b", "x", u64::MAX)]);
+        let lost = Counters::from_iter([("a", "x", 7), ("b", "x", u64::MAX)]);
         let mut sums = CounterSums::default();
         let mut plain = Counters::default();
         let back = sums.add(&lost);
@@ -149,7 +143,7 @@ mod tests {
     fn the_number_of_names_is_bounded() {
         let mut sums = CounterSums::default();
         for index in 0..COUNTERS_MAX + 5 {
-            sums.add(&counters(&[("g", &index.to_string(), 1)]));
+            sums.add(&Counters::from_iter([("g", index.to_string().as_str(), 1)]));
         }
         assert_eq!(sums.sums.len(), COUNTERS_MAX);
     }

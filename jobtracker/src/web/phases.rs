@@ -23,7 +23,7 @@ pub(crate) fn of_job(counters: &Counters) -> Markup {
             (strip(&all, total))
             div.legend {
                 @for (phase, micros) in all.iter().filter(|(_, micros)| *micros > 0) {
-                    span { i.(class(*phase)) {} (title(*phase)) " " (format::short_duration(*micros)) " (" (percent(*micros, total)) ")" }
+                    span { i.(phase.name()) {} (title(*phase)) " " (format::short_duration(*micros)) " (" (percent(*micros, total)) ")" }
                 }
             }
             p.soft { "Of all tasks together whose output counts. The shuffle of a reduce includes its waiting for maps." }
@@ -45,7 +45,7 @@ pub(crate) fn of_attempt(kind: TaskKind, counters: &Counters) -> Markup {
                 @for (phase, micros) in &all {
                     @let (bytes, records) = work(*phase, counters);
                     tr {
-                        td { span.key.(class(*phase)) {} (phase.name()) }
+                        td { span.key.(phase.name()) {} (phase.name()) }
                         td.number { (format::short_duration(*micros)) } td.number { (percent(*micros, total)) }
                         td.number { (format::rate(bytes, *micros, Unit::Bytes)) } td.number { (format::rate(records, *micros, Unit::Count)) }
                     }
@@ -61,19 +61,6 @@ pub(crate) fn of_progress(progress: f32) -> Phase {
         ..0.333 => Phase::Shuffle,
         ..0.666 => Phase::ReduceMerge,
         _ => Phase::Reduce,
-    }
-}
-
-/// How a phase is coloured.
-pub(crate) fn class(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Read => "read",
-        Phase::Map => "map",
-        Phase::Sort => "sort",
-        Phase::Spill => "spill",
-        Phase::Merge | Phase::ReduceMerge => "merge",
-        Phase::Shuffle => "shuffle",
-        Phase::Reduce => "reduce",
     }
 }
 
@@ -122,7 +109,7 @@ fn strip(all: &[(Phase, u64)], total: u64) -> Markup {
     html! {
         svg.strip viewBox="0 0 1000 14" preserveAspectRatio="none" role="img" aria-label="Time by phase" {
             @for (phase, x, width, micros) in parts {
-                rect.(class(phase)) x=(format!("{x:.1}")) y="0" width=(format!("{width:.1}")) height="14" {
+                rect.(phase.name()) x=(format!("{x:.1}")) y="0" width=(format!("{width:.1}")) height="14" {
                     title { (title(phase)) " " (format::short_duration(micros)) }
                 }
             }
@@ -136,15 +123,9 @@ mod tests {
 
     use super::*;
 
-    fn counters(values: &[(&str, &str, u64)]) -> Counters {
-        let mut counters = Counters::default();
-        values.iter().for_each(|(group, name, value)| counters.add(group, name, *value));
-        counters
-    }
-
     #[test]
     fn phases_have_times_and_rates() {
-        let counters = counters(&[
+        let counters = Counters::from_iter([
             (GROUP, "MAP_MICROS", 2_000_000),
             (GROUP, "MAP_SORT_MICROS", 500),
             (GROUP, "REDUCE_SHUFFLE_MICROS", 1_999_500),

@@ -2,7 +2,7 @@
 //! are the characters of Latin-1, logical types show the value that they are stored as.
 
 use std::collections::HashMap;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Read};
 
 use apache_avro::Reader;
 use apache_avro::schema::{Name, ResolvedSchema, Schema, UuidSchema};
@@ -13,14 +13,12 @@ use mr_api::writable::show;
 pub(super) const MAGIC: &[u8] = b"Obj\x01";
 
 /// The records of a data file as text.
-pub(super) struct Lines<R> {
+pub(super) struct Records<R> {
     records: Reader<'static, R>,
     json: Json,
-    /// The record that is being handed out.
-    line: Cursor<Vec<u8>>,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> Records<R> {
     /// Reads the header.
     pub(super) fn new(source: R) -> io::Result<Self> {
         let records = Reader::new(source).map_err(damaged)?;
@@ -28,30 +26,15 @@ impl<R: Read> Lines<R> {
         let resolved = ResolvedSchema::new(&schema).map_err(damaged)?;
         let named = resolved.get_names().iter();
         let named = named.map(|(name, schema)| (name.clone(), (*schema).clone())).collect();
-        Ok(Lines { records, json: Json { schema, named }, line: Cursor::default() })
-    }
-
-    /// Makes the line of the next record; false at the end.
-    fn advance(&mut self) -> io::Result<bool> {
-        self.line.set_position(0);
-        let line = self.line.get_mut();
-        line.clear();
-        let Some(record) = self.records.next() else { return Ok(false) };
-        self.json.append(&record.map_err(damaged)?, &self.json.schema, line)?;
-        line.push(b'\n');
-        Ok(true)
+        Ok(Records { records, json: Json { schema, named } })
     }
 }
 
-impl<R: Read> Read for Lines<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.line.read(buffer)? {
-                0 if buffer.is_empty() || !self.advance()? => return Ok(0),
-                0 => {}
-                count => return Ok(count),
-            }
-        }
+impl<R: Read> super::Records for Records<R> {
+    fn append(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
+        let Some(record) = self.records.next() else { return Ok(false) };
+        self.json.append(&record.map_err(damaged)?, &self.json.schema, line)?;
+        Ok(true)
     }
 }
 
@@ -270,7 +253,7 @@ mod tests {
 
     fn lines(file: &[u8]) -> io::Result<String> {
         let mut out = String::new();
-        Lines::new(file)?.read_to_string(&mut out)?;
+        super::super::Lines::of(Records::new(file)?).read_to_string(&mut out)?;
         Ok(out)
     }
 

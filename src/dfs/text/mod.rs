@@ -6,7 +6,7 @@
 mod avro;
 mod sequence;
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use mr_api::codec::FileCodec;
 
@@ -54,15 +54,58 @@ fn print(context: &Context, item: &Item, screen: &mut Screen) -> Result<(), Fail
     let mut decoded: Box<dyn Read + '_> = match packing {
         Packing::Plain => Box::new(file),
         Packing::By(codec) => codec.decoder(file).map_err(broken)?,
-        Packing::Sequence => Box::new(sequence::Lines::new(file).map_err(broken)?),
+        Packing::Sequence => Box::new(Lines::of(sequence::Records::new(file).map_err(broken)?)),
         #[cfg(feature = "avro")]
-        Packing::Avro => Box::new(avro::Lines::new(file).map_err(broken)?),
+        Packing::Avro => Box::new(Lines::of(avro::Records::new(file).map_err(broken)?)),
     };
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         match decoded.read(&mut buffer).map_err(broken)? {
             0 => return Ok(()),
             count => screen.bytes(&buffer[..count])?,
+        }
+    }
+}
+
+/// Records of a file, each of which is a line.
+trait Records {
+    /// Appends the next one; false at the end.
+    fn append(&mut self, line: &mut Vec<u8>) -> io::Result<bool>;
+}
+
+/// Records as text.
+struct Lines<R> {
+    records: R,
+    /// The one that is being handed out.
+    line: Cursor<Vec<u8>>,
+}
+
+impl<R: Records> Lines<R> {
+    fn of(records: R) -> Self {
+        Lines { records, line: Cursor::default() }
+    }
+
+    /// Makes the next line; false at the end.
+    fn advance(&mut self) -> io::Result<bool> {
+        self.line.set_position(0);
+        let line = self.line.get_mut();
+        line.clear();
+        let is_there = self.records.append(line)?;
+        if is_there {
+            line.push(b'\n');
+        }
+        Ok(is_there)
+    }
+}
+
+impl<R: Records> Read for Lines<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.line.read(buffer)? {
+                0 if buffer.is_empty() || !self.advance()? => return Ok(0),
+                0 => {}
+                count => return Ok(count),
+            }
         }
     }
 }

@@ -1,51 +1,34 @@
 //! SequenceFiles as lines of `key<TAB>value`, each as Java's `toString` shows it.
 
-use std::io::{self, Cursor, Read};
+use std::io::{self, Read};
 
 use mr_api::sequence::SequenceReader;
 use mr_api::writable::show;
 
 /// A SequenceFile's records as text.
-pub(super) struct Lines<R> {
+pub(super) struct Records<R> {
     reader: SequenceReader<R>,
     key_class: String,
     value_class: String,
-    /// The record that is being handed out.
-    line: Cursor<Vec<u8>>,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> Records<R> {
     /// Reads the header.
     pub(super) fn new(source: R) -> io::Result<Self> {
         let reader = SequenceReader::new(source)?;
         let header = reader.header();
         let (key_class, value_class) = (header.key_class.clone(), header.value_class.clone());
-        Ok(Lines { reader, key_class, value_class, line: Cursor::default() })
+        Ok(Records { reader, key_class, value_class })
     }
+}
 
-    /// Makes the line of the next record; false at the end.
-    fn advance(&mut self) -> io::Result<bool> {
-        self.line.set_position(0);
-        let line = self.line.get_mut();
-        line.clear();
+impl<R: Read> super::Records for Records<R> {
+    fn append(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         let Some((key, value)) = self.reader.next_pair()? else { return Ok(false) };
         append(&self.key_class, key, line)?;
         line.push(b'\t');
         append(&self.value_class, value, line)?;
-        line.push(b'\n');
         Ok(true)
-    }
-}
-
-impl<R: Read> Read for Lines<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.line.read(buffer)? {
-                0 if buffer.is_empty() || !self.advance()? => return Ok(0),
-                0 => {}
-                count => return Ok(count),
-            }
-        }
     }
 }
 
@@ -77,7 +60,7 @@ mod tests {
 
     fn lines(file: &[u8]) -> io::Result<String> {
         let mut out = String::new();
-        Lines::new(file)?.read_to_string(&mut out)?;
+        super::super::Lines::of(Records::new(file)?).read_to_string(&mut out)?;
         Ok(out)
     }
 
