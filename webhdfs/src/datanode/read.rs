@@ -17,8 +17,9 @@ use crate::error::WebError;
 use crate::json;
 use crate::op::Op;
 
-/// Most bytes of one step.
-const STEP_BYTES_MAX: u64 = 1 << 20;
+/// Most bytes of one step. A stream from another DataNode gives a packet at a time; a mapped replica gives all of it, and a client
+/// that writes what it gets to a file is a tenth faster with steps of 4 MiB than of 1 MiB, since threads wake each other less often.
+const STEP_BYTES_MAX: u64 = 4 << 20;
 
 impl Face {
     pub(super) async fn open(&self, asked: Asked) -> Result<Response, WebError> {
