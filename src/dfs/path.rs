@@ -46,10 +46,7 @@ impl Named {
 
     /// The path in the cluster's namespace, for what only the cluster can do.
     pub(crate) fn cluster(&self) -> Result<&DfsPath, Failure> {
-        match &self.path {
-            Place::Cluster(path) => Ok(path),
-            Place::Machine(_) => Err(Failure::at(&*self.typed, "Operation not supported")),
-        }
+        self.path.cluster().ok_or_else(|| Failure::at(&*self.typed, "Operation not supported"))
     }
 }
 

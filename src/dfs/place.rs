@@ -15,6 +15,22 @@ pub(crate) enum Place {
 }
 
 impl Place {
+    /// The path, if it is one of the cluster.
+    pub(crate) fn cluster(&self) -> Option<&DfsPath> {
+        match self {
+            Place::Cluster(path) => Some(path),
+            Place::Machine(_) => None,
+        }
+    }
+
+    /// The path, if it is one of this machine.
+    pub(crate) fn machine(&self) -> Option<&Path> {
+        match self {
+            Place::Cluster(_) => None,
+            Place::Machine(path) => Some(path),
+        }
+    }
+
     /// The last element; `None` for the root.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {

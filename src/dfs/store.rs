@@ -6,7 +6,6 @@ use std::error::Error;
 use std::io::{self, Read};
 use std::num::NonZero;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -310,14 +309,12 @@ impl Store {
     /// Opens a file for writing. Its parent must exist.
     pub(super) fn create(&self, named: &Named, options: &WriteOptions) -> Result<Writer, Failure> {
         let mode = 0o666 & !options.umask;
-        let sink = match (&named.path, &options.publish_as) {
-            (Place::Cluster(path), publish_as) => {
-                let publish_as = publish_as.as_ref().map(|place| match place {
-                    Place::Cluster(path) => Ok(path.clone()),
-                    Place::Machine(_) => {
-                        Err(Failure::at(&*named.typed, "Does not match target filesystem"))
-                    }
-                });
+        let mismatch = || Failure::at(&*named.typed, "Does not match target filesystem");
+        let publish_as = options.publish_as.as_ref();
+        let sink = match &named.path {
+            Place::Cluster(path) => {
+                let publish_as = publish_as.map(|place| place.cluster().ok_or_else(mismatch));
+                let publish_as = publish_as.transpose()?.cloned();
                 let create = CreateOptions {
                     // A temporary file may be left over from a writer that was killed.
                     overwrite: options.overwrite || publish_as.is_some(),
@@ -326,15 +323,15 @@ impl Store {
                     block_size: options.block_size,
                     mode,
                     unmasked: Some(0o666),
-                    publish_as: publish_as.transpose()?,
+                    publish_as,
                     publish_overwrite: options.overwrite,
                 };
                 Sink::Cluster(Box::new(asked(named, self.client()?.create(path, create))?))
             }
-            (Place::Machine(path), publish_as) => {
-                let publish_as = publish_as.as_ref().map(|place| PathBuf::from(place.to_string()));
-                let made =
-                    self.machine().create(path, publish_as.as_deref(), options.overwrite, mode);
+            Place::Machine(path) => {
+                let publish_as = publish_as.map(|place| place.machine().ok_or_else(mismatch));
+                let publish_as = publish_as.transpose()?;
+                let made = self.machine().create(path, publish_as, options.overwrite, mode);
                 Sink::Machine(done(named, made)?)
             }
         };
