@@ -36,12 +36,14 @@ fn while_attempts_run(stand: &Stand, gate: &str, count: usize) {
 fn before_its_outputs_are_fetched(stand: &Stand) {
     let job = stand.begin("held", &["map-5"], &[&LATE[..], &["-numReduceTasks", "2"]].concat());
     let id = newest(stand, 2);
-    stand.wait("five maps are done", |_| stand.attempts(&id, "MAP", "completed").len() == 5);
+    let waits = || job.at("map").into_iter().find(|(attempt, _)| attempt.contains("_m_000005_"));
+    stand.wait("five maps are done and the last one waits", |_| {
+        stand.attempts(&id, "MAP", "completed").len() == 5 && waits().is_some()
+    });
     let done = stand.attempts(&id, "MAP", "completed");
     let workers: BTreeSet<u32> =
         done.iter().filter_map(|attempt| stand.worker_of(&id, attempt)).collect();
-    let waits = job.at("map").into_iter().find(|(attempt, _)| attempt.contains("_m_000005_"));
-    let busy = waits.expect("the last map waits").1;
+    let busy = waits().expect("it waits").1;
     let worker = workers.iter().find(|worker| **worker != busy).unwrap_or(&busy);
     stand.kill(&format!("worker-{worker}"));
     stand.wait("maps run again", |_| job.at("map").len() > MAPS);

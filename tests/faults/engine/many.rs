@@ -8,7 +8,7 @@ use super::{Running, Stand, options};
 use crate::support::report::assert_no_panics;
 use crate::support::room;
 
-/// Jobs that are there before the last one comes.
+/// Jobs that are there, held at their maps, before the last one comes.
 const BEFORE: usize = 49;
 /// Users who share them.
 const USERS: usize = 7;
@@ -29,11 +29,13 @@ fn of_fifty_jobs_all_come_out_right_the_last_user_is_served_soon_and_nothing_is_
             // One is much larger than the others.
             let small = "mapreduce.input.fileinputformat.split.maxsize=4096";
             let more: &[&str] = if number == 0 { &["-D", small] } else { &[] };
-            stand.begin_as(&user, &format!("many-{number}"), &[], more)
+            stand.begin_as(&user, &format!("many-{number}"), &["map"], more)
         })
         .collect();
-    stand.wait("all jobs are known", |_| stand.jobs().len() > BEFORE);
+    stand.wait("all but the last are known", |_| stand.jobs().len() == 1 + BEFORE);
     let mut last = stand.begin_as("late", "last", &[], &[]);
+    stand.wait("all jobs are known", |_| stand.jobs().len() == 1 + BEFORE + 1);
+    jobs.iter().for_each(|job| job.open("map"));
     last.driver.wait().unwrap();
     let done = jobs.iter_mut().filter_map(|job| job.driver.try_wait().unwrap()).count();
     last.succeed();
