@@ -14,6 +14,8 @@ use protocol::{BlockId, GenerationStamp};
 ///
 /// any state --delete--> gone
 /// ```
+///
+/// A damaged replica stays Finalized and is read until a good copy takes its place at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// A writer holds it.
@@ -51,7 +53,7 @@ pub enum Begin {
     New,
     /// With new files; the replica that is there is stale and goes away first.
     Replace,
-    /// With new files; the replica that is there is damaged and stays until the new one is complete.
+    /// With new files; the replica that is there is damaged and stays, readable, until the new one is complete.
     Repair,
     /// With the replica that is there, cut to this length unless it was finalized: then what follows repeats its bytes.
     Resume {

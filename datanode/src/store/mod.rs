@@ -360,12 +360,15 @@ impl Store {
                 _ => length,
             });
             let replica = Replica { block, stamp, length, state: State::Receiving };
-            let writer = Some(Arc::clone(&handle));
-            replicas.insert(block, Entry { writer, ..Entry::new(replica, volume) });
+            // A damaged replica is served until its successor is complete: most of it may be good, and others may have less.
+            let (shown, at) = old.filter(|_| begin == Begin::Repair).unwrap_or((replica, volume));
+            let entry = Entry { writer: Some(Arc::clone(&handle)), ..Entry::new(shown, at) };
+            replicas.insert(block, entry);
             drop(replicas);
-            let writer = ReplicaWriter::begin(self, replica, volume, handle, begin, old);
+            let writer =
+                ReplicaWriter::begin(self, replica, volume, Arc::clone(&handle), begin, old);
             if writer.is_err() {
-                self.forget_failed_write(block, stamp, old.filter(|_| begin == Begin::Repair));
+                self.forget_failed_write(block, &handle);
             }
             return writer;
         }
@@ -567,22 +570,17 @@ impl Store {
         }
     }
 
-    /// Removes what a write that could not begin left in the map; puts back the replica that it was to repair.
-    fn forget_failed_write(
-        &self,
-        block: BlockId,
-        stamp: GenerationStamp,
-        old: Option<(Replica, usize)>,
-    ) {
+    /// Removes what a write that could not begin left in the map; the replica that it was to repair stays.
+    fn forget_failed_write(&self, block: BlockId, handle: &Arc<WriterHandle>) {
         let mut replicas = self.replicas.lock();
-        let failed = replicas.get(&block).is_some_and(|entry| {
-            entry.replica.stamp == stamp && entry.replica.state == State::Receiving
-        });
-        if failed {
+        let Some(entry) = replicas.get_mut(&block) else { return };
+        if !entry.writer.as_ref().is_some_and(|writer| Arc::ptr_eq(writer, handle)) {
+            return;
+        }
+        if entry.replica.is_finalized() {
+            entry.writer = None;
+        } else {
             replicas.remove(&block);
-            if let Some((replica, volume)) = old {
-                replicas.insert(block, Entry::new(replica, volume));
-            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! The store on real directories: what a restart finds after every kind of end.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use client::dfs::transfer::{PacketPool, PooledPacket};
@@ -108,7 +109,7 @@ fn check(store: &Store, block: u64, stamp: GenerationStamp, data: &[u8], state: 
     assert_eq!(opened.replica, Replica { block: BlockId(block), stamp, length, state });
     verify_range(BlockId(block), &opened.block, &opened.meta, 0, length, |_| ()).unwrap();
     let mut found = vec![0; data.len()];
-    std::os::unix::fs::FileExt::read_exact_at(&opened.block, &mut found, 0).unwrap();
+    opened.block.read_exact_at(&mut found, 0).unwrap();
     assert!(found == data);
 }
 
@@ -207,6 +208,43 @@ fn readers_see_what_all_members_have_while_a_writer_is_there_and_after_it() {
     let store = open(root.path());
     let unfinished = store.open_at_least(BlockId(1), STAMP).unwrap().replica;
     assert_eq!((unfinished.length, unfinished.state), (3000, State::Unfinished));
+}
+
+#[test]
+fn a_damaged_replica_is_read_until_a_good_one_takes_its_place() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let (block, data) = (BlockId(256), sample(3000));
+    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    writer.write(packet(0, &data)).unwrap();
+    writer.finalize().unwrap();
+    let refused = store.write(block, STAMP, None, None);
+    assert!(matches!(refused, Err(StoreError::Refused { refusal: Refusal::Exists, .. })));
+
+    let mut damaged = data.clone();
+    damaged[1000] ^= 1;
+    fs::write(root.path().join("volume/finalized/01/blk_256_1001"), &damaged).unwrap();
+    let read = || {
+        let replica = store.open_replica(block, STAMP).unwrap();
+        let mut found = vec![0; replica.replica.length as usize];
+        replica.block.read_exact_at(&mut found, 0).unwrap();
+        (replica.replica.state, found)
+    };
+    let is_damaged = || assert_eq!(read(), (State::Finalized, damaged.clone()));
+    {
+        let mut writer = store.write(block, STAMP, None, None).unwrap();
+        is_damaged();
+        writer.write(packet(0, &data[..1024])).unwrap();
+        is_damaged();
+        let second = store.write(block, STAMP, None, None);
+        assert!(matches!(second, Err(StoreError::Refused { refusal: Refusal::Exists, .. })));
+    }
+    is_damaged();
+    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    writer.write(packet(0, &data)).unwrap();
+    is_damaged();
+    writer.finalize().unwrap();
+    check(&store, 256, STAMP, &data, State::Finalized);
 }
 
 #[test]

@@ -145,7 +145,7 @@ pub struct ReplicaWriter {
     lost: bool,
     /// The names of its files are on disk.
     entry_synced: bool,
-    /// The damaged replica that this one is to take the place of.
+    /// The damaged replica that this one is to take the place of, and which readers see until then.
     repairs: Option<Replica>,
 }
 
@@ -322,7 +322,9 @@ impl ReplicaWriter {
         let written = outcome.map_err(|error| StoreError::io(block, error))?;
         if written.end > self.replica.length {
             self.replica.length = written.end;
-            self.store.set_length(block, written.end);
+            if self.repairs.is_none() {
+                self.store.set_length(block, written.end);
+            }
         }
         self.unsynced_bytes += u64::from(written.cached_bytes);
         if self.sync_ahead && self.unsynced_bytes >= self.store.sync_interval_bytes {
