@@ -54,6 +54,30 @@ fn wordcount_equals_an_independent_program() {
     assert_eq!(cluster.dfs(&["-test", "-e", "/out-x"]).code, 1);
 }
 
+/// Names of the part files in a directory.
+fn parts_of(cluster: &Cluster, directory: &str) -> Vec<String> {
+    let list = cluster.dfs(&["-ls", "-C", directory]).ok().stdout_text();
+    list.lines().filter(|path| path.contains("/part-")).map(str::to_owned).collect()
+}
+
+#[test]
+fn reduces_are_as_many_as_what_the_maps_made_is_worth() {
+    let (cluster, _) = cluster_with_text(20_000_000);
+    let outcome = cluster.example("wordcount", &["/text", "/auto"]).ok();
+    assert!(outcome.stderr.contains("up to 5 reduces"), "{}", outcome.stderr);
+    cluster.example("wordcount", &["--reducers", "1", "/text", "/one"]).ok();
+    assert_eq!(parts_of(&cluster, "/auto"), ["/auto/part-r-00000"]);
+    assert!(output_of(&cluster, "/auto") == output_of(&cluster, "/one"), "sorted over partitions");
+    // 76 MiB and two slots: two reduces, of ranges that are sorted as a whole.
+    cluster.example("teragen", &["800000", "/tera"]).ok();
+    cluster.example("terasort", &["/tera", "/sorted"]).ok();
+    assert_eq!(parts_of(&cluster, "/sorted"), ["/sorted/part-r-00000", "/sorted/part-r-00001"]);
+    cluster.example("teravalidate", &["/sorted", "/report"]).ok();
+    cluster.example("teravalidate", &["--unsorted", "/tera", "/sum"]).ok();
+    let (report, sum) = (output_of(&cluster, "/report"), output_of(&cluster, "/sum"));
+    assert_eq!(String::from_utf8(report).unwrap(), String::from_utf8(sum).unwrap());
+}
+
 /// What one machine does by shared files and sockets, done as between machines: blocks over TCP, map outputs over HTTP.
 #[test]
 fn without_local_short_cuts_everything_crosses_the_network() {

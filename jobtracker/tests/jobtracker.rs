@@ -412,6 +412,7 @@ fn spec(map_count: usize) -> JobSpec {
         fingerprint: 7,
         splits: vec![split; map_count],
         reduce_count: 0,
+        sizing: None,
         output: path("/out"),
         attempts_max: 2,
         slow_start_permille: 50,

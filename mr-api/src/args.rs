@@ -12,7 +12,7 @@ use crate::options::{Options, SKIP_MAX, set_property};
 pub(crate) const OPTIONS_HELP: &str = "\
 Job options:
   --local[=N]            run in this process on local files, with N threads (default: one per core)
-  --reducers N           number of reduce tasks (default: chosen by input size and slots)
+  --reducers N           number of reduce tasks (default: chosen by what the maps made)
   -D NAME=VALUE          a job property; Hadoop's names work: mapreduce.job.reduces, mapreduce.job.name,
                          mapreduce.task.io.sort.mb, mapreduce.map.maxattempts,
                          mapreduce.input.fileinputformat.split.minsize, ….maxsize

@@ -29,7 +29,9 @@ use crate::total_order::Sampler;
 /// How many reduce tasks a job has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reducers {
-    /// As many as the input and the slots suggest.
+    /// As many as what the maps made is worth, counted when all of them are done: one for every 64 MiB, with more as many as there are
+    /// slots, and none of more than 1 GiB where keys can be parted so far. Partitioners see more partitions than there will be
+    /// reduces; neighbouring ones are reduced together, in the order of all their keys.
     Auto,
     /// Exactly so many.
     Exactly(u32),

@@ -32,8 +32,10 @@ impl Progress {
         }
     }
 
-    pub(crate) fn start(&mut self, job: &str, map_count: usize, reduce_count: u32) {
-        self.say(&format!("Running {job}: {map_count} maps, {reduce_count} reduces"));
+    /// `chosen_later`: the number of reduces is the most there may be.
+    pub(crate) fn start(&mut self, job: &str, maps: usize, (reduces, chosen_later): (u32, bool)) {
+        let most = if chosen_later { "up to " } else { "" };
+        self.say(&format!("Running {job}: {maps} maps, {most}{reduces} reduces"));
     }
 
     /// Shares from 0 to 1.
@@ -91,7 +93,7 @@ mod tests {
     fn nobody_has_to_listen() {
         if std::env::var_os(CHILD).is_some() {
             let mut progress = Progress::new(false);
-            progress.start("job", 1, 1);
+            progress.start("job", 1, (1, false));
             progress.update(0.5, 0.0);
             progress.terminal = true;
             progress.update(1.0, 0.5);

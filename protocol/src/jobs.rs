@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sizing::ReduceSizing;
 use crate::tracker::Launch;
 use crate::{AttemptId, BinaryHash, CallId, DfsPath, JobId, RemoteError, TaskId};
 
@@ -114,7 +115,7 @@ pub struct JobSpec {
     pub fingerprint: u64,
     /// One map task each.
     pub splits: Vec<Split>,
-    /// Number of reduce tasks; 0 for a map-only job.
+    /// Number of reduce tasks; 0 for a map-only job. With `sizing`: of partitions, of which neighbours will share a reduce.
     pub reduce_count: u32,
     /// Output directory; appears when the job succeeds.
     pub output: DfsPath,
@@ -124,6 +125,8 @@ pub struct JobSpec {
     pub slow_start_permille: u16,
     /// Everything given with `-D`.
     pub properties: BTreeMap<String, String>,
+    /// Reduces are chosen when the sizes of all map outputs are known; `None`: one per partition.
+    pub sizing: Option<ReduceSizing>,
 }
 
 /// Input of one map task.

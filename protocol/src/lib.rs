@@ -12,6 +12,7 @@
 //! | [`tracker`] | workers to the JobTracker |
 //! | [`runner`], [`record`] | a worker to the job process it started |
 //! | [`shuffle`] | map outputs from a worker to reduces |
+//! | [`sizing`] | how many reduces a job has that was given no number |
 
 pub mod acl;
 pub mod auth;
@@ -32,6 +33,7 @@ pub mod phase;
 pub mod record;
 pub mod runner;
 pub mod shuffle;
+pub mod sizing;
 pub mod token;
 pub mod tracker;
 pub mod transfer;

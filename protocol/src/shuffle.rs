@@ -1,17 +1,19 @@
 //! Map outputs from a worker to the reduces that need them:
-//! `GET http://worker/mapOutput?job=<job>&reduce=<n>&map=<attempt>,<attempt>,…`, signed, over kept-alive connections.
+//! `GET http://worker/mapOutput?job=<job>&reduce=<n>&count=<k>&map=<attempt>,<attempt>,…`, signed, over kept-alive connections.
 //!
-//! The body answers the attempts in the order of the request:
+//! The body answers the attempts in the order of the request, and for each the partitions from `n` on (one without `count`):
 //!
 //! ```text
 //! one frame (crate::frame) holding a SegmentAnswer
 //! if it is `Segment`: exactly `stored` bytes, the segment as it lies in the worker's file
+//! if it is `Lost`:    nothing, and nothing of the attempt's other partitions
 //! ```
 //!
 //! The header frame is checked by its own CRC and the segment by the checksums of its blocks, so nothing else is needed.
 //! The status is 200 as soon as the request is well-formed; an output that cannot be served is [`SegmentAnswer::Lost`].
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,8 +31,8 @@ pub const ANSWER_BYTES_MAX: usize = 4 << 10;
 pub struct FetchRequest {
     /// The job.
     pub job: JobId,
-    /// Partition number.
-    pub reduce: u32,
+    /// Partition numbers, at least one.
+    pub partitions: Range<u32>,
     /// Map attempts, 1 to [`MAPS_PER_REQUEST_MAX`], all of `job`.
     pub maps: Vec<AttemptId>,
 }
@@ -67,7 +69,12 @@ pub struct SegmentHeader {
 impl FetchRequest {
     /// Path and query.
     pub fn to_target(&self) -> String {
-        let mut target = format!("{ROUTE}?job={}&reduce={}&map=", self.job, self.reduce);
+        let Range { start, end } = self.partitions;
+        let mut target = format!("{ROUTE}?job={}&reduce={start}", self.job);
+        if end - start > 1 {
+            write!(target, "&count={}", end - start).expect("writing to a String cannot fail");
+        }
+        target.push_str("&map=");
         for (position, map) in self.maps.iter().enumerate() {
             let comma = if position == 0 { "" } else { "," };
             write!(target, "{comma}{map}").expect("writing to a String cannot fail");
@@ -80,11 +87,14 @@ impl FetchRequest {
     /// # Errors
     /// The rule that the query breaks, as a phrase.
     pub fn parse_query(query: &str) -> Result<Self, &'static str> {
-        let (mut job, mut reduce, mut maps) = (None, None, Vec::new());
+        let (mut job, mut first, mut count, mut maps) = (None, None, Some(1), Vec::new());
         for pair in query.split('&') {
             match pair.split_once('=') {
                 Some(("job", text)) => job = text.parse::<JobId>().ok(),
-                Some(("reduce", text)) => reduce = text.parse::<u32>().ok(),
+                Some(("reduce", text)) => first = text.parse::<u32>().ok(),
+                Some(("count", text)) => {
+                    count = text.parse::<u32>().ok().filter(|count| *count > 0)
+                }
                 Some(("map", text)) => {
                     for attempt in text.split(',').take(MAPS_PER_REQUEST_MAX + 1) {
                         maps.push(
@@ -96,14 +106,16 @@ impl FetchRequest {
             }
         }
         let job = job.ok_or("job is missing or no job id")?;
-        let reduce = reduce.ok_or("reduce is missing or no number")?;
+        let first = first.ok_or("reduce is missing or no number")?;
+        let count = count.ok_or("count is no number above 0")?;
+        let end = first.checked_add(count).ok_or("there are no such partitions")?;
         if maps.is_empty() || maps.len() > MAPS_PER_REQUEST_MAX {
             return Err("map must name 1 to 20 attempts");
         }
         if maps.iter().any(|map| map.task.job != job || map.task.kind != TaskKind::Map) {
             return Err("a map attempt is of another job or no map");
         }
-        Ok(FetchRequest { job, reduce, maps })
+        Ok(FetchRequest { job, partitions: first..end, maps })
     }
 }
 
@@ -120,13 +132,19 @@ mod tests {
     #[test]
     fn requests_read_as_they_were_written() {
         let job = attempt(0).task.job;
-        let request = FetchRequest { job, reduce: 3, maps: vec![attempt(0), attempt(12)] };
+        let mut request =
+            FetchRequest { job, partitions: 3..4, maps: vec![attempt(0), attempt(12)] };
         let target = request.to_target();
         assert_eq!(
             target,
             "/mapOutput?job=job_202611201830_0007&reduce=3&map=attempt_202611201830_0007_m_000000_1,attempt_202611201830_0007_m_000012_1"
         );
-        assert_eq!(FetchRequest::parse_query(target.split_once('?').unwrap().1), Ok(request));
+        let parse = |target: &str| FetchRequest::parse_query(target.split_once('?').unwrap().1);
+        assert_eq!(parse(&target), Ok(request.clone()));
+        request.partitions = 3..10;
+        let target = request.to_target();
+        assert!(target.contains("&reduce=3&count=7&map="), "{target}");
+        assert_eq!(parse(&target), Ok(request));
     }
 
     #[test]
@@ -143,6 +161,8 @@ mod tests {
             "job=job_202611201830_0007&reduce=3&map=attempt_202611201830_0007_r_000000_1",
             "job=job_202611201830_0007&reduce=3&map=",
             other_job,
+            "job=job_202611201830_0007&reduce=3&count=0&map=attempt_202611201830_0007_m_000000_1",
+            "job=job_202611201830_0007&reduce=4294967295&count=2&map=attempt_202611201830_0007_m_000000_1",
             &many,
         ] {
             assert!(FetchRequest::parse_query(query).is_err(), "{query}");

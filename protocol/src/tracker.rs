@@ -5,6 +5,7 @@
 //! register again (naming what still runs and which map outputs are held).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -143,8 +144,10 @@ pub struct Program {
     pub fingerprint: u64,
     /// Everything given with `-D`.
     pub properties: BTreeMap<String, String>,
-    /// Number of reduce tasks.
-    pub reduce_count: u32,
+    /// Into how many partitions a map cuts its output; 0 for a map-only job.
+    pub partition_count: u32,
+    /// Reduces are yet to be chosen: maps report the sizes of their partitions.
+    pub sizes_wanted: bool,
     /// Number of map tasks.
     pub map_count: u32,
     /// Output directory of the job.
@@ -161,8 +164,19 @@ pub enum Work {
         /// Records of it that are left out, since earlier attempts ended in them; ascending.
         skip: Vec<RecordAt>,
     },
-    /// Reduce the partition that is the task's index; with the map outputs known so far ([`Action::LaunchReduces`] has them once for all).
-    Reduce(Vec<MapOutput>),
+    /// Reduce neighbouring partitions.
+    Reduce(ReduceWork),
+}
+
+/// The work of a reduce.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReduceWork {
+    /// What it reduces; its index alone unless the reduces of the job were chosen by size.
+    pub partitions: Range<u32>,
+    /// Reduces of the job.
+    pub reduce_count: u32,
+    /// The map outputs known so far ([`Action::LaunchReduces`] has them once for all).
+    pub outputs: Vec<MapOutput>,
 }
 
 /// A finished map attempt's output.
@@ -202,6 +216,8 @@ pub enum AttemptState {
     MapDone {
         /// Absolute path of the data file.
         data_path: String,
+        /// Bytes of each partition before compression, as the worker read them in the index, if [`Program::sizes_wanted`].
+        partition_bytes: Vec<u64>,
     },
     /// A reduce (or a map of a map-only job) is done: its files lie complete in its attempt directory.
     OutputDone {

@@ -174,6 +174,7 @@ impl Client {
             fingerprint: 0,
             splits: self.splits.clone(),
             reduce_count: 0,
+            sizing: None,
             output: DfsPath::parse("/bench-out")?,
             attempts_max: 4,
             slow_start_permille: 50,

@@ -27,7 +27,7 @@ use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::jobs::{Counters, Replay, Split};
 use protocol::pass::{Pass, PassName};
 use protocol::runner::{COOKIE_VARIABLE, FromRunner, SOCKET_VARIABLE, Setup, ToRunner};
-use protocol::tracker::{AttemptState, MapOutput, Program, Work};
+use protocol::tracker::{AttemptState, MapOutput, Program, ReduceWork, Work};
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 
 use super::with_args;
@@ -235,8 +235,9 @@ impl Task {
     fn replay(&mut self, replay: Replay, directory: &Path) -> Result<(AttemptState, Counters)> {
         let Replay { launch, splits, .. } = replay;
         let work = match launch.work {
-            Work::Reduce(outputs) if outputs.len() < splits.len() => {
-                Work::Reduce(self.maps(launch.attempt.task.job, splits, directory)?)
+            Work::Reduce(work) if work.outputs.len() < splits.len() => {
+                let outputs = self.maps(launch.attempt.task.job, splits, directory)?;
+                Work::Reduce(ReduceWork { outputs, ..work })
             }
             work => work,
         };
@@ -256,7 +257,7 @@ impl Task {
                 &directory.join(task.to_string()),
             )?;
             match state {
-                AttemptState::MapDone { data_path } => outputs.push(MapOutput {
+                AttemptState::MapDone { data_path, .. } => outputs.push(MapOutput {
                     attempt,
                     http_address: String::new(),
                     boot_id: self.boot_id.clone(),

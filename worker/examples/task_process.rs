@@ -107,14 +107,18 @@ fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, Attempt
             (0..50_000).for_each(|_| std::io::stdout().write_all(&line).expect("the worker reads"));
             done
         }
-        "map" => AttemptState::MapDone { data_path: map(directory) },
-        "escape" => AttemptState::MapDone { data_path: "/etc/passwd".to_owned() },
+        "map" => map_done(map(directory)),
+        "escape" => map_done("/etc/passwd".to_owned()),
         "rename" => {
             return (AttemptId { number: attempt.number + 1, ..attempt }, done);
         }
         other => panic!("unknown task {other}"),
     };
     (attempt, state)
+}
+
+fn map_done(data_path: String) -> AttemptState {
+    AttemptState::MapDone { data_path, partition_bytes: Vec::new() }
 }
 
 /// Writes many files in each place, by children.

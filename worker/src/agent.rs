@@ -255,8 +255,11 @@ impl Agent {
                     self.bring_near(first.attempt.task.job, &mut outputs);
                 }
                 for launch in launches {
-                    let work = Work::Reduce(outputs.clone());
-                    self.launch(Box::new(Launch { work, ..launch }));
+                    let mut launch = Box::new(launch);
+                    if let Work::Reduce(work) = &mut launch.work {
+                        work.outputs.clone_from(&outputs);
+                    }
+                    self.launch(launch);
                 }
             }
             Action::Kill(attempt) => self.kill(attempt),
@@ -409,8 +412,8 @@ impl Agent {
                     let _ = runner.orders.send(Order::MapOutputs { available, obsolete });
                 }
                 None => {
-                    if let Work::Reduce(outputs) = &mut attempt.launch.work {
-                        merge_outputs(outputs, available.to_vec(), obsolete);
+                    if let Work::Reduce(work) = &mut attempt.launch.work {
+                        merge_outputs(&mut work.outputs, available.to_vec(), obsolete);
                     }
                 }
             }
@@ -478,7 +481,7 @@ impl Agent {
                     }
                 }
                 if let Some(running) = self.attempts.remove(&attempt) {
-                    let state = self.checked(attempt, state);
+                    let state = self.checked(attempt, &running, state);
                     let record = self.record(attempt, &running, &state);
                     self.end_in(attempt, state, counters, record);
                 }
@@ -508,8 +511,8 @@ impl Agent {
     }
 
     /// What a runner reports, after a look at what it says it made.
-    fn checked(&self, id: AttemptId, state: AttemptState) -> AttemptState {
-        let AttemptState::MapDone { data_path } = &state else {
+    fn checked(&self, id: AttemptId, running: &Running, state: AttemptState) -> AttemptState {
+        let AttemptState::MapDone { data_path, .. } = &state else {
             return match state {
                 AttemptState::Running => AttemptState::Failed {
                     diagnostics: "the task process ended the attempt without a result".to_owned(),
@@ -518,7 +521,12 @@ impl Agent {
             };
         };
         match self.around.outputs.insert(id, &self.attempt_directory(id), data_path) {
-            Ok(()) => state,
+            Ok(held) => {
+                let wanted = running.launch.program.sizes_wanted;
+                let segments = if wanted { &held.segments[..] } else { &[] };
+                let partition_bytes = segments.iter().map(|segment| segment.raw).collect();
+                AttemptState::MapDone { data_path: data_path.clone(), partition_bytes }
+            }
             Err(diagnostics) => AttemptState::Failed { diagnostics },
         }
     }

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -145,11 +146,10 @@ fn map_output(
     }
     let found: Vec<_> = fetch.maps.iter().map(|map| (*map, outputs.held(*map))).collect();
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
-    let reduce = fetch.reduce;
     tokio::task::spawn_blocking(move || {
         for (map, held) in found {
             // An error has been sent, or the fetcher hung up: either way the stream ends here.
-            if send_segment(map, reduce, held, &sender, &served).is_none() {
+            if send_segments(map, fetch.partitions.clone(), held, &sender, &served).is_none() {
                 return;
             }
         }
@@ -164,27 +164,27 @@ fn map_output(
     response
 }
 
-/// Sends header and bytes of one segment; `None` if the stream cannot go on.
-fn send_segment(
+/// Sends headers and bytes of neighbouring segments; `None` if the stream cannot go on.
+fn send_segments(
     attempt: AttemptId,
-    reduce: u32,
+    partitions: Range<u32>,
     held: Option<Arc<Held>>,
     sender: &mpsc::Sender<io::Result<Bytes>>,
     served: &AtomicU64,
 ) -> Option<()> {
     let opened = held.ok_or_else(|| "it is not held here".to_owned()).and_then(|held| {
-        let segment = *held
+        let segments = held
             .segments
-            .get(reduce as usize)
+            .get(partitions.start as usize..partitions.end as usize)
             .ok_or_else(|| format!("it has only {} partitions", held.segments.len()))?;
         let file = File::open(&held.data).map_err(|error| format!("cannot open it: {error}"))?;
         let length = file.metadata().map_err(|error| format!("cannot stat it: {error}"))?.len();
-        if length < segment.offset + segment.stored {
+        if segments.last().is_some_and(|last| length < last.offset + last.stored) {
             return Err(format!("it was cut off at byte {length}"));
         }
-        Ok((segment, file))
+        Ok((segments.to_vec(), file))
     });
-    let (segment, file) = match opened {
+    let (segments, file) = match opened {
         Ok(opened) => opened,
         Err(reason) => {
             let diagnostics = format!("map output {attempt} is lost: {reason}");
@@ -192,8 +192,23 @@ fn send_segment(
             return send(sender, &SegmentAnswer::Lost { attempt, diagnostics });
         }
     };
-    let shuffle::SegmentInfo { offset, stored, raw, records } = segment;
-    send(sender, &SegmentAnswer::Segment(SegmentHeader { attempt, reduce, stored, raw, records }))?;
+    for (reduce, segment) in partitions.zip(segments) {
+        let shuffle::SegmentInfo { stored, raw, records, .. } = segment;
+        let header = SegmentHeader { attempt, reduce, stored, raw, records };
+        send(sender, &SegmentAnswer::Segment(header))?;
+        send_bytes(&file, segment, sender, served)?;
+    }
+    Some(())
+}
+
+/// Sends the bytes of one segment; `None` if the stream cannot go on.
+fn send_bytes(
+    file: &File,
+    segment: shuffle::SegmentInfo,
+    sender: &mpsc::Sender<io::Result<Bytes>>,
+    served: &AtomicU64,
+) -> Option<()> {
+    let shuffle::SegmentInfo { offset, stored, .. } = segment;
     let mut at = 0;
     while at < stored {
         let length = usize::try_from(stored - at).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);

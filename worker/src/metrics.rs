@@ -122,7 +122,8 @@ mod tests {
         let mut attempts = Attempts { disk_bytes: 4096, ..Attempts::default() };
         attempts.running.insert(TaskKind::Map, 2);
         attempts.ended.count(TaskKind::Reduce, &AttemptState::Killed);
-        attempts.ended.count(TaskKind::Map, &AttemptState::MapDone { data_path: String::new() });
+        let done = AttemptState::MapDone { data_path: String::new(), partition_bytes: Vec::new() };
+        attempts.ended.count(TaskKind::Map, &done);
         attempts.ended.count(TaskKind::Map, &AttemptState::Running);
         let seen = Seen { memory_bytes: 77, too_much_memory: 3, ..Seen::default() };
         let text = daemon::metrics::text(&registry(4, &attempts, &seen, 5));

@@ -33,7 +33,7 @@ impl Outputs {
         attempt: AttemptId,
         directory: &Path,
         data_path: &str,
-    ) -> Result<(), String> {
+    ) -> Result<Arc<Held>, String> {
         let data = PathBuf::from(data_path);
         let inside = data.strip_prefix(directory).is_ok_and(|rest| {
             rest.components().all(|component| matches!(component, Component::Normal(_)))
@@ -52,8 +52,9 @@ impl Outputs {
                 metadata.len()
             ));
         }
-        self.inner.write().insert(attempt, Arc::new(Held { data, segments }));
-        Ok(())
+        let held = Arc::new(Held { data, segments });
+        self.inner.write().insert(attempt, Arc::clone(&held));
+        Ok(held)
     }
 
     /// The output of an attempt.

@@ -423,8 +423,8 @@ impl Runner<'_> {
                 }
             }
             Order::MapOutputs { available, obsolete } => match &mut self.waiting {
-                Some(Order::Launch { work: Work::Reduce(outputs), .. }) => {
-                    merge_outputs(outputs, available, &obsolete);
+                Some(Order::Launch { work: Work::Reduce(work), .. }) => {
+                    merge_outputs(&mut work.outputs, available, &obsolete);
                 }
                 _ => self.send(&ToRunner::MapOutputs { available, obsolete }),
             },

@@ -138,7 +138,8 @@ impl Stand {
             stage: 0,
             fingerprint: 1,
             properties: BTreeMap::new(),
-            reduce_count: 2,
+            partition_count: 2,
+            sizes_wanted: true,
             map_count: 1,
             output: DfsPath::parse("/out").unwrap(),
         };
@@ -393,22 +394,24 @@ async fn map_outputs_are_served_by_partition() {
     let stand = Stand::start(|_| {}).await;
     let map = stand.launch(0, "map");
     let end = stand.end_of(map).await;
-    assert!(matches!(end.state, AttemptState::MapDone { .. }), "{end:?}");
+    let AttemptState::MapDone { partition_bytes, .. } = end.state else { panic!("{end:?}") };
     let missing = AttemptId { number: 5, ..map };
     let mut stored = 0;
-    for reduce in [0, 1] {
-        let request = FetchRequest { job: JOB, reduce, maps: vec![missing, map, map] };
+    for partitions in [0..1, 1..2, 0..2] {
+        let maps = vec![missing, map, map];
+        let request = FetchRequest { job: JOB, partitions: partitions.clone(), maps };
         let body = stand.http().get(&request.to_target()).await.unwrap().bytes().await.unwrap();
         let mut rest = &body[..];
         assert!(
             matches!(header(&mut rest), SegmentAnswer::Lost { attempt, .. } if attempt == missing)
         );
-        for _ in 0..2 {
+        for reduce in partitions.clone().chain(partitions) {
             let SegmentAnswer::Segment(found) = header(&mut rest) else { panic!("lost") };
             assert_eq!((found.attempt, found.reduce, found.records), (map, reduce, 1_000));
             let (segment, after) = rest.split_at(usize::try_from(found.stored).unwrap());
             let totals = shuffle::verify_segment(segment).unwrap();
             assert_eq!((totals.records, totals.raw), (found.records, found.raw));
+            assert_eq!(partition_bytes[reduce as usize], found.raw, "told to the JobTracker");
             stored += found.stored;
             rest = after;
         }
@@ -416,7 +419,7 @@ async fn map_outputs_are_served_by_partition() {
     }
     let sent = stand.figure("worker_shuffle_served_bytes_total").await;
     assert_eq!(sent, stored);
-    let beyond = FetchRequest { job: JOB, reduce: 2, maps: vec![map] };
+    let beyond = FetchRequest { job: JOB, partitions: 1..3, maps: vec![map] };
     let body = stand.http().get(&beyond.to_target()).await.unwrap().bytes().await.unwrap();
     assert!(matches!(header(&mut &body[..]), SegmentAnswer::Lost { .. }));
     for target in

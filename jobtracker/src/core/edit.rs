@@ -113,6 +113,13 @@ pub(crate) enum Edit {
         /// Why.
         diagnostics: String,
     },
+    /// All maps are done, and by the sizes of their outputs it was decided which partitions are reduced together.
+    ReducesChosen {
+        /// The job.
+        job: JobId,
+        /// The partition behind the last of each reduce.
+        ends: Vec<u32>,
+    },
 }
 
 impl Edit {
@@ -132,6 +139,7 @@ impl Edit {
             | Edit::Ended { job, .. }
             | Edit::Retired { job }
             | Edit::KillAsked { job }
+            | Edit::ReducesChosen { job, .. }
             | Edit::Prioritized { job, .. } => Some(*job),
         }
     }
@@ -179,7 +187,12 @@ pub(crate) struct Ran {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Made {
     /// A map output, kept by its worker.
-    MapOutput(MapOutput),
+    MapOutput {
+        /// Where.
+        output: MapOutput,
+        /// Bytes of each partition, while reduces are yet to be chosen by them.
+        partition_bytes: Vec<u64>,
+    },
     /// Complete files in this directory below `_temporary`.
     Files {
         /// Directory of the attempt.

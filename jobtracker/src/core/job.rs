@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
-use protocol::tracker::{HotKey, MapOutput, Program};
+use protocol::tracker::{HotKey, MapOutput, Program, ReduceWork};
 use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind, WorkerId};
 
 use super::counters::{CounterSums, JOB_GROUP};
 use super::edit::{Edit, Made, Ran, Submitted};
 use super::pending::{Level, PendingTasks};
+use super::reduce_plan::ReducePlan;
 use super::settings::Settings;
 use super::task::{Attempt, AttemptState, Output, StopReason, Task, Winner};
 use super::task_set::TaskSet;
@@ -94,7 +95,9 @@ pub(crate) struct Job {
     pub(crate) phase: Phase,
     pub(crate) diagnostics: String,
     pub(crate) maps: TaskSet,
+    /// Until they are chosen, one for each partition.
     pub(crate) reduces: TaskSet,
+    pub(crate) reduce_plan: ReducePlan,
     pub(crate) sums: CounterSums,
     pub(crate) final_counters: Option<Counters>,
     pub(crate) launched: Launched,
@@ -135,6 +138,7 @@ impl Job {
             diagnostics: String::new(),
             maps: TaskSet::new(map_count, PendingTasks::of_splits(&spec.splits)),
             reduces: TaskSet::new(spec.reduce_count, PendingTasks::anywhere(spec.reduce_count)),
+            reduce_plan: ReducePlan::new(&spec),
             sums: CounterSums::default(),
             final_counters: None,
             launched: Launched::default(),
@@ -173,8 +177,11 @@ impl Job {
         if self.spec.reduce_count > 0 { self.reduces.is_done() } else { self.maps.is_done() }
     }
 
-    /// True if so many maps are done that reduces may start.
+    /// True if so many maps are done that reduces may start: all of them, until reduces are chosen.
     pub(crate) fn reduces_may_start(&self) -> bool {
+        if self.reduce_plan.is_open() {
+            return false;
+        }
         let done = u64::from(self.maps.completed()) * 1000;
         done >= u64::from(self.spec.slow_start_permille) * u64::from(self.maps.len())
     }
@@ -302,6 +309,18 @@ impl Job {
         outputs.collect()
     }
 
+    /// The work of a reduce, with such outputs.
+    pub(crate) fn reduce_work(&self, index: u32, outputs: Vec<MapOutput>) -> ReduceWork {
+        let partitions = self.reduce_plan.partitions(index);
+        ReduceWork { partitions, reduce_count: self.reduces.len(), outputs }
+    }
+
+    /// The reduces for what all maps made, if it is time to choose them.
+    pub(crate) fn reduces_to_choose(&self) -> Option<Vec<u32>> {
+        let is_time = self.phase == Phase::Running && self.maps.is_done();
+        is_time.then(|| self.reduce_plan.choose(self.spec.reduce_count)).flatten()
+    }
+
     /// What a worker needs to start its program.
     pub(crate) fn program(&self) -> Program {
         Program {
@@ -311,7 +330,8 @@ impl Job {
             stage: self.spec.stage,
             fingerprint: self.spec.fingerprint,
             properties: self.spec.properties.clone(),
-            reduce_count: self.spec.reduce_count,
+            partition_count: self.spec.reduce_count,
+            sizes_wanted: self.reduce_plan.is_open(),
             map_count: self.maps.len(),
             output: self.spec.output.clone(),
         }
@@ -380,7 +400,10 @@ impl Job {
                 if self.task(attempt.task).is_some_and(|task| task.winner.is_none()) {
                     let tally = self.sums.add(counters);
                     let output = match made {
-                        Made::MapOutput(output) => Output::Map(output.clone()),
+                        Made::MapOutput { output, partition_bytes } => {
+                            self.reduce_plan.add(attempt.task.index, partition_bytes);
+                            Output::Map(output.clone())
+                        }
                         Made::Files { directory, hot_keys } => {
                             self.note_hot_keys(attempt.task.index, hot_keys);
                             Output::Files(directory.clone())
@@ -405,6 +428,11 @@ impl Job {
                 self.end_attempt(*attempt, ran, AttemptState::Killed, diagnostics);
             }
             Edit::OutputLost { attempt, failed } => self.lose_output(*attempt, failed.as_deref()),
+            Edit::ReducesChosen { ends, .. } => {
+                self.reduce_plan = ReducePlan::Chosen(ends.clone());
+                let count = u32::try_from(ends.len()).expect("no more reduces than partitions");
+                self.reduces = TaskSet::new(count, PendingTasks::anywhere(count));
+            }
             Edit::Committing { .. } => self.phase = Phase::Committing,
             Edit::Ending { outcome, diagnostics, .. } => {
                 self.phase = Phase::Ending(*outcome);
@@ -491,6 +519,7 @@ impl Job {
             return;
         }
         self.launched.map_reruns += 1;
+        self.reduce_plan.remove(id.task.index);
         let winner = self.tasks_mut(id.task.kind).change(id.task.index, |task| {
             if let Some(attempt) = task.attempt_mut(id.number) {
                 match failed {

@@ -10,6 +10,7 @@
 //! | what a job asks of the scheduler | [`settings`] |
 //! | workers, slots, orders on their way | [`workers`] |
 //! | who holds which map output | [`map_outputs`] |
+//! | which partitions are reduced together | [`reduce_plan`] |
 //! | who may change what | [`rights`] |
 //! | what people see | [`report`], [`picture`] |
 //! | durable facts | [`edit`] |
@@ -30,6 +31,7 @@ pub(crate) mod pending;
 pub(crate) mod picture;
 pub(crate) mod preemption;
 pub(crate) mod queues;
+pub(crate) mod reduce_plan;
 pub(crate) mod report;
 pub(crate) mod rights;
 pub(crate) mod scheduler;
@@ -248,6 +250,7 @@ impl Core {
             | Edit::Committing { .. }
             | Edit::Ending { .. }
             | Edit::KillAsked { .. }
+            | Edit::ReducesChosen { .. }
             | Edit::StopAsked { .. } => {
                 if let Some(job) = edit.job().and_then(|id| self.jobs.get_mut(&id)) {
                     job.apply(edit);
@@ -478,8 +481,11 @@ impl Core {
         }
     }
 
-    /// Moves a job whose work is done on to its commit.
+    /// Moves a job on whose maps are done, to its reduces, or whose work is done, to its commit.
     fn finish_if_done(&mut self, id: JobId, now: Now, out: &mut Output) {
+        if let Some(ends) = self.jobs.get(&id).and_then(Job::reduces_to_choose) {
+            self.commit(Edit::ReducesChosen { job: id, ends }, out);
+        }
         let Some(job) = self.jobs.get(&id) else { return };
         if job.phase != Phase::Running || !job.is_done() {
             return;

@@ -41,6 +41,8 @@ pub(crate) struct Picture {
     pub(crate) stage: u32,
     pub(crate) attempts_max: u32,
     pub(crate) slow_start_permille: u16,
+    /// How the number of reduces comes about.
+    pub(crate) reduce_plan: String,
     pub(crate) properties: BTreeMap<String, String>,
     pub(crate) launched: Launched,
     /// Workers that attempts name: machine and address.
@@ -138,6 +140,7 @@ impl Core {
             stage: job.spec.stage,
             attempts_max: job.spec.attempts_max,
             slow_start_permille: job.spec.slow_start_permille,
+            reduce_plan: job.reduce_plan.text(job.spec.reduce_count),
             properties: job.spec.properties.clone(),
             launched: job.launched,
             workers: Vec::new(),

@@ -69,9 +69,12 @@ impl Core {
                 let skip = job.skip_list(id.task, id.number);
                 (Work::Map { split: split.clone(), skip }, Vec::new())
             }
-            // They go with the job.
-            _ if job.final_state().is_some() => (Work::Reduce(Vec::new()), splits.clone()),
-            _ => (Work::Reduce(job.map_outputs()), splits.clone()),
+            _ => {
+                let over = job.final_state().is_some();
+                // They go with the job.
+                let outputs = if over { Vec::new() } else { job.map_outputs() };
+                (Work::Reduce(job.reduce_work(id.task.index, outputs)), splits.clone())
+            }
         };
         let launch = Launch { attempt: id, program: job.program(), work };
         Ok(Replay { launch, splits, diagnostics: attempt.diagnostics.clone() })

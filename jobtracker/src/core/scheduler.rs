@@ -282,7 +282,7 @@ impl Core {
                 skip: job.skip_list(task, number),
             },
             // Filled in when the order leaves: the lists of all reduces that start at once would be most of the memory.
-            TaskKind::Reduce => Work::Reduce(Vec::new()),
+            TaskKind::Reduce => Work::Reduce(job.reduce_work(index, Vec::new())),
         };
         let attempt = AttemptId { task, number };
         let launch = Launch { attempt, program: job.program(), work };

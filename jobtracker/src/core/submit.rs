@@ -3,6 +3,8 @@
 use protocol::jobs::JobSpec;
 use protocol::{CallId, ErrorKind, JobId, RemoteError, wire};
 
+use protocol::sizing::SIZES_MAX;
+
 use super::edit::{Edit, Submitted};
 use super::job::Phase;
 use super::settings::Settings;
@@ -87,10 +89,23 @@ fn check(spec: &JobSpec) -> Result<(), RemoteError> {
     if spec.slow_start_permille > 1000 {
         return invalid("Slow start is at most 1000 per mille");
     }
+    if spec.sizing.is_some() && sizes(spec) > SIZES_MAX {
+        return Err(RemoteError::new(
+            ErrorKind::LimitExceeded,
+            format!(
+                "The sizes of more than {SIZES_MAX} partitions of maps would be kept; give a number of reduces"
+            ),
+        ));
+    }
     if spec.output.is_root() {
         return Err(output_exists(spec));
     }
     Ok(())
+}
+
+/// Sizes that maps will report while reduces are yet to be chosen.
+fn sizes(spec: &JobSpec) -> u64 {
+    (spec.splits.len() as u64).saturating_mul(u64::from(spec.reduce_count))
 }
 
 fn output_exists(spec: &JobSpec) -> RemoteError {

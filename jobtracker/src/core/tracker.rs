@@ -263,8 +263,8 @@ impl Core {
                     out.changed.insert(id.task.job);
                 }
             }
-            (Some(_), Reported::MapDone { data_path }) => {
-                let made = self.map_output(worker, id, data_path);
+            (Some(_), Reported::MapDone { data_path, partition_bytes }) => {
+                let made = self.map_output(worker, id, data_path, partition_bytes);
                 self.attempt_done(worker, id, made, counters, now, out);
             }
             (Some(_), Reported::OutputDone { directory, hot_keys }) => {
@@ -295,18 +295,26 @@ impl Core {
         worker: WorkerId,
         id: AttemptId,
         data_path: String,
+        mut partition_bytes: Vec<u64>,
     ) -> Result<Made, String> {
         let job = &self.jobs[&id.task.job];
         if id.task.kind != TaskKind::Map || job.spec.reduce_count == 0 {
             return Err("reported a map output, which this task does not make".to_owned());
         }
+        if !job.reduce_plan.is_open() {
+            partition_bytes = Vec::new();
+        } else if partition_bytes.len() != job.spec.reduce_count as usize {
+            let (told, count) = (partition_bytes.len(), job.spec.reduce_count);
+            return Err(format!("reported the sizes of {told} partitions, not of {count}"));
+        }
         let worker = self.workers.worker(worker).ok_or("its worker is unknown")?;
-        Ok(Made::MapOutput(MapOutput {
+        let output = MapOutput {
             attempt: id,
             http_address: worker.http_address.clone(),
             boot_id: worker.boot_id.clone(),
             data_path,
-        }))
+        };
+        Ok(Made::MapOutput { output, partition_bytes })
     }
 
     /// The files that an attempt wrote, or why they cannot be its own.
@@ -355,7 +363,7 @@ impl Core {
         let Some(ran) = self.ran(id, now) else { return };
         self.release(worker, id);
         let output = match &made {
-            Made::MapOutput(output) => Some(output.clone()),
+            Made::MapOutput { output, .. } => Some(output.clone()),
             Made::Files { .. } => None,
         };
         self.commit(Edit::AttemptSucceeded { attempt: id, ran, made, counters }, out);

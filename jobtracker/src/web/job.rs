@@ -155,6 +155,7 @@ fn configuration(picture: &Picture) -> Markup {
             tr { td { "Executable (SHA-256)" } td.wide { code { (picture.binary) } } }
             tr { td { "Stage of the program" } td { (picture.stage) } }
             tr { td { "Attempts per task at most" } td { (picture.attempts_max) } }
+            tr { td { "Number of reduces" } td { (picture.reduce_plan) } }
             tr { td { "Reduces start when so many maps are done" } td { (f64::from(picture.slow_start_permille) / 10.0) "%" } }
         } }
     }

@@ -107,6 +107,7 @@ pub(crate) mod tests {
             stage: 0,
             attempts_max: 4,
             slow_start_permille: 50,
+            reduce_plan: String::new(),
             properties: BTreeMap::new(),
             launched: Launched::default(),
             workers: (0..count).map(name).collect(),

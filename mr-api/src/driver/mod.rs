@@ -17,6 +17,7 @@ use client::dfs::DfsClient;
 use client::error::chain;
 use client::job::{JobClient, JobError, hash_file, upload};
 use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
+use protocol::sizing::ReduceSizing;
 use protocol::{BinaryHash, DfsPath, JobId};
 
 use crate::Result;
@@ -37,9 +38,6 @@ use crate::total_order::{BOUNDARIES_PROPERTY, Sampling};
 use embedded::EmbeddedCluster;
 use names::Names;
 use running::Running;
-
-/// Input per reduce task, if their number is left to us: less is not worth a task.
-const REDUCE_INPUT_BYTES: u64 = 64 << 20;
 
 /// Runs a plan on the configured cluster, or on an embedded one if none is.
 pub(crate) fn run(plan: Plan, options: &Options, words: &[String]) -> Result<()> {
@@ -236,12 +234,12 @@ impl<'a> Driver<'a> {
             let stored = cache::submit(&self.dfs, &side_files)?;
             properties.insert(cache::FILES_PROPERTY.to_owned(), stored);
         }
-        let reduce_count = match (stage.is_map_only(), self.options.reducers()?) {
-            (true, _) => 0,
-            (false, Some(count)) => count.max(1),
+        let (reduce_count, sizing) = match (stage.is_map_only(), self.options.reducers()?) {
+            (true, _) => (0, None),
+            (false, Some(count)) => (count.max(1), None),
             (false, None) => match settings.reducers {
-                Reducers::Exactly(count) => count,
-                Reducers::Auto => self.auto_reducers(&splits)?,
+                Reducers::Exactly(count) => (count, None),
+                Reducers::Auto => self.partitions(&splits)?,
             },
         };
         if let Some(boundaries) =
@@ -261,6 +259,7 @@ impl<'a> Driver<'a> {
             attempts_max: self.options.attempts_max()?,
             slow_start_permille: self.options.slow_start_permille()?,
             properties,
+            sizing,
         })
     }
 
@@ -300,18 +299,16 @@ impl<'a> Driver<'a> {
         sampling.boundaries(&|part| open_part(&self.dfs, part)).map(Some)
     }
 
-    /// As many as there are slots, unless the input is too small for that.
-    fn auto_reducers(&self, splits: &[Split]) -> Result<u32> {
+    /// Partitions of which the JobTracker makes reduces; of a small job a single one, with nothing to choose.
+    fn partitions(&self, splits: &[Split]) -> Result<(u32, Option<ReduceSizing>)> {
         let bytes: u64 = splits.iter().map(split_bytes).sum();
-        let worth = u32::try_from(bytes.div_ceil(REDUCE_INPUT_BYTES)).unwrap_or(u32::MAX);
-        if worth <= 1 {
-            return Ok(1);
-        }
-        Ok(worth.min(self.jobs.tracker()?.slot_count).max(1))
+        let sizing = ReduceSizing { slot_count: self.jobs.tracker()?.slot_count };
+        let count = sizing.partitions(bytes, splits.len());
+        Ok((count, (count > 1).then_some(sizing)))
     }
 
     fn run_job(&self, spec: JobSpec, progress: &mut Progress) -> Result<JobReport> {
-        let (maps, reduces) = (spec.splits.len(), spec.reduce_count);
+        let (maps, reduces) = (spec.splits.len(), (spec.reduce_count, spec.sizing.is_some()));
         let id = self.running.submit(|| Ok(self.jobs.submit(spec)?), |id| self.kill(id))?;
         progress.start(&format!("job: {id}"), maps, reduces);
         let stop = self.say_how_to_kill(id);

@@ -257,7 +257,7 @@ impl LocalRunner {
         let name = self.options.name().unwrap_or_else(|| settings.name.clone());
         let number = index as u32 + 1;
         let mut progress = Progress::new(self.options.quiet);
-        progress.start(&format!("local job {number} `{name}`"), splits.len(), reduces);
+        progress.start(&format!("local job {number} `{name}`"), splits.len(), (reduces, false));
         let side_files =
             cache::local(&[&settings.side_files[..], &self.options.side_files].concat())?;
         if let Some(boundaries) =

@@ -12,7 +12,7 @@ use client::pass::PassHolder;
 use protocol::phase::Phase;
 use protocol::record::SKIP_DIRECTORY;
 use protocol::runner::Setup;
-use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
+use protocol::tracker::{AttemptState, FetchFailure, Program, ReduceWork, Work};
 use protocol::{AttemptId, DfsPath, RecordAt};
 use shuffle::BufferPool;
 
@@ -90,15 +90,17 @@ impl Host {
         let (context, program) = (&launched.context, &self.setup.program);
         cache::link(&self.side_files, &launched.directory)?;
         context.set_directory(launched.directory.clone(), self.side_files.clone());
-        context
-            .set_task_counts(TaskCounts { maps: program.map_count, reduces: program.reduce_count });
+        context.set_task_counts(TaskCounts {
+            maps: program.map_count,
+            reduces: work_reduces(&work, program),
+        });
         let output = self.output_directory(context.attempt())?;
         let local = self.setup.local_output.clone();
         context.set_output_directory(local.unwrap_or_else(|| output.to_string()));
         context.set_open(opener(&self.dfs));
         match work {
             Work::Map { split, skip } => self.map(split, &skip, &launched),
-            Work::Reduce(outputs) => self.reduce(outputs, launched),
+            Work::Reduce(work) => self.reduce(work, launched),
         }
     }
 
@@ -110,11 +112,11 @@ impl Host {
     ) -> Result<AttemptState> {
         let context = &launched.context;
         let output_directory = self.output_directory(context.attempt())?;
-        let target = if self.setup.program.reduce_count == 0 {
+        let target = if self.setup.program.partition_count == 0 {
             MapTarget::Output(Box::new(self.output(&output_directory, context)?))
         } else {
             let (memory_bytes, merge_factor) = (self.memory_bytes, self.merge_factor);
-            let partitions = self.setup.program.reduce_count;
+            let partitions = self.setup.program.partition_count;
             let directory = launched.directory.clone();
             let codec = options::map_codec(&self.setup.program.properties)?;
             let options = map_options(directory, partitions, memory_bytes, merge_factor, codec);
@@ -143,7 +145,8 @@ impl Host {
         self.write_skipped(&place.skipped.take(), &paths, &output_directory, context)?;
         Ok(match result {
             MapResult::Shuffle(output) => {
-                AttemptState::MapDone { data_path: output.data.to_string_lossy().into_owned() }
+                let data_path = output.data.to_string_lossy().into_owned();
+                AttemptState::MapDone { data_path, partition_bytes: Vec::new() }
             }
             MapResult::Output { .. } => {
                 AttemptState::OutputDone { directory: output_directory, hot_keys: Vec::new() }
@@ -172,18 +175,20 @@ impl Host {
         Ok(file.close().map_err(Error::dfs("write", &path))?)
     }
 
-    fn reduce(&self, outputs: Vec<MapOutput>, launched: Launched) -> Result<AttemptState> {
+    fn reduce(&self, work: ReduceWork, launched: Launched) -> Result<AttemptState> {
         let Launched { context, directory, news, self_news, channel } = launched;
         let attempt = context.attempt();
         let output_directory = self.output_directory(attempt)?;
+        // As many maps at once as with a single partition.
+        let merge_factor = self.merge_factor.saturating_mul(work.partitions.len());
         let fetcher = Fetcher::new(
             (&self.setup, &self.pass),
-            attempt,
+            (attempt, work.partitions),
             &directory,
             self.memory_bytes,
             self_news,
         );
-        let mut gather = Gather::new(self.setup.program.map_count, outputs);
+        let mut gather = Gather::new(self.setup.program.map_count, work.outputs);
         for _ in 0..DAMAGED_INPUTS_MAX {
             let begin = phases::clock();
             let inputs = fetcher.gather(&mut gather, &news, &channel, &context)?;
@@ -192,15 +197,14 @@ impl Host {
             let records = inputs.iter().map(|input| input.records).sum();
             let (maps, sources): (Vec<AttemptId>, Vec<_>) = inputs
                 .into_iter()
-                .filter(|input| input.records > 0)
-                .map(|input| (input.map, input.source))
+                .flat_map(|input| input.sources.into_iter().map(move |source| (input.map, source)))
                 .unzip();
             let task = ReduceTask {
                 context: context.clone(),
                 partition: attempt.task.index,
                 sources,
                 records,
-                options: reduce_options(directory.clone(), self.memory_bytes, self.merge_factor),
+                options: reduce_options(directory.clone(), self.memory_bytes, merge_factor),
                 output: self.output(&output_directory, &context)?,
             };
             match self.stage.run_reduce(task) {
@@ -241,6 +245,14 @@ impl Host {
         };
         let files = DfsFiles { dfs: self.dfs.clone(), directory: directory.clone(), replication };
         Output::new(Box::new(files), options, context.clone())
+    }
+}
+
+/// Reduces of the job, as far as they are chosen: for a map of a job whose reduces are not, its partitions.
+fn work_reduces(work: &Work, program: &Program) -> u32 {
+    match work {
+        Work::Map { .. } => program.partition_count,
+        Work::Reduce(work) => work.reduce_count,
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -15,12 +16,12 @@ use std::time::{Duration, Instant};
 use client::error::chain;
 use client::pass::PassHolder;
 use client::rpc::{RpcClient, runtime};
+use protocol::AttemptId;
 use protocol::frame;
 use protocol::runner::Setup;
 use protocol::shuffle::{ANSWER_BYTES_MAX, FetchRequest, SegmentAnswer, SegmentHeader};
 use protocol::tracker::{FetchFailure, MapOutput};
-use protocol::{AttemptId, TaskId};
-use shuffle::{SegmentSource, read_index, verify_segment};
+use shuffle::{SegmentInfo, SegmentSource, read_index, verify_segment};
 
 use crate::Result;
 use crate::context::Context;
@@ -50,6 +51,7 @@ pub(crate) struct Fetcher {
 
 struct Shared {
     reduce: AttemptId,
+    partitions: Range<u32>,
     pass: PassHolder,
     directory: PathBuf,
     memory_bytes_max: usize,
@@ -64,7 +66,7 @@ struct Shared {
 impl Fetcher {
     pub(crate) fn new(
         (setup, pass): (&Setup, &PassHolder),
-        reduce: AttemptId,
+        (reduce, partitions): (AttemptId, Range<u32>),
         directory: &Path,
         memory_bytes: usize,
         news: mpsc::Sender<News>,
@@ -72,6 +74,7 @@ impl Fetcher {
         let memory_bytes_max = memory_bytes / 100 * MEMORY_PERCENT;
         let shared = Shared {
             reduce,
+            partitions,
             pass: pass.clone(),
             directory: directory.to_owned(),
             memory_bytes_max,
@@ -181,16 +184,20 @@ impl Fetcher {
         }
     }
 
-    /// The segment in the file of another task on this machine.
+    /// The segments in the file of another task on this machine.
     fn open(&self, output: &MapOutput) -> Result<Input> {
         let path = Path::new(&output.data_path);
-        let partition = self.shared.reduce.task.index as usize;
+        let Range { start, end } = self.shared.partitions;
         let segments = read_index(&path.with_extension("index"))?;
-        let segment = *segments.get(partition).ok_or("the index has no such partition")?;
+        let segments =
+            segments.get(start as usize..end as usize).ok_or("the index has no such partitions")?;
         let file = File::open(path)?;
-        let (stored, records) = (segment.stored, segment.records);
-        let source = self.shared.source(file, path, segment.offset, stored);
-        Ok(Input { map: output.attempt, source, stored, records })
+        Ok(Input {
+            map: output.attempt,
+            sources: self.shared.sources(file, path, segments),
+            stored: segments.iter().map(|segment| segment.stored).sum(),
+            records: segments.iter().map(|segment| segment.records).sum(),
+        })
     }
 
     /// Asks a worker for outputs; what comes of it arrives as [`News::Fetched`].
@@ -220,8 +227,9 @@ impl Shared {
         maps: &[AttemptId],
         outcomes: &mut Vec<(AttemptId, Result<Input, String>)>,
     ) -> Result<(), String> {
-        let TaskId { job, index, .. } = self.reduce.task;
-        let request = FetchRequest { job, reduce: index, maps: maps.to_vec() };
+        let job = self.reduce.task.job;
+        let request =
+            FetchRequest { job, partitions: self.partitions.clone(), maps: maps.to_vec() };
         let worker = RpcClient::of_task(&format!("http://{host}"), &self.pass)
             .map_err(|error| chain(&error))?;
         let response = tokio::time::timeout(READ_TIMEOUT, worker.get(&request.to_target())).await;
@@ -230,27 +238,36 @@ impl Shared {
             .map_err(|error| chain(&error))?;
         let mut body = Body::new(response);
         for map in maps {
-            let outcome = match body.answer().await? {
-                SegmentAnswer::Lost { diagnostics, .. } => Err(diagnostics),
-                SegmentAnswer::Segment(header) => {
-                    self.check_header(&header, *map)?;
-                    self.receive(&mut body, &header).await?
-                }
-            };
+            let outcome = self.receive_all(&mut body, *map).await?;
             outcomes.push((*map, outcome));
         }
         Ok(())
     }
 
-    fn check_header(&self, header: &SegmentHeader, map: AttemptId) -> Result<(), String> {
-        if header.attempt != map {
-            return Err(format!("asked for {map}, got {}", header.attempt));
+    /// Reads the segments of one map. The outer error means that the connection is of no more use.
+    async fn receive_all(
+        &self,
+        body: &mut Body,
+        map: AttemptId,
+    ) -> Result<Result<Input, String>, String> {
+        let mut input = Input { map, sources: Vec::new(), stored: 0, records: 0 };
+        let mut damaged = None;
+        for partition in self.partitions.clone() {
+            match body.answer().await? {
+                SegmentAnswer::Lost { diagnostics, .. } => return Ok(Err(diagnostics)),
+                SegmentAnswer::Segment(header) => {
+                    check_header(&header, map, partition)?;
+                    match self.receive(body, &header).await? {
+                        Ok(source) => input.sources.extend((header.records > 0).then_some(source)),
+                        // The other segments come all the same.
+                        Err(reason) => damaged = Some(reason),
+                    }
+                    input.stored += header.stored;
+                    input.records += header.records;
+                }
+            }
         }
-        let partition = self.reduce.task.index;
-        if header.reduce != partition {
-            return Err(format!("asked for partition {partition}, got {}", header.reduce));
-        }
-        Ok(())
+        Ok(damaged.map_or(Ok(input), Err))
     }
 
     /// Reads a segment into memory or a file. The outer error means that the connection is of no more use.
@@ -258,9 +275,9 @@ impl Shared {
         &self,
         body: &mut Body,
         header: &SegmentHeader,
-    ) -> Result<Result<Input, String>, String> {
-        let SegmentHeader { attempt: map, stored, records, .. } = *header;
-        let source = match self.reserve(stored) {
+    ) -> Result<Result<SegmentSource, String>, String> {
+        let SegmentHeader { stored, raw, records, .. } = *header;
+        Ok(match self.reserve(stored) {
             Some(len) => {
                 let mut bytes = Vec::with_capacity(len);
                 body.copy(stored, |chunk| {
@@ -269,9 +286,9 @@ impl Shared {
                 })
                 .await?;
                 match verify_segment(&bytes) {
-                    Ok(totals) if totals.records == records => SegmentSource::Memory(bytes),
-                    Ok(_) => return Ok(Err("the segment has other records than announced".into())),
-                    Err(error) => return Ok(Err(chain(&error))),
+                    Ok(totals) if totals.records == records => Ok(SegmentSource::Memory(bytes)),
+                    Ok(_) => Err("the segment has other records than announced".into()),
+                    Err(error) => Err(chain(&error)),
                 }
             }
             None => {
@@ -285,10 +302,11 @@ impl Shared {
                     file.write_all(chunk).map_err(|error| here("write to", error))
                 })
                 .await?;
-                self.source(file, &path, 0, stored)
+                let whole = SegmentInfo { offset: 0, stored, raw, records };
+                let sources = self.sources(file, &path, &[whole]);
+                sources.into_iter().next().ok_or_else(|| "the segment is empty".to_owned())
             }
-        };
-        Ok(Ok(Input { map, source, stored, records }))
+        })
     }
 
     /// Notes that the trouble is on this machine; returns why.
@@ -316,13 +334,28 @@ impl Shared {
         Ok((file, path))
     }
 
-    /// A segment in a file, which stays open if there is room.
-    fn source(&self, file: File, path: &Path, offset: u64, stored: u64) -> SegmentSource {
-        if self.open_files.fetch_add(1, Ordering::Relaxed) < OPEN_FILES_MAX {
-            return SegmentSource::File { file: Arc::new(file), offset, stored };
-        }
-        SegmentSource::Lent { path: path.to_owned(), offset, stored }
+    /// The segments in a file that are not empty; it stays open if there is room.
+    fn sources(&self, file: File, path: &Path, segments: &[SegmentInfo]) -> Vec<SegmentSource> {
+        let mut full = segments.iter().filter(|segment| segment.records > 0).peekable();
+        let room = full.peek().is_some()
+            && self.open_files.fetch_add(1, Ordering::Relaxed) < OPEN_FILES_MAX;
+        let file = room.then(|| Arc::new(file));
+        let source = |&SegmentInfo { offset, stored, .. }: &SegmentInfo| match &file {
+            Some(file) => SegmentSource::File { file: Arc::clone(file), offset, stored },
+            None => SegmentSource::Lent { path: path.to_owned(), offset, stored },
+        };
+        full.map(source).collect()
     }
+}
+
+fn check_header(header: &SegmentHeader, map: AttemptId, partition: u32) -> Result<(), String> {
+    if header.attempt != map {
+        return Err(format!("asked for {map}, got {}", header.attempt));
+    }
+    if header.reduce != partition {
+        return Err(format!("asked for partition {partition}, got {}", header.reduce));
+    }
+    Ok(())
 }
 
 /// The body of an answer, as a stream of bytes.

@@ -1,5 +1,6 @@
 //! A reduce against a worker that is not always well.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -10,7 +11,7 @@ use protocol::auth::Key;
 use protocol::pass::{Pass, PassName};
 use protocol::runner::FromRunner;
 use protocol::tracker::Program;
-use protocol::{BinaryHash, DfsPath, JobId, TaskKind};
+use protocol::{BinaryHash, DfsPath, JobId, TaskId, TaskKind};
 use shuffle::{Codec, MapOutputOptions, MapOutputWriter, ReduceInput, ReduceOptions};
 
 use super::*;
@@ -30,7 +31,8 @@ fn setup(boot_id: &str) -> Setup {
         stage: 0,
         fingerprint: 0,
         properties: Default::default(),
-        reduce_count: 1,
+        partition_count: 1,
+        sizes_wanted: false,
         map_count: 3,
         output: DfsPath::root(),
     };
@@ -47,8 +49,13 @@ fn setup(boot_id: &str) -> Setup {
 
 /// A map output with one record; the path of its data.
 fn write_output(directory: &Path, name: &str, key: &str) -> PathBuf {
+    write_partitions(directory, name, &[&[key]])
+}
+
+/// A map output with such keys in its partitions; the path of its data.
+fn write_partitions(directory: &Path, name: &str, partitions: &[&[&str]]) -> PathBuf {
     let options = MapOutputOptions {
-        partitions: 1,
+        partitions: partitions.len() as u32,
         dir: directory.to_owned(),
         name: name.into(),
         memory_bytes_max: 1 << 20,
@@ -58,7 +65,11 @@ fn write_output(directory: &Path, name: &str, key: &str) -> PathBuf {
         sync: false,
     };
     let mut writer = MapOutputWriter::new(options).unwrap();
-    writer.emit(0, key.as_bytes(), b"1").unwrap();
+    for (partition, keys) in (0..).zip(partitions) {
+        for key in *keys {
+            writer.emit(partition, key.as_bytes(), b"1").unwrap();
+        }
+    }
     writer.finish().unwrap().data
 }
 
@@ -92,19 +103,18 @@ fn serve(data: Vec<PathBuf>) -> String {
                     body.extend(frame::encode(&SegmentAnswer::Lost { attempt: map, diagnostics }));
                     continue;
                 }
-                let mut bytes = fs::read(&data[index]).unwrap();
-                let header = SegmentHeader {
-                    attempt: map,
-                    reduce: request.reduce,
-                    stored: bytes.len() as u64,
-                    raw: 0,
-                    records: 1,
-                };
-                if index == 1 && *attempt_count == 1 {
-                    bytes[30] ^= 1;
+                let file = fs::read(&data[index]).unwrap();
+                let segments = read_index(&data[index].with_extension("index")).unwrap();
+                for reduce in request.partitions.clone() {
+                    let SegmentInfo { offset, stored, raw, records } = segments[reduce as usize];
+                    let mut bytes = file[offset as usize..(offset + stored) as usize].to_vec();
+                    if index == 1 && *attempt_count == 1 && reduce == request.partitions.start {
+                        bytes[30] ^= 1;
+                    }
+                    let header = SegmentHeader { attempt: map, reduce, stored, raw, records };
+                    body.extend(frame::encode(&SegmentAnswer::Segment(header)));
+                    body.extend(bytes);
                 }
-                body.extend(frame::encode(&SegmentAnswer::Segment(header)));
-                body.extend(bytes);
             }
             let length = body.len();
             write!(
@@ -119,12 +129,22 @@ fn serve(data: Vec<PathBuf>) -> String {
 }
 
 fn gather_all(setup: &Setup, outputs: Vec<MapOutput>, directory: &Path) -> (Vec<String>, Vec<u32>) {
+    gather_range(setup, 0..1, outputs, directory)
+}
+
+/// The keys of some partitions of all outputs, in their order, and the maps that failed.
+fn gather_range(
+    setup: &Setup,
+    partitions: Range<u32>,
+    outputs: Vec<MapOutput>,
+    directory: &Path,
+) -> (Vec<String>, Vec<u32>) {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let channel = Channel { stream: Arc::new(Mutex::new(ours)) };
     let reduce = attempt(TaskKind::Reduce, 0, 0);
     let (sender, news) = mpsc::channel();
     let holder = PassHolder::new(setup.pass.clone());
-    let fetcher = Fetcher::new((setup, &holder), reduce, directory, 1 << 20, sender);
+    let fetcher = Fetcher::new((setup, &holder), (reduce, partitions), directory, 1 << 20, sender);
     let mut gather = Gather::new(outputs.len() as u32, outputs);
     let context = Context::new(reduce, Default::default());
     let inputs = fetcher.gather(&mut gather, &news, &channel, &context).unwrap();
@@ -143,9 +163,15 @@ fn gather_all(setup: &Setup, outputs: Vec<MapOutput>, directory: &Path) -> (Vec<
         codec: Codec::Lz4,
         group_prefix: None,
     };
-    let open = inputs.iter().filter(|input| matches!(input.source, SegmentSource::File { .. }));
-    assert!(open.count() <= OPEN_FILES_MAX);
-    let sources = inputs.into_iter().map(|input| input.source).collect();
+    let sources: Vec<_> = inputs.into_iter().flat_map(|input| input.sources).collect();
+    let files: HashSet<_> = sources
+        .iter()
+        .filter_map(|source| match source {
+            SegmentSource::File { file, .. } => Some(Arc::as_ptr(file)),
+            _ => None,
+        })
+        .collect();
+    assert!(files.len() <= OPEN_FILES_MAX);
     let mut input = ReduceInput::new(sources, options).unwrap();
     let mut keys = Vec::new();
     while input.next_group().unwrap() {
@@ -194,4 +220,26 @@ fn outputs_on_this_machine_are_opened() {
     let (keys, failed) =
         gather_all(&setup("here"), outputs(&data, "127.0.0.1:1", "here"), scratch.path());
     assert_eq!((keys, failed), (vec!["only".to_owned()], Vec::new()));
+}
+
+#[test]
+fn neighbouring_partitions_are_merged_in_the_order_of_keys() {
+    let scratch = tempfile::tempdir().unwrap();
+    let made: [&[&[&str]]; 3] = [
+        &[&["x0"], &["b", "y"], &[], &["a", "d"], &["x4"]],
+        &[&["x0"], &["c"], &["e"], &["d", "z"], &["x4"]],
+        &[&["x0"], &[], &[], &[], &["x4"]],
+    ];
+    let data: Vec<PathBuf> = made
+        .iter()
+        .enumerate()
+        .map(|(map, keys)| write_partitions(scratch.path(), &format!("map-{map}"), keys))
+        .collect();
+    let want = ["a", "b", "c", "d", "e", "y", "z"];
+    let near = outputs(&data, "127.0.0.1:1", "here");
+    let (keys, failed) = gather_range(&setup("here"), 1..4, near, scratch.path());
+    assert_eq!((keys, failed), (want.map(str::to_owned).to_vec(), vec![]), "on this machine");
+    let far = outputs(&data, &serve(data.clone()), "elsewhere");
+    let (keys, failed) = gather_range(&setup("here"), 1..4, far, scratch.path());
+    assert_eq!((keys, failed), (want.map(str::to_owned).to_vec(), vec![1, 2]), "over HTTP");
 }

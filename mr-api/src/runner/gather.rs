@@ -35,7 +35,8 @@ pub(crate) enum News {
 /// One map's part of this reduce's input.
 pub(crate) struct Input {
     pub(crate) map: AttemptId,
-    pub(crate) source: SegmentSource,
+    /// Its segments that are not empty, by partition.
+    pub(crate) sources: Vec<SegmentSource>,
     pub(crate) stored: u64,
     pub(crate) records: u64,
 }
@@ -232,8 +233,8 @@ mod tests {
     }
 
     fn input(index: u32, number: u32) -> Input {
-        let source = SegmentSource::Memory(Vec::new());
-        Input { map: attempt(index, number), source, stored: 0, records: 1 }
+        let sources = vec![SegmentSource::Memory(Vec::new())];
+        Input { map: attempt(index, number), sources, stored: 0, records: 1 }
     }
 
     fn names(batch: &[MapOutput]) -> Vec<(u32, u32)> {

@@ -213,7 +213,8 @@ mod tests {
             stage: 0,
             fingerprint: fingerprint(&description),
             properties: [(DESCRIPTION_PROPERTY.to_owned(), description)].into(),
-            reduce_count: 1,
+            partition_count: 1,
+            sizes_wanted: false,
             map_count: 1,
             output: DfsPath::root(),
         };

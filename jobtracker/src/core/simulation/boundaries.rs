@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::jobs::JobState;
+use protocol::sizing::ReduceSizing;
 use protocol::{AttemptId, JobId, TaskId, WorkerId};
 
 use super::world::{World, spec};
 
 /// Steps that suffice for the jobs to end, several times over.
 const STEPS_MAX: usize = 2_000;
+
+/// Reduces of the job that chooses them: it has 378 MiB, and two slots would have more than 64 MiB each.
+const CHOSEN: u64 = 2;
 
 /// Drives the jobs one small step at a time.
 struct Run {
@@ -38,7 +42,13 @@ impl Run {
         match (number % 3, ready.first()) {
             (0, _) if self.submitted < 3 => {
                 self.submitted += 1;
-                let spec = spec(self.submitted, &["a", "bb", "a"], u32::from(self.submitted < 3));
+                let mut spec =
+                    spec(self.submitted, &["a", "bb", "a"], u32::from(self.submitted < 3));
+                // The second job chooses its reduces: two, of nine partitions.
+                if self.submitted == 2 {
+                    spec.reduce_count = 9;
+                    spec.sizing = Some(ReduceSizing { slot_count: 2 });
+                }
                 self.jobs.push(world.submit(self.submitted, spec).unwrap());
             }
             (0, Some(job)) => world.do_effect(*job),
@@ -89,16 +99,20 @@ fn a_restart_at_any_step_runs_nothing_twice_and_loses_nothing() {
         for attempt in &world.launched {
             attempts.entry(attempt.task).or_default().push(*attempt);
         }
-        assert_eq!(attempts.len(), 3 * 3 + 2, "every task ran");
+        assert_eq!(attempts.len(), 3 * 3 + 1 + CHOSEN as usize, "every task ran");
         let twice: Vec<_> = attempts.values().filter(|tried| tried.len() > 1).collect();
         assert!(twice.is_empty(), "ran twice with a restart before step {restart}: {twice:?}");
         for job in jobs {
             assert_eq!(world.state(job), Some(JobState::Succeeded), "step {restart}");
             let job = world.core.job(job).unwrap();
             let launched = (job.launched.maps, job.launched.reduces);
-            assert_eq!(launched, (3, u64::from(job.spec.reduce_count)), "step {restart}");
+            let reduces = match (job.spec.sizing, job.spec.reduce_count) {
+                (Some(_), _) => CHOSEN,
+                (None, count) => u64::from(count),
+            };
+            assert_eq!(launched, (3, reduces), "step {restart}");
             let counters = job.counters();
-            let tasks = 3 + u64::from(job.spec.reduce_count);
+            let tasks = 3 + reduces;
             assert_eq!(counters.value("test", "attempts"), tasks, "each winner counts once");
         }
     }

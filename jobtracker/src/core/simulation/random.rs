@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::jobs::{JobSpec, JobState, Priority};
+use protocol::sizing::ReduceSizing;
 use protocol::{JobId, WorkerId};
 
 use super::world::{RULES, World, spec};
@@ -60,6 +61,11 @@ fn random_spec(random: &mut Random, number: u64) -> JobSpec {
     let hosts: Vec<&str> = (0..random.below(6)).map(|_| HOSTS[random.below(HOSTS.len())]).collect();
     let reduces = u32::try_from(random.below(4)).unwrap();
     let mut spec = spec(number, &hosts, reduces);
+    // Partitions so large that several reduces come of them, or so small that one does.
+    if reduces > 0 && random.one_in(2) {
+        spec.reduce_count = 1 + u32::try_from(random.below(40)).unwrap();
+        spec.sizing = Some(ReduceSizing { slot_count: u32::try_from(random.below(5)).unwrap() });
+    }
     let mut set = |name: &str, value: String| spec.properties.insert(name.to_owned(), value);
     if let Some(queue) = [None, Some("etl"), Some("line")][random.below(3)] {
         set("mapreduce.job.queuename", queue.to_owned());

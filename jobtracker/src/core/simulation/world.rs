@@ -1,6 +1,7 @@
 //! Workers, file system and journal around a [`Core`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::time::Duration;
 
 use protocol::jobs::{Counters, JobSpec, JobState, Split};
@@ -48,6 +49,8 @@ pub(super) struct SimWorker {
     pub(super) epoch: Option<Epoch>,
     pub(super) received: u64,
     pub(super) running: BTreeMap<AttemptId, Running>,
+    /// What the reduces launched here were to reduce, and of how many they were.
+    pub(super) reduced: Vec<(AttemptId, Range<u32>, u32)>,
     pub(super) held: BTreeSet<AttemptId>,
     pub(super) unconfirmed: Vec<AttemptUpdate>,
     pub(super) failures: Vec<FetchFailure>,
@@ -140,6 +143,7 @@ impl World {
     /// Nothing is published twice differently, and only complete files of one winner per task.
     fn check_commit(&mut self, order: &EffectOrder, winners: &[DfsPath]) {
         let job = self.core.job(order.job).unwrap();
+        self.check_reduces(job);
         let tasks = if job.spec.reduce_count > 0 { job.reduces.len() } else { job.maps.len() };
         let names: BTreeSet<String> = winners
             .iter()
@@ -151,6 +155,22 @@ impl World {
         }
         if let Some(before) = self.published.insert(order.job, winners.to_vec()) {
             assert_eq!(before, winners, "the winners never change");
+        }
+    }
+
+    /// Every partition is reduced by one task, and each attempt of it had the same.
+    fn check_reduces(&self, job: &crate::core::job::Job) {
+        assert!(!job.reduce_plan.is_open(), "reduces were chosen");
+        let count = job.reduces.len();
+        let ranges: Vec<_> = (0..count).map(|index| job.reduce_plan.partitions(index)).collect();
+        let all: Vec<u32> = ranges.iter().cloned().flatten().collect();
+        assert_eq!(all, (0..job.spec.reduce_count).collect::<Vec<_>>());
+        for (attempt, partitions, told) in self.workers.values().flat_map(|worker| &worker.reduced)
+        {
+            if attempt.task.job == job.id {
+                assert_eq!(*partitions, ranges[attempt.task.index as usize], "{attempt}");
+                assert_eq!(*told, count, "{attempt}");
+            }
         }
     }
 
@@ -218,6 +238,7 @@ impl World {
             held_outputs: Vec::new(),
         };
         let sim = SimWorker {
+            reduced: Vec::new(),
             register,
             epoch: None,
             received: 0,
@@ -305,8 +326,11 @@ impl World {
     /// A running attempt succeeds, as far as it can.
     pub(super) fn succeed(&mut self, id: WorkerId, attempt: AttemptId) {
         let job = self.core.job(attempt.task.job);
-        let output = job.map(|job| (job.spec.output.clone(), job.spec.reduce_count));
-        let Some((output, reduce_count)) = output else { return self.fail(id, attempt) };
+        let output = job.map(|job| {
+            let sized = job.spec.sizing.map_or(0, |_| job.spec.reduce_count);
+            (job.spec.output.clone(), job.spec.reduce_count, sized)
+        });
+        let Some((output, reduce_count, sized)) = output else { return self.fail(id, attempt) };
         let running = &self.workers[&id].running[&attempt];
         if attempt.task.kind == TaskKind::Reduce && reduce_count > 0 {
             if running.outputs.len() < running.map_count as usize {
@@ -326,7 +350,8 @@ impl World {
         let worker = self.workers.get_mut(&id).unwrap();
         let state = if attempt.task.kind == TaskKind::Map && reduce_count > 0 {
             worker.held.insert(attempt);
-            Reported::MapDone { data_path: format!("/data/{attempt}") }
+            let partition_bytes = sizes(attempt.task.index, sized);
+            Reported::MapDone { data_path: format!("/data/{attempt}"), partition_bytes }
         } else {
             let directory = output.join(&format!("{TEMPORARY}/{attempt}")).unwrap();
             Reported::OutputDone { directory, hot_keys: Vec::new() }
@@ -412,7 +437,10 @@ impl SimWorker {
                 let Launch { attempt, program, work } = *launch;
                 let outputs = match work {
                     Work::Map { .. } => Vec::new(),
-                    Work::Reduce(outputs) => outputs,
+                    Work::Reduce(work) => {
+                        self.reduced.push((attempt, work.partitions, work.reduce_count));
+                        work.outputs
+                    }
                 };
                 let outputs = outputs.into_iter().map(|o| (o.attempt.task.index, o)).collect();
                 let running = Running { outputs, map_count: program.map_count };
@@ -420,9 +448,11 @@ impl SimWorker {
                 launched.push(attempt);
             }
             Action::LaunchReduces { launches, outputs } => {
-                for launch in launches {
-                    let work = Work::Reduce(outputs.clone());
-                    self.obey(Action::Launch(Box::new(Launch { work, ..launch })), launched);
+                for mut launch in launches {
+                    if let Work::Reduce(work) = &mut launch.work {
+                        work.outputs.clone_from(&outputs);
+                    }
+                    self.obey(Action::Launch(Box::new(launch)), launched);
                 }
             }
             Action::Kill(attempt) => self.end(attempt, Reported::Killed),
@@ -488,7 +518,13 @@ pub(super) fn spec(number: u64, hosts: &[&str], reduce_count: u32) -> JobSpec {
         attempts_max: 4,
         slow_start_permille: 50,
         properties: BTreeMap::new(),
+        sizing: None,
     }
+}
+
+/// Sizes that a map of a job whose reduces are chosen reports for so many partitions.
+pub(super) fn sizes(map: u32, partition_count: u32) -> Vec<u64> {
+    (0..partition_count).map(|partition| u64::from(1 + map + 3 * partition) << 20).collect()
 }
 
 /// The durable part of the state, as text.
@@ -510,6 +546,7 @@ fn digest(core: &Core) -> String {
             job.stop_asked
         )
         .unwrap();
+        writeln!(text, "  {:?}", job.reduce_plan).unwrap();
         for kind in [TaskKind::Map, TaskKind::Reduce] {
             for (index, task) in job.tasks(kind).iter() {
                 let winner = task.winner.as_ref().map(|winner| winner.number);

@@ -1,0 +1,96 @@
+//! Which partitions each reduce of a job has.
+//!
+//! Invariants: what was chosen stays, whatever maps run again; sizes are held only until then, those of lost outputs not at all.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use protocol::jobs::JobSpec;
+use protocol::sizing::{self, ReduceSizing};
+
+/// How partitions become reduces.
+///
+/// ```text
+/// OneEach
+/// Open --all maps are done--> Chosen
+/// ```
+#[derive(Debug)]
+pub(crate) enum ReducePlan {
+    /// The user said how many.
+    OneEach,
+    /// To be chosen when all maps are done.
+    Open {
+        sizing: ReduceSizing,
+        /// Sizes of the partitions of each map's output, by map.
+        bytes: BTreeMap<u32, Box<[u64]>>,
+    },
+    /// The partition behind the last of each reduce.
+    Chosen(Vec<u32>),
+}
+
+impl ReducePlan {
+    /// Of a job that begins.
+    pub(crate) fn new(spec: &JobSpec) -> Self {
+        match spec.sizing {
+            Some(sizing) if spec.reduce_count > 0 => {
+                ReducePlan::Open { sizing, bytes: BTreeMap::new() }
+            }
+            _ => ReducePlan::OneEach,
+        }
+    }
+
+    /// True while reduces are yet to be chosen.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, ReducePlan::Open { .. })
+    }
+
+    /// A map has made partitions of such sizes.
+    pub(crate) fn add(&mut self, map: u32, partition_bytes: &[u64]) {
+        if let ReducePlan::Open { bytes, .. } = self {
+            bytes.insert(map, partition_bytes.into());
+        }
+    }
+
+    /// The output of a map is lost.
+    pub(crate) fn remove(&mut self, map: u32) {
+        if let ReducePlan::Open { bytes, .. } = self {
+            bytes.remove(&map);
+        }
+    }
+
+    /// The reduces for the sizes known, as the partition behind the last of each; `None` if there is nothing to choose any more.
+    pub(crate) fn choose(&self, partition_count: u32) -> Option<Vec<u32>> {
+        let ReducePlan::Open { sizing, bytes } = self else { return None };
+        let mut totals = vec![0u64; partition_count as usize];
+        for sizes in bytes.values() {
+            for (total, size) in totals.iter_mut().zip(sizes) {
+                *total = total.saturating_add(*size);
+            }
+        }
+        Some(sizing.choose(&totals))
+    }
+
+    /// For people.
+    pub(crate) fn text(&self, partition_count: u32) -> String {
+        match self {
+            ReducePlan::OneEach => format!("{partition_count}, as given"),
+            ReducePlan::Open { .. } => {
+                format!("by the size of what the maps make, at most {partition_count}")
+            }
+            ReducePlan::Chosen(ends) => {
+                format!(
+                    "{}, by the size of what the maps made in {partition_count} partitions",
+                    ends.len()
+                )
+            }
+        }
+    }
+
+    /// The partitions of a reduce.
+    pub(crate) fn partitions(&self, reduce: u32) -> Range<u32> {
+        match self {
+            ReducePlan::Chosen(ends) => sizing::partitions_of(ends, reduce),
+            ReducePlan::OneEach | ReducePlan::Open { .. } => reduce..reduce.saturating_add(1),
+        }
+    }
+}
