@@ -123,12 +123,12 @@ fn tiny_files_become_few_tasks() {
     let directory = tempfile::tempdir().unwrap();
     let folder = directory.path().join("in");
     fs::create_dir(&folder).unwrap();
-    for n in 0..1000 {
-        fs::write(folder.join(format!("{n:04}")), "one two\n").unwrap();
+    for n in 0..10_000 {
+        fs::write(folder.join(format!("{n:05}")), "one two\n").unwrap();
     }
     let output = directory.path().join("out");
     let job = Job::new("tiny")
-        .input(from_files([folder.to_str().unwrap()], CombinedLines { split_bytes: 2000 }))
+        .input(from_files([folder.to_str().unwrap()], CombinedLines { split_bytes: 20_000 }))
         .map_fn::<Vec<u8>, u64, _>(|line, out| {
             line.words().try_for_each(|word| out.emit(word, 1u64))
         })
@@ -140,5 +140,5 @@ fn tiny_files_become_few_tasks() {
     let stored = fs::read(output.join("part-r-00000.gz")).unwrap();
     let mut text = Vec::new();
     FileCodec::Gzip.decompress(&stored, 1000, &mut text).unwrap();
-    assert_eq!(utf8(&text), "one\t1000\ntwo\t1000\n");
+    assert_eq!(utf8(&text), "one\t10000\ntwo\t10000\n");
 }

@@ -302,6 +302,34 @@ fn long_and_empty_keys_and_values() {
     );
 }
 
+/// Takes some gigabytes of memory, and as much disk as what compresses so well needs: a command of its own.
+#[test]
+#[ignore = "takes gigabytes of memory; see the README's longer suites"]
+fn a_value_of_one_gibibyte_is_sorted_and_reduced() {
+    let dir = tempfile::tempdir().unwrap();
+    let len = 1 << 30;
+    let mut writer =
+        MapOutputWriter::new(options(dir.path(), "map", 1, 1 << 20, 2, Codec::Lz4)).unwrap();
+    writer.emit(0, b"k", b"before").unwrap();
+    {
+        let mut value = vec![7; len];
+        value[len - 1] = 8;
+        writer.emit(0, b"k", &value).unwrap();
+    }
+    writer.emit(0, b"a", b"after").unwrap();
+    let output = writer.finish().unwrap();
+    let sources = vec![source(&output, 0, 0)];
+    let mut input = ReduceInput::new(sources, reduce_options(dir.path(), 1 << 20, 2)).unwrap();
+    assert!(input.next_group().unwrap());
+    assert_eq!(input.next_value().unwrap(), Some(&b"after"[..]));
+    assert!(input.next_group().unwrap());
+    assert_eq!(input.next_value().unwrap(), Some(&b"before"[..]));
+    let value = input.next_value().unwrap().unwrap();
+    let (last, rest) = value.split_last().unwrap();
+    assert!(value.len() == len && *last == 8 && rest.iter().all(|byte| *byte == 7));
+    assert!(input.next_value().unwrap().is_none() && !input.next_group().unwrap());
+}
+
 #[test]
 fn groups_by_prefix_show_every_key() {
     let dir = tempfile::tempdir().unwrap();
