@@ -6,12 +6,13 @@ mod history;
 mod master;
 mod metrics;
 mod stream;
+mod xml;
 
 use std::io;
 
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response, Result};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -40,8 +41,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/metrics", get(metrics))
         .route("/prom", get(metrics))
         .route("/jmx", get(jmx))
-        .merge(history::routes())
-        .merge(master::routes())
+        .merge(history::routes().merge(master::routes()).layer(from_fn(xml::negotiate)))
         .layer(from_fn_with_state(shared.hosts.clone(), Hosts::guard))
         .with_state(shared)
 }

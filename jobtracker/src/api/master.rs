@@ -6,7 +6,7 @@
 
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -16,11 +16,11 @@ use protocol::{AttemptId, JobId, TaskKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::changes;
 use super::history::{
     self, Failure, OfAttempt, OfJob, known, parse_attempt, picture, state_name, successes,
     unknown_attempt,
 };
+use super::{changes, xml};
 use crate::core::picture::Picture;
 use crate::core::task::AttemptState;
 use crate::http::Shared;
@@ -196,10 +196,11 @@ async fn set_state(
     actor: Actor,
     State(shared): State<Shared>,
     Path(of): Path<OfAttempt>,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Failure> {
     let bad = |text: String| Failure::Not(StatusCode::BAD_REQUEST, text);
-    let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| bad(error.to_string()))?;
+    let wanted: Wanted = xml::wanted(&headers, &body).map_err(bad)?;
     let killed = AttemptState::Killed.name();
     if wanted.state != killed {
         return Err(bad(format!("Only '{killed}' is allowed as a target state.")));
