@@ -174,6 +174,7 @@ mod tests {
             started_ms: times.0,
             finished_ms: times.1,
             progress: 1.0,
+            phase: None,
             gathered: None,
         }
     }

@@ -17,6 +17,7 @@ use client::rpc::Health;
 use daemon::auth::Authenticator;
 use daemon::groups::Groups;
 use daemon::hosts::Hosts;
+use daemon::inspect::Setting;
 use daemon::page::live::Board;
 use daemon::rpc;
 use daemon::session::Sessions;
@@ -28,6 +29,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::core::picture::Picture;
 use crate::history::History;
+use crate::kept::Kept;
 use crate::server::{Event, Overview, stopping};
 use crate::{api, pages};
 
@@ -49,10 +51,14 @@ pub(crate) struct Shared {
     pub(crate) history: History,
     /// Where open pages hear that the overview looks different.
     pub(crate) board: Board,
+    /// Pictures of jobs that are over.
+    pub(crate) kept: Kept,
     /// Who belongs to which groups.
     pub(crate) groups: Arc<Groups>,
     /// Who is signed in at the pages.
     pub(crate) sessions: Sessions,
+    /// The configuration.
+    pub(crate) settings: Arc<Vec<Setting>>,
     /// When this process began to serve.
     pub(crate) since: Instant,
 }
@@ -97,8 +103,19 @@ impl Shared {
     }
 
     /// A job as its page shows it.
-    pub(crate) async fn picture(&self, job: JobId) -> Result<Box<Picture>, Refused> {
-        self.find(|reply| Event::Picture(job, reply)).await
+    pub(crate) async fn picture(&self, job: JobId) -> Result<Arc<Picture>, Refused> {
+        let kept = self.kept.find(job);
+        let is_kept = kept.is_some();
+        let made = self.find(|reply| Event::Picture(job, is_kept, reply)).await?;
+        match (made, kept) {
+            (Some(made), _) => {
+                let made = Arc::new(*made);
+                self.kept.keep(&made);
+                Ok(made)
+            }
+            (None, Some(kept)) => Ok(kept),
+            (None, None) => Err(Refused(stopping())),
+        }
     }
 }
 
@@ -217,6 +234,8 @@ pub(crate) mod tests {
             groups: Arc::new(crate::Config::default().groups()),
             history: History::open(directory.path(), 1).unwrap(),
             board: Board::default(),
+            kept: Kept::default(),
+            settings: Arc::default(),
             sessions,
             since: Instant::now(),
         };

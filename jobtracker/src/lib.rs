@@ -25,6 +25,7 @@ mod exclude;
 mod history;
 mod history_events;
 mod http;
+mod kept;
 mod pages;
 mod resources;
 mod server;
@@ -116,6 +117,7 @@ async fn start(
     server.start(Epoch(recovered.epoch.0), cluster_start());
 
     let authenticator = Authenticator::new(&secret);
+    let settings = inspect::settings("jobtracker", &config);
     let shared = http::Shared {
         sessions: Sessions::new(authenticator.clone(), "jobtracker", &address.to_string()),
         events,
@@ -127,9 +129,10 @@ async fn start(
         groups: Arc::new(config.groups()),
         history,
         board,
+        kept: kept::Kept::default(),
+        settings: Arc::new(settings.clone()),
         since: Instant::now(),
     };
-    let settings = inspect::settings("jobtracker", &config);
     let inspected = inspect::router(authenticator.clone(), shared.hosts.clone(), settings);
     let router = http::router(shared, authenticator).merge(inspected);
     let limits = Limits { connections_max: config.connections_max, ..Limits::default() };

@@ -24,7 +24,7 @@ use protocol::auth::Role;
 use protocol::{AttemptId, JobId, TaskId};
 
 use crate::core::picture::Picture;
-use crate::http::{Shared, named};
+use crate::http::{Refused, Shared, named};
 use crate::server::{Event, Overview};
 use crate::web;
 
@@ -49,6 +49,8 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/compare", get(compare))
         .route("/queues", get(queues))
         .route("/workers", get(workers))
+        .route("/workers/{address}", get(worker))
+        .route("/about", get(about))
         .merge(page::assets())
         .merge(shared.sessions.routes())
         .layer(from_fn_with_state(shared.hosts.clone(), Hosts::guard))
@@ -62,6 +64,7 @@ const SITE: Site = Site {
         ("/jobs", "Jobs"),
         ("/queues", "Queues"),
         ("/workers", "Workers"),
+        ("/about", "About"),
     ],
     search: Some(Search { path: "/jobs", parameter: "q", hint: "job, user, queue" }),
 };
@@ -131,6 +134,29 @@ async fn workers(State(shared): State<Shared>, viewer: Viewer) -> Result<Respons
     viewer.follow(&shared, "Workers", "/workers", |seen| web::workers::page(&seen.workers)).await
 }
 
+/// One worker, drawn again when the overview looks different.
+async fn worker(
+    State(shared): State<Shared>,
+    Path(address): Path<String>,
+    viewer: Viewer,
+) -> Result<Response> {
+    let found = shared.ask(|reply| Event::WorkerAt(address, reply)).await.map_err(Refused)?;
+    let picture = found.ok_or((StatusCode::NOT_FOUND, "There is no such worker now.\n"))?;
+    let content = web::workers::one(&picture, now_ms());
+    Ok(viewer.frame(&picture.report.host, "/workers", Some("/live".to_owned()), &content))
+}
+
+/// What this daemon is and how it is configured.
+async fn about(State(shared): State<Shared>, viewer: Viewer) -> Result<Response> {
+    let overview = shared.overview().await?;
+    let facts = [
+        ("Started (UTC)", page::format::time(overview.started_ms)),
+        ("Start number", overview.epoch.to_string()),
+    ];
+    let content = page::about::draw(&facts, &shared.settings);
+    Ok(viewer.frame("About", "/about", None, &content))
+}
+
 /// Two runs side by side.
 async fn compare(
     State(shared): State<Shared>,
@@ -143,7 +169,7 @@ async fn compare(
     Ok(viewer.frame("Comparison", "/jobs", None, &content))
 }
 
-async fn picture(shared: &Shared, id: &str) -> Result<(JobId, Box<Picture>)> {
+async fn picture(shared: &Shared, id: &str) -> Result<(JobId, Arc<Picture>)> {
     let id: JobId = named(id)?;
     Ok((id, shared.picture(id).await?))
 }

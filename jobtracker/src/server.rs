@@ -27,6 +27,7 @@ use crate::core::edit::Edit;
 use crate::core::picture::{AttemptPicture, Picture};
 use crate::core::rights::Caller;
 use crate::core::submit::Submission;
+use crate::core::worker_picture::WorkerPicture;
 use crate::core::{Core, EffectDone, EffectOrder, Now, Output};
 use crate::effects::Effects;
 use crate::exclude;
@@ -59,12 +60,14 @@ pub(crate) enum Event {
     Watch(JobId, oneshot::Sender<Result<watch::Receiver<Arc<JobReport>>, RemoteError>>),
     /// The start page and `/healthz`: as of now, or at least as new as a change that watchers were told of.
     Overview(Option<u64>, oneshot::Sender<Arc<Overview>>),
-    /// The page of a job.
-    Picture(JobId, oneshot::Sender<Result<Box<Picture>, RemoteError>>),
+    /// The page of a job; `None` if it is over and who asks (`true`) has kept its picture.
+    Picture(JobId, bool, oneshot::Sender<Result<Option<Box<Picture>>, RemoteError>>),
     /// Other jobs of a job's name, at most so many.
     OtherRuns(JobId, usize, oneshot::Sender<Result<Vec<JobReport>, RemoteError>>),
     /// The page of an attempt.
     Attempt(AttemptId, oneshot::Sender<Result<AttemptPicture, RemoteError>>),
+    /// The page of the worker at an address; `None` if there is none.
+    WorkerAt(String, oneshot::Sender<Option<Box<WorkerPicture>>>),
     /// Counters of a job's maps and of its reduces.
     Counters(JobId, oneshot::Sender<Result<[Counters; 2], RemoteError>>),
     /// Counters of a task.
@@ -262,9 +265,19 @@ impl Server {
             }
             Event::Overview(wanted, reply) => drop(reply.send(self.overview(wanted))),
             // Whoever asked for a page and left needs no answer.
-            Event::Picture(job, reply) => drop(reply.send(self.core.picture(job).map(Box::new))),
+            Event::Picture(job, is_kept, reply) => {
+                let picture = match is_kept && self.core.is_over(job) {
+                    true => Ok(None),
+                    false => self.core.picture(job).map(|picture| Some(Box::new(picture))),
+                };
+                drop(reply.send(picture));
+            }
             Event::OtherRuns(job, count_max, reply) => {
                 drop(reply.send(self.core.other_runs(job, count_max)));
+            }
+            Event::WorkerAt(address, reply) => {
+                let picture = self.core.worker_picture(&address, self.now());
+                drop(reply.send(picture.map(Box::new)));
             }
             Event::Attempt(id, reply) => drop(reply.send(self.core.attempt_picture(id))),
             Event::Counters(job, reply) => drop(reply.send(self.core.counters_by_kind(job))),

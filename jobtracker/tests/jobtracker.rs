@@ -362,7 +362,7 @@ impl Stand {
         let mut counters = Counters::default();
         counters.add("test", "records", 10);
         let state = AttemptState::OutputDone { directory, hot_keys: Vec::new() };
-        let updates = vec![AttemptUpdate { attempt, state, progress: 1.0, counters, record: None }];
+        let updates = vec![update(attempt, state, counters)];
         let (worker, epoch) = (WORKER, self.epoch);
         let report =
             tracker::Request::Report { worker, epoch, updates, fetch_failures: Vec::new() };
@@ -567,7 +567,7 @@ async fn failed_and_killed_jobs_leave_nothing() {
         let attempt = stand.launched(1).await[0];
         let state = AttemptState::Failed { diagnostics: "poison at byte 7".to_owned() };
         let counters = Counters::default();
-        let updates = vec![AttemptUpdate { attempt, state, progress: 0.5, counters, record: None }];
+        let updates = vec![update(attempt, state, counters)];
         let (worker, epoch) = (WORKER, stand.epoch);
         let report =
             tracker::Request::Report { worker, epoch, updates, fetch_failures: Vec::new() };
@@ -584,7 +584,7 @@ async fn failed_and_killed_jobs_leave_nothing() {
     stand.poll_for(|order| matches!(order, Action::Kill(id) if *id == attempt)).await;
     let counters = Counters::default();
     let state = AttemptState::Killed;
-    let updates = vec![AttemptUpdate { attempt, state, progress: 0.5, counters, record: None }];
+    let updates = vec![update(attempt, state, counters)];
     let (worker, epoch) = (WORKER, stand.epoch);
     let report = tracker::Request::Report { worker, epoch, updates, fetch_failures: Vec::new() };
     stand.worker_call(report).await.unwrap();
@@ -613,4 +613,9 @@ async fn unsigned_and_old_senders_are_refused() {
     assert!(health.secret_file.unwrap().ends_with(Path::new("secret")));
     assert!(wrong.get("/api/v1/jobs/job_000000000001_0001/events").await.is_err());
     stand.close().await;
+}
+
+/// What a worker tells of an attempt that has ended.
+fn update(attempt: AttemptId, state: AttemptState, counters: Counters) -> AttemptUpdate {
+    AttemptUpdate { attempt, state, progress: 0.5, phase: None, counters, record: None }
 }

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use protocol::AttemptId;
 use protocol::jobs::Counters;
+use protocol::phase::Phase;
 use protocol::tracker::HotKey;
+use protocol::{AttemptId, TaskKind};
 
 use crate::plan::JobOutput;
 use crate::progress::say;
@@ -45,6 +46,8 @@ struct Shared {
     surroundings: Surroundings,
     /// 0 to 1, as the bits of an `f32`.
     progress: AtomicU32,
+    /// Place of the phase in [`Phase::ALL`].
+    phase: AtomicU8,
     /// Grows with everything that shows the task lives.
     life_signs: AtomicU64,
     /// Of a reduce that is done.
@@ -91,12 +94,17 @@ pub struct Counter {
 impl Context {
     pub(crate) fn new(attempt: AttemptId, properties: BTreeMap<String, String>) -> Self {
         let counters = Mutex::new(BTreeMap::new());
+        let first = match attempt.task.kind {
+            TaskKind::Map => Phase::Map,
+            TaskKind::Reduce => Phase::Shuffle,
+        };
         let shared = Shared {
             attempt,
             properties,
             counters,
             surroundings: Surroundings::default(),
             progress: AtomicU32::new(0),
+            phase: AtomicU8::new(first as u8),
             life_signs: AtomicU64::new(0),
             hot_keys: OnceLock::new(),
         };
@@ -209,6 +217,16 @@ impl Context {
     pub(crate) fn set_progress(&self, progress: f64) {
         self.show_life();
         self.shared.progress.store((progress.clamp(0.0, 1.0) as f32).to_bits(), Ordering::Relaxed);
+    }
+
+    /// Says what the task does from now on.
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.show_life();
+        self.shared.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        Phase::ALL[usize::from(self.shared.phase.load(Ordering::Relaxed))]
     }
 
     /// Says that the task is alive though it makes no progress; needed where it waits for others.

@@ -173,6 +173,9 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
             }
             let cleaned = mapper.cleanup(&mut emit);
             read.and(cleaned)?;
+            if !C::MAP_ONLY {
+                context.enter(Phase::Merge);
+            }
             C::close(emit.into_sink())
         };
         let result = guard(work).map_err(|message| {
@@ -415,12 +418,14 @@ impl<R: Reducer> ReduceSide for Reducing<R> {
         let group = Cell::new(0u64);
         let work = || -> Result<()> {
             let options = ReduceOptions { group_prefix: self.group_prefix, ..options };
+            context.enter(Phase::ReduceMerge);
             let begin = phases::clock();
             let input = ReduceInput::new(sources, options)?;
             let merged = phases::clock();
             phases::spent(&context, Phase::ReduceMerge, merged.saturating_sub(begin));
             let mut groups = Groups::new(input, records, &group, context.clone());
             context.set_progress(REDUCE_START_PROGRESS);
+            context.enter(Phase::Reduce);
             let mut output = output;
             let mut reducer = self.reducer.clone();
             reducer.setup(&context)?;

@@ -356,6 +356,10 @@ pub struct AttemptReport {
     pub finished_ms: u64,
     /// Why it failed; empty otherwise.
     pub diagnostics: String,
+    /// 0 to 1; of one that ended without a result, how far it came.
+    pub progress: f32,
+    /// `map`, `merge`, `shuffle`, `reduce`: what it does, or was at when it ended without a result; empty if that is not known.
+    pub phase: String,
 }
 
 /// State of the JobTracker.
@@ -429,6 +433,12 @@ pub struct WorkerReport {
     pub blacklisted: bool,
     /// Time since it was last heard of, milliseconds.
     pub silent_ms: u64,
+    /// Attempts that got a slot there since it registered or the JobTracker started.
+    pub launched_count: u64,
+    /// Those of them that were their tasks' winners.
+    pub succeeded_count: u64,
+    /// Those of them that failed.
+    pub failed_count: u64,
 }
 
 #[cfg(test)]

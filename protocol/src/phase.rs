@@ -8,14 +8,16 @@
 //! reduce  Shuffle (with waiting for maps)  ->  ReduceMerge  ->  Reduce
 //! ```
 
+use serde::{Deserialize, Serialize};
+
 use crate::TaskKind;
 use crate::jobs::Counters;
 
 /// Group of the counters of phases, with others that only this engine has.
 pub const GROUP: &str = "Engine";
 
-/// What an attempt does at a time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// What an attempt does at a time. Append only.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Phase {
     /// A map gets its input.
     Read,

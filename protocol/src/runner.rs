@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::AttemptId;
 use crate::jobs::Counters;
 use crate::pass::Pass;
+use crate::phase::Phase;
 use crate::tracker::{AttemptState, FetchFailure, MapOutput, Program, Work};
 
 /// Environment variable: the abstract socket's name.
@@ -90,6 +91,8 @@ pub enum FromRunner {
         attempt: AttemptId,
         /// 0 to 1.
         progress: f32,
+        /// What it does.
+        phase: Phase,
         /// Counters so far.
         counters: Counters,
     },
@@ -103,5 +106,9 @@ pub enum FromRunner {
         state: AttemptState,
         /// Final counters.
         counters: Counters,
+        /// 0 to 1: how far it came.
+        progress: f32,
+        /// What it did last.
+        phase: Phase,
     },
 }

@@ -10,6 +10,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::jobs::{Counters, Split};
+use crate::phase::Phase;
 use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RecordAt, RemoteError, WorkerId};
 
 /// Version of this conversation; both sides must agree.
@@ -199,8 +200,10 @@ pub struct AttemptUpdate {
     pub attempt: AttemptId,
     /// Where it stands.
     pub state: AttemptState,
-    /// 0 to 1.
+    /// 0 to 1; of one that ended without a result, how far it came.
     pub progress: f32,
+    /// What it does, or did last; `None` before its process has told.
+    pub phase: Option<Phase>,
     /// Its counters so far.
     pub counters: Counters,
     /// Of a map that failed: the record it was in.

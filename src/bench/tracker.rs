@@ -422,6 +422,7 @@ impl Simulated {
                 attempt,
                 state,
                 progress: 1.0,
+                phase: None,
                 counters: Counters::default(),
                 record: None,
             });

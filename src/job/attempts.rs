@@ -43,6 +43,8 @@ mod tests {
             started_ms: 1,
             finished_ms,
             diagnostics: String::new(),
+            progress: 0.0,
+            phase: String::new(),
         }
     }
 

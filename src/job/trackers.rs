@@ -87,6 +87,9 @@ mod tests {
             faults: 0,
             blacklisted: false,
             silent_ms: 0,
+            launched_count: 0,
+            succeeded_count: 0,
+            failed_count: 0,
         };
         let excluded = WorkerReport { excluded: true, ..good.clone() };
         let drained = WorkerReport { drained: true, ..excluded.clone() };

@@ -161,6 +161,8 @@ fn cluster(stage: &Stage, browser: &Browser, pictures: &Pictures) {
         (format!("{namenode}/"), "live DataNodes", "namenode-overview"),
         (format!("{namenode}/datanodes"), "Last heard of", "namenode-datanodes"),
         (format!("{jobtracker}/workers"), "Max slots", "jobtracker-workers"),
+        (format!("{namenode}/about"), "hanno.namenode.", "namenode-about"),
+        (format!("{jobtracker}/about"), "hanno.jobtracker.", "jobtracker-about"),
         (format!("{jobtracker}/login"), "hanno admin open", "login"),
     ] {
         browser.open(&url);
@@ -168,6 +170,11 @@ fn cluster(stage: &Stage, browser: &Browser, pictures: &Pictures) {
         pictures.take(browser, name);
         browser.assert_quiet(name);
     }
+    browser.open(&format!("{jobtracker}/workers"));
+    browser.click("td a[href^='/workers/']");
+    browser.wait_text("Nothing runs there.");
+    pictures.take(browser, "jobtracker-worker");
+    browser.assert_quiet("a worker");
     // The overview follows the cluster without being loaded again.
     browser.open(&format!("{namenode}/"));
     browser.script("window.unmoved = true");
@@ -227,6 +234,8 @@ fn finished_jobs(stage: &Stage, browser: &Browser, pictures: &Pictures) {
     pictures.take(browser, "jobtracker-attempts");
     browser.click("tbody a");
     browser.wait_text("about to fail");
+    browser.wait_text("Ended in");
+    browser.wait_text("map ");
     pictures.take(browser, "jobtracker-attempt");
     browser.click("p.crumbs a:last-of-type");
     browser.wait_text("Beside the other tasks");
@@ -247,7 +256,9 @@ fn a_running_job(stage: &Stage, browser: &Browser, pictures: &Pictures, id: &str
 
     let job = format!("{jobtracker}/jobs/{id}");
     browser.open(&format!("{job}/attempts?state=RUNNING"));
+    browser.wait("the phase of an attempt", "/map \\d+%/.test(document.body.innerText)");
     browser.click("tbody a");
+    browser.wait_text("Phase");
     browser.wait_text(HOSTILE);
     let lines = "document.querySelector('pre.log').innerText.split('still waiting').length";
     let before = browser.script(&format!("return {lines}"));

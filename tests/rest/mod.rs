@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::support::cluster::hanno_binary;
 use crate::support::{Cluster, Options, data, http};
 
 /// If set, the shapes are written instead of compared.
@@ -41,7 +42,9 @@ fn programs_read_what_is_described() {
     own(&cluster, job);
     hadoops(&cluster, job);
     masters(&cluster, job);
+    xml(&cluster, job);
     changes_need_a_session(&cluster, job);
+    changes_need_a_right(&cluster);
     metrics(&cluster);
 }
 
@@ -140,6 +143,116 @@ fn masters(cluster: &Cluster, job: &str) {
         let url = if missing.ends_with("mapreduce") { format!("{missing}/jobs") } else { missing };
         compare("refusal", &shape(&http::request("GET", &url, b"").is(404).json()));
     }
+}
+
+/// The same in XML for who asks for that, read by a parser that is not ours.
+fn xml(cluster: &Cluster, job: &str) {
+    let ask = |url: &str, accept: &str| {
+        let mut connection = http::Connection::open(url);
+        connection.send_head("GET", url, &format!("Accept: {accept}\r\nConnection: close\r\n"));
+        connection.answer()
+    };
+    let base = format!("{}/ws/v1", cluster.jobtracker);
+    let of_job = format!("{base}/history/mapreduce/jobs/{job}");
+    let map = filled(&format!("{base}/mapreduce/jobs/{{id}}/tasks/{{task}}/attempts"), job);
+    let script = "import sys, xml.etree.ElementTree as e
+print(' '.join(x.tag + ':' + (x.text or '') for x in e.parse(sys.stdin).iter()))";
+    for (url, part) in [
+        (of_job.clone(), format!("job:  id:{job}")),
+        (format!("{of_job}/counters"), "name:MAP_INPUT_RECORDS".to_owned()),
+        (format!("{of_job}/tasks"), "tasks: task: ".to_owned()),
+        (map.clone(), "taskAttempts: taskAttempt: ".to_owned()),
+        (
+            format!("{map}/{}/state", filled("{attempt}", job)),
+            "jobTaskAttemptState: state:SUCCEEDED".to_owned(),
+        ),
+    ] {
+        let answer = ask(&url, "application/xml").is(200);
+        assert_eq!(answer.header("content-type"), Some("application/xml"));
+        let text = python(script, &answer.body);
+        let words: Vec<&str> = part.split("  ").collect();
+        assert!(words.iter().all(|word| text.contains(word)), "{url}: {text}");
+    }
+    let missing = ask(&format!("{of_job}9"), "application/xml").is(404).text();
+    assert!(missing.contains("<exception>NotFoundException</exception>"), "{missing}");
+    ask(&of_job, "text/csv").is(406);
+    ask(&of_job, "text/csv, */*;q=0.1").is(200).json();
+}
+
+/// What a script prints that is given some bytes.
+fn python(script: &str, input: &[u8]) -> String {
+    let mut child = Command::new(PYTHONS[0])
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Somebody who is signed in changes own jobs, and no others.
+fn changes_need_a_right(cluster: &Cluster) {
+    let words = ["job", "streaming", "-input", "/text", "-output", "/slept"];
+    let more = ["-mapper", "sleep 600", "-reducer", "NONE"];
+    let mut driver = cluster.command(&hanno_binary(), &[&words[..], &more[..]].concat());
+    let mut driver = driver.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let newest = || get(&format!("{}/api/v1/jobs", cluster.jobtracker))[0].clone();
+    cluster.wait_until("a map sleeps", 60, |_| newest()["maps"]["running"].as_u64() > Some(0));
+    let job = newest()["id"].as_str().unwrap().to_owned();
+    let own = format!("{}/api/v1/jobs/{job}", cluster.jobtracker);
+    let attempt = filled(&format!("{own}/attempts/{{attempt}}/state"), &job);
+    let task = filled(&format!("{own}/tasks/{{task}}/state"), &job);
+    let masters = filled(
+        &format!(
+            "{}/ws/v1/mapreduce/jobs/{{id}}/tasks/{{task}}/attempts/{{attempt}}/state",
+            cluster.jobtracker
+        ),
+        &job,
+    );
+    let changes = [
+        ("PATCH", &own, r#"{"priority":"VERY_HIGH"}"#),
+        ("PUT", &attempt, r#"{"state":"FAILED"}"#),
+        ("PUT", &task, r#"{"state":"KILLED"}"#),
+        ("PUT", &masters, r#"{"state":"KILLED"}"#),
+        ("DELETE", &own, ""),
+    ];
+    let eve = session(cluster, "eve");
+    for (method, url, body) in changes {
+        let answer = act(cluster, &eve, (method, url, body)).is(403);
+        assert!(answer.text().contains("eve"), "{method} {url}: {}", answer.text());
+    }
+    let report = newest();
+    assert_eq!((&report["state"], &report["priority"]), (&json!("Running"), &json!("NORMAL")));
+    assert_eq!(report["maps"]["failed_attempts"], 0);
+    let owner = session(cluster, report["user"].as_str().unwrap());
+    for (method, url, body) in [changes[0], changes[4]] {
+        act(cluster, &owner, (method, url, body)).is(202);
+    }
+    cluster.wait_until("the job is killed", 60, |_| newest()["state"] == "Killed");
+    assert_eq!(newest()["priority"], "VERY_HIGH");
+    let _ = driver.wait();
+}
+
+/// Signs a user in at the JobTracker. Returns the cookie.
+fn session(cluster: &Cluster, user: &str) -> String {
+    let links = cluster.hanno(&["admin", "open", "--user", user]).ok().stdout_text();
+    let link = links.lines().find_map(|line| line.strip_prefix("JobTracker")).unwrap().trim();
+    let answer = http::request("GET", link, b"").is(303);
+    answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
+}
+
+/// What a page of the JobTracker sends in a session.
+fn act(cluster: &Cluster, session: &str, (method, url, body): (&str, &str, &str)) -> http::Answer {
+    let mut connection = http::Connection::open(url);
+    let page =
+        format!("Origin: {}\r\nX-Hanno-Page: 1\r\nCookie: {session}\r\n", cluster.jobtracker);
+    let length = format!("Content-Length: {}\r\nConnection: close\r\n", body.len());
+    connection.send_head(method, url, &format!("{page}{length}"));
+    connection.send(body.as_bytes()).unwrap();
+    connection.answer()
 }
 
 fn golden(name: &str) -> PathBuf {

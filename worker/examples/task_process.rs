@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::jobs::Counters;
+use protocol::phase::Phase;
 use protocol::runner::{COOKIE_VARIABLE, FromRunner, SOCKET_VARIABLE, ToRunner};
 use protocol::tracker::{AttemptState, Work};
 use protocol::{AttemptId, DfsPath};
@@ -34,7 +35,8 @@ fn main() {
                 let (attempt, state) = run(attempt, &work, Path::new(&directory));
                 let mut counters = Counters::default();
                 counters.add("test", "records", 3);
-                say(FromRunner::Ended { attempt, state, counters });
+                let (progress, phase) = (0.5, Phase::Merge);
+                say(FromRunner::Ended { attempt, state, counters, progress, phase });
             }
             ToRunner::MapOutputs { .. } => {}
             ToRunner::Exit => return,

@@ -18,6 +18,7 @@ use client::error::chain;
 use client::rpc::{CallOptions, RpcClient};
 use protocol::jobs::Counters;
 use protocol::pass::{PASS_LIFETIME, PASS_RENEWAL, Pass, PassName};
+use protocol::phase::Phase;
 use protocol::record::{PLACE_BYTES, RECORD_FILE};
 use protocol::runner::Setup;
 use protocol::tracker::{
@@ -123,7 +124,16 @@ struct Running {
     launch: Box<Launch>,
     runner: Option<u64>,
     killing: bool,
+    reached: Reached,
+}
+
+/// How far an attempt is.
+#[derive(Clone, Copy, Default)]
+struct Reached {
+    /// 0 to 1.
     progress: f32,
+    /// What it does; `None` until its process has told.
+    phase: Option<Phase>,
 }
 
 struct Runner {
@@ -291,7 +301,8 @@ impl Agent {
             let diagnostics = scratch::failure("make", &directory, &error);
             return self.end(id, AttemptState::Failed { diagnostics }, Counters::default());
         }
-        self.attempts.insert(id, Running { launch, runner: None, killing: false, progress: 0.0 });
+        let reached = Reached::default();
+        self.attempts.insert(id, Running { launch, runner: None, killing: false, reached });
         if let Some(binary) = self.around.binaries.cached(hash) {
             return self.give_runner(id, &binary);
         }
@@ -459,9 +470,9 @@ impl Agent {
 
     fn runner_news(&mut self, id: u64, news: News) {
         match news {
-            News::Progress { attempt, progress } => {
+            News::Progress { attempt, progress, phase } => {
                 if let Some(attempt) = self.attempts.get_mut(&attempt) {
-                    attempt.progress = progress;
+                    attempt.reached = Reached { progress, phase: Some(phase) };
                 }
             }
             News::FetchFailed(failure) => {
@@ -470,7 +481,7 @@ impl Agent {
                     self.report(false);
                 }
             }
-            News::Ended { attempt, state, counters } => {
+            News::Ended { attempt, state, counters, progress, phase } => {
                 if let Some(runner) = self.runners.get_mut(&id) {
                     runner.current = None;
                     runner.idle_since = Instant::now();
@@ -483,7 +494,8 @@ impl Agent {
                 if let Some(running) = self.attempts.remove(&attempt) {
                     let state = self.checked(attempt, &running, state);
                     let record = self.record(attempt, &running, &state);
-                    self.end_in(attempt, state, counters, record);
+                    let reached = Reached { progress, phase: Some(phase) };
+                    self.end_in(attempt, state, counters, (record, reached));
                 }
             }
             News::Gone { diagnostics } => {
@@ -503,7 +515,7 @@ impl Agent {
                     {
                         *diagnostics = format!("{place}: {diagnostics}");
                     }
-                    self.end_in(attempt, state, Counters::default(), record);
+                    self.end_in(attempt, state, Counters::default(), (record, running.reached));
                 }
                 self.delete_if_unused(runner.job);
             }
@@ -551,7 +563,7 @@ impl Agent {
     }
 
     fn end(&mut self, attempt: AttemptId, state: AttemptState, counters: Counters) {
-        self.end_in(attempt, state, counters, None);
+        self.end_in(attempt, state, counters, (None, Reached::default()));
     }
 
     /// An attempt is over: reported at once, its files deleted unless they are its result.
@@ -560,7 +572,7 @@ impl Agent {
         attempt: AttemptId,
         state: AttemptState,
         counters: Counters,
-        record: Option<RecordAt>,
+        (record, reached): (Option<RecordAt>, Reached),
     ) {
         if !matches!(state, AttemptState::MapDone { .. }) {
             self.delete_later(self.attempt_directory(attempt));
@@ -569,7 +581,8 @@ impl Agent {
             *last = Instant::now();
         }
         self.ended.count(attempt.task.kind, &state);
-        self.ends.push(AttemptUpdate { attempt, state, progress: 1.0, counters, record });
+        let Reached { progress, phase } = reached;
+        self.ends.push(AttemptUpdate { attempt, state, progress, phase, counters, record });
         self.report(false);
     }
 
@@ -582,7 +595,8 @@ impl Agent {
             updates.extend(self.attempts.iter().map(|(id, running)| AttemptUpdate {
                 attempt: *id,
                 state: AttemptState::Running,
-                progress: running.progress,
+                progress: running.reached.progress,
+                phase: running.reached.phase,
                 counters: Counters::default(),
                 record: None,
             }));

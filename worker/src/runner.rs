@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use protocol::frame::{self, BODY_BYTES_MAX, FrameError};
 use protocol::jobs::Counters;
 use protocol::pass::Pass;
+use protocol::phase::Phase;
 use protocol::runner::{COOKIE_VARIABLE, FromRunner, Setup, ToRunner};
 use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
 use protocol::{AttemptId, WorkerId};
@@ -97,11 +98,17 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) enum News {
     /// A sign of life.
-    Progress { attempt: AttemptId, progress: f32 },
+    Progress { attempt: AttemptId, progress: f32, phase: Phase },
     /// A map output could not be fetched.
     FetchFailed(FetchFailure),
     /// The attempt ended; the runner is free.
-    Ended { attempt: AttemptId, state: AttemptState, counters: Counters },
+    Ended {
+        attempt: AttemptId,
+        state: AttemptState,
+        counters: Counters,
+        progress: f32,
+        phase: Phase,
+    },
     /// The process is over; why, for the attempt it ran.
     Gone { diagnostics: String },
 }
@@ -375,20 +382,22 @@ impl Runner<'_> {
                 waiting.and_then(|order| self.obey(order))
             }
             FromRunner::Refused { diagnostics } => Some(End::Because(diagnostics)),
-            FromRunner::Progress { attempt, progress, .. } => {
-                self.news.push(News::Progress { attempt, progress });
+            FromRunner::Progress { attempt, progress, phase, .. } => {
+                self.news.push(News::Progress { attempt, progress, phase });
                 None
             }
             FromRunner::FetchFailed(failure) => {
                 self.news.push(News::FetchFailed(failure));
                 None
             }
-            FromRunner::Ended { attempt, state, counters } if self.current == Some(attempt) => {
+            FromRunner::Ended { attempt, state, counters, progress, phase }
+                if self.current == Some(attempt) =>
+            {
                 (0..self.output.len()).for_each(|index| self.drain(index));
                 self.current = None;
                 self.logs = None;
                 self.watched.look_into(Vec::new());
-                self.news.push(News::Ended { attempt, state, counters });
+                self.news.push(News::Ended { attempt, state, counters, progress, phase });
                 None
             }
             FromRunner::Ended { attempt, .. } => Some(End::Because(format!(

@@ -3,6 +3,7 @@
 //! Pages are drawn on the server; every text is escaped by maud. They read without script; `live.js` keeps them true while they are open.
 //! Invariant: every page forbids inline script and content from elsewhere.
 
+pub mod about;
 pub mod format;
 pub mod live;
 

@@ -3,6 +3,7 @@
 //! Times are milliseconds since the epoch, progress is in per cent. Errors have the shape of a `RemoteException`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -143,7 +144,7 @@ pub(super) fn known<T>(
     })
 }
 
-pub(super) async fn picture(shared: &Shared, id: &str) -> Result<Box<Picture>, Failure> {
+pub(super) async fn picture(shared: &Shared, id: &str) -> Result<Arc<Picture>, Failure> {
     let unknown = || Failure::Missing(format!("job, {id}, is not found"));
     let job: JobId = id.parse().map_err(|_| unknown())?;
     known(shared.picture(job).await, unknown)

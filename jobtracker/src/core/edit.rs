@@ -5,6 +5,7 @@
 //! jobs are independent of each other.
 
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
+use protocol::phase::Phase;
 use protocol::tracker::{HotKey, MapOutput};
 use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, RecordAt, WorkerId};
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,8 @@ pub(crate) enum Edit {
         diagnostics: String,
         /// Of a map: the record it was in.
         record: Option<RecordAt>,
+        /// How far it came.
+        reached: Reached,
     },
     /// The output of a finished map is gone; the map runs again.
     OutputLost {
@@ -112,6 +115,8 @@ pub(crate) enum Edit {
         ran: Ran,
         /// Why.
         diagnostics: String,
+        /// How far it came.
+        reached: Reached,
     },
     /// All maps are done, and by the sizes of their outputs it was decided which partitions are reduced together.
     ReducesChosen {
@@ -181,6 +186,15 @@ pub(crate) struct Ran {
     pub(crate) speculative: bool,
     /// How near its input it was started; `None` for reduces, and where that was before a restart.
     pub(crate) nearness: Option<Level>,
+}
+
+/// How far an attempt came that made nothing.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Reached {
+    /// What it was at, if that was told.
+    pub(crate) phase: Option<Phase>,
+    /// 0 to 1.
+    pub(crate) progress: f32,
 }
 
 /// What a successful attempt made.

@@ -11,7 +11,7 @@ use protocol::tracker::{HotKey, MapOutput, Program, ReduceWork};
 use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind, WorkerId};
 
 use super::counters::{CounterSums, JOB_GROUP};
-use super::edit::{Edit, Made, Ran, Submitted};
+use super::edit::{Edit, Made, Ran, Reached, Submitted};
 use super::pending::{Level, PendingTasks};
 use super::reduce_plan::ReducePlan;
 use super::settings::Settings;
@@ -414,18 +414,19 @@ impl Job {
                     let tasks = self.tasks_mut(attempt.task.kind);
                     // First, so that the task does not wait for a slot in between.
                     tasks.change(attempt.task.index, |task| task.winner = Some(winner));
-                    self.end_attempt(*attempt, ran, AttemptState::Succeeded, "");
+                    let reached = Reached { phase: None, progress: 1.0 };
+                    self.end_attempt(*attempt, ran, AttemptState::Succeeded, ("", reached));
                 }
             }
-            Edit::AttemptFailed { attempt, ran, diagnostics, record } => {
+            Edit::AttemptFailed { attempt, ran, diagnostics, record, reached } => {
                 if !self.is_excused(attempt.task, *record) {
                     *self.failures.entry(ran.worker).or_default() += 1;
                 }
-                self.end_attempt(*attempt, ran, AttemptState::Failed, diagnostics);
+                self.end_attempt(*attempt, ran, AttemptState::Failed, (diagnostics, *reached));
                 self.change_attempt(*attempt, |attempt| attempt.record = *record);
             }
-            Edit::AttemptKilled { attempt, ran, diagnostics } => {
-                self.end_attempt(*attempt, ran, AttemptState::Killed, diagnostics);
+            Edit::AttemptKilled { attempt, ran, diagnostics, reached } => {
+                self.end_attempt(*attempt, ran, AttemptState::Killed, (diagnostics, *reached));
             }
             Edit::OutputLost { attempt, failed } => self.lose_output(*attempt, failed.as_deref()),
             Edit::ReducesChosen { ends, .. } => {
@@ -480,12 +481,17 @@ impl Job {
         }
     }
 
-    fn end_attempt(&mut self, id: AttemptId, ran: &Ran, state: AttemptState, diagnostics: &str) {
+    fn end_attempt(
+        &mut self,
+        id: AttemptId,
+        ran: &Ran,
+        state: AttemptState,
+        (diagnostics, reached): (&str, Reached),
+    ) {
         if self.task(id.task).is_none() {
             return;
         }
-        let known = self.attempt(id).map(|attempt| attempt.progress);
-        if known.is_none() {
+        if self.attempt(id).is_none() {
             self.count_launch(id.task.kind, ran.nearness, ran.speculative);
         }
         let ended = Attempt {
@@ -497,12 +503,13 @@ impl Job {
             started_ms: ran.started_ms,
             finished_ms: ran.finished_ms,
             diagnostics: diagnostics.to_owned(),
-            progress: if state == AttemptState::Killed { known.unwrap_or(0.0) } else { 1.0 },
+            progress: reached.progress,
             progressed_ms: ran.finished_ms,
             stop: None,
             speculative: ran.speculative,
             nearness: ran.nearness,
             record: None,
+            phase: reached.phase,
         };
         self.tasks_mut(id.task.kind).change(id.task.index, |task| {
             match task.attempt_mut(id.number) {

@@ -43,6 +43,7 @@ pub(crate) mod submit;
 pub(crate) mod task;
 pub(crate) mod task_set;
 pub(crate) mod tracker;
+pub(crate) mod worker_picture;
 pub(crate) mod workers;
 
 #[cfg(test)]
@@ -57,7 +58,7 @@ use protocol::{
     AttemptId, CallId, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskKind, WorkerId,
 };
 
-use edit::Edit;
+use edit::{Edit, Reached};
 use job::{Job, Phase};
 use look::Look;
 use map_outputs::MapOutputs;
@@ -593,8 +594,18 @@ impl Core {
         let Some((worker, stop)) = live.map(|found| (found.worker, found.stop)) else { return };
         let Some(ran) = self.ran(attempt, now) else { return };
         let diagnostics = stop.map_or_else(|| why.to_owned(), |stop| stop.text().to_owned());
-        self.commit(Edit::AttemptKilled { attempt, ran, diagnostics }, out);
+        let reached = self.reached(attempt);
+        self.commit(Edit::AttemptKilled { attempt, ran, diagnostics, reached }, out);
         self.release(worker, attempt);
+    }
+
+    /// How far an attempt came that is about to end without a result.
+    fn reached(&self, id: AttemptId) -> Reached {
+        let attempt = self.jobs.get(&id.task.job).and_then(|job| job.attempt(id));
+        attempt.map_or_else(Reached::default, |attempt| Reached {
+            phase: attempt.phase,
+            progress: attempt.progress,
+        })
     }
 
     fn order_worker(&mut self, worker: WorkerId, action: Action, out: &mut Output) {

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use daemon::page::format::Unit;
+use foldhash::fast::FixedState;
 use protocol::jobs::{Counters, JobReport};
 use protocol::phase::{self, Phase};
 use protocol::tracker::HotKey;
@@ -76,6 +77,8 @@ pub(crate) struct AttemptRow {
     /// 0 while it runs.
     pub(crate) finished_ms: u64,
     pub(crate) progress: f32,
+    /// What it does, or was at when it ended without a result.
+    pub(crate) phase: Option<Phase>,
     /// Of a reduce whose output counts: how long it took to get its input, and to merge it through the disk.
     pub(crate) gathered: Option<Gathered>,
 }
@@ -162,6 +165,11 @@ impl Core {
         Ok(picture)
     }
 
+    /// True if a job is over: its picture will never be another.
+    pub(crate) fn is_over(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_some_and(|job| job.final_state().is_some())
+    }
+
     /// What the winners of a job's maps counted, and those of its reduces.
     pub(crate) fn counters_by_kind(&self, id: JobId) -> Result<[Counters; 2], RemoteError> {
         let job = self.jobs.get(&id).ok_or_else(|| unknown_job(id))?;
@@ -199,7 +207,7 @@ impl Core {
             },
             diagnostics: attempt.diagnostics.clone(),
             input,
-            is_pending: task.standing() == Standing::Pending,
+            is_pending: job.is_active() && task.standing() == Standing::Pending,
         })
     }
 }
@@ -259,7 +267,7 @@ impl Picture {
 /// Where workers stand in [`Picture::workers`]. Most attempts are found by a number, not by a text.
 #[derive(Default)]
 struct Places<'a> {
-    by_id: HashMap<WorkerId, u32>,
+    by_id: HashMap<WorkerId, u32, FixedState>,
     by_address: HashMap<&'a str, u32>,
 }
 
@@ -281,7 +289,8 @@ impl<'a> Places<'a> {
     }
 }
 
-fn row(kind: TaskKind, index: u32, attempt: &Attempt, worker: u32) -> AttemptRow {
+/// An attempt without what its task tells of it.
+pub(crate) fn row(kind: TaskKind, index: u32, attempt: &Attempt, worker: u32) -> AttemptRow {
     AttemptRow {
         kind,
         index,
@@ -291,6 +300,7 @@ fn row(kind: TaskKind, index: u32, attempt: &Attempt, worker: u32) -> AttemptRow
         started_ms: attempt.started_ms,
         finished_ms: attempt.finished_ms,
         progress: attempt.progress,
+        phase: attempt.phase,
         gathered: None,
     }
 }
@@ -306,7 +316,8 @@ fn metrics(job: &Job) -> Vec<Metric> {
     for (group, (kind, name, label, unit)) in all {
         let Some(id) = job.sums.find(group, name) else { continue };
         places[usize::from(kind == TaskKind::Reduce)][id as usize] = Some(found.len());
-        found.push(Metric { kind, name, label, unit, values: Vec::new() });
+        let values = Vec::with_capacity(job.tasks(kind).len() as usize);
+        found.push(Metric { kind, name, label, unit, values });
     }
     for (kind, places) in [TaskKind::Map, TaskKind::Reduce].into_iter().zip(places) {
         for (index, task) in job.tasks(kind).iter() {

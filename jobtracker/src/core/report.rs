@@ -118,7 +118,12 @@ impl Core {
     /// Workers that registered.
     pub(crate) fn worker_reports(&self, now: Now) -> Vec<WorkerReport> {
         let known = self.workers.iter().filter(|worker| worker.liveness != Liveness::Expected);
-        let report = |worker: &Worker| WorkerReport {
+        known.map(|worker| self.worker_report(worker, now)).collect()
+    }
+
+    /// A worker for people.
+    pub(crate) fn worker_report(&self, worker: &Worker, now: Now) -> WorkerReport {
+        WorkerReport {
             host: worker.host.clone(),
             http_address: worker.http_address.clone(),
             rack: worker.rack.clone(),
@@ -132,8 +137,10 @@ impl Core {
             blacklisted: worker.blacklisted,
             silent_ms: u64::try_from(now.at.saturating_sub(worker.last_seen).as_millis())
                 .unwrap_or(u64::MAX),
-        };
-        known.map(report).collect()
+            launched_count: worker.tally.launched,
+            succeeded_count: worker.tally.succeeded,
+            failed_count: worker.tally.failed,
+        }
     }
 
     /// True if nothing runs on a worker that is to be emptied, nor is needed from there.
@@ -212,6 +219,8 @@ fn task_report(job: &Job, kind: TaskKind, index: u32, task: &Task) -> TaskReport
             started_ms: attempt.started_ms,
             finished_ms: attempt.finished_ms,
             diagnostics: attempt.diagnostics.clone(),
+            progress: attempt.progress,
+            phase: attempt.phase.map_or(String::new(), |phase| phase.name().to_owned()),
         }
     });
     TaskReport { id, progress: task.progress(), attempts: attempts.collect() }

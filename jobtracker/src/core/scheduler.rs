@@ -272,6 +272,7 @@ impl Core {
                 speculative,
                 nearness: (kind == TaskKind::Map).then_some(nearness),
                 record: None,
+                phase: None,
             });
             number
         });

@@ -3,6 +3,7 @@
 //! Invariants: a task has at most one winner; attempt numbers only grow; what [`Standing`] counts is derived from the
 //! attempts, never kept beside them.
 
+use protocol::phase::Phase;
 use protocol::tracker::MapOutput;
 use protocol::{DfsPath, RecordAt, WorkerId};
 
@@ -101,6 +102,8 @@ pub(crate) struct Attempt {
     pub(crate) nearness: Option<Level>,
     /// Of a map that failed: the record it was in.
     pub(crate) record: Option<RecordAt>,
+    /// What it does, or was at when it ended without a result; `None` if that was not told.
+    pub(crate) phase: Option<Phase>,
 }
 
 /// What the winner of a task made.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use protocol::jobs::{Counters, JobState};
+use protocol::phase::Phase;
 use protocol::tracker::{
     Action, AttemptState as Reported, AttemptUpdate, FetchFailure, HotKey, Launch, MapOutput,
     Register, Work,
@@ -198,6 +199,7 @@ impl Core {
             speculative: false,
             nearness: None,
             record: None,
+            phase: None,
         };
         if job.attempt(id).is_none() {
             job.count_launch(id.task.kind, None, false);
@@ -238,7 +240,8 @@ impl Core {
     }
 
     fn update(&mut self, worker: WorkerId, update: AttemptUpdate, now: Now, out: &mut Output) {
-        let AttemptUpdate { attempt: id, state, progress, counters, record } = update;
+        let AttemptUpdate { attempt: id, state, progress, phase, counters, record } = update;
+        let progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
         let known = self.jobs.get(&id.task.job).filter(|job| job.final_state().is_none());
         let Some(job) = known else {
             self.order_worker(worker, Action::ForgetJob(id.task.job), out);
@@ -250,18 +253,12 @@ impl Core {
             .map(|attempt| attempt.state);
         let is_doomed =
             job.attempt(id).is_some_and(|attempt| attempt.stop == Some(StopReason::UserFails));
+        if live.is_some() {
+            self.note_progress(id, (progress, phase), now);
+        }
         match (live, state) {
             (Some(_), Reported::Running) => {
-                let progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
-                if let Some(job) = self.jobs.get_mut(&id.task.job) {
-                    job.change_attempt(id, |attempt| {
-                        if attempt.progress != progress {
-                            attempt.progress = progress;
-                            attempt.progressed_ms = now.wall_ms;
-                        }
-                    });
-                    out.changed.insert(id.task.job);
-                }
+                out.changed.insert(id.task.job);
             }
             (Some(_), Reported::MapDone { data_path, partition_bytes }) => {
                 let made = self.map_output(worker, id, data_path, partition_bytes);
@@ -287,6 +284,19 @@ impl Core {
             (None, Reported::OutputDone { directory, .. }) => self.discard(id, directory, out),
             (None, Reported::MapDone { .. } | Reported::Failed { .. } | Reported::Killed) => {}
         }
+    }
+
+    /// Takes note of how far a live attempt is.
+    fn note_progress(&mut self, id: AttemptId, (progress, phase): (f32, Option<Phase>), now: Now) {
+        let Some(job) = self.jobs.get_mut(&id.task.job) else { return };
+        let phase = phase.filter(|phase| phase.kind() == id.task.kind);
+        job.change_attempt(id, |attempt| {
+            attempt.phase = phase.or(attempt.phase);
+            if attempt.progress != progress {
+                attempt.progress = progress;
+                attempt.progressed_ms = now.wall_ms;
+            }
+        });
     }
 
     /// What a finished map made, or why it cannot be right.
@@ -362,6 +372,7 @@ impl Core {
         }
         let Some(ran) = self.ran(id, now) else { return };
         self.release(worker, id);
+        self.workers.count_end(worker, true);
         let output = match &made {
             Made::MapOutput { output, .. } => Some(output.clone()),
             Made::Files { .. } => None,
@@ -396,9 +407,12 @@ impl Core {
     ) {
         let Some(ran) = self.ran(id, now) else { return };
         self.release(worker, id);
+        self.workers.count_end(worker, false);
         let diagnostics = shortened(diagnostics);
+        let reached = self.reached(id);
+        let told = diagnostics.clone();
         self.commit(
-            Edit::AttemptFailed { attempt: id, ran, diagnostics: diagnostics.clone(), record },
+            Edit::AttemptFailed { attempt: id, ran, diagnostics: told, record, reached },
             out,
         );
         self.fail_job_if_exhausted(id, &diagnostics, now, out);

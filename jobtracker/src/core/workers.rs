@@ -32,6 +32,15 @@ pub(crate) enum Liveness {
     Suspect,
 }
 
+/// Attempts of a worker since it registered or this process started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct WorkerTally {
+    pub(crate) launched: u64,
+    /// They were the winners of their tasks.
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+}
+
 /// A worker process.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -52,6 +61,8 @@ pub(crate) struct Worker {
     pub(crate) blacklisted: bool,
     /// To be emptied: gets no new work.
     pub(crate) excluded: bool,
+    /// What it was given so far.
+    pub(crate) tally: WorkerTally,
     queue: Vec<Action>,
     in_flight: Option<(u64, Vec<Action>)>,
     last_number: u64,
@@ -151,6 +162,7 @@ impl Workers {
             forgiven: now,
             blacklisted: false,
             excluded: false,
+            tally: WorkerTally::default(),
             queue: Vec::new(),
             in_flight: None,
             last_number: 0,
@@ -170,6 +182,7 @@ impl Workers {
             Some(old) => (old.faults, old.blacklisted, old.forgiven),
             None => (0, false, now),
         };
+        let tally = old.as_ref().map(|old| old.tally).unwrap_or_default();
         let running = old.map(|old| old.running).unwrap_or_default();
         self.slot_count += u64::from(register.slot_count);
         self.busy_count += running.len() as u64;
@@ -188,6 +201,7 @@ impl Workers {
             forgiven,
             blacklisted,
             excluded: is_named(&self.excluded, &register.host, &register.http_address),
+            tally,
             queue: Vec::new(),
             in_flight: None,
             last_number: 0,
@@ -265,7 +279,10 @@ impl Workers {
     /// An attempt takes a slot. False if it had it.
     pub(crate) fn occupy(&mut self, id: WorkerId, attempt: AttemptId) -> bool {
         let mut added = false;
-        self.change(id, |worker| added = worker.running.insert(attempt));
+        self.change(id, |worker| {
+            added = worker.running.insert(attempt);
+            worker.tally.launched += u64::from(added);
+        });
         self.busy_count += u64::from(added);
         added
     }
@@ -276,6 +293,15 @@ impl Workers {
         self.change(id, |worker| removed = worker.running.remove(&attempt));
         self.busy_count -= u64::from(removed);
         removed
+    }
+
+    /// An attempt was its task's winner, or failed.
+    pub(crate) fn count_end(&mut self, id: WorkerId, is_success: bool) {
+        let Some(worker) = self.all.get_mut(&id) else { return };
+        match is_success {
+            true => worker.tally.succeeded += 1,
+            false => worker.tally.failed += 1,
+        }
     }
 
     /// Names the workers to be emptied.

@@ -2,6 +2,7 @@
 
 use daemon::page::{bar, format};
 use maud::{Markup, html};
+use protocol::phase::Phase;
 use protocol::{AttemptId, TaskKind};
 use serde::Deserialize;
 
@@ -9,6 +10,8 @@ use super::phases;
 use crate::core::picture::{AttemptPicture, AttemptRow, Picture};
 use crate::core::task::AttemptState;
 
+/// From this share on, the time that is left is told.
+const FORECAST_PROGRESS_MIN: f64 = 0.05;
 /// Attempts per page.
 const PAGE_ROWS: usize = 200;
 
@@ -24,7 +27,7 @@ pub(crate) struct Query {
 }
 
 /// A state, coloured.
-fn state(state: AttemptState) -> Markup {
+pub(crate) fn state(state: AttemptState) -> Markup {
     let class = match state {
         AttemptState::Running | AttemptState::Killing => "run",
         AttemptState::Succeeded => "good",
@@ -76,7 +79,7 @@ pub(crate) fn rows(picture: &Picture, places: &[usize], now_ms: u64) -> Markup {
                     td { (picture.workers[attempt.worker as usize].host) }
                     td { (format::time(attempt.started_ms)) }
                     td.number { (format::duration(attempt.elapsed_ms(now_ms))) }
-                    td { (bar(attempt.progress)) }
+                    td { (bar(attempt.progress)) (phases::beside_bar(attempt)) }
                     td.wide { (first_line(picture.diagnostics.get(place).map_or("", String::as_str))) }
                 }
             }
@@ -150,6 +153,28 @@ fn pager(query: &Query, page: usize, pages: usize) -> Markup {
     }
 }
 
+/// When a running map is likely to be done: a map's progress is its share of the input, which a reduce's is not.
+fn remaining(row: &AttemptRow, now_ms: u64) -> Markup {
+    let is_told = row.state.is_live() && row.phase == Some(Phase::Map);
+    let share = f64::from(row.progress);
+    html! {
+        @if is_told && share >= FORECAST_PROGRESS_MIN {
+            @let rest = row.elapsed_ms(now_ms) as f64 * (1.0 - share) / share;
+            " " span.soft { "about " (format::duration(rest as u64)) " left" }
+        }
+    }
+}
+
+/// When a reduce had got its input, and had it merged.
+fn gathered(row: &AttemptRow) -> Markup {
+    html! {
+        @if let Some((shuffled, merged)) = row.gathered_at() {
+            tr { th { "Shuffle finished" } td { (format::time(shuffled)) " (after " (format::duration(shuffled.saturating_sub(row.started_ms))) ")" } }
+            tr { th { "Sort finished" } td { (format::time(merged)) " (after " (format::duration(merged.saturating_sub(shuffled))) ")" } }
+        }
+    }
+}
+
 /// The first line of a text.
 pub(crate) fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or("")
@@ -186,11 +211,16 @@ pub(crate) fn one(
             tr { th { "Machine" } td { (attempt.worker.host) " " span.soft { (attempt.worker.http_address) } } }
             @if let Some(input) = &attempt.input { tr { th { "Input" } td.wide { code { (input) } } } }
             tr { th { "Start (UTC)" } td { (format::time(row.started_ms)) } }
+            @if row.finished_ms > 0 { tr { th { "Finish (UTC)" } td { (format::time(row.finished_ms)) } } }
             tr { th { "Time" } td { (format::duration(row.elapsed_ms(now_ms))) } }
             tr {
                 th { "Progress" }
-                td { (bar(row.progress)) @if row.state.is_live() && row.kind == TaskKind::Reduce { " " (phases::of_progress(row.progress).name()) } }
+                td { (bar(row.progress)) (remaining(row, now_ms)) }
             }
+            @if let Some(words) = phases::reached_in_words(row) {
+                tr { th { @if row.state.is_live() { "Phase" } @else { "Ended in" } } td { (words) } }
+            }
+            (gathered(row))
             @if attempt.is_pending { tr { th { "Task" } td { "waits for another attempt" } } }
         } }
         (phases::of_attempt(row.kind, &attempt.counters))
@@ -223,6 +253,7 @@ mod tests {
             started_ms: 0,
             finished_ms: 0,
             progress: 0.0,
+            phase: None,
             gathered: None,
         };
         assert_eq!(

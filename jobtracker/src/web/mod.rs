@@ -8,7 +8,7 @@
 //! | attempts of a job, one attempt, one task | [`attempts`], [`task`] |
 //! | two runs of a job side by side | [`compare`] |
 //! | queues | [`queues`] |
-//! | workers | [`workers`] |
+//! | workers, one worker | [`workers`] |
 //! | a job's timeline for trace viewers | [`trace`] |
 //!
 //! Invariant: what a page draws is bounded, whatever the size of the job: long tables are paged, long charts merge what would be narrower
@@ -130,6 +130,7 @@ pub(crate) mod tests {
             started_ms: 1,
             finished_ms: 2,
             progress: 1.0,
+            phase: None,
             gathered: None,
         };
         let mut picture = picture(vec![row], 1, 5);

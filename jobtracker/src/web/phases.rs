@@ -6,7 +6,8 @@ use protocol::TaskKind;
 use protocol::jobs::Counters;
 use protocol::phase::Phase;
 
-use crate::core::picture::TASK_GROUP;
+use crate::core::picture::{AttemptRow, TASK_GROUP};
+use crate::core::task::AttemptState;
 
 /// Width of the strip in its own units.
 const WIDTH: f64 = 1000.0;
@@ -55,13 +56,32 @@ pub(crate) fn of_attempt(kind: TaskKind, counters: &Counters) -> Markup {
     }
 }
 
-/// What a running reduce does, by its progress: a third each is shuffle, merge and reduce.
-pub(crate) fn of_progress(progress: f32) -> Phase {
-    match progress {
-        ..0.333 => Phase::Shuffle,
-        ..0.666 => Phase::ReduceMerge,
-        _ => Phase::Reduce,
+/// The phase that an attempt is in, or was in when it ended without a result, and how much of it is done where that is known.
+fn reached(attempt: &AttemptRow) -> Option<(Phase, Option<f32>)> {
+    if attempt.state == AttemptState::Succeeded {
+        return None;
     }
+    let (phase, progress) = (attempt.phase?, attempt.progress);
+    // Getting the input, merging it and reducing it are a third each of a reduce.
+    let share = match phase {
+        Phase::Map => Some(progress),
+        Phase::Shuffle => Some(progress * 3.0),
+        Phase::Reduce => Some(progress * 3.0 - 2.0),
+        _ => None,
+    };
+    Some((phase, share.map(|share| share.clamp(0.0, 1.0))))
+}
+
+/// The phase that an attempt has reached, beside the bar of its progress.
+pub(crate) fn beside_bar(attempt: &AttemptRow) -> Markup {
+    html! { @if let Some(words) = reached_in_words(attempt) { " " span.soft { (words) } } }
+}
+
+/// The phase that an attempt has reached, in words.
+pub(crate) fn reached_in_words(attempt: &AttemptRow) -> Option<String> {
+    let (phase, share) = reached(attempt)?;
+    let share = share.map_or(String::new(), |share| format!(" {}", format::percent(share)));
+    Some(format!("{}{share}", phase.name()))
 }
 
 fn title(phase: Phase) -> String {
@@ -147,16 +167,34 @@ mod tests {
     }
 
     #[test]
-    fn a_running_reduce_is_in_the_phase_of_its_progress() {
+    fn an_attempt_without_a_result_tells_where_it_is() {
+        let row = |kind, state, phase, progress| AttemptRow {
+            kind,
+            index: 0,
+            number: 0,
+            state,
+            worker: 0,
+            started_ms: 0,
+            finished_ms: 0,
+            progress,
+            phase,
+            gathered: None,
+        };
+        use AttemptState::{Failed, Killed, Running, Succeeded};
+        use TaskKind::{Map, Reduce};
         let cases = [
-            (0.0, Phase::Shuffle),
-            (0.33, Phase::Shuffle),
-            (0.5, Phase::ReduceMerge),
-            (0.67, Phase::Reduce),
-            (1.0, Phase::Reduce),
+            (row(Map, Running, None, 0.0), None),
+            (row(Map, Running, Some(Phase::Map), 0.43), Some("map 43%")),
+            (row(Map, Running, Some(Phase::Merge), 1.0), Some("merge")),
+            (row(Map, Failed, Some(Phase::Map), 1.0), Some("map 100%")),
+            (row(Map, Succeeded, Some(Phase::Merge), 1.0), None),
+            (row(Reduce, Running, Some(Phase::Shuffle), 0.2), Some("shuffle 60%")),
+            (row(Reduce, Killed, Some(Phase::ReduceMerge), 0.4), Some("merge")),
+            (row(Reduce, Failed, Some(Phase::Reduce), 0.6), Some("reduce 0%")),
+            (row(Reduce, Running, Some(Phase::Reduce), 0.75), Some("reduce 25%")),
         ];
-        for (progress, phase) in cases {
-            assert_eq!(of_progress(progress), phase, "{progress}");
+        for (row, words) in cases {
+            assert_eq!(reached_in_words(&row).as_deref(), words, "{row:?}");
         }
     }
 }

@@ -25,6 +25,8 @@ const LANES_MAX: usize = 200;
 /// Columns of the chart of concurrency.
 const COLUMNS: usize = 300;
 const CHART_HEIGHT: f64 = 90.0;
+/// What a sum of parts may differ from what it should be.
+const ROUNDING_MAX: f64 = 1e-6;
 /// Bars narrower than this are merged with the next of their kind.
 const BAR_WIDTH_MIN: f64 = 0.7;
 /// A reduce that is drawn narrower is drawn in one colour: so there are never more bars than the drawing has room for.
@@ -103,11 +105,9 @@ fn draw(picture: &Picture, bar: &Bar, y: f64, now_ms: u64) -> Markup {
     let attempt = &picture.attempts[bar.first];
     let id = picture.attempt_id(attempt);
     let title = if bar.count == 1 {
-        format!(
-            "{id}: {} in {}",
-            attempt.state.name(),
-            format::duration(attempt.elapsed_ms(now_ms))
-        )
+        let (state, time) = (attempt.state.name(), format::duration(attempt.elapsed_ms(now_ms)));
+        let phase = phases::reached_in_words(attempt).map(|words| format!(" ({words})"));
+        format!("{id}: {state}{} in {time}", phase.unwrap_or_default())
     } else {
         format!("{} attempts from {id} on", bar.count)
     };
@@ -163,9 +163,9 @@ fn class(attempt: &AttemptRow) -> &'static str {
         (AttemptState::Failed, _) => "failed",
         (AttemptState::Killed | AttemptState::Killing, _) => "killed",
         (AttemptState::Running, TaskKind::Map) => "map running",
-        (AttemptState::Running, TaskKind::Reduce) => match phases::of_progress(attempt.progress) {
-            Phase::Shuffle => "shuffle running",
-            Phase::ReduceMerge => "merge running",
+        (AttemptState::Running, TaskKind::Reduce) => match attempt.phase {
+            Some(Phase::Shuffle) => "shuffle running",
+            Some(Phase::ReduceMerge) => "merge running",
             _ => "reduce running",
         },
         (AttemptState::Succeeded, TaskKind::Map) => "map",
@@ -256,7 +256,9 @@ pub(crate) fn concurrency(picture: &Picture, now_ms: u64) -> Markup {
     let maps = running(span, of(TaskKind::Map).map(whole));
     let shuffles = running(span, parts().map(|((from, _), to)| (from, to)));
     let reduces = running(span, parts().map(|((_, to), from)| (from, to)));
-    let most = maps.iter().chain(&shuffles).chain(&reduces).copied().max().unwrap_or(0).max(1);
+    let all = maps.iter().chain(&shuffles).chain(&reduces).copied();
+    // Sums of fractions are a little more or less than whole.
+    let most = (all.fold(0.0, f64::max) - ROUNDING_MAX).ceil().max(1.0);
     let height = CHART_HEIGHT + AXIS_HEIGHT;
     html! {
         svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label="Attempts that ran at once" {
@@ -273,37 +275,46 @@ pub(crate) fn concurrency(picture: &Picture, now_ms: u64) -> Markup {
 fn gathered(attempt: &AttemptRow, now_ms: u64) -> u64 {
     match (attempt.gathered_at(), attempt.state) {
         (Some((_, merged)), _) => merged,
-        (None, AttemptState::Running) if phases::of_progress(attempt.progress) != Phase::Reduce => {
+        (None, AttemptState::Running)
+            if matches!(attempt.phase, Some(Phase::Shuffle | Phase::ReduceMerge)) =>
+        {
             now_ms.max(attempt.started_ms)
         }
         (None, _) => attempt.started_ms,
     }
 }
 
-/// How many of some stretches of time there were at once, column by column; those without length are not counted.
-fn running(span: Span, stretches: impl Iterator<Item = (u64, u64)>) -> Vec<i64> {
-    let column = |ms: u64| {
-        let share = (span.x(ms) - MARGIN) / (WIDTH - MARGIN);
-        ((share * COLUMNS as f64) as usize).min(COLUMNS - 1)
-    };
-    let mut changes = vec![0i64; COLUMNS + 1];
+/// How many of some stretches of time there were at once, as the mean of each column: of short ones that follow each other none counts twice.
+fn running(span: Span, stretches: impl Iterator<Item = (u64, u64)>) -> Vec<f64> {
+    let place = |ms: u64| (span.x(ms) - MARGIN) / (WIDTH - MARGIN) * COLUMNS as f64;
+    let mut means = vec![0.0; COLUMNS];
+    let mut changes = vec![0.0; COLUMNS];
     for (from, to) in stretches.filter(|(from, to)| from < to) {
-        changes[column(from)] += 1;
-        changes[column(to) + 1] -= 1;
+        let (from, to) = (place(from), place(to));
+        let [first, last] = [from, to].map(|place| (place as usize).min(COLUMNS - 1));
+        if first == last {
+            means[first] += to - from;
+            continue;
+        }
+        means[first] += (first + 1) as f64 - from;
+        means[last] += to - last as f64;
+        changes[first + 1] += 1.0;
+        changes[last] -= 1.0;
     }
-    let sums = changes.iter().scan(0, |sum, change| {
-        *sum += change;
-        Some(*sum)
-    });
-    sums.take(COLUMNS).collect()
+    let mut whole = 0.0;
+    for (mean, change) in means.iter_mut().zip(changes) {
+        whole += change;
+        *mean += whole;
+    }
+    means
 }
 
-fn outline(counts: &[i64], most: i64) -> String {
+fn outline(counts: &[f64], most: f64) -> String {
     let base = CHART_HEIGHT + AXIS_HEIGHT;
     let column = (WIDTH - MARGIN) / counts.len() as f64;
     let mut points = format!("{MARGIN},{base}");
     for (place, count) in counts.iter().enumerate() {
-        let y = round(base - CHART_HEIGHT * *count as f64 / most as f64);
+        let y = round(base - CHART_HEIGHT * count / most);
         let x = MARGIN + column * place as f64;
         points.push_str(&format!(" {},{y} {},{y}", round(x), round(x + column)));
     }
@@ -332,6 +343,7 @@ mod tests {
             started_ms,
             finished_ms,
             progress: 1.0,
+            phase: None,
             gathered: None,
         }
     }
@@ -359,6 +371,7 @@ mod tests {
             kind: TaskKind::Reduce,
             state: AttemptState::Running,
             progress: 0.1,
+            phase: Some(Phase::Shuffle),
             ..attempt(1, 1, 2000, 0)
         };
         let picture = picture(vec![reduce, running], 1000, 5000);
@@ -388,7 +401,23 @@ mod tests {
         assert!(page.contains("attempts from"), "narrow ones are drawn together");
         let stretches = picture.attempts.iter().map(|row| (row.started_ms, row.finished_ms));
         let counts = running(Span::of(&picture, 101_010), stretches);
-        assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+        assert!(counts.iter().all(|count| *count > 0.0 && *count < 4.01), "{counts:?}");
+    }
+
+    #[test]
+    fn attempts_that_follow_each_other_are_one_at_once() {
+        let span = Span { begin_ms: 0, end_ms: 3_000 };
+        let stretches = [(0, 1_003), (1_003, 1_004), (1_004, 1_555), (1_555, 3_000), (10, 10)];
+        let means = running(span, stretches.into_iter());
+        assert!(means.iter().all(|mean| (mean - 1.0).abs() < ROUNDING_MAX), "{means:?}");
+        let means = running(span, [(0, 3_000), (1_000, 2_000), (2_995, 3_000)].into_iter());
+        for (column, mean) in [(0, 1.0), (99, 1.0), (100, 2.0), (199, 2.0), (200, 1.0), (299, 1.5)]
+        {
+            assert!((means[column] - mean).abs() < ROUNDING_MAX, "{column}: {}", means[column]);
+        }
+        let page = |attempts| concurrency(&picture(attempts, 0, 3_000), 3_000).into_string();
+        let page = page(vec![attempt(0, 0, 0, 1_003), attempt(1, 0, 1_003, 3_000)]);
+        assert!(page.contains("at most 1 at once"), "{page}");
     }
 
     #[test]

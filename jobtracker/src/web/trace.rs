@@ -96,6 +96,7 @@ mod tests {
             started_ms,
             finished_ms,
             progress: 1.0,
+            phase: None,
             gathered: None,
         };
         let rows = vec![

@@ -1,8 +1,11 @@
-//! Workers: tiles by load, and a table.
+//! Workers: tiles by load, a table, and the page of one.
 
-use daemon::page::format;
+use daemon::page::{bar, format};
 use maud::{Markup, html};
 use protocol::jobs::WorkerReport;
+
+use super::{attempts, jobs, phases};
+use crate::core::worker_picture::{RunningAttempt, WorkerPicture};
 
 /// Slots drawn in a tile; more are only counted.
 const SLOTS_DRAWN_MAX: u32 = 64;
@@ -12,7 +15,7 @@ pub(crate) fn tiles(workers: &[WorkerReport]) -> Markup {
     html! {
         div.tiles {
             @for worker in workers {
-                div.tile {
+                a.tile href=(address(worker)) {
                     strong { (worker.host) } " " span { (worker.http_address) }
                     div.slots aria-hidden="true" {
                         @for slot in 0..worker.slot_count.min(SLOTS_DRAWN_MAX) {
@@ -30,27 +33,157 @@ pub(crate) fn tiles(workers: &[WorkerReport]) -> Markup {
 pub(crate) fn page(workers: &[WorkerReport]) -> Markup {
     html! {
         h1 { "Workers" }
+        @if workers.is_empty() { p.empty { "No worker is registered. Start one with " code { "hanno worker" } "." } }
         (tiles(workers))
+        @if !workers.is_empty() { (table(workers)) }
+    }
+}
+
+fn table(workers: &[WorkerReport]) -> Markup {
+    html! {
         div.scroll { table {
             thead { tr {
-                th { "Host" } th { "Address" } th { "Rack" } th.number { "Max slots" } th.number { "Running tasks" } th { "Health" }
+                th { "Host" } th { "Address" } th { "Rack" } th.number { "Max slots" } th.number { "Running tasks" }
+                th.number { "Total tasks" } th.number { "Succeeded tasks" } th.number { "Failures" } th { "Health" }
                 th.number { "Last heard of" } th { "Tasks are held in" }
             } }
             @for worker in workers {
                 tr {
-                    td { (worker.host) } td { (worker.http_address) } td { (worker.rack) }
+                    td { (worker.host) } td { a href=(address(worker)) { (worker.http_address) } } td { (worker.rack) }
                     td.number { (worker.slot_count) } td.number { (worker.running_count) }
-                    td {
-                        @if worker.drained { span.state.warn { "empty" } }
-                        @else if worker.excluded { span.state.warn { "being emptied" } }
-                        @else if worker.blacklisted { span.state.bad { "avoided by all jobs (" (worker.faults) " faults)" } }
-                        @else if worker.suspect { span.state.warn { "late" } }
-                        @else { span.state.good { "good" } }
-                    }
+                    td.number { (format::count(worker.launched_count)) } td.number { (format::count(worker.succeeded_count)) }
+                    td.number { (format::count(worker.failed_count)) } td { (health(worker)) }
                     td.number { (format::duration(worker.silent_ms)) " ago" }
                     td.wide { (worker.isolation) }
                 }
             }
         } }
+        p.soft { "Tasks are counted since the worker registered or the JobTracker started." }
+    }
+}
+
+/// The page of one.
+pub(crate) fn one(picture: &WorkerPicture, now_ms: u64) -> Markup {
+    let worker = &picture.report;
+    html! {
+        p.crumbs { a href="/workers" { "workers" } }
+        h1 { (worker.host) " " span.soft { (worker.http_address) } }
+        div.scroll { table.facts {
+            tr { th { "Health" } td { (health(worker)) ", last heard of " (format::duration(worker.silent_ms)) " ago" } }
+            tr { th { "Rack" } td { (worker.rack) } }
+            tr { th { "Slots" } td { (worker.running_count) " of " (worker.slot_count) " in use" } }
+            tr {
+                th { "Tasks" }
+                td {
+                    (format::count(worker.launched_count)) " started, " (format::count(worker.succeeded_count)) " succeeded, "
+                    (format::count(worker.failed_count)) " failed, since it registered or the JobTracker started"
+                }
+            }
+            tr { th { "Jobs that failed there only" } td { (worker.faults) } }
+            tr { th { "Map outputs held" } td { (format::count(picture.held_count as u64)) } }
+            tr { th { "Tasks are held in" } td.wide { (worker.isolation) } }
+        } }
+        h2 { "Runs now" }
+        @if picture.running.is_empty() { p.empty { "Nothing runs there." } } @else { (running(&picture.running, now_ms)) }
+        p.soft {
+            "Of the worker itself: "
+            @for (path, name) in [("/metrics", "metrics"), ("/conf", "configuration"), ("/stacks", "threads")] {
+                a href={ "http://" (worker.http_address) (path) } { (name) } " "
+            }
+        }
+    }
+}
+
+fn running(attempts: &[RunningAttempt], now_ms: u64) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { "Attempt" } th { "Job" } th { "User" } th { "State" } th { "Start (UTC)" } th.number { "Time" } th { "Progress" }
+            } }
+            @for attempt in attempts {
+                @let (id, row) = (attempt.id, &attempt.row);
+                tr {
+                    td { a href={ "/jobs/" (id.task.job) "/attempts/" (id) } { (id) } }
+                    td.wide { a href={ "/jobs/" (id.task.job) } { (attempt.job_name) } } td { (attempt.user) }
+                    td { (attempts::state(row.state)) } td { (format::time(row.started_ms)) }
+                    td.number { (format::duration(row.elapsed_ms(now_ms))) }
+                    td { (bar(row.progress)) (phases::beside_bar(row)) }
+                }
+            }
+        } }
+    }
+}
+
+fn health(worker: &WorkerReport) -> Markup {
+    html! {
+        @if worker.drained { span.state.warn { "empty" } }
+        @else if worker.excluded { span.state.warn { "being emptied" } }
+        @else if worker.blacklisted { span.state.bad { "avoided by all jobs (" (worker.faults) " faults)" } }
+        @else if worker.suspect { span.state.warn { "late" } }
+        @else { span.state.good { "good" } }
+    }
+}
+
+/// Path of a worker's page.
+fn address(worker: &WorkerReport) -> String {
+    format!("/workers/{}", jobs::encoded(&worker.http_address))
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::phase::Phase;
+    use protocol::{AttemptId, JobId, TaskId, TaskKind};
+
+    use super::*;
+    use crate::core::picture::AttemptRow;
+    use crate::core::task::AttemptState;
+
+    #[test]
+    fn a_worker_tells_what_it_does_and_names_stay_text() {
+        let hostile = "\"><img src=x onerror=alert(1)>";
+        let report = WorkerReport {
+            host: hostile.to_owned(),
+            http_address: "h:1\"><img".to_owned(),
+            rack: hostile.to_owned(),
+            slot_count: 2,
+            running_count: 1,
+            isolation: hostile.to_owned(),
+            suspect: false,
+            excluded: false,
+            drained: false,
+            faults: 0,
+            blacklisted: false,
+            silent_ms: 0,
+            launched_count: 1_234,
+            succeeded_count: 1_200,
+            failed_count: 33,
+        };
+        let job = JobId { cluster_start: 202_611_201_830, number: 1 };
+        let task = TaskId { job, kind: TaskKind::Map, index: 7 };
+        let row = AttemptRow {
+            kind: TaskKind::Map,
+            index: 7,
+            number: 0,
+            state: AttemptState::Running,
+            worker: 0,
+            started_ms: 1_000,
+            finished_ms: 0,
+            progress: 0.43,
+            phase: Some(Phase::Map),
+            gathered: None,
+        };
+        let id = AttemptId { task, number: 0 };
+        let (job_name, user) = (hostile.to_owned(), hostile.to_owned());
+        let running = vec![RunningAttempt { id, job_name, user, row }];
+        let list = page(std::slice::from_ref(&report)).into_string();
+        assert!(list.contains("1\u{202f}200") && list.contains(">33<"), "{list}");
+        assert!(list.contains("/workers/h%3A1%22%3E%3Cimg"), "{list}");
+        let one = one(&WorkerPicture { report, held_count: 5, running }, 3_000).into_string();
+        for text in ["attempt_202611201830_0001_m_000007_0", "map 43%", "2.0 s", ">5<"] {
+            assert!(one.contains(text), "{text}: {one}");
+        }
+        for page in [list, one] {
+            assert!(!page.contains("<img") && page.contains("&lt;img"), "{page}");
+        }
     }
 }

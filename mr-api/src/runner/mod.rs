@@ -129,7 +129,8 @@ fn supervise(
         // The receiver lives until it has got this.
         let _ = done.send(state);
     });
-    let mut last = (context.progress(), context.life_signs());
+    // The first is told in any case: the phase is known from then on.
+    let mut last = None;
     let state = loop {
         match ended.recv_timeout(REPORT_PAUSE) {
             Ok(state) => break state,
@@ -137,20 +138,21 @@ fn supervise(
                 break AttemptState::Failed { diagnostics: "the task's thread ended".to_owned() };
             }
             Err(RecvTimeoutError::Timeout) => {
-                let now = (context.progress(), context.life_signs());
+                let now = Some((context.progress(), context.life_signs()));
                 if now == last {
                     continue;
                 }
                 last = now;
-                let (progress, counters) = (context.progress(), context.counters());
-                channel.send_or_exit(&FromRunner::Progress { attempt, progress, counters });
+                let (progress, phase) = (context.progress(), context.phase());
+                let counters = context.counters();
+                channel.send_or_exit(&FromRunner::Progress { attempt, progress, phase, counters });
             }
         }
     };
     // Its own output belongs into its log before the end is known.
     let _ = stdout().flush();
-    let counters = context.counters();
-    channel.send_or_exit(&FromRunner::Ended { attempt, state, counters });
+    let (progress, phase, counters) = (context.progress(), context.phase(), context.counters());
+    channel.send_or_exit(&FromRunner::Ended { attempt, state, counters, progress, phase });
 }
 
 /// The way to the worker, shared by threads.

@@ -33,6 +33,7 @@ use webhdfs::namenode::{Face, Namesystem};
 
 use self::relay::Relay;
 use crate::http::Web;
+use crate::settings;
 
 /// Whom pages act for where nobody is signed in: Hadoop's static user of its pages.
 const USER: &str = "dr.who";
@@ -44,6 +45,7 @@ const SITE: Site = Site {
         ("/datanodes", "DataNodes"),
         ("/browse", "Files"),
         ("/snapshots", "Snapshots"),
+        ("/about", "About"),
     ],
     search: Some(Search { path: "/browse", parameter: "path", hint: "path, e.g. /user" }),
 };
@@ -68,6 +70,7 @@ pub(crate) fn router(web: Web, face: Face<Web>, hosts: Hosts, sessions: Sessions
         .route("/datanodes", get(datanodes))
         .route("/browse", get(browse))
         .route("/snapshots", get(snapshots))
+        .route("/about", get(about))
         .merge(files::routes())
         .merge(page::assets())
         .merge(sessions.routes())
@@ -207,6 +210,13 @@ async fn datanodes(State(pages): State<Pages>, headers: HeaderMap) -> Response {
         Ok(_) => about.refused(&unexpected()),
         Err(error) => about.refused(&error),
     }
+}
+
+/// What this daemon is and how it is configured.
+async fn about(State(pages): State<Pages>, headers: HeaderMap) -> Response {
+    let user = pages.user(&headers);
+    let about = About { title: "About", place: "/about", live: false, user: user.as_deref() };
+    about.answer(&page::about::draw(&[], &settings::of(&pages.web.service().config)))
 }
 
 async fn browse(

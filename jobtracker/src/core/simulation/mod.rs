@@ -6,6 +6,7 @@
 
 mod boundaries;
 mod pools;
+mod progress;
 mod random;
 mod rights;
 mod rules;

@@ -329,6 +329,7 @@ fn progress(world: &mut World, worker: WorkerId, attempt: AttemptId, progress: f
         attempt,
         state: Reported::Running,
         progress,
+        phase: None,
         counters: protocol::jobs::Counters::default(),
         record: None,
     };

@@ -480,6 +480,7 @@ impl SimWorker {
                 attempt,
                 state,
                 progress: 1.0,
+                phase: None,
                 counters,
                 record: None,
             });

@@ -1,0 +1,66 @@
+//! What a daemon is: its version, and its configuration with what was set before what is default.
+
+use maud::{Markup, html};
+
+use crate::inspect::Setting;
+
+/// What operators and programs read of every daemon.
+const FOR_PROGRAMS: [(&str, &str); 6] = [
+    ("/api/v1/openapi.json", "what the API is"),
+    ("/metrics", "figures for Prometheus"),
+    ("/jmx", "the same as Hadoop's beans"),
+    ("/healthz", "health"),
+    ("/conf", "the configuration as Hadoop's XML"),
+    ("/stacks", "threads"),
+];
+
+/// The page.
+pub fn draw(facts: &[(&str, String)], settings: &[Setting]) -> Markup {
+    let (own, defaults): (Vec<&Setting>, Vec<&Setting>) =
+        settings.iter().partition(|setting| !setting.is_default);
+    html! {
+        h1 { "About" }
+        div.scroll { table.facts {
+            tr { th { "Version" } td { "Hanno " (env!("CARGO_PKG_VERSION")) } }
+            @for (name, value) in facts { tr { th { (name) } td.wide { (value) } } }
+            tr {
+                th { "For programs" }
+                td.wide { @for (path, what) in FOR_PROGRAMS { a href=(path) { code { (path) } } " " span.soft { (what) } br; } }
+            }
+        } }
+        h2 { "Configuration" }
+        @if own.is_empty() { p.empty { "Everything is as it comes." } } @else { (table(&own)) }
+        details #defaults { summary { (defaults.len()) " keys have their defaults" } (table(&defaults)) }
+    }
+}
+
+fn table(settings: &[&Setting]) -> Markup {
+    html! {
+        div.scroll { table {
+            @for setting in settings {
+                tr { td { code { (setting.key) } } td.wide { code { (setting.value) } } }
+            }
+        } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_set_comes_before_what_is_default() {
+        let setting = |key: &str, is_default| Setting {
+            key: key.to_owned(),
+            value: "\"><img".to_owned(),
+            is_default,
+        };
+        let all = [setting("usual", true), setting("unusual", false)];
+        let page = draw(&[("Started", "now".to_owned())], &all).into_string();
+        let place = |text: &str| page.find(text).expect(text);
+        assert!(place("unusual") < place("1 keys have their defaults"), "{page}");
+        assert!(place(">usual<") > place("1 keys have their defaults"), "{page}");
+        assert!(!page.contains("<img") && page.contains("Started"), "{page}");
+        assert!(draw(&[], &[]).into_string().contains("Everything is as it comes"));
+    }
+}
