@@ -41,7 +41,7 @@ impl ReduceSizing {
     /// The reduces for partitions of these sizes, as the partition behind the last of each. At most one reduce per partition, at least one.
     pub fn choose(self, bytes: &[u64]) -> Vec<u32> {
         let total = bytes.iter().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
-        let share = total / u64::from(self.slot_count.max(1));
+        let share = total.div_ceil(u64::from(self.slot_count.max(1)));
         let count = total.div_ceil(share.clamp(REDUCE_BYTES_MIN, REDUCE_BYTES_MAX)).max(1);
         // The least bound that needs no more reduces than that.
         let (mut low, mut high) = (bytes.iter().copied().max().unwrap_or(0), total);
@@ -97,6 +97,8 @@ mod tests {
             (2, vec![8 * MIB; 8], vec![8]),
             (2, vec![32 * MIB; 8], vec![4, 8]),
             (8, vec![32 * MIB; 8], vec![2, 4, 6, 8]),
+            // A byte that cannot be shared evenly makes no further reduce.
+            (2, [vec![100 * MIB; 7], vec![100 * MIB + 1]].concat(), vec![4, 8]),
             // One slot after the other where a reduce would grow beyond a gigabyte.
             (2, vec![1024 * MIB; 8], vec![1, 2, 3, 4, 5, 6, 7, 8]),
             // A large partition stands alone.
@@ -155,7 +157,7 @@ mod tests {
             prop_assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));
             let sum = |range: &Range<u32>| bytes[range.start as usize..range.end as usize].iter().sum::<u64>();
             let total: u64 = bytes.iter().sum();
-            let size = (total / u64::from(slot_count)).clamp(REDUCE_BYTES_MIN, REDUCE_BYTES_MAX);
+            let size = total.div_ceil(u64::from(slot_count)).clamp(REDUCE_BYTES_MIN, REDUCE_BYTES_MAX);
             let count = total.div_ceil(size).max(1);
             prop_assert!(ranges.len() as u64 <= count);
             prop_assert_eq!(ranges.iter().map(sum).max().unwrap(), best(&bytes, count));
