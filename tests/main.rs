@@ -31,4 +31,5 @@ mod snapshots;
 mod streaming;
 mod tidy;
 mod webhdfs;
+mod wide;
 mod writing;

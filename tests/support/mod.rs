@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod command;
 pub(crate) mod data;
 pub(crate) mod http;
+pub(crate) mod memory;
 pub(crate) mod mount;
 pub(crate) mod report;
 pub(crate) mod room;

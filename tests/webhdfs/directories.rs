@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::Web;
 use crate::support::client::connect;
 use crate::support::http::Connection;
+use crate::support::memory;
 use crate::support::report::{Stop, assert_no_panics};
 
 /// Entries that are there all the time.
@@ -118,10 +119,7 @@ fn check(found: &[String], expected: &BTreeSet<String>) {
 
 /// Anonymous memory of the NameNode, in KiB.
 fn memory_kib(web: &Web) -> u64 {
-    let pid = web.cluster.pid("namenode-1").unwrap();
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
+    memory::own_kib(web.cluster.pid("namenode-1").unwrap()).unwrap()
 }
 
 #[test]

@@ -5,13 +5,12 @@ use maud::{Markup, html};
 use crate::inspect::Setting;
 
 /// What operators and programs read of every daemon.
-const FOR_PROGRAMS: [(&str, &str); 6] = [
+const FOR_PROGRAMS: [(&str, &str); 5] = [
     ("/api/v1/openapi.json", "what the API is"),
     ("/metrics", "figures for Prometheus"),
     ("/jmx", "the same as Hadoop's beans"),
     ("/healthz", "health"),
     ("/conf", "the configuration as Hadoop's XML"),
-    ("/stacks", "threads"),
 ];
 
 /// The page.

@@ -45,7 +45,7 @@ fn table(workers: &[WorkerReport]) -> Markup {
             thead { tr {
                 th { "Host" } th { "Address" } th { "Rack" } th.number { "Max slots" } th.number { "Running tasks" }
                 th.number { "Total tasks" } th.number { "Succeeded tasks" } th.number { "Failures" } th { "Health" }
-                th.number { "Last heard of" } th { "Tasks are held in" }
+                th.number { "Last heard of" }
             } }
             @for worker in workers {
                 tr {
@@ -54,11 +54,10 @@ fn table(workers: &[WorkerReport]) -> Markup {
                     td.number { (format::count(worker.launched_count)) } td.number { (format::count(worker.succeeded_count)) }
                     td.number { (format::count(worker.failed_count)) } td { (health(worker)) }
                     td.number { (format::duration(worker.silent_ms)) " ago" }
-                    td.wide { (worker.isolation) }
                 }
             }
         } }
-        p.soft { "Tasks are counted since the worker registered or the JobTracker started." }
+        p.soft { "Tasks are counted since the worker registered or the JobTracker started. A worker's page says what its tasks are held in." }
     }
 }
 
@@ -87,7 +86,7 @@ pub(crate) fn one(picture: &WorkerPicture, now_ms: u64) -> Markup {
         @if picture.running.is_empty() { p.empty { "Nothing runs there." } } @else { (running(&picture.running, now_ms)) }
         p.soft {
             "Of the worker itself: "
-            @for (path, name) in [("/metrics", "metrics"), ("/conf", "configuration"), ("/stacks", "threads")] {
+            @for (path, name) in [("/metrics", "metrics"), ("/conf", "configuration")] {
                 a href={ "http://" (worker.http_address) (path) } { (name) } " "
             }
         }
