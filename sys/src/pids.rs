@@ -43,13 +43,17 @@ impl Groups {
         Ok(groups)
     }
 
-    /// A new group of at most `limit` processes and threads.
+    /// A group of at most `limit` processes and threads. One of that name that was dropped and could not be removed, as what was in it was
+    /// still on its way out, is taken again.
     ///
     /// # Errors
     /// What the system says.
     pub fn group(&self, name: &str, limit: u64) -> io::Result<Group> {
         let directory = self.directory.join(name);
-        fs::create_dir(&directory)?;
+        match fs::create_dir(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
         let group = Group { directory };
         fs::write(group.directory.join("pids.max"), limit.to_string())?;
         Ok(group)
@@ -221,6 +225,27 @@ mod tests {
         drop(group);
         groups.clear().unwrap();
         assert!(!groups.directory.is_dir());
+    }
+
+    #[test]
+    fn a_group_that_could_not_be_removed_is_taken_again() {
+        let name = format!("hanno-test-again-{}", std::process::id());
+        let Ok(groups) = Groups::open(&name) else { return };
+        let mut child = std::thread::scope(|scope| {
+            let start = || {
+                let group = groups.group("task", 10).unwrap();
+                group.enter().unwrap();
+                Command::new("sleep").arg("1000").spawn().unwrap()
+            };
+            scope.spawn(start).join().unwrap()
+        });
+        let again = groups.group("task", 7).unwrap();
+        assert_eq!(fs::read_to_string(again.directory.join("pids.max")).unwrap(), "7\n");
+        assert!(again.members().unwrap().contains(&child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop(again);
+        groups.clear().unwrap();
     }
 
     #[test]
