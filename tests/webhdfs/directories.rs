@@ -2,7 +2,6 @@
 //! the time appears once, in the order of bytes, and a listing costs the NameNode a page of memory, however slow its reader.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use protocol::DfsPath;
