@@ -30,7 +30,7 @@ fn people_see_and_steer_the_cluster_in_a_browser() {
     let Some(browser) = Browser::start() else { return };
     browser.appear(DESK, false);
     let mut stage = Stage::start();
-    let pictures = Pictures::from_environment();
+    let pictures = Pictures::from_environment(&stage.cluster.directory);
     without_a_session(&stage, &browser);
     browser.open(&stage.login("JobTracker"));
     browser.open(&stage.login("NameNode"));

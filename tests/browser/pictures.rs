@@ -1,7 +1,9 @@
 //! Pictures of pages for the documentation: on a desk, light and dark, and in the hand.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
 
 use super::DESK;
 use super::chromium::Browser;
@@ -17,19 +19,25 @@ const IN_THE_HAND: [&str; 4] =
 /// Tallest picture of a page.
 const HEIGHT_MAX: u32 = 1400;
 
+/// A script that puts `/data` for PLACE in all texts.
+const HIDE_PLACE: &str = "const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT); \
+    while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(PLACE, '/data')";
+
 /// Takes pictures, and looks at each page for what does not fit.
 pub(super) struct Pictures {
     directory: Option<PathBuf>,
+    /// Where the cluster keeps its data: in pictures it is `/data`.
+    place: PathBuf,
     too_wide: RefCell<Vec<String>>,
 }
 
 impl Pictures {
-    pub(super) fn from_environment() -> Self {
+    pub(super) fn from_environment(place: &Path) -> Self {
         let directory = std::env::var_os(VARIABLE).map(PathBuf::from);
         if let Some(directory) = &directory {
             std::fs::create_dir_all(directory).unwrap();
         }
-        Pictures { directory, too_wide: RefCell::default() }
+        Pictures { directory, place: place.to_owned(), too_wide: RefCell::default() }
     }
 
     /// Looks at the page in both sizes: nothing may stick out. Keeps pictures where they are wanted.
@@ -45,6 +53,7 @@ impl Pictures {
             if in_hand && !IN_THE_HAND.contains(&name) {
                 continue;
             }
+            browser.script(&HIDE_PLACE.replace("PLACE", &json!(self.place).to_string()));
             let height = browser.script("return document.documentElement.scrollHeight");
             let height = height.as_u64().and_then(|height| u32::try_from(height).ok());
             let height = height.unwrap_or(size.1).min(HEIGHT_MAX);

@@ -45,7 +45,7 @@ fn table(workers: &[WorkerReport]) -> Markup {
             thead { tr {
                 th { "Host" } th { "Address" } th { "Rack" } th.number { "Max slots" } th.number { "Running tasks" }
                 th.number { "Total tasks" } th.number { "Succeeded tasks" } th.number { "Failures" } th { "Health" }
-                th.number { "Last heard of" }
+                th.number { "Last heard of" } th { "Tasks are held in" }
             } }
             @for worker in workers {
                 tr {
@@ -54,10 +54,11 @@ fn table(workers: &[WorkerReport]) -> Markup {
                     td.number { (format::count(worker.launched_count)) } td.number { (format::count(worker.succeeded_count)) }
                     td.number { (format::count(worker.failed_count)) } td { (health(worker)) }
                     td.number { (format::duration(worker.silent_ms)) " ago" }
+                    td.wide { details { summary { "these walls" } (worker.isolation) } }
                 }
             }
         } }
-        p.soft { "Tasks are counted since the worker registered or the JobTracker started. A worker's page says what its tasks are held in." }
+        p.soft { "Tasks are counted since the worker registered or the JobTracker started." }
     }
 }
 
