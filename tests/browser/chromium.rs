@@ -13,6 +13,8 @@ use tokio::runtime::Runtime;
 
 /// If set, a test that needs a browser fails where there is none; else it says so and ends.
 const REQUIRE_VARIABLE: &str = "HANNO_TEST_REQUIRE_BROWSER";
+/// Times that an element is looked for again.
+const STALE_MAX: u32 = 5;
 /// How long the driver may take to start, and a page to become as it should be. Generous: clusters share the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause between two looks.
@@ -114,8 +116,17 @@ impl Browser {
     /// Clicks like a mouse: only on what is to be seen.
     #[track_caller]
     pub(super) fn click(&self, css: &str) {
-        self.run(async |driver| driver.find(By::Css(css)).await?.click().await)
-            .unwrap_or_else(|error| panic!("click {css}: {error}"));
+        let click = || self.run(async |driver| driver.find(By::Css(css)).await?.click().await);
+        let mut clicked = click();
+        // A page that is drawn anew may take the element away just before it is clicked.
+        for _ in 0..STALE_MAX {
+            let Err(error) = &clicked else { return };
+            if !error.to_string().contains("stale element") {
+                break;
+            }
+            clicked = click();
+        }
+        clicked.unwrap_or_else(|error| panic!("click {css}: {error}"));
     }
 
     /// Clicks a button that asks before it destroys something, and says yes.
