@@ -9,7 +9,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::block::{
@@ -43,7 +43,7 @@ pub enum SegmentSource {
     /// As [`SegmentSource::Path`], but of a file that others made and may take away. Errors name the position of the source.
     Lent {
         /// The file.
-        path: PathBuf,
+        path: Arc<Path>,
         /// Where the segment begins.
         offset: u64,
         /// Its length as stored.
@@ -483,7 +483,7 @@ mod tests {
                 let (offset, stored) = (6, bytes.len() as u64);
                 let file = Arc::new(File::open(&path).unwrap());
                 assert_eq!(read(SegmentSource::File { file, offset, stored }).unwrap(), records);
-                let lent = SegmentSource::Lent { path: path.clone(), offset, stored };
+                let lent = SegmentSource::Lent { path: path.as_path().into(), offset, stored };
                 assert_eq!(read(lent).unwrap(), records);
                 assert_eq!(read(SegmentSource::Path { path, offset, stored }).unwrap(), records);
                 assert_eq!(read(SegmentSource::Memory(bytes)).unwrap(), records);
@@ -517,8 +517,11 @@ mod tests {
     #[test]
     fn a_lent_file_that_was_taken_away_names_its_source() {
         let directory = tempfile::tempdir().unwrap();
-        let lent =
-            SegmentSource::Lent { path: directory.path().join("gone"), offset: 7, stored: 9 };
+        let lent = SegmentSource::Lent {
+            path: directory.path().join("gone").into(),
+            offset: 7,
+            stored: 9,
+        };
         let error = SegmentReader::open(lent, 3).unwrap_err();
         assert!(matches!(error, Error::SourceIo { index: 3, offset: 7, .. }), "{error}");
     }

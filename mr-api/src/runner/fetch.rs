@@ -1,8 +1,8 @@
 //! Getting map outputs to a reduce: opened directly on the same machine, over HTTP from another.
 //!
 //! Invariants: at most [`PARALLEL_FETCHES_MAX`] requests run at once, one per worker; segments kept in memory stay within their
-//! share of the task's memory, others go to a file of the attempt; at most [`OPEN_FILES_MAX`] files are open; what came over the network
-//! was verified before it counts; every failure is reported and tried again after a pause.
+//! share of the task's memory, others go to a file of the attempt; at most [`OPEN_FILES_MAX`] files are open; what came into memory is
+//! verified before it counts, what came into a file while it is merged; every failure is reported and tried again after a pause.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -21,7 +21,7 @@ use protocol::frame;
 use protocol::runner::Setup;
 use protocol::shuffle::{ANSWER_BYTES_MAX, FetchRequest, SegmentAnswer, SegmentHeader};
 use protocol::tracker::{FetchFailure, MapOutput};
-use shuffle::{SegmentInfo, SegmentSource, read_index, verify_segment};
+use shuffle::{SegmentSource, read_index, verify_segment};
 
 use crate::Result;
 use crate::context::Context;
@@ -192,9 +192,15 @@ impl Fetcher {
         let segments =
             segments.get(start as usize..end as usize).ok_or("the index has no such partitions")?;
         let file = File::open(path)?;
+        let mut full = segments.iter().filter(|segment| segment.records > 0).peekable();
+        let mut sources = Vec::new();
+        if full.peek().is_some() {
+            let file = self.shared.lend(file, path);
+            sources.extend(full.map(|segment| file.segment(segment.offset, segment.stored)));
+        }
         Ok(Input {
             map: output.attempt,
-            sources: self.shared.sources(file, path, segments),
+            sources,
             stored: segments.iter().map(|segment| segment.stored).sum(),
             records: segments.iter().map(|segment| segment.records).sum(),
         })
@@ -257,10 +263,14 @@ impl Shared {
                 SegmentAnswer::Lost { diagnostics, .. } => return Ok(Err(diagnostics)),
                 SegmentAnswer::Segment(header) => {
                     check_header(&header, map, partition)?;
-                    match self.receive(body, &header).await? {
-                        Ok(source) => input.sources.extend((header.records > 0).then_some(source)),
-                        // The other segments come all the same.
-                        Err(reason) => damaged = Some(reason),
+                    if header.records == 0 {
+                        body.copy(header.stored, |_| Ok(())).await?;
+                    } else {
+                        match self.receive(body, &header).await? {
+                            Ok(source) => input.sources.push(source),
+                            // The other segments come all the same.
+                            Err(reason) => damaged = Some(reason),
+                        }
                     }
                     input.stored += header.stored;
                     input.records += header.records;
@@ -276,7 +286,7 @@ impl Shared {
         body: &mut Body,
         header: &SegmentHeader,
     ) -> Result<Result<SegmentSource, String>, String> {
-        let SegmentHeader { stored, raw, records, .. } = *header;
+        let SegmentHeader { stored, records, .. } = *header;
         Ok(match self.reserve(stored) {
             Some(len) => {
                 let mut bytes = Vec::with_capacity(len);
@@ -302,9 +312,7 @@ impl Shared {
                     file.write_all(chunk).map_err(|error| here("write to", error))
                 })
                 .await?;
-                let whole = SegmentInfo { offset: 0, stored, raw, records };
-                let sources = self.sources(file, &path, &[whole]);
-                sources.into_iter().next().ok_or_else(|| "the segment is empty".to_owned())
+                Ok(self.lend(file, &path).segment(0, stored))
             }
         })
     }
@@ -334,17 +342,24 @@ impl Shared {
         Ok((file, path))
     }
 
-    /// The segments in a file that are not empty; it stays open if there is room.
-    fn sources(&self, file: File, path: &Path, segments: &[SegmentInfo]) -> Vec<SegmentSource> {
-        let mut full = segments.iter().filter(|segment| segment.records > 0).peekable();
-        let room = full.peek().is_some()
-            && self.open_files.fetch_add(1, Ordering::Relaxed) < OPEN_FILES_MAX;
-        let file = room.then(|| Arc::new(file));
-        let source = |&SegmentInfo { offset, stored, .. }: &SegmentInfo| match &file {
+    /// A file with segments; it stays open if there is room.
+    fn lend(&self, file: File, path: &Path) -> SegmentFile {
+        let is_room = self.open_files.fetch_add(1, Ordering::Relaxed) < OPEN_FILES_MAX;
+        SegmentFile { open: is_room.then(|| Arc::new(file)), path: path.into() }
+    }
+}
+
+struct SegmentFile {
+    open: Option<Arc<File>>,
+    path: Arc<Path>,
+}
+
+impl SegmentFile {
+    fn segment(&self, offset: u64, stored: u64) -> SegmentSource {
+        match &self.open {
             Some(file) => SegmentSource::File { file: Arc::clone(file), offset, stored },
-            None => SegmentSource::Lent { path: path.to_owned(), offset, stored },
-        };
-        full.map(source).collect()
+            None => SegmentSource::Lent { path: Arc::clone(&self.path), offset, stored },
+        }
     }
 }
 

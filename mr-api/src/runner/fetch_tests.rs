@@ -12,9 +12,11 @@ use protocol::pass::{Pass, PassName};
 use protocol::runner::FromRunner;
 use protocol::tracker::Program;
 use protocol::{BinaryHash, DfsPath, JobId, TaskId, TaskKind};
-use shuffle::{Codec, MapOutputOptions, MapOutputWriter, ReduceInput, ReduceOptions};
+use shuffle::{Codec, MapOutputOptions, MapOutputWriter, ReduceInput, ReduceOptions, SegmentInfo};
 
 use super::*;
+
+const MEMORY_BYTES: usize = 1 << 20;
 
 fn attempt(kind: TaskKind, index: u32, number: u32) -> AttemptId {
     let job = JobId { cluster_start: 202611201830, number: 1 };
@@ -73,8 +75,8 @@ fn write_partitions(directory: &Path, name: &str, partitions: &[&[&str]]) -> Pat
     writer.finish().unwrap().data
 }
 
-/// Serves one segment per map by its number; the first request to map 1 gets flipped bytes, map 2's first is `Lost`.
-fn serve(data: Vec<PathBuf>) -> String {
+/// Serves one segment per map by its number. With `is_ill`, the first request to map 1 gets flipped bytes, map 2's first is `Lost`.
+fn serve(data: Vec<PathBuf>, is_ill: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let tries = Arc::new(Mutex::new(vec![0; data.len()]));
@@ -98,7 +100,8 @@ fn serve(data: Vec<PathBuf>) -> String {
                 let index = map.task.index as usize;
                 let attempt_count = &mut tries.lock().unwrap()[index];
                 *attempt_count += 1;
-                if index == 2 && *attempt_count == 1 {
+                let is_ill = is_ill && *attempt_count == 1;
+                if is_ill && index == 2 {
                     let diagnostics = "gone".to_owned();
                     body.extend(frame::encode(&SegmentAnswer::Lost { attempt: map, diagnostics }));
                     continue;
@@ -108,7 +111,7 @@ fn serve(data: Vec<PathBuf>) -> String {
                 for reduce in request.partitions.clone() {
                     let SegmentInfo { offset, stored, raw, records } = segments[reduce as usize];
                     let mut bytes = file[offset as usize..(offset + stored) as usize].to_vec();
-                    if index == 1 && *attempt_count == 1 && reduce == request.partitions.start {
+                    if is_ill && index == 1 && reduce == request.partitions.start {
                         bytes[30] ^= 1;
                     }
                     let header = SegmentHeader { attempt: map, reduce, stored, raw, records };
@@ -129,12 +132,12 @@ fn serve(data: Vec<PathBuf>) -> String {
 }
 
 fn gather_all(setup: &Setup, outputs: Vec<MapOutput>, directory: &Path) -> (Vec<String>, Vec<u32>) {
-    gather_range(setup, 0..1, outputs, directory)
+    gather_range((setup, MEMORY_BYTES), 0..1, outputs, directory)
 }
 
 /// The keys of some partitions of all outputs, in their order, and the maps that failed.
 fn gather_range(
-    setup: &Setup,
+    (setup, memory_bytes): (&Setup, usize),
     partitions: Range<u32>,
     outputs: Vec<MapOutput>,
     directory: &Path,
@@ -144,7 +147,8 @@ fn gather_range(
     let reduce = attempt(TaskKind::Reduce, 0, 0);
     let (sender, news) = mpsc::channel();
     let holder = PassHolder::new(setup.pass.clone());
-    let fetcher = Fetcher::new((setup, &holder), (reduce, partitions), directory, 1 << 20, sender);
+    let work = (reduce, partitions);
+    let fetcher = Fetcher::new((setup, &holder), work, directory, memory_bytes, sender);
     let mut gather = Gather::new(outputs.len() as u32, outputs);
     let context = Context::new(reduce, Default::default());
     let inputs = fetcher.gather(&mut gather, &news, &channel, &context).unwrap();
@@ -197,7 +201,7 @@ fn remote_outputs_are_fetched_verified_and_tried_again() {
         .iter()
         .map(|key| write_output(scratch.path(), &format!("map-{key}"), key))
         .collect();
-    let address = serve(data.clone());
+    let address = serve(data.clone(), true);
     let (keys, failed) =
         gather_all(&setup("here"), outputs(&data, &address, "elsewhere"), scratch.path());
     assert_eq!(keys, ["a", "b", "c"]);
@@ -236,10 +240,15 @@ fn neighbouring_partitions_are_merged_in_the_order_of_keys() {
         .map(|(map, keys)| write_partitions(scratch.path(), &format!("map-{map}"), keys))
         .collect();
     let want = ["a", "b", "c", "d", "e", "y", "z"];
+    let want = want.map(str::to_owned).to_vec();
     let near = outputs(&data, "127.0.0.1:1", "here");
-    let (keys, failed) = gather_range(&setup("here"), 1..4, near, scratch.path());
-    assert_eq!((keys, failed), (want.map(str::to_owned).to_vec(), vec![]), "on this machine");
-    let far = outputs(&data, &serve(data.clone()), "elsewhere");
-    let (keys, failed) = gather_range(&setup("here"), 1..4, far, scratch.path());
-    assert_eq!((keys, failed), (want.map(str::to_owned).to_vec(), vec![1, 2]), "over HTTP");
+    let setup = setup("here");
+    let found = gather_range((&setup, MEMORY_BYTES), 1..4, near, scratch.path());
+    assert_eq!(found, (want.clone(), vec![]), "on this machine");
+    let far = outputs(&data, &serve(data.clone(), true), "elsewhere");
+    let found = gather_range((&setup, MEMORY_BYTES), 1..4, far, scratch.path());
+    assert_eq!(found, (want.clone(), vec![1, 2]), "over HTTP");
+    let far = outputs(&data, &serve(data.clone(), false), "elsewhere");
+    let found = gather_range((&setup, 0), 1..4, far, scratch.path());
+    assert_eq!(found, (want, vec![]), "over HTTP, with no room in memory");
 }
