@@ -19,7 +19,7 @@ const PARTITIONS_MAX: u64 = 1024;
 /// Most sizes that the maps of a job report together: 8 MB while it runs.
 pub const SIZES_MAX: u64 = 1 << 20;
 /// Least input of a partition: a small job has one reduce, which then need not be chosen.
-const PARTITION_INPUT_BYTES_MIN: u64 = 4 << 20;
+pub const PARTITION_INPUT_BYTES_MIN: u64 = 4 << 20;
 
 /// What reduces are chosen by, besides the sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

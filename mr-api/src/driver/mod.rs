@@ -17,7 +17,7 @@ use client::dfs::DfsClient;
 use client::error::chain;
 use client::job::{JobClient, JobError, hash_file, upload};
 use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
-use protocol::sizing::ReduceSizing;
+use protocol::sizing::{PARTITION_INPUT_BYTES_MIN, ReduceSizing};
 use protocol::{BinaryHash, DfsPath, JobId};
 
 use crate::Result;
@@ -302,6 +302,9 @@ impl<'a> Driver<'a> {
     /// Partitions of which the JobTracker makes reduces; of a small job a single one, with nothing to choose.
     fn partitions(&self, splits: &[Split]) -> Result<(u32, Option<ReduceSizing>)> {
         let bytes: u64 = splits.iter().map(split_bytes).sum();
+        if bytes <= PARTITION_INPUT_BYTES_MIN {
+            return Ok((1, None));
+        }
         let sizing = ReduceSizing { slot_count: self.jobs.tracker()?.slot_count };
         let count = sizing.partitions(bytes, splits.len());
         Ok((count, (count > 1).then_some(sizing)))
