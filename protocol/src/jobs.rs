@@ -407,7 +407,7 @@ pub struct QueueReport {
 }
 
 /// A worker as people see it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerReport {
     /// Its machine.
     pub host: String,

@@ -80,16 +80,7 @@ mod tests {
             rack: "/r".to_owned(),
             slot_count: 2,
             running_count: 1,
-            isolation: String::new(),
-            suspect: false,
-            excluded: false,
-            drained: false,
-            faults: 0,
-            blacklisted: false,
-            silent_ms: 0,
-            launched_count: 0,
-            succeeded_count: 0,
-            failed_count: 0,
+            ..WorkerReport::default()
         };
         let excluded = WorkerReport { excluded: true, ..good.clone() };
         let drained = WorkerReport { drained: true, ..excluded.clone() };

@@ -148,15 +148,10 @@ mod tests {
             slot_count: 2,
             running_count: 1,
             isolation: hostile.to_owned(),
-            suspect: false,
-            excluded: false,
-            drained: false,
-            faults: 0,
-            blacklisted: false,
-            silent_ms: 0,
             launched_count: 1_234,
             succeeded_count: 1_200,
             failed_count: 33,
+            ..WorkerReport::default()
         };
         let job = JobId { cluster_start: 202_611_201_830, number: 1 };
         let task = TaskId { job, kind: TaskKind::Map, index: 7 };
