@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -28,18 +27,18 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// The most that processes and their children had while it was there, looked at all the time.
 pub(crate) struct Watch {
-    done: Arc<AtomicBool>,
+    /// Dropped when enough was seen.
+    going: Sender<()>,
     looking: JoinHandle<BTreeMap<&'static str, u64>>,
 }
 
 impl Watch {
     /// Watches processes, each under a name, and all children of each together under another.
     pub(crate) fn begin(processes: Vec<(u32, &'static str, &'static str)>) -> Self {
-        let done = Arc::new(AtomicBool::new(false));
-        let is_done = Arc::clone(&done);
+        let (going, is_going) = mpsc::channel::<()>();
         let looking = thread::spawn(move || {
             let mut most = BTreeMap::new();
-            while !is_done.load(Ordering::Relaxed) {
+            while let Err(RecvTimeoutError::Timeout) = is_going.recv_timeout(LOOK) {
                 for (pid, name, name_of_children) in &processes {
                     let of_children =
                         children(*pid).into_iter().map(|child| (child, *name_of_children));
@@ -49,16 +48,15 @@ impl Watch {
                         *most = now.max(*most);
                     }
                 }
-                thread::sleep(LOOK);
             }
             most
         });
-        Watch { done, looking }
+        Watch { going, looking }
     }
 
     /// The most that one process of each name had, KiB.
     pub(crate) fn end(self) -> BTreeMap<&'static str, u64> {
-        self.done.store(true, Ordering::Relaxed);
+        drop(self.going);
         self.looking.join().unwrap()
     }
 }
