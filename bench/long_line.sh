@@ -12,22 +12,15 @@ seconds_max=$((120 + 30 * gigabytes))
 grown_max_kib=$((64 * 1024))
 work=$(mktemp -d "${TMPDIR:-/tmp}/hanno-long-line-XXXXXX")
 port_base=${HANNO_BENCH_PORT_BASE:-21850}
-"$hanno" cluster --data "$work/cluster" --port-base "$port_base" >"$work/ready" 2>"$work/errors" &
-cluster=$!
+. "$root/bench/cluster.sh"
 finish() {
     [ -z "${watch:-}" ] || kill "$watch" 2>/dev/null || true
-    kill "$cluster" 2>/dev/null || true
-    wait "$cluster" 2>/dev/null || true
+    end_cluster
     rm -rf "$work"
 }
 trap finish EXIT
-until grep -q '^ready ' "$work/ready"; do
-    kill -0 "$cluster" 2>/dev/null || { cat "$work/errors"; exit 1; }
-    sleep 0.2
-done
-HANNO_NAMENODE=$(sed 's/.*namenode=\([^ ]*\).*/\1/' "$work/ready")
-HANNO_JOBTRACKER=$(sed 's/.*jobtracker=\([^ ]*\).*/\1/' "$work/ready")
-export HANNO_NAMENODE HANNO_JOBTRACKER HANNO_BIN="$hanno"
+begin_cluster "$hanno" "$work" --port-base "$port_base"
+export HANNO_BIN="$hanno"
 cd "$work"
 fail() { echo "$*"; cat job.err; exit 1; }
 

@@ -9,10 +9,9 @@ scratch=$(mkdir -p "${SCRATCH:-bench-scratch}" && realpath "${SCRATCH:-bench-scr
 hanno=$PWD/target/release/hanno; examples=$PWD/target/release/examples
 export BALLAST=${BALLAST-$scratch/ballast} BENCH_OUT=${BENCH_OUT:-$scratch/results.jsonl}
 rm -rf "$scratch/cluster"; mkdir -p "$scratch/cluster"
-"$hanno" cluster --data "$scratch/cluster" > "$scratch/ready" 2> "$scratch/cluster.err" & cluster=$!
-trap 'kill $cluster; wait $cluster || true' EXIT
-until grep -q ^ready "$scratch/ready"; do kill -0 $cluster; sleep 0.05; done
-export HANNO_NAMENODE=$(sed 's/.*namenode=\([^ ]*\).*/\1/' "$scratch/ready") HANNO_JOBTRACKER=$(sed 's/.*jobtracker=\([^ ]*\).*/\1/' "$scratch/ready")
+. bench/cluster.sh
+trap end_cluster EXIT
+begin_cluster "$hanno" "$scratch"
 bytes=$(stat -c %s "$data")
 m() { python3 bench/measure.py -n "$runs" --pids "$scratch/cluster/pids" "$@"; }
 

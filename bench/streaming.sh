@@ -8,17 +8,9 @@ megabytes=${2:-100}
 work=$(mktemp -d "${TMPDIR:-/tmp}/hanno-streaming-XXXXXX")
 port_base=${HANNO_BENCH_PORT_BASE:-21850}
 export LC_ALL=C
-"$hanno" cluster --data "$work/cluster" --port-base "$port_base" >"$work/ready" 2>"$work/errors" &
-cluster=$!
-finish() { kill "$cluster" 2>/dev/null || true; wait "$cluster" 2>/dev/null || true; rm -rf "$work"; }
-trap finish EXIT
-until grep -q '^ready ' "$work/ready"; do
-    kill -0 "$cluster" 2>/dev/null || { cat "$work/errors"; exit 1; }
-    sleep 0.2
-done
-HANNO_NAMENODE=$(sed 's/.*namenode=\([^ ]*\).*/\1/' "$work/ready")
-HANNO_JOBTRACKER=$(sed 's/.*jobtracker=\([^ ]*\).*/\1/' "$work/ready")
-export HANNO_NAMENODE HANNO_JOBTRACKER
+. "$root/bench/cluster.sh"
+trap 'end_cluster; rm -rf "$work"' EXIT
+begin_cluster "$hanno" "$work" --port-base "$port_base"
 cd "$work"
 
 # Input, the same in every run.
