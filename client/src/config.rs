@@ -35,6 +35,9 @@ pub struct ClientConfig {
     pub user: Option<String>,
     /// Name of this machine for placing and reading replicas near. Absent: the network name.
     pub host: Option<String>,
+    /// Whether DataNodes on this machine are reached by their Unix sockets, over which they hand out whole replicas. Absent: yes; else
+    /// everything goes over TCP, as from another machine.
+    pub short_circuit: Option<bool>,
     /// Secret given by the process that started this one; never in a file or variable.
     #[serde(skip)]
     pub secret: Option<Key>,
@@ -108,6 +111,11 @@ impl ClientConfig {
     /// Name of this machine.
     pub fn host(&self) -> String {
         self.host.clone().unwrap_or_else(sys::host::host_name)
+    }
+
+    /// Whether DataNodes on this machine are reached by their Unix sockets.
+    pub fn short_circuit(&self) -> bool {
+        self.short_circuit.unwrap_or(true)
     }
 
     fn from_first_of(paths: &[PathBuf]) -> Result<Self, ConfigError> {

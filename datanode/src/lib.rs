@@ -81,11 +81,12 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let info = sockets.info(&config, &store, &http_address.to_string());
     let web_address = info.http_address.clone();
     tracing::info!(datanode = %info.id, transfer = %info.transfer_address, http = %info.http_address, "datanode starts");
-    let peers = ConnectionPool::new(Timeouts {
+    let timeouts = Timeouts {
         connect: Duration::from_millis(config.connect_timeout_ms),
         io: config.io_timeout(),
         idle: PEER_IDLE_MAX.min(config.io_timeout() / 2),
-    });
+    };
+    let peers = ConnectionPool::new(timeouts, true);
     let limits = Limits {
         transfers_max: config.transfers_max,
         connections_max: config.connections_max,

@@ -188,6 +188,7 @@ fn context(
     if let Some(address) = named_address(&parsed) {
         config.namenode = Some(address);
     }
+    config.short_circuit = properties.short_circuit.or(config.short_circuit);
     let is_machine_default = is_machine_default(&parsed);
     let names_machine = |operand: &OsString| operand.to_str().is_some_and(path::has_machine_scheme);
     let store = Store::new(config);

@@ -8,9 +8,10 @@ use super::error::Failure;
 /// Letters that may differ for a name to be taken for a misspelt known one.
 const SLIP_MAX: usize = 2;
 /// Known names.
-const KNOWN: [&str; 6] = [
+const KNOWN: [&str; 7] = [
     "dfs.blocksize",
     "dfs.block.size",
+    "dfs.client.read.shortcircuit",
     "dfs.replication",
     "fs.defaultFS",
     "fs.permissions.umask-mode",
@@ -26,6 +27,8 @@ pub(crate) struct Properties {
     pub(crate) block_size: Option<u64>,
     /// Replicas of new files; `None` for the cluster's default.
     pub(crate) replication: Option<u16>,
+    /// Whether DataNodes on this machine are reached by their Unix sockets; `None` for what the client's configuration says.
+    pub(crate) short_circuit: Option<bool>,
     /// Permission bits that new files and directories do not get.
     pub(crate) umask: u16,
     /// How long deleted files stay in the trash if the NameNode has no opinion, milliseconds; 0 for no trash.
@@ -35,7 +38,13 @@ pub(crate) struct Properties {
 impl Default for Properties {
     /// Hadoop's umask: others may read, nobody else may write.
     fn default() -> Self {
-        Properties { block_size: None, replication: None, umask: 0o022, trash_interval_ms: 0 }
+        Properties {
+            block_size: None,
+            replication: None,
+            short_circuit: None,
+            umask: 0o022,
+            trash_interval_ms: 0,
+        }
     }
 }
 
@@ -56,6 +65,10 @@ impl Properties {
                     let replication = value.parse().ok().filter(|replication| *replication > 0);
                     properties.replication =
                         Some(replication.ok_or_else(|| wrong("a number from 1 on"))?);
+                }
+                "dfs.client.read.shortcircuit" => {
+                    properties.short_circuit =
+                        Some(value.parse().map_err(|_| wrong("`true' or `false'"))?);
                 }
                 "fs.permissions.umask-mode" => {
                     let umask = u16::from_str_radix(value, 8).ok().filter(|umask| *umask <= 0o777);
@@ -113,6 +126,7 @@ mod tests {
             ("dfs.blocksize", "1"),
             ("dfs.blocksize", "64m"),
             ("dfs.replication", "2"),
+            ("dfs.client.read.shortcircuit", "false"),
             ("fs.permissions.umask-mode", "077"),
             ("io.file.buffer.size", "4096"),
             ("fs.trash.interval", "2"),
@@ -123,6 +137,7 @@ mod tests {
             Properties {
                 block_size: Some(64 << 20),
                 replication: Some(2),
+                short_circuit: Some(false),
                 umask: 0o77,
                 trash_interval_ms: 120_000
             }
@@ -141,6 +156,7 @@ mod tests {
             ("dfs.blocksize", "99999999999t"),
             ("dfs.replication", "0"),
             ("dfs.replication", "-1"),
+            ("dfs.client.read.shortcircuit", "no"),
             ("fs.permissions.umask-mode", "9"),
             ("fs.trash.interval", "1d"),
         ] {

@@ -115,7 +115,7 @@ impl DfsClient {
             host: config.host(),
             call_number: AtomicU64::new(0),
             options,
-            datanodes: ConnectionPool::new(timeouts),
+            datanodes: ConnectionPool::new(timeouts, config.short_circuit()),
             packets: PacketPool::default(),
             leases: Leases::default(),
         };

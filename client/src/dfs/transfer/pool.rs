@@ -20,15 +20,16 @@ pub struct ConnectionPool {
 
 #[derive(Debug)]
 struct Inner {
+    /// Of this machine; empty if no Unix socket is to be used.
     boot_id: String,
     timeouts: Timeouts,
     idle: Mutex<HashMap<String, Vec<(Instant, Connection)>>>,
 }
 
 impl ConnectionPool {
-    /// An empty pool.
-    pub fn new(timeouts: Timeouts) -> Self {
-        let boot_id = sys::host::boot_id();
+    /// An empty pool; with `is_short_circuit`, DataNodes on this machine are reached by their Unix sockets.
+    pub fn new(timeouts: Timeouts, is_short_circuit: bool) -> Self {
+        let boot_id = if is_short_circuit { sys::host::boot_id() } else { String::new() };
         ConnectionPool { inner: Arc::new(Inner { boot_id, timeouts, idle: Mutex::default() }) }
     }
 
@@ -37,7 +38,7 @@ impl ConnectionPool {
         self.inner.timeouts
     }
 
-    /// True if `datanode` says that it runs on this machine and offers a Unix socket.
+    /// True if `datanode` says that it runs on this machine and offers a Unix socket, and such sockets are to be used.
     pub fn is_local(&self, datanode: &DatanodeInfo) -> bool {
         !self.inner.boot_id.is_empty()
             && datanode.boot_id == self.inner.boot_id
