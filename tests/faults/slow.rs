@@ -11,13 +11,14 @@ use protocol::{DatanodeId, DfsPath};
 use super::{address, assert_no_panics, connect, options, wait_live};
 use crate::support::{Cluster, data};
 
-/// How long the slow one is held still, and how long it runs in between: a 100th of its speed, and not long enough still to
+/// How long the slow one is held still, and how long it runs in between. In each short run all packets that are under way go through, a dozen,
+/// and on a fast machine as many again: that must stay well below the 10 MiB/s from which on nobody counts as slow. Not long enough still to
 /// look dead.
-const STILL: Duration = Duration::from_millis(1000);
+const STILL: Duration = Duration::from_millis(3000);
 const RUNS: Duration = Duration::from_millis(10);
 /// Bytes per write: a packet.
 const PACKET_BYTES: usize = 1 << 20;
-/// Most packets of a file: all that are under way go through in each short run, which makes a tenth of a second for each.
+/// Most packets of a file: those of four short runs and of the writer's own buffers, and as many again.
 const PACKETS_MAX: usize = 120;
 
 fn has_replica(client: &DfsClient, path: &DfsPath, datanode: DatanodeId) -> bool {
@@ -25,13 +26,13 @@ fn has_replica(client: &DfsClient, path: &DfsPath, datanode: DatanodeId) -> bool
     located.blocks.last().unwrap().replicas.iter().any(|replica| replica.id == datanode)
 }
 
-/// Writes packets until the slow member is out of the pipeline; the file's content.
+/// Writes packets until the slow member is out of the pipeline; the file's content, `None` if it stays.
 fn write_until_replaced(
     client: &DfsClient,
     path: &DfsPath,
     victim: DatanodeId,
     mut writer: client::dfs::DfsWriter,
-) -> Vec<u8> {
+) -> Option<Vec<u8>> {
     let content = data::bytes(3, PACKETS_MAX * PACKET_BYTES);
     let mut end = 0;
     for packet in content.chunks(PACKET_BYTES) {
@@ -39,10 +40,10 @@ fn write_until_replaced(
         end += packet.len();
         if !has_replica(client, path, victim) {
             writer.close().unwrap();
-            return content[..end].to_vec();
+            return Some(content[..end].to_vec());
         }
     }
-    panic!("{path} {victim}: the slow member was not replaced within {PACKETS_MAX} packets");
+    None
 }
 
 #[test]
@@ -85,9 +86,12 @@ fn hold_up(place: usize) {
         let _stop = super::Stop(&done);
         write_until_replaced(&client, &path, victim, writer)
     });
-    println!("member {place}: replaced after {} bytes, {:?}", content.len(), begin.elapsed());
     let log = std::fs::read_to_string(cluster.directory.join("logs/namenode-1.log")).unwrap();
     let told: Vec<&str> = log.lines().filter(|line| line.contains("holds up a pipeline")).collect();
+    let Some(content) = content else {
+        panic!("place {place}, {victim}: still there after {PACKETS_MAX} packets; told: {told:?}");
+    };
+    println!("member {place}: replaced after {} bytes, {:?}", content.len(), begin.elapsed());
     assert!(!told.is_empty(), "place {place}: the NameNode is told");
     let blamed = told.iter().all(|line| line.contains(&victim.to_string()));
     assert!(blamed, "place {place}, {victim}: nobody else is blamed: {told:?}");

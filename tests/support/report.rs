@@ -16,8 +16,10 @@ pub(crate) fn datanodes(cluster: &Cluster) -> Vec<Value> {
     report["datanodes"].as_array().cloned().unwrap_or_default()
 }
 
+/// DataNodes that are live and have told how much room they have.
 pub(crate) fn live_count(cluster: &Cluster) -> usize {
-    datanodes(cluster).iter().filter(|node| node["state"] == "Live").count()
+    let is_live = |node: &&Value| node["state"] == "Live" && node["capacity"] != 0;
+    datanodes(cluster).iter().filter(is_live).count()
 }
 
 pub(crate) fn wait_live(cluster: &Cluster, count: usize) {

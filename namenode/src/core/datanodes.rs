@@ -151,6 +151,12 @@ impl Datanodes {
         self.nodes.iter().filter(|node| node.state == state).count()
     }
 
+    /// How many are alive and have told how much room they have: a new block can be on them.
+    pub fn live_count(&self) -> usize {
+        let live = |node: &&Node| node.state == DatanodeState::Live && node.beaten;
+        self.nodes.iter().filter(live).count()
+    }
+
     /// How many are not dead and in service.
     pub fn registered_count(&self) -> usize {
         self.registered_count
@@ -420,11 +426,11 @@ pub(crate) mod tests {
         let index = nodes.register(info(1, "a", "/r"), 0);
         let state = |nodes: &Datanodes| nodes.node(index).state;
         assert!(nodes.tick(100).is_empty());
-        assert_eq!(state(&nodes), DatanodeState::Live);
+        assert_eq!((state(&nodes), nodes.live_count()), (DatanodeState::Live, 0), "no room told yet");
         assert!(nodes.tick(200).is_empty());
         assert_eq!(state(&nodes), DatanodeState::Stale);
         assert_eq!(nodes.heartbeat(&beat(1, 10), 1900), Some(index));
-        assert_eq!(state(&nodes), DatanodeState::Live);
+        assert_eq!((state(&nodes), nodes.live_count()), (DatanodeState::Live, 1));
         for now in (2000..3900).step_by(100) {
             assert!(nodes.tick(now).is_empty(), "{now}");
         }

@@ -292,7 +292,7 @@ impl State {
             pending_deletion_count: self.blocks.doomed_count(),
             replication: self.settings.replication,
             block_size: self.settings.block_size,
-            live_count: u32::try_from(nodes.count(DatanodeState::Live)).unwrap_or(u32::MAX),
+            live_count: u32::try_from(nodes.live_count()).unwrap_or(u32::MAX),
             dead_count: u32::try_from(dead_count).unwrap_or(u32::MAX),
             txid: reader.txid,
             trash_interval_ms: self.settings.trash_interval_ms,

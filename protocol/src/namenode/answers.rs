@@ -175,7 +175,7 @@ pub struct ClusterStatus {
     pub replication: u16,
     /// Default block size, bytes.
     pub block_size: u64,
-    /// Live DataNodes.
+    /// Live DataNodes that have told how much room they have.
     pub live_count: u32,
     /// Dead DataNodes.
     pub dead_count: u32,
