@@ -183,10 +183,15 @@ where
 /// Programs send no `Origin`.
 pub async fn refuse_foreign(request: Request, next: Next) -> Response {
     let changes = !matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS");
-    if changes && is_from_here(request.headers()) == Some(false) {
+    if changes && is_foreign(request.headers()) {
         return SessionError::Foreign.into_response();
     }
     next.run(request).await
+}
+
+/// True if a browser sent this from a page of another host.
+pub fn is_foreign(headers: &HeaderMap) -> bool {
+    is_from_here(headers) == Some(false)
 }
 
 /// Whether a browser sent this from a page of the host that it asks; `None` if no browser did.

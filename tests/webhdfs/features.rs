@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::json;
 
 use super::{DENIED, Web, exception};
+use crate::support::Cluster;
 use crate::support::cluster::{hanno_binary, port_base};
 use crate::support::data;
 use crate::support::http::{Answer, Connection, request};
@@ -148,6 +149,15 @@ fn snapshots_are_taken_compared_and_read() {
     assert_eq!(enabled("/d"), json!(null));
     web.ask("PUT", "/d?op=ALLOWSNAPSHOT").is(200);
     assert_eq!((enabled("/d"), enabled("/d/f")), (json!(true), json!(null)));
+    for (path, status, class) in [
+        ("/", 403, "SnapshotException"),
+        ("/d/f", 403, "SnapshotException"),
+        ("/none", 404, "FileNotFoundException"),
+    ] {
+        let refused = exception(&web.ask("GET", &format!("{path}?op=GETSNAPSHOTLIST")));
+        assert_eq!((refused.0, refused.1.rsplit('.').next()), (status, Some(class)), "{path}");
+        assert!(!refused.2.contains(".snapshot"), "{path}: {}", refused.2);
+    }
     let made = web.ask("PUT", "/d?op=CREATESNAPSHOT&snapshotname=s1").is(200).json();
     assert_eq!(made["Path"], "/d/.snapshot/s1");
     web.put("/d/f", b"new");
@@ -273,6 +283,59 @@ impl Drop for Gateway {
     }
 }
 
+/// What a browser sends to `daemon` for a page that it has from elsewhere.
+fn from_another_page(daemon: &str, method: &str, rest: &str) -> Answer {
+    let url = format!("{daemon}/webhdfs/v1{rest}&user.name=tester");
+    let mut connection = Connection::open(daemon);
+    let headers = "Origin: http://evil.example\r\nContent-Length: 0\r\n";
+    connection.send_head(method, &url, headers);
+    connection.answer()
+}
+
+#[test]
+fn pages_of_other_hosts_get_nothing_from_datanodes() {
+    let web = Web::start();
+    web.put("/f", b"content");
+    let located = web.ask("GET", "/f?op=OPEN&noredirect=true").is(200).json();
+    let located = located["Location"].as_str().unwrap().to_owned();
+    let datanode = located.split("/webhdfs").next().unwrap();
+    from_another_page(datanode, "GET", "/f?op=OPEN").is(403);
+    from_another_page(datanode, "PUT", "/f?op=CREATE&overwrite=true").is(403);
+    from_another_page(datanode, "POST", "/f?op=APPEND").is(403);
+    from_another_page(datanode, "OPTIONS", "/f?op=CREATE").is(200);
+    assert_eq!(request("GET", &located, b"").is(200).body, b"content");
+}
+
+#[test]
+fn uploads_that_stay_silent_do_not_keep_others_waiting() {
+    let web = Web::start();
+    web.put("/f", b"content");
+    let located = web.ask("GET", "/f?op=OPEN&noredirect=true").is(200).json();
+    let located = located["Location"].as_str().unwrap().to_owned();
+    let datanode = located.split("/webhdfs").next().unwrap();
+    let url = |name: &str| format!("{datanode}/webhdfs/v1{name}?op=CREATE&user.name=tester");
+    let silent: Vec<Connection> = (0..256)
+        .map(|number| {
+            let mut connection = Connection::open(datanode);
+            connection.send_head(
+                "PUT",
+                &url(&format!("/silent{number}")),
+                "Content-Length: 10\r\n",
+            );
+            connection
+        })
+        .collect();
+    let silent_files =
+        |cluster: &Cluster| cluster.dfs(&["-ls", "/"]).stdout_text().matches("/silent").count();
+    web.cluster.wait_until("all of them are under way", 60, |cluster| silent_files(cluster) == 256);
+    let (status, class, text) = exception(&request("PUT", &url("/late"), b"x"));
+    assert_eq!((status, class.rsplit('.').next()), (403, Some("RetriableException")), "{text}");
+    assert_eq!(request("GET", &located, b"").is(200).body, b"content");
+    drop(silent);
+    web.cluster.wait_until("they are given up", 60, |cluster| silent_files(cluster) == 0);
+    request("PUT", &url("/late"), b"x").is(201);
+}
+
 #[test]
 fn a_gateway_serves_names_and_data_on_one_address() {
     let web = Web::start();
@@ -294,6 +357,14 @@ fn a_gateway_serves_names_and_data_on_one_address() {
     let sum = gateway.ask("GET", "/g/a%20b?op=GETFILECHECKSUM", b"").is(200).json();
     assert_eq!(sum["FileChecksum"]["length"], 28);
     assert_eq!(exception(&gateway.ask("GET", "/x?op=OPEN", b"")).0, 404);
+    let (status, _, text) = exception(&gateway.ask("GET", "/g/a%20b?op=OPEN&offset=2500003", b""));
+    assert_eq!(status, 403);
+    assert!(text.starts_with("Offset=2500003 out of the range [0, 2500003)"), "{text}");
+    from_another_page(&gateway.address, "PUT", "/g?op=MKDIRS").is(403);
+    from_another_page(&gateway.address, "POST", "/g/a%20b?op=TRUNCATE&newlength=0").is(403);
+    from_another_page(&gateway.address, "GET", "/g/a%20b?op=OPEN").is(403);
+    let status = gateway.ask("GET", "/g/a%20b?op=GETFILESTATUS", b"").is(200).json();
+    assert_eq!(status["FileStatus"]["length"], 2_500_003);
     assert_eq!(
         gateway.ask("DELETE", "/g?op=DELETE&recursive=true", b"").is(200).json()["boolean"],
         true

@@ -196,6 +196,20 @@ const REFUSALS: &[Refusal] = &[
         "/d/f (is not a directory)",
     ),
     (
+        "POST",
+        "/d/f/x?op=APPEND",
+        403,
+        "org.apache.hadoop.fs.ParentNotDirectoryException",
+        "/d/f (is not a directory)",
+    ),
+    (
+        "GET",
+        "/d/f/x?op=GETFILECHECKSUM",
+        403,
+        "org.apache.hadoop.fs.ParentNotDirectoryException",
+        "/d/f (is not a directory)",
+    ),
+    (
         "PUT",
         "/d/f?op=RENAME&destination=/d/f&renameoptions=NONE",
         403,

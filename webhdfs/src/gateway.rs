@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use client::dfs::{DfsClient, DfsError};
@@ -17,6 +18,7 @@ use client::rpc::{CallOptions, Health, RpcClient};
 use client::{ClientConfig, RpcError};
 use daemon::hosts::Hosts;
 use daemon::serve::{self, Limits};
+use daemon::session;
 use daemon::{ServeError, Shutdown};
 use protocol::auth::Role;
 use protocol::namenode::{Answer, Call, Request as RpcRequest};
@@ -182,7 +184,20 @@ impl Gateway {
             .route("/webhdfs/v1/", any(handle))
             .route("/webhdfs/v1/{*path}", any(handle))
             .with_state(self)
+            .layer(from_fn(session::refuse_foreign))
             .route("/healthz", get(move || async move { axum::Json(health) }))
+    }
+
+    /// Both steps of OPEN. Behind the end of a file the first refuses what the second would cut off.
+    async fn open(&self, request: Request, query: &Query) -> Response {
+        let (parts, body) = request.into_parts();
+        if query.size("offset", 0).is_ok_and(|offset| offset.is_some_and(|offset| offset > 0))
+            && let Err(refusal) = self.names.check_open(&parts).await
+        {
+            drain::linger(&parts.headers, body);
+            return refusal.response();
+        }
+        self.data.handle(Request::from_parts(parts, body)).await
     }
 
     /// The URL of the second step: here again, under the name that the client used.
@@ -211,9 +226,10 @@ async fn handle(State(gateway): State<Gateway>, request: Request) -> Response {
     let is_write = matches!(op, Op::Create | Op::Append);
     let is_second = query.boolean(DATA, false).unwrap_or(false);
     match () {
+        () if !gateway.hosts.allow(request.headers()) => namenode::misdirected(request.headers()),
+        () if op == Op::Open && direct => gateway.open(request, &query).await,
         () if (is_read && direct) || (is_write && is_second) => gateway.data.handle(request).await,
         () if !is_read && !is_write => gateway.names.handle(request).await,
-        () if !gateway.hosts.allow(request.headers()) => namenode::misdirected(request.headers()),
         () => {
             let answer = match gateway.location(&request, op, &query) {
                 Ok(url) if direct => redirected(&url),

@@ -3,13 +3,15 @@
 //! - memory per transfer is a few packets, whatever the size of the file;
 //! - an upload that ends before its end - no last chunk, fewer bytes than announced, silence - is given up: nothing of it
 //!   stays visible;
-//! - the URL may be used again and again; every use is a call of its own.
+//! - the URL may be used again and again; every use is a call of its own;
+//! - where names are believed, pages of other hosts get nothing and change nothing: they could name anybody.
 
 mod clients;
 mod read;
 mod write;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -33,10 +35,13 @@ use crate::query::Query;
 use crate::token::Redirect;
 use crate::{drain, path};
 use daemon::hosts::Hosts;
+use daemon::session;
 
 /// Uploads at once: each has a thread and a window of packets (8 MiB). More wait their turn.
 const UPLOADS_MAX: usize = 256;
-/// Any web page may read what it was given a URL for: the URL is the permission.
+/// How long one waits for its turn before it is told to come again or to go elsewhere: clients wait a minute for an answer.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Any web page may read what it was given a URL for, where the URL holds a token: it is the permission.
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Seconds that browsers may remember the answer to a preflight: 20 days, as Hadoop.
 const PREFLIGHT_MAX_AGE_S: HeaderValue = HeaderValue::from_static("1728000");
@@ -108,6 +113,12 @@ impl Face {
         }
         if parts.method == Method::OPTIONS {
             return preflight();
+        }
+        let believes_names = matches!(self.inner.settings.trust, Trust::Names);
+        if believes_names && session::is_foreign(&parts.headers) {
+            let text = "a page of another host may not use WebHDFS where names are believed";
+            drain::linger(&parts.headers, body);
+            return WebError::new(Exception::AccessControl, text).response();
         }
         let (mut response, body) = self.answer(&parts, body).await;
         drain::linger(&parts.headers, body);

@@ -9,9 +9,9 @@ use axum::response::{IntoResponse, Response};
 use client::dfs::{CreateOptions, DfsWriter};
 use http_body_util::BodyExt;
 use protocol::ErrorKind;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{SemaphorePermit, mpsc, oneshot};
 
-use super::{Asked, Face, panicked};
+use super::{Asked, Face, TURN_WAIT_MAX, UPLOADS_MAX, panicked};
 use crate::error::{Exception, WebError};
 use crate::op::Op;
 use crate::query::Query;
@@ -34,7 +34,7 @@ enum Piece {
 impl Face {
     pub(super) async fn write(&self, asked: Asked, body: &mut Body) -> Result<Response, WebError> {
         let op = asked.op;
-        let _turn = self.inner.uploads.acquire().await.expect("the semaphore is never closed");
+        let _turn = self.turn().await?;
         let url = location(&asked)?;
         let (opened_sender, opened) = oneshot::channel();
         let (sender, receiver) = mpsc::channel(PIECES_MAX);
@@ -58,6 +58,17 @@ impl Face {
         let more =
             [(header::LOCATION, url), (header::CONNECTION, HeaderValue::from_static("close"))];
         Ok((StatusCode::CREATED, headers, more).into_response())
+    }
+
+    /// The right to be one of the uploads under way.
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, WebError> {
+        let turn = tokio::time::timeout(TURN_WAIT_MAX, self.inner.uploads.acquire()).await;
+        let turn = turn.map_err(|_| {
+            let text =
+                format!("{UPLOADS_MAX} uploads are under way here; try again, or another DataNode");
+            WebError::new(Exception::Retriable, text)
+        })?;
+        Ok(turn.expect("the semaphore is never closed"))
     }
 }
 

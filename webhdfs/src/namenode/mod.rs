@@ -141,15 +141,27 @@ impl<N: Namesystem> Face<N> {
         response
     }
 
-    async fn answer(&self, parts: &Parts) -> Result<Response, WebError> {
+    fn understand<'a>(&self, parts: &'a Parts) -> Result<Asked<'a>, WebError> {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let name = query.text("op").unwrap_or_default();
         let op = Op::find(&parts.method, name)?;
         let Identity { user, by_token } = self.identify(parts, &query)?;
         let path = path::decode(parts.uri.path())?;
         let address = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
-        let asked = Asked { op, path, query, user, by_token, address, headers: &parts.headers };
-        match op {
+        Ok(Asked { op, path, query, user, by_token, address, headers: &parts.headers })
+    }
+
+    /// Refuses an OPEN as its first step does, for who does both steps at once.
+    ///
+    /// # Errors
+    /// What the client is to be told.
+    pub async fn check_open(&self, parts: &Parts) -> Result<(), WebError> {
+        self.open_step(&self.understand(parts)?).await.map(drop)
+    }
+
+    async fn answer(&self, parts: &Parts) -> Result<Response, WebError> {
+        let asked = self.understand(parts)?;
+        match asked.op {
             Op::Open | Op::Create | Op::Append | Op::GetFileChecksum => self.step(&asked).await,
             op if op.method() == "GET" => self.read(&asked).await,
             _ => self.change(&asked).await,

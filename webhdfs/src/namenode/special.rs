@@ -116,8 +116,17 @@ impl<N: Namesystem> Face<N> {
         let mut all = Vec::new();
         loop {
             let start_after = all.last().map(|s: &protocol::namenode::FileStatus| s.name.clone());
-            let (entries, remaining) =
-                self.page_of(asked, folder.clone(), start_after.unwrap_or_default()).await?;
+            let page = self.page_of(asked, folder.clone(), start_after.unwrap_or_default()).await;
+            let (entries, remaining) = match page {
+                Err(error) if error.exception == Exception::FileNotFound => {
+                    // If it is there, it is only not snapshottable.
+                    self.status(asked).await?;
+                    let path = &asked.path;
+                    let text = format!("Directory is not a snapshottable directory: {path}");
+                    return Err(WebError::new(Exception::Snapshot, text));
+                }
+                page => page?,
+            };
             let end = remaining == 0 || entries.is_empty();
             all.extend(entries);
             if end {

@@ -3,7 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use daemon::hosts::host_part;
-use protocol::namenode::{Call, LocatedBlocks, Reply};
+use protocol::namenode::{Call, LocatedBlock, LocatedBlocks, Reply};
 
 use super::{Asked, Face, Namesystem, unexpected};
 use crate::error::{Exception, WebError, not_found};
@@ -43,7 +43,7 @@ impl<N: Namesystem> Face<N> {
                 self.check_create(asked).await?;
                 None
             }
-            Op::Open => self.open_holders(asked).await.map_err(|error| absent(asked, error))?,
+            Op::Open => self.open_step(asked).await?,
             _ => self.last_holders(asked).await.map_err(|error| absent(asked, error))?,
         };
         let node = match &holders {
@@ -75,10 +75,15 @@ impl<N: Namesystem> Face<N> {
         }
     }
 
-    async fn open_holders(
+    /// Where a read begins, or why it cannot.
+    pub(super) async fn open_step(
         &self,
         asked: &Asked<'_>,
-    ) -> Result<Option<protocol::namenode::LocatedBlock>, WebError> {
+    ) -> Result<Option<LocatedBlock>, WebError> {
+        self.open_holders(asked).await.map_err(|error| absent(asked, error))
+    }
+
+    async fn open_holders(&self, asked: &Asked<'_>) -> Result<Option<LocatedBlock>, WebError> {
         let offset = asked.query.size("offset", 0)?.unwrap_or(0);
         let located = self.located(asked, offset, 1).await?;
         let length = length_of(&located);
@@ -96,11 +101,16 @@ impl<N: Namesystem> Face<N> {
             .filter(|block| !block.replicas.is_empty() || length > 0))
     }
 
-    async fn last_holders(
-        &self,
-        asked: &Asked<'_>,
-    ) -> Result<Option<protocol::namenode::LocatedBlock>, WebError> {
+    async fn last_holders(&self, asked: &Asked<'_>) -> Result<Option<LocatedBlock>, WebError> {
         let found = self.call(asked, Call::Status(asked.path.clone())).await;
+        if let Err(error) = &found
+            && error.exception == Exception::FileNotFound
+            && let Err(why) = self.located(asked, 0, 1).await
+            && why.exception == Exception::ParentNotDirectory
+        {
+            // Of what is below a file, a superuser is only told that it is not there.
+            return Err(why);
+        }
         let found = found.map_err(|error| match (asked.op, error.exception) {
             (Op::Append, Exception::FileNotFound) => {
                 let (path, client) = (&asked.path, asked.client());
