@@ -72,7 +72,7 @@ fn value(key: &str, authority: &str, status: &ClusterStatus) -> Option<String> {
         "dfs.replication" => status.replication.to_string(),
         "dfs.blocksize" | "dfs.block.size" => status.block_size.to_string(),
         "dfs.bytes-per-checksum" => protocol::checksum::CHUNK_BYTES.to_string(),
-        "dfs.checksum.type" => "CRC32".to_owned(),
+        "dfs.checksum.type" => "CRC32C".to_owned(),
         "dfs.webhdfs.enabled" => "true".to_owned(),
         "fs.permissions.umask-mode" => "022".to_owned(),
         "fs.trash.interval" => (status.trash_interval_ms / MINUTE_MS).to_string(),

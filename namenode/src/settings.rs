@@ -15,7 +15,7 @@ pub(crate) fn of(config: &Config) -> Vec<Setting> {
         Setting::hadoop("fs.defaultFS", format!("webhdfs://{address}"), false),
         Setting::hadoop("dfs.namenode.http-address", address, false),
         Setting::hadoop("dfs.webhdfs.enabled", true, true),
-        Setting::hadoop("dfs.checksum.type", "CRC32", true),
+        Setting::hadoop("dfs.checksum.type", "CRC32C", true),
         Setting::hadoop("dfs.bytes-per-checksum", protocol::checksum::CHUNK_BYTES, true),
         Setting::hadoop(
             "dfs.namenode.name.dir",

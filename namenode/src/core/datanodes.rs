@@ -426,7 +426,11 @@ pub(crate) mod tests {
         let index = nodes.register(info(1, "a", "/r"), 0);
         let state = |nodes: &Datanodes| nodes.node(index).state;
         assert!(nodes.tick(100).is_empty());
-        assert_eq!((state(&nodes), nodes.live_count()), (DatanodeState::Live, 0), "no room told yet");
+        assert_eq!(
+            (state(&nodes), nodes.live_count()),
+            (DatanodeState::Live, 0),
+            "no room told yet"
+        );
         assert!(nodes.tick(200).is_empty());
         assert_eq!(state(&nodes), DatanodeState::Stale);
         assert_eq!(nodes.heartbeat(&beat(1, 10), 1900), Some(index));
