@@ -25,19 +25,39 @@ struct Cli {
     command: Command,
 }
 
+/// What follows the options of a daemon: how it is started, and another way to give a key.
+macro_rules! daemon_help {
+    ($name:literal, $variable:literal) => {
+        concat!(
+            "Example:\n  hanno ",
+            $name,
+            " --config /etc/hanno/",
+            $name,
+            ".toml\n\nEvery key can also be given as a variable, e.g. ",
+            $variable,
+            ".\nHANNO_LOG=debug says more on standard error."
+        )
+    };
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Run a whole cluster on this machine, in the foreground
     Cluster(cluster::ClusterArgs),
     /// Run one NameNode
+    #[command(after_help = daemon_help!("namenode", "HANNO_NAMENODE_REPLICATION=2"))]
     Namenode(DaemonArgs),
     /// Run one DataNode
+    #[command(after_help = daemon_help!("datanode", "HANNO_DATANODE_RACK=/r1"))]
     Datanode(DaemonArgs),
     /// Run one JobTracker
+    #[command(after_help = daemon_help!("jobtracker", "HANNO_JOBTRACKER_BIND=127.0.0.1:8088"))]
     Jobtracker(DaemonArgs),
     /// Run one worker
+    #[command(after_help = daemon_help!("worker", "HANNO_WORKER_RACK=/r1"))]
     Worker(DaemonArgs),
     /// Run one WebHDFS gateway: reads and writes on one address, for clients that cannot reach DataNodes
+    #[command(after_help = daemon_help!("gateway", "HANNO_GATEWAY_BIND=127.0.0.1:14000"))]
     Gateway(DaemonArgs),
     /// Work with files in the cluster (`hanno dfs -help`)
     Dfs(Passed),
@@ -70,9 +90,6 @@ enum Command {
 
 /// Arguments of one daemon.
 #[derive(Args)]
-#[command(after_help = "Example:\n  hanno datanode --config /etc/hanno/datanode.toml\n\n\
-    Every key can also be given as a variable, e.g. HANNO_DATANODE_RACK=/r1.\n\
-    HANNO_LOG=debug says more on standard error.")]
 struct DaemonArgs {
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
