@@ -24,7 +24,7 @@ pub(crate) fn run(store: &Arc<Store>, mut scrub: Scrub, rate: u64, stop: &UnixSt
     }
     let mut saved = Instant::now();
     loop {
-        store.empty_trash();
+        store.empty_trash(&|| has_ended(stop, Duration::ZERO));
         if saved.elapsed() >= CURSOR_SAVE_INTERVAL {
             store.save_cursor(place(&scrub, start));
             saved = Instant::now();

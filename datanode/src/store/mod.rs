@@ -537,9 +537,9 @@ impl Store {
         }
     }
 
-    /// Removes deleted files whose grace period is over.
-    pub fn empty_trash(&self) {
-        self.volumes.iter().for_each(Volume::empty_trash);
+    /// Removes deleted files whose grace period is over, until `is_over`: there may be many, and a disk may take long for each.
+    pub fn empty_trash(&self, is_over: &dyn Fn() -> bool) {
+        self.volumes.iter().for_each(|volume| volume.empty_trash(is_over));
     }
 
     fn find(

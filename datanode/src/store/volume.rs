@@ -417,10 +417,10 @@ impl Volume {
         self.trash.lock().push_back((Instant::now(), path));
     }
 
-    /// Removes what was in the trash for long enough, or all of it where there is no room left.
-    pub(super) fn empty_trash(&self) {
+    /// Removes what was in the trash for long enough, or all of it where there is no room left, until `is_over`.
+    pub(super) fn empty_trash(&self, is_over: &dyn Fn() -> bool) {
         let is_full = !self.trash.lock().is_empty() && self.remaining() == Some(0);
-        loop {
+        while !is_over() {
             let due = {
                 let mut trash = self.trash.lock();
                 let due = trash
