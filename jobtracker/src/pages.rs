@@ -289,7 +289,7 @@ async fn job_changes(State(shared): State<Shared>, Path(id): Path<String>) -> Re
         let is_final = watched.borrow_and_update().state.is_final();
         let name = if is_final { "end" } else { "change" };
         Some((
-            Ok::<_, Infallible>(Sent::default().event(name).data("")),
+            Ok::<_, Infallible>(Sent::default().event(name).data(live::AS_OF_NOW)),
             (!is_final).then_some(watched),
         ))
     });

@@ -289,6 +289,8 @@ fn a_running_job(stage: &Stage, browser: &Browser, pictures: &Pictures, id: &str
     stage.open_gate("first");
     browser.wait_text("SUCCEEDED");
     assert_eq!(browser.script("return window.unmoved"), true, "the page was loaded again");
+    let told = http::request("GET", &format!("{job}/live"), b"").is(200).text();
+    assert_eq!(told, "event: end\ndata: now\n\n", "an event without data would not arrive");
     browser.click("#counters summary");
     browser.wait_text(HOSTILE);
     browser.assert_quiet("a running job");

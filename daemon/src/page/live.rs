@@ -14,6 +14,8 @@ use tokio::sync::watch;
 
 /// Header in which a page that is drawn again names the change that it was told of: a copy of what is shown that is as new will do.
 const SEEN_HEADER: &str = "x-hanno-change";
+/// What a page is told that is to be drawn as of now. Browsers drop an event that has no data at all.
+pub const AS_OF_NOW: &str = "now";
 
 /// What several open pages show, as a number that grows whenever it looks different. Clones are one board.
 #[derive(Clone, Debug)]
@@ -114,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_page_names_the_change_it_was_told_of() {
-        for (text, number) in [("7", Some(7)), ("", None), ("-1", None), ("x", None)] {
+        for (text, number) in [("7", Some(7)), ("", None), ("-1", None), (AS_OF_NOW, None)] {
             let headers = HeaderMap::from_iter([(
                 axum::http::HeaderName::from_static(SEEN_HEADER),
                 text.parse().unwrap(),
