@@ -5,7 +5,7 @@
 const LIVE_PAUSE_MS = 400;
 
 let pending = null;
-// The change that the page is drawn again for: what others were shown for it will do. Empty: it must be as of now.
+// The change that the page is drawn again for: what others were shown for it will do. Empty or no number: it must be as of now.
 let change = "";
 
 async function refresh() {
