@@ -1,4 +1,4 @@
-//! `docs/faults.md` is true: every test that it names exists, and every fault of the matrix has one.
+//! `docs/faults.md` and `docs/security.md` are true: every test that they name exists, and every fault of the matrix has one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,28 +13,58 @@ const FAULTS: [&str; 38] = [
 
 #[test]
 fn every_fault_names_tests_that_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(root.join("docs/faults.md")).unwrap();
-    let mut shown = BTreeSet::new();
-    let is_row = |line: &&str| line.starts_with("| ") && !line.starts_with("| fault |");
-    for row in text.lines().filter(is_row) {
-        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let fault = cells[1].split(' ').next().unwrap_or_default();
-        let named: Vec<&str> = cells[3].split('`').skip(1).step_by(2).collect();
-        assert!(!named.is_empty(), "{fault} has no test");
-        for test in named {
-            let (file, function) = test.split_once("::").expect("file::function");
-            let source = fs::read_to_string(root.join(file)).unwrap_or_default();
-            let declared = format!("#[test]\nfn {function}(");
-            let inner = format!("#[test]\n    fn {function}(");
-            assert!(
-                source.contains(&declared) || source.contains(&inner),
-                "{fault}: {file} has no test {function}"
-            );
-        }
-        shown.insert(fault.to_owned());
-    }
+    let shown: BTreeSet<String> = rows("docs/faults.md")
+        .iter()
+        .map(|row| row[0].split(' ').next().unwrap_or_default().to_owned())
+        .collect();
     for fault in FAULTS {
         assert!(shown.contains(fault), "docs/faults.md has no row for {fault}");
+    }
+}
+
+#[test]
+fn every_threat_names_tests_that_exist() {
+    rows("docs/security.md");
+}
+
+/// Rows of the tables of a page whose last column is `tests`, after a look at each test.
+fn rows(page: &str) -> Vec<Vec<String>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join(page)).unwrap();
+    let mut rows = Vec::new();
+    let mut names_tests = false;
+    for line in text.lines() {
+        let Some(line) = line.strip_prefix("| ") else {
+            names_tests = names_tests && line.starts_with('|');
+            continue;
+        };
+        let cells: Vec<String> = line.split('|').map(|cell| cell.trim().to_owned()).collect();
+        let last = cells.iter().rev().find(|cell| !cell.is_empty()).expect("a row has cells");
+        if last == "tests" {
+            names_tests = true;
+        } else if names_tests {
+            check_tests(root, page, &cells[0], last);
+            rows.push(cells);
+        }
+    }
+    rows
+}
+
+fn check_tests(root: &Path, page: &str, what: &str, cell: &str) {
+    let named: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+    assert!(!named.is_empty(), "{page}: {what} has no test");
+    for test in named {
+        let (file, function) = test.split_once("::").expect("file::function");
+        let source = fs::read_to_string(root.join(file)).unwrap_or_default();
+        let declared = source.lines().zip(source.lines().skip(1)).any(|(before, line)| {
+            let line = line.trim_start();
+            let line = line.strip_prefix("async ").unwrap_or(line);
+            before.trim_start().starts_with("#[")
+                && line
+                    .strip_prefix("fn ")
+                    .and_then(|rest| rest.strip_prefix(function))
+                    .is_some_and(|rest| rest.starts_with('('))
+        });
+        assert!(declared, "{page}: {what}: {file} has no test {function}");
     }
 }
