@@ -17,6 +17,7 @@ mod disk_full;
 mod examples;
 mod faults;
 mod guide;
+mod hostile_jobs;
 mod jobs;
 mod kills;
 mod monitoring;

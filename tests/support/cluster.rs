@@ -332,10 +332,14 @@ pub(crate) fn port_base() -> u32 {
         .expect("forty free ports in a row")
 }
 
+/// Where clusters of a test run lie that may not write into the build's directory.
+pub(crate) const DIRECTORY_VARIABLE: &str = "HANNO_TEST_DIRECTORY";
+
 /// A new directory on the build's file system (a real disk; `/tmp` may be memory).
 pub(crate) fn fresh_directory() -> PathBuf {
-    let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    fs::create_dir_all(parent).unwrap();
+    let parent = std::env::var_os(DIRECTORY_VARIABLE)
+        .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+    fs::create_dir_all(&parent).unwrap();
     tempfile::Builder::new().prefix("cluster-").tempdir_in(parent).unwrap().keep()
 }
 
