@@ -1,11 +1,11 @@
 //! `hanno admin`: a look at metadata on disk, and short names for the most used commands of `hanno dfsadmin`.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Subcommand, ValueEnum};
-use journal::admin::Entry;
+use journal::admin::{Entry, GivenUp, Repair};
 
 use crate::connect::{self, Overrides, describe};
 use crate::dfs::Failure;
@@ -15,6 +15,8 @@ use crate::top;
 
 /// Bytes of a key, value or record that `metadata dump` shows.
 const DUMP_BYTES_MAX: usize = 256;
+/// Readable records that `metadata repair` shows before it gives them up.
+const GIVEN_UP_SHOWN_MAX: u64 = 20;
 
 /// Commands of `hanno admin`.
 #[derive(Subcommand)]
@@ -81,6 +83,18 @@ pub(crate) enum MetadataCommand {
         #[arg(long)]
         dir: PathBuf,
     },
+    /// Make a journal start again that refuses to: tells what would be given up, and asks
+    #[command(
+        after_help = "Example:\n  hanno admin metadata repair --dir ~/hanno/namenode-1\n\nNothing is deleted: what is given up is kept beside the log as *.bad-1."
+    )]
+    Repair {
+        /// The daemon's data directory
+        #[arg(long)]
+        dir: PathBuf,
+        /// Give up what cannot be restored without asking
+        #[arg(long)]
+        yes: bool,
+    },
     /// Print every row and record
     #[command(after_help = "Example:\n  hanno admin metadata dump --dir ~/hanno/namenode-1")]
     Dump {
@@ -123,6 +137,7 @@ pub(crate) fn run(command: &AdminCommand, overrides: &Overrides) -> u8 {
             log_level(overrides, daemon, logger, level.as_deref())
         }
         AdminCommand::Metadata(MetadataCommand::Verify { dir }) => verify(dir),
+        AdminCommand::Metadata(MetadataCommand::Repair { dir, yes }) => repair(dir, *yes),
         AdminCommand::Metadata(MetadataCommand::Dump { dir }) => dump(dir),
     };
     outcome.unwrap_or_else(|error| {
@@ -224,6 +239,71 @@ fn verify(dir: &Path) -> Result<u8> {
     let is_sound = report.problems.is_empty() && report.start_from.is_some();
     say!("{}", if is_sound { "everything is whole" } else { "NOT everything is whole" });
     Ok(if is_sound { EXIT_OK } else { EXIT_FAILED })
+}
+
+/// Makes a journal start again, at the price that it tells.
+fn repair(dir: &Path, yes: bool) -> Result<u8> {
+    let repair = Repair::plan(&journal::Options::new(journal_dir(dir)?))?;
+    for problem in repair.problems() {
+        say!("problem: {problem}");
+    }
+    let (base, kept) = (repair.base(), repair.kept());
+    say!("can be restored: record {kept}, from the checkpoint as of {base} and the log behind it");
+    if repair.given_up().is_empty() {
+        say!("nothing is given up");
+    } else {
+        tell_price(&repair)?;
+        if !yes && !asked("Give this up?")? {
+            bail!("nothing was changed; with --yes it is given up without asking");
+        }
+    }
+    for line in repair.apply()? {
+        say!("{line}");
+    }
+    say!("the next start begins from record {kept}");
+    Ok(EXIT_OK)
+}
+
+fn tell_price(repair: &Repair) -> Result<()> {
+    for GivenUp { from, to, is_readable } in repair.given_up() {
+        let state =
+            if *is_readable { "can be read, but build on what is lost" } else { "are lost" };
+        match to {
+            Some(to) => {
+                say!(
+                    "GIVES UP records {from} to {to} ({} changes): they {state}",
+                    to.0 - from.0 + 1
+                );
+            }
+            None => say!(
+                "GIVES UP whatever came from record {from} on: nobody knows how many changes, or whether any"
+            ),
+        }
+    }
+    let mut shown_count = 0u64;
+    repair.readable(&mut |txid, epoch, body| {
+        shown_count += 1;
+        if shown_count <= GIVEN_UP_SHOWN_MAX {
+            say!("  record {txid} epoch {epoch} {}", shown(body));
+        }
+        Ok(())
+    })?;
+    if shown_count > GIVEN_UP_SHOWN_MAX {
+        say!("  … and {} more that can be read", shown_count - GIVEN_UP_SHOWN_MAX);
+    }
+    Ok(())
+}
+
+/// Asks on the terminal; without one the answer is no.
+fn asked(question: &str) -> Result<bool> {
+    if !io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    print!("{question} [y/N] ");
+    io::stdout().flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn dump(dir: &Path) -> Result<u8> {

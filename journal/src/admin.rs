@@ -1,14 +1,18 @@
 //! Offline looks at a journal's directory: is everything whole, and what is in it. Nobody else may have
-//! the journal open; both functions take its lock.
+//! the journal open; each function takes its lock.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::chain::Chain;
+pub use crate::chain::RecordFn;
+use crate::chain::{Chain, Copy, Hole, Proof};
 use crate::error::{JournalError, RecoverError, StoreError};
 use crate::id::{Epoch, Txid};
 use crate::image;
+use crate::mark::{self, Found};
+use crate::mirrors;
 use crate::options::Options;
-use crate::segment::End;
+use crate::recover::Places;
+pub use crate::repair::{GivenUp, Repair};
 use crate::sled_kv::chain as error_chain;
 use crate::store::{KvPlace, Store};
 
@@ -62,51 +66,133 @@ pub fn verify(dir: &Path) -> Result<Report, JournalError> {
 /// Checks every byte of a journal. Nothing is repaired, except what sled itself needs to be opened.
 pub fn verify_with(options: &Options) -> Result<Report, JournalError> {
     let _lock = crate::take_lock(&options.dir)?;
-    let places = options.places();
-    let disk = &*places.disk;
-    let mut report = Report::default();
-    let chain = Chain::read(disk, &places.log_dirs)?;
-    report.log_first = chain.segments.first().map_or(Txid::ZERO, |segment| segment.first);
-    report.log_last = chain.last();
-    report.epoch = chain.epoch();
-    describe_log(&chain, &mut report.problems);
-
-    let mut bases = Vec::new();
-    match open_store(options, &mut report.problems) {
-        Ok(Some(store)) => {
-            report.store_applied = Some(store.applied());
-            report.store_rows = store.row_count();
-            bases.push(store.applied());
-        }
-        Ok(None) => {}
-        Err(error) => {
-            report.problems.push(format!("checkpoint store: {}", error_chain(&error)));
-        }
-    }
-    for (_, path) in image::list(disk, &places.image_dir())? {
-        match image::read(disk, &path, &mut |_, _| Ok(())) {
-            Ok(info) => {
-                report.images.push((info.applied, info.row_count));
-                bases.push(info.applied);
-            }
-            Err(error) => report.problems.push(error_chain(&error)),
-        }
-    }
-    bases.push(Txid::ZERO);
-    let mut refusal = None;
-    for base in bases {
-        match chain.covers_from(base, &options.dir) {
-            Ok(()) => {
-                report.start_from = Some(base);
-                break;
-            }
-            Err(error) => refusal = refusal.or(Some(error)),
-        }
-    }
-    if let (None, Some(error)) = (report.start_from, refusal) {
-        report.problems.push(format!("the journal will not start: {error}"));
+    let survey = survey(options)?;
+    let chain = &survey.chain;
+    let start_from = survey.start_from();
+    let mut report = Report {
+        log_first: chain.segments.first().map_or(Txid::ZERO, |segment| segment.first),
+        log_last: chain.last(),
+        epoch: chain.epoch(),
+        store_applied: survey.store.map(|(applied, _)| applied),
+        store_rows: survey.store.map_or(0, |(_, rows)| rows),
+        images: survey.good_images.clone(),
+        start_from: None,
+        problems: survey.problems.clone(),
+    };
+    match start_from {
+        Ok(base) => report.start_from = Some(base),
+        Err(error) => report.problems.push(format!("the journal will not start: {error}")),
     }
     Ok(report)
+}
+
+/// Everything there is to see of a journal.
+pub(crate) struct Survey {
+    pub(crate) places: Places,
+    pub(crate) chain: Chain,
+    pub(crate) found: Found,
+    /// All images, good or not, newest first.
+    pub(crate) images: Vec<(Txid, PathBuf)>,
+    good_images: Vec<(Txid, u64)>,
+    store: Option<(Txid, u64)>,
+    pub(crate) problems: Vec<String>,
+}
+
+/// Reads everything. The caller has the lock.
+pub(crate) fn survey(options: &Options) -> Result<Survey, JournalError> {
+    let mut places = options.places();
+    let disk = places.disk.clone();
+    let mut problems = Vec::new();
+    if options.log_dirs.is_empty() {
+        places.log_dirs = mirrors::read(&*disk, &places.dir, &mut problems)?;
+    }
+    let (mut dirs, mut refusal) = (Vec::new(), None);
+    for dir in &places.log_dirs {
+        match disk.list(dir).map_err(crate::error::disk("list", dir)) {
+            Ok(_) => dirs.push(dir.clone()),
+            Err(error) => {
+                problems.push(error_chain(&error));
+                refusal.get_or_insert(error);
+            }
+        }
+    }
+    if let (true, Some(error)) = (dirs.is_empty(), refusal) {
+        return Err(error);
+    }
+    let chain = Chain::read(&*disk, &dirs)?;
+    problems.extend(chain.notes.iter().cloned());
+    describe_log(&chain, &mut problems);
+    let found = mark::read(&*disk, &places.dir)?;
+    if found == Found::Damaged {
+        problems.push(format!("{} is damaged", places.dir.join(mark::NAME).display()));
+    }
+    let store = match open_store(options, &mut problems) {
+        Ok(store) => store.map(|store| (store.applied(), store.row_count())),
+        Err(error) => {
+            problems.push(format!("checkpoint store: {}", error_chain(&error)));
+            None
+        }
+    };
+    let images = image::list(&*disk, &places.image_dir())?;
+    let mut good_images = Vec::new();
+    for (_, path) in &images {
+        match image::read(&*disk, path, &mut |_, _| Ok(())) {
+            Ok(info) => good_images.push((info.applied, info.row_count)),
+            Err(error) => problems.push(error_chain(&error)),
+        }
+    }
+    Ok(Survey { places, chain, found, images, good_images, store, problems })
+}
+
+impl Survey {
+    /// What the checkpoints tell of the log.
+    pub(crate) fn proof(&self) -> Proof {
+        let imaged = self.images.first().map(|(applied, _)| *applied);
+        let applied = imaged.max(self.store.map(|(applied, _)| applied));
+        Proof { applied: applied.unwrap_or_default(), found: self.found }
+    }
+
+    /// The last record of all, where a clean stop tells it.
+    pub(crate) fn closed_end(&self) -> Option<Txid> {
+        self.proof().closed_end(&self.chain)
+    }
+
+    /// What a start may begin from, in the order in which it tries.
+    fn bases(&self) -> impl Iterator<Item = Txid> {
+        let store = self.store.iter().map(|(applied, _)| *applied);
+        store.chain(self.good_images.iter().map(|(applied, _)| *applied)).chain([Txid::ZERO])
+    }
+
+    /// What the next start begins from.
+    ///
+    /// # Errors
+    /// Why it refuses.
+    pub(crate) fn start_from(&self) -> Result<Txid, JournalError> {
+        let (proof, mut refusal) = (self.proof(), None);
+        for base in self.bases() {
+            match self.chain.covers_from(base, &proof, &self.places.dir) {
+                Ok(()) => return Ok(base),
+                Err(error) => {
+                    refusal.get_or_insert(error);
+                }
+            }
+        }
+        Err(refusal.expect("there is always a base to try"))
+    }
+
+    /// From which base, and up to which record, a state can be restored.
+    pub(crate) fn reach(&self) -> (Txid, Txid) {
+        let proof = self.proof();
+        let mut best = None;
+        for base in self.bases() {
+            let reach = self.chain.reach_from(base, &proof);
+            // Of equals the newest, which comes first.
+            if best.is_none_or(|(_, other)| reach > other) {
+                best = Some((base, reach));
+            }
+        }
+        best.expect("there is always a base to try")
+    }
 }
 
 /// Shows the rows of the checkpoint and then the records after it.
@@ -123,7 +209,7 @@ pub fn dump_with(
     see: &mut dyn FnMut(Entry<'_>) -> Result<(), RecoverError>,
 ) -> Result<(), JournalError> {
     let _lock = crate::take_lock(&options.dir)?;
-    let places = options.places();
+    let survey = survey(options)?;
     let store = open_store(options, &mut Vec::new()).map_err(JournalError::Store)?;
     let mut applied = Txid::ZERO;
     if let Some(store) = store {
@@ -134,9 +220,8 @@ pub fn dump_with(
             })
             .map_err(JournalError::Store)?;
     }
-    let chain = Chain::read(&*places.disk, &places.log_dirs)?;
-    chain.covers_from(applied, &options.dir)?;
-    chain.replay(&*places.disk, applied, &mut |txid, epoch, body| {
+    survey.chain.covers_from(applied, &survey.proof(), &options.dir)?;
+    survey.chain.replay(&*survey.places.disk, applied, &mut |txid, epoch, body| {
         see(Entry::Record { txid, epoch, body })
     })
 }
@@ -154,27 +239,28 @@ fn describe_log(chain: &Chain, problems: &mut Vec<String>) {
         for (dir, copy) in chain.dirs.iter().zip(&segment.copies) {
             let path = dir.join(crate::segment::file_name(segment.first));
             match copy {
-                None => problems.push(format!("{} is missing", path.display())),
-                Some(copy) if copy.end == End::Damaged => problems.push(format!(
-                    "{} is damaged at byte {} (record {})",
-                    path.display(),
-                    copy.good_len,
-                    segment.first.0 + copy.record_count
-                )),
-                Some(copy) if copy.record_count < segment.record_count => problems.push(format!(
-                    "{} ends before record {}",
-                    path.display(),
-                    segment.first.0 + copy.record_count
-                )),
-                Some(_) => {}
+                Copy::Missing => problems.push(format!("{} is missing", path.display())),
+                Copy::Behind => {
+                    problems
+                        .push(format!("{} lacks records that another copy has", path.display()));
+                }
+                Copy::Differs => {
+                    problems.push(format!("{} is not as it was written", path.display()));
+                }
+                Copy::Same => {}
             }
         }
     }
     for hole in &chain.holes {
-        if hole.to == Txid(u64::MAX) {
-            problems.push(format!("records from {} on are lost in the log", hole.from));
+        let place = match &hole.damage {
+            Some((path, offset)) => format!("{} is damaged at byte {offset}", path.display()),
+            None => "log files are missing".to_owned(),
+        };
+        if hole.to == Txid::MAX {
+            problems.push(format!("{place}: records from {} on are lost in the log", hole.from));
         } else {
-            problems.push(format!("records {} to {} are lost in the log", hole.from, hole.to));
+            let Hole { from, to, .. } = hole;
+            problems.push(format!("{place}: records {from} to {to} are lost in the log"));
         }
     }
 }

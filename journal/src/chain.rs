@@ -1,8 +1,8 @@
-//! The log as it lies on disk: which records are there, in which copy, and what is missing.
+//! The log as it lies on disk: which records are there, in which copies, and what is missing.
 //!
-//! Read-only: it looks at every segment in every log directory, takes the best copy of each, and lines
-//! them up. Whether a missing stretch matters depends on the checkpoint that recovery starts from, so
-//! holes are listed here and judged by [`Chain::covers_from`].
+//! Read-only: it looks at every segment in every log directory, reads the copies of each as one, and lines them up. Whether a
+//! missing stretch matters depends on the checkpoint that recovery starts from and on what else is known to have been there, so holes
+//! are listed here and judged by [`Chain::covers_from`]: the one place that decides for the start, for `verify` and for `repair`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use crate::disk::{self, Disk};
 use crate::error::{JournalError, RecoverError};
 use crate::id::{Epoch, Txid};
-use crate::segment::{self, End, Scan};
+use crate::mark::Found;
+use crate::segment::{self, Foreign, Loss, Scan};
+use crate::sled_kv::chain as error_chain;
 
 /// All segments of all log directories.
 pub(crate) struct Chain {
@@ -18,41 +20,77 @@ pub(crate) struct Chain {
     pub(crate) dirs: Vec<PathBuf>,
     /// In txid order.
     pub(crate) segments: Vec<Segment>,
-    /// Missing or damaged records, in txid order.
+    /// Records that were on disk and are in no copy, in txid order.
     pub(crate) holes: Vec<Hole>,
+    /// The last batch, if it was not written in full.
+    pub(crate) torn: Option<Hole>,
+    /// Copies that could not be read although another could.
+    pub(crate) notes: Vec<String>,
 }
 
 /// What a walk over records calls for each of them.
-pub(crate) type RecordFn<'a> = dyn FnMut(Txid, Epoch, &[u8]) -> Result<(), RecoverError> + 'a;
+pub type RecordFn<'a> = dyn FnMut(Txid, Epoch, &[u8]) -> Result<(), RecoverError> + 'a;
 
 /// One segment and its copies.
 pub(crate) struct Segment {
     pub(crate) first: Txid,
-    /// Records that count: the good ones of the best copy, less those that the next segment overrides.
-    pub(crate) record_count: u64,
-    /// Index of the best copy.
-    pub(crate) best: usize,
-    /// One for each log directory; `None` where the file is missing.
-    pub(crate) copies: Vec<Option<Scan>>,
+    /// The last record that counts: what the next segment overrides does not. The txid before the first if there is none.
+    pub(crate) last: Txid,
+    pub(crate) scan: Scan,
+    /// One for each log directory.
+    pub(crate) copies: Vec<Copy>,
+}
+
+/// One copy of a segment against what all copies together tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copy {
+    /// No file.
+    Missing,
+    /// It has less, but nothing else.
+    Behind,
+    /// Bytes of it have changed, or an earlier start wrote it.
+    Differs,
+    /// As it should be; what lies behind the last good batch of a torn end aside.
+    Same,
 }
 
 /// Records that no copy has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hole {
     pub(crate) from: Txid,
+    /// [`Txid::MAX`] where nothing says how many there were.
     pub(crate) to: Txid,
     /// Where the bytes are bad; `None` if there are no bytes at all.
     pub(crate) damage: Option<(PathBuf, u64)>,
 }
 
-impl Segment {
-    /// The last record; the txid before the first if there is none.
+/// What is known of the log from elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Proof {
+    /// The largest record that any checkpoint or image contains: it had been in the log.
+    pub(crate) applied: Txid,
+    pub(crate) found: Found,
+}
+
+impl Proof {
+    /// A record that was in the log, and all before it.
     pub(crate) fn last(&self) -> Txid {
-        Txid(self.first.0 + self.record_count - 1)
+        self.applied.max(self.found.mark().map_or(Txid::ZERO, |mark| mark.last))
     }
 
-    pub(crate) fn best_scan(&self) -> &Scan {
-        self.copies[self.best].as_ref().expect("the best copy is a present one")
+    /// The last record of all, where a clean stop tells it.
+    pub(crate) fn closed_end(&self, chain: &Chain) -> Option<Txid> {
+        let mark = self.found.mark().filter(|mark| mark.is_closed)?;
+        (chain.known_last() <= mark.last).then_some(mark.last)
+    }
+
+    fn was_used(&self) -> bool {
+        self.applied > Txid::ZERO || self.found != Found::Nothing
+    }
+
+    /// The newest start that is known.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.found.mark().map_or(Epoch(0), |mark| mark.epoch)
     }
 }
 
@@ -60,135 +98,265 @@ impl Chain {
     /// Reads and checks the whole log.
     pub(crate) fn read(disk: &dyn Disk, dirs: &[PathBuf]) -> Result<Chain, JournalError> {
         let mut firsts = BTreeSet::new();
-        let mut listed = Vec::new();
         for dir in dirs {
             let names = disk.list(dir).map_err(crate::error::disk("list", dir))?;
-            let present: BTreeSet<Txid> =
-                names.iter().filter_map(|name| segment::first_of(name)).collect();
-            firsts.extend(present.iter().copied());
-            listed.push(present);
+            firsts.extend(names.iter().filter_map(|name| segment::first_of(name)));
         }
-        let mut chain = Chain { dirs: dirs.to_vec(), segments: Vec::new(), holes: Vec::new() };
+        let mut chain = Chain {
+            dirs: dirs.to_vec(),
+            segments: Vec::new(),
+            holes: Vec::new(),
+            torn: None,
+            notes: Vec::new(),
+        };
         for first in firsts {
-            let mut copies = Vec::new();
-            for (dir, present) in dirs.iter().zip(&listed) {
-                if !present.contains(&first) {
-                    copies.push(None);
-                    continue;
-                }
-                let path = dir.join(segment::file_name(first));
-                let scan = segment::scan(&disk::read(disk, &path)?, first, |_| ());
-                if let End::Newer(version) = scan.end {
-                    return Err(JournalError::Newer { path, version });
-                }
-                copies.push(Some(scan));
-            }
-            let best = best_copy(&copies);
-            let record_count = copies[best].as_ref().map_or(0, |scan| scan.record_count);
-            chain.segments.push(Segment { first, record_count, best, copies });
+            let Copies { files, notes } = read_copies(disk, dirs, first)?;
+            chain.notes.extend(notes);
+            let copies = current(&files, first);
+            let scan = segment::scan(&copies, first, &mut |_, _, _| ())
+                .map_err(|Foreign(version)| chain.foreign(first, version))?;
+            let merged = segment::merged(&copies, first, &scan);
+            let copies =
+                files.iter().map(|file| compare(file.as_deref(), &merged, &scan)).collect();
+            chain.segments.push(Segment { first, last: scan.last, scan, copies });
         }
         chain.find_holes();
         Ok(chain)
     }
 
+    fn foreign(&self, first: Txid, version: u32) -> JournalError {
+        let path = self.dirs[0].join(segment::file_name(first));
+        JournalError::Foreign { path, version, known: segment::LAYOUT }
+    }
+
     fn find_holes(&mut self) {
         for index in 0..self.segments.len() {
-            let next_first = self.segments.get(index + 1).map(|next| next.first);
-            let segment = &mut self.segments[index];
-            let from = Txid(segment.first.0 + segment.record_count);
-            let damaged = segment.best_scan().end;
-            let hole_to = match next_first {
-                // A later start cut here and went on: what lies behind was never acknowledged.
-                Some(next) if next <= from => {
-                    segment.record_count = next.0 - segment.first.0;
-                    continue;
-                }
-                Some(next) => Txid(next.0 - 1),
-                None if damaged == End::Damaged => Txid(u64::MAX),
-                None => continue,
+            let next = self.segments.get(index + 1).map(|next| next.first);
+            let limit = next.map_or(Txid::MAX, |next| Txid(next.0 - 1));
+            let path = self.path(&self.segments[index]);
+            let hole = |loss: &Loss| Hole {
+                from: loss.from,
+                to: loss.to.min(limit),
+                damage: Some((path.clone(), loss.at)),
             };
-            let segment = &self.segments[index];
-            let damage =
-                (damaged != End::Clean).then(|| (self.path(segment), segment.best_scan().good_len));
-            self.holes.push(Hole { from, to: hole_to, damage });
+            let segment = &mut self.segments[index];
+            let mut losses = segment.scan.losses.clone();
+            match (segment.scan.torn, next) {
+                // Only the last batch of all can be one that was never finished.
+                (Some(torn), Some(_)) => losses.push(Loss { to: limit, ..torn }),
+                (Some(torn), None) => self.torn = Some(hole(&torn)),
+                (None, _) => {}
+            }
+            let mut reach = segment.scan.last;
+            for loss in &losses {
+                let hole = hole(loss);
+                if hole.from <= hole.to {
+                    reach = reach.max(hole.to);
+                    self.holes.push(hole);
+                }
+            }
+            if next.is_some() && reach < limit {
+                self.holes.push(Hole { from: reach.next(), to: limit, damage: None });
+            }
+            segment.last = segment.scan.last.min(limit);
         }
     }
 
-    /// The best copy's path.
-    pub(crate) fn path(&self, segment: &Segment) -> PathBuf {
-        self.dirs[segment.best].join(segment::file_name(segment.first))
+    /// Forgets what lies before files that are missing because the image as of `floor` contains their records: a directory that was
+    /// left out for a while has such files still.
+    pub(crate) fn forget_before(&mut self, floor: Txid) {
+        let is_pruned = |hole: &&Hole| hole.damage.is_none() && hole.to <= floor;
+        if let Some(gap) = self.holes.iter().rfind(is_pruned).cloned() {
+            self.segments.retain(|segment| segment.first > gap.to);
+            self.holes.retain(|hole| hole.from > gap.to);
+        }
     }
 
-    /// The last record of the log.
+    /// The path of a copy that is there.
+    pub(crate) fn path(&self, segment: &Segment) -> PathBuf {
+        let present = segment.copies.iter().position(|copy| *copy != Copy::Missing);
+        self.dirs[present.unwrap_or(0)].join(segment::file_name(segment.first))
+    }
+
+    /// The last good record of the log.
     pub(crate) fn last(&self) -> Txid {
-        self.segments.last().map_or(Txid::ZERO, Segment::last)
+        self.segments.iter().map(|segment| segment.last).max().unwrap_or_default()
+    }
+
+    /// The last record that the log itself shows to have been in it.
+    pub(crate) fn known_last(&self) -> Txid {
+        let begun = self.segments.last().map_or(Txid::ZERO, |segment| Txid(segment.first.0 - 1));
+        let lost = self.holes.iter().map(|hole| hole.to).filter(|to| *to < Txid::MAX).max();
+        self.last().max(begun).max(lost.unwrap_or_default())
     }
 
     /// The largest epoch seen.
     pub(crate) fn epoch(&self) -> Epoch {
-        let scans = self.segments.iter().flat_map(|segment| segment.copies.iter().flatten());
-        scans.map(|scan| scan.epoch).max().unwrap_or_default()
+        self.segments.iter().map(|segment| segment.scan.epoch).max().unwrap_or_default()
     }
 
-    /// Whether every record after `base` is there; `dir` is the journal's directory, for the message.
-    pub(crate) fn covers_from(&self, base: Txid, dir: &Path) -> Result<(), JournalError> {
-        let gap = |from, to| JournalError::LogGap {
-            from,
-            to,
-            log_dir: self.dirs[0].clone(),
-            dir: dir.to_owned(),
-        };
+    /// Whether every record after `base` that was ever acknowledged is there; `dir` is the journal's directory, for the message.
+    pub(crate) fn covers_from(
+        &self,
+        base: Txid,
+        proof: &Proof,
+        dir: &Path,
+    ) -> Result<(), JournalError> {
+        let (log_dir, dir) = (self.dirs[0].clone(), dir.to_owned());
+        // After a clean stop the end is known, however little of the log is left.
+        let end = proof.closed_end(self);
+        if end.is_some_and(|end| base >= end) {
+            return Ok(());
+        }
+        if self.segments.is_empty() {
+            let epoch = proof.epoch();
+            return if proof.was_used() {
+                Err(JournalError::LogMissing { log_dir, dir, epoch })
+            } else {
+                Ok(())
+            };
+        }
         if let Some(segment) = self.segments.first()
             && segment.first > base.next()
         {
-            return Err(gap(base.next(), Txid(segment.first.0 - 1)));
+            let (from, to) = (base.next(), Txid(segment.first.0 - 1));
+            return Err(JournalError::LogGap { from, to, log_dir, dir });
         }
-        let Some(hole) = self.holes.iter().find(|hole| hole.to > base) else {
-            return Ok(());
-        };
-        Err(match &hole.damage {
-            Some((path, offset)) => JournalError::LogDamaged {
-                path: path.clone(),
-                offset: *offset,
-                txid: hole.from,
-                dir: dir.to_owned(),
-            },
-            None => gap(hole.from, hole.to),
-        })
+        let was_synced = |torn: &&Hole| torn.from <= proof.last();
+        let torn = self.torn.as_ref().filter(was_synced);
+        let mut holes = self.holes.iter().chain(torn);
+        if let Some(hole) = holes.find(|hole| {
+            let to = if hole.to == Txid::MAX { end.unwrap_or(Txid::MAX) } else { hole.to };
+            hole.from <= to && to > base
+        }) {
+            return Err(match &hole.damage {
+                Some((path, offset)) => {
+                    let (path, offset) = (path.clone(), *offset);
+                    JournalError::LogDamaged { path, offset, txid: hole.from, dir }
+                }
+                None => JournalError::LogGap { from: hole.from, to: hole.to, log_dir, dir },
+            });
+        }
+        if self.epoch() < proof.epoch() {
+            return Err(JournalError::LogMissing { log_dir, dir, epoch: proof.epoch() });
+        }
+        let last = self.known_last().max(torn.map_or(Txid::ZERO, |torn| torn.to));
+        if last < proof.last() {
+            let proven = proof.last();
+            return Err(JournalError::LogEnded { last, proven, log_dir, dir });
+        }
+        Ok(())
     }
 
-    /// Shows the records after `base`, in order.
+    /// The last record of the unbroken stretch that goes on from a state as of `base`.
+    pub(crate) fn reach_from(&self, base: Txid, proof: &Proof) -> Txid {
+        if self.segments.first().is_none_or(|segment| segment.first > base.next()) {
+            return base;
+        }
+        let torn = self.torn.iter().filter(|torn| torn.from <= proof.last());
+        match self.holes.iter().chain(torn).find(|hole| hole.to > base) {
+            Some(hole) => base.max(Txid(hole.from.0 - 1)),
+            None => base.max(self.last()),
+        }
+    }
+
+    /// Shows the good records after `base`, in order.
     pub(crate) fn replay(
         &self,
         disk: &dyn Disk,
         base: Txid,
         see: &mut RecordFn<'_>,
     ) -> Result<(), JournalError> {
-        for segment in &self.segments {
-            if segment.record_count == 0 || segment.last() <= base {
-                continue;
-            }
-            let path = self.path(segment);
-            let bytes = disk::read(disk, &path)?;
+        for segment in self.segments.iter().filter(|segment| segment.last > base) {
+            let Copies { files, .. } = read_copies(disk, &self.dirs, segment.first)?;
             let mut result = Ok(());
-            segment::scan(&bytes, segment.first, |record| {
-                if result.is_ok() && record.txid > base && record.txid <= segment.last() {
-                    result = see(record.txid, record.epoch, record.body)
-                        .map_err(|source| JournalError::Replay { txid: record.txid, source });
-                }
-            });
+            segment::scan(
+                &current(&files, segment.first),
+                segment.first,
+                &mut |txid, epoch, body| {
+                    if result.is_ok() && txid > base && txid <= segment.last {
+                        result = see(txid, epoch, body)
+                            .map_err(|source| JournalError::Replay { txid, source });
+                    }
+                },
+            )
+            .map_err(|Foreign(version)| self.foreign(segment.first, version))?;
             result?;
         }
         Ok(())
     }
+
+    /// The bytes of a segment as they should be in every directory.
+    pub(crate) fn merged(
+        &self,
+        disk: &dyn Disk,
+        segment: &Segment,
+    ) -> Result<Vec<u8>, JournalError> {
+        let Copies { files, .. } = read_copies(disk, &self.dirs, segment.first)?;
+        Ok(segment::merged(&current(&files, segment.first), segment.first, &segment.scan))
+    }
 }
 
-/// Most records first. Among equals a damaged one decides: it shows that there was more.
-fn best_copy(copies: &[Option<Scan>]) -> usize {
-    let rank = |index: &usize| {
-        copies[*index]
-            .as_ref()
-            .map(|scan| (scan.record_count, scan.end == End::Damaged, scan.good_len, scan.epoch))
+/// The bytes of every copy of a segment.
+struct Copies {
+    /// One for each log directory.
+    files: Vec<Option<Vec<u8>>>,
+    /// Those that could not be read, and count as empty.
+    notes: Vec<String>,
+}
+
+/// Reads every copy of a segment. One that cannot be read is taken for an empty file while another can.
+fn read_copies(disk: &dyn Disk, dirs: &[PathBuf], first: Txid) -> Result<Copies, JournalError> {
+    let name = segment::file_name(first);
+    let mut copies = Copies { files: Vec::new(), notes: Vec::new() };
+    let (mut failed, mut is_any_read) = (None, false);
+    for dir in dirs {
+        let names = disk.list(dir).map_err(crate::error::disk("list", dir))?;
+        if !names.contains(&name) {
+            copies.files.push(None);
+            continue;
+        }
+        match disk::read(disk, &dir.join(&name)) {
+            Ok(bytes) => {
+                is_any_read = true;
+                copies.files.push(Some(bytes));
+            }
+            Err(error) => {
+                copies.notes.push(error_chain(&error));
+                copies.files.push(Some(Vec::new()));
+                failed.get_or_insert(error);
+            }
+        }
+    }
+    match failed {
+        Some(error) if !is_any_read => Err(error),
+        _ => Ok(copies),
+    }
+}
+
+/// The copies that the newest of the starts which wrote them has made.
+fn current(files: &[Option<Vec<u8>>], first: Txid) -> Vec<&[u8]> {
+    let epochs = files.iter().flatten().filter_map(|bytes| segment::header_epoch(bytes, first));
+    let newest = epochs.max();
+    let is_current = |bytes: &&[u8]| {
+        segment::header_epoch(bytes, first).is_none_or(|epoch| Some(epoch) == newest)
     };
-    (0..copies.len()).max_by_key(rank).expect("there is at least one log directory")
+    files.iter().flatten().map(Vec::as_slice).filter(is_current).collect()
+}
+
+fn compare(file: Option<&[u8]>, merged: &[u8], scan: &Scan) -> Copy {
+    let Some(file) = file else { return Copy::Missing };
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+    let common = file.len().min(merged.len());
+    let tail_is_room = scan.torn.is_some() || is_zero(&file[common..]);
+    if file[..common] == merged[..common] && tail_is_room {
+        return if common == merged.len() { Copy::Same } else { Copy::Behind };
+    }
+    // Sectors that were never written there, and nothing else.
+    let is_behind = tail_is_room
+        && file
+            .chunks(crate::sector::SECTOR_BYTES)
+            .zip(merged.chunks(crate::sector::SECTOR_BYTES))
+            .all(|(have, want)| have == &want[..have.len()] || is_zero(have));
+    if is_behind { Copy::Behind } else { Copy::Differs }
 }

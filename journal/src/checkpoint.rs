@@ -132,4 +132,4 @@ impl Checkpointer {
 }
 
 /// Images kept: two, so that one can be found bad.
-const IMAGES_KEPT: usize = 2;
+pub(crate) const IMAGES_KEPT: usize = 2;

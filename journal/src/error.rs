@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::id::Txid;
+use crate::id::{Epoch, Txid};
 
 /// Why the journal cannot open or go on.
 #[derive(Debug, Error)]
@@ -40,7 +40,7 @@ pub enum JournalError {
     /// Log records that were once on disk are damaged, and there is no other copy.
     #[error(
         "log file {} is damaged at byte {offset} (record {txid}) and no other copy of it is good; \
-         run `hanno admin metadata verify --dir {}`",
+         run `hanno admin metadata repair --dir {}`: it tells what would be lost",
         .path.display(), .dir.display()
     )]
     LogDamaged {
@@ -54,10 +54,10 @@ pub enum JournalError {
         dir: PathBuf,
     },
 
-    /// Log files are missing.
+    /// Log records are missing.
     #[error(
-        "log records {from} to {to} are missing in {}; \
-         run `hanno admin metadata verify --dir {}`",
+        "log records {from} to {to} are missing in {}; put the log files back, or \
+         run `hanno admin metadata repair --dir {}`: it tells what would be lost",
         .log_dir.display(), .dir.display()
     )]
     LogGap {
@@ -71,26 +71,47 @@ pub enum JournalError {
         dir: PathBuf,
     },
 
-    /// The directory was used before, but its log has gone.
+    /// The log ends before a record that is known to have been in it, and nobody knows what came after that.
     #[error(
-        "{} holds no log although the directory was used before: records may be lost; \
-         put the log back, or run `hanno admin metadata verify --dir {}`",
+        "the log in {} ends at record {last} although record {proven} was in it; put the log files back, or \
+         run `hanno admin metadata repair --dir {}`: it tells what would be lost",
         .log_dir.display(), .dir.display()
+    )]
+    LogEnded {
+        /// The last record that is there.
+        last: Txid,
+        /// A record that was on disk.
+        proven: Txid,
+        /// Where the log was looked for (the first log directory).
+        log_dir: PathBuf,
+        /// The journal's directory.
+        dir: PathBuf,
+    },
+
+    /// The directory was used before, but its log has gone, or what the last start wrote of it.
+    #[error(
+        "{} does not hold the log that the last start of {} wrote (epoch {epoch}): records may be lost; put the log back, or \
+         run `hanno admin metadata repair --dir {}`: it tells what would be lost",
+        .log_dir.display(), .dir.display(), .dir.display()
     )]
     LogMissing {
         /// Where it was looked for (the first log directory).
         log_dir: PathBuf,
         /// The journal's directory.
         dir: PathBuf,
+        /// The last start that is known.
+        epoch: Epoch,
     },
 
-    /// A file was written by a newer program.
-    #[error("{} has layout version {version}; this program knows only version 1", .path.display())]
-    Newer {
+    /// A file was written in another layout.
+    #[error("{} has layout version {version}; this program knows only version {known}", .path.display())]
+    Foreign {
         /// The file.
         path: PathBuf,
         /// The version it states.
         version: u32,
+        /// The version that is known.
+        known: u32,
     },
 
     /// The checkpoint store failed while running.

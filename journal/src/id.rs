@@ -10,6 +10,9 @@ impl Txid {
     /// The empty history.
     pub const ZERO: Txid = Txid(0);
 
+    /// No record ever gets this number.
+    pub const MAX: Txid = Txid(u64::MAX);
+
     /// The record after this one.
     pub fn next(self) -> Txid {
         Txid(self.0 + 1)

@@ -179,7 +179,11 @@ pub(crate) fn read(
     }
     let layout = u32_at(&header, 8).expect("the header has a layout version");
     if layout != LAYOUT {
-        return Err(JournalError::Newer { path: path.to_owned(), version: layout });
+        return Err(JournalError::Foreign {
+            path: path.to_owned(),
+            version: layout,
+            known: LAYOUT,
+        });
     }
     let applied = Txid(field(12));
     let mut rows = 0;
@@ -363,6 +367,6 @@ mod tests {
             bytes[28..32].copy_from_slice(&crc.to_le_bytes());
         });
         let error = rows_in(&world, &path).expect_err("version 2");
-        assert!(matches!(error, JournalError::Newer { version: 2, .. }), "{error:?}");
+        assert!(matches!(error, JournalError::Foreign { version: 2, .. }), "{error:?}");
     }
 }

@@ -14,7 +14,7 @@
 //! - damage is found (every byte that is read back is under a checksum) and either repaired from another
 //!   copy or refused with a clear message; nothing that was damaged is deleted.
 //!
-//! Files in a journal's directory: `lock`, `epoch`, `log/<first txid>.log`, `image/<txid>.image`,
+//! Files in a journal's directory: `lock`, `epoch`, `log-dirs`, `log/<first txid>.log`, `image/<txid>.image`,
 //! `sled/`, and what was put aside: `sled.bad-<n>`, `*.bad-<n>`, `sled.snap-aside-<n>`.
 
 pub mod admin;
@@ -26,10 +26,13 @@ mod error;
 mod id;
 mod image;
 mod log;
+mod mark;
+mod mirrors;
 mod options;
 mod page;
-mod record;
 mod recover;
+mod repair;
+mod sector;
 mod segment;
 #[cfg(test)]
 mod sim;
@@ -49,8 +52,8 @@ use std::time::Duration;
 pub use crate::error::{JournalError, RecoverError, StoreError};
 pub use crate::id::{Epoch, Txid};
 pub use crate::options::Options;
-pub use crate::record::BODY_BYTES_MAX;
-pub use crate::recover::{Recover, Recovered};
+pub use crate::recover::{LeftOut, Recover, Recovered};
+pub use crate::segment::BODY_BYTES_MAX;
 pub use crate::store::{Change, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 use sys::fs::{LockError, LockFile};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::disk::RealDisk;
 use crate::image;
 use crate::recover::Places;
+use crate::sector::STREAM_BYTES_MAX;
 use crate::sled_kv::SledPlace;
 use crate::threads::Limits;
 
@@ -78,7 +79,7 @@ impl Options {
     pub(crate) fn limits(&self) -> Limits {
         Limits {
             batch_records_max: self.batch_records_max.max(1),
-            batch_bytes_max: self.batch_bytes_max,
+            batch_bytes_max: self.batch_bytes_max.min(STREAM_BYTES_MAX),
             queue_bytes_max: self.queue_bytes_max.max(1),
             image_edits_max: self.image_edits_max.max(1),
             image_interval: self.image_interval,

@@ -14,20 +14,23 @@
 //! - the log is not touched before a state has been found and every record after it was accepted;
 //! - the last batch is written and synced once more and the torn tail behind it cut, in every directory before the new segment appears, so an end that
 //!   is torn in an older segment is never the trace of a crash;
-//! - the new epoch is on disk (in the new segment's header) before anybody hears of it.
+//! - the new epoch is on disk (in the new segment's header) before anybody hears of it;
+//! - a log directory that fails is left out of this start as long as another works. What this start writes it does not get, and no
+//!   later start takes it for the whole log: the epoch in the mark tells that there was more.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::bytes::{u32_at, u64_at};
-use crate::chain::{Chain, Segment};
-use crate::checkpoint::Checkpointer;
+use crate::chain::{Chain, Copy, Proof, Segment};
+use crate::checkpoint::{Checkpointer, IMAGES_KEPT};
 use crate::disk::{self, Disk, publish};
 use crate::error::{JournalError, RecoverError, StoreError};
 use crate::id::{Epoch, Txid};
 use crate::image;
 use crate::log::LogWriter;
-use crate::segment::{self, End};
+use crate::mark::{self, Found};
+use crate::mirrors;
+use crate::segment;
 use crate::sled_kv::chain as error_chain;
 use crate::store::{KvPlace, Store};
 
@@ -61,6 +64,17 @@ pub struct Recovered {
     pub fresh: bool,
     /// What was found wrong and what was done about it, one line each; for the log.
     pub notes: Vec<String>,
+    /// Log directories that do not work and get nothing until the next start.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A log directory that does not work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The directory.
+    pub dir: PathBuf,
+    /// What went wrong, in one line.
+    pub reason: String,
 }
 
 /// Where a journal's parts are, and its limits; the part of the options that recovery needs.
@@ -92,46 +106,79 @@ pub(crate) struct Started {
 /// Recovers and starts the new epoch.
 pub(crate) fn start(places: &Places, state: &mut dyn Recover) -> Result<Started, JournalError> {
     let disk = &*places.disk;
-    let mut notes = Vec::new();
-    for dir in places.log_dirs.iter().chain([&places.dir, &places.image_dir()]) {
-        disk.create_dir(dir).map_err(crate::error::disk("create directory", dir))?;
-        disk::remove_temporaries(disk, dir)?;
+    let (mut notes, mut left_out) = (Vec::new(), Vec::new());
+    for dir in [&places.dir, &places.image_dir()] {
+        make_ready(disk, dir)?;
     }
-    let chain = Chain::read(disk, &places.log_dirs)?;
+    let dirs = usable_dirs(places, &mut left_out)?;
+    let mut chain = Chain::read(disk, &dirs)?;
+    notes.extend(chain.notes.iter().cloned());
     let images = image::list(disk, &places.image_dir())?;
-    let epoch_file = read_epoch(disk, &places.dir, &mut notes)?;
-
-    let base = find_base(places, &chain, &images, state, &mut notes)?;
-    let used_before = epoch_file.is_some() || base.applied > Txid::ZERO || !images.is_empty();
-    if chain.segments.is_empty() && used_before {
-        return Err(JournalError::LogMissing {
-            log_dir: places.log_dirs[0].clone(),
-            dir: places.dir.clone(),
-        });
+    if let Some((older, _)) = images.get(IMAGES_KEPT - 1) {
+        chain.forget_before(*older);
     }
+    let found = mark::read(disk, &places.dir)?;
+    if found == Found::Damaged {
+        let path = places.dir.join(mark::NAME);
+        notes.push(format!("{} is damaged; the epoch was taken from the log", path.display()));
+    }
+
+    let base = find_base(places, &chain, &images, found, state, &mut notes)?;
     note_losses(&chain, &base, &mut notes);
     chain.replay(disk, base.applied, &mut |txid, _, body| state.replay(txid, body))?;
 
     let last = chain.last().max(base.applied);
-    let epoch = chain.epoch().max(base.epoch).max(epoch_file.unwrap_or_default()).next();
-    repair_copies(disk, &chain, &mut notes)?;
+    let marked = found.mark().map_or(Epoch(0), |mark| mark.epoch);
+    let epoch = chain.epoch().max(base.epoch).max(marked).next();
+    let dirs = heal(disk, &chain, &mut left_out, &mut notes)?;
     let store = match base.store {
         Some(store) => store,
         None => rebuild(places, &base, &mut notes)?,
     };
-    let log = LogWriter::start(
-        places.disk.clone(),
-        places.log_dirs.clone(),
-        epoch,
-        last.next(),
-        places.segment_bytes_max,
-    )?;
-    write_epoch(disk, &places.dir, epoch)?;
+    mirrors::remember(disk, &places.dir, &places.log_dirs)?;
+    let log = LogWriter::start(places, dirs, epoch, last.next(), &mut left_out)?;
     let fresh = last == Txid::ZERO;
-    let image_wanted = !chain.holes.is_empty() || chain.last() < base.applied;
-    let checkpointer = Checkpointer::new(places.clone(), store, epoch)?;
-    let recovered = Recovered { epoch, last, fresh, notes };
+    let image_wanted = !chain.holes.is_empty() || chain.known_last() < base.applied;
+    let places = Places { log_dirs: log.dirs().to_vec(), ..places.clone() };
+    let checkpointer = Checkpointer::new(places, store, epoch)?;
+    let recovered = Recovered { epoch, last, fresh, notes, left_out };
     Ok(Started { log, checkpointer, recovered, image_wanted })
+}
+
+fn make_ready(disk: &dyn Disk, dir: &Path) -> Result<(), JournalError> {
+    disk.create_dir(dir).map_err(crate::error::disk("create directory", dir))?;
+    disk::remove_temporaries(disk, dir)
+}
+
+/// The log directories that can be read.
+fn usable_dirs(places: &Places, left_out: &mut Vec<LeftOut>) -> Result<Vec<PathBuf>, JournalError> {
+    let (mut dirs, mut failed) = (Vec::new(), Vec::new());
+    for dir in &places.log_dirs {
+        match make_ready(&*places.disk, dir) {
+            Ok(()) => dirs.push(dir.clone()),
+            Err(error) => failed.push((dir.clone(), error)),
+        }
+    }
+    leave_out(failed, dirs.len(), left_out)?;
+    Ok(dirs)
+}
+
+/// Notes the directories that failed while `left` others work.
+///
+/// # Errors
+/// The first failure, if none works.
+pub(crate) fn leave_out(
+    failed: Vec<(PathBuf, JournalError)>,
+    left: usize,
+    left_out: &mut Vec<LeftOut>,
+) -> Result<(), JournalError> {
+    for (dir, error) in failed {
+        if left == 0 {
+            return Err(error);
+        }
+        left_out.push(LeftOut { dir, reason: error_chain(&error) });
+    }
+    Ok(())
 }
 
 /// The checkpoint that the state was restored from.
@@ -149,16 +196,22 @@ fn find_base(
     places: &Places,
     chain: &Chain,
     images: &[(Txid, PathBuf)],
+    found: Found,
     state: &mut dyn Recover,
     notes: &mut Vec<String>,
 ) -> Result<Base, JournalError> {
     let disk = &*places.disk;
     let mut refusal = None;
-    let mut covers = |applied: Txid| match chain.covers_from(applied, &places.dir) {
-        Ok(()) => true,
-        Err(error) => {
-            refusal.get_or_insert(error);
-            false
+    let imaged = images.first().map_or(Txid::ZERO, |(applied, _)| *applied);
+    let mut proof = Proof { applied: imaged, found };
+    let mut covers = |applied: Txid| {
+        proof.applied = proof.applied.max(applied);
+        match chain.covers_from(applied, &proof, &places.dir) {
+            Ok(()) => true,
+            Err(error) => {
+                refusal.get_or_insert(error);
+                false
+            }
         }
     };
     match load_store(places, state, notes) {
@@ -191,7 +244,7 @@ fn find_base(
                 });
             }
             Ok(_) => {}
-            Err(error @ JournalError::Newer { .. }) => return Err(error),
+            Err(error @ JournalError::Foreign { .. }) => return Err(error),
             Err(error) => notes.push(error_chain(&error)),
         }
     }
@@ -254,126 +307,100 @@ fn note_losses(chain: &Chain, base: &Base, notes: &mut Vec<String>) {
             hole.from, hole.to
         ));
     }
-    if !chain.segments.is_empty() && chain.last() < base.applied {
+    if chain.known_last() < base.applied {
         notes.push(format!(
             "the log ends at record {} but the checkpoint reaches to record {}",
-            chain.last(),
+            chain.known_last(),
             base.applied
         ));
     }
-    if let Some(segment) = chain.segments.last()
-        && segment.best_scan().end == End::Torn
+    if let Some(torn) = &chain.torn
+        && let Some(segment) = chain.segments.last()
     {
         notes.push(format!(
-            "cut an incomplete batch off {} after record {}",
-            chain.path(segment).display(),
-            segment.last()
+            "cut an incomplete batch, records {} to {}, off {}: its sync never ended",
+            torn.from,
+            torn.to,
+            chain.path(segment).display()
         ));
     }
 }
 
-/// Makes all log directories hold the same good records, durably, and cuts the torn tail.
-fn repair_copies(
+/// Makes all log directories hold the same records, durably, and cuts the torn tail. Returns those that work.
+pub(crate) fn heal(
     disk: &dyn Disk,
     chain: &Chain,
+    left_out: &mut Vec<LeftOut>,
     notes: &mut Vec<String>,
-) -> Result<(), JournalError> {
-    for (index, segment) in chain.segments.iter().enumerate() {
-        let is_last = index + 1 == chain.segments.len();
-        for (dir_index, dir) in chain.dirs.iter().enumerate() {
-            let copy = segment.copies[dir_index].as_ref();
-            let path = dir.join(segment::file_name(segment.first));
-            let behind = copy.is_none_or(|copy| copy.record_count < segment.record_count);
-            if behind && dir_index != segment.best {
-                replace_copy(disk, chain, segment, dir_index, notes)?;
-            } else if let (true, Some(copy)) = (is_last, copy) {
-                // Also when nothing is cut: what an earlier process wrote may not be on disk yet.
-                let bytes = disk::read(disk, &path)?;
-                let good = &bytes[..bytes.len().min(copy.good_len as usize)];
-                let from = good.len().min(copy.last_batch_at as usize);
-                disk.settle(&path, from as u64, &good[from..])
-                    .map_err(crate::error::disk("cut", &path))?;
-            }
+) -> Result<Vec<PathBuf>, JournalError> {
+    let (mut dirs, mut failed) = (Vec::new(), Vec::new());
+    for (index, dir) in chain.dirs.iter().enumerate() {
+        let healed = chain.segments.iter().enumerate().try_for_each(|(at, segment)| {
+            let is_last = at + 1 == chain.segments.len();
+            heal_copy(disk, chain, (segment, is_last), index, notes)
+        });
+        match healed {
+            Ok(()) => dirs.push(dir.clone()),
+            Err(error) => failed.push((dir.clone(), error)),
         }
     }
-    Ok(())
+    leave_out(failed, dirs.len(), left_out)?;
+    Ok(dirs)
 }
 
-fn replace_copy(
+fn heal_copy(
     disk: &dyn Disk,
     chain: &Chain,
-    segment: &Segment,
+    (segment, is_last): (&Segment, bool),
     dir_index: usize,
     notes: &mut Vec<String>,
 ) -> Result<(), JournalError> {
     let dir = &chain.dirs[dir_index];
     let name = segment::file_name(segment.first);
-    let copy = segment.copies[dir_index].as_ref();
-    let good_len = segment.best_scan().good_len;
-    let bytes = disk::read(disk, &chain.path(segment))?;
-    let good = &bytes[..bytes.len().min(good_len as usize)];
-    if copy.is_some_and(|copy| copy.end == End::Damaged) {
-        let bad = put_aside(disk, dir, &name)?;
-        notes.push(format!("kept damaged log file as {}", bad.display()));
+    let path = dir.join(&name);
+    match segment.copies[dir_index] {
+        Copy::Same if !is_last => return Ok(()),
+        Copy::Same => {
+            // Also when nothing is cut: what an earlier process wrote may not be on disk yet.
+            let good = chain.merged(disk, segment)?;
+            let from = segment.scan.last_batch_at.min(good.len() as u64);
+            return disk
+                .settle(&path, from, &good[from as usize..])
+                .map_err(crate::error::disk("cut", &path));
+        }
+        Copy::Differs => {
+            let bad = keep_aside(disk, dir, &name)?;
+            notes.push(format!("kept damaged log file as {}", bad.display()));
+        }
+        Copy::Missing | Copy::Behind => {}
     }
-    publish(disk, dir, &name, |file| file.append(good))?;
-    notes.push(format!("copied {} to {}", chain.path(segment).display(), dir.display()));
+    let good = chain.merged(disk, segment)?;
+    publish(disk, dir, &name, |file| file.append(&good))?;
+    notes.push(format!("wrote {} anew from what is good of all copies", path.display()));
     Ok(())
+}
+
+/// Copies `dir/name` to the first free `dir/name.bad-<n>`, durably; the file itself stays. One that cannot be read is renamed.
+pub(crate) fn keep_aside(disk: &dyn Disk, dir: &Path, name: &str) -> Result<PathBuf, JournalError> {
+    let Ok(bytes) = disk::read(disk, &dir.join(name)) else { return put_aside(disk, dir, name) };
+    let bad = free_bad_name(disk, dir, name)?;
+    publish(disk, dir, &bad, |file| file.append(&bytes))?;
+    Ok(dir.join(bad))
 }
 
 /// Renames `dir/name` to the first free `dir/name.bad-<n>`.
 pub(crate) fn put_aside(disk: &dyn Disk, dir: &Path, name: &str) -> Result<PathBuf, JournalError> {
-    let names = disk.list(dir).map_err(crate::error::disk("list", dir))?;
-    let bad = (1u32..)
-        .map(|number| format!("{name}.bad-{number}"))
-        .find(|bad| !names.contains(bad))
-        .expect("a directory cannot hold four thousand million entries");
+    let bad = free_bad_name(disk, dir, name)?;
     let (from, to) = (dir.join(name), dir.join(bad));
     disk.rename(&from, &to).map_err(crate::error::disk("put aside", &from))?;
     disk.sync_dir(dir).map_err(crate::error::disk("sync directory", dir))?;
     Ok(to)
 }
 
-/// `magic "HANNOEPO" | layout u32 = 1 | epoch u64 | crc32 of these u32`. A second place for the epoch
-/// beside the newest segment's header.
-fn write_epoch(disk: &dyn Disk, dir: &Path, epoch: Epoch) -> Result<(), JournalError> {
-    let mut bytes = EPOCH_MAGIC.to_vec();
-    bytes.extend_from_slice(&EPOCH_LAYOUT.to_le_bytes());
-    bytes.extend_from_slice(&epoch.0.to_le_bytes());
-    bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
-    publish(disk, dir, EPOCH_NAME, |file| file.append(&bytes)).map(|_| ())
-}
-
-/// The stored epoch: `None` if there is no file. A damaged one counts as zero.
-fn read_epoch(
-    disk: &dyn Disk,
-    dir: &Path,
-    notes: &mut Vec<String>,
-) -> Result<Option<Epoch>, JournalError> {
+fn free_bad_name(disk: &dyn Disk, dir: &Path, name: &str) -> Result<String, JournalError> {
     let names = disk.list(dir).map_err(crate::error::disk("list", dir))?;
-    if !names.iter().any(|name| name == EPOCH_NAME) {
-        return Ok(None);
-    }
-    let path = dir.join(EPOCH_NAME);
-    let bytes = disk::read(disk, &path)?;
-    let parse = || {
-        let good = bytes.len() == EPOCH_LEN
-            && bytes.starts_with(EPOCH_MAGIC)
-            && crc32fast::hash(&bytes[..EPOCH_LEN - 4]) == u32_at(&bytes, EPOCH_LEN - 4)?;
-        good.then_some(())?;
-        Some((u32_at(&bytes, 8)?, Epoch(u64_at(&bytes, 12)?)))
-    };
-    match parse() {
-        Some((EPOCH_LAYOUT, epoch)) => Ok(Some(epoch)),
-        Some((version, _)) => Err(JournalError::Newer { path, version }),
-        None => {
-            notes.push(format!("{} is damaged; the epoch was taken from the log", path.display()));
-            Ok(Some(Epoch(0)))
-        }
-    }
+    Ok((1u32..)
+        .map(|number| format!("{name}.bad-{number}"))
+        .find(|bad| !names.contains(bad))
+        .expect("a directory cannot hold four thousand million entries"))
 }
-
-const EPOCH_NAME: &str = "epoch";
-const EPOCH_MAGIC: &[u8; 8] = b"HANNOEPO";
-const EPOCH_LAYOUT: u32 = 1;
-const EPOCH_LEN: usize = 24;

@@ -1,26 +1,29 @@
-//! One file of the log: a header and then records with consecutive txids.
+//! One file of the log: a header and then batches of records with consecutive txids, each batch from a sector's start.
 //!
 //! ```text
 //! offset  size  field
-//!      0     8  magic "HANNOLOG"
-//!      8     4  layout version = 1
-//!     12     8  first txid: the txid of the first record, also the file's name
-//!     20     8  epoch of the start that created the file
-//!     28     4  crc32 of the 28 bytes before
-//!     32     *  records (see `record`)
-//!      *     *  zeros: room for more records
+//!      0    32  header
+//!    256    32  the same header again; zeros around both
+//!    512     *  batches, each a whole number of sectors (see `sector`)
+//!      *     *  zeros: room for more
+//!
+//! header: magic "HANNOLOG" | layout u32 = 2 | first txid u64 | epoch u64 | crc32 of these u32
+//! batch:  its sectors' payloads, one behind the other: (body length u32 | body)*
 //! ```
 //!
-//! Little endian. The file is made by temporary, sync, rename, so a header is never torn by a crash.
-//! Written by `log`, read by `recover` and `admin`.
+//! Little endian. The file's name is its first txid; the epoch is that of the start that made it. The file is made by temporary, sync,
+//! rename, so no crash leaves it without its header. Written by `log`, read by `chain`.
 //!
-//! Invariant: [`scan`] never reports as good what was not written, and it tells the two kinds of bad
-//! ends apart. **Torn**: only the batch that was being written when the machine stopped is
-//! incomplete, nobody was ever promised it. **Damaged**: bytes that had reached the disk have changed.
+//! Several copies of a file are read as one: of each sector the best copy is taken.
+//!
+//! Invariant: [`scan`] never reports as good what was not written, and it tells two kinds of bad ends apart. **Torn**: sectors of
+//! the last batch were never written (they are zeros, or the file ends), and every other one of them is as it was written: nobody
+//! was ever promised it, unless something else proves that it had been synced. **Damaged**: a sector was written and has changed, or
+//! is missing although a later batch was written.
 
 use crate::bytes::{u32_at, u64_at};
 use crate::id::{Epoch, Txid};
-use crate::record::{self, Bad, Record};
+use crate::sector::{self, BatchName, Look, Place, SECTOR_BYTES};
 
 /// What a segment's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,60 +33,86 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(crate) fn encode(self) -> [u8; HEADER_LEN] {
-        let mut out = [0; HEADER_LEN];
+    pub(crate) fn encode(self) -> [u8; SECTOR_BYTES] {
+        let mut out = [0; SECTOR_BYTES];
         out[..8].copy_from_slice(MAGIC);
         out[8..12].copy_from_slice(&LAYOUT.to_le_bytes());
         out[12..20].copy_from_slice(&self.first.0.to_le_bytes());
         out[20..28].copy_from_slice(&self.epoch.0.to_le_bytes());
         let crc = crc32fast::hash(&out[..28]);
-        out[28..].copy_from_slice(&crc.to_le_bytes());
+        out[28..HEADER_LEN].copy_from_slice(&crc.to_le_bytes());
+        out.copy_within(..HEADER_LEN, HEADER_COPY_AT);
         out
     }
 
-    fn decode(bytes: &[u8]) -> Result<Header, End> {
-        let torn = End::Torn;
-        let crc = u32_at(bytes, 28).ok_or(torn)?;
-        if &bytes[..8] != MAGIC || crc32fast::hash(&bytes[..28]) != crc {
-            return Err(torn);
+    /// The header of a file that should be segment `first`: from either of its places.
+    fn read(bytes: &[u8], first: Txid) -> Result<Option<Header>, Foreign> {
+        let mut found = None;
+        for at in [0, HEADER_COPY_AT] {
+            let Some(part) = bytes.get(at..at + HEADER_LEN) else { continue };
+            if &part[..8] != MAGIC || u32_at(part, 28) != Some(crc32fast::hash(&part[..28])) {
+                continue;
+            }
+            let layout = u32_at(part, 8).unwrap_or_default();
+            if layout != LAYOUT {
+                return Err(Foreign(layout));
+            }
+            let header = u64_at(part, 12).zip(u64_at(part, 20));
+            found =
+                found
+                    .or(header
+                        .map(|(first, epoch)| Header { first: Txid(first), epoch: Epoch(epoch) }));
         }
-        let layout = u32_at(bytes, 8).ok_or(torn)?;
-        if layout != LAYOUT {
-            return Err(End::Newer(layout));
-        }
-        Ok(Header {
-            first: Txid(u64_at(bytes, 12).ok_or(torn)?),
-            epoch: Epoch(u64_at(bytes, 20).ok_or(torn)?),
-        })
+        // A right header under a wrong name: the file was moved or renamed by hand, and its sectors will not fit either.
+        Ok(found.filter(|header| header.first == first && bytes.len() >= SECTOR_BYTES))
     }
 }
 
-/// How the good part of a segment ends.
+/// A segment of another layout version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// At the end of the file, or in front of nothing but room.
-    Clean,
-    /// In an incomplete last batch; may be cut if no later segment follows.
-    Torn,
-    /// In front of bytes that were once good.
-    Damaged,
-    /// In front of something that a newer program wrote (its layout version).
-    Newer(u32),
+pub(crate) struct Foreign(pub(crate) u32);
+
+/// Records that no copy has, though they were on the disk once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loss {
+    pub(crate) from: Txid,
+    /// [`Txid::MAX`] where nothing says how many there were.
+    pub(crate) to: Txid,
+    /// The first bad byte.
+    pub(crate) at: u64,
 }
 
-/// The good part of one segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a segment holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scan {
-    /// Largest epoch seen in the header and the records; zero if there was nothing to see.
+    /// Largest epoch seen; zero if there was nothing to see.
     pub(crate) epoch: Epoch,
-    /// Number of good records; they carry the txids from the file's name on.
+    /// In txid order.
+    pub(crate) losses: Vec<Loss>,
+    /// A last batch that was never written in full.
+    pub(crate) torn: Option<Loss>,
+    /// The last record that is there, lost or not, the torn batch aside; the txid before the first if there is none.
+    pub(crate) last: Txid,
+    /// Good records.
     pub(crate) record_count: u64,
-    /// Bytes of the header and the good records.
-    pub(crate) good_len: u64,
-    /// Where the last batch starts: everything before it had been synced before it was written.
+    /// Bytes of the header and of all batches up to the last that is not torn.
+    pub(crate) len: u64,
+    /// Where the last good batch starts: everything before it had been synced before it was written.
     pub(crate) last_batch_at: u64,
-    pub(crate) end: End,
+    /// Whether the header was readable.
+    pub(crate) has_header: bool,
 }
+
+impl Scan {
+    /// The last record that it shows anything of.
+    pub(crate) fn reach(&self) -> Txid {
+        let bad = self.losses.iter().chain(&self.torn).map(|loss| loss.to).max();
+        self.last.max(bad.unwrap_or_default())
+    }
+}
+
+/// What a scan calls for each good record.
+pub(crate) type SeeRecord<'a> = dyn FnMut(Txid, Epoch, &[u8]) + 'a;
 
 /// The file name of the segment whose first record is `first`.
 pub(crate) fn file_name(first: Txid) -> String {
@@ -96,206 +125,256 @@ pub(crate) fn first_of(name: &str) -> Option<Txid> {
     if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    digits.parse().ok().map(Txid)
+    digits.parse().ok().map(Txid).filter(|first| *first > Txid::ZERO)
 }
 
-/// Reads a whole segment and shows each good record to `see`. `first` comes from the file's name.
-pub(crate) fn scan(bytes: &[u8], first: Txid, mut see: impl FnMut(&Record<'_>)) -> Scan {
-    let mut out =
-        Scan { epoch: Epoch(0), record_count: 0, good_len: 0, last_batch_at: 0, end: End::Clean };
-    match Header::decode(bytes) {
-        Ok(header) if header.first == first => out.epoch = header.epoch,
-        // A right header under a wrong name: the file was moved or renamed by hand.
-        Ok(_) => return Scan { end: End::Damaged, ..out },
-        Err(End::Newer(layout)) => return Scan { end: End::Newer(layout), ..out },
-        Err(_) => return Scan { end: classify(bytes, 0, first), ..out },
-    }
-    let mut at = HEADER_LEN;
-    let mut expected = first;
-    out.last_batch_at = HEADER_LEN as u64;
-    while at < bytes.len() {
-        match record::decode(&bytes[at..]) {
-            Ok(record) if record.txid == expected => {
-                see(&record);
-                out.epoch = out.epoch.max(record.epoch);
-                out.record_count += 1;
-                if record.starts_batch {
-                    out.last_batch_at = at as u64;
+/// Appends a record to the stream of its batch.
+///
+/// REQUIRES: `body.len() <= BODY_BYTES_MAX`.
+pub(crate) fn put_record(stream: &mut Vec<u8>, body: &[u8]) {
+    assert!(body.len() <= BODY_BYTES_MAX, "callers refuse larger bodies");
+    stream.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    stream.extend_from_slice(body);
+}
+
+/// Reads a whole segment from its copies and shows each good record to `see`. `first` comes from the file's name.
+pub(crate) fn scan(
+    copies: &[&[u8]],
+    first: Txid,
+    see: &mut SeeRecord<'_>,
+) -> Result<Scan, Foreign> {
+    let mut scanner = Scanner::new(copies, first)?;
+    let end = copies.iter().map(|bytes| bytes.len().div_ceil(SECTOR_BYTES)).max().unwrap_or(0);
+    let mut index = 1;
+    while index < end as u64 {
+        index = match scanner.look(index) {
+            Look::Missing => index + 1,
+            Look::Lost => scanner.lost(index),
+            Look::Damaged(head) | Look::Good { head, .. } => {
+                match index.checked_sub(u64::from(head.index)) {
+                    Some(start)
+                        if start >= scanner.next && head.batch.first >= scanner.expected =>
+                    {
+                        scanner.batch(start, head.batch, see)
+                    }
+                    // It does not go on from what is before it.
+                    _ => scanner.lost(index),
                 }
-                at += record.encoded_len();
-                expected = expected.next();
             }
-            Err(Bad::Version(version)) => {
-                out.end = End::Newer(u32::from(version));
-                break;
-            }
-            Err(Bad::Damaged) if bytes[at..].iter().all(|&byte| byte == 0) => break,
-            Ok(_) | Err(Bad::Damaged) => {
-                out.end = classify(bytes, at, expected);
-                break;
-            }
+        };
+    }
+    Ok(scanner.finish())
+}
+
+/// The segment as it should be on every disk: each sector from its best copy, up to `scan.len`. Sectors that are good in no copy are
+/// taken as they are in the first copy that has anything.
+pub(crate) fn merged(copies: &[&[u8]], first: Txid, scan: &Scan) -> Vec<u8> {
+    let made_by = copies.iter().filter_map(|bytes| header_epoch(bytes, first)).max();
+    let mut out = Header { first, epoch: made_by.unwrap_or(scan.epoch) }.encode().to_vec();
+    for index in 1..scan.len / SECTOR_BYTES as u64 {
+        let place = Place { segment: first, index };
+        let start = out.len();
+        let (best, look) = best_look(copies, place);
+        let from = start.min(best.len());
+        out.extend_from_slice(&best[from..best.len().min(start + SECTOR_BYTES)]);
+        out.resize(start + SECTOR_BYTES, 0);
+        if let Look::Good { head, .. } = look {
+            sector::restore(&mut out[start..], head, place);
         }
     }
-    out.good_len = at as u64;
     out
 }
 
-/// Tells a torn end from damage, given that no record `expected` is at `at`.
-///
-/// Nothing valid after it: torn. A valid record that starts a later batch: the bad one had been
-/// synced, so it is damage. Only later records of the same batch: the disk may have written the
-/// sectors of the last batch out of order, and then a missing sector reads as zeros; without such a
-/// sector it is damage.
-fn classify(bytes: &[u8], at: usize, expected: Txid) -> End {
-    let last = Txid(expected.0.saturating_add(bytes.len() as u64));
-    let mut first_valid = None;
-    let mut from = at + 1;
-    while from < bytes.len() {
-        let rest = &bytes[from..];
-        if record::plausible(rest, expected.next(), last)
-            && let Ok(record) = record::decode(rest)
-        {
-            if record.starts_batch {
-                return End::Damaged;
+/// The start that made a copy of segment `first`, if its header can be read.
+pub(crate) fn header_epoch(bytes: &[u8], first: Txid) -> Option<Epoch> {
+    Header::read(bytes, first).ok().flatten().map(|header| header.epoch)
+}
+
+/// The copy that has the best of a sector, and the look at it.
+fn best_look<'a>(copies: &[&'a [u8]], place: Place) -> (&'a [u8], Look<'a>) {
+    let mut best: (&[u8], Look<'_>) = (&[], Look::Missing);
+    for bytes in copies {
+        let look = sector::look(bytes, place);
+        if look.rank() > best.1.rank() {
+            best = (bytes, look);
+        }
+    }
+    best
+}
+
+struct Scanner<'a> {
+    copies: &'a [&'a [u8]],
+    first: Txid,
+    out: Scan,
+    /// The txid that comes next.
+    expected: Txid,
+    /// The sector behind the last batch.
+    next: u64,
+    /// The first sector behind the last batch that nobody can tell anything of.
+    lost_at: Option<u64>,
+    /// The stream of the batch that is being read; reused.
+    stream: Vec<u8>,
+}
+
+impl<'a> Scanner<'a> {
+    fn new(copies: &'a [&'a [u8]], first: Txid) -> Result<Scanner<'a>, Foreign> {
+        let mut epoch = None;
+        for bytes in copies {
+            epoch = epoch.max(Header::read(bytes, first)?.map(|header| header.epoch));
+        }
+        let out = Scan {
+            epoch: epoch.unwrap_or_default(),
+            losses: Vec::new(),
+            torn: None,
+            last: Txid(first.0 - 1),
+            record_count: 0,
+            len: SECTOR_BYTES as u64,
+            last_batch_at: SECTOR_BYTES as u64,
+            has_header: epoch.is_some(),
+        };
+        let stream = Vec::new();
+        Ok(Scanner { copies, first, out, expected: first, next: 1, lost_at: None, stream })
+    }
+
+    fn look(&self, index: u64) -> Look<'a> {
+        best_look(self.copies, Place { segment: self.first, index }).1
+    }
+
+    fn lost(&mut self, index: u64) -> u64 {
+        self.lost_at.get_or_insert(index);
+        index + 1
+    }
+
+    /// Takes in the batch that starts at sector `start`; returns the sector behind it.
+    fn batch(&mut self, start: u64, batch: BatchName, see: &mut SeeRecord<'_>) -> u64 {
+        // What came before it had been synced.
+        if let Some(torn) = self.out.torn.take() {
+            self.out.losses.push(torn);
+        }
+        if batch.first > self.expected {
+            let at = self.lost_at.unwrap_or(self.next) * SECTOR_BYTES as u64;
+            let to = Txid(batch.first.0 - 1);
+            self.out.losses.push(Loss { from: self.expected, to, at });
+        }
+        self.lost_at = None;
+        let end = start + u64::from(batch.sector_count);
+        let at = start * SECTOR_BYTES as u64;
+        let whole = Loss { from: batch.first, to: batch.last(), at };
+        match self.read_batch(start, batch, see) {
+            Ok(epoch) => {
+                self.out.epoch = self.out.epoch.max(epoch);
+                self.out.record_count += u64::from(batch.record_count);
+                self.out.last_batch_at = at;
             }
-            first_valid.get_or_insert(from);
-            from += record.encoded_len();
-        } else {
-            from += 1;
+            Err(Unread::Damaged(index)) => {
+                self.out.losses.push(Loss { at: index * SECTOR_BYTES as u64, ..whole });
+            }
+            Err(Unread::Torn) => self.out.torn = Some(whole),
         }
+        if self.out.torn.is_none() {
+            self.out.len = end * SECTOR_BYTES as u64;
+            self.out.last = batch.last();
+        }
+        self.expected = batch.last().next();
+        self.next = end;
+        end
     }
-    match first_valid {
-        None => End::Torn,
-        Some(valid) if has_missing_sector(bytes, at, valid) => End::Torn,
-        Some(_) => End::Damaged,
+
+    fn read_batch(
+        &mut self,
+        start: u64,
+        batch: BatchName,
+        see: &mut SeeRecord<'_>,
+    ) -> Result<Epoch, Unread> {
+        self.stream.clear();
+        let (mut epoch, mut is_torn) = (None, false);
+        for part in 0..batch.sector_count {
+            let index = start + u64::from(part);
+            match self.look(index) {
+                Look::Missing => is_torn = true,
+                Look::Good { head, payload, .. }
+                    if head.batch == batch
+                        && head.index == part
+                        && epoch.is_none_or(|epoch| epoch == head.epoch) =>
+                {
+                    epoch = Some(head.epoch);
+                    if !is_torn {
+                        self.stream.extend_from_slice(payload);
+                    }
+                }
+                _ => return Err(Unread::Damaged(index)),
+            }
+        }
+        let (false, Some(epoch)) = (is_torn, epoch) else { return Err(Unread::Torn) };
+        let records = Records { stream: &self.stream };
+        if records.clone().count() != batch.record_count as usize || !records.clone().fit() {
+            return Err(Unread::Damaged(start));
+        }
+        for (txid, body) in (batch.first.0..).zip(records) {
+            see(Txid(txid), epoch, body);
+        }
+        Ok(epoch)
+    }
+
+    fn finish(mut self) -> Scan {
+        if let Some(index) = self.lost_at {
+            self.out.losses.extend(self.out.torn.take());
+            let at = index * SECTOR_BYTES as u64;
+            self.out.losses.push(Loss { from: self.expected, to: Txid::MAX, at });
+            self.out.last = Txid(self.expected.0 - 1);
+        } else if !self.out.has_header && self.next == 1 {
+            self.out.losses.push(Loss { from: self.first, to: Txid::MAX, at: 0 });
+        }
+        self.out
     }
 }
 
-/// Whether the part of some sector that lies in `from..to` is nothing but zeros.
-fn has_missing_sector(bytes: &[u8], from: usize, to: usize) -> bool {
-    let mut start = from;
-    while start < to {
-        let end = to.min((start / SECTOR_BYTES + 1) * SECTOR_BYTES);
-        if bytes[start..end].iter().all(|&byte| byte == 0) {
-            return true;
-        }
-        start = end;
-    }
-    false
+/// Why the records of a batch are not there.
+enum Unread {
+    /// Sectors of it are missing, all others are good.
+    Torn,
+    /// This sector has changed.
+    Damaged(u64),
 }
 
-/// Bytes of the header.
-pub(crate) const HEADER_LEN: usize = 32;
+/// The records in the stream of a batch.
+#[derive(Clone)]
+struct Records<'a> {
+    stream: &'a [u8],
+}
 
-/// Smallest unit that a disk writes as a whole, in bytes.
-pub(crate) const SECTOR_BYTES: usize = 512;
+impl Records<'_> {
+    /// Whether they take all of the stream.
+    fn fit(mut self) -> bool {
+        self.by_ref().for_each(drop);
+        self.stream.is_empty()
+    }
+}
 
+impl<'a> Iterator for Records<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let len = u32_at(self.stream, 0)? as usize;
+        let body = self.stream.get(RECORD_HEAD_LEN..RECORD_HEAD_LEN.checked_add(len)?)?;
+        self.stream = &self.stream[RECORD_HEAD_LEN + len..];
+        Some(body)
+    }
+}
+
+/// Bytes in front of a record's body.
+pub(crate) const RECORD_HEAD_LEN: usize = 4;
+
+/// Largest body, in bytes: 16 MiB. Far above any edit (a file of a million blocks is 8 MB), far
+/// below what a damaged length could make a reader allocate.
+pub const BODY_BYTES_MAX: usize = sector::STREAM_BYTES_MAX - RECORD_HEAD_LEN;
+
+/// The layout version of segments.
+pub(crate) const LAYOUT: u32 = 2;
+
+const HEADER_LEN: usize = 32;
+const HEADER_COPY_AT: usize = 256;
 const MAGIC: &[u8; 8] = b"HANNOLOG";
-const LAYOUT: u32 = 1;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Batches of records with the given body lengths, from txid 5 on, and where each batch starts.
-    fn segment(batches: &[&[usize]]) -> (Vec<u8>, Vec<usize>) {
-        let mut out = Header { first: Txid(5), epoch: Epoch(3) }.encode().to_vec();
-        let mut txid = Txid(5);
-        let mut starts = Vec::new();
-        for batch in batches {
-            starts.push(out.len());
-            for (index, &len) in batch.iter().enumerate() {
-                record::encode(&mut out, txid, Epoch(3), index == 0, &vec![7; len]);
-                txid = txid.next();
-            }
-        }
-        (out, starts)
-    }
-
-    fn check(bytes: &[u8], record_count: u64, end: End) {
-        let mut seen = 0;
-        let got = scan(bytes, Txid(5), |record| {
-            assert_eq!(record.txid, Txid(5 + seen));
-            seen += 1;
-        });
-        assert_eq!((got.record_count, got.end), (record_count, end));
-        assert_eq!(seen, record_count);
-    }
-
-    #[test]
-    fn golden_header() {
-        let want = b"HANNOLOG\x01\0\0\0\x05\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\xb7\x80\xda\xa4";
-        assert_eq!(&Header { first: Txid(5), epoch: Epoch(3) }.encode(), want);
-    }
-
-    #[test]
-    fn names() {
-        assert_eq!(file_name(Txid(12)), "00000000000000000012.log");
-        assert_eq!(first_of("00000000000000000012.log"), Some(Txid(12)));
-        for bad in ["12.log", "0000000000000000001x.log", "00000000000000000012.log.tmp", ""] {
-            assert_eq!(first_of(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn ends() {
-        let (good, starts) = segment(&[&[10, 20], &[30, 40, 50], &[60]]);
-        check(&good, 6, End::Clean);
-        assert_eq!(scan(&good, Txid(5), |_| ()).last_batch_at, starts[2] as u64);
-        check(&good[..good.len() - 1], 5, End::Torn);
-        check(&good[..HEADER_LEN - 1], 0, End::Torn);
-        check(&[], 0, End::Torn);
-
-        let mut flipped = good.clone();
-        flipped[starts[1] + 30] ^= 1;
-        check(&flipped, 2, End::Damaged);
-        check(&flipped[..starts[2]], 2, End::Damaged);
-
-        let mut header = good.clone();
-        header[3] ^= 1;
-        check(&header, 0, End::Damaged);
-
-        let mut roomy = good.clone();
-        roomy.resize(good.len() + 5000, 0);
-        check(&roomy, 6, End::Clean);
-        assert_eq!(scan(&roomy, Txid(5), |_| ()).good_len, good.len() as u64);
-        roomy.truncate(good.len() + 1);
-        check(&roomy, 6, End::Clean);
-        roomy[good.len()] = 1;
-        check(&roomy, 6, End::Torn);
-        let mut cut = good[..good.len() - 1].to_vec();
-        cut.resize(good.len() + 5000, 0);
-        cut[good.len() + 100] = 1;
-        check(&cut, 5, End::Torn);
-
-        let mut last = good.clone();
-        *last.last_mut().unwrap() ^= 1;
-        check(&last, 5, End::Torn);
-
-        let mut newer = good[..HEADER_LEN].to_vec();
-        newer[8] = 9;
-        let crc = crc32fast::hash(&newer[..28]);
-        newer[28..].copy_from_slice(&crc.to_le_bytes());
-        check(&newer, 0, End::Newer(9));
-    }
-
-    #[test]
-    fn sectors_written_out_of_order_are_a_torn_end_only_in_the_last_batch() {
-        let (good, starts) = segment(&[&[10], &[400, 400, 400, 400, 400]]);
-        let mut torn = good.clone();
-        torn[512..1024].fill(0);
-        check(&torn, 2, End::Torn);
-
-        let (longer, _) = segment(&[&[10], &[400, 400, 400, 400, 400], &[1]]);
-        let mut damaged = longer.clone();
-        damaged[512..1024].fill(0);
-        check(&damaged, 2, End::Damaged);
-        assert!(starts[1] < 512);
-    }
-
-    #[test]
-    fn a_file_under_a_wrong_name_is_refused() {
-        let (good, _) = segment(&[&[10]]);
-        assert_eq!(scan(&good, Txid(6), |_| ()).end, End::Damaged);
-    }
-}
+mod tests;

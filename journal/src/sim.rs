@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::StoreError;
-use crate::segment::SECTOR_BYTES;
+use crate::sector::SECTOR_BYTES;
 use crate::store::{Change, Kv, KvPlace, RowFn};
 
 /// What happens at the chosen operation.

@@ -17,7 +17,7 @@ use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ use crate::checkpoint::Checkpointer;
 use crate::error::JournalError;
 use crate::id::Txid;
 use crate::log::LogWriter;
-use crate::record;
+use crate::segment::{BODY_BYTES_MAX, RECORD_HEAD_LEN};
 use crate::store::Change;
 
 /// The limits that the threads work by; see `Options` for their meaning.
@@ -128,14 +128,14 @@ impl Shared {
     pub(crate) fn append(&self, bodies: Vec<Vec<u8>>) -> Txid {
         let mut bytes = 0;
         for body in &bodies {
-            if body.len() > record::BODY_BYTES_MAX {
+            if body.len() > BODY_BYTES_MAX {
                 self.stop(&JournalError::TooLarge {
                     what: "log record body",
                     bytes: body.len(),
-                    bytes_max: record::BODY_BYTES_MAX,
+                    bytes_max: BODY_BYTES_MAX,
                 });
             }
-            bytes += (record::HEADER_LEN + body.len()) as u64;
+            bytes += (RECORD_HEAD_LEN + body.len()) as u64;
         }
         let mut queue = lock(&self.commits);
         while queue.bytes >= self.limits.queue_bytes_max && !self.is_stopped() && !queue.closing {
@@ -289,8 +289,18 @@ pub(crate) fn run_commits(shared: &Shared, mut log: LogWriter, observer: &Observ
                 roll(&mut log, rolls)?;
             }
         }
+        if !shared.is_stopped() {
+            close(&mut log);
+        }
         Ok(())
     });
+}
+
+/// Everything is durable without it: a failure costs only that the next start knows less of damage.
+fn close(log: &mut LogWriter) {
+    if let Err(error) = log.close() {
+        tracing::warn!(%error, cause = error.source(), "the log's end is not marked");
+    }
 }
 
 /// Begins a new segment for everyone who asked.
@@ -323,7 +333,7 @@ fn next_batch(shared: &Shared, batch: &mut Vec<Vec<u8>>) -> Option<u64> {
     let mut bytes = 0;
     while batch.len() < shared.limits.batch_records_max {
         let Some(body) = queue.bodies.front() else { break };
-        let len = record::HEADER_LEN + body.len();
+        let len = RECORD_HEAD_LEN + body.len();
         if !batch.is_empty() && bytes + len > shared.limits.batch_bytes_max {
             break;
         }
@@ -398,6 +408,8 @@ fn export(
     checkpointer: &mut Checkpointer,
     mut replies: Vec<SyncSender<Result<PathBuf, JournalError>>>,
 ) -> Result<bool, JournalError> {
+    // What the image contains ends with a segment: it goes when the image is the older of two, and what follows is apart from it.
+    shared.request_roll(sync_channel(1).0);
     match checkpointer.export() {
         Ok(path) => {
             shared.counters.images.fetch_add(1, Ordering::Relaxed);

@@ -174,7 +174,7 @@ fn data_of_another_version_is_refused_in_one_line_and_untouched() {
     let segment = newest_segment(&cluster.directory.join("namenode-1"));
     let log = fs::read(&segment).unwrap();
     let mut newer_log = log.clone();
-    newer_log[8..12].copy_from_slice(&2u32.to_le_bytes());
+    newer_log[8..12].copy_from_slice(&3u32.to_le_bytes());
     let crc = crc32fast::hash(&newer_log[..28]);
     newer_log[28..32].copy_from_slice(&crc.to_le_bytes());
     for (kind, file, newer, right) in [

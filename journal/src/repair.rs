@@ -1,0 +1,180 @@
+//! Makes a journal start again that refuses to, at the price of what its log has lost.
+//!
+//! A state can be restored up to the first record that is in no copy of the log. What comes after that is given up, also where it
+//! can be read: it was made from a state that nobody has any more. [`Repair::plan`] finds out and changes nothing;
+//! [`Repair::apply`] does it.
+//!
+//! Invariants:
+//! - nothing is deleted: what is given up stays as `*.bad-<n>`;
+//! - nothing is given up that a start could still restore;
+//! - cut off anywhere, it can be run again, and a start before that refuses as before or loses nothing more.
+
+use std::path::PathBuf;
+
+use sys::fs::LockFile;
+
+use crate::admin::{Survey, survey};
+use crate::chain::{Copy, RecordFn};
+use crate::disk::publish;
+use crate::error::JournalError;
+use crate::id::{Epoch, Txid};
+use crate::mark::Mark;
+use crate::options::Options;
+use crate::recover::{self, keep_aside, put_aside};
+use crate::segment::{self, Header};
+
+/// Consecutive records that are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// The first of them.
+    pub from: Txid,
+    /// The last of them; `None` if nobody knows how many there were, or whether there were any.
+    pub to: Option<Txid>,
+    /// Whether they can be read.
+    pub is_readable: bool,
+}
+
+/// What would be done to a journal; holds its lock.
+pub struct Repair {
+    survey: Survey,
+    /// The checkpoint or image that the next start begins from.
+    base: Txid,
+    /// The state up to this record can be restored.
+    kept: Txid,
+    given_up: Vec<GivenUp>,
+    _lock: LockFile,
+}
+
+impl Repair {
+    /// Looks at the journal and decides. Nothing is changed, except what sled itself needs to be opened.
+    ///
+    /// # Errors
+    /// [`JournalError`] if the journal is in use or cannot be read.
+    pub fn plan(options: &Options) -> Result<Repair, JournalError> {
+        let lock = crate::take_lock(&options.dir)?;
+        let survey = survey(options)?;
+        let (base, kept) = survey.reach();
+        let given_up = given_up(&survey, kept);
+        Ok(Repair { survey, base, kept, given_up, _lock: lock })
+    }
+
+    /// The last record of the state that the next start restores.
+    pub fn kept(&self) -> Txid {
+        self.kept
+    }
+
+    /// The checkpoint or image from which it does so.
+    pub fn base(&self) -> Txid {
+        self.base
+    }
+
+    /// What is wrong, one line each.
+    pub fn problems(&self) -> &[String] {
+        &self.survey.problems
+    }
+
+    /// What is lost by it, in order; nothing if the journal starts without help.
+    pub fn given_up(&self) -> &[GivenUp] {
+        &self.given_up
+    }
+
+    /// Shows the records that are given up although they can be read.
+    ///
+    /// # Errors
+    /// What `see` says; [`JournalError`] if they cannot be read after all.
+    pub fn readable(&self, see: &mut RecordFn<'_>) -> Result<(), JournalError> {
+        self.survey.chain.replay(&*self.survey.places.disk, self.kept, see)
+    }
+
+    /// Makes the journal start from what is kept; returns what was done, one line each.
+    ///
+    /// # Errors
+    /// [`JournalError`]: then nothing is lost, and it can be tried again.
+    pub fn apply(self) -> Result<Vec<String>, JournalError> {
+        let Survey { places, chain, images, found, .. } = &self.survey;
+        let disk = &*places.disk;
+        let mut done = Vec::new();
+        if self.given_up.is_empty() {
+            let mut left_out = Vec::new();
+            recover::heal(disk, chain, &mut left_out, &mut done)?;
+            done.extend(
+                left_out
+                    .into_iter()
+                    .map(|out| format!("left out {}: {}", out.dir.display(), out.reason)),
+            );
+            return Ok(done);
+        }
+        for (applied, path) in images.iter().filter(|(applied, _)| *applied > self.kept) {
+            let aside = put_aside(disk, &places.image_dir(), &crate::image::file_name(*applied))?;
+            done.push(format!("moved {} to {}", path.display(), aside.display()));
+        }
+        let next = self.kept.next();
+        let epoch = found.mark().map_or(Epoch(0), |mark| mark.epoch).max(chain.epoch());
+        for (index, dir) in chain.dirs.iter().enumerate() {
+            // The newest first: the log never shows a hole that was not there.
+            for segment in chain.segments.iter().rev() {
+                let name = segment::file_name(segment.first);
+                if segment.copies[index] == Copy::Missing || segment.scan.reach() <= self.kept {
+                    continue;
+                }
+                let aside = if segment.first >= next {
+                    put_aside(disk, dir, &name)?
+                } else {
+                    keep_aside(disk, dir, &name)?
+                };
+                done.push(format!("kept {} as {}", dir.join(&name).display(), aside.display()));
+            }
+            // A segment that begins here says that nothing behind it in older ones counts.
+            let header = Header { first: next, epoch }.encode();
+            publish(disk, dir, &segment::file_name(next), |file| file.append(&header))?;
+        }
+        Mark { epoch, last: self.kept, is_closed: true }.write(disk, &places.dir)?;
+        done.push(format!("the log ends at record {}", self.kept));
+        Ok(done)
+    }
+
+    /// The journal's directory.
+    pub fn dir(&self) -> PathBuf {
+        self.survey.places.dir.clone()
+    }
+}
+
+/// What a state as of `kept` lacks of what was in the log.
+fn given_up(survey: &Survey, kept: Txid) -> Vec<GivenUp> {
+    let (chain, proof) = (&survey.chain, survey.proof());
+    if survey.start_from().is_ok() {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    let mut next = kept.next();
+    let readable = |from: Txid, to: Txid, out: &mut Vec<GivenUp>| {
+        if from <= to {
+            out.push(GivenUp { from, to: Some(to), is_readable: true });
+        }
+    };
+    let end = survey.closed_end();
+    let torn = chain.torn.iter().filter(|torn| torn.from <= proof.last());
+    for hole in chain.holes.iter().chain(torn).filter(|hole| hole.to > kept) {
+        readable(next, Txid(hole.from.0 - 1), &mut out);
+        let to = if hole.to == Txid::MAX { end } else { Some(hole.to) };
+        out.push(GivenUp { from: hole.from.max(next), to, is_readable: false });
+        let Some(to) = to else { return out };
+        next = to.next();
+    }
+    readable(next, chain.last(), &mut out);
+    next = next.max(chain.last().next());
+    match end {
+        Some(end) if end >= next => {
+            out.push(GivenUp { from: next, to: Some(end), is_readable: false });
+        }
+        // The log has lost its end, and nobody knows how much that was.
+        None if chain.known_last() < proof.last() || chain.epoch() < proof.epoch() => {
+            out.push(GivenUp { from: next, to: None, is_readable: false });
+        }
+        Some(_) | None => {}
+    }
+    if out.is_empty() {
+        out.push(GivenUp { from: next, to: None, is_readable: false });
+    }
+    out
+}
