@@ -10,9 +10,10 @@ use client::config::{JOBTRACKER_VARIABLE, NAMENODE_VARIABLE};
 use client::dfs::DfsClient;
 use client::job::JobClient;
 use client::rpc::{Health, RpcClient, read_secret, runtime};
-use client::{ClientConfig, RpcError};
+use client::{ClientConfig, Daemon, RpcError};
 use protocol::ClientId;
-use protocol::auth::Role;
+use protocol::address::FileSystem;
+use protocol::auth::{Key, Role};
 
 /// How long the first contact is tried: bridges a daemon that is just being restarted.
 const FIRST_CONTACT_MAX: Duration = Duration::from_secs(2);
@@ -28,19 +29,36 @@ pub(crate) struct Overrides {
     /// Address of the JobTracker, e.g. http://127.0.0.1:8088
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) jobtracker: Option<String>,
+    /// What one of Hadoop's options names as the file system, and that option.
+    #[arg(skip)]
+    pub(crate) file_system: Option<(&'static str, String)>,
 }
 
 impl Overrides {
-    /// File, environment and flags together.
+    /// File, environment and flags together, for what works on a cluster alone.
     pub(crate) fn config(&self) -> Result<ClientConfig> {
+        match (self.resolved()?, &self.file_system) {
+            ((_, FileSystem::Machine), Some((option, text))) => {
+                bail!("{option} {text}: this command works on a cluster, not on this machine")
+            }
+            ((config, _), _) => Ok(config),
+        }
+    }
+
+    /// File, environment and flags together, and the file system that plain paths belong to.
+    pub(crate) fn resolved(&self) -> Result<(ClientConfig, FileSystem)> {
         let mut config = ClientConfig::load()?;
-        if self.namenode.is_some() {
-            config.namenode.clone_from(&self.namenode);
+        if let Some(address) = &self.namenode {
+            config.set_namenode("--namenode", address)?;
         }
-        if self.jobtracker.is_some() {
-            config.jobtracker.clone_from(&self.jobtracker);
+        if let Some(address) = &self.jobtracker {
+            config.set_jobtracker("--jobtracker", address)?;
         }
-        Ok(config)
+        let file_system = match &self.file_system {
+            Some((option, text)) => config.set_file_system(option, text)?,
+            None => FileSystem::Configured,
+        };
+        Ok((config, file_system))
     }
 }
 
@@ -69,7 +87,7 @@ fn known<'a>(
 }
 
 /// Asks who listens, for [`FIRST_CONTACT_MAX`] at most.
-pub(crate) fn first_contact(rpc: &RpcClient, service: &str) -> Result<Health, RpcError> {
+pub(crate) fn first_contact(rpc: &RpcClient, service: &'static str) -> Result<Health, RpcError> {
     let deadline = Instant::now() + FIRST_CONTACT_MAX;
     let health = runtime().block_on(async {
         loop {
@@ -84,10 +102,7 @@ pub(crate) fn first_contact(rpc: &RpcClient, service: &str) -> Result<Health, Rp
             }
         }
     })?;
-    if health.service != service {
-        return Err(RpcError::NotOurs { address: rpc.base().to_owned() });
-    }
-    Ok(health)
+    health.expect(rpc.base(), service)
 }
 
 /// An error and its causes in one line; an unreachable daemon in the words that scripts look for.
@@ -116,6 +131,11 @@ fn unreachable_text(address: &str, source: &(dyn std::error::Error + 'static)) -
     )
 }
 
+/// Names something that was given and that this command has no use for.
+pub(crate) fn warn_unused(what: &str) {
+    eprintln!("hanno: {what} is not used by this command");
+}
+
 /// An id that no other process has.
 pub(crate) fn random_client() -> ClientId {
     ClientId(rand::random())
@@ -124,22 +144,22 @@ pub(crate) fn random_client() -> ClientId {
 /// Signed calls to the NameNode, after first contact.
 pub(crate) fn namenode(config: &ClientConfig) -> Result<RpcClient> {
     let address = namenode_address(config)?;
-    let config = contacted(config, address, "namenode")?;
-    Ok(RpcClient::new(address, Role::Client, config.secret()?.as_ref())?)
+    let secret = secret_of(config, Daemon::Namenode, address, "namenode")?;
+    Ok(RpcClient::new(address, Role::Client, secret.as_ref())?)
 }
 
 /// Signed calls to the JobTracker, after first contact.
 pub(crate) fn jobtracker(config: &ClientConfig) -> Result<RpcClient> {
     let address = jobtracker_address(config)?;
-    let config = contacted(config, address, "jobtracker")?;
-    Ok(RpcClient::new(address, Role::Client, config.secret()?.as_ref())?)
+    let secret = secret_of(config, Daemon::Jobtracker, address, "jobtracker")?;
+    Ok(RpcClient::new(address, Role::Client, secret.as_ref())?)
 }
 
 /// Signed questions to the daemon at `address`, whatever it is, after first contact.
 pub(crate) fn daemon(config: &ClientConfig, address: &str) -> Result<RpcClient> {
     let health = runtime().block_on(RpcClient::new(address, Role::Client, None)?.health())?;
-    let config = contacted(config, address, &health.service)?;
-    Ok(RpcClient::new(address, Role::Client, config.secret()?.as_ref())?)
+    let secret = given_or_found(config.secret(Daemon::Named)?, health)?;
+    Ok(RpcClient::new(address, Role::Client, secret.as_ref())?)
 }
 
 /// A client of the file system that has made first contact.
@@ -149,25 +169,34 @@ pub(crate) fn file_system(config: &ClientConfig) -> Result<DfsClient> {
 
 /// The configuration of such a client, with the secret.
 pub(crate) fn file_system_config(config: &ClientConfig) -> Result<ClientConfig> {
-    contacted(config, namenode_address(config)?, "namenode")
+    let secret = secret_of(config, Daemon::Namenode, namenode_address(config)?, "namenode")?;
+    Ok(ClientConfig { secret, ..config.clone() })
 }
 
 /// A client of the JobTracker that has made first contact.
 pub(crate) fn job_client(config: &ClientConfig) -> Result<JobClient> {
-    let config = contacted(config, jobtracker_address(config)?, "jobtracker")?;
-    Ok(JobClient::connect(&config)?)
+    let address = jobtracker_address(config)?;
+    let secret = secret_of(config, Daemon::Jobtracker, address, "jobtracker")?;
+    Ok(JobClient::connect(&ClientConfig { secret, ..config.clone() })?)
 }
 
-/// The configuration with the secret whose file the daemon at `address` names, unless one is configured.
-fn contacted(config: &ClientConfig, address: &str, service: &str) -> Result<ClientConfig> {
-    let mut config = config.clone();
+/// The secret for the daemon at `address`, after first contact: the configured one, else that whose file the daemon names.
+fn secret_of(
+    config: &ClientConfig,
+    daemon: Daemon,
+    address: &str,
+    service: &'static str,
+) -> Result<Option<Key>> {
+    let given = config.secret(daemon)?;
     let rpc = RpcClient::new(address, Role::Client, None)?;
-    let health = first_contact(&rpc, service)?;
-    config.secret = match (config.secret()?, health.secret_file) {
-        (None, Some(path)) => Some(read_secret(&path)?),
-        (secret, _) => secret,
-    };
-    Ok(config)
+    Ok(given_or_found(given, first_contact(&rpc, service)?)?)
+}
+
+fn given_or_found(given: Option<Key>, health: Health) -> Result<Option<Key>, RpcError> {
+    match (given, health.secret_file) {
+        (None, Some(path)) => read_secret(&path).map(Some),
+        (secret, _) => Ok(secret),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::connect::Overrides;
+use crate::connect::{Overrides, warn_unused};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say};
 use crate::{balancer, debug, dfs, dfsadmin, fsck, getconf, job, snapshots};
 
@@ -125,30 +125,51 @@ pub(crate) fn generic(
     for argument in arguments {
         words.push(argument.to_str().ok_or("an argument that is not UTF-8")?.to_owned());
     }
+    let mut of_file = None;
     loop {
-        let (value, taken) = match &words[..] {
-            [option, value, ..]
-                if matches!(option.as_str(), "-fs" | "-D" | "-conf" | "-jt" | "-files") =>
-            {
-                (format!("{option} {value}"), 2)
+        let (option, value, taken) = match &words[..] {
+            [option, value, ..] if GENERIC.contains(&option.as_str()) => {
+                (option.clone(), value.clone(), 2)
+            }
+            [option] if GENERIC.contains(&option.as_str()) => {
+                return Err(format!("option {option} requires 1 argument."));
             }
             [option, ..] if option.starts_with("-D") && option.contains('=') => {
-                (format!("-D {}", &option[2..]), 1)
+                ("-D".to_owned(), option[2..].to_owned(), 1)
             }
-            _ => return Ok((words, overrides)),
+            _ => break,
         };
         words.drain(..taken);
-        let address = match value.split_once(' ') {
-            Some(("-fs", address)) => Some(address),
-            Some(("-D", pair)) => pair.strip_prefix("fs.defaultFS="),
-            _ => None,
-        };
-        if let Some(address) = address {
-            let plain = || address.starts_with("http://").then(|| address.to_owned());
-            let named = dfs::named_namenode(address).or_else(plain);
-            overrides.namenode = named.or(overrides.namenode);
+        match (option.as_str(), value.split_once('=')) {
+            ("-fs", _) => overrides.file_system = Some(("-fs", value)),
+            ("-jt", _) => overrides.jobtracker = Some(value),
+            ("-conf", _) => of_file = file_system_of(&value)?.or(of_file),
+            ("-D", Some((name, value))) if FILE_SYSTEM_KEYS.contains(&name) => {
+                // `-fs` wins wherever it stands.
+                if overrides.file_system.as_ref().is_none_or(|(option, _)| *option != "-fs") {
+                    overrides.file_system = Some(("fs.defaultFS", value.to_owned()));
+                }
+            }
+            ("-D", Some((name, _))) => warn_unused(&format!("property {name}")),
+            ("-D", None) => return Err(format!("-D needs key=value, not `{value}'")),
+            (option, _) => warn_unused(option),
         }
     }
+    overrides.file_system =
+        overrides.file_system.or(of_file.map(|address| ("fs.defaultFS", address)));
+    Ok((words, overrides))
+}
+
+/// Generic options; each has a value.
+const GENERIC: [&str; 7] = ["-fs", "-jt", "-D", "-conf", "-files", "-libjars", "-archives"];
+/// Properties that name the file system.
+const FILE_SYSTEM_KEYS: [&str; 2] = ["fs.defaultFS", "fs.default.name"];
+
+/// The file system that one of Hadoop's configuration files names.
+fn file_system_of(file: &str) -> Result<Option<String>, String> {
+    let properties = dfs::xml::of_files(&[file]).map_err(|failure| failure.to_string())?;
+    let mut named = properties.into_iter().rev();
+    Ok(named.find(|(key, _)| FILE_SYSTEM_KEYS.contains(&key.as_str())).map(|(_, value)| value))
 }
 
 /// `hanno install-links DIR`: makes this program start under Hadoop's names.
@@ -210,10 +231,21 @@ mod tests {
         let args = words(&["-D", "a=b", "-fs", "webhdfs://h:1", "-Dx=y", "-report", "-fs"]);
         let (rest, overrides) = generic(&args, &Overrides::default()).unwrap();
         assert_eq!(rest, ["-report", "-fs"]);
-        assert_eq!(overrides.namenode.as_deref(), Some("http://h:1"));
-        let args = words(&["-Dfs.defaultFS=hanno://g:2", "x"]);
-        let (_, overrides) = generic(&args, &Overrides::default()).unwrap();
-        assert_eq!(overrides.namenode.as_deref(), Some("http://g:2"));
+        assert_eq!(overrides.file_system, Some(("-fs", "webhdfs://h:1".to_owned())));
+        for line in [
+            &["-Dfs.defaultFS=hanno://g:2", "-jt", "j:1", "x"][..],
+            &["-jt", "j:1", "-D", "fs.defaultFS=hanno://g:2"],
+        ] {
+            let (_, overrides) = generic(&words(line), &Overrides::default()).unwrap();
+            let expected = Some(("fs.defaultFS", "hanno://g:2".to_owned()));
+            assert_eq!(
+                (overrides.file_system, overrides.jobtracker.as_deref()),
+                (expected, Some("j:1"))
+            );
+        }
+        for line in [&["-fs"][..], &["-D", "x"], &["-conf", "/no/such.xml"]] {
+            assert!(generic(&words(line), &Overrides::default()).is_err(), "{line:?}");
+        }
     }
 
     #[test]

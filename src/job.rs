@@ -17,6 +17,7 @@ use protocol::record::SKIP_DIRECTORY;
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind};
 
 use crate::connect::{Overrides, describe, job_client};
+use crate::hadoop::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say};
 use crate::top::{self, TopArgs};
 
@@ -71,6 +72,18 @@ enum Request {
 
 /// Runs the command line after `job` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    let (words, overrides) = match generic(arguments, overrides) {
+        Ok(found) => found,
+        Err(text) => {
+            eprintln!("job: {text}");
+            return EXIT_USAGE;
+        }
+    };
+    let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+    dispatch(&words, &overrides)
+}
+
+fn dispatch(arguments: &[OsString], overrides: &Overrides) -> u8 {
     match arguments.split_first() {
         Some((first, rest)) if first == "streaming" || first == "-streaming" => {
             streaming(rest, overrides)
@@ -124,6 +137,13 @@ pub(crate) fn streaming(arguments: &[OsString], overrides: &Overrides) -> u8 {
         [("--namenode", &overrides.namenode), ("--jobtracker", &overrides.jobtracker)]
     {
         words.extend(value.iter().flat_map(|value| [option.to_owned(), value.clone()]));
+    }
+    if let Some((option, text)) = &overrides.file_system {
+        let property = || format!("fs.defaultFS={text}");
+        match *option {
+            "-fs" => words.extend(["-fs".to_owned(), text.clone()]),
+            _ => words.extend(["-D".to_owned(), property()]),
+        }
     }
     words.extend(arguments.iter().map(|word| word.to_string_lossy().into_owned()));
     mr_api::streaming::run(&["job", "streaming"], &words)

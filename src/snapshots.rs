@@ -123,7 +123,7 @@ fn diff_text(path: &DfsPath, (from, to): (&str, &str), entries: &[DiffEntry]) ->
 }
 
 fn resolve(client: &DfsClient, text: &str) -> Result<DfsPath> {
-    let resolver = Resolver::new(client.user(), client.namenode());
+    let resolver = Resolver::new(client.user(), client.site());
     resolver.cluster_path(text).map_err(|failure| anyhow!("{failure}"))
 }
 

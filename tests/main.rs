@@ -5,6 +5,7 @@
 
 mod support;
 
+mod addresses;
 mod browser;
 mod conformance;
 mod corruption;

@@ -1,8 +1,16 @@
 //! Where a client finds its cluster: flags, then environment, then `hanno.toml`.
+//!
+//! Invariants: a file of the working directory is believed only if nobody but the user (or root) can have written it; an address from
+//! there gets no secret but the one that the same file names, because whoever has such a file lie about must not be signed for with
+//! a secret of the user's.
 
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+use protocol::address::{self, AddressError, FileSystem, Site};
 use protocol::auth::Key;
 use serde::Deserialize;
 
@@ -16,6 +24,8 @@ pub const NAMENODE_VARIABLE: &str = "HANNO_NAMENODE";
 pub const JOBTRACKER_VARIABLE: &str = "HANNO_JOBTRACKER";
 /// Environment variable: path of the file that holds the cluster secret (never the secret itself).
 pub const SECRET_FILE_VARIABLE: &str = "HANNO_SECRET_FILE";
+/// Environment variable: other names of the cluster in `hdfs://` addresses, with commas between them.
+pub const ALIASES_VARIABLE: &str = "HANNO_ALIASES";
 /// Environment variable: path of the configuration file.
 pub const CONFIG_VARIABLE: &str = "HANNO_CONFIG";
 /// Configuration file looked for in the working directory and then in `~/.config/hanno/`.
@@ -29,6 +39,8 @@ pub struct ClientConfig {
     pub namenode: Option<String>,
     /// `http://host:port` of the JobTracker.
     pub jobtracker: Option<String>,
+    /// What `hdfs://` addresses call the NameNode besides its HTTP address: `hdfs://nn:8020`, `hdfs://service`. Default: nothing.
+    pub aliases: Vec<String>,
     /// File that holds the cluster secret. Absent: the file that the NameNode names, if this user can read it.
     pub secret_file: Option<PathBuf>,
     /// Acting user. Absent: the user of this process.
@@ -44,6 +56,29 @@ pub struct ClientConfig {
     /// Of a task: what it signs with, instead of a secret.
     #[serde(skip)]
     pub pass: Option<PassHolder>,
+    /// Who named the addresses.
+    #[serde(skip)]
+    pub bindings: Bindings,
+}
+
+/// Which addresses come from a file of the working directory, and whether their secret does.
+#[derive(Clone, Debug, Default)]
+pub struct Bindings {
+    namenode_file: Option<PathBuf>,
+    jobtracker_file: Option<PathBuf>,
+    /// The file that names the secret, too.
+    secret_file: Option<PathBuf>,
+}
+
+/// A daemon that clients are told the address of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Daemon {
+    /// Of the file system.
+    Namenode,
+    /// Of jobs.
+    Jobtracker,
+    /// One that the user named just now.
+    Named,
 }
 
 /// A configuration that cannot be used.
@@ -66,6 +101,20 @@ pub enum ConfigError {
         /// Line and mistake.
         reason: String,
     },
+    /// Somebody else may have written the file of the working directory.
+    #[error(
+        "{} is not read, because {reason}: mend that, work in another directory, or name the file by {CONFIG_VARIABLE} if you trust it",
+        path.display()
+    )]
+    Distrusted {
+        /// The file.
+        path: PathBuf,
+        /// Who could write it.
+        reason: String,
+    },
+    /// What a variable or flag names is no address.
+    #[error(transparent)]
+    Address(#[from] AddressError),
 }
 
 impl ClientConfig {
@@ -76,26 +125,85 @@ impl ClientConfig {
     pub fn load() -> Result<Self, ConfigError> {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let mut config = match variable(CONFIG_VARIABLE) {
-            Some(path) => Self::from_file(Path::new(&path))?,
-            None => Self::from_first_of(&default_files())?,
+            Some(path) => Self::read(Path::new(&path))?.unwrap_or_default(),
+            None => Self::found()?,
         };
         if let Some(address) = variable(NAMENODE_VARIABLE) {
-            config.namenode = Some(address);
+            config.set_namenode(NAMENODE_VARIABLE, &address)?;
         }
         if let Some(address) = variable(JOBTRACKER_VARIABLE) {
-            config.jobtracker = Some(address);
+            config.set_jobtracker(JOBTRACKER_VARIABLE, &address)?;
+        }
+        if let Some(names) = variable(ALIASES_VARIABLE) {
+            config.aliases = names.split(',').map(|name| name.trim().to_owned()).collect();
         }
         if let Some(path) = variable(SECRET_FILE_VARIABLE) {
             config.secret_file = Some(path.into());
+            config.bindings.secret_file = None;
         }
         Ok(config)
     }
 
-    /// The cluster secret if one was given or its file was named.
+    /// Takes the NameNode's address from the user: `option` is what it was given by.
     ///
     /// # Errors
-    /// [`RpcError::Secret`] if the file cannot be used.
-    pub fn secret(&self) -> Result<Option<Key>, RpcError> {
+    /// [`AddressError`] if it is none.
+    pub fn set_namenode(&mut self, option: &'static str, text: &str) -> Result<(), AddressError> {
+        self.namenode = Some(address::namenode_address(option, text)?);
+        self.bindings.namenode_file = None;
+        Ok(())
+    }
+
+    /// Takes the JobTracker's address from the user: `option` is what it was given by.
+    ///
+    /// # Errors
+    /// [`AddressError`] if it is none.
+    pub fn set_jobtracker(&mut self, option: &'static str, text: &str) -> Result<(), AddressError> {
+        self.jobtracker = Some(address::daemon_address(option, text)?);
+        self.bindings.jobtracker_file = None;
+        Ok(())
+    }
+
+    /// Takes the file system from `-fs`, `fs.defaultFS` or whatever `option` is.
+    ///
+    /// # Errors
+    /// [`AddressError`] if it is none that can be reached.
+    pub fn set_file_system(
+        &mut self,
+        option: &'static str,
+        text: &str,
+    ) -> Result<FileSystem, AddressError> {
+        let file_system = FileSystem::parse(option, text, &self.site())?;
+        if let FileSystem::Namenode(address) = &file_system {
+            self.namenode = Some(address.clone());
+            self.bindings.namenode_file = None;
+        }
+        Ok(file_system)
+    }
+
+    /// Where paths lead.
+    pub fn site(&self) -> Site {
+        Site::new(self.namenode.as_deref().unwrap_or_default(), &self.aliases)
+    }
+
+    /// The cluster secret for calls to `daemon`, if one was given or its file was named.
+    ///
+    /// # Errors
+    /// [`RpcError::Secret`] if the file cannot be used, [`RpcError::Unbound`] if a file of the working directory names the daemon and no
+    /// secret for it.
+    pub fn secret(&self, daemon: Daemon) -> Result<Option<Key>, RpcError> {
+        let Bindings { namenode_file, jobtracker_file, secret_file } = &self.bindings;
+        let (file, address) = match daemon {
+            Daemon::Namenode => (namenode_file, &self.namenode),
+            Daemon::Jobtracker => (jobtracker_file, &self.jobtracker),
+            Daemon::Named => (&None, &None),
+        };
+        if let Some(file) = file
+            && secret_file.as_ref() != Some(file)
+        {
+            let address = address.clone().unwrap_or_default();
+            return Err(RpcError::Unbound { address, file: file.clone() });
+        }
         match (&self.secret, &self.secret_file) {
             (Some(secret), _) => Ok(Some(secret.clone())),
             (None, Some(path)) => read_secret(path).map(Some),
@@ -118,29 +226,199 @@ impl ClientConfig {
         self.short_circuit.unwrap_or(true)
     }
 
-    fn from_first_of(paths: &[PathBuf]) -> Result<Self, ConfigError> {
-        for path in paths {
-            match Self::from_file(path) {
-                Err(ConfigError::Read { source, .. })
-                    if source.kind() == io::ErrorKind::NotFound => {}
-                result => return result,
-            }
+    /// The file of the working directory, else that of the user.
+    fn found() -> Result<Self, ConfigError> {
+        if let Some(mut config) = Self::read_trusted(Path::new(CONFIG_FILE))? {
+            let file = || Some(PathBuf::from(CONFIG_FILE));
+            config.bindings = Bindings {
+                namenode_file: config.namenode.as_ref().and_then(|_| file()),
+                jobtracker_file: config.jobtracker.as_ref().and_then(|_| file()),
+                secret_file: config.secret_file.as_ref().and_then(|_| file()),
+            };
+            return Ok(config);
         }
-        Ok(ClientConfig::default())
+        let Some(home) = env::home_dir() else { return Ok(ClientConfig::default()) };
+        let path = home.join(".config/hanno").join(CONFIG_FILE);
+        match Self::read(&path) {
+            Err(ConfigError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(ClientConfig::default())
+            }
+            read => Ok(read?.unwrap_or_default()),
+        }
     }
 
-    fn from_file(path: &Path) -> Result<Self, ConfigError> {
+    /// Reads a file of the working directory, if it is there and nobody else can have written it.
+    fn read_trusted(path: &Path) -> Result<Option<Self>, ConfigError> {
+        let fail = |source| ConfigError::Read { path: path.to_owned(), source };
+        let link = match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            link => link.map_err(fail)?,
+        };
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new("."));
+        let around = fs::metadata(directory).map_err(fail)?;
+        // Before it is opened: of a stranger it may be something that keeps its reader waiting.
+        let target = fs::metadata(path).map_err(fail)?;
+        let file = || {
+            let file = File::open(path).map_err(fail)?;
+            file.metadata().map(|metadata| (file, metadata)).map_err(fail)
+        };
+        let me = sys::host::user_id();
+        let distrust = |reason| Err(ConfigError::Distrusted { path: path.to_owned(), reason });
+        for (what, metadata) in [("its directory", &around), ("it", &link), ("it", &target)] {
+            if let Some(reason) = writer(what, metadata, me) {
+                return distrust(reason);
+            }
+        }
+        if !target.is_file() {
+            return distrust("it is not a file".to_owned());
+        }
+        let (mut file, opened) = file()?;
+        if let Some(reason) = writer("it", &opened, me) {
+            return distrust(reason);
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(fail)?;
+        Self::parse(path, &text).map(Some)
+    }
+
+    /// Reads a file that the user named or that lies in the home directory.
+    fn read(path: &Path) -> Result<Option<Self>, ConfigError> {
         let text = fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        let parse = |error: toml::de::Error| ConfigError::Parse {
+        Self::parse(path, &text).map(Some)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let fail = |reason: String| ConfigError::Parse {
             path: path.to_owned(),
-            reason: error.to_string().split_whitespace().collect::<Vec<_>>().join(" "),
+            reason: reason.split_whitespace().collect::<Vec<_>>().join(" "),
         };
-        toml::from_str(&text).map_err(parse)
+        let mut config: Self = toml::from_str(text).map_err(|error| fail(error.to_string()))?;
+        for (address, read) in [
+            (&mut config.namenode, address::namenode_address as fn(_, &str) -> _),
+            (&mut config.jobtracker, address::daemon_address),
+        ] {
+            if let Some(text) = address {
+                let read = read("key", text).map_err(|error| fail(error.to_string()))?;
+                *text = read;
+            }
+        }
+        Ok(config)
     }
 }
 
-fn default_files() -> Vec<PathBuf> {
-    let home = env::home_dir().map(|home| home.join(".config/hanno").join(CONFIG_FILE));
-    [Some(PathBuf::from(CONFIG_FILE)), home].into_iter().flatten().collect()
+/// Who besides the user and root can change a file or the entries of a directory, as a clause; nobody if `None`.
+fn writer(what: &str, metadata: &fs::Metadata, me: u32) -> Option<String> {
+    let owner = metadata.uid();
+    if owner != me && owner != 0 {
+        return Some(format!("{what} belongs to the user with id {owner}, not to you"));
+    }
+    // In a directory of this kind nobody renames or deletes what belongs to others. Links have no modes.
+    let is_sticky = metadata.is_dir() && metadata.mode() & 0o1000 != 0;
+    let is_open = metadata.mode() & 0o022 != 0 && !metadata.is_symlink() && !is_sticky;
+    is_open.then(|| format!("others can change {what} (chmod go-w)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn chmod(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_is_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(CONFIG_FILE);
+        assert!(ClientConfig::read_trusted(&path).unwrap().is_none());
+        fs::write(&path, "namenode = \"h:1\"\n").unwrap();
+        for (file, around, trusted) in [
+            (0o644, 0o755, true),
+            (0o600, 0o1777, true),
+            (0o664, 0o755, false),
+            (0o646, 0o755, false),
+            (0o644, 0o775, false),
+            (0o644, 0o777, false),
+        ] {
+            chmod(&path, file);
+            chmod(directory.path(), around);
+            match ClientConfig::read_trusted(&path) {
+                Ok(config) => {
+                    assert!(trusted, "{file:o} {around:o}");
+                    assert_eq!(config.unwrap().namenode.as_deref(), Some("http://h:1"));
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(!trusted && text.contains("hanno.toml is not read"), "{text}");
+                    assert!(text.contains("chmod go-w") && text.contains("HANNO_CONFIG"), "{text}");
+                }
+            }
+        }
+        chmod(directory.path(), 0o755);
+        chmod(&path, 0o644);
+        let (link, pipe) = (directory.path().join("link"), directory.path().join("directory"));
+        symlink(&path, &link).unwrap();
+        fs::create_dir(&pipe).unwrap();
+        assert!(ClientConfig::read_trusted(&link).unwrap().is_some());
+        assert!(matches!(ClientConfig::read_trusted(&pipe), Err(ConfigError::Distrusted { .. })));
+    }
+
+    #[test]
+    fn owners_other_than_the_user_and_root_are_strangers() {
+        let directory = tempfile::tempdir().unwrap();
+        let metadata = fs::metadata(directory.path()).unwrap();
+        let me = metadata.uid();
+        assert_eq!(writer("it", &metadata, me), None);
+        assert_eq!(writer("it", &metadata, me + 1).is_some(), me != 0);
+    }
+
+    #[test]
+    fn a_secret_goes_to_no_address_that_another_source_names() {
+        let file = || Some(PathBuf::from(CONFIG_FILE));
+        let key = Key::from_hex(&"ab".repeat(32)).unwrap();
+        let stranger = |secret_file| ClientConfig {
+            namenode: Some("http://stranger:1".to_owned()),
+            secret: Some(key.clone()),
+            bindings: Bindings { namenode_file: file(), jobtracker_file: None, secret_file },
+            ..ClientConfig::default()
+        };
+        let refused = stranger(None).secret(Daemon::Namenode).unwrap_err().to_string();
+        assert!(
+            refused.contains("http://stranger:1") && refused.contains("secret_file"),
+            "{refused}"
+        );
+        assert!(stranger(None).secret(Daemon::Jobtracker).unwrap().is_some());
+        assert!(stranger(file()).secret(Daemon::Namenode).unwrap().is_some());
+        type Change = fn(&mut ClientConfig) -> Result<(), AddressError>;
+        let changes: [Change; 2] = [
+            |config| config.set_namenode("--namenode", "mine:1"),
+            |config| config.set_file_system("-fs", "mine:1").map(drop),
+        ];
+        for change in changes {
+            let mut config = stranger(None);
+            change(&mut config).unwrap();
+            assert_eq!(config.namenode.as_deref(), Some("http://mine:1"));
+            assert!(config.secret(Daemon::Namenode).unwrap().is_some());
+        }
+        let mut config = stranger(None);
+        assert_eq!(config.set_file_system("-fs", "hdfs:///").unwrap(), FileSystem::Configured);
+        assert!(config.set_file_system("-fs", "hdfs://other").is_err());
+        assert!(config.secret(Daemon::Namenode).is_err());
+    }
+
+    #[test]
+    fn mistakes_in_a_file_are_named() {
+        for (text, expected) in [
+            ("namenode = \"hdfs://h:1\"", "hdfs://h:1"),
+            ("jobtracker = \"h\"", "has no port"),
+            ("namenod = \"h:1\"", "namenod"),
+        ] {
+            let error = ClientConfig::parse(Path::new("hanno.toml"), text).unwrap_err().to_string();
+            assert!(error.starts_with("hanno.toml: ") && error.contains(expected), "{error}");
+        }
+    }
 }

@@ -30,6 +30,30 @@ pub enum RpcError {
         /// The address.
         address: String,
     },
+    /// Another daemon listens there.
+    #[error(
+        "{address} is a {found}, not a {wanted}: look whether HANNO_NAMENODE and HANNO_JOBTRACKER (or --namenode, --jobtracker) are swapped"
+    )]
+    OtherDaemon {
+        /// The address.
+        address: String,
+        /// What it is.
+        found: String,
+        /// What it should be.
+        wanted: &'static str,
+    },
+    /// A file of the working directory names a daemon, and no secret for it.
+    #[error(
+        "{} names {address} but no secret for it, and no other secret is used for an address from there: add `secret_file`, or name the \
+         address by a flag, a variable or ~/.config/hanno/hanno.toml",
+        file.display()
+    )]
+    Unbound {
+        /// The daemon.
+        address: String,
+        /// The file.
+        file: PathBuf,
+    },
     /// The daemon answered with an HTTP error.
     #[error("{address} answered {status}: {text}")]
     Status {

@@ -7,5 +7,5 @@ pub mod job;
 pub mod pass;
 pub mod rpc;
 
-pub use config::ClientConfig;
+pub use config::{ClientConfig, Daemon};
 pub use error::RpcError;

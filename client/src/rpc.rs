@@ -97,6 +97,20 @@ pub struct Health {
     pub more: std::collections::BTreeMap<String, serde_json::Value>,
 }
 
+impl Health {
+    /// Itself, if the daemon at `address` is what is wanted.
+    ///
+    /// # Errors
+    /// [`RpcError::OtherDaemon`].
+    pub fn expect(self, address: &str, wanted: &'static str) -> Result<Self, RpcError> {
+        if self.service == wanted {
+            return Ok(self);
+        }
+        let found = self.service.chars().filter(|c| c.is_ascii_alphanumeric()).take(40).collect();
+        Err(RpcError::OtherDaemon { address: address.to_owned(), found, wanted })
+    }
+}
+
 impl RpcClient {
     /// A client of the daemon at `base` (`http://host:port`). With no `secret`, it is read from the file that the daemon's
     /// `/healthz` names, at the first call: on the daemon's machine its owner needs no set-up.

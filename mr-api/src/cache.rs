@@ -17,11 +17,13 @@ use std::path::{Path, PathBuf};
 
 use client::dfs::DfsClient;
 use client::job::{binary_path, hash_file, upload};
+use protocol::address::{Scheme, Typed};
 use protocol::{BinaryHash, DfsPath};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::Result;
+use crate::address;
 use crate::error::Error;
 
 /// Job property that carries the list of side files to the workers.
@@ -46,24 +48,27 @@ pub(crate) struct SideFile {
 pub(crate) enum Origin {
     /// A file of the driver's machine.
     Local(PathBuf),
-    /// A file of the cluster's file system.
+    /// A file of the cluster's file system, as it was typed.
     Cluster(String),
 }
 
 impl SideFile {
-    /// `PATH` or `PATH#NAME`; with a scheme (`hdfs://…`, `hanno://…`) a file of the cluster, `file://` or none a local one.
+    /// `PATH` or `PATH#NAME`; with a scheme (`hdfs:///…`, `webhdfs://…`) a file of the cluster, with `file:` or none a local one.
     pub(crate) fn parse(text: &str) -> Result<SideFile, Error> {
         let (place, name) = match text.split_once('#') {
             Some((place, name)) => (place, Some(name)),
             None => (text, None),
         };
-        let origin = match place.split_once("://") {
-            Some(("file", path)) => Origin::Local(path.into()),
-            Some(("hdfs" | "hanno" | "webhdfs", rest)) => {
-                Origin::Cluster(rest.find('/').map_or("/", |slash| &rest[slash..]).to_owned())
+        let typed = Typed::new(place);
+        let origin = match &typed.scheme {
+            None => Origin::Local(place.into()),
+            Some(Scheme::Machine) if typed.authority.is_empty() => Origin::Local(typed.path.into()),
+            Some(Scheme::Namenode | Scheme::Hdfs) => Origin::Cluster(place.to_owned()),
+            Some(Scheme::Machine | Scheme::Unknown(_)) => {
+                return Err(Error::usage(format!(
+                    "side file `{text}`: no such file system (there are webhdfs://, hdfs:/// and file:///)"
+                )));
             }
-            Some(_) => return Err(Error::usage(format!("side file `{text}`: unknown scheme"))),
-            None => Origin::Local(place.strip_prefix("file:").unwrap_or(place).into()),
         };
         let last = place.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let name = name.unwrap_or(last);
@@ -97,7 +102,7 @@ pub(crate) fn submit(dfs: &DfsClient, files: &[SideFile]) -> Result<String> {
                 (binary_path(hash), hash)
             }
             Origin::Cluster(path) => {
-                let path = DfsPath::parse(path)?;
+                let path = address::of_cluster(dfs, path)?;
                 let mut reader = dfs.open(&path).map_err(Error::dfs("open", &path))?;
                 let hash = copy(&mut reader, &mut io::sink())?;
                 (path, hash)
@@ -150,7 +155,7 @@ pub(crate) fn local(files: &[SideFile]) -> Result<BTreeMap<String, PathBuf>> {
     for file in files {
         let path = match &file.origin {
             Origin::Local(path) => path.clone(),
-            Origin::Cluster(path) => path.into(),
+            Origin::Cluster(path) => address::of_machine(path)?,
         };
         let place = fs::canonicalize(&path).map_err(Error::file("read", &path))?;
         places.insert(file.name.clone(), place);
@@ -195,12 +200,13 @@ mod tests {
             ("data/stop.txt", "stop.txt", Origin::Local("data/stop.txt".into())),
             ("stop.txt#words", "words", Origin::Local("stop.txt".into())),
             ("file:///tmp/a", "a", Origin::Local("/tmp/a".into())),
-            ("hdfs://nn:8020/x/y.gz#z", "z", Origin::Cluster("/x/y.gz".into())),
-            ("hdfs:///x", "x", Origin::Cluster("/x".into())),
+            ("hdfs://nn:8020/x/y.gz#z", "z", Origin::Cluster("hdfs://nn:8020/x/y.gz".into())),
+            ("hdfs:///x", "x", Origin::Cluster("hdfs:///x".into())),
+            ("file:/tmp/a#b", "b", Origin::Local("/tmp/a".into())),
         ] {
             assert_eq!(SideFile::parse(text).unwrap(), SideFile { name: name.into(), origin });
         }
-        for bad in ["", "a#", "a#b/c", "a#..", "s3://b/x"] {
+        for bad in ["", "a#", "a#b/c", "a#..", "s3://b/x", "file://host/x", "foo:/x"] {
             assert!(SideFile::parse(bad).is_err(), "{bad}");
         }
     }

@@ -43,6 +43,22 @@ pub enum Error {
         /// Where it begins.
         offset: u64,
     },
+    /// A path of this machine where only one of the cluster's can be.
+    #[error(
+        "{path} is a path of this machine, which tasks do not see: give it with --files, or put it into the cluster"
+    )]
+    NotOfCluster {
+        /// As given.
+        path: String,
+    },
+    /// A path of a cluster where there is none.
+    #[error(
+        "{path} is a path of a cluster, and this job runs on files of this machine: set HANNO_NAMENODE and HANNO_JOBTRACKER, without --local"
+    )]
+    NotOfMachine {
+        /// As given.
+        path: String,
+    },
     /// Nothing matches an input path.
     #[error("Input path does not exist: {path}")]
     NoInput {

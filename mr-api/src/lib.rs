@@ -43,6 +43,7 @@
 //! | count and look around | [`Context`], [`Counter`] |
 //! | test | [`LocalRunner`], [`testing`] |
 
+mod address;
 mod args;
 mod bzip2_split;
 mod cache;

@@ -17,6 +17,8 @@ pub(crate) struct Options {
     pub(crate) reducers: Option<u32>,
     pub(crate) name: Option<String>,
     pub(crate) namenode: Option<String>,
+    /// `-fs` of a streaming job.
+    pub(crate) file_system: Option<String>,
     pub(crate) jobtracker: Option<String>,
     pub(crate) quiet: bool,
     pub(crate) json: bool,
@@ -33,6 +35,8 @@ pub(crate) const SPLIT_MIN: &str = "mapreduce.input.fileinputformat.split.minsiz
 pub(crate) const SPLIT_MAX: &str = "mapreduce.input.fileinputformat.split.maxsize";
 pub(crate) const MAP_ATTEMPTS: &str = "mapreduce.map.maxattempts";
 pub(crate) const REDUCE_ATTEMPTS: &str = "mapreduce.reduce.maxattempts";
+/// The file system of plain paths.
+pub(crate) const DEFAULT_FS: &str = "fs.defaultFS";
 pub(crate) const JOB_NAME: &str = "mapreduce.job.name";
 /// Separates key and value in key-value text.
 pub(crate) const KEY_VALUE_SEPARATOR: &str =
@@ -45,7 +49,8 @@ pub(crate) const SKIP_MAX: &str = "mapreduce.map.skip.maxrecords";
 pub(crate) const SKIP_AUTO_COUNT: &str = "mapreduce.map.skip.proc-count.auto-incr";
 
 /// Former names of properties and the present ones.
-pub(crate) const ALIASES: [(&str, &str); 30] = [
+pub(crate) const ALIASES: [(&str, &str); 31] = [
+    ("fs.default.name", DEFAULT_FS),
     ("mapred.skip.map.max.skip.records", SKIP_MAX),
     ("mapred.skip.map.auto.incr.proc.count", SKIP_AUTO_COUNT),
     ("mapred.skip.attempts.to.start.skipping", "mapreduce.task.skip.start.attempts"),
@@ -126,6 +131,12 @@ impl Options {
             Some(count) => Ok(Some(count)),
             None => property(&self.properties, REDUCES),
         }
+    }
+
+    /// What names the file system, and how: `-fs`, or the property.
+    pub(crate) fn file_system(&self) -> Option<(&'static str, &str)> {
+        let option = self.file_system.as_deref().map(|text| ("-fs", text));
+        option.or_else(|| Some((DEFAULT_FS, self.properties.get(DEFAULT_FS)?.as_str())))
     }
 
     /// `--name`, or the property.

@@ -12,9 +12,11 @@
 //! | [`tracker`] | workers to the JobTracker |
 //! | [`runner`], [`record`] | a worker to the job process it started |
 //! | [`shuffle`] | map outputs from a worker to reduces |
+//! | [`address`] | what people type where a path or a file system is expected |
 //! | [`sizing`] | how many reduces a job has that was given no number |
 
 pub mod acl;
+pub mod address;
 pub mod auth;
 pub mod checksum;
 pub mod datanode;

@@ -73,15 +73,17 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         say!("{USAGE}");
         return EXIT_OK;
     }
-    let options = match parse(arguments) {
-        Ok(options) => options,
+    let parsed = crate::hadoop::generic(arguments, overrides).map_err(anyhow::Error::msg);
+    let parsed = parsed.and_then(|(words, overrides)| Ok((parse(&words)?, overrides)));
+    let (options, overrides) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             eprintln!("{error}\n{USAGE}");
             return EXIT_ILLEGAL;
         }
     };
     let begin = Instant::now();
-    let code = balance(options, overrides).unwrap_or_else(|error| {
+    let code = balance(options, &overrides).unwrap_or_else(|error| {
         say!("{}.  Exiting ...", describe(error.as_ref()));
         EXIT_IO
     });
@@ -93,9 +95,9 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     code
 }
 
-fn parse(arguments: &[OsString]) -> Result<Options> {
+fn parse(words: &[String]) -> Result<Options> {
     let mut options = Options { threshold: THRESHOLD, idle_iterations_max: IDLE_ITERATIONS_MAX };
-    let mut words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
+    let mut words = words.iter();
     while let Some(word) = words.next() {
         let value = words.next().with_context(|| format!("{word} needs a value"))?;
         match word.as_str() {

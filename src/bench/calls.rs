@@ -80,7 +80,11 @@ fn namenode(
     overrides: &Overrides,
 ) -> Result<()> {
     let config = overrides.config()?;
-    let rpc = RpcClient::new(namenode_address(&config)?, Role::Client, config.secret()?.as_ref())?;
+    let rpc = RpcClient::new(
+        namenode_address(&config)?,
+        Role::Client,
+        config.secret(client::Daemon::Namenode)?.as_ref(),
+    )?;
     first_contact(&rpc, "namenode")?;
     let runtime = Runtime::new()?;
     let mut rows = Vec::new();

@@ -62,6 +62,8 @@ pub(crate) struct Parsed {
     pub(crate) file_system: Option<String>,
     /// `-conf FILE`, in order.
     pub(crate) files: Vec<String>,
+    /// Generic options that no command has a use for.
+    pub(crate) unused: Vec<&'static str>,
 }
 
 impl Parsed {
@@ -106,8 +108,8 @@ pub(crate) enum ArgsError {
     Property(String),
 }
 
-/// Generic options that are accepted for the sake of scripts and mean nothing here; each has a value.
-const IGNORED_GENERIC: [&str; 4] = ["jt", "files", "libjars", "archives"];
+/// Generic options that are accepted for the sake of scripts and that nothing here has a use for; each has a value.
+pub(crate) const UNUSED_GENERIC: [&str; 4] = ["-jt", "-files", "-libjars", "-archives"];
 
 /// Takes generic options off the front of `args` into `parsed` and returns the rest.
 pub(crate) fn generic<'a>(
@@ -199,7 +201,8 @@ fn take_generic<'a>(
         Some(attached) if attached.contains('=') => ("D", Some(attached.to_owned())),
         _ => (name.strip_prefix('-').unwrap_or(name), None),
     };
-    if !["D", "conf", "fs", "namenode"].contains(&kind) && !IGNORED_GENERIC.contains(&kind) {
+    let unused = UNUSED_GENERIC.iter().find(|option| &option[1..] == kind);
+    if !["D", "conf", "fs", "namenode"].contains(&kind) && unused.is_none() {
         return Ok(None);
     }
     let (text, rest) = match attached {
@@ -217,7 +220,7 @@ fn take_generic<'a>(
         }
         "conf" => parsed.files.push(text),
         "fs" | "namenode" => parsed.file_system = Some(text),
-        _ => {}
+        _ => parsed.unused.extend(unused),
     }
     Ok(Some(rest))
 }

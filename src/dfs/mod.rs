@@ -36,9 +36,12 @@ mod text;
 mod touch;
 mod trash;
 mod usage;
-mod xml;
+pub(crate) mod xml;
 
 use std::ffi::OsString;
+
+use client::ClientConfig;
+use protocol::address::{FileSystem, Site, Typed};
 
 use self::args::{Format, Opt, Parsed};
 use self::context::Context;
@@ -49,7 +52,7 @@ use self::store::Store;
 use crate::connect::{self, Overrides};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE};
 
-pub(crate) use self::path::{Resolver, named_namenode};
+pub(crate) use self::path::Resolver;
 pub(crate) use self::properties::size;
 
 /// A command of the shell.
@@ -174,60 +177,61 @@ fn usage_error(command: &Command, text: &str) -> u8 {
     EXIT_USAGE
 }
 
-/// Finds the NameNode: named by `-fs`, else by a path, else configured.
+/// Finds the NameNode: named by `-fs` or `fs.defaultFS`, else by a path, else configured.
 fn context(
     command: &'static Command,
     parsed: Parsed,
     overrides: &Overrides,
 ) -> Result<Context, Failure> {
     let wrong = |error: anyhow::Error| Failure::Text(connect::describe(error.as_ref()));
-    let mut parsed = parsed;
-    parsed.properties = xml::joined(&parsed)?;
-    let properties = Properties::new(&parsed.properties)?;
-    let mut config = overrides.config().map_err(wrong)?;
-    if let Some(address) = named_address(&parsed) {
-        config.namenode = Some(address);
-    }
+    let mut properties = xml::of_files(&parsed.files)?;
+    properties.extend(parsed.properties.iter().cloned());
+    let warn = |name: &str| {
+        if parsed.properties.iter().any(|(given, _)| given == name) {
+            connect::warn_unused(&format!("property {name}"));
+        }
+    };
+    let properties = Properties::new(&properties, warn)?;
+    parsed.unused.iter().for_each(|option| connect::warn_unused(option));
+    let of_property = || properties.file_system.clone().map(|text| ("fs.defaultFS", text));
+    let named = parsed.file_system.clone().map(|text| ("-fs", text)).or_else(of_property);
+    let is_named = named.is_some() || overrides.namenode.is_some();
+    let overrides = Overrides { file_system: named, ..overrides.clone() };
+    let (mut config, file_system) = overrides.resolved().map_err(wrong)?;
     config.short_circuit = properties.short_circuit.or(config.short_circuit);
-    let is_machine_default = is_machine_default(&parsed);
-    let names_machine = |operand: &OsString| operand.to_str().is_some_and(path::has_machine_scheme);
+    let operands = || parsed.operands.iter().filter_map(|operand| operand.to_str());
+    let (config, site) = match file_system {
+        FileSystem::Machine => (config.clone(), config.site().with_machine_default()),
+        _ if is_named => (config.clone(), config.site()),
+        _ => named_by_path(config, operands())?,
+    };
+    let names_machine = operands().any(|operand| Typed::new(operand).is_of_machine());
     let store = Store::new(config);
-    if !is_machine_default && !parsed.operands.iter().any(names_machine) {
+    if file_system != FileSystem::Machine && !names_machine {
         // Else the first path of the cluster makes first contact, if there is one.
         store.client()?;
     }
-    let resolver = Resolver::new(&store.user(), store.base());
-    let resolver = resolver.with_machine_default(is_machine_default);
+    let resolver = Resolver::new(&store.user(), site);
     Ok(Context::new(command.name, store, resolver, parsed, properties))
 }
 
-/// True if the file system of paths without a scheme is this machine's.
-fn is_machine_default(parsed: &Parsed) -> bool {
-    let configured = || {
-        let mut properties = parsed.properties.iter().rev();
-        properties.find(|(key, _)| key == "fs.defaultFS").map(|(_, value)| value)
+/// Goes to the NameNode that the first path with an address names. Where that is not the configured one, plain paths are refused: they
+/// belong to the other.
+fn named_by_path<'a>(
+    mut config: ClientConfig,
+    mut operands: impl Iterator<Item = &'a str>,
+) -> Result<(ClientConfig, Site), Failure> {
+    let Some(named) = operands.find_map(|operand| Typed::new(operand).namenode()) else {
+        let site = config.site();
+        return Ok((config, site));
     };
-    parsed
-        .file_system
-        .as_ref()
-        .or_else(configured)
-        .is_some_and(|text| path::has_machine_scheme(text))
-}
-
-fn named_address(parsed: &Parsed) -> Option<String> {
-    if let Some(text) = &parsed.file_system {
-        let plain = || text.starts_with("http://").then(|| text.clone());
-        return named_namenode(text).or_else(plain);
+    let configured = config.namenode.clone();
+    if configured.as_deref() != Some(&named) {
+        let set = config.set_namenode("the path's address", &named);
+        set.map_err(|error| Failure::Text(error.to_string()))?;
     }
-    let typed =
-        parsed.operands.iter().filter_map(|operand| operand.to_str()).find_map(named_namenode);
-    let configured = || {
-        let default = |(key, value): &(String, String)| {
-            (key == "fs.defaultFS").then(|| named_namenode(value)).flatten()
-        };
-        parsed.properties.iter().rev().find_map(default)
-    };
-    typed.or_else(configured)
+    let site = config.site().with_default_elsewhere(configured.as_deref());
+    Ok((config, site))
 }
 
 #[cfg(test)]
@@ -256,16 +260,26 @@ mod tests {
     }
 
     #[test]
-    fn addresses_in_arguments_win() {
-        let mut parsed = Parsed::default();
-        parsed.operands.extend(["/a".into(), "hanno://h:1/x".into()]);
-        assert_eq!(named_address(&parsed).as_deref(), Some("http://h:1"));
-        parsed.file_system = Some("webhdfs://g:2".to_owned());
-        assert_eq!(named_address(&parsed).as_deref(), Some("http://g:2"));
-        parsed.file_system = Some("http://g:3".to_owned());
-        assert_eq!(named_address(&parsed).as_deref(), Some("http://g:3"));
-        assert!(!is_machine_default(&parsed));
-        parsed.file_system = Some("file:///".to_owned());
-        assert!(is_machine_default(&parsed));
+    fn plain_paths_never_follow_the_address_of_another() {
+        let config = || ClientConfig {
+            namenode: Some("http://mine:1".to_owned()),
+            ..ClientConfig::default()
+        };
+        for (operands, called, plain) in [
+            (&["/a", "hanno://mine:1/x"][..], "mine:1", true),
+            (&["/a", "b"], "mine:1", true),
+            (&["/a", "webhdfs://other:1/x"], "other:1", false),
+            (&["hanno://other:1/x", "webhdfs://mine:1/y"], "other:1", false),
+        ] {
+            let (config, site) = named_by_path(config(), operands.iter().copied()).unwrap();
+            assert_eq!(config.namenode.unwrap(), format!("http://{called}"));
+            for path in ["/a", "a", "hdfs:///a"] {
+                assert_eq!(site.locate(path).is_ok(), plain, "{operands:?} {path}");
+            }
+            assert!(site.locate(&format!("webhdfs://{called}/a")).is_ok());
+        }
+        let (_, site) =
+            named_by_path(ClientConfig::default(), ["hanno://o:1/x"].into_iter()).unwrap();
+        assert!(site.locate("/a").is_err());
     }
 }

@@ -5,17 +5,11 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use protocol::address::{self, AddressError, Side, Site, Typed};
 use protocol::{DfsPath, PathError};
 
 use super::error::Failure;
 use super::place::Place;
-
-/// Schemes that mean this file system; the authority, if any, is the NameNode's HTTP address.
-const HTTP_SCHEMES: [&str; 2] = ["hanno", "webhdfs"];
-/// Scheme that means this file system although its authority is another port of the NameNode.
-const HDFS_SCHEME: &str = "hdfs";
-/// Scheme that means this machine.
-const MACHINE_SCHEME: &str = "file";
 
 /// A path and how the user wrote it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,78 +44,28 @@ impl Named {
     }
 }
 
-/// A typed path, taken apart.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Typed<'a> {
-    /// Scheme, lower case; `None` for a plain path.
-    pub(crate) scheme: Option<String>,
-    /// `host:port` after `//`; empty if absent.
-    pub(crate) authority: &'a str,
-    /// The text before the path: scheme and authority.
-    pub(crate) prefix: &'a str,
-    /// The path, without slashes at its end.
-    pub(crate) path: &'a str,
-}
-
-/// Takes `text` apart.
-pub(crate) fn take_apart(text: &str) -> Typed<'_> {
-    let scheme_len = scheme_len(text);
-    let (scheme, rest) = match scheme_len {
-        Some(len) => (Some(text[..len].to_ascii_lowercase()), &text[len + 1..]),
-        None => (None, text),
-    };
-    let authority = match scheme.as_ref().and(rest.strip_prefix("//")) {
-        Some(after) => &after[..after.find('/').unwrap_or(after.len())],
-        None => "",
-    };
-    let slashes = if scheme.is_some() && rest.starts_with("//") { 2 } else { 0 };
-    let prefix_len = text.len() - rest.len() + slashes + authority.len();
-    let (prefix, path) = text.split_at(prefix_len);
-    let trimmed = path.trim_end_matches('/');
-    let path = if trimmed.is_empty() && !path.is_empty() { "/" } else { trimmed };
-    Typed { scheme, authority, prefix, path }
-}
-
-/// Length of a leading `scheme` before `:/`. A colon elsewhere is part of the path (and refused there).
-fn scheme_len(text: &str) -> Option<usize> {
-    let len = text.find(":/")?;
-    let scheme = &text[..len];
-    let well_formed = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
-    well_formed.then_some(len)
-}
-
 /// Turns typed paths into [`Named`] ones for one NameNode.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolver {
     user: String,
-    /// `host:port` of the NameNode that is called.
-    authority: String,
-    /// Paths without a scheme are this machine's.
-    is_machine_default: bool,
+    site: Site,
 }
 
 impl Resolver {
-    /// For `user` at the NameNode with address `base` (`http://host:port`).
-    pub(crate) fn new(user: &str, base: &str) -> Self {
-        let authority = base.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        Resolver { user: user.to_owned(), authority, is_machine_default: false }
-    }
-
-    /// The same with this machine as the file system of paths without a scheme (`-fs file:///`).
-    pub(crate) fn with_machine_default(self, is_machine_default: bool) -> Self {
-        Resolver { is_machine_default, ..self }
+    /// For `user`, with the NameNode that `site` has.
+    pub(crate) fn new(user: &str, site: Site) -> Self {
+        Resolver { user: user.to_owned(), site }
     }
 
     /// `hanno://host:port`.
     pub(crate) fn file_system(&self) -> String {
-        format!("hanno://{}", self.authority)
+        self.site.file_system()
     }
 
     /// A path with scheme and authority, for messages that name it so.
     pub(crate) fn qualified(&self, path: &Place) -> String {
         match path {
-            Place::Cluster(path) => format!("hanno://{}{path}", self.authority),
+            Place::Cluster(path) => format!("{}{path}", self.file_system()),
             Place::Machine(path) => format!("file:{}", path.display()),
         }
     }
@@ -130,21 +74,16 @@ impl Resolver {
     pub(crate) fn cluster_path(&self, text: &str) -> Result<DfsPath, Failure> {
         match self.resolve(text)?.path {
             Place::Cluster(path) => Ok(path),
-            Place::Machine(_) => Err(self.wrong_file_system(text, &self.file_system())),
+            Place::Machine(_) => {
+                let expected = self.file_system();
+                Err(refused(AddressError::Wrong { typed: text.to_owned(), expected }))
+            }
         }
     }
 
     /// True for a path of this machine.
     pub(crate) fn is_machine(&self, text: &str) -> bool {
-        self.is_of_machine(&take_apart(text))
-    }
-
-    fn is_of_machine(&self, typed: &Typed<'_>) -> bool {
-        typed.scheme.as_deref().map_or(self.is_machine_default, |scheme| scheme == MACHINE_SCHEME)
-    }
-
-    fn wrong_file_system(&self, text: &str, expected: &str) -> Failure {
-        Failure::Text(format!("Wrong FS: {text}, expected: {expected}"))
+        matches!(self.site.locate(text), Ok((_, Side::Machine)))
     }
 
     /// Checks `text` without expanding globs.
@@ -152,11 +91,11 @@ impl Resolver {
         if text.is_empty() {
             return Err(Failure::Usage("Can not create a Path from an empty string".to_owned()));
         }
-        let typed = self.accept(text)?;
+        let (typed, side) = self.site.locate(text).map_err(refused)?;
         let shown = format!("{}{}", typed.prefix, normal(typed.path));
         let shown = if shown.is_empty() { ".".to_owned() } else { shown };
-        let absolute = self.absolute(&typed)?;
-        if self.is_of_machine(&typed) {
+        let absolute = self.absolute(&typed, side)?;
+        if side == Side::Machine {
             return Ok(Named { typed: shown, path: Place::Machine(PathBuf::from(absolute)) });
         }
         match DfsPath::parse(&absolute) {
@@ -187,48 +126,25 @@ impl Resolver {
 
     /// Takes `text` apart if it is a path of the cluster or of this machine.
     pub(crate) fn accept<'a>(&self, text: &'a str) -> Result<Typed<'a>, Failure> {
-        let typed = take_apart(text);
-        let host = |authority: &str| authority.split(':').next().unwrap_or_default().to_owned();
-        let ours = match typed.scheme.as_deref() {
-            None => true,
-            Some(scheme) if HTTP_SCHEMES.contains(&scheme) => {
-                typed.authority.is_empty() || typed.authority == self.authority
-            }
-            Some(HDFS_SCHEME) => {
-                typed.authority.is_empty() || host(typed.authority) == host(&self.authority)
-            }
-            Some(MACHINE_SCHEME) if typed.authority.is_empty() => true,
-            Some(MACHINE_SCHEME) => return Err(self.wrong_file_system(text, "file:///")),
-            Some(scheme) => {
-                return Err(Failure::Text(format!("No FileSystem for scheme \"{scheme}\"")));
-            }
-        };
-        if ours { Ok(typed) } else { Err(self.wrong_file_system(text, &self.file_system())) }
+        self.site.locate(text).map(|(typed, _)| typed).map_err(refused)
     }
 
     /// The path from the root on, `.` and `..` resolved.
-    fn absolute(&self, typed: &Typed<'_>) -> Result<String, Failure> {
-        let relative = typed.scheme.is_none() && !typed.path.starts_with('/');
-        let base = match relative {
-            false => String::new(),
-            true if self.is_machine_default => {
+    fn absolute(&self, typed: &Typed<'_>, side: Side) -> Result<String, Failure> {
+        let base = match (typed.is_relative(), side) {
+            (false, _) => "/".to_owned(),
+            (true, Side::Cluster) => address::home(&self.user),
+            (true, Side::Machine) => {
                 let here = env::current_dir().map_err(|error| Failure::local(".", &error))?;
                 here.to_string_lossy().into_owned()
             }
-            true => format!("/user/{}", self.user),
         };
-        let mut elements: Vec<&str> = Vec::new();
-        for element in base.split('/').chain(typed.path.split('/')) {
-            match element {
-                "" | "." => {}
-                ".." => {
-                    elements.pop();
-                }
-                element => elements.push(element),
-            }
-        }
-        Ok(format!("/{}", elements.join("/")))
+        Ok(address::absolute(&base, typed.path))
     }
+}
+
+fn refused(error: AddressError) -> Failure {
+    Failure::Text(error.to_string())
 }
 
 /// What is typed without `.` and `..`, but for those at the start of a relative path.
@@ -249,19 +165,6 @@ fn normal(path: &str) -> String {
     format!("{root}{}", kept.join("/"))
 }
 
-/// The NameNode that a typed path names, if it names one by its HTTP address.
-pub(crate) fn named_namenode(text: &str) -> Option<String> {
-    let typed = take_apart(text);
-    let scheme = typed.scheme?;
-    let known = HTTP_SCHEMES.contains(&scheme.as_str()) && !typed.authority.is_empty();
-    known.then(|| format!("http://{}", typed.authority))
-}
-
-/// True for a text with the scheme of this machine.
-pub(crate) fn has_machine_scheme(text: &str) -> bool {
-    take_apart(text).scheme.as_deref() == Some(MACHINE_SCHEME)
-}
-
 /// An operand as text. The file system's names are Unicode.
 pub(crate) fn text_of(operand: &OsStr) -> Result<&str, Failure> {
     operand
@@ -273,9 +176,14 @@ pub(crate) fn text_of(operand: &OsStr) -> Result<&str, Failure> {
 mod tests {
     use super::*;
 
+    fn resolver(site: impl FnOnce(Site) -> Site) -> Resolver {
+        let aliases = ["hdfs://h:8020".to_owned()];
+        Resolver::new("ann", site(Site::new("http://h:9870/", &aliases)))
+    }
+
     #[test]
     fn typed_paths_resolve_and_are_echoed() {
-        let resolver = Resolver::new("ann", "http://h:9870");
+        let resolver = resolver(|site| site);
         for (text, typed, path) in [
             ("/a b/'q\"ü", "/a b/'q\"ü", "/a b/'q\"ü"),
             ("/a/", "/a", "/a"),
@@ -306,7 +214,7 @@ mod tests {
 
     #[test]
     fn paths_of_this_machine_have_a_scheme() {
-        let resolver = Resolver::new("ann", "http://h:9870");
+        let resolver = resolver(|site| site);
         for (text, typed, path) in [
             ("file:///a/b:c", "file:///a/b:c", "/a/b:c"),
             ("file:/a/./x/..", "file:/a", "/a"),
@@ -325,7 +233,7 @@ mod tests {
         }
         let error = resolver.resolve("file://other/a").unwrap_err();
         assert_eq!(error.to_string(), "Wrong FS: file://other/a, expected: file:///");
-        let resolver = resolver.with_machine_default(true);
+        let resolver = self::resolver(Site::with_machine_default);
         assert_eq!(resolver.resolve("/a").unwrap().path, Place::Machine(PathBuf::from("/a")));
         let here = env::current_dir().unwrap().join("a");
         assert_eq!(resolver.resolve("a").unwrap().path, Place::Machine(here));
@@ -334,13 +242,13 @@ mod tests {
 
     #[test]
     fn other_file_systems_are_refused() {
-        let resolver = Resolver::new("ann", "http://h:9870/");
+        let resolver = resolver(|site| site);
         for (text, message) in [
             ("hanno://other:9870/a", "Wrong FS: hanno://other:9870/a, expected: hanno://h:9870"),
             ("hdfs://other/a", "Wrong FS: hdfs://other/a, expected: hanno://h:9870"),
             ("s3a://b/c", "No FileSystem for scheme \"s3a\""),
         ] {
-            assert_eq!(resolver.resolve(text).unwrap_err().to_string(), message);
+            assert!(resolver.resolve(text).unwrap_err().to_string().starts_with(message), "{text}");
         }
         for (text, message) in [
             ("", "Can not create a Path from an empty string"),
@@ -353,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_slash_at_the_end_wants_a_directory() {
-        let resolver = Resolver::new("ann", "http://h:9870/");
+        let resolver = resolver(|site| site);
         for (text, is_there, refused) in
             [("/a/", false, true), ("/a/", true, false), ("/a", false, false), ("/", false, false)]
         {
@@ -364,7 +272,7 @@ mod tests {
 
     #[test]
     fn children_keep_the_style_of_their_directory() {
-        let resolver = Resolver::new("ann", "http://h:9870");
+        let resolver = resolver(|site| site);
         for (text, typed) in [
             ("/", "/x"),
             ("/a", "/a/x"),
@@ -374,14 +282,6 @@ mod tests {
             ("hanno://h:9870/a", "hanno://h:9870/a/x"),
         ] {
             assert_eq!(resolver.resolve(text).unwrap().child("x").unwrap().typed, typed);
-        }
-    }
-
-    #[test]
-    fn an_address_in_a_path_is_found() {
-        assert_eq!(named_namenode("hanno://a:1/x").as_deref(), Some("http://a:1"));
-        for text in ["/x", "hdfs://a:1/x", "hanno:///x", "x"] {
-            assert_eq!(named_namenode(text), None, "{text}");
         }
     }
 }

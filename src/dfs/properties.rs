@@ -1,27 +1,17 @@
 //! `-D key=value`: the properties that shell commands know.
 //!
-//! Scripts pass many properties of Hadoop's that mean nothing here; those are ignored as Hadoop's shell does. One that is a
-//! slip of the pen away from a known one is an error, because ignoring it would do something else than was meant.
+//! Scripts pass many properties of Hadoop's that mean nothing here: they are named in a warning. One that is a slip of the pen away
+//! from a known one is an error, because going on would do something else than was meant.
 
 use super::error::Failure;
 
 /// Letters that may differ for a name to be taken for a misspelt known one.
 const SLIP_MAX: usize = 2;
-/// Known names.
-const KNOWN: [&str; 7] = [
-    "dfs.blocksize",
-    "dfs.block.size",
-    "dfs.client.read.shortcircuit",
-    "dfs.replication",
-    "fs.defaultFS",
-    "fs.permissions.umask-mode",
-    "fs.trash.interval",
-];
 /// Milliseconds of a minute, the unit of `fs.trash.interval`.
 const MINUTE_MS: u64 = 60_000;
 
 /// Properties of one command.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Properties {
     /// Bytes per block of new files; `None` for the cluster's default.
     pub(crate) block_size: Option<u64>,
@@ -33,6 +23,61 @@ pub(crate) struct Properties {
     pub(crate) umask: u16,
     /// How long deleted files stay in the trash if the NameNode has no opinion, milliseconds; 0 for no trash.
     pub(crate) trash_interval_ms: u64,
+    /// The file system of plain paths, as `-fs` names it.
+    pub(crate) file_system: Option<String>,
+}
+
+/// A property that commands know.
+struct Key {
+    name: &'static str,
+    /// What a value must be, for the message about another.
+    expected: &'static str,
+    /// Takes a value in; `None` if it is no value.
+    read: fn(&mut Properties, &str) -> Option<()>,
+}
+
+/// Every property that is known. One without a reader cannot be.
+#[rustfmt::skip]
+static KEYS: &[Key] = &[
+    Key { name: "dfs.blocksize", expected: "a size like 134217728 or 128m", read: block_size },
+    Key { name: "dfs.block.size", expected: "a size like 134217728 or 128m", read: block_size },
+    Key { name: "dfs.replication", expected: "a number from 1 on", read: replication },
+    Key { name: "dfs.client.read.shortcircuit", expected: "`true' or `false'", read: short_circuit },
+    Key { name: "fs.defaultFS", expected: "a file system like webhdfs://host:port", read: file_system },
+    Key { name: "fs.default.name", expected: "a file system like webhdfs://host:port", read: file_system },
+    Key { name: "fs.permissions.umask-mode", expected: "an octal mask like 022", read: umask },
+    Key { name: "fs.trash.interval", expected: "a number of minutes", read: trash_interval },
+];
+
+fn block_size(properties: &mut Properties, value: &str) -> Option<()> {
+    properties.block_size = Some(size(value).filter(|size| *size > 0)?);
+    Some(())
+}
+
+fn replication(properties: &mut Properties, value: &str) -> Option<()> {
+    properties.replication = Some(value.parse().ok().filter(|replication| *replication > 0)?);
+    Some(())
+}
+
+fn short_circuit(properties: &mut Properties, value: &str) -> Option<()> {
+    properties.short_circuit = Some(value.parse().ok()?);
+    Some(())
+}
+
+fn file_system(properties: &mut Properties, value: &str) -> Option<()> {
+    properties.file_system = Some(value.to_owned()).filter(|value| !value.is_empty());
+    properties.file_system.as_ref().map(drop)
+}
+
+fn umask(properties: &mut Properties, value: &str) -> Option<()> {
+    let umask = u16::from_str_radix(value, 8).ok().filter(|umask| *umask <= 0o777);
+    properties.umask = umask?;
+    Some(())
+}
+
+fn trash_interval(properties: &mut Properties, value: &str) -> Option<()> {
+    properties.trash_interval_ms = value.parse::<u64>().ok()?.checked_mul(MINUTE_MS)?;
+    Some(())
 }
 
 impl Default for Properties {
@@ -44,54 +89,37 @@ impl Default for Properties {
             short_circuit: None,
             umask: 0o022,
             trash_interval_ms: 0,
+            file_system: None,
         }
     }
 }
 
 impl Properties {
-    /// Reads `-D` arguments; later ones win.
-    pub(crate) fn new(given: &[(String, String)]) -> Result<Self, Failure> {
+    /// Reads `-D` arguments; later ones win. Hands names that mean nothing here to `unknown`.
+    pub(crate) fn new(
+        given: &[(String, String)],
+        mut unknown: impl FnMut(&str),
+    ) -> Result<Self, Failure> {
         let mut properties = Properties::default();
-        for (key, value) in given {
-            let wrong =
-                |expected: &str| Failure::Value(format!("{key}: `{value}' is not {expected}"));
-            match key.as_str() {
-                "dfs.blocksize" | "dfs.block.size" => {
-                    let size = size(value).filter(|size| *size > 0);
-                    properties.block_size =
-                        Some(size.ok_or_else(|| wrong("a size like 134217728 or 128m"))?);
-                }
-                "dfs.replication" => {
-                    let replication = value.parse().ok().filter(|replication| *replication > 0);
-                    properties.replication =
-                        Some(replication.ok_or_else(|| wrong("a number from 1 on"))?);
-                }
-                "dfs.client.read.shortcircuit" => {
-                    properties.short_circuit =
-                        Some(value.parse().map_err(|_| wrong("`true' or `false'"))?);
-                }
-                "fs.permissions.umask-mode" => {
-                    let umask = u16::from_str_radix(value, 8).ok().filter(|umask| *umask <= 0o777);
-                    properties.umask = umask.ok_or_else(|| wrong("an octal mask like 022"))?;
-                }
-                "fs.trash.interval" => {
-                    let minutes: Option<u64> = value.parse().ok();
-                    properties.trash_interval_ms = minutes
-                        .and_then(|minutes| minutes.checked_mul(MINUTE_MS))
-                        .ok_or_else(|| wrong("a number of minutes"))?;
-                }
-                other => check_spelling(other)?,
-            }
+        for (name, value) in given {
+            let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+                check_spelling(name)?;
+                unknown(name);
+                continue;
+            };
+            (key.read)(&mut properties, value).ok_or_else(|| {
+                Failure::Value(format!("{name}: `{value}' is not {}", key.expected))
+            })?;
         }
         Ok(properties)
     }
 }
 
-fn check_spelling(key: &str) -> Result<(), Failure> {
-    let meant = KNOWN.iter().find(|known| strsim::damerau_levenshtein(known, key) <= SLIP_MAX);
-    match meant {
+fn check_spelling(name: &str) -> Result<(), Failure> {
+    let is_near = |known: &&&str| strsim::damerau_levenshtein(known, name) <= SLIP_MAX;
+    match KEYS.iter().map(|key| &key.name).find(is_near) {
         Some(known) => {
-            Err(Failure::Value(format!("unknown property `{key}'; did you mean `{known}'?")))
+            Err(Failure::Value(format!("unknown property `{name}'; did you mean `{known}'?")))
         }
         None => Ok(()),
     }
@@ -117,7 +145,23 @@ mod tests {
 
     fn read(pairs: &[(&str, &str)]) -> Result<Properties, String> {
         let pairs: Vec<_> = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Properties::new(&pairs).map_err(|failure| failure.to_string())
+        Properties::new(&pairs, |_| ()).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn every_known_name_is_read_and_refuses_what_is_no_value() {
+        for key in KEYS {
+            let value = ["1", "true", "022"].into_iter().find_map(|value| {
+                let properties = read(&[(key.name, value)]).ok()?;
+                (properties != Properties::default() || key.name.contains("umask")).then_some(())
+            });
+            assert!(value.is_some(), "{} changes nothing", key.name);
+            assert!(read(&[(key.name, "")]).unwrap_err().starts_with(key.name));
+        }
+        let mut unknown = Vec::new();
+        let pair = ("x.y".to_owned(), "1".to_owned());
+        Properties::new(&[pair], |name| unknown.push(name.to_owned())).unwrap();
+        assert_eq!(unknown, ["x.y"]);
     }
 
     #[test]
@@ -130,6 +174,7 @@ mod tests {
             ("fs.permissions.umask-mode", "077"),
             ("io.file.buffer.size", "4096"),
             ("fs.trash.interval", "2"),
+            ("fs.defaultFS", "webhdfs://h:1"),
         ];
         let properties = read(&pairs).unwrap();
         assert_eq!(
@@ -139,7 +184,8 @@ mod tests {
                 replication: Some(2),
                 short_circuit: Some(false),
                 umask: 0o77,
-                trash_interval_ms: 120_000
+                trash_interval_ms: 120_000,
+                file_system: Some("webhdfs://h:1".to_owned()),
             }
         );
     }

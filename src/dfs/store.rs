@@ -76,11 +76,6 @@ impl Store {
         self.shared.config.user()
     }
 
-    /// Address of the NameNode; empty if none is known.
-    pub(super) fn base(&self) -> &str {
-        self.shared.config.namenode.as_deref().unwrap_or_default()
-    }
-
     /// The client of the cluster, also for calls that no other command makes. Makes first contact with the NameNode.
     pub(super) fn client(&self) -> Result<&DfsClient, Failure> {
         let Shared { config, client, .. } = &*self.shared;

@@ -6,22 +6,22 @@
 //!
 //! Of XML that is all: elements, comments, the five named entities. Anything else is passed over.
 
-use super::args::Parsed;
+use std::path::Path;
+
 use super::error::Failure;
 
 /// Named entities.
 const ENTITIES: [(&str, &str); 5] =
     [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
 
-/// Properties of the files that `-conf` names, then those of `-D`, which win.
-pub(super) fn joined(parsed: &Parsed) -> Result<Vec<(String, String)>, Failure> {
+/// Properties of the files that `-conf` names, in order.
+pub(crate) fn of_files(files: &[impl AsRef<Path>]) -> Result<Vec<(String, String)>, Failure> {
     let mut all = Vec::new();
-    for file in &parsed.files {
-        let path = std::path::Path::new(file);
+    for path in files {
+        let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|error| Failure::local(path, &error))?;
         all.extend(properties(&text));
     }
-    all.extend(parsed.properties.iter().cloned());
     Ok(all)
 }
 

@@ -61,7 +61,7 @@ impl Session {
     pub(crate) fn open(overrides: &Overrides) -> Result<Self, Failure> {
         let wrong = |error: anyhow::Error| Failure::Text(connect::describe(error.as_ref()));
         let client = overrides.config().and_then(|config| file_system(&config)).map_err(wrong)?;
-        let resolver = Resolver::new(client.user(), client.namenode());
+        let resolver = Resolver::new(client.user(), client.site());
         Ok(Session { client, resolver })
     }
 

@@ -168,7 +168,7 @@ fn connect(overrides: &Overrides, query: &str) -> Result<DfsClient> {
 }
 
 fn path_of(client: &DfsClient, text: &str) -> Result<DfsPath> {
-    let resolver = crate::dfs::Resolver::new(client.user(), client.namenode());
+    let resolver = crate::dfs::Resolver::new(client.user(), client.site());
     resolver.cluster_path(text).map_err(|failure| anyhow::anyhow!("{failure}"))
 }
 

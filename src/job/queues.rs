@@ -6,6 +6,7 @@ use anyhow::Result;
 use protocol::jobs::QueueReport;
 
 use crate::connect::{Overrides, describe, job_client};
+use crate::hadoop::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say};
 
 const USAGE: &str = "\
@@ -17,16 +18,21 @@ Usage: hanno queue COMMAND
 
 /// Runs the command line after `queue` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let mut words: Vec<String> =
-        arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let (mut words, overrides) = match generic(arguments, overrides) {
+        Ok(found) => found,
+        Err(text) => {
+            eprintln!("queue: {text}");
+            return EXIT_USAGE;
+        }
+    };
     let count = words.len();
     words.retain(|word| word != "--json" && word != "-json");
     let json = words.len() < count;
     let words: Vec<&str> = words.iter().map(|word| word.trim_start_matches('-')).collect();
     let outcome = match words[..] {
-        ["list"] => show(None, false, json, overrides),
-        ["info", queue] => show(Some(queue), false, json, overrides),
-        ["info", queue, "showJobs"] => show(Some(queue), true, json, overrides),
+        ["list"] => show(None, false, json, &overrides),
+        ["info", queue] => show(Some(queue), false, json, &overrides),
+        ["info", queue, "showJobs"] => show(Some(queue), true, json, &overrides),
         ["help"] => {
             say!("{}", USAGE.trim_end());
             return EXIT_OK;

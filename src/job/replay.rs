@@ -75,8 +75,9 @@ struct Args {
 
 /// What the task signs with.
 fn pass(config: &ClientConfig, attempt: AttemptId, program: &Program) -> Result<Pass> {
-    let secret =
-        config.secret()?.context("no secret of the cluster is known: set `secret_file`")?;
+    let secret = config
+        .secret(client::Daemon::Namenode)?
+        .context("no secret of the cluster is known: set `secret_file`")?;
     let lifetime_ms = u64::try_from(PASS_LIFETIME.as_millis()).unwrap_or(u64::MAX);
     let expires_ms = now_ms().saturating_add(lifetime_ms);
     let name = PassName { job: attempt.task.job, user: program.user.clone(), expires_ms };

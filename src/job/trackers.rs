@@ -7,6 +7,7 @@ use client::job::JobClient;
 use protocol::jobs::WorkerReport;
 
 use crate::connect::{Overrides, describe, job_client};
+use crate::hadoop::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say};
 
 const USAGE: &str = "\
@@ -49,7 +50,14 @@ fn reason(worker: &WorkerReport) -> Option<String> {
 
 /// `hanno mradmin`.
 pub(crate) fn mradmin(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+    let (words, overrides) = match generic(arguments, overrides) {
+        Ok(found) => found,
+        Err(text) => {
+            eprintln!("mradmin: {text}");
+            return EXIT_USAGE;
+        }
+    };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let refresh = match words[..] {
         ["-refreshNodes" | "refreshNodes"] => JobClient::refresh_nodes,
         ["-refreshQueues" | "refreshQueues"] => JobClient::refresh_queues,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use protocol::address::Site;
 use protocol::auth::Role;
 use protocol::namenode::{
     Answer, Appended, BadReplica, Call, ClusterStatus, ContentSummary, Create, Created,
@@ -17,7 +18,7 @@ use super::lease::Leases;
 use super::reader::DfsReader;
 use super::transfer::{ConnectionPool, PacketPool, Timeouts};
 use super::writer::DfsWriter;
-use crate::config::ClientConfig;
+use crate::config::{ClientConfig, Daemon};
 use crate::error::RpcError;
 use crate::rpc::{CallOptions, RpcClient};
 
@@ -37,6 +38,7 @@ pub(super) struct Inner {
     rpc: RpcClient,
     id: ClientId,
     user: String,
+    site: Site,
     host: String,
     call_number: AtomicU64,
     options: CallOptions,
@@ -106,12 +108,15 @@ impl DfsClient {
         let namenode = config.namenode.as_deref().ok_or(DfsError::NoNamenode)?;
         let rpc = match &config.pass {
             Some(pass) => RpcClient::of_task(namenode, pass)?,
-            None => RpcClient::new(namenode, Role::Client, config.secret()?.as_ref())?,
+            None => {
+                RpcClient::new(namenode, Role::Client, config.secret(Daemon::Namenode)?.as_ref())?
+            }
         };
         let inner = Inner {
             rpc,
             id: ClientId(rand::random()),
             user: config.user(),
+            site: config.site(),
             host: config.host(),
             call_number: AtomicU64::new(0),
             options,
@@ -129,6 +134,7 @@ impl DfsClient {
             rpc: inner.rpc.clone(),
             id: ClientId(rand::random()),
             user: user.to_owned(),
+            site: inner.site.clone(),
             host: inner.host.clone(),
             call_number: AtomicU64::new(0),
             options: inner.options,
@@ -152,6 +158,22 @@ impl DfsClient {
     /// Address of the NameNode.
     pub fn namenode(&self) -> &str {
         self.inner.rpc.base()
+    }
+
+    /// Where paths lead from here.
+    pub fn site(&self) -> Site {
+        self.inner.site.clone()
+    }
+
+    /// The daemon that listens at the NameNode's address is one.
+    ///
+    /// # Errors
+    /// [`DfsError`] if it is another, or away.
+    pub fn check_daemon(&self) -> Result<(), DfsError> {
+        let rpc = &self.inner.rpc;
+        let health = crate::rpc::runtime().block_on(rpc.health())?;
+        health.expect(rpc.base(), "namenode")?;
+        Ok(())
     }
 
     /// One file or directory.

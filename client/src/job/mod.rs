@@ -27,7 +27,7 @@ pub use binary::{binary_path, hash_file, upload};
 pub use counters::{counter_value, counters_text};
 pub use error::JobError;
 
-use crate::config::ClientConfig;
+use crate::config::{ClientConfig, Daemon};
 use crate::rpc::{CallOptions, RpcClient, runtime};
 use events::EventReader;
 
@@ -57,10 +57,20 @@ impl JobClient {
     /// [`JobError::NoJobtracker`] if none is configured; others if address or secret cannot be used.
     pub fn connect(config: &ClientConfig) -> Result<Self, JobError> {
         let address = config.jobtracker.as_deref().ok_or(JobError::NoJobtracker)?;
-        let secret = config.secret()?;
+        let secret = config.secret(Daemon::Jobtracker)?;
         let rpc = RpcClient::new(address, Role::Client, secret.as_ref())?;
         let client = ClientId(rand::random());
         Ok(JobClient { rpc, secret, user: config.user(), client, calls: Arc::default() })
+    }
+
+    /// The daemon that listens at the JobTracker's address is one.
+    ///
+    /// # Errors
+    /// [`JobError`] if it is another, or away.
+    pub fn check_daemon(&self) -> Result<(), JobError> {
+        let health = runtime().block_on(self.rpc.health())?;
+        health.expect(self.rpc.base(), "jobtracker")?;
+        Ok(())
     }
 
     /// Address of the JobTracker.

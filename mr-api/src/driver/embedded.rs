@@ -1,31 +1,21 @@
-//! A cluster of this program's own, for when none is configured: started, fed with local files, emptied, removed.
+//! A cluster of this program's own, for when none is configured: started, and removed when the job is over.
 //!
-//! Invariants: the cluster's processes and its directory are gone when [`EmbeddedCluster`] is dropped or Ctrl-C ends the driver; the local
-//! output appears by rename, complete.
+//! Invariant: the cluster's processes and its directory are gone when [`EmbeddedCluster`] is dropped or Ctrl-C ends the driver.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, copy};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use client::dfs::{CreateOptions, DfsClient};
-use protocol::DfsPath;
-
-use super::{hanno_candidates, inputs, names::Names};
+use super::hanno_candidates;
+use super::staging::remove;
 use crate::Result;
 use crate::error::Error;
-use crate::job::{InputPaths, OutputPath};
-use crate::local::files;
-use crate::plan::Plan;
-use crate::progress::say;
 use crate::scratch::Scratch;
 
-/// One copy of data that is only here for one job.
-const REPLICATION: u16 = 1;
 /// Time for the cluster to end by itself.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often it is looked whether it has.
@@ -112,14 +102,6 @@ fn end(pid: u32, mut runs: impl FnMut() -> bool) {
     }
 }
 
-fn remove(directory: &Path) {
-    if let Err(error) = fs::remove_dir_all(directory)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        say(format_args!("cannot remove {}: {error}\n", directory.display()));
-    }
-}
-
 /// Addresses from the line `ready namenode=… jobtracker=…`; none if the cluster ended before.
 fn wait_until_ready(stdout: impl Read) -> Option<(String, String)> {
     for line in BufReader::new(stdout).lines() {
@@ -144,97 +126,6 @@ fn last_words(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(LAST_WORDS_LINES)..].join("; ")
-}
-
-/// The local paths of a plan.
-pub(super) struct LocalPaths {
-    inputs: Vec<String>,
-    outputs: Vec<String>,
-}
-
-impl LocalPaths {
-    /// Looks whether all inputs exist and no output does, before anything is started.
-    pub(super) fn check(plan: &Plan) -> Result<Self> {
-        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-        for stage in &plan.graph.stages {
-            for input in &stage.settings().inputs {
-                if let InputPaths::Paths(paths) = &input.paths {
-                    inputs.extend(paths.iter().cloned());
-                }
-            }
-            if let OutputPath::Path(path) = &stage.settings().output {
-                outputs.push(path.clone());
-            }
-        }
-        let paths: Vec<PathBuf> = inputs.iter().map(PathBuf::from).collect();
-        files::expand(&paths)?;
-        for output in &outputs {
-            let path = Path::new(output);
-            if path.try_exists().map_err(Error::file("look for", path))? {
-                return Err(Error::OutputExists { path: output.clone() }.into());
-            }
-        }
-        Ok(LocalPaths { inputs, outputs })
-    }
-
-    /// Copies the inputs into the cluster.
-    pub(super) fn put(&self, dfs: &DfsClient) -> Result<Names> {
-        let (mut inputs, mut outputs) = (BTreeMap::new(), BTreeMap::new());
-        for (index, input) in self.inputs.iter().enumerate() {
-            let directory = DfsPath::parse(&format!("/input/{index}"))?;
-            dfs.mkdirs(&directory, 0o755, true).map_err(Error::dfs("create", &directory))?;
-            for (number, file) in files::expand(&[PathBuf::from(input)])?.into_iter().enumerate() {
-                let target = directory.join(&format!("{number:08}"))?;
-                let mut source = File::open(&file.path).map_err(Error::file("open", &file.path))?;
-                let options =
-                    CreateOptions { replication: Some(REPLICATION), ..CreateOptions::default() };
-                let mut writer =
-                    dfs.create(&target, options).map_err(Error::dfs("create", &target))?;
-                writer.write_from(&mut source)?;
-                writer.close().map_err(Error::dfs("write", &target))?;
-            }
-            inputs.insert(input.clone(), directory);
-        }
-        for (index, output) in self.outputs.iter().enumerate() {
-            outputs.insert(output.clone(), DfsPath::parse(&format!("/output/{index}"))?);
-        }
-        Ok(Names::Embedded { inputs, outputs })
-    }
-
-    /// Copies the outputs to where the plan wants them.
-    pub(super) fn fetch(&self, dfs: &DfsClient, names: &Names) -> Result<()> {
-        for output in &self.outputs {
-            let target = Path::new(output);
-            let name = target.file_name().unwrap_or_default().to_string_lossy();
-            let temporary = target.with_file_name(format!(".{name}.fetch-{}", std::process::id()));
-            fs::create_dir_all(&temporary).map_err(Error::file("create directory", &temporary))?;
-            let fetched = fetch_files(dfs, &names.output(output)?, &temporary).and_then(|()| {
-                Ok(fs::rename(&temporary, target).map_err(Error::file("create", target))?)
-            });
-            if let Err(error) = fetched {
-                remove(&temporary);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// The last output.
-    pub(super) fn output(&self) -> &Path {
-        self.outputs.last().map_or(Path::new(""), Path::new)
-    }
-}
-
-fn fetch_files(dfs: &DfsClient, from: &DfsPath, to: &Path) -> Result<()> {
-    for (path, _) in inputs::expand(dfs, std::slice::from_ref(from))? {
-        let mut reader = dfs.open(&path).map_err(Error::dfs("open", &path))?;
-        let target = to.join(path.name().unwrap_or_default());
-        let mut file = File::create(&target).map_err(Error::file("create", &target))?;
-        copy(&mut reader, &mut file)?;
-    }
-    let success = to.join("_SUCCESS");
-    File::create(&success).map_err(Error::file("create", &success))?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! The driver's role on a cluster: submits each job of a plan when those it needs have succeeded, and watches them.
 //!
-//! Invariants: nothing is submitted if an output exists or an input does not; intermediate outputs go when the plan is over; a driver
+//! Invariants: paths of this machine are staged by the driver ([`staging`]); nothing is submitted if an output exists or an input does not; intermediate outputs go when the plan is over; a driver
 //! that is stopped leaves its jobs running and says how to end them; a plan that fails leaves none.
 
 mod embedded;
 mod inputs;
 mod names;
 mod running;
+mod staging;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,11 +17,13 @@ use client::ClientConfig;
 use client::dfs::DfsClient;
 use client::error::chain;
 use client::job::{JobClient, JobError, hash_file, upload};
+use protocol::address::FileSystem;
 use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
 use protocol::sizing::{PARTITION_INPUT_BYTES_MIN, ReduceSizing};
 use protocol::{BinaryHash, DfsPath, JobId};
 
 use crate::Result;
+use crate::address::{self, Place};
 use crate::args::Properties;
 use crate::cache;
 use crate::context::OUTPUT_PROPERTY;
@@ -38,26 +41,55 @@ use crate::total_order::{BOUNDARIES_PROPERTY, Sampling};
 use embedded::EmbeddedCluster;
 use names::Names;
 use running::Running;
+use staging::LocalPaths;
 
 /// Runs a plan on the configured cluster, or on an embedded one if none is.
 pub(crate) fn run(plan: Plan, options: &Options, words: &[String]) -> Result<()> {
     let mut config = ClientConfig::load()?;
-    if options.namenode.is_some() {
-        config.namenode.clone_from(&options.namenode);
+    if let Some(address) = &options.namenode {
+        config.set_namenode("--namenode", address)?;
     }
-    if options.jobtracker.is_some() {
-        config.jobtracker.clone_from(&options.jobtracker);
+    if let Some(address) = &options.jobtracker {
+        config.set_jobtracker("--jobtracker", address)?;
     }
-    let mut progress = Progress::new(options.quiet);
+    if let Some((option, text)) = options.file_system()
+        && config.set_file_system(option, text)? == FileSystem::Machine
+    {
+        let reason = format!("{option} {text}: for a job on files of this machine give --local");
+        return Err(Error::usage(reason).into());
+    }
     match (&config.namenode, &config.jobtracker) {
-        (Some(_), Some(_)) => {
-            let driver = Driver::new(&config, options, words)?;
-            driver.run(plan, &Names::cluster(&driver.dfs)).map(|_| ())
-        }
-        (None, None) => run_embedded(plan, options, words, config, &mut progress),
+        (Some(_), Some(_)) => run_on_cluster(plan, options, words, &config),
+        (None, None) => run_embedded(plan, options, words, config),
         (Some(_), None) => Err(JobError::NoJobtracker.into()),
         (None, Some(_)) => Err(client::dfs::DfsError::NoNamenode.into()),
     }
+}
+
+/// Runs a plan on a cluster that is there; paths of this machine go in and come out.
+fn run_on_cluster(
+    plan: Plan,
+    options: &Options,
+    words: &[String],
+    config: &ClientConfig,
+) -> Result<()> {
+    let driver = Driver::new(config, options, words)?;
+    let dfs = &driver.dfs;
+    let (site, user) = (dfs.site(), dfs.user());
+    let local = LocalPaths::find(&plan, |path| match address::place(&site, user, path)? {
+        Place::Machine(path) => Ok(Some(path)),
+        Place::Cluster(_) => Ok(None),
+    })?;
+    let Some(directory) = local.directory(dfs)? else {
+        let (inputs, outputs) = Default::default();
+        let names = Names { site: dfs.site(), user: user.to_owned(), inputs, outputs };
+        return driver.run(plan, &names).map(drop);
+    };
+    let ended = run_staged(plan, &driver, &local, (&directory, None));
+    if let Err(error) = dfs.delete(&directory, true) {
+        say(format_args!("cannot delete {directory}: {}\n", chain(&error)));
+    }
+    ended
 }
 
 /// Starts a cluster for this plan alone; inputs go in, the last output comes out.
@@ -66,24 +98,42 @@ fn run_embedded(
     options: &Options,
     words: &[String],
     mut config: ClientConfig,
-    progress: &mut Progress,
 ) -> Result<()> {
-    let local = embedded::LocalPaths::check(&plan)?;
-    progress.say("No cluster is configured: starting an embedded one");
+    let local = LocalPaths::find(&plan, |path| address::of_machine(path).map(Some))?;
+    Progress::new(options.quiet).say("No cluster is configured: starting an embedded one");
     let cluster = EmbeddedCluster::start()?;
-    config.namenode = Some(cluster.namenode.clone());
-    config.jobtracker = Some(cluster.jobtracker.clone());
+    config.set_namenode("the embedded cluster", &cluster.namenode)?;
+    config.set_jobtracker("the embedded cluster", &cluster.jobtracker)?;
     let driver = Driver::new(&config, options, words)?;
-    let names = local.put(&driver.dfs)?;
-    let Plan { graph, after } = plan;
-    let counters = driver.run(Plan { graph, after: None }, &names)?;
-    local.fetch(&driver.dfs, &names)?;
+    let place = (&DfsPath::parse("/job")?, Some(EMBEDDED_REPLICATION));
+    let ended = run_staged(plan, &driver, &local, place);
     cluster.stop();
-    match after {
-        Some(after) => after(&mut crate::local::finished(local.output(), counters)?),
+    ended
+}
+
+/// Runs a plan with paths of this machine, staged in a directory with so many replicas.
+fn run_staged(
+    plan: Plan,
+    driver: &Driver<'_>,
+    local: &LocalPaths,
+    (directory, replication): (&DfsPath, Option<u16>),
+) -> Result<()> {
+    let names = local.put(&driver.dfs, directory, replication)?;
+    let Plan { graph, after } = plan;
+    let (on_cluster, on_machine) = match local.last_output() {
+        Some(output) => (None, after.zip(Some(output))),
+        None => (after, None),
+    };
+    let counters = driver.run(Plan { graph, after: on_cluster }, &names)?;
+    local.fetch(&driver.dfs, &names)?;
+    match on_machine {
+        Some((after, output)) => after(&mut crate::local::finished(output, counters)?),
         None => Ok(()),
     }
 }
+
+/// One copy of data that is only here for one job.
+const EMBEDDED_REPLICATION: u16 = 1;
 
 struct Driver<'a> {
     dfs: DfsClient,
@@ -96,6 +146,8 @@ struct Driver<'a> {
 impl<'a> Driver<'a> {
     fn new(config: &ClientConfig, options: &'a Options, words: &'a [String]) -> Result<Self> {
         let (dfs, jobs) = (DfsClient::connect(config)?, JobClient::connect(config)?);
+        dfs.check_daemon()?;
+        jobs.check_daemon()?;
         Ok(Driver { dfs, jobs, options, words, running: Running::default() })
     }
 

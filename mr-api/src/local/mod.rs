@@ -19,6 +19,7 @@ use protocol::jobs::Counters;
 use shuffle::BufferPool;
 
 use crate::Result;
+use crate::address;
 use crate::args::Properties;
 use crate::cache;
 use crate::context::OUTPUT_PROPERTY;
@@ -186,11 +187,11 @@ impl LocalRunner {
         let Some(OutputPath::Path(last)) = last else {
             return Err(Error::usage("the last job of a plan needs an output path").into());
         };
-        let last = PathBuf::from(last);
+        let last = address::of_machine(last)?;
         let mut outputs = Vec::new();
         for (index, stage) in plan.stages.iter().enumerate() {
             let path = match &stage.settings().output {
-                OutputPath::Path(path) => PathBuf::from(path),
+                OutputPath::Path(path) => address::of_machine(path)?,
                 OutputPath::Intermediate => {
                     let name = last.file_name().unwrap_or_default().to_string_lossy();
                     last.with_file_name(format!(".{name}.stage-{index}-{}", std::process::id()))
@@ -210,7 +211,10 @@ impl LocalRunner {
         let mut inputs = Vec::new();
         for input in &stage.settings().inputs {
             let paths = match &input.paths {
-                InputPaths::Paths(paths) => paths.iter().map(PathBuf::from).collect(),
+                InputPaths::Paths(paths) => {
+                    let of_machine = paths.iter().map(|path| address::of_machine(path));
+                    of_machine.collect::<Result<_>>()?
+                }
                 InputPaths::Rows { .. } => Vec::new(),
                 InputPaths::Previous | InputPaths::Outputs(_) => {
                     let read = plan.read_by(index, &input.paths)?;

@@ -12,6 +12,7 @@ use protocol::jobs::Counters;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{BufferPool, MapOutput, SegmentSource};
 
+use crate::address;
 use crate::args::Properties;
 use crate::cache;
 use crate::context::{Context, OpenFile, TASK_COUNTERS, TaskCounts};
@@ -51,16 +52,15 @@ impl LocalSplit {
 }
 
 fn open_part(part: &MapPart) -> Result<Box<dyn Source>> {
-    Ok(Box::new(LocalSource::new(open(&part.path)?)))
+    Ok(Box::new(LocalSource::new(open(Path::new(&part.path))?)))
 }
 
 /// Opens files for user code.
 fn opener() -> Arc<OpenFile> {
-    Arc::new(|path| Ok(Box::new(open(path)?)))
+    Arc::new(|path| Ok(Box::new(open(&address::of_machine(path)?)?)))
 }
 
-fn open(path: &str) -> Result<File, Error> {
-    let path = Path::new(path);
+fn open(path: &Path) -> Result<File, Error> {
     File::open(path).map_err(Error::file("open", path))
 }
 

@@ -7,6 +7,7 @@ use client::dfs::{BlockSlice, DfsClient, DfsReader, DfsWriter};
 use protocol::DfsPath;
 
 use crate::Result;
+use crate::address;
 use crate::context::OpenFile;
 use crate::error::{BoxError, Error};
 use crate::input::Source;
@@ -24,19 +25,18 @@ struct DfsSource {
 
 /// Opens a part of the input of a map.
 pub(crate) fn open_part(dfs: &DfsClient, part: &MapPart) -> Result<Box<dyn Source>> {
-    let reader = open(dfs, &part.path)?;
+    let reader = open(dfs, &DfsPath::parse(&part.path)?)?;
     Ok(Box::new(DfsSource { reader, slice: None }))
 }
 
 /// Opens files for user code.
 pub(crate) fn opener(dfs: &DfsClient) -> Arc<OpenFile> {
     let dfs = dfs.clone();
-    Arc::new(move |path| Ok(Box::new(open(&dfs, path)?)))
+    Arc::new(move |path| Ok(Box::new(open(&dfs, &address::of_cluster(&dfs, path)?)?)))
 }
 
-fn open(dfs: &DfsClient, path: &str) -> Result<DfsReader> {
-    let path = DfsPath::parse(path)?;
-    Ok(dfs.open(&path).map_err(Error::dfs("open", &path))?)
+fn open(dfs: &DfsClient, path: &DfsPath) -> Result<DfsReader> {
+    Ok(dfs.open(path).map_err(Error::dfs("open", path))?)
 }
 
 impl Source for DfsSource {

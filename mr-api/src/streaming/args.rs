@@ -112,6 +112,7 @@ struct Given {
     values: BTreeMap<&'static str, String>,
     lazy: bool,
     job_words: Vec<String>,
+    file_system: Option<String>,
 }
 
 /// Options with one value.
@@ -152,8 +153,8 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
             "verbose" | "debug" => {}
             "help" | "info" | "-help" | "h" => return Err(Error::HelpAsked),
             "D" | "jobconf" => given.job_words.extend(["-D".to_owned(), value()?]),
-            "fs" => given.job_words.extend(["--namenode".to_owned(), address(value()?)]),
-            "jt" => given.job_words.extend(["--jobtracker".to_owned(), address(value()?)]),
+            "fs" => given.file_system = Some(value()?),
+            "jt" => given.job_words.extend(["--jobtracker".to_owned(), value()?]),
             "-name" | "-namenode" | "-jobtracker" | "-reducers" => {
                 given.job_words.extend([word.clone(), value()?]);
             }
@@ -173,17 +174,9 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
     if let Err(error) = left.operands() {
         return Err(Error::usage(error.to_string()));
     }
+    options.file_system = given.file_system.take();
     let spec = spec(given, &mut options, words)?;
     Ok(Request { spec, options })
-}
-
-/// `host:port` or an address of ours.
-fn address(text: String) -> String {
-    if text.starts_with("http") {
-        text
-    } else {
-        format!("http://{}", text.trim_start_matches("hdfs://"))
-    }
 }
 
 /// How records cross the four pipes of a job's scripts: properties by pipe, `-io` for those that have none.
@@ -254,8 +247,8 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
     };
     Ok(Spec {
         name,
-        inputs: inputs.iter().flat_map(|paths| paths.split(',')).map(plain_path).collect(),
-        output: plain_path(&output),
+        inputs: inputs.iter().flat_map(|paths| paths.split(',')).map(str::to_owned).collect(),
+        output,
         mapper: work(values.remove("mapper"))?,
         combiner: values.remove("combiner").map(|text| work(Some(text))).transpose()?,
         reducer: reducer.filter(|_| reducers != Some(0)),
@@ -279,17 +272,6 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
             .and_then(|text| text.bytes().next()),
         words: words.to_vec(),
     })
-}
-
-/// Drops `hdfs://host` in front of a path; relative paths stay.
-fn plain_path(text: &str) -> String {
-    match text.split_once("://") {
-        Some(("hdfs" | "hanno" | "webhdfs", rest)) => {
-            rest.find('/').map_or("/", |slash| &rest[slash..]).to_owned()
-        }
-        Some(("file", rest)) => rest.to_owned(),
-        _ => text.to_owned(),
-    }
 }
 
 /// The last part of a Java class name.
@@ -454,7 +436,11 @@ mod tests {
             "--quiet",
         ])
         .unwrap();
-        assert_eq!(spec.inputs, ["/in", "/x", "/y"]);
+        assert_eq!(
+            spec.inputs,
+            ["hdfs://nn:8020/in", "/x", "/y"],
+            "what they mean is the driver's to say"
+        );
         assert_eq!(spec.reducers, Some(5), "-numReduceTasks wins");
         assert!(options.quiet && spec.lazy && spec.ignore_key);
         assert_eq!(spec.map_output.key_fields, 2);

@@ -1,0 +1,603 @@
+//! Addresses as people type them, and which file system each leads to. Decided here for every command, job and configuration.
+//!
+//! ```text
+//! /a   a   hdfs:///a   webhdfs:/a    the default file system: the cluster, or this machine with `-fs file:///`
+//! webhdfs://H:P/a   hanno://H:P/a    the NameNode with that HTTP address
+//! hdfs://A/a                         the cluster whose NameNode has the address A, or for which A is a known alias
+//! file:///a   file:/a                this machine
+//! anything else                      an error that names it
+//! ```
+//!
+//! Invariant: a path leads to the cluster only if nothing in it names another one. Hosts are compared as text; `localhost` and
+//! `127.0.0.1` are the same.
+
+use std::fmt;
+
+/// Port of a NameNode whose address names none, as in HDFS.
+pub const NAMENODE_PORT: u16 = 9870;
+/// Longest part of an address that an error repeats, characters.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// What a scheme stands for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Scheme {
+    /// `hanno`, `webhdfs`: a NameNode by its HTTP address.
+    Namenode,
+    /// `hdfs`: a cluster by the address of a protocol that is not spoken here.
+    Hdfs,
+    /// `file`: this machine.
+    Machine,
+    /// Anything else, lower case.
+    Unknown(String),
+}
+
+impl Scheme {
+    fn of(text: &str) -> Self {
+        match text.to_ascii_lowercase().as_str() {
+            "hanno" | "webhdfs" => Scheme::Namenode,
+            "hdfs" => Scheme::Hdfs,
+            "file" => Scheme::Machine,
+            other => Scheme::Unknown(other.to_owned()),
+        }
+    }
+}
+
+/// A typed path, taken apart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Typed<'a> {
+    /// `None` for a plain path.
+    pub scheme: Option<Scheme>,
+    /// What stands between `//` and the path; empty if absent.
+    pub authority: &'a str,
+    /// The text before the path: scheme and authority.
+    pub prefix: &'a str,
+    /// The path, without slashes at its end.
+    pub path: &'a str,
+}
+
+impl<'a> Typed<'a> {
+    /// Takes `text` apart.
+    pub fn new(text: &'a str) -> Self {
+        let (scheme, rest) = match scheme_len(text) {
+            Some(len) => (Some(Scheme::of(&text[..len])), &text[len + 1..]),
+            None => (None, text),
+        };
+        let after_slashes = scheme.as_ref().and_then(|_| rest.strip_prefix("//"));
+        let authority =
+            after_slashes.map_or("", |after| &after[..after.find('/').unwrap_or(after.len())]);
+        let slashes_len = after_slashes.map_or(0, |_| 2);
+        let (prefix, path) = text.split_at(text.len() - rest.len() + slashes_len + authority.len());
+        let trimmed = path.trim_end_matches('/');
+        let path = if trimmed.is_empty() && !path.is_empty() { "/" } else { trimmed };
+        Typed { scheme, authority, prefix, path }
+    }
+
+    /// `http://host:port` of the NameNode that it names by its HTTP address, if it does.
+    pub fn namenode(&self) -> Option<String> {
+        let is_named = self.scheme == Some(Scheme::Namenode) && !self.authority.is_empty();
+        is_named.then(|| format!("http://{}", with_port(self.authority)))
+    }
+
+    /// True if it has the scheme of this machine.
+    pub fn is_of_machine(&self) -> bool {
+        self.scheme == Some(Scheme::Machine)
+    }
+
+    /// True for a path that begins neither with a scheme nor with a slash.
+    pub fn is_relative(&self) -> bool {
+        self.scheme.is_none() && !self.path.starts_with('/')
+    }
+}
+
+/// Length of a leading `scheme` before `:/`. A colon elsewhere is part of the path.
+fn scheme_len(text: &str) -> Option<usize> {
+    let len = text.find(":/")?;
+    let scheme = &text[..len];
+    let well_formed = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    well_formed.then_some(len)
+}
+
+/// Which file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The cluster's.
+    Cluster,
+    /// This machine's.
+    Machine,
+}
+
+/// Where paths without an authority lead.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Default {
+    Cluster,
+    Machine,
+    /// To another cluster than the one that is called: its address, if one is configured.
+    Elsewhere(Option<String>),
+}
+
+/// The file systems that a command or a job reaches.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// `host:port` of the NameNode that is called; empty if none is known.
+    authority: String,
+    /// Other authorities for it, as `hdfs://` addresses have them.
+    aliases: Vec<String>,
+    default: Default,
+}
+
+impl Site {
+    /// With the NameNode at `namenode` (`http://host:port`, empty if none is known). `aliases` are what `hdfs://` addresses call it.
+    pub fn new(namenode: &str, aliases: &[String]) -> Self {
+        let bare = |text: &String| Typed::new(text).authority.to_owned();
+        let named =
+            |text: &String| if scheme_len(text).is_some() { bare(text) } else { text.clone() };
+        Site {
+            authority: authority_of(namenode).to_owned(),
+            aliases: aliases.iter().map(named).collect(),
+            default: Default::Cluster,
+        }
+    }
+
+    /// Plain paths are this machine's (`-fs file:///`).
+    pub fn with_machine_default(self) -> Self {
+        Site { default: Default::Machine, ..self }
+    }
+
+    /// The NameNode that is called was named by one path; plain paths still belong to the configured one.
+    pub fn with_default_elsewhere(self, configured: Option<&str>) -> Self {
+        let configured = configured.map(|address| authority_of(address).to_owned());
+        match configured {
+            Some(configured) if is_same(&configured, &self.authority) => self,
+            configured => Site { default: Default::Elsewhere(configured), ..self },
+        }
+    }
+
+    /// `host:port` of the NameNode that is called.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// `hanno://host:port`.
+    pub fn file_system(&self) -> String {
+        format!("hanno://{}", self.authority)
+    }
+
+    /// Takes `text` apart and tells whose path it is.
+    ///
+    /// # Errors
+    /// [`AddressError`] if it leads neither to the cluster nor to this machine.
+    pub fn locate<'a>(&self, text: &'a str) -> Result<(Typed<'a>, Side), AddressError> {
+        let typed = Typed::new(text);
+        let side = match &typed.scheme {
+            None => self.default_side(text)?,
+            Some(Scheme::Machine) if typed.authority.is_empty() => Side::Machine,
+            Some(Scheme::Machine) => {
+                return Err(AddressError::wrong(text, "file:///".to_owned()));
+            }
+            Some(Scheme::Namenode | Scheme::Hdfs) if typed.authority.is_empty() => {
+                match self.default_side(text)? {
+                    // The scheme says that it is not this machine's.
+                    Side::Machine | Side::Cluster => Side::Cluster,
+                }
+            }
+            Some(Scheme::Namenode) if is_same(&with_port(typed.authority), &self.authority) => {
+                Side::Cluster
+            }
+            Some(Scheme::Namenode) => return Err(AddressError::wrong(text, self.file_system())),
+            Some(Scheme::Hdfs) if self.is_called(typed.authority) => Side::Cluster,
+            Some(Scheme::Hdfs) => {
+                return Err(AddressError::Foreign {
+                    typed: shown(text),
+                    expected: self.file_system(),
+                });
+            }
+            Some(Scheme::Unknown(scheme)) => {
+                return Err(AddressError::Scheme { scheme: shown(scheme) });
+            }
+        };
+        Ok((typed, side))
+    }
+
+    /// Whether `hdfs://authority` is this cluster.
+    fn is_called(&self, authority: &str) -> bool {
+        is_same(authority, &self.authority)
+            || self.aliases.iter().any(|alias| is_same(alias, authority))
+    }
+
+    fn default_side(&self, text: &str) -> Result<Side, AddressError> {
+        match &self.default {
+            Default::Cluster => Ok(Side::Cluster),
+            Default::Machine => Ok(Side::Machine),
+            Default::Elsewhere(configured) => Err(AddressError::Elsewhere {
+                typed: shown(text),
+                of: configured.as_ref().map_or_else(
+                    || "no cluster that is configured".to_owned(),
+                    |configured| format!("hanno://{configured}"),
+                ),
+                called: self.file_system(),
+            }),
+        }
+    }
+}
+
+/// A file system as `-fs` and `fs.defaultFS` name it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FileSystem {
+    /// The cluster that is configured.
+    Configured,
+    /// The cluster of the NameNode with this address, `http://host:port`.
+    Namenode(String),
+    /// This machine.
+    Machine,
+}
+
+impl FileSystem {
+    /// Reads what `option` was given; `site` has the configured cluster.
+    ///
+    /// # Errors
+    /// [`AddressError`] if it is no file system that can be reached.
+    pub fn parse(option: &'static str, text: &str, site: &Site) -> Result<Self, AddressError> {
+        let malformed = |reason| AddressError::Malformed { option, text: shown(text), reason };
+        if text == "local" || text == "file:" {
+            return Ok(FileSystem::Machine);
+        }
+        let typed = Typed::new(text);
+        let is_http = matches!(&typed.scheme, Some(Scheme::Unknown(scheme)) if scheme == "http");
+        let is_path = typed.scheme.is_some() && !matches!(typed.path, "" | "/");
+        match &typed.scheme {
+            _ if is_path => Err(malformed("names a path, not a file system")),
+            None => namenode_address(option, text).map(FileSystem::Namenode),
+            Some(Scheme::Machine) if typed.authority.is_empty() => Ok(FileSystem::Machine),
+            Some(Scheme::Machine) => Err(malformed("this machine is file:///")),
+            Some(Scheme::Namenode | Scheme::Hdfs) if typed.authority.is_empty() => {
+                Ok(FileSystem::Configured)
+            }
+            Some(Scheme::Hdfs) if site.is_called(typed.authority) => Ok(FileSystem::Configured),
+            Some(Scheme::Hdfs) => Err(AddressError::Foreign {
+                typed: format!("{option} {}", shown(text)),
+                expected: site.file_system(),
+            }),
+            Some(Scheme::Namenode) => namenode_address(option, text).map(FileSystem::Namenode),
+            Some(Scheme::Unknown(_)) if is_http => {
+                namenode_address(option, text).map(FileSystem::Namenode)
+            }
+            Some(Scheme::Unknown(scheme)) => Err(AddressError::Scheme { scheme: shown(scheme) }),
+        }
+    }
+}
+
+/// The address of a NameNode, `http://host:port`, as `option` names it: `host:port` with `http://`, `webhdfs://`, `hanno://` or
+/// nothing in front.
+///
+/// # Errors
+/// [`AddressError::Malformed`].
+pub fn namenode_address(option: &'static str, text: &str) -> Result<String, AddressError> {
+    let typed = Typed::new(text);
+    let has_port = typed.scheme.is_some() || text.contains(':');
+    match typed.scheme {
+        None if has_port => daemon_address(option, text),
+        Some(Scheme::Namenode) if matches!(typed.path, "" | "/") => {
+            daemon_address(option, &with_port(typed.authority))
+        }
+        Some(Scheme::Unknown(_)) => daemon_address(option, text),
+        _ => Err(AddressError::Malformed {
+            option,
+            text: shown(text),
+            reason: "is no HTTP address of a NameNode",
+        }),
+    }
+}
+
+/// The address of a daemon, `http://host:port`, as `option` names it, with or without `http://` in front.
+///
+/// # Errors
+/// [`AddressError::Malformed`].
+pub fn daemon_address(option: &'static str, text: &str) -> Result<String, AddressError> {
+    let malformed = |reason| AddressError::Malformed { option, text: shown(text), reason };
+    let has_http = text.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("http://"));
+    let bare = if has_http { &text[7..] } else { text };
+    let bare = bare.trim_end_matches('/');
+    if bare.contains("://") {
+        return Err(malformed("has another scheme than http"));
+    }
+    let Some((host, port)) = bare.rsplit_once(':') else {
+        return Err(malformed("has no port"));
+    };
+    let is_host = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => {
+            let fits = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+            !host.is_empty() && host.bytes().all(fits)
+        }
+    };
+    match port.parse::<u16>() {
+        _ if !is_host => Err(malformed("has no host")),
+        Ok(port) if port > 0 => Ok(format!("http://{bare}")),
+        _ => Err(malformed("has no port from 1 to 65535")),
+    }
+}
+
+/// `path` from the root on, below `base` if it is relative; `.` and `..` are resolved by their words alone.
+pub fn absolute(base: &str, path: &str) -> String {
+    let base = if path.starts_with('/') { "" } else { base };
+    let mut elements: Vec<&str> = Vec::new();
+    for element in base.split('/').chain(path.split('/')) {
+        match element {
+            "" | "." => {}
+            ".." => drop(elements.pop()),
+            element => elements.push(element),
+        }
+    }
+    format!("/{}", elements.join("/"))
+}
+
+/// The directory that relative paths of `user` begin in.
+pub fn home(user: &str) -> String {
+    format!("/user/{user}")
+}
+
+fn authority_of(address: &str) -> &str {
+    address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/')
+}
+
+fn with_port(authority: &str) -> String {
+    let after_host = authority.rfind(']').map_or(0, |end| end + 1);
+    match authority[after_host..].contains(':') {
+        true => authority.to_owned(),
+        false => format!("{authority}:{NAMENODE_PORT}"),
+    }
+}
+
+fn is_same(left: &str, right: &str) -> bool {
+    let canonical = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        match text.strip_prefix("localhost") {
+            Some(port) if port.is_empty() || port.starts_with(':') => format!("127.0.0.1{port}"),
+            _ => text,
+        }
+    };
+    !left.is_empty() && canonical(left) == canonical(right)
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN_CHARS_MAX).collect()
+}
+
+/// An address that leads nowhere from here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// It names another file system than the one that is called.
+    #[error("Wrong FS: {typed}, expected: {expected}")]
+    Wrong {
+        /// The text.
+        typed: String,
+        /// The file system that it may name.
+        expected: String,
+    },
+    /// An `hdfs://` address that nobody said is this cluster.
+    #[error(
+        "Wrong FS: {typed}, expected: {expected} (webhdfs://host:port names a Hanno NameNode; `aliases` in hanno.toml or HANNO_ALIASES, other names of yours)"
+    )]
+    Foreign {
+        /// The text.
+        typed: String,
+        /// The file system that it may name.
+        expected: String,
+    },
+    /// A plain path beside one that names another cluster than the configured one.
+    #[error("Wrong FS: {typed} is of {of}, expected: {called}, which another path names")]
+    Elsewhere {
+        /// The text.
+        typed: String,
+        /// The file system it belongs to.
+        of: String,
+        /// The one that is called.
+        called: String,
+    },
+    /// A scheme that stands for nothing here.
+    #[error("No FileSystem for scheme \"{scheme}\" (there are webhdfs, hanno, hdfs and file)")]
+    Scheme {
+        /// The scheme.
+        scheme: String,
+    },
+    /// What an option or variable names is no address.
+    #[error("{option}: `{text}' {reason}; give it like http://host:9870")]
+    Malformed {
+        /// The option, variable or key.
+        option: &'static str,
+        /// What it was given.
+        text: String,
+        /// What is wrong, as a verb phrase.
+        reason: &'static str,
+    },
+}
+
+impl AddressError {
+    fn wrong(text: &str, expected: String) -> Self {
+        AddressError::Wrong { typed: shown(text), expected }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Cluster => "the cluster",
+            Side::Machine => "this machine",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const C: Result<Side, &str> = Ok(Side::Cluster);
+    const M: Result<Side, &str> = Ok(Side::Machine);
+    const FOREIGN: Result<Side, &str> = Err("Wrong FS: ");
+    const SCHEME: Result<Side, &str> = Err("No FileSystem for scheme ");
+
+    fn site() -> Site {
+        Site::new("http://nn:9870/", &["hdfs://old:8020".to_owned(), "service".to_owned()])
+    }
+
+    fn check(site: &Site, table: &[(&str, Result<Side, &str>, &str)]) {
+        for (text, expected, path) in table {
+            match (site.locate(text), expected) {
+                (Ok((typed, side)), Ok(expected)) => {
+                    assert_eq!((side, typed.path), (*expected, *path), "{text}");
+                    assert!(text.starts_with(&format!("{}{}", typed.prefix, typed.path)), "{text}");
+                }
+                (Err(error), Err(start)) => {
+                    assert!(error.to_string().starts_with(start), "{text}: {error}");
+                }
+                (found, _) => panic!("{text}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn every_address_leads_to_the_cluster_to_this_machine_or_nowhere() {
+        let table = [
+            ("/a", C, "/a"),
+            ("a/b", C, "a/b"),
+            ("/", C, "/"),
+            ("//", C, "/"),
+            ("", C, ""),
+            (".", C, "."),
+            ("/a:b", C, "/a:b"),
+            ("a:b", C, "a:b"),
+            ("hdfs:///a", C, "/a"),
+            ("hdfs:/a", C, "/a"),
+            ("HDFS:/a/", C, "/a"),
+            ("hdfs://nn:9870/a", C, "/a"),
+            ("hdfs://NN:9870", C, ""),
+            ("hdfs://old:8020/a", C, "/a"),
+            ("hdfs://service/a", C, "/a"),
+            ("webhdfs://nn:9870/a", C, "/a"),
+            ("webhdfs://nn/a", C, "/a"),
+            ("webhdfs:///a", C, "/a"),
+            ("hanno://nn:9870/", C, "/"),
+            ("Hanno:/a", C, "/a"),
+            ("file:///a/b:c", M, "/a/b:c"),
+            ("file:/a", M, "/a"),
+            ("FILE:///", M, "/"),
+            ("file://host/a", FOREIGN, ""),
+            ("hdfs://nn/a", FOREIGN, ""),
+            ("hdfs://nn:8020/a", FOREIGN, ""),
+            ("hdfs://nn:9871/a", FOREIGN, ""),
+            ("hdfs://old/a", FOREIGN, ""),
+            ("hdfs://old:8020x/a", FOREIGN, ""),
+            ("hdfs://user@nn:9870/a", FOREIGN, ""),
+            ("hdfs://elsewhere/a", FOREIGN, ""),
+            ("webhdfs://old:8020/a", FOREIGN, ""),
+            ("webhdfs://elsewhere:9870/a", FOREIGN, ""),
+            ("hanno://nn:9871/a", FOREIGN, ""),
+            ("hanno://nn.example:9870/a", FOREIGN, ""),
+            ("s3a://bucket/a", SCHEME, ""),
+            ("foo:///a", SCHEME, ""),
+            ("http://nn:9870/a", SCHEME, ""),
+            ("https://nn:9870/a", SCHEME, ""),
+            ("swebhdfs://nn:9870/a", SCHEME, ""),
+            ("viewfs:/a", SCHEME, ""),
+            ("har:///a", SCHEME, ""),
+        ];
+        check(&site(), &table);
+        let local = Site::new("http://127.0.0.1:9870", &[]);
+        check(
+            &local,
+            &[("hdfs://localhost:9870/a", C, "/a"), ("hdfs://localhost.x:9870/", FOREIGN, "")],
+        );
+        check(
+            &Site::new("", &[]),
+            &[("/a", C, "/a"), ("hdfs://x/a", FOREIGN, ""), ("file:/a", M, "/a")],
+        );
+    }
+
+    #[test]
+    fn plain_paths_go_to_the_default() {
+        let machine = site().with_machine_default();
+        check(
+            &machine,
+            &[("/a", M, "/a"), ("a", M, "a"), ("hdfs:///a", C, "/a"), ("s3a://b/c", SCHEME, "")],
+        );
+        let elsewhere = site().with_default_elsewhere(Some("http://mine:9870"));
+        let table = [("/a", FOREIGN, ""), ("a", FOREIGN, ""), ("hdfs:///a", FOREIGN, "")];
+        check(&elsewhere, &table);
+        check(&elsewhere, &[("webhdfs://nn:9870/a", C, "/a"), ("file:/a", M, "/a")]);
+        check(&site().with_default_elsewhere(None), &table);
+        check(&site().with_default_elsewhere(Some("http://nn:9870")), &[("/a", C, "/a")]);
+    }
+
+    #[test]
+    fn a_file_system_is_reached_or_refused() {
+        let named = |address: &str| Ok(FileSystem::Namenode(address.to_owned()));
+        for (text, expected) in [
+            ("http://b:1", named("http://b:1")),
+            ("http://b:1/", named("http://b:1")),
+            ("HTTP://b:1", named("http://b:1")),
+            ("b:1", named("http://b:1")),
+            ("127.0.0.1:1", named("http://127.0.0.1:1")),
+            ("[::1]:1", named("http://[::1]:1")),
+            ("webhdfs://b:1", named("http://b:1")),
+            ("webhdfs://b:1/", named("http://b:1")),
+            ("webhdfs://b", named("http://b:9870")),
+            ("webhdfs://[::1]", named("http://[::1]:9870")),
+            ("hanno://b:1", named("http://b:1")),
+            ("webhdfs://nn:9870", named("http://nn:9870")),
+            ("hdfs:///", Ok(FileSystem::Configured)),
+            ("hdfs://nn:9870", Ok(FileSystem::Configured)),
+            ("hdfs://service", Ok(FileSystem::Configured)),
+            ("file:///", Ok(FileSystem::Machine)),
+            ("file:/", Ok(FileSystem::Machine)),
+            ("local", Ok(FileSystem::Machine)),
+            ("hdfs://elsewhere", Err("Wrong FS: -fs hdfs://elsewhere, expected: hanno://nn:9870")),
+            ("hdfs://b:9870", Err("Wrong FS: -fs hdfs://b:9870")),
+            ("s3a://bucket", Err("No FileSystem for scheme \"s3a\"")),
+            ("foo://", Err("No FileSystem for scheme \"foo\"")),
+            ("https://b:1", Err("No FileSystem for scheme \"https\"")),
+            ("swebhdfs://b:1", Err("No FileSystem for scheme \"swebhdfs\"")),
+            ("file://b/", Err("-fs: `file://b/' this machine is file:///")),
+            ("webhdfs://b:1/dir", Err("-fs: `webhdfs://b:1/dir' names a path")),
+            ("http://b:1/dir", Err("-fs: `http://b:1/dir' names a path")),
+            ("b", Err("-fs: `b' is no HTTP address")),
+            ("/a", Err("-fs: `/a' is no HTTP address")),
+            ("", Err("-fs: `' is no HTTP address")),
+            ("b:0", Err("-fs: `b:0' has no port")),
+            ("b:x", Err("-fs: `b:x' has no port")),
+            ("b:70000", Err("-fs: `b:70000' has no port")),
+            ("http://:1", Err("-fs: `http://:1' has no host")),
+            ("http://u@b:1", Err("-fs: `http://u@b:1' has no host")),
+            ("http://b", Err("-fs: `http://b' has no port")),
+        ] {
+            let found = FileSystem::parse("-fs", text, &site());
+            match (found, expected) {
+                (Err(error), Err(start)) => {
+                    assert!(error.to_string().starts_with(start), "{text}: {error}");
+                }
+                (found, expected) => assert_eq!(found.ok(), expected.ok(), "{text}"),
+            }
+        }
+        assert!(namenode_address("HANNO_NAMENODE", "hdfs://b:1").is_err());
+        assert!(namenode_address("HANNO_NAMENODE", "file:///").is_err());
+        assert_eq!(daemon_address("-jt", "b:1").unwrap(), "http://b:1");
+        assert!(
+            daemon_address("-jt", "webhdfs://b:1").is_err()
+                && daemon_address("-jt", "local").is_err()
+        );
+    }
+
+    #[test]
+    fn absolute_paths_are_made_by_words() {
+        for (path, expected) in [
+            ("a/b", "/user/ann/a/b"),
+            ("../bob/./x", "/user/bob/x"),
+            ("/a/./b/..", "/a"),
+            ("/../..", "/"),
+            (".", "/user/ann"),
+            ("", "/user/ann"),
+        ] {
+            assert_eq!(absolute(&home("ann"), path), expected);
+        }
+    }
+}

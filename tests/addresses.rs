@@ -1,0 +1,283 @@
+//! Addresses in options, properties, files and paths: each acts on the cluster that it names, or is an error that names it. Two clusters
+//! stand side by side, so that a command on the wrong one shows.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::cluster::hanno_binary;
+use crate::support::{Cluster, Options, Outcome, data};
+
+/// One DataNode and one worker are enough: what counts is which cluster acts.
+fn small() -> Options {
+    Options { datanodes: 1, workers: 1, ..Options::tight() }
+}
+
+fn authority(cluster: &Cluster) -> &str {
+    cluster.namenode.trim_start_matches("http://")
+}
+
+/// Everything that a command on the wrong cluster could have changed.
+fn state(cluster: &Cluster) -> String {
+    cluster.dfs(&["-ls", "-R", "/"]).ok().stdout_text()
+        + &cluster.dfs(&["-count", "-q", "/", "/d"]).ok().stdout_text()
+}
+
+/// A configuration file of Hadoop's that names a file system.
+fn site_file(directory: &Path, name: &str, address: &str) -> String {
+    let path = directory.join(name);
+    let property = format!("<name>fs.defaultFS</name><value>{address}</value>");
+    fs::write(&path, format!("<configuration><property>{property}</property></configuration>"))
+        .unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// The ways to name a file system before a command.
+fn named(directory: &Path, number: usize, address: &str) -> Vec<Vec<String>> {
+    let file = site_file(directory, &format!("site-{number}.xml"), address);
+    let property = format!("fs.defaultFS={address}");
+    let ways = [vec!["-fs", address], vec!["-D", &property], vec!["-conf", &file]];
+    ways.into_iter().map(|words| words.into_iter().map(str::to_owned).collect()).collect()
+}
+
+/// Commands that change or tell something of `/d`, with where the generic options go.
+fn commands<'a>(options: &[&'a str]) -> Vec<Vec<&'a str>> {
+    let tail: [&[&str]; 7] = [
+        &["dfs", "-mkdir", "-p", "/d/made"],
+        &["dfs", "-rm", "-r", "-f", "-skipTrash", "/d/made"],
+        &["dfsadmin", "-setQuota", "77", "/d"],
+        &["dfsadmin", "-clrQuota", "/d"],
+        &["fsck", "/d"],
+        &["getconf", "-confKey", "fs.defaultFS"],
+        &["balancer"],
+    ];
+    tail.iter().map(|words| [&words[..1], options, &words[1..]].concat()).collect()
+}
+
+#[test]
+fn file_systems_are_reached_or_refused() {
+    let (mine, other) = (Cluster::start(small()), Cluster::start(small()));
+    let local = tempfile::tempdir().unwrap();
+    for cluster in [&mine, &other] {
+        cluster.dfs(&["-mkdir", "/d"]).ok();
+        cluster.dfs(&["-touchz", "/d/x"]).ok();
+    }
+    let there = authority(&other);
+    let addresses = [
+        format!("http://{there}"),
+        there.to_owned(),
+        format!("webhdfs://{there}"),
+        format!("hanno://{there}/"),
+    ];
+    for (number, address) in addresses.iter().enumerate() {
+        for way in named(local.path(), number, address) {
+            let way: Vec<&str> = way.iter().map(String::as_str).collect();
+            let before = state(&mine);
+            for (number, words) in commands(&way).iter().enumerate() {
+                let outcome = mine.hanno(words).ok();
+                match number {
+                    0 => drop(other.dfs(&["-test", "-d", "/d/made"]).ok()),
+                    1 => assert_eq!(other.dfs(&["-test", "-d", "/d/made"]).code, 1),
+                    2 => assert!(state(&other).contains(" 77 "), "{words:?}"),
+                    3 => assert!(!state(&other).contains(" 77 "), "{words:?}"),
+                    4 => assert!(outcome.stderr.contains(there), "{words:?}: {outcome:?}"),
+                    _ => assert!(outcome.stdout_text().contains(there), "{words:?}: {outcome:?}"),
+                }
+                assert_eq!(state(&mine), before, "{words:?}");
+            }
+        }
+    }
+    let refused = [
+        "hdfs://elsewhere",
+        "hdfs://elsewhere:8020",
+        "s3a://bucket",
+        "foo://",
+        "https://127.0.0.1:1",
+        "swebhdfs://127.0.0.1:1",
+        "elsewhere",
+        "webhdfs://127.0.0.1:1/d",
+        "file://elsewhere/",
+        "viewfs:///",
+    ];
+    let foreign = format!("hdfs://{there}");
+    let before = (state(&mine), state(&other));
+    for (number, address) in refused.iter().copied().chain([&*foreign]).enumerate() {
+        for way in named(local.path(), 10 + number, address) {
+            let way: Vec<&str> = way.iter().map(String::as_str).collect();
+            for words in commands(&way) {
+                let outcome = mine.hanno(&words);
+                let scheme = address.split(':').next().unwrap();
+                let told = format!("{}{}", outcome.stderr, outcome.stdout_text());
+                assert!(outcome.code != 0 && told.contains(scheme), "{words:?}: {outcome:?}");
+                assert!(!told.contains("panicked"), "{words:?}: {outcome:?}");
+            }
+        }
+    }
+    assert_eq!((state(&mine), state(&other)), before);
+    paths_that_name_another(&mine, &other);
+    names_of_variables(&mine, &other, local.path());
+}
+
+/// Operands: what has no address never follows one that has.
+fn paths_that_name_another(mine: &Cluster, other: &Cluster) {
+    let there = format!("webhdfs://{}", authority(other));
+    let here = format!("hanno://{}", authority(mine));
+    let before = state(mine);
+    mine.dfs(&["-mkdir", &format!("{there}/d/by-path")]).ok();
+    other.dfs(&["-test", "-d", "/d/by-path"]).ok();
+    mine.dfs(&["-rm", "-r", "-skipTrash", &format!("{there}/d/by-path")]).ok();
+    assert_eq!(state(mine), before);
+    let before = (state(mine), state(other));
+    let (far, near) = (format!("{there}/d/nothing"), format!("{here}/d/nothing"));
+    for words in [
+        &["-rm", "-r", "-skipTrash", "/d/x", &far][..],
+        &["-rm", "-r", "-skipTrash", &far, "/d/x"],
+        &["-touchz", &near, &format!("{there}/d/nothing/y")],
+        &["-mv", "/d/x", &format!("{there}/d/moved")],
+        &["-rm", "hdfs://elsewhere/d/x"],
+        &["-rm", &format!("hdfs://{}/d/x", authority(other))],
+        &["-rm", "s3a://d/x"],
+    ] {
+        let outcome = mine.dfs(words);
+        assert!(outcome.code != 0, "{words:?}: {outcome:?}");
+        assert_eq!(state(other), before.1, "{words:?}");
+    }
+    assert_eq!(state(mine), before.0);
+    for words in [
+        &["dfsadmin", "-setQuota", "5", &format!("{there}/d")][..],
+        &["fsck", &format!("{there}/d")],
+    ] {
+        let outcome = mine.hanno(words);
+        assert!(
+            outcome.code != 0 && outcome.stderr.contains("Wrong FS: "),
+            "{words:?}: {outcome:?}"
+        );
+    }
+    // The names that it has.
+    mine.dfs(&["-test", "-e", &format!("hdfs://{}/d/x", authority(mine))]).ok();
+    let mut command =
+        mine.command(&hanno_binary(), &["dfs", "-test", "-e", "hdfs://service:8020/d/x"]);
+    command.env("HANNO_ALIASES", "nn, hdfs://service:8020");
+    Outcome::of(command).ok();
+}
+
+/// `HANNO_NAMENODE`, `HANNO_JOBTRACKER`, `hanno.toml`.
+fn names_of_variables(mine: &Cluster, other: &Cluster, directory: &Path) {
+    let run = |variables: &[(&str, &str)], words: &[&str]| {
+        let mut command = mine.command(&hanno_binary(), words);
+        command.envs(variables.iter().copied()).current_dir(directory);
+        Outcome::of(command)
+    };
+    for address in [authority(other).to_owned(), format!("webhdfs://{}/", authority(other))] {
+        let told =
+            run(&[("HANNO_NAMENODE", &address)], &["getconf", "-confKey", "fs.defaultFS"]).ok();
+        assert!(told.stdout_text().contains(authority(other)), "{told:?}");
+    }
+    for address in
+        ["hdfs://x:1", "file:///", "s3a://b", "x", "http://x", "http://x:1/d", "https://x:1"]
+    {
+        for words in
+            [&["dfs", "-ls", "/"][..], &["fsck", "/"], &["dfsadmin", "-report"], &["job", "-list"]]
+        {
+            let outcome = run(&[("HANNO_NAMENODE", address)], words);
+            assert!(outcome.code != 0 && outcome.stderr.contains("HANNO_NAMENODE"), "{outcome:?}");
+        }
+    }
+    let swapped = [("HANNO_NAMENODE", &*mine.jobtracker), ("HANNO_JOBTRACKER", &*mine.namenode)];
+    for words in [&["dfs", "-ls", "/"][..], &["fsck", "/"], &["job", "-list"]] {
+        let outcome = run(&swapped, words);
+        assert!(
+            outcome.code != 0 && outcome.stderr.contains("are swapped"),
+            "{words:?}: {outcome:?}"
+        );
+    }
+    let mut job =
+        mine.command(&crate::support::cluster::example_binary("wordcount"), &["/d/x", "/d/out"]);
+    let outcome = Outcome::of({
+        job.envs(swapped);
+        job
+    });
+    assert!(outcome.code == 1 && outcome.stderr.contains("are swapped"), "{outcome:?}");
+}
+
+#[test]
+fn jobs_read_and_write_where_their_paths_lead() {
+    let (mine, other) = (Cluster::start(small()), Cluster::start(small()));
+    let local = tempfile::tempdir().unwrap();
+    let text = data::text(7, 200_000);
+    let expected = data::word_count(&text);
+    let file = local.path().join("in put.txt");
+    fs::write(&file, &text).unwrap();
+    let file = file.to_str().unwrap();
+    mine.dfs(&["-mkdir", "-p", "/user/root", "/in"]).ok();
+    mine.dfs(&["-put", file, "/in/text"]).ok();
+    let here = authority(&mine);
+    let inputs = [
+        "/in".to_owned(),
+        "hdfs:///in".to_owned(),
+        format!("hdfs://{here}/in/text"),
+        format!("webhdfs://{here}/in"),
+        "hanno:/in/text".to_owned(),
+        format!("file://{file}"),
+        format!("file:{file}"),
+    ];
+    for (number, input) in inputs.iter().enumerate() {
+        let output = format!("hdfs:///out-{number}");
+        mine.example("wordcount", &["--reducers", "2", input, &output]).ok();
+        let found = mine.dfs(&["-cat", &format!("/out-{number}/part-*")]).ok().stdout;
+        assert!(data::sorted_lines(&found) == expected, "{input}");
+    }
+    let words = ["job", "streaming", "-mapper", "cat", "-reducer", "NONE", "-input"];
+    for (number, input) in inputs.iter().enumerate() {
+        let output = local.path().join(format!("out-{number}"));
+        let target = format!("file://{}", output.display());
+        mine.hanno(&[&words[..], &[input, "-output", &target]].concat()).ok();
+        assert!(output.join("_SUCCESS").is_file());
+        let parts = fs::read_dir(&output).unwrap().map(|entry| entry.unwrap().path());
+        let mut all: Vec<u8> = Vec::new();
+        parts.for_each(|part| all.extend(fs::read(part).unwrap()));
+        assert!(data::word_count(&all) == expected, "{input}");
+    }
+    let staged = mine.dfs(&["-ls", "-C", "-R", "/user"]).ok().stdout_text();
+    assert!(!staged.lines().any(|path| path.contains(".staging/")), "{staged}");
+    let before = (state_of_root(&mine), state_of_root(&other));
+    let there = authority(&other);
+    let foreign = [
+        "hdfs://elsewhere/in".to_owned(),
+        format!("hdfs://{there}/in"),
+        format!("webhdfs://{there}/in"),
+        "s3a://b/in".to_owned(),
+        "file://elsewhere/in".to_owned(),
+        "foo:/in".to_owned(),
+    ];
+    for path in &foreign {
+        for pair in [[path.as_str(), "/no"], ["/in", path]] {
+            let outcome = mine.example("wordcount", &pair);
+            let scheme = path.split(':').next().unwrap();
+            assert!(outcome.code != 0 && outcome.stderr.contains(scheme), "{pair:?}: {outcome:?}");
+            let outcome = mine.hanno(&[&words[..], &[pair[0], "-output", pair[1]]].concat());
+            assert!(outcome.code != 0 && outcome.stderr.contains(scheme), "{pair:?}: {outcome:?}");
+        }
+        let outcome = mine.example("wordcount", &["--files", path, "/in", "/no"]);
+        assert!(outcome.code != 0, "--files {path}: {outcome:?}");
+        let outcome = mine
+            .example("wordcount", &["--local", path, local.path().join("no").to_str().unwrap()]);
+        assert!(outcome.code != 0, "--local {path}: {outcome:?}");
+    }
+    for options in [
+        ["-fs", "hdfs://elsewhere"],
+        ["-fs", "s3a://b"],
+        ["-D", "fs.defaultFS=hdfs://elsewhere"],
+        ["-fs", "file:///"],
+    ] {
+        let outcome = mine.hanno(
+            &[&["job", "streaming"], &options[..], &words[2..], &["/in", "-output", "/no"]]
+                .concat(),
+        );
+        assert!(outcome.code != 0, "{options:?}: {outcome:?}");
+    }
+    assert_eq!((state_of_root(&mine), state_of_root(&other)), before);
+}
+
+fn state_of_root(cluster: &Cluster) -> String {
+    cluster.dfs(&["-ls", "-C", "/", "/user"]).stdout_text()
+}
