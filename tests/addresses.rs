@@ -2,7 +2,11 @@
 //! stand side by side, so that a command on the wrong one shows.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
+use std::thread;
 
 use crate::support::cluster::hanno_binary;
 use crate::support::{Cluster, Options, Outcome, data};
@@ -18,8 +22,9 @@ fn authority(cluster: &Cluster) -> &str {
 
 /// Everything that a command on the wrong cluster could have changed.
 fn state(cluster: &Cluster) -> String {
-    cluster.dfs(&["-ls", "-R", "/"]).ok().stdout_text()
-        + &cluster.dfs(&["-count", "-q", "/", "/d"]).ok().stdout_text()
+    let names = cluster.dfs(&["-ls", "-R", "/"]).ok().stdout_text();
+    let quotas = cluster.dfs(&["-count", "-q", "/", "/d"]).ok().stdout_text();
+    format!("{names}{quotas}")
 }
 
 /// A configuration file of Hadoop's that names a file system.
@@ -131,7 +136,7 @@ fn paths_that_name_another(mine: &Cluster, other: &Cluster) {
     for words in [
         &["-rm", "-r", "-skipTrash", "/d/x", &far][..],
         &["-rm", "-r", "-skipTrash", &far, "/d/x"],
-        &["-touchz", &near, &format!("{there}/d/nothing/y")],
+        &["-mv", &near, &format!("{there}/d/nothing")],
         &["-mv", "/d/x", &format!("{there}/d/moved")],
         &["-rm", "hdfs://elsewhere/d/x"],
         &["-rm", &format!("hdfs://{}/d/x", authority(other))],
@@ -239,8 +244,13 @@ fn jobs_read_and_write_where_their_paths_lead() {
     }
     let staged = mine.dfs(&["-ls", "-C", "-R", "/user"]).ok().stdout_text();
     assert!(!staged.lines().any(|path| path.contains(".staging/")), "{staged}");
-    let before = (state_of_root(&mine), state_of_root(&other));
-    let there = authority(&other);
+    jobs_refuse_what_leads_elsewhere(&mine, &other, local.path());
+}
+
+fn jobs_refuse_what_leads_elsewhere(mine: &Cluster, other: &Cluster, local: &Path) {
+    let words = ["job", "streaming", "-mapper", "cat", "-reducer", "NONE", "-input"];
+    let before = (state_of_root(mine), state_of_root(other));
+    let there = authority(other);
     let foreign = [
         "hdfs://elsewhere/in".to_owned(),
         format!("hdfs://{there}/in"),
@@ -259,8 +269,8 @@ fn jobs_read_and_write_where_their_paths_lead() {
         }
         let outcome = mine.example("wordcount", &["--files", path, "/in", "/no"]);
         assert!(outcome.code != 0, "--files {path}: {outcome:?}");
-        let outcome = mine
-            .example("wordcount", &["--local", path, local.path().join("no").to_str().unwrap()]);
+        let outcome =
+            mine.example("wordcount", &["--local", path, local.join("no").to_str().unwrap()]);
         assert!(outcome.code != 0, "--local {path}: {outcome:?}");
     }
     for options in [
@@ -275,9 +285,78 @@ fn jobs_read_and_write_where_their_paths_lead() {
         );
         assert!(outcome.code != 0, "{options:?}: {outcome:?}");
     }
-    assert_eq!((state_of_root(&mine), state_of_root(&other)), before);
+    assert_eq!((state_of_root(mine), state_of_root(other)), before);
 }
 
 fn state_of_root(cluster: &Cluster) -> String {
     cluster.dfs(&["-ls", "-C", "/", "/user"]).stdout_text()
+}
+
+#[test]
+fn a_file_of_the_working_directory_is_believed_if_nobody_else_can_write_it() {
+    let cluster = Cluster::start(small());
+    let local = tempfile::tempdir().unwrap();
+    let file = local.path().join("hanno.toml");
+    let run = |words: &[&str], secret: bool| {
+        let mut command = cluster.command(&hanno_binary(), words);
+        command.env_remove("HANNO_NAMENODE").env_remove("HANNO_JOBTRACKER");
+        if secret {
+            command.env("HANNO_SECRET_FILE", cluster.directory.join("secret"));
+        }
+        command.current_dir(local.path());
+        Outcome::of(command)
+    };
+    let named =
+        format!("namenode = \"{}\"\njobtracker = \"{}\"\n", cluster.namenode, cluster.jobtracker);
+    let secret_file = format!("secret_file = {:?}\n", cluster.directory.join("secret"));
+    fs::write(&file, format!("{named}{secret_file}")).unwrap();
+    for (file_mode, directory_mode, is_read) in
+        [(0o644, 0o755, true), (0o666, 0o755, false), (0o664, 0o755, false), (0o644, 0o777, false)]
+    {
+        fs::set_permissions(&file, fs::Permissions::from_mode(file_mode)).unwrap();
+        fs::set_permissions(local.path(), fs::Permissions::from_mode(directory_mode)).unwrap();
+        for words in [&["dfs", "-ls", "/"][..], &["job", "-list"], &["fsck", "/"]] {
+            let outcome = run(words, false);
+            assert_eq!(outcome.code == 0, is_read, "{file_mode:o} {directory_mode:o}: {outcome:?}");
+            let told = ["hanno.toml is not read", "chmod go-w", "HANNO_CONFIG"];
+            assert!(
+                is_read || told.iter().all(|part| outcome.stderr.contains(part)),
+                "{outcome:?}"
+            );
+        }
+    }
+    fs::set_permissions(local.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    if sys::host::user_id() == 0 {
+        chown(&file, Some(12_345), None).unwrap();
+        let outcome = run(&["dfs", "-ls", "/"], false);
+        assert!(outcome.code != 0 && outcome.stderr.contains("12345"), "{outcome:?}");
+        chown(&file, Some(0), None).unwrap();
+    }
+    // A stranger's address gets neither a secret of the user's nor one that it names itself.
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = stranger.local_addr().unwrap();
+    fs::write(&file, format!("namenode = \"http://{address}\"\n")).unwrap();
+    let heard = thread::spawn(move || {
+        let mut heard = Vec::new();
+        let answer = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        while let Ok((mut stream, _)) = stranger.accept() {
+            let mut request = vec![0; 1 << 16];
+            let count = stream.read(&mut request).unwrap_or_default();
+            if request.starts_with(b"END") {
+                break;
+            }
+            heard.extend_from_slice(&request[..count]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+        String::from_utf8_lossy(&heard).to_lowercase()
+    });
+    for secret in [true, false] {
+        for words in [&["dfs", "-ls", "/"][..], &["dfsadmin", "-report"]] {
+            let outcome = run(words, secret);
+            assert!(outcome.code != 0 && outcome.stderr.contains("secret_file"), "{outcome:?}");
+        }
+    }
+    TcpStream::connect(address).unwrap().write_all(b"END").unwrap();
+    let heard = heard.join().unwrap();
+    assert!(!heard.contains("authorization"), "{heard}");
 }

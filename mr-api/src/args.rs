@@ -20,13 +20,14 @@ Job options:
   --skip-bad N           leave out up to N records per map in which attempts failed; OUT/_logs/skip names them
   --namenode URL         http://host:port of the NameNode    (default: HANNO_NAMENODE or hanno.toml)
   --jobtracker URL       http://host:port of the JobTracker  (default: HANNO_JOBTRACKER or hanno.toml)
-  --files A,B#NAME       side files: every task finds them in its directory (hdfs://… is a file of the cluster)
+  --files A,B#NAME       side files: every task finds them in its directory (hdfs:///… is a file of the cluster)
   --quiet                no progress, no counters
   --json                 at the end, the job report as one line of JSON on stdout
   --                     what follows are paths, even if they begin with a dash
   --help                 this text
 
-IN and OUT are paths of the file system of the cluster (plain or hanno://host:port/…). With --local they are local files. With no
+IN and OUT are paths of the file system of the cluster (plain, hdfs:///… or webhdfs://host:port/…); file:///… is a file of this machine,
+which is copied in, or out. With --local plain ones are of this machine, too. With no
 cluster configured, an embedded one is started, IN is copied into it and OUT comes back as a local directory.
 ";
 

@@ -275,7 +275,7 @@ impl<S> Job<S> {
     }
 
     /// Gives every task a local file to read: [`Context::side_file`](crate::Context::side_file) of its name says where it lies. It is
-    /// sent once to each worker and checked there. With `hdfs://` or `hanno://` in front, `path` is one of the cluster; `PATH#NAME` names
+    /// sent once to each worker and checked there. With `hdfs://` or `webhdfs://` in front, `path` is one of the cluster; `PATH#NAME` names
     /// it. `--files A,B` on the command line does the same.
     ///
     /// # Errors

@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn arguments() {
         let parsed = |words: &[&str]| {
-            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             parse(&words).ok().map(|options| (options.threshold, options.idle_iterations_max))
         };
         assert_eq!(parsed(&[]), Some((THRESHOLD, IDLE_ITERATIONS_MAX)));
