@@ -9,12 +9,14 @@
 //!  ..  u32      CRC-32 (IEEE) of everything before it
 //! ```
 //!
-//! Invariants: segments lie back to back from offset 0 in partition order; the file becomes visible by rename.
+//! Invariants: segments lie back to back from offset 0 in partition order; none claims more than its stored bytes can hold; the file becomes visible by
+//! rename.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
 
+use crate::block::HEADER_BYTES;
 use crate::error::{Damage, Error, Origin, Result, io_error};
 
 /// One partition of a map output.
@@ -30,11 +32,24 @@ pub struct SegmentInfo {
     pub records: u64,
 }
 
-/// Reads and checks the index file at `path`.
+impl SegmentInfo {
+    /// False if no segment can hold so much in its stored bytes.
+    fn can_be(&self) -> bool {
+        self.stored >= HEADER_BYTES as u64
+            && self.raw <= self.stored.saturating_mul(EXPANSION_MAX)
+            && self.records <= self.raw / RECORD_BYTES_MIN
+    }
+}
+
+/// Reads and checks the index file at `path`, which nobody else can change.
 pub fn read_index(path: &Path) -> Result<Vec<SegmentInfo>> {
+    read_open_index(File::open(path).map_err(io_error("open", path))?, path)
+}
+
+/// Reads and checks an index file that is open; `path` names it in errors.
+pub fn read_open_index(file: File, path: &Path) -> Result<Vec<SegmentInfo>> {
     let mut bytes = Vec::new();
-    let mut file =
-        File::open(path).map_err(io_error("open", path))?.take(INDEX_BYTES_MAX as u64 + 1);
+    let mut file = file.take(INDEX_BYTES_MAX as u64 + 1);
     file.read_to_end(&mut bytes).map_err(io_error("read", path))?;
     decode(&bytes).map_err(|(offset, damage)| Error::Corrupt {
         origin: Origin::File(path.to_owned()),
@@ -51,14 +66,15 @@ pub(crate) fn write_index(
     sync: bool,
 ) -> Result<()> {
     let mut file = File::create(temporary).map_err(io_error("create", temporary))?;
-    file.write_all(&encode(segments)).map_err(io_error("write to", temporary))?;
+    file.write_all(&encode_index(segments)).map_err(io_error("write to", temporary))?;
     if sync {
         file.sync_data().map_err(io_error("sync", temporary))?;
     }
     fs::rename(temporary, path).map_err(io_error("rename", temporary))
 }
 
-fn encode(segments: &[SegmentInfo]) -> Vec<u8> {
+/// The bytes of an index file.
+pub fn encode_index(segments: &[SegmentInfo]) -> Vec<u8> {
     let count = u32::try_from(segments.len()).expect("the number of partitions is a u32");
     let mut bytes = Vec::with_capacity(HEAD_BYTES + segments.len() * ENTRY_BYTES + CRC_BYTES);
     bytes.extend_from_slice(MAGIC);
@@ -108,7 +124,7 @@ fn decode(bytes: &[u8]) -> Result<Vec<SegmentInfo>, (u64, Damage)> {
         let segment =
             SegmentInfo { offset: word(0), stored: word(1), raw: word(2), records: word(3) };
         let place = (HEAD_BYTES + position * ENTRY_BYTES) as u64;
-        if segment.offset != end {
+        if segment.offset != end || !segment.can_be() {
             return Err((place, Damage::Length));
         }
         end = segment.offset.checked_add(segment.stored).ok_or((place, Damage::Length))?;
@@ -122,6 +138,10 @@ const VERSION: u32 = 1;
 const HEAD_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 32;
 const CRC_BYTES: usize = 4;
+/// Bytes that one stored byte stands for at most: a byte of LZ4 adds up to 255 to the length of a match.
+const EXPANSION_MAX: u64 = 255;
+/// A record of an empty key and an empty value: three lengths.
+const RECORD_BYTES_MIN: u64 = 3;
 /// Longest index that is read: that of [`crate::PARTITIONS_MAX`] partitions.
 const INDEX_BYTES_MAX: usize =
     HEAD_BYTES + crate::PARTITIONS_MAX as usize * ENTRY_BYTES + CRC_BYTES;
@@ -144,17 +164,17 @@ mod tests {
                     02000000\
                     0000000000000000180000000000000000000000000000000000000000000000\
                     18000000000000002c01000000000000e8030000000000000700000000000000";
-        let bytes = encode(&sample());
+        let bytes = encode_index(&sample());
         let got: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(&got[..got.len() - 8], want);
         assert_eq!(&got[got.len() - 8..], "c6a17342");
         assert_eq!(decode(&bytes).unwrap(), sample());
-        assert_eq!(decode(&encode(&[])).unwrap(), []);
+        assert_eq!(decode(&encode_index(&[])).unwrap(), []);
     }
 
     #[test]
     fn flips_cuts_and_additions_are_noticed() {
-        let good = encode(&sample());
+        let good = encode_index(&sample());
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
@@ -172,7 +192,22 @@ mod tests {
     fn a_gap_between_segments_is_refused() {
         let mut segments = sample();
         segments[1].offset = 25;
-        assert_eq!(decode(&encode(&segments)), Err((48, Damage::Length)));
+        assert_eq!(decode(&encode_index(&segments)), Err((48, Damage::Length)));
+    }
+
+    #[test]
+    fn a_segment_that_claims_more_than_it_can_hold_is_refused() {
+        let good = SegmentInfo { offset: 0, stored: 100, raw: 25_500, records: 8_500 };
+        assert_eq!(decode(&encode_index(&[good])), Ok(vec![good]));
+        for bad in [
+            SegmentInfo { stored: 23, raw: 0, records: 0, ..good },
+            SegmentInfo { raw: 25_501, ..good },
+            SegmentInfo { records: 8_501, ..good },
+            SegmentInfo { stored: u64::MAX, raw: u64::MAX, records: 1, ..good },
+        ] {
+            let damage = decode(&encode_index(&[good, SegmentInfo { offset: 100, ..bad }]));
+            assert_eq!(damage, Err((48, Damage::Length)), "{bad:?}");
+        }
     }
 
     #[test]

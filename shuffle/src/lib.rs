@@ -33,7 +33,7 @@ mod writer;
 pub use codec::Codec;
 pub use combine::{Combine, CombiningWriter};
 pub use error::{Damage, DecodeError, Error, Origin, RECORD_BYTES_MAX, Result, io_error};
-pub use index::{SegmentInfo, read_index};
+pub use index::{SegmentInfo, encode_index, read_index, read_open_index};
 pub use output::{
     Clock, MapOutput, MapOutputOptions, MapOutputStats, MapOutputTimes, PARTITIONS_MAX,
     READER_MEMORY_BYTES,
