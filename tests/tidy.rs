@@ -28,6 +28,7 @@ const SEAMS: &[(&str, &str)] = &[
     ("rustix", "sys"),
     ("landlock", "sys"),
     ("seccompiler", "sys"),
+    ("libc", "sys"),
 ];
 
 /// Words that have no place in a pure core: time, files, sockets, threads, randomness come in as arguments.

@@ -8,12 +8,15 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{env, fs, io};
 
 use protocol::address::{self, AddressError, FileSystem, Site};
 use protocol::auth::Key;
 use serde::Deserialize;
+use sys::broker::Broker;
 
+use crate::dfs::transfer::Local;
 use crate::error::RpcError;
 use crate::pass::PassHolder;
 use crate::rpc::read_secret;
@@ -56,6 +59,9 @@ pub struct ClientConfig {
     /// Of a task: what it signs with, instead of a secret.
     #[serde(skip)]
     pub pass: Option<PassHolder>,
+    /// Of a task: who connects to the Unix sockets of DataNodes for it.
+    #[serde(skip)]
+    pub broker: Option<Arc<Broker>>,
     /// Who named the addresses.
     #[serde(skip)]
     pub bindings: Bindings,
@@ -224,6 +230,12 @@ impl ClientConfig {
     /// Whether DataNodes on this machine are reached by their Unix sockets.
     pub fn short_circuit(&self) -> bool {
         self.short_circuit.unwrap_or(true)
+    }
+
+    /// How DataNodes on this machine are reached.
+    pub(crate) fn local(&self) -> Local {
+        let boot_id = if self.short_circuit() { sys::host::boot_id() } else { String::new() };
+        Local { boot_id, broker: self.broker.clone() }
     }
 
     /// The file of the working directory, else that of the user.

@@ -167,7 +167,7 @@ impl Sockets {
         tcp.set_nonblocking(true).map_err(fail)?;
         let unix = match config.local_socket {
             true => {
-                let name = format!("hanno-datanode-{:032x}", rand::random::<u128>());
+                let name = protocol::transfer::local_socket_name(rand::random());
                 let listener = sys::socket::listen(&name).map_err(fail)?;
                 listener.set_nonblocking(true).map_err(fail)?;
                 Some((listener, name))

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use client::error::chain;
-use protocol::runner::SOCKET_VARIABLE;
 
 use crate::Result;
 use crate::args::{Args, OPTIONS_HELP};
@@ -68,8 +67,8 @@ pub(crate) fn start(
     options: &Options,
     build: impl FnOnce() -> Result<Plan>,
 ) -> Result<()> {
-    if let Ok(socket) = std::env::var(SOCKET_VARIABLE) {
-        return runner::run(&socket, build);
+    if let Some(worker) = runner::Worker::of_environment()? {
+        return runner::run(worker, build);
     }
     let plan = build()?;
     for warning in options.warnings() {

@@ -1,8 +1,9 @@
-//! A worker and the job process it started, over the process's Unix socket (descriptor 0 to 2 stay the task's own), in
+//! A worker and the job process it started, over a Unix socket that the process is started with (descriptor 0 to 2 stay the task's own), in
 //! frames ([`crate::frame`]).
 //!
-//! The worker starts the job's executable with the job's arguments, `HANNO_TASK_SOCKET` naming an abstract Unix socket
-//! that the process connects to and `HANNO_TASK_COOKIE` holding the hexadecimal secret it must send first. One runner runs one
+//! The worker starts the job's executable with the job's arguments, `HANNO_TASK_DESCRIPTORS` naming that socket and the one over which it asks for
+//! connections to DataNodes (`sys::broker`), and `HANNO_TASK_COOKIE` holding the hexadecimal mark of the process, which it sends first. Who starts a
+//! process under a debugger, which may close descriptors, names an abstract socket in `HANNO_TASK_SOCKET` instead. One runner runs one
 //! attempt at a time and is used again for further attempts of its job.
 //!
 //! ```text
@@ -19,7 +20,9 @@ use crate::pass::Pass;
 use crate::phase::Phase;
 use crate::tracker::{AttemptState, FetchFailure, MapOutput, Program, Work};
 
-/// Environment variable: the abstract socket's name.
+/// Environment variable: the numbers of two descriptors, with a comma between: the socket to the worker, and the one to its broker.
+pub const DESCRIPTORS_VARIABLE: &str = "HANNO_TASK_DESCRIPTORS";
+/// Environment variable: the name of an abstract socket to connect to, where no descriptors are given.
 pub const SOCKET_VARIABLE: &str = "HANNO_TASK_SOCKET";
 /// Environment variable: what the runner sends in [`FromRunner::Hello`].
 pub const COOKIE_VARIABLE: &str = "HANNO_TASK_COOKIE";

@@ -192,6 +192,23 @@ pub struct ReplicaSummary {
     pub finalized: bool,
 }
 
+/// Begins the name of the abstract Unix socket of a DataNode; a hexadecimal number of 128 bits follows.
+const LOCAL_SOCKET_PREFIX: &str = "hanno-datanode-";
+const LOCAL_SOCKET_DIGITS: usize = 32;
+
+/// The name of the abstract Unix socket of a DataNode that drew `number`.
+pub fn local_socket_name(number: u128) -> String {
+    format!("{LOCAL_SOCKET_PREFIX}{number:032x}")
+}
+
+/// True if `name` is the name of an abstract Unix socket of some DataNode.
+pub fn is_local_socket_name(name: &str) -> bool {
+    name.strip_prefix(LOCAL_SOCKET_PREFIX).is_some_and(|digits| {
+        digits.len() == LOCAL_SOCKET_DIGITS
+            && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
 /// What goes before the data of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketHeader {
@@ -422,6 +439,22 @@ mod tests {
 
     const HEADER: PacketHeader =
         PacketHeader { data_bytes: 1000, sequence: 7, offset: 1 << 33, last: true, sync: false };
+
+    #[test]
+    fn names_of_datanodes_are_known_from_others() {
+        for number in [0, 1, u128::MAX] {
+            assert!(is_local_socket_name(&local_socket_name(number)));
+        }
+        let name = local_socket_name(7);
+        for other in
+            ["", "hanno-worker-1", "/run/docker.sock", "hanno-datanode-", &name[1..], &name[..46]]
+        {
+            assert!(!is_local_socket_name(other), "{other}");
+        }
+        for other in [format!("{name}0"), name.to_uppercase(), name.replace('7', "g")] {
+            assert!(!is_local_socket_name(&other), "{other}");
+        }
+    }
 
     #[test]
     fn golden_bytes() {

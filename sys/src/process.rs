@@ -127,27 +127,32 @@ pub struct Limits {
     pub user_threads: Option<u64>,
 }
 
-/// Limits a process; what it started before is not touched. It leaves no core files either. A limit is never raised.
-///
-/// # Errors
-/// What the system says.
-pub fn limit(pid: u32, limits: &Limits) -> io::Result<()> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
-    let wanted = [
-        (Resource::Data, limits.data_bytes),
-        (Resource::Nofile, limits.open_files),
-        (Resource::Cpu, limits.cpu_seconds),
-        (Resource::Fsize, limits.file_bytes),
-        (Resource::Nproc, limits.user_threads),
-        (Resource::Core, Some(0)),
-    ];
-    for (resource, value) in wanted {
-        let Some(value) = value else { continue };
-        let hard = rustix::process::getrlimit(resource).maximum;
-        let value = Some(hard.map_or(value, |hard| value.min(hard)));
-        rustix::process::prlimit(Some(pid), resource, Rlimit { current: value, maximum: value })?;
+/// Locked memory of a process: what programs that keep a secret out of the swap need, and the usual default. It counts as any other.
+const LOCKED_BYTES_MAX: u64 = 8 << 20;
+
+impl Limits {
+    /// What the kernel is told of them, with what holds for every process that is limited: it leaves no core files, has no queues of
+    /// messages, which would outlive it, and takes no precedence over others. No limit is higher than this process's own.
+    pub(crate) fn told(&self) -> Vec<(Resource, Rlimit)> {
+        let wanted = [
+            (Resource::Data, self.data_bytes),
+            (Resource::Nofile, self.open_files),
+            (Resource::Cpu, self.cpu_seconds),
+            (Resource::Fsize, self.file_bytes),
+            (Resource::Nproc, self.user_threads),
+            (Resource::Core, Some(0)),
+            (Resource::Memlock, Some(LOCKED_BYTES_MAX)),
+            (Resource::Msgqueue, Some(0)),
+            (Resource::Nice, Some(0)),
+            (Resource::Rtprio, Some(0)),
+        ];
+        let told = wanted.into_iter().filter_map(|(resource, value)| {
+            let hard = rustix::process::getrlimit(resource).maximum;
+            let value = Some(value.map(|value| hard.map_or(value, |hard| value.min(hard)))?);
+            Some((resource, Rlimit { current: value, maximum: value }))
+        });
+        told.collect()
     }
-    Ok(())
 }
 
 /// Threads of all processes of this process's user.
@@ -190,15 +195,21 @@ mod tests {
 
     #[test]
     fn limits_hold_and_are_never_raised() {
-        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let limits = Limits { open_files: Some(20), user_threads: Some(999), ..Limits::default() };
-        limit(child.id(), &limits).unwrap();
-        let told = fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        for (name, value) in
-            [("Max open files", "20"), ("Max processes", "999"), ("Max core file size", "0")]
-        {
+        let mut command = std::process::Command::new("cat");
+        command.arg("/proc/self/limits");
+        crate::detach::detach(&mut command, Vec::new(), &limits);
+        let told = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let told_of_memory = LOCKED_BYTES_MAX.to_string();
+        for (name, value) in [
+            ("Max open files", "20"),
+            ("Max processes", "999"),
+            ("Max core file size", "0"),
+            ("Max locked memory", &told_of_memory),
+            ("Max msgqueue size", "0"),
+            ("Max nice priority", "0"),
+            ("Max realtime priority", "0"),
+        ] {
             let line = told.lines().find_map(|line| line.strip_prefix(name)).unwrap();
             let found: Vec<&str> = line.split_whitespace().take(2).collect();
             assert_eq!(found, [value, value], "{name}");

@@ -7,7 +7,10 @@ use std::os::fd::BorrowedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    sendmsg, socket_with,
+};
 
 /// Listens on `name`.
 ///
@@ -23,6 +26,19 @@ pub fn listen(name: &str) -> io::Result<UnixListener> {
 /// [`io::ErrorKind::ConnectionRefused`] if nobody listens there; else what the system says.
 pub fn connect(name: &str) -> io::Result<UnixStream> {
     UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)
+}
+
+/// Connects to `name` without waiting for a listener that has too many callers already.
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] if it has; else as [`connect`].
+pub fn connect_now(name: &str) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    let socket = UnixStream::from(socket);
+    socket.set_nonblocking(false)?;
+    Ok(socket)
 }
 
 /// Sends what `socket` takes at once; how many bytes.
@@ -45,7 +61,16 @@ mod tests {
         let listener = listen(&name).unwrap();
         let _client = connect(&name).unwrap();
         listener.accept().unwrap();
-        assert!(connect("hanno-test-nobody").is_err());
+        assert!(connect("hanno-test-nobody").is_err() && connect_now("hanno-test-nobody").is_err());
+        let mut callers = Vec::new();
+        let error = loop {
+            match connect_now(&name) {
+                Ok(caller) => callers.push(caller),
+                Err(error) => break error,
+            }
+        };
+        assert!(!callers.is_empty());
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

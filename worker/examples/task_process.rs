@@ -5,6 +5,7 @@
 //! `map` (a real map output of two partitions), `escape` (reports a map output outside its directory), `rename` (ends another attempt).
 
 use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -12,14 +13,17 @@ use std::time::Duration;
 use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::jobs::Counters;
 use protocol::phase::Phase;
-use protocol::runner::{COOKIE_VARIABLE, FromRunner, SOCKET_VARIABLE, ToRunner};
+use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, FromRunner, ToRunner};
 use protocol::tracker::{AttemptState, Work};
 use protocol::{AttemptId, DfsPath};
 use shuffle::{Codec, MapOutputOptions, MapOutputWriter};
 
 fn main() {
     let variable = |name| std::env::var(name).expect("started by a worker");
-    let mut socket = sys::socket::connect(&variable(SOCKET_VARIABLE)).expect("the worker listens");
+    let numbers = variable(DESCRIPTORS_VARIABLE);
+    let number = numbers.split(',').next().and_then(|number| number.parse().ok());
+    let socket = sys::detach::inherited(number.expect("a number")).expect("it was left open");
+    let mut socket = UnixStream::from(socket);
     let mut say = socket.try_clone().expect("descriptors are left");
     let mut say =
         move |message: FromRunner| frame::write(&mut say, &message).expect("the worker reads");

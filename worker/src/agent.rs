@@ -32,7 +32,7 @@ use crate::binaries::{Binaries, BinarySource};
 use crate::metrics::{Attempts, Ended};
 use crate::near::Near;
 use crate::outputs::Outputs;
-use crate::runner::{self, Lobby, News, Options, Order, merge_outputs};
+use crate::runner::{self, News, Options, Order, merge_outputs};
 use crate::sandbox::Sandbox;
 use crate::session::TARGET;
 use crate::watch::Watch;
@@ -95,7 +95,6 @@ pub(crate) struct Surroundings {
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) binaries: Binaries,
     pub(crate) source: Arc<dyn BinarySource>,
-    pub(crate) lobby: Arc<Lobby>,
     pub(crate) outputs: Outputs,
     pub(crate) jobtracker: RpcClient,
     pub(crate) events: mpsc::Sender<Event>,
@@ -374,8 +373,8 @@ impl Agent {
             watch: self.around.watch.clone(),
             sandbox: Arc::clone(&self.around.sandbox),
         };
-        let (lobby, events) = (Arc::clone(&self.around.lobby), self.around.events.clone());
-        tokio::spawn(runner::run(options, lobby, inbox, runner_id, events));
+        let events = self.around.events.clone();
+        tokio::spawn(runner::run(options, inbox, runner_id, events));
         let idle_since = Instant::now();
         let runner = Runner {
             job: id.task.job,

@@ -22,11 +22,6 @@ impl FrameReader {
         FrameReader { half, buffer: BytesMut::new(), bytes_max }
     }
 
-    /// From now on takes messages up to `bytes_max`.
-    pub(crate) fn allow(&mut self, bytes_max: usize) {
-        self.bytes_max = bytes_max;
-    }
-
     /// The next message; `None` at the end of the stream.
     pub(crate) async fn next<T: DeserializeOwned>(
         &mut self,

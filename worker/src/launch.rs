@@ -1,13 +1,18 @@
 //! Starts a task process: its environment, its streams, its limits, its sandbox.
+//!
+//! Invariant: of the worker it has what is listed here and nothing else: standard streams, two sockets, the variables that are set, no terminal.
 
 use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream as Pair;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::runner::{COOKIE_VARIABLE, SOCKET_VARIABLE};
+use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE};
 use sys::pids::Group;
 use sys::process::Limits;
+use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
@@ -23,8 +28,12 @@ const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// A process that has been started.
 pub(crate) struct Process {
     pub(crate) child: Child,
-    /// Its id, and that of the group it leads.
+    /// Its id, and that of the session and group it leads.
     pub(crate) group: u32,
+    /// What it says and is told.
+    pub(crate) socket: UnixStream,
+    /// Where it asks for connections.
+    pub(crate) broker: UnixStream,
     /// Standard output and error.
     pub(crate) output: [Output; 2],
     /// It with all that comes from it.
@@ -39,15 +48,10 @@ pub(crate) struct Output {
 }
 
 /// Starts the process of the runner `id`.
-pub(crate) async fn start(
-    options: &Options,
-    id: u64,
-    socket: &str,
-    cookie: &str,
-) -> io::Result<Process> {
+pub(crate) async fn start(options: &Options, id: u64, cookie: &str) -> io::Result<Process> {
     let deadline = Instant::now() + BUSY_MAX;
     loop {
-        match spawn(options, id, socket, cookie) {
+        match spawn(options, id, cookie) {
             Err(error)
                 if error.kind() == io::ErrorKind::ExecutableFileBusy
                     && Instant::now() < deadline =>
@@ -59,22 +63,23 @@ pub(crate) async fn start(
     }
 }
 
-fn spawn(options: &Options, id: u64, socket: &str, cookie: &str) -> io::Result<Process> {
+fn spawn(options: &Options, id: u64, cookie: &str) -> io::Result<Process> {
     let temporary = &options.temporary;
     crate::scratch::create(temporary)?;
+    let [(socket, its_socket), (broker, its_broker)] = [pair()?, pair()?];
+    let descriptors = format!("{},{}", its_socket.as_raw_fd(), its_broker.as_raw_fd());
     let mut command = Command::new(&options.binary);
     command
         .args(&options.setup.program.args)
         .env_clear()
         .env("HOME", &options.job_directory)
         .env("TMPDIR", temporary)
-        .env(SOCKET_VARIABLE, socket)
+        .env(DESCRIPTORS_VARIABLE, descriptors)
         .env(COOKIE_VARIABLE, cookie)
         .current_dir(&options.job_directory)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
         .kill_on_drop(true);
     for name in ["PATH", "LANG"] {
         if let Some(value) = std::env::var_os(name) {
@@ -85,6 +90,7 @@ fn spawn(options: &Options, id: u64, socket: &str, cookie: &str) -> io::Result<P
         user_threads: options.sandbox.user_threads_max()?,
         ..options.watch.confinement().limits
     };
+    sys::detach::detach(command.as_std_mut(), vec![its_socket.into(), its_broker.into()], &limits);
     let runtime = tokio::runtime::Handle::current();
     let (mut child, pids) = options.sandbox.start(
         &format!("runner-{id}"),
@@ -96,13 +102,18 @@ fn spawn(options: &Options, id: u64, socket: &str, cookie: &str) -> io::Result<P
         },
     )?;
     let group = child.id().ok_or(io::ErrorKind::NotFound)?;
-    // Nothing of the task runs before the worker has greeted its process.
-    sys::process::limit(group, &limits)?;
     let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.into_owned_fd()?;
     let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?.into_owned_fd()?;
     let output = [
         Output { kind: StreamKind::Stdout, pipe: Some(pipe::Receiver::from_owned_fd(stdout)?) },
         Output { kind: StreamKind::Stderr, pipe: Some(pipe::Receiver::from_owned_fd(stderr)?) },
     ];
-    Ok(Process { child, group, output, pids: pids.map(Arc::new) })
+    Ok(Process { child, group, socket, broker, output, pids: pids.map(Arc::new) })
+}
+
+/// A socket for the worker, and its other end.
+fn pair() -> io::Result<(UnixStream, Pair)> {
+    let (ours, theirs) = Pair::pair()?;
+    ours.set_nonblocking(true)?;
+    Ok((UnixStream::from_std(ours)?, theirs))
 }

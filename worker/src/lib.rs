@@ -6,7 +6,7 @@
 //! | `session` | registration and polls at the JobTracker |
 //! | `runner`, `launch`, `frames` | one task process, its start and its socket |
 //! | `confinement`, `watch` | what a task may use, and looks at what it does use |
-//! | `sandbox`, `near` | what a task can reach, and map outputs brought there |
+//! | `sandbox`, `near`, `broker` | what a task can reach, and map outputs brought there |
 //! | `binaries`, `dfs_source` | executables by hash |
 //! | `outputs`, `http` | map outputs and logs for others |
 //! | `metrics` | figures for monitors |
@@ -17,6 +17,7 @@
 
 mod agent;
 mod binaries;
+mod broker;
 mod config;
 mod confinement;
 mod dfs_source;
@@ -61,7 +62,6 @@ use binaries::Binaries;
 use dfs_source::DfsSource;
 use error::disk;
 use outputs::Outputs;
-use runner::Lobby;
 use sandbox::Sandbox;
 use watch::Watch;
 
@@ -97,8 +97,6 @@ pub async fn run_with(
     let data = absolute(&config.data)?;
     let directories = Directories::prepare(&data)?;
     let worker = WorkerId(rand::random());
-    let lobby = Lobby::open(worker)
-        .map_err(|source| Error::System { action: "open the socket for task processes", source })?;
     let jobtracker = RpcClient::new(&config.jobtracker, Role::Worker, Some(&secret))?;
     tracing::info!(%worker, http_address, slots = config.slots(), "worker starts");
 
@@ -135,7 +133,6 @@ pub async fn run_with(
         binaries: Binaries::new(cache.clone(), config.binary_cache_bytes_max)
             .map_err(disk("read", cache))?,
         source,
-        lobby,
         outputs,
         jobtracker: jobtracker.clone(),
         events: events.clone(),

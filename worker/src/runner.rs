@@ -1,14 +1,13 @@
 //! One task process: started, greeted, given one attempt after the other, watched, ended with all its children.
 //!
 //! ```text
-//! spawn -> Hello with the right cookie -> Setup -> Ready -> (Launch -> Progress* -> Ended)* -> Exit
+//! spawn -> Hello -> Setup -> Ready -> (Launch -> Progress* -> Ended)* -> Exit
 //!    any step -> exits, is killed, stays silent too long, or breaks the rules -> Gone
 //! ```
 //!
-//! Invariants: the process runs in a group of its own under limits, and the group with all that left it is killed when the runner is over; everything the process
+//! Invariants: the process runs in a session of its own under limits, and it with all that left it is killed when the runner is over; everything the process
 //! wrote before it reported the end of an attempt is in that attempt's logs; [`News::Gone`] is told exactly once, last.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -16,41 +15,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::error::chain;
-use parking_lot::Mutex;
-use protocol::frame::{self, BODY_BYTES_MAX, FrameError};
+use protocol::AttemptId;
+use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::jobs::Counters;
 use protocol::pass::Pass;
 use protocol::phase::Phase;
 use protocol::runner::{COOKIE_VARIABLE, FromRunner, Setup, ToRunner};
 use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
-use protocol::{AttemptId, WorkerId};
 use sys::pids::Group;
 use tokio::io::AsyncWriteExt;
-use tokio::net::UnixListener;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::process::Child;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::agent::Event;
+use crate::broker;
 use crate::frames::FrameReader;
 use crate::launch::{self, Output};
 use crate::logs::AttemptLogs;
 use crate::sandbox::Sandbox;
 use crate::watch::{Watch, Watched};
 
-/// Longest first message: a cookie.
-const HELLO_BYTES_MAX: usize = 4 << 10;
-/// Time for a connection to say hello; it is the first thing a runner sends.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections that may be about to say hello; more are refused, since only runners of this worker have business here.
-const HELLOS_MAX: usize = 256;
 /// Time for messages still on their way after a process has exited (a child of its own may hold the socket open).
 const AFTER_EXIT: Duration = Duration::from_millis(200);
 /// Time for a process to exit by itself after it was asked to, or closed its socket.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Pause after a failed accept (out of descriptors), so that the loop does not spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// What is read of its socket, for errors.
+const MESSAGE: &str = "message of a task process";
 /// Unit in which output of the process is read.
 const OUTPUT_CHUNK_BYTES: usize = 64 << 10;
 
@@ -113,94 +105,26 @@ pub(crate) enum News {
     Gone { diagnostics: String },
 }
 
-/// Where runners arrive: an abstract Unix socket. A connection that does not name an expected cookie is dropped.
-#[derive(Debug)]
-pub(crate) struct Lobby {
-    name: String,
-    expected: Mutex<HashMap<String, oneshot::Sender<Arrival>>>,
-}
-
-type Arrival = (FrameReader, OwnedWriteHalf);
-
-impl Lobby {
-    /// Opens the socket of a worker and accepts on it for as long as the runtime lives.
-    pub(crate) fn open(worker: WorkerId) -> io::Result<Arc<Self>> {
-        let name = format!("hanno-worker-{worker}");
-        let listener = sys::socket::listen(&name)?;
-        listener.set_nonblocking(true)?;
-        let listener = UnixListener::from_std(listener)?;
-        let lobby = Arc::new(Lobby { name, expected: Mutex::default() });
-        let accepting = Arc::clone(&lobby);
-        tokio::spawn(async move {
-            let hellos = Arc::new(tokio::sync::Semaphore::new(HELLOS_MAX));
-            loop {
-                let stream = match listener.accept().await {
-                    Ok((stream, _)) => stream,
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot accept a task process");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                        continue;
-                    }
-                };
-                let Ok(slot) = Arc::clone(&hellos).try_acquire_owned() else { continue };
-                let (read, write) = stream.into_split();
-                let lobby = Arc::clone(&accepting);
-                tokio::spawn(async move {
-                    lobby.greet(read, write).await;
-                    drop(slot);
-                });
-            }
-        });
-        Ok(lobby)
-    }
-
-    fn expect(&self, cookie: String) -> oneshot::Receiver<Arrival> {
-        let (sender, receiver) = oneshot::channel();
-        self.expected.lock().insert(cookie, sender);
-        receiver
-    }
-
-    fn forget(&self, cookie: &str) {
-        self.expected.lock().remove(cookie);
-    }
-
-    async fn greet(&self, read: OwnedReadHalf, write: OwnedWriteHalf) {
-        let mut reader = FrameReader::new(read, HELLO_BYTES_MAX);
-        let hello = tokio::time::timeout(HELLO_TIMEOUT, reader.next::<FromRunner>("hello")).await;
-        let Ok(Ok(Some(FromRunner::Hello { cookie }))) = hello else {
-            tracing::warn!("a connection to the task socket said no hello");
-            return;
-        };
-        let sender = self.expected.lock().remove(&cookie);
-        match sender {
-            Some(sender) => {
-                reader.allow(BODY_BYTES_MAX);
-                // The runner's owner has given up meanwhile: closing the socket ends the process.
-                let _ = sender.send((reader, write));
-            }
-            None => tracing::warn!("a connection to the task socket had no valid cookie"),
-        }
-    }
-}
-
 /// Starts a process and drives it to its end. `events` gets everything it tells; the last is [`News::Gone`].
 pub(crate) async fn run(
     options: Options,
-    lobby: Arc<Lobby>,
     mut orders: mpsc::UnboundedReceiver<Order>,
     id: u64,
     events: mpsc::Sender<Event>,
 ) {
     let cookie = protocol::auth::Key::new(rand::random()).to_hex();
-    let arrival = lobby.expect(cookie.clone());
-    let diagnostics = match launch::start(&options, id, &lobby.name, &cookie).await {
+    let diagnostics = match launch::start(&options, id, &cookie).await {
         Ok(mut process) => {
+            let (read, write) = process.socket.into_split();
+            let reader = FrameReader::new(read, BODY_BYTES_MAX);
+            let brokering = tokio::spawn(broker::serve(process.broker));
             let mut runner = Runner {
                 options: &options,
                 id,
                 events: &events,
                 news: Vec::new(),
-                writer: None,
+                writer: Some(writer(write)),
+                is_greeted: false,
                 ready: false,
                 waiting: None,
                 current: None,
@@ -211,12 +135,12 @@ pub(crate) async fn run(
                 output: process.output,
             };
             process.pids.iter().for_each(|pids| runner.watched.count_in(Arc::clone(pids)));
-            let end = runner.drive(&mut process.child, arrival, &mut orders).await;
+            let end = runner.drive(&mut process.child, reader, &mut orders).await;
+            brokering.abort();
             runner.finish(process.child, process.pids, &cookie, end).await
         }
         Err(error) => format!("cannot start {}: {error}", options.binary.display()),
     };
-    lobby.forget(&cookie);
     // The worker's loop has ended: nobody listens any more.
     let _ = events.send(Event::Runner(id, News::Gone { diagnostics })).await;
 }
@@ -238,6 +162,8 @@ struct Runner<'a> {
     /// Heard, to be told next.
     news: Vec<News>,
     writer: Option<mpsc::UnboundedSender<Vec<u8>>>,
+    /// It has said hello.
+    is_greeted: bool,
     ready: bool,
     waiting: Option<Order>,
     current: Option<AttemptId>,
@@ -252,24 +178,16 @@ impl Runner<'_> {
     async fn drive(
         &mut self,
         child: &mut Child,
-        mut arrival: oneshot::Receiver<Arrival>,
+        mut reader: FrameReader,
         orders: &mut mpsc::UnboundedReceiver<Order>,
     ) -> End {
-        let mut reader: Option<FrameReader> = None;
         loop {
             self.tell().await;
             let [stdout, stderr] = &self.output;
             let deadline = self.deadline();
             tokio::select! {
                 biased;
-                arrived = &mut arrival, if reader.is_none() => match arrived {
-                    Ok((frames, write)) => {
-                        reader = Some(frames);
-                        self.greet(write);
-                    }
-                    Err(_) => return End::Because("the task socket closed".to_owned()),
-                },
-                message = next(&mut reader) => match message {
+                message = reader.next(MESSAGE) => match message {
                     Ok(Some(message)) => {
                         if let Some(end) = self.hear(message) {
                             return end;
@@ -291,7 +209,7 @@ impl Runner<'_> {
                 status = child.wait() => {
                     let after = Instant::now() + AFTER_EXIT;
                     while let Ok(Ok(Some(message))) =
-                        tokio::time::timeout_at(after, next(&mut reader)).await
+                        tokio::time::timeout_at(after, reader.next(MESSAGE)).await
                     {
                         self.hear(message);
                     }
@@ -359,23 +277,14 @@ impl Runner<'_> {
         text
     }
 
-    fn greet(&mut self, mut write: OwnedWriteHalf) {
-        let (sender, mut frames) = mpsc::unbounded_channel::<Vec<u8>>();
-        // Writing on its own, so that a process that does not read cannot keep its output from being read.
-        tokio::spawn(async move {
-            while let Some(bytes) = frames.recv().await {
-                if write.write_all(&bytes).await.is_err() {
-                    break;
-                }
-            }
-        });
-        self.writer = Some(sender);
-        self.send(&ToRunner::Setup(Box::new(self.options.setup.clone())));
-    }
-
     fn hear(&mut self, message: FromRunner) -> Option<End> {
         self.last_sign = Instant::now();
         match message {
+            FromRunner::Hello { .. } if !self.is_greeted => {
+                self.is_greeted = true;
+                self.send(&ToRunner::Setup(Box::new(self.options.setup.clone())));
+                None
+            }
             FromRunner::Ready => {
                 self.ready = true;
                 let waiting = self.waiting.take();
@@ -536,11 +445,17 @@ pub(crate) fn merge_outputs(
     outputs.retain(|output| !obsolete.contains(&output.attempt));
 }
 
-async fn next(reader: &mut Option<FrameReader>) -> Result<Option<FromRunner>, FrameError> {
-    match reader {
-        Some(reader) => reader.next("message of a task process").await,
-        None => std::future::pending().await,
-    }
+/// Writes on its own, so that a process that does not read cannot keep its output from being read.
+fn writer(mut write: OwnedWriteHalf) -> mpsc::UnboundedSender<Vec<u8>> {
+    let (sender, mut frames) = mpsc::unbounded_channel::<Vec<u8>>();
+    tokio::spawn(async move {
+        while let Some(bytes) = frames.recv().await {
+            if write.write_all(&bytes).await.is_err() {
+                break;
+            }
+        }
+    });
+    sender
 }
 
 async fn readable(output: &Output) {

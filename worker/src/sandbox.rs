@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sys::pids::{Group, Groups};
-use sys::sandbox::{Access, Place, Support};
+use sys::sandbox::{Access, Place, Support, Walls};
 
 use crate::config::Config;
 use crate::error::Error;
@@ -34,7 +34,7 @@ const SYSTEM: &[&str] = &[
 const SETTINGS: &str = "/etc";
 /// Devices without a machine behind them.
 const DEVICES: &[&str] =
-    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"].as_slice();
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"].as_slice();
 /// What belongs to the programs of a directory of the search path, beside that directory.
 const BESIDE_PROGRAMS: &[&str] = &["lib", "lib64", "libexec", "versions", "pyvenv.cfg"];
 /// Threads that the kernel lets a task have for each process it may have: programs have some, and those that have more have fewer processes.
@@ -67,6 +67,9 @@ pub(crate) struct Sandbox {
 impl Sandbox {
     /// Finds out what the kernel can do. `data` is the worker's locked directory.
     pub(crate) fn open(config: &Config, data: &Path) -> Result<Self, Error> {
+        if let Err(error) = sys::detach::keep_inherited() {
+            tracing::warn!(%error, "cannot look for what this worker was started with");
+        }
         let support = sys::sandbox::support();
         let is_whole = support.files && support.signals && support.calls;
         match config.task_sandbox {
@@ -105,16 +108,16 @@ impl Sandbox {
         program: &Path,
         start: impl FnOnce() -> io::Result<T> + Send,
     ) -> io::Result<(T, Option<Group>)> {
-        let places = self.places.as_ref().map(|places| {
+        let walls = self.places.as_ref().map(|places| {
             let own =
                 [Place::new(job_directory, Access::Change), Place::new(program, Access::Read)];
-            places.iter().cloned().chain(own).collect::<Vec<_>>()
+            Walls { places: places.iter().cloned().chain(own).collect(), user: None }
         });
         let group = match (&self.groups, self.threads) {
             (Some(groups), Some(threads)) => Some(groups.group(name, threads)?),
             _ => None,
         };
-        let started = sys::sandbox::inside(places.as_deref(), group.as_ref(), start)?;
+        let started = sys::sandbox::inside(walls.as_ref(), group.as_ref(), start)?;
         Ok((started, group))
     }
 
@@ -155,7 +158,7 @@ impl Sandbox {
                 ),
                 held(
                     self.support.calls,
-                    "no calls for namespaces, mounts, other processes",
+                    "no Unix sockets, no calls for namespaces, mounts, terminals, other processes",
                     "all calls (this kernel has no seccomp)",
                 ),
                 "no new privileges",

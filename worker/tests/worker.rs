@@ -268,7 +268,7 @@ async fn a_process_is_reused_within_its_job_and_sees_a_clean_environment() {
     }
     assert!(logs.iter().all(|log| number_after(log, "pid") == number_after(&logs[0], "pid")));
     assert_eq!(logs[0].matches("pid").count(), 1, "each attempt has its own log: {}", logs[0]);
-    let allowed = ["PATH", "LANG", "HOME", "TMPDIR", "HANNO_TASK_SOCKET", "HANNO_TASK_COOKIE"];
+    let allowed = ["PATH", "LANG", "HOME", "TMPDIR", "HANNO_TASK_DESCRIPTORS", "HANNO_TASK_COOKIE"];
     let names = logs[0].lines().nth(2).unwrap();
     assert!(names.split(' ').all(|name| allowed.contains(&name)), "{names}");
     let pid = number_after(&logs[0], "pid");

@@ -120,7 +120,7 @@ impl DfsClient {
             host: config.host(),
             call_number: AtomicU64::new(0),
             options,
-            datanodes: ConnectionPool::new(timeouts, config.short_circuit()),
+            datanodes: ConnectionPool::with(timeouts, config.local()),
             packets: PacketPool::default(),
             leases: Leases::default(),
         };

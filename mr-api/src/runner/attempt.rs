@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use client::ClientConfig;
@@ -15,6 +15,7 @@ use protocol::runner::Setup;
 use protocol::tracker::{AttemptState, FetchFailure, Program, ReduceWork, Work};
 use protocol::{AttemptId, DfsPath, RecordAt};
 use shuffle::BufferPool;
+use sys::broker::Broker;
 
 use crate::cache;
 use crate::context::{Context, TaskCounts};
@@ -58,7 +59,7 @@ pub(crate) struct Launched {
 }
 
 impl Host {
-    pub(crate) fn new(setup: Setup, mut plan: Plan) -> Result<Self> {
+    pub(crate) fn new(setup: Setup, broker: Option<Arc<Broker>>, mut plan: Plan) -> Result<Self> {
         let program = &setup.program;
         let pass = PassHolder::new(setup.pass.clone());
         let config = ClientConfig {
@@ -66,6 +67,7 @@ impl Host {
             user: Some(program.user.clone()),
             host: Some(setup.host.clone()),
             pass: Some(pass.clone()),
+            broker,
             ..ClientConfig::default()
         };
         let given = usize::try_from(setup.memory_bytes_max).unwrap_or(usize::MAX);

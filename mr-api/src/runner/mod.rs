@@ -24,8 +24,11 @@ use std::time::Duration;
 use client::error::chain;
 use protocol::AttemptId;
 use protocol::frame::{self, BODY_BYTES_MAX};
-use protocol::runner::{COOKIE_VARIABLE, FromRunner, Setup, ToRunner};
+use protocol::runner::{
+    COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, FromRunner, SOCKET_VARIABLE, Setup, ToRunner,
+};
 use protocol::tracker::{AttemptState, FetchFailure, Work};
+use sys::broker::Broker;
 
 use crate::Result;
 use crate::context::Context;
@@ -43,9 +46,36 @@ pub(crate) const DESCRIPTION_PROPERTY: &str = "hanno.plan.description";
 /// Pause between life signs: four a second at most.
 const REPORT_PAUSE: Duration = Duration::from_millis(250);
 
+/// Who started this process.
+pub(crate) struct Worker {
+    stream: UnixStream,
+    broker: Option<Arc<Broker>>,
+}
+
+impl Worker {
+    /// The worker that started this process, if one did.
+    pub(crate) fn of_environment() -> Result<Option<Self>> {
+        if let Ok(numbers) = std::env::var(DESCRIPTORS_VARIABLE) {
+            let numbers = numbers.split_once(',');
+            let number = |text: &str| text.parse().ok();
+            let Some((stream, broker)) =
+                numbers.and_then(|(stream, broker)| Some((number(stream)?, number(broker)?)))
+            else {
+                let what = format!("{DESCRIPTORS_VARIABLE}, which is not two numbers");
+                return Err(Error::Conversation { what }.into());
+            };
+            let stream = UnixStream::from(sys::detach::inherited(stream)?);
+            let broker = Broker::new(UnixStream::from(sys::detach::inherited(broker)?))?;
+            return Ok(Some(Worker { stream, broker: Some(Arc::new(broker)) }));
+        }
+        let Ok(name) = std::env::var(SOCKET_VARIABLE) else { return Ok(None) };
+        Ok(Some(Worker { stream: sys::socket::connect(&name)?, broker: None }))
+    }
+}
+
 /// Runs attempts until the worker says `Exit` or is gone.
-pub(crate) fn run(socket: &str, build: impl FnOnce() -> Result<Plan>) -> Result<()> {
-    let mut stream = sys::socket::connect(socket)?;
+pub(crate) fn run(worker: Worker, build: impl FnOnce() -> Result<Plan>) -> Result<()> {
+    let Worker { mut stream, broker } = worker;
     let channel = Channel { stream: Arc::new(Mutex::new(stream.try_clone()?)) };
     let cookie = std::env::var(COOKIE_VARIABLE).unwrap_or_default();
     channel.send(&FromRunner::Hello { cookie })?;
@@ -54,7 +84,7 @@ pub(crate) fn run(socket: &str, build: impl FnOnce() -> Result<Plan>) -> Result<
         Some(_) => return Err(Error::Conversation { what: "orders before Setup".into() }.into()),
         None => return Ok(()),
     };
-    let host = match guard(|| prepare(*setup, build)) {
+    let host = match guard(|| prepare(*setup, broker, build)) {
         Ok(host) => Arc::new(host),
         Err(diagnostics) => {
             channel.send(&FromRunner::Refused { diagnostics: diagnostics.clone() })?;
@@ -66,7 +96,11 @@ pub(crate) fn run(socket: &str, build: impl FnOnce() -> Result<Plan>) -> Result<
 }
 
 /// Rebuilds the job and checks that it is the one that was submitted.
-fn prepare(setup: Setup, build: impl FnOnce() -> Result<Plan>) -> Result<Host> {
+fn prepare(
+    setup: Setup,
+    broker: Option<Arc<Broker>>,
+    build: impl FnOnce() -> Result<Plan>,
+) -> Result<Host> {
     let plan = build()?;
     let index = setup.program.stage as usize;
     let description = plan.graph.description(index);
@@ -76,7 +110,7 @@ fn prepare(setup: Setup, build: impl FnOnce() -> Result<Plan>) -> Result<Host> {
         let difference = difference(submitted, &description);
         return Err(Error::Fingerprint { difference }.into());
     }
-    Host::new(setup, plan)
+    Host::new(setup, broker, plan)
 }
 
 fn serve(stream: &mut UnixStream, channel: &Channel, host: &Arc<Host>) -> Result<()> {
@@ -233,8 +267,9 @@ mod tests {
 
     #[test]
     fn another_plan_is_refused_with_what_differs() {
-        assert!(prepare(setup(&plan(false)), || Ok(plan(false))).is_ok());
-        let error = prepare(setup(&plan(false)), || Ok(plan(true))).err().unwrap().to_string();
+        assert!(prepare(setup(&plan(false)), None, || Ok(plan(false))).is_ok());
+        let error =
+            prepare(setup(&plan(false)), None, || Ok(plan(true))).err().unwrap().to_string();
         assert!(error.contains("fold::Sum") && error.contains("fold::Max"), "{error}");
     }
 }

@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
 
-use protocol::runner::{COOKIE_VARIABLE, SOCKET_VARIABLE};
+use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, SOCKET_VARIABLE};
 
 use super::command::locate;
 use crate::Result;
@@ -110,6 +110,7 @@ fn start(script: &Script, context: &Context) -> Result<Child> {
     command
         .args(arguments)
         .current_dir(directory)
+        .env_remove(DESCRIPTORS_VARIABLE)
         .env_remove(SOCKET_VARIABLE)
         .env_remove(COOKIE_VARIABLE)
         .envs(super::environment::variables(context))

@@ -15,7 +15,7 @@ use protocol::transfer::{
     ACK_BYTES, Ack, Answer, FRAME_BYTES_MAX, Operation, PACKET_HEADER_BYTES, PacketHeader, Reply,
 };
 
-use super::{Packet, Stream, Timeouts, TransferFailure};
+use super::{Local, Packet, Stream, Timeouts, TransferFailure};
 
 /// Read buffer: an operation with a small file's data fits.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -43,16 +43,16 @@ impl Connection {
         Connection { reader: BufReader::with_capacity(BUFFER_BYTES, Shared(Arc::new(stream))) }
     }
 
-    /// Connects to a DataNode; `boot_id` is this machine's.
+    /// Connects to a DataNode.
     ///
     /// # Errors
     /// [`TransferFailure::Connect`].
-    pub fn connect(
+    pub(crate) fn connect(
         datanode: &DatanodeInfo,
-        boot_id: &str,
+        local: &Local,
         timeouts: Timeouts,
     ) -> Result<Self, TransferFailure> {
-        Stream::connect(datanode, boot_id, timeouts).map(Connection::new)
+        Stream::connect(datanode, local, timeouts).map(Connection::new)
     }
 
     /// The socket.

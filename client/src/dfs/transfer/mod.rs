@@ -17,6 +17,7 @@ use protocol::transfer::TransferError;
 pub use connection::Connection;
 pub use packet::{Packet, PacketPool, PooledPacket};
 pub use pool::ConnectionPool;
+pub(crate) use stream::Local;
 pub use stream::Stream;
 
 /// How long a peer may take.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use protocol::namenode::DatanodeInfo;
 
-use super::{Connection, Timeouts, TransferFailure};
+use super::{Connection, Local, Timeouts, TransferFailure};
 
 /// Idle connections kept per DataNode.
 const IDLE_MAX: usize = 32;
@@ -20,8 +20,7 @@ pub struct ConnectionPool {
 
 #[derive(Debug)]
 struct Inner {
-    /// Of this machine; empty if no Unix socket is to be used.
-    boot_id: String,
+    local: Local,
     timeouts: Timeouts,
     idle: Mutex<HashMap<String, Vec<(Instant, Connection)>>>,
 }
@@ -30,7 +29,12 @@ impl ConnectionPool {
     /// An empty pool; with `is_short_circuit`, DataNodes on this machine are reached by their Unix sockets.
     pub fn new(timeouts: Timeouts, is_short_circuit: bool) -> Self {
         let boot_id = if is_short_circuit { sys::host::boot_id() } else { String::new() };
-        ConnectionPool { inner: Arc::new(Inner { boot_id, timeouts, idle: Mutex::default() }) }
+        Self::with(timeouts, Local { boot_id, broker: None })
+    }
+
+    /// An empty pool that reaches DataNodes on this machine as `local` says.
+    pub(crate) fn with(timeouts: Timeouts, local: Local) -> Self {
+        ConnectionPool { inner: Arc::new(Inner { local, timeouts, idle: Mutex::default() }) }
     }
 
     /// The timeouts of its connections.
@@ -40,9 +44,7 @@ impl ConnectionPool {
 
     /// True if `datanode` says that it runs on this machine and offers a Unix socket, and such sockets are to be used.
     pub fn is_local(&self, datanode: &DatanodeInfo) -> bool {
-        !self.inner.boot_id.is_empty()
-            && datanode.boot_id == self.inner.boot_id
-            && !datanode.local_socket.is_empty()
+        self.inner.local.reaches(datanode)
     }
 
     /// An idle connection that the peer has not ended, or a new one.
@@ -55,7 +57,7 @@ impl ConnectionPool {
                 return Ok(connection);
             }
         }
-        Connection::connect(datanode, &self.inner.boot_id, self.inner.timeouts)
+        Connection::connect(datanode, &self.inner.local, self.inner.timeouts)
     }
 
     /// Gives back a connection on which nothing is under way.

@@ -4,12 +4,32 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::namenode::DatanodeInfo;
+use sys::broker::Broker;
 use sys::poll::Wait;
 
 use super::{Timeouts, TransferFailure};
+
+/// How DataNodes on this machine are reached.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Local {
+    /// Of this machine; empty if no Unix socket is to be used.
+    pub(crate) boot_id: String,
+    /// Who connects, where this process may not.
+    pub(crate) broker: Option<Arc<Broker>>,
+}
+
+impl Local {
+    /// True if `datanode` says that it runs on this machine and offers a Unix socket, and such sockets are to be used.
+    pub(crate) fn reaches(&self, datanode: &DatanodeInfo) -> bool {
+        !self.boot_id.is_empty()
+            && datanode.boot_id == self.boot_id
+            && !datanode.local_socket.is_empty()
+    }
+}
 
 /// A connected socket with timeouts on reads and writes.
 #[derive(Debug)]
@@ -21,20 +41,20 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Connects to `datanode`: by its Unix socket if `boot_id` says that it runs on this machine, else by TCP.
+    /// Connects to `datanode`: by its Unix socket if it runs on this machine, else by TCP.
     ///
     /// # Errors
     /// [`TransferFailure::Connect`].
-    pub fn connect(
+    pub(crate) fn connect(
         datanode: &DatanodeInfo,
-        boot_id: &str,
+        local: &Local,
         timeouts: Timeouts,
     ) -> Result<Self, TransferFailure> {
         let fail = |source| TransferFailure::Connect {
             address: datanode.transfer_address.clone(),
             source,
         };
-        let stream = match Self::connect_local(datanode, boot_id) {
+        let stream = match Self::connect_local(datanode, local) {
             Some(stream) => stream,
             None => {
                 Self::connect_tcp(&datanode.transfer_address, timeouts.connect).map_err(fail)?
@@ -45,11 +65,16 @@ impl Stream {
     }
 
     /// Connects to the Unix socket of a DataNode on this machine; `None` if there is none that answers.
-    fn connect_local(datanode: &DatanodeInfo, boot_id: &str) -> Option<Self> {
-        if boot_id.is_empty() || datanode.boot_id != boot_id || datanode.local_socket.is_empty() {
+    fn connect_local(datanode: &DatanodeInfo, local: &Local) -> Option<Self> {
+        if !local.reaches(datanode) {
             return None;
         }
-        sys::socket::connect(&datanode.local_socket).ok().map(Stream::Unix)
+        let name = &datanode.local_socket;
+        let connected = match &local.broker {
+            Some(broker) => broker.connect(name),
+            None => sys::socket::connect(name),
+        };
+        connected.ok().map(Stream::Unix)
     }
 
     fn connect_tcp(address: &str, timeout: Duration) -> io::Result<Self> {

@@ -1,8 +1,10 @@
 //! Keeps a process that is about to be started, and all that come from it, from what is not theirs: files (landlock), processes outside
-//! (landlock), calls that no ordinary program makes (seccomp), most of root's powers (capabilities), and new ones (`no_new_privs`).
+//! (landlock), calls that no ordinary program makes (seccomp), root's powers (capabilities), and new ones (`no_new_privs`).
 //!
 //! Invariants: the thread that starts the process goes in first and ends with it, so that no other thread of this process is held; what
 //! the kernel lacks is left out and told by [`support`], never pretended; nothing inside can leave or widen the sandbox.
+
+mod calls;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -12,8 +14,9 @@ use landlock::{
     ABI, Access as _, AccessFs, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
     Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
 };
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
-use seccompiler::{BpfMap, TargetArch};
 
 use crate::pids::Group;
 
@@ -23,69 +26,6 @@ const RIGHTS: ABI = ABI::V6;
 const RIGHTS_MIN: ABI = ABI::V2;
 /// The first landlock that keeps signals inside.
 const SIGNALS_MIN: ABI = ABI::V6;
-
-/// What root may still do inside: give files away and use all that it can reach, as an archive that is unpacked does.
-const CAPABILITIES_KEPT: CapabilitySet = CapabilitySet::CHOWN
-    .union(CapabilitySet::DAC_OVERRIDE)
-    .union(CapabilitySet::FOWNER)
-    .union(CapabilitySet::FSETID)
-    .union(CapabilitySet::SETGID)
-    .union(CapabilitySet::SETUID);
-
-/// Calls that fail with EPERM: other processes, mounts, namespaces, keys, programs in the kernel, the machine as a whole, files by handle.
-const CALLS_REFUSED: &[&str] = &[
-    "acct",
-    "add_key",
-    "bpf",
-    "chroot",
-    "clock_settime",
-    "delete_module",
-    "finit_module",
-    "fsconfig",
-    "fsmount",
-    "fsopen",
-    "fspick",
-    "init_module",
-    "io_uring_enter",
-    "io_uring_register",
-    "io_uring_setup",
-    "kcmp",
-    "kexec_file_load",
-    "kexec_load",
-    "keyctl",
-    "mount",
-    "mount_setattr",
-    "move_mount",
-    "open_by_handle_at",
-    "open_tree",
-    "perf_event_open",
-    "pidfd_getfd",
-    "pivot_root",
-    "process_madvise",
-    "process_vm_readv",
-    "process_vm_writev",
-    "ptrace",
-    "quotactl",
-    "reboot",
-    "request_key",
-    "setdomainname",
-    "sethostname",
-    "setns",
-    "settimeofday",
-    "swapoff",
-    "swapon",
-    "syslog",
-    "umount2",
-    "unshare",
-    "userfaultfd",
-    "vhangup",
-];
-/// Flags of `clone` that make namespaces: mount, cgroup, uts, ipc, user, pid, net.
-const NAMESPACES: [u32; 7] =
-    [0x2_0000, 0x200_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000];
-/// `EPERM`, and `ENOSYS`: a program whose `clone3` is unknown takes `clone`, whose flags a filter can see.
-const REFUSED: u32 = 1;
-const UNKNOWN: u32 = 38;
 
 /// What may be done with a place and all below it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -114,6 +54,19 @@ impl Place {
     }
 }
 
+/// A user of the machine that nobody is: a number without a name, and the group of the same number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct User(pub u32);
+
+/// What holds those inside besides the calls that are refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Walls {
+    /// All that they can reach.
+    pub places: Vec<Place>,
+    /// Whose processes they are; `None`: those of who starts them.
+    pub user: Option<User>,
+}
+
 /// What this kernel can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Support {
@@ -133,32 +86,34 @@ pub fn support() -> Support {
         Support {
             files: abi >= RIGHTS_MIN,
             signals: abi >= SIGNALS_MIN,
-            calls: on_a_thread(refuse_calls).is_ok(),
+            calls: on_a_thread(calls::refuse).is_ok(),
         }
     })
 }
 
-/// Calls `start` on a thread of `group` that can reach nothing but `places` as far as the kernel supports it; a process that is started there is
-/// held as the thread is. Places that do not exist are left out; without a list the thread is not held.
+/// Calls `start` on a thread of `group` that is held by `walls` as far as the kernel supports it; a process that is started there is
+/// held as the thread is. Places that do not exist are left out; without walls the thread is not held.
 ///
 /// # Errors
 /// If the kernel refuses what it supports, or `start` fails.
 pub fn inside<T: Send>(
-    places: Option<&[Place]>,
+    walls: Option<&Walls>,
     group: Option<&Group>,
     start: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
     let support = support();
     on_a_thread(|| {
         group.map_or(Ok(()), Group::enter)?;
-        let Some(places) = places else { return start() };
+        let Some(Walls { places, user }) = walls else { return start() };
         rustix::thread::set_no_new_privs(true)?;
-        drop_capabilities()?;
+        // The places are opened by who may reach them all.
         if support.files {
             hold_files(places)?;
         }
+        user.map_or(Ok(()), become_user)?;
+        drop_capabilities()?;
         if support.calls {
-            refuse_calls()?;
+            calls::refuse()?;
         }
         start()
     })
@@ -206,44 +161,30 @@ fn rights(access: Access) -> BitFlags<AccessFs> {
     }
 }
 
+/// Takes away what lets root pass by the rights of others, and the way back to it.
 fn drop_capabilities() -> io::Result<()> {
-    let have = rustix::thread::capabilities(None)?;
-    let kept = CapabilitySets {
-        effective: have.effective & CAPABILITIES_KEPT,
-        permitted: have.permitted & CAPABILITIES_KEPT,
+    for capability in CapabilitySet::all().iter() {
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            // Not known to this kernel; not ours to give up: who has none gets none either, as no program brings any.
+            Ok(()) | Err(Errno::INVAL | Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
         inheritable: CapabilitySet::empty(),
     };
-    Ok(rustix::thread::set_capabilities(None, kept)?)
+    Ok(rustix::thread::set_capabilities(None, none)?)
 }
 
-fn refuse_calls() -> io::Result<()> {
-    static FILTERS: OnceLock<Result<BpfMap, String>> = OnceLock::new();
-    let filters = FILTERS.get_or_init(|| {
-        let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|e| e.to_string())?;
-        seccompiler::compile_from_json(filters().as_bytes(), arch).map_err(|e| e.to_string())
-    });
-    for filter in filters.as_ref().map_err(|error| io::Error::other(error.as_str()))?.values() {
-        seccompiler::apply_filter(filter).map_err(io::Error::other)?;
-    }
+/// From here on this thread is another user's, for good, in no group but that user's own.
+fn become_user(User(number): User) -> io::Result<()> {
+    let (user, group) = (Uid::from_raw(number), Gid::from_raw(number));
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(group, group, group)?;
+    rustix::thread::set_thread_res_uid(user, user, user)?;
     Ok(())
-}
-
-/// The filters as seccompiler reads them.
-fn filters() -> String {
-    let refused = CALLS_REFUSED.iter().map(|name| format!(r#"{{"syscall":"{name}"}}"#));
-    let namespaces = NAMESPACES.iter().map(|flag| {
-        format!(
-            r#"{{"syscall":"clone","args":[{{"index":0,"type":"dword","op":{{"masked_eq":{flag}}},"val":{flag}}}]}}"#
-        )
-    });
-    let refused: Vec<String> = refused.chain(namespaces).collect();
-    let filter = |action: u32, calls: &str| {
-        format!(
-            r#"{{"mismatch_action":"allow","match_action":{{"errno":{action}}},"filter":[{calls}]}}"#
-        )
-    };
-    let unknown = filter(UNKNOWN, r#"{"syscall":"clone3"}"#);
-    format!(r#"{{"refused":{},"unknown":{unknown}}}"#, filter(REFUSED, &refused.join(",")))
 }
 
 /// What anybody may read below `directory`: as few places as that takes.
@@ -303,7 +244,8 @@ mod tests {
         let mut all: Vec<Place> = system.map(|path| Place::new(path, Access::Read)).into();
         all.push(Place::new("/dev/null", Access::Use));
         all.extend(places.iter().cloned());
-        inside(Some(&all), None, || Command::new("sh").args(["-c", script]).output()).unwrap()
+        let walls = Walls { places: all, user: None };
+        inside(Some(&walls), None, || Command::new("sh").args(["-c", script]).output()).unwrap()
     }
 
     #[track_caller]
@@ -388,7 +330,7 @@ mod tests {
         let status = String::from_utf8(run(&[], "cat /proc/self/status").stdout).unwrap();
         let held = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
         let held = u64::from_str_radix(held.trim(), 16).unwrap();
-        assert_eq!(held & !CAPABILITIES_KEPT.bits(), 0, "{held:x}");
+        assert_eq!(held, 0, "{held:x}");
     }
 
     #[test]
