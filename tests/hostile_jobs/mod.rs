@@ -3,6 +3,7 @@
 //!
 //! A new attack is a new row in one of the tables below: a script, or a mode of `tests/programs/hostile.rs`.
 
+mod kernel;
 mod ordinary;
 mod reaching;
 mod scene;
@@ -56,7 +57,7 @@ impl Attack {
 
 /// All rows of all tables.
 fn attacks() -> impl Iterator<Item = &'static Attack> {
-    [reaching::ATTACKS].into_iter().flatten()
+    [reaching::ATTACKS, kernel::ATTACKS].into_iter().flatten()
 }
 
 /// Carries all out on one cluster; those that did other than they must are named together.

@@ -1,8 +1,9 @@
 //! Where attacks are carried out: a cluster with two workers, the job of another user on it, and what they print.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use crate::support::cluster::hanno_binary;
 use crate::support::report::assert_no_panics;
@@ -17,6 +18,8 @@ pub(super) struct Scene {
     victim: Child,
     /// The victim's directory on its worker.
     victim_place: String,
+    /// Unix sockets of the machine, by path and by name.
+    _listeners: [UnixListener; 2],
 }
 
 impl Scene {
@@ -45,7 +48,15 @@ impl Scene {
         let told = marks.join("victim");
         cluster.wait_until("the victim runs", BEGIN_SECONDS_MAX, |_| told.is_file());
         let victim_place = fs::read_to_string(told).unwrap().trim().to_owned();
-        Scene { cluster, victim, victim_place }
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("sys/tests/attacks.c");
+        let mut compile = Command::new("cc");
+        compile.args(["-O1", "-o"]).args([&marks.join("attacks"), &source]);
+        Outcome::of(compile).ok();
+        let listeners = [
+            UnixListener::bind(cluster.directory.join("listener")).unwrap(),
+            sys::socket::listen(&abstract_name(&cluster)).unwrap(),
+        ];
+        Scene { cluster, victim, victim_place, _listeners: listeners }
     }
 
     /// The cluster's directory.
@@ -56,6 +67,21 @@ impl Scene {
     /// Where the files of another user's running job are.
     pub(super) fn victim(&self) -> &str {
         &self.victim_place
+    }
+
+    /// A line that carries out an attack of `sys/tests/attacks.c`.
+    pub(super) fn program(&self, attack: &str, at: &str) -> String {
+        format!("{}/attacks {attack} '{at}'", self.cluster.marks().display())
+    }
+
+    /// The path of a Unix socket of the machine.
+    pub(super) fn listener(&self) -> String {
+        self.cluster.directory.join("listener").display().to_string()
+    }
+
+    /// The name of another.
+    pub(super) fn abstract_listener(&self) -> String {
+        abstract_name(&self.cluster)
     }
 
     /// The process id of a worker.
@@ -95,8 +121,12 @@ impl Drop for Scene {
     }
 }
 
+fn abstract_name(cluster: &Cluster) -> String {
+    format!("hanno-test-scene-{}", cluster.directory.file_name().unwrap().display())
+}
+
 /// A map-only job of one script over one line, not started yet.
-fn script(cluster: &Cluster, name: &str, text: &str) -> std::process::Command {
+fn script(cluster: &Cluster, name: &str, text: &str) -> Command {
     let directory: PathBuf = cluster.directory.join(format!("script-{name}"));
     fs::create_dir(&directory).unwrap();
     fs::write(directory.join("map.sh"), text).unwrap();
