@@ -355,7 +355,7 @@ impl Server {
             Call::TrackerStatus => Ok(Reply::Tracker(self.core.status())),
             Call::Queues => Ok(Reply::Queues(self.core.queue_reports())),
             Call::Workers => Ok(Reply::Workers(self.core.worker_reports(now))),
-            Call::Kill(job) => self.core.kill(job, now).map(|out| self.done(out)),
+            Call::Kill(job) => self.core.kill(job, &user, now).map(|out| self.done(out)),
             Call::SetPriority(job, priority) => {
                 self.core.set_priority(job, priority, now).map(|out| self.done(out))
             }

@@ -99,6 +99,8 @@ pub(crate) enum Edit {
     KillAsked {
         /// The job.
         job: JobId,
+        /// Who asked.
+        user: String,
     },
     /// A user asked for the end of an attempt.
     StopAsked {
@@ -143,7 +145,7 @@ impl Edit {
             | Edit::Ending { job, .. }
             | Edit::Ended { job, .. }
             | Edit::Retired { job }
-            | Edit::KillAsked { job }
+            | Edit::KillAsked { job, .. }
             | Edit::ReducesChosen { job, .. }
             | Edit::Prioritized { job, .. } => Some(*job),
         }

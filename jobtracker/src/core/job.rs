@@ -105,8 +105,8 @@ pub(crate) struct Job {
     pub(crate) held_until: Duration,
     /// While ending: when to stop waiting for attempts to stop. `None` once the clean-up is under way.
     pub(crate) stop_deadline: Option<Duration>,
-    /// A user asked for its end while it was being prepared.
-    pub(crate) kill_asked: bool,
+    /// Who asked for its end while it was being prepared.
+    pub(crate) kill_asked: Option<String>,
     /// Attempts whose end a user asked for, and why.
     pub(crate) stop_asked: BTreeMap<AttemptId, StopReason>,
     pub(crate) patience: Patience,
@@ -144,7 +144,7 @@ impl Job {
             launched: Launched::default(),
             held_until: Duration::ZERO,
             stop_deadline: None,
-            kill_asked: false,
+            kill_asked: None,
             stop_asked: BTreeMap::new(),
             patience: Patience::Fresh,
             hot_keys: Vec::new(),
@@ -451,7 +451,7 @@ impl Job {
                 self.stop_asked.clear();
             }
             Edit::Prioritized { priority, .. } => self.priority = *priority,
-            Edit::KillAsked { .. } => self.kill_asked = true,
+            Edit::KillAsked { user, .. } => self.kill_asked = Some(user.clone()),
             Edit::StopAsked { attempt, fail } => {
                 let reason = if *fail { StopReason::UserFails } else { StopReason::User };
                 self.stop_asked.insert(*attempt, reason);

@@ -329,10 +329,10 @@ impl Core {
         match (job.phase, done) {
             (Phase::Preparing, EffectDone::Setup(Ok(()))) => {
                 job.phase = Phase::Running;
-                let killed = job.kill_asked;
+                let killer = job.kill_asked.clone();
                 out.submitted.push((id, Ok(())));
-                if killed {
-                    self.end(id, JobState::Killed, KILLED_BY_USER, now, &mut out);
+                if let Some(killer) = killer {
+                    self.end(id, JobState::Killed, &killed_by(&killer), now, &mut out);
                 }
                 self.finish_if_done(id, now, &mut out);
             }
@@ -364,19 +364,21 @@ impl Core {
         out
     }
 
-    /// A user asks for the end of a job.
-    pub(crate) fn kill(&mut self, id: JobId, now: Now) -> Result<Output, RemoteError> {
+    /// `user` asks for the end of a job.
+    pub(crate) fn kill(&mut self, id: JobId, user: &str, now: Now) -> Result<Output, RemoteError> {
         let mut out = Output::default();
         let job = self.jobs.get(&id).ok_or_else(|| report::unknown_job(id))?;
         match job.phase {
             // It was taken before the restart: whoever submitted it and asks again hears just that.
             Phase::Preparing if job.epoch != self.epoch => {
                 out.submitted.push((id, Ok(())));
-                self.end(id, JobState::Killed, KILLED_BY_USER, now, &mut out);
+                self.end(id, JobState::Killed, &killed_by(user), now, &mut out);
             }
-            Phase::Preparing if job.kill_asked => {}
-            Phase::Preparing => self.commit(Edit::KillAsked { job: id }, &mut out),
-            Phase::Running => self.end(id, JobState::Killed, KILLED_BY_USER, now, &mut out),
+            Phase::Preparing if job.kill_asked.is_some() => {}
+            Phase::Preparing => {
+                self.commit(Edit::KillAsked { job: id, user: user.to_owned() }, &mut out);
+            }
+            Phase::Running => self.end(id, JobState::Killed, &killed_by(user), now, &mut out),
             Phase::Committing | Phase::Ending(_) | Phase::Ended(_) => {}
         }
         self.schedule(now, &mut out);
@@ -455,8 +457,9 @@ impl Core {
     fn resume(&mut self, id: JobId, now: Now, out: &mut Output) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         match job.phase {
-            Phase::Preparing if job.kill_asked => {
-                self.end(id, JobState::Killed, KILLED_BY_USER, now, out);
+            Phase::Preparing if job.kill_asked.is_some() => {
+                let diagnostics = job.kill_asked.as_deref().map(killed_by).unwrap_or_default();
+                self.end(id, JobState::Killed, &diagnostics, now, out);
             }
             Phase::Preparing | Phase::Running => {
                 job.phase = Phase::Preparing;
@@ -670,7 +673,9 @@ impl Core {
 /// Directory below a job's output that holds the directories of its attempts.
 pub(crate) const TEMPORARY: &str = "_temporary";
 
-const KILLED_BY_USER: &str = "Job killed by a user";
+fn killed_by(user: &str) -> String {
+    format!("Job killed by {user}")
+}
 
 fn task_count(job: &Job) -> u64 {
     u64::from(job.maps.len()) + u64::from(job.reduces.len())

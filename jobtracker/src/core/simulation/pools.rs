@@ -295,7 +295,7 @@ fn a_map_waits_a_little_for_its_machine_then_for_its_rack_then_goes_anywhere() {
     contact(&mut world, &workers);
     let job = world.submit(2, spec(2, &["a", "a", "a"], 0)).unwrap();
     world.do_all_effects();
-    world.core.kill(busy, world.now).map(|out| world.take(out)).unwrap();
+    world.core.kill(busy, "ann", world.now).map(|out| world.take(out)).unwrap();
     contact(&mut world, &workers);
     contact(&mut world, &workers);
     assert_eq!(held(&world, &[job]), [1], "only the slot on `a` is taken at once");

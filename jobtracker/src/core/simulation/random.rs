@@ -154,7 +154,7 @@ impl History {
             }
             12 => job.and_then(|job| {
                 self.killed.push(job);
-                core.kill(job, now).ok()
+                core.kill(job, "ann", now).ok()
             }),
             13..=15 => {
                 job.and_then(|job| core.set_priority(job, random_priority(random), now).ok())

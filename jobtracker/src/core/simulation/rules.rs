@@ -322,13 +322,14 @@ fn a_kill_waits_for_attempts_then_cleans_up() {
     world.contact(worker, true);
     let job = start(&mut world, 1, &["a", "a"], 0);
     world.contact(worker, true);
-    let out = world.core.kill(job, world.now).unwrap();
+    let out = world.core.kill(job, "ann", world.now).unwrap();
     world.take(out);
     world.do_all_effects();
     assert_eq!(world.state(job), None, "an attempt still runs");
     world.contact(worker, true);
     world.do_all_effects();
     assert_eq!(world.state(job), Some(JobState::Killed));
+    assert_eq!(world.core.job_report(job).unwrap().diagnostics, "Job killed by ann");
     assert!(!world.published.contains_key(&job));
 }
 
@@ -338,7 +339,7 @@ fn a_kill_is_not_forgotten_in_a_restart() {
     let worker = world.add_worker("a", 1);
     let young = world.submit(1, spec(1, &["a"], 0)).unwrap();
     let kill = |world: &mut World, job| {
-        let out = world.core.kill(job, world.now).unwrap();
+        let out = world.core.kill(job, "ann", world.now).unwrap();
         world.take(out);
         world.check_replay();
     };

@@ -536,7 +536,7 @@ fn digest(core: &Core) -> String {
         let phase = if job.is_active() { "active".to_owned() } else { format!("{:?}", job.phase) };
         writeln!(
             text,
-            "{} {phase} {} {} {} {:?} {:?} {} {:?}",
+            "{} {phase} {} {} {} {:?} {:?} {:?} {:?}",
             job.id,
             job.diagnostics,
             job.finished_ms,
