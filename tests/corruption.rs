@@ -58,6 +58,15 @@ fn when_all_replicas_are_corrupt_the_error_names_the_block_and_no_wrong_byte_com
     let outcome = cluster.dfs(&["-cat", "/x"]);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("blk_") && outcome.stderr.contains("/x"), "{}", outcome.stderr);
+    let local = tempfile::tempdir().unwrap();
+    let copy = local.path().join("copy");
+    cluster.dfs(&["-get", "-ignoreCrc", "/x", copy.to_str().unwrap()]).ok();
+    for bytes in [fs::read(&copy).unwrap(), cluster.dfs(&["-cat", "-ignoreCrc", "/x"]).ok().stdout]
+    {
+        let differs = |(a, b): (&u8, &u8)| a != b;
+        assert_eq!(bytes.len(), content.len());
+        assert_eq!(bytes.iter().zip(&content).filter(|pair| differs(*pair)).count(), 1);
+    }
     assert!(outcome.stdout.len() < content.len() && content.starts_with(&outcome.stdout));
     assert_eq!(cluster.replicas().len(), 3, "nothing may be deleted");
 }

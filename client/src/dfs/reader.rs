@@ -41,6 +41,8 @@ pub struct DfsReader {
     position: u64,
     source: Option<(usize, DatanodeId, Source)>,
     reports: Vec<JoinHandle<()>>,
+    /// Bytes that match their checksum nowhere are handed out as they are.
+    ignores_checksums: bool,
 }
 
 #[derive(Debug)]
@@ -62,9 +64,17 @@ impl DfsReader {
         }
         let blocks: Vec<Block> = located.blocks.into_iter().map(Block::new).collect();
         let length = blocks.last().map_or(0, |block| block.located.offset + block.located.length);
-        let status = located.status;
-        let (source, reports) = (None, Vec::new());
-        Ok(DfsReader { client, path, status, length, blocks, position: 0, source, reports })
+        Ok(DfsReader {
+            client,
+            path,
+            status: located.status,
+            length,
+            blocks,
+            position: 0,
+            source: None,
+            reports: Vec::new(),
+            ignores_checksums: false,
+        })
     }
 
     /// Another reader of the file as this one saw it when it was opened: several threads may read one file.
@@ -79,7 +89,13 @@ impl DfsReader {
             position: 0,
             source: None,
             reports: Vec::new(),
+            ignores_checksums: self.ignores_checksums,
         }
+    }
+
+    /// From now on bytes that match their checksum on no replica are handed out as the first replica has them, instead of an error.
+    pub fn ignore_checksums(&mut self) {
+        self.ignores_checksums = true;
     }
 
     /// What the file was when it was opened.
@@ -238,7 +254,7 @@ impl DfsReader {
         Ok(())
     }
 
-    /// Puts bytes together from the good chunks of all replicas.
+    /// Puts bytes together from the good chunks of all replicas; where there is none, of any if checksums are ignored.
     fn salvage(&mut self, index: usize, at: u64, max: usize) -> Result<BlockSlice, DfsError> {
         let located = &self.blocks[index].located;
         let replicas: Vec<PooledPacket> = located
@@ -254,10 +270,11 @@ impl DfsReader {
         let wanted = skip.saturating_add(max).min(READ_BYTES_MAX);
         while packet.data().len() < wanted {
             let chunk = packet.data().len() / CHUNK_BYTES;
-            let Some(good) = replicas.iter().find_map(|replica| replica.good_chunk(chunk)) else {
-                break;
-            };
-            packet.append(good, READ_BYTES_MAX);
+            let good = replicas.iter().find_map(|replica| replica.good_chunk(chunk));
+            let any = || replicas.iter().find_map(|replica| replica.chunk(chunk));
+            let found = good.or_else(|| self.ignores_checksums.then(any).flatten());
+            let Some(found) = found else { break };
+            packet.append(found, READ_BYTES_MAX);
         }
         if packet.data().len() <= skip {
             return Err(DfsError::Corrupt {

@@ -129,6 +129,11 @@ impl Packet {
         checksum::verify(chunk, crc).is_ok().then_some(chunk)
     }
 
+    /// Chunk `index` of the data, whatever its checksum says.
+    pub fn chunk(&self, index: usize) -> Option<&[u8]> {
+        self.data().chunks(CHUNK_BYTES).nth(index)
+    }
+
     fn grow_for(&mut self, len: usize, limit: usize) {
         if self.data.len() < len {
             self.data.grow((2 * len).min(limit));
