@@ -10,7 +10,7 @@ use journal::admin::{Entry, GivenUp, Repair};
 use crate::connect::{self, Overrides, describe};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, report, safe_mode};
-use crate::output::{EXIT_FAILED, EXIT_OK, say, unless_reader_left};
+use crate::output::{EXIT_FAILED, EXIT_OK, say, tell, unless_reader_left};
 use crate::top;
 
 /// Bytes of a key, value or record that `metadata dump` shows.
@@ -141,7 +141,7 @@ pub(crate) fn run(command: &AdminCommand, overrides: &Overrides) -> u8 {
         AdminCommand::Metadata(MetadataCommand::Dump { dir }) => dump(dir),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("admin: {}", describe(error.as_ref()));
+        tell!("admin: {}", describe(error.as_ref()));
         EXIT_FAILED
     })
 }
@@ -299,15 +299,14 @@ fn asked(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
         return Ok(false);
     }
-    print!("{question} [y/N] ");
-    io::stdout().flush()?;
+    crate::output::tell_text!("{question} [y/N] ");
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn dump(dir: &Path) -> Result<u8> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::output::out());
     let mut written = Ok(());
     journal::admin::dump(&journal_dir(dir)?, &mut |entry| {
         if written.is_ok() {

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::output::tell;
 use anyhow::{Result, bail};
 use client::config::{JOBTRACKER_VARIABLE, NAMENODE_VARIABLE};
 use client::dfs::DfsClient;
@@ -133,7 +134,7 @@ fn unreachable_text(address: &str, source: &(dyn std::error::Error + 'static)) -
 
 /// Names something that was given and that this command has no use for.
 pub(crate) fn warn_unused(what: &str) {
-    eprintln!("hanno: {what} is not used by this command");
+    tell!("hanno: {what} is not used by this command");
 }
 
 /// An id that no other process has.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol::{DfsPath, ErrorKind};
 
 use crate::connect::{Overrides, describe, file_system};
-use crate::output::{EXIT_FAILED, EXIT_OK, say};
+use crate::output::{EXIT_FAILED, EXIT_OK, say, tell, tell_text};
 
 const USAGE: &str = "\
 Usage: hdfs debug <command> [arguments]
@@ -21,7 +21,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(5000);
 /// Runs the command line after `debug` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let Some((command, rest)) = arguments.split_first() else {
-        eprint!("{USAGE}");
+        tell_text!("{USAGE}");
         return EXIT_OK;
     };
     match command.to_str() {
@@ -31,8 +31,8 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
             EXIT_OK
         }
         _ => {
-            eprintln!("Unknown command {}", command.to_string_lossy());
-            eprint!("{USAGE}");
+            tell!("Unknown command {}", command.to_string_lossy());
+            tell_text!("{USAGE}");
             EXIT_FAILED
         }
     }
@@ -46,28 +46,28 @@ fn value_of<'a>(arguments: &'a [OsString], option: &str) -> Option<&'a str> {
 
 fn recover_lease(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let Some(text) = value_of(arguments, "-path") else {
-        eprintln!("You must supply a -path argument to recoverLease.");
+        tell!("You must supply a -path argument to recoverLease.");
         return EXIT_FAILED;
     };
     let tries_max = match value_of(arguments, "-retries").map(str::parse::<u32>) {
         None => 1,
         Some(Ok(count)) => count.max(1),
         Some(Err(error)) => {
-            eprintln!("Failed to parse the argument to -retries: {error}");
+            tell!("Failed to parse the argument to -retries: {error}");
             return EXIT_FAILED;
         }
     };
     let path = match DfsPath::parse(text) {
         Ok(path) => path,
         Err(error) => {
-            eprintln!("recoverLease got exception: {error}");
+            tell!("recoverLease got exception: {error}");
             return EXIT_FAILED;
         }
     };
     let client = match overrides.config().and_then(|config| file_system(&config)) {
         Ok(client) => client,
         Err(error) => {
-            eprintln!("{}", describe(error.as_ref()));
+            tell!("{}", describe(error.as_ref()));
             return EXIT_FAILED;
         }
     };
@@ -77,22 +77,22 @@ fn recover_lease(arguments: &[OsString], overrides: &Overrides) -> u8 {
                 say!("recoverLease SUCCEEDED on {text}");
                 return EXIT_OK;
             }
-            Ok(false) => eprintln!("recoverLease returned false."),
+            Ok(false) => tell!("recoverLease returned false."),
             Err(error) => {
-                eprintln!("recoverLease got exception: {}", describe(&error));
+                tell!("recoverLease got exception: {}", describe(&error));
                 if error.kind() == Some(ErrorKind::NotFound) {
-                    eprintln!("Giving up on recoverLease for {text} after 1 try.");
+                    tell!("Giving up on recoverLease for {text} after 1 try.");
                     return EXIT_FAILED;
                 }
             }
         }
         if number < tries_max {
-            eprintln!("Retrying in {} ms...", RETRY_PAUSE.as_millis());
+            tell!("Retrying in {} ms...", RETRY_PAUSE.as_millis());
             std::thread::sleep(RETRY_PAUSE);
-            eprintln!("Retry #{number}");
+            tell!("Retry #{number}");
         }
     }
     let tries = if tries_max == 1 { "try" } else { "tries" };
-    eprintln!("Giving up on recoverLease for {text} after {tries_max} {tries}.");
+    tell!("Giving up on recoverLease for {text} after {tries_max} {tries}.");
     EXIT_FAILED
 }

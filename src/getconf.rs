@@ -9,7 +9,7 @@ use protocol::namenode::{Call, ClusterStatus, Reply};
 use crate::connect::Overrides;
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, unexpected};
-use crate::output::{EXIT_OK, EXIT_USAGE, say};
+use crate::output::{EXIT_OK, EXIT_USAGE, say, tell, tell_text};
 
 const USAGE: &str = "\
 hdfs getconf is utility for getting configuration information from the config file.
@@ -44,7 +44,7 @@ pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {
             Session::open(&overrides).map(|session| session.authority().to_owned())
         }
         _ => {
-            eprint!("{USAGE}");
+            tell_text!("{USAGE}");
             return EXIT_USAGE;
         }
     };
@@ -58,7 +58,7 @@ pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {
 }
 
 fn failed(text: &str) -> u8 {
-    eprintln!("{text}");
+    tell!("{text}");
     EXIT_USAGE
 }
 

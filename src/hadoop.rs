@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::connect::{Overrides, warn_unused};
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say, tell, tell_text};
 use crate::{balancer, debug, dfs, dfsadmin, fsck, getconf, job, snapshots};
 
 /// Runs a command with the words after its name; returns the exit code.
@@ -78,7 +78,7 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
         args = rest;
     }
     let Some((name, rest)) = args.split_first() else {
-        eprint!("{}", usage(program));
+        tell_text!("{}", usage(program));
         return EXIT_USAGE;
     };
     let name = name.to_string_lossy();
@@ -91,7 +91,7 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
             EXIT_OK
         }
         None => {
-            eprint!(
+            tell_text!(
                 "ERROR: {name} is not COMMAND nor fully qualified CLASSNAME.\n{}",
                 usage(program)
             );
@@ -177,7 +177,7 @@ pub(crate) fn install_links(directory: &Path, force: bool) -> u8 {
     match make_links(directory, force) {
         Ok(()) => EXIT_OK,
         Err(error) => {
-            eprintln!("install-links: {error:#}");
+            tell!("install-links: {error:#}");
             EXIT_FAILED
         }
     }

@@ -18,7 +18,7 @@ use protocol::{AttemptId, ErrorKind, JobId, TaskKind};
 
 use crate::connect::{Overrides, describe, job_client};
 use crate::hadoop::generic;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, tell, tell_text};
 use crate::top::{self, TopArgs};
 
 /// Group of the counters of tasks.
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (words, overrides) = match generic(arguments, overrides) {
         Ok(found) => found,
         Err(text) => {
-            eprintln!("job: {text}");
+            tell!("job: {text}");
             return EXIT_USAGE;
         }
     };
@@ -112,7 +112,7 @@ fn with_args<A: Parser>(
         }
     };
     command(args).unwrap_or_else(|error| {
-        eprintln!("job: {}", describe(error.as_ref()));
+        tell!("job: {}", describe(error.as_ref()));
         EXIT_FAILED
     })
 }
@@ -156,7 +156,7 @@ pub(crate) fn jar(arguments: &[OsString], overrides: &Overrides) -> u8 {
             streaming(rest, overrides)
         }
         _ => {
-            eprintln!("jar: only hadoop-streaming is known here: Java programs do not run");
+            tell!("jar: only hadoop-streaming is known here: Java programs do not run");
             EXIT_USAGE
         }
     }
@@ -169,7 +169,7 @@ fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
     words.retain(|word| word != "--json" && word != "-json");
     let json = words.len() < count;
     let Some(request) = parse(&words) else {
-        eprint!("{USAGE}");
+        tell_text!("{USAGE}");
         return EXIT_USAGE;
     };
     if request == Request::Help {
@@ -179,7 +179,7 @@ fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
     match answer(&request, json, overrides) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("job: {}", describe(error.as_ref()));
+            tell!("job: {}", describe(error.as_ref()));
             EXIT_FAILED
         }
     }
@@ -255,7 +255,7 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
         return Ok(unknown(id_text));
     };
     let done = match request {
-        Request::Kill(_) => client.kill(id).map(|()| say!("Killed job {id}")),
+        Request::Kill(_) => return kill(&client, id),
         Request::SetPriority { priority, .. } => return set_priority(&client, id, priority),
         Request::Events { from, count, .. } => client.tasks(id).map(|tasks| {
             say!("{}", attempts::events_text(id, &tasks, *from, *count).trim_end());
@@ -282,10 +282,37 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
     known(done, id)
 }
 
+/// Ends a job that is not over.
+fn kill(client: &JobClient, id: JobId) -> Result<u8> {
+    let state = match client.status(id) {
+        Ok(report) => report.state,
+        Err(error) => return known(Err(error), id),
+    };
+    if let Some(refusal) = kill_refusal(id, state) {
+        say!("{refusal}");
+        return Ok(EXIT_USAGE);
+    }
+    known(client.kill(id).map(|()| say!("Killed job {id}")), id)
+}
+
+/// Hadoop's words for a job that is over already.
+fn kill_refusal(id: JobId, state: JobState) -> Option<String> {
+    match state {
+        JobState::Running | JobState::Committing => None,
+        JobState::Succeeded => {
+            Some(format!("Could not kill the job {id}, as it has already succeeded."))
+        }
+        JobState::Failed => {
+            Some(format!("Could not mark the job {id} as killed, as it has already failed."))
+        }
+        JobState::Killed => Some(format!("The job {id} has already been killed.")),
+    }
+}
+
 fn set_priority(client: &JobClient, id: JobId, priority: &str) -> Result<u8> {
     let Some(priority) = Priority::from_name(priority) else {
         let names = Priority::ALL.map(Priority::name).join(" ");
-        eprintln!("job: {priority} is no priority; there are {names}");
+        tell!("job: {priority} is no priority; there are {names}");
         return Ok(EXIT_USAGE);
     };
     known(client.set_priority(id, priority).map(|()| say!("Changed job priority.")), id)
@@ -293,9 +320,7 @@ fn set_priority(client: &JobClient, id: JobId, priority: &str) -> Result<u8> {
 
 fn stop_task(client: &JobClient, attempt: &str, fail: bool) -> Result<u8> {
     let Ok(id) = attempt.parse::<AttemptId>() else {
-        eprintln!(
-            "job: {attempt} is no attempt; an example is attempt_202611201830_0001_m_000005_0"
-        );
+        tell!("job: {attempt} is no attempt; an example is attempt_202611201830_0001_m_000005_0");
         return Ok(EXIT_USAGE);
     };
     let how = if fail { " by failing it" } else { "" };
@@ -323,7 +348,7 @@ fn known(outcome: Result<(), JobError>, id: JobId) -> Result<u8> {
 }
 
 fn unknown(id: &str) -> u8 {
-    eprintln!("Could not find job {id}");
+    tell!("Could not find job {id}");
     EXIT_USAGE
 }
 

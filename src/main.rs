@@ -4,7 +4,11 @@
 //! code that scripts of Hadoop's tools expect: 0 done, 1 something failed, 255 wrong usage, 130 interrupted; a daemon
 //! whose journal stopped ends with 75.
 
-#![warn(clippy::print_stdout, reason = "`say!` does not end the program when its reader leaves")]
+#![warn(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "`say!` and `tell!` show a terminal nothing that steers it, and go on when the reader leaves"
+)]
 
 use std::process::ExitCode;
 

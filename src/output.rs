@@ -1,9 +1,13 @@
-//! What commands print with: exit codes, sizes, times, and standard output whose reader may leave.
+//! What commands print with: exit codes, sizes, times, and both standard streams.
+//!
+//! Invariants: nothing else in this program writes to the standard streams ([`Screen`](crate::dfs) and the drawing of progress apart), so what
+//! others wrote reaches a terminal in printable form only; into a pipe or file it goes as it is. A reader that leaves ends no command.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use protocol::printable::printable;
 
 /// All went well.
 pub(crate) const EXIT_OK: u8 = 0;
@@ -28,9 +32,53 @@ pub(crate) fn unless_reader_left(result: io::Result<()>) -> io::Result<bool> {
     }
 }
 
+/// One of the standard streams. To a terminal everything goes in printable form; bytes that are not UTF-8 are replaced.
+pub(crate) struct Stream<W> {
+    inner: W,
+    is_terminal: bool,
+}
+
+impl<W: Write> Write for Stream<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_terminal {
+            return self.inner.write(bytes);
+        }
+        let text = String::from_utf8_lossy(bytes);
+        self.inner.write_all(printable(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Standard output.
+pub(crate) fn out() -> Stream<io::StdoutLock<'static>> {
+    let inner = io::stdout().lock();
+    Stream { is_terminal: inner.is_terminal(), inner }
+}
+
+/// Standard error.
+pub(crate) fn err() -> Stream<io::StderrLock<'static>> {
+    let inner = io::stderr().lock();
+    Stream { is_terminal: inner.is_terminal(), inner }
+}
+
+/// Draws on the terminal of standard error as it is; the text is this program's own.
+pub(crate) fn draw(own: &str) {
+    let mut err = io::stderr().lock();
+    let _ = err.write_all(own.as_bytes()).and_then(|()| err.flush());
+}
+
 /// Prints a line on standard output; whoever read it may have left, and then nobody misses the rest.
 pub(crate) fn line(text: std::fmt::Arguments<'_>) {
-    let _ = writeln!(io::stdout().lock(), "{text}");
+    let _ = out().write_all(format!("{text}\n").as_bytes());
+}
+
+/// The same on standard error.
+pub(crate) fn complaint(text: std::fmt::Arguments<'_>) {
+    let _ = err().write_all(text.to_string().as_bytes());
 }
 
 /// `println!` that does not end the program when its reader leaves.
@@ -39,11 +87,23 @@ macro_rules! say {
 }
 pub(crate) use say;
 
+/// `eprintln!` that goes on when its reader leaves, and shows a terminal nothing that steers it.
+macro_rules! tell {
+    ($($argument:tt)*) => { $crate::output::complaint(format_args!("{}\n", format_args!($($argument)*))) };
+}
+pub(crate) use tell;
+
+/// [`tell!`] without a newline at the end.
+macro_rules! tell_text {
+    ($($argument:tt)*) => { $crate::output::complaint(format_args!($($argument)*)) };
+}
+pub(crate) use tell_text;
+
 /// Prints `value` as indented JSON.
 pub(crate) fn print_json<T: serde::Serialize>(value: &T) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
-    writeln!(out)
+    // Nothing of it may be split between two writes.
+    let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+    out().write_all(format!("{text}\n").as_bytes())
 }
 
 const UNITS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
@@ -117,6 +177,19 @@ pub(crate) fn permissions(mode: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_gets_nothing_that_steers_it() {
+        let name = "a\x1b[2J\u{9b}\u{202e}ü\n".as_bytes();
+        for is_terminal in [true, false] {
+            let mut stream = Stream { inner: Vec::new(), is_terminal };
+            stream.write_all(name).unwrap();
+            stream.write_all(b"\x9b\xff").unwrap();
+            let text = String::from_utf8_lossy(&stream.inner);
+            assert_eq!(text.contains(protocol::printable::steers), !is_terminal, "{text:?}");
+            assert!(is_terminal || stream.inner.starts_with(name));
+        }
+    }
 
     #[test]
     fn sizes() {

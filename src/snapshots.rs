@@ -1,7 +1,7 @@
 //! `hdfs lsSnapshottableDir` and `hdfs snapshotDiff`.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::{Result, anyhow};
 use client::dfs::DfsClient;
@@ -12,7 +12,7 @@ use protocol::namenode::{DiffEntry, DiffKind, SnapshottableDirectory};
 use crate::connect::{Overrides, describe, file_system};
 use crate::dfs::Resolver;
 use crate::hadoop::generic;
-use crate::output::{EXIT_FAILED, EXIT_OK, minute_time, permissions, unless_reader_left};
+use crate::output::{EXIT_FAILED, EXIT_OK, minute_time, permissions, tell, unless_reader_left};
 
 /// `hdfs lsSnapshottableDir`.
 pub(crate) fn list_snapshottable(words: &[OsString], overrides: &Overrides) -> u8 {
@@ -29,7 +29,7 @@ pub(crate) fn list_snapshottable(words: &[OsString], overrides: &Overrides) -> u
     let print = || -> Result<()> {
         let all = file_system(&overrides.config()?)?.snapshottable_directories()?;
         let text = snapshottable_text(&all, &TimeZone::system());
-        unless_reader_left(io::stdout().lock().write_all(text.as_bytes()))?;
+        unless_reader_left(crate::output::out().write_all(text.as_bytes()))?;
         Ok(())
     };
     end("lsSnapshottableDir", print())
@@ -81,7 +81,7 @@ pub(crate) fn snapshot_diff(words: &[OsString], overrides: &Overrides) -> u8 {
         let (from, to) = (snapshot_name(from), snapshot_name(to));
         let entries = client.snapshot_diff(&path, from, to)?;
         let text = diff_text(&path, (from, to), &entries);
-        unless_reader_left(io::stdout().lock().write_all(text.as_bytes()))?;
+        unless_reader_left(crate::output::out().write_all(text.as_bytes()))?;
         Ok(())
     };
     end("snapshotDiff", print())
@@ -128,7 +128,7 @@ fn resolve(client: &DfsClient, text: &str) -> Result<DfsPath> {
 }
 
 fn wrong(text: &str) -> u8 {
-    eprintln!("{text}");
+    tell!("{text}");
     EXIT_FAILED
 }
 
@@ -136,7 +136,7 @@ fn end(name: &str, outcome: Result<()>) -> u8 {
     let Err(error) = outcome else { return EXIT_OK };
     let text = describe(error.as_ref());
     let text = text.lines().next().unwrap_or_default();
-    eprintln!("{name}: {text}");
+    tell!("{name}: {text}");
     EXIT_FAILED
 }
 

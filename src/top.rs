@@ -12,6 +12,7 @@ use client::job::JobClient;
 use console::{Term, measure_text_width, truncate_str};
 use protocol::jobs::{JobReport, JobState, QueueReport, TrackerStatus, WorkerReport};
 use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState};
+use protocol::printable::printable;
 
 use crate::connect::{Overrides, file_system, job_client};
 use crate::output::{EXIT_OK, report_size, say};
@@ -84,7 +85,8 @@ fn watch(args: &TopArgs, mut look: impl FnMut() -> Result<Vec<String>>) -> Resul
         let hidden = lines.len().saturating_sub(height.saturating_sub(1));
         let mut screen = String::new();
         for line in lines.iter().take(lines.len() - hidden) {
-            let line = truncate_str(line, if width == 0 { WIDTH_DEFAULT } else { width }, "…");
+            let line = printable(line);
+            let line = truncate_str(&line, if width == 0 { WIDTH_DEFAULT } else { width }, "…");
             let _ = writeln!(screen, "{line}");
         }
         term.clear_screen()?;

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Everything must come in this order and nothing else. `2> ...` stands for any further lines. In expected lines `[..]` is any text,
-//! `[DATE]` a minute, `[TIME]` a second, `[NN]` the NameNode's `host:port`, `[HERE]` the script's directory (in commands, too).
+//! `[DATE]` a minute, `[TIME]` a second; in commands, too, `[NN]` is the NameNode's `host:port` and `[HERE]` the script's directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,9 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn run(&self, case: &Case) -> Outcome {
+        let namenode = self.cluster.namenode.trim_start_matches("http://");
         let text = case.command.replace("[HERE]", self.directory.to_str().unwrap());
+        let text = text.replace("[NN]", namenode);
         let mut command = self.cluster.command(Path::new("sh"), &["-c", &text]);
         command.current_dir(&self.directory).env("PATH", &self.path).env("TZ", "UTC");
         Outcome::of(command)

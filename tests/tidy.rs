@@ -131,6 +131,40 @@ fn nothing_is_imported_by_glob_outside_tests() {
     }
 }
 
+/// Who may write to the standard streams of commands and drivers: everything else goes through these, because what others wrote must not
+/// steer a terminal.
+const PRINTERS: &[&str] = &[
+    "src/output.rs",
+    "src/dfs/context.rs",
+    "src/dfs/progress.rs",
+    "src/top.rs",
+    "mr-api/src/progress.rs",
+    "mr-api/src/runner/mod.rs",
+    "mr-api/src/streaming/process.rs",
+];
+
+#[test]
+fn text_of_others_reaches_a_terminal_through_the_seams_alone() {
+    let prints = |line: &str| {
+        let writes = ["stdout()", "stderr()", "println!", "print!(", "dbg!"];
+        let looks = ["is_terminal()", "use_stderr()", ".flush()"];
+        writes.iter().any(|word| line.contains(word))
+            && !looks.iter().any(|word| line.contains(word))
+    };
+    assert!(
+        prints("eprintln!(\"{name}\");") && prints("writeln!(io::stdout().lock(), \"{name}\")")
+    );
+    let folders = ["src", "mr-api/src"].map(|folder| root().join(folder));
+    for file in sources().into_iter().filter(|file| folders.iter().any(|f| file.starts_with(f))) {
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let is_seam = PRINTERS.iter().any(|seam| file == root().join(seam));
+        for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            assert!(is_seam || !prints(line), "{}: {line}", file.display());
+        }
+    }
+}
+
 #[test]
 fn the_manifest_lists_every_member() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();

@@ -1,9 +1,10 @@
 //! The one entry of a job program, which decides what this process is: driver, local runner or task runner.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use client::error::chain;
+use protocol::jobs::{Counters, JobState};
+use serde::Serialize;
 
 use crate::Result;
 use crate::args::{Args, OPTIONS_HELP};
@@ -11,7 +12,7 @@ use crate::error::{BoxError, Error};
 use crate::local::LocalRunner;
 use crate::options::Options;
 use crate::plan::Plan;
-use crate::progress::say;
+use crate::progress::{self, say};
 use crate::{driver, runner};
 
 /// Runs a job program.
@@ -39,8 +40,7 @@ pub(crate) fn report(help: &str, outcome: Result<()>) -> u8 {
         Ok(()) => 0,
         Err(error) => match error.downcast_ref::<Error>() {
             Some(Error::HelpAsked) => {
-                // Whoever pipes it into `head` has seen enough.
-                let _ = write!(std::io::stdout(), "{help}\n{OPTIONS_HELP}");
+                progress::print(&format!("{help}\n{OPTIONS_HELP}"));
                 0
             }
             Some(Error::Usage { .. }) => {
@@ -74,12 +74,52 @@ pub(crate) fn start(
     for warning in options.warnings() {
         say(format_args!("{warning}\n"));
     }
-    match options.local {
+    let ended = match options.local {
         Some(_) => run_locally(plan, options),
         None => driver::run(plan, options, words),
+    };
+    if let Err(error) = &ended
+        && options.json
+    {
+        let failed = FailedJob {
+            state: JobState::Failed,
+            id: error.downcast_ref().and_then(Error::job).unwrap_or_default(),
+            error: chain(&**error),
+        };
+        print_json(&failed)?;
     }
+    ended
 }
 
 fn run_locally(plan: Plan, options: &Options) -> Result<()> {
-    LocalRunner::from_options(options)?.run(plan).map(|_| ())
+    let mut counters = Counters::default();
+    for of_job in LocalRunner::from_options(options)?.run(plan)? {
+        counters.merge(&of_job);
+    }
+    match options.json {
+        true => print_json(&LocalJob { state: JobState::Succeeded, counters }),
+        false => Ok(()),
+    }
+}
+
+/// `--json` of a job that failed.
+#[derive(Serialize)]
+struct FailedJob<'a> {
+    state: JobState,
+    /// Empty if none was submitted.
+    id: &'a str,
+    error: String,
+}
+
+/// `--json` of a job that ran in this process.
+#[derive(Serialize)]
+struct LocalJob {
+    state: JobState,
+    counters: Counters,
+}
+
+/// One line on standard output. Whoever read it may have left, and then nobody misses it.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
+    progress::print(&format!("{}\n", serde_json::to_string(value)?));
+    Ok(())
 }

@@ -295,6 +295,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The job that it is about, if it is one that ran.
+    pub(crate) fn job(&self) -> Option<&str> {
+        match self {
+            Error::JobFailed { name, .. } | Error::JobKilled { name } => Some(name),
+            _ => None,
+        }
+    }
+
     pub(crate) fn usage(reason: impl Into<String>) -> Error {
         Error::Usage { reason: reason.into() }
     }

@@ -1,12 +1,14 @@
-//! What a driver says while its job runs, on stderr, in Hadoop's words.
+//! What a driver says while its job runs, on stderr, in Hadoop's words, and what it prints.
 //!
-//! Invariant: a job never fails because nobody reads what is said of it.
+//! Invariants: nothing else of a driver writes to the standard streams; a job never fails because nobody reads what is said of it.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, Write, stderr, stdout};
 
 use client::job::counters_text;
 use protocol::jobs::Counters;
+use protocol::printable::printable;
 
 /// Prints progress: lines when the text changes, or one redrawn line on a terminal.
 pub(crate) struct Progress {
@@ -46,7 +48,7 @@ impl Progress {
             return;
         }
         if self.terminal {
-            say(format_args!("\r {} {} {text}  ", bar(maps), bar(reduces)));
+            draw(&format!("\r {} {} {text}  ", bar(maps), bar(reduces)));
             self.drawn = true;
         } else {
             say(format_args!(" {text}\n"));
@@ -69,10 +71,28 @@ impl Progress {
     }
 }
 
-/// Writes to stderr, if anybody still reads it: `eprint!` panics where nobody does.
+/// Writes to stderr, if anybody still reads it: `eprint!` panics where nobody does. A terminal gets nothing that steers it: tasks fail with
+/// messages of all kinds.
 pub(crate) fn say(text: fmt::Arguments<'_>) {
+    let text = text.to_string();
+    draw(&for_terminal(&text, stderr().is_terminal()));
+}
+
+/// Writes to standard output; a terminal gets nothing that steers it.
+pub(crate) fn print(text: &str) {
+    let mut stdout = stdout().lock();
+    let shown = for_terminal(text, stdout.is_terminal());
+    let _ = stdout.write_all(shown.as_bytes()).and_then(|()| stdout.flush());
+}
+
+fn for_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    if is_terminal { printable(text) } else { Cow::Borrowed(text) }
+}
+
+/// Writes this program's own text to stderr.
+fn draw(own: &str) {
     let mut stderr = stderr().lock();
-    let _ = stderr.write_fmt(text).and_then(|()| stderr.flush());
+    let _ = stderr.write_all(own.as_bytes()).and_then(|()| stderr.flush());
 }
 
 fn bar(share: f32) -> String {

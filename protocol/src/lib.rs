@@ -32,6 +32,7 @@ pub mod pass;
 pub mod path;
 pub mod permission;
 pub mod phase;
+pub mod printable;
 pub mod record;
 pub mod runner;
 pub mod shuffle;

@@ -25,7 +25,7 @@ use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind};
 
 use self::plan::{Node, Plan};
 use crate::connect::{Overrides, describe, file_system};
-use crate::output::{EXIT_OK, java_date, report_size, say};
+use crate::output::{EXIT_OK, java_date, report_size, say, tell};
 
 /// Whoever holds the lease of this file is the balancer.
 const ID_PATH: &str = "/system/balancer.id";
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (options, overrides) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            eprintln!("{error}\n{USAGE}");
+            tell!("{error}\n{USAGE}");
             return EXIT_ILLEGAL;
         }
     };
@@ -129,7 +129,7 @@ fn balance(options: Options, overrides: &Overrides) -> Result<u8> {
     let told = Arc::clone(&interrupted);
     runtime().spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {
-            eprintln!("interrupted: waiting for the moves under way");
+            tell!("interrupted: waiting for the moves under way");
             told.store(true, Ordering::Relaxed);
         }
     });
@@ -227,7 +227,7 @@ impl Balancer {
     }
 
     fn line(&self, iteration: u32, plan: &Plan) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = crate::output::out();
         writeln!(
             out,
             "{:<28} {:>10} {:>20} {:>18} {:>18}  {}",

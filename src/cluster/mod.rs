@@ -24,7 +24,7 @@ use tokio::task::{JoinHandle, LocalSet};
 use self::child::{Child, Progress};
 use self::layout::{Layout, Plan};
 use crate::daemons::Kind;
-use crate::output::{EXIT_FAILED, EXIT_OK};
+use crate::output::{EXIT_FAILED, EXIT_OK, tell};
 
 /// Most DataNodes or workers of one machine: each is a process.
 const DAEMONS_MAX: u16 = 500;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &ClusterArgs) -> u8 {
     match try_run(args) {
         Ok(()) => EXIT_OK,
         Err(error) => {
-            eprintln!("hanno cluster: {}", crate::connect::describe(error.as_ref()));
+            tell!("hanno cluster: {}", crate::connect::describe(error.as_ref()));
             EXIT_FAILED
         }
     }
@@ -115,7 +115,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
 }
 
 fn announce(ports: &layout::Ports) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::out();
     writeln!(
         out,
         "ready namenode=http://127.0.0.1:{} jobtracker=http://127.0.0.1:{}",
@@ -136,7 +136,7 @@ async fn stop_in_order(children: Vec<(Kind, Shutdown, JoinHandle<()>)>) {
         }
         for (_, _, task) in now {
             if let Err(error) = task.await {
-                eprintln!("hanno cluster: the keeper of a {} failed: {error}", kind.name());
+                tell!("hanno cluster: the keeper of a {} failed: {error}", kind.name());
             }
         }
     }

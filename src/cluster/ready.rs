@@ -11,6 +11,7 @@ use protocol::{CallId, jobs, namenode};
 use super::child::Progress;
 use super::layout::{Plan, Ports};
 use crate::connect::random_client;
+use crate::output::tell;
 
 /// Pause between questions: short beside the start of a process, and cheap.
 const POLL_PAUSE: Duration = Duration::from_millis(4);
@@ -40,7 +41,7 @@ pub(super) async fn wait(plan: &Plan, ports: &Ports, progress: &Progress) -> Res
             bail!("giving up: {text}");
         }
         if reported.elapsed() >= PATIENCE {
-            eprintln!("hanno cluster: still waiting: {missing}");
+            tell!("hanno cluster: still waiting: {missing}");
             reported = Instant::now();
         }
         tokio::time::sleep(POLL_PAUSE).await;

@@ -63,7 +63,7 @@ Flags:
   -p                 Preserves timestamps, ownership and the mode.
   -f                 Overwrites the destination if it already exists.
   -crc               Also writes a checksum file .<name>.crc beside each file.
-  -ignoreCrc         Is accepted; bytes are checked always, and a replica that fails is passed over.
+  -ignoreCrc         Bytes that match their checksum on no replica are copied as they are, instead of an error.
   -t <thread count>  Number of files copied at a time, default 32.";
 const LS_HELP: &str = "List the contents that match the specified file pattern. If path is not specified, the contents of
 /user/<currentUser> will be listed. For a directory a list of its direct children is returned (unless

@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use protocol::namenode::FileStatus;
+use protocol::printable::printable;
 
 use super::args::Parsed;
 use super::error::Failure;
@@ -15,6 +16,7 @@ use super::glob;
 use super::path::{Named, Resolver, text_of};
 use super::properties::Properties;
 use super::store::Store;
+use crate::output::tell;
 
 /// A file or directory that exists.
 #[derive(Clone, Debug)]
@@ -56,7 +58,7 @@ impl Context {
     pub(crate) fn report(&self, failure: &Failure) {
         self.failed.store(true, Ordering::Relaxed);
         if !matches!(failure, Failure::ReaderLeft) {
-            eprintln!("{}: {failure}", self.command);
+            tell!("{}: {failure}", self.command);
         }
     }
 
@@ -190,6 +192,7 @@ struct Candidate {
 /// Standard output, buffered here and not line by line.
 pub(crate) struct Screen {
     out: BufWriter<File>,
+    is_terminal: bool,
 }
 
 /// Large enough that a listing of thousands of lines takes a handful of writes.
@@ -201,11 +204,16 @@ impl Screen {
     pub(crate) fn new() -> Result<Self, Failure> {
         let descriptor =
             io::stdout().as_fd().try_clone_to_owned().map_err(|error| Failure::output(&error))?;
-        Ok(Screen { out: BufWriter::with_capacity(SCREEN_BYTES, File::from(descriptor)) })
+        let is_terminal = io::stdout().is_terminal();
+        let out = BufWriter::with_capacity(SCREEN_BYTES, File::from(descriptor));
+        Ok(Screen { out, is_terminal })
     }
 
     /// Prints one line.
     pub(crate) fn line(&mut self, text: fmt::Arguments<'_>) -> Result<(), Failure> {
+        if self.is_terminal {
+            return self.print(&format!("{text}\n"));
+        }
         self.out
             .write_fmt(text)
             .and_then(|()| self.out.write_all(b"\n"))
@@ -214,10 +222,21 @@ impl Screen {
 
     /// Prints without ending the line.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
-        self.bytes(text.as_bytes())
+        match self.is_terminal {
+            true => self.bytes(printable(text).as_bytes()),
+            false => self.bytes(text.as_bytes()),
+        }
     }
 
-    /// Writes bytes as they are. Large slices are not copied.
+    /// Prints what somebody stored beside a file; it need not be text.
+    pub(crate) fn value(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        match self.is_terminal {
+            true => self.print(&String::from_utf8_lossy(bytes)),
+            false => self.bytes(bytes),
+        }
+    }
+
+    /// Writes the bytes of a file as they are. Large slices are not copied.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.out.write_all(bytes).map_err(|error| Failure::output(&error))
     }

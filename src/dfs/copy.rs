@@ -13,6 +13,7 @@ use protocol::xattr::XattrFlag;
 use super::context::{Context, Item};
 use super::error::Failure;
 use super::interrupt;
+use super::local::{self, COPYING_SUFFIX};
 use super::namespace::missing_parent;
 use super::path::{Named, text_of};
 use super::pool::{self, Queue};
@@ -32,8 +33,7 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
     context.resolver.check_slash(text_of(last)?, &target, target_status.is_some())?;
     let into_directory = target_status.as_ref().is_some_and(|status| status.directory);
     let threads = pool::thread_count(context)?;
-    interrupt::watch(&context.store)
-        .map_err(|error| Failure::Text(format!("cannot handle signals: {error}")))?;
+    interrupt::watch(&context.store)?;
     // What is missing is told when its turn comes.
     let mut items = Vec::new();
     for source in sources {
@@ -63,7 +63,7 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
                         return Ok(());
                     }
                 }
-                copy.item(source, to, existing, queue)
+                copy.item(source, (to, COPYING_SUFFIX), existing, queue)
             });
             if let Err(failure) = copied {
                 context.report(&failure);
@@ -98,6 +98,8 @@ struct Copy<'a> {
 struct Task {
     source: Item,
     target: Named,
+    /// Of the temporary file.
+    suffix: String,
 }
 
 impl Copy<'_> {
@@ -111,13 +113,13 @@ impl Copy<'_> {
     fn item(
         &self,
         source: Item,
-        target: Named,
+        (target, suffix): (Named, &str),
         existing: Option<FileStatus>,
         queue: &Queue<Task>,
     ) -> Result<(), Failure> {
         if !source.status.directory {
             publish::check_target(self.context, &target, existing.as_ref())?;
-            return queue.push(Task { source, target });
+            return queue.push(Task { source, target, suffix: suffix.to_owned() });
         }
         let is_new = match existing {
             Some(status) if status.directory => false,
@@ -129,10 +131,13 @@ impl Copy<'_> {
                 true
             }
         };
-        for child in self.context.store.children(&source.named)? {
+        let children = self.context.store.children(&source.named)?;
+        let names = children.iter().map(|child| child.status.name.as_str());
+        let suffix = local::copying_suffix(names);
+        for child in children {
             let copied = target.child(&child.status.name).and_then(|to| {
                 let there = if is_new { None } else { self.context.store.find(&to)? };
-                self.item(child, to, there, queue)
+                self.item(child, (to, &suffix), there, queue)
             });
             if let Err(failure) = copied {
                 self.context.report(&failure);
@@ -144,8 +149,8 @@ impl Copy<'_> {
     }
 
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
-        let Task { source, target } = task;
-        publish::write(self.context, target, &mut |writer| {
+        let Task { source, target, suffix } = task;
+        publish::write(self.context, (target, suffix), &mut |writer| {
             self.context.store.read(&source.named, 0, u64::MAX, &mut |bytes| {
                 progress.bytes(bytes.len());
                 writer.write(bytes)

@@ -1,6 +1,7 @@
 //! `-get`, `-copyToLocal`, `-getmerge`: files and trees of the cluster onto this machine.
 //!
-//! A file is written beside its target under `name._COPYING_` and renamed when it is whole; on any failure it is removed.
+//! A file is written beside its target under a name of its own that ends in `._COPYING_`, and renamed when it is whole; on any failure it is
+//! removed.
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -21,7 +22,6 @@ use super::place::Place;
 use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::read;
-use super::store::Store;
 
 /// Copies files of the cluster to this machine.
 pub(super) fn get(context: &Context) -> Result<(), Failure> {
@@ -31,7 +31,7 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
         _ => (&operands[..], PathBuf::from(".")),
     };
     let threads = pool::thread_count(context)?;
-    watch(&context.store)?;
+    interrupt::watch(&context.store)?;
     if target.as_os_str() == "-" {
         return read::print_files(context, sources);
     }
@@ -59,11 +59,6 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
     pool::run(context, threads, walk, |task, progress| get.file(&task, progress))?;
     get.finish();
     Ok(())
-}
-
-fn watch(store: &Store) -> Result<(), Failure> {
-    interrupt::watch(store)
-        .map_err(|error| Failure::Text(format!("cannot handle signals: {error}")))
 }
 
 struct Get<'a> {
@@ -259,7 +254,7 @@ pub(super) fn getmerge(context: &Context) -> Result<(), Failure> {
     let Some((last, sources)) = context.args.operands.split_last() else {
         return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
     };
-    watch(&context.store)?;
+    interrupt::watch(&context.store)?;
     let target = local::path_of(last);
     let mut files = Vec::new();
     context.for_each(sources, |item| {

@@ -3,6 +3,7 @@
 use super::Command;
 use super::context::Screen;
 use super::error::Failure;
+use crate::output::tell;
 
 /// How every usage begins.
 const PROGRAM: &str = "Usage: hadoop fs [generic options]";
@@ -87,7 +88,7 @@ pub(super) fn print(names: &[std::ffi::OsString], descriptions: bool) -> Result<
             None => {
                 screen.flush()?;
                 let asked = if descriptions { "help" } else { "usage" };
-                eprintln!("-{asked}: `{name}': Unknown command\n{PROGRAM} -{asked} [cmd ...]");
+                tell!("-{asked}: `{name}': Unknown command\n{PROGRAM} -{asked} [cmd ...]");
                 return Ok(false);
             }
         }

@@ -1,30 +1,43 @@
-//! Ctrl-C and SIGTERM while files are being copied: what is half-written is deleted, then the process ends with 130 (143).
+//! Ctrl-C, SIGTERM and SIGHUP while files are being written: what is half-written is deleted, a file that is appended to is closed at what it
+//! has, then the process ends with 130 (143, 129).
 //!
-//! Whoever makes a temporary file holds a [`Temporary`] for it. After a signal no new one is handed out: a thread that asks
-//! for one waits for the end.
+//! Whoever makes a temporary file or appends holds a [`Temporary`] for it. After a signal no new one is handed out: a thread that asks
+//! for one waits for the end. A signal that the process was started to ignore (`nohup`) stays ignored.
 
 use std::collections::BTreeMap;
-use std::process;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use std::{io, process};
 
 use client::rpc::runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::error::Failure;
 use super::path::Named;
 use super::place::Place;
 use super::store::Store;
-use crate::output::EXIT_INTERRUPTED;
+use crate::output::{EXIT_INTERRUPTED, tell};
 
 /// Exit code after SIGTERM, as shells give it.
 const EXIT_TERMINATED: i32 = 143;
+/// Exit code after SIGHUP.
+const EXIT_HUNG_UP: i32 = 129;
 /// Longest time that deleting may take: a cluster that is away must not hold the user.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 struct Registry {
     next: u64,
-    places: BTreeMap<u64, Place>,
+    unfinished: BTreeMap<u64, Unfinished>,
+}
+
+/// What is left to do where a signal comes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Unfinished {
+    /// A file that only its writer knows: it is deleted.
+    New(Place),
+    /// A file of others that is being appended to: its lease is given back.
+    Appended(Place),
 }
 
 fn registry() -> MutexGuard<'static, Registry> {
@@ -34,26 +47,35 @@ fn registry() -> MutexGuard<'static, Registry> {
     lock.unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file that is deleted if the user interrupts while this lives.
+/// A file that is dealt with if the user interrupts while this lives.
 #[derive(Debug)]
 pub(super) struct Temporary {
     number: u64,
 }
 
 impl Temporary {
-    /// The file at `place`.
+    /// The new file at `place`, which is deleted.
     pub(super) fn new(place: Place) -> Self {
+        Temporary::of(Unfinished::New(place))
+    }
+
+    /// The file at `place`, which is closed.
+    pub(super) fn appended(place: Place) -> Self {
+        Temporary::of(Unfinished::Appended(place))
+    }
+
+    fn of(unfinished: Unfinished) -> Self {
         let mut registry = registry();
         let number = registry.next;
         registry.next += 1;
-        registry.places.insert(number, place);
+        registry.unfinished.insert(number, unfinished);
         Temporary { number }
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        registry().places.remove(&self.number);
+        registry().unfinished.remove(&self.number);
     }
 }
 
@@ -61,22 +83,29 @@ impl Drop for Temporary {
 ///
 /// # Errors
 /// If the system refuses the handlers.
-pub(super) fn watch(store: &Store) -> std::io::Result<()> {
+pub(super) fn watch(store: &Store) -> Result<(), Failure> {
     let _inside = runtime().enter();
-    let (mut interrupt, mut terminate) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let heard = |kind: SignalKind| match sys::process::ignores(kind.as_raw_value()) {
+        true => Ok(None),
+        false => signal(kind).map(Some),
+    };
+    let fail = |error: io::Error| Failure::Text(format!("cannot handle signals: {error}"));
+    let mut interrupt = heard(SignalKind::interrupt()).map_err(fail)?;
+    let mut terminate = heard(SignalKind::terminate()).map_err(fail)?;
+    let mut hangup = heard(SignalKind::hangup()).map_err(fail)?;
     let store = store.clone();
     runtime().spawn(async move {
         let code = tokio::select! {
-            _ = interrupt.recv() => i32::from(EXIT_INTERRUPTED),
-            _ = terminate.recv() => EXIT_TERMINATED,
+            () = next(&mut interrupt) => i32::from(EXIT_INTERRUPTED),
+            () = next(&mut terminate) => EXIT_TERMINATED,
+            () = next(&mut hangup) => EXIT_HUNG_UP,
         };
         let (sender, receiver) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
             // Held to the end of the process, so that nobody begins a file now.
             let registry = registry();
-            for place in registry.places.values() {
-                delete(&store, place);
+            for unfinished in registry.unfinished.values() {
+                end(&store, unfinished);
             }
             // The waiting side may have given up.
             let _ = sender.send(());
@@ -89,9 +118,27 @@ pub(super) fn watch(store: &Store) -> std::io::Result<()> {
     Ok(())
 }
 
-fn delete(store: &Store, place: &Place) {
-    let named = Named { typed: place.to_string(), path: place.clone() };
-    if let Err(failure) = store.delete(&named, false) {
-        eprintln!("hanno: cannot delete {place}: {failure}");
+/// Waits for a signal; for ever if it is ignored.
+async fn next(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+fn end(store: &Store, unfinished: &Unfinished) {
+    let ended = match unfinished {
+        Unfinished::New(place) => {
+            let named = Named { typed: place.to_string(), path: place.clone() };
+            store.delete(&named, false).map(drop)
+        }
+        Unfinished::Appended(place) => {
+            let named = Named { typed: place.to_string(), path: place.clone() };
+            store.recover_lease(&named)
+        }
+    };
+    if let Err(failure) = ended {
+        let (Unfinished::New(place) | Unfinished::Appended(place)) = unfinished;
+        tell!("hanno: cannot end the writing of {place}: {failure}");
     }
 }

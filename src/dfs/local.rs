@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use protocol::address::Typed;
+
 use super::error::Failure;
 use super::glob::{self, Pattern};
 
@@ -12,10 +14,10 @@ pub(super) const COPYING_SUFFIX: &str = "._COPYING_";
 
 /// The path that an operand names: plain, or with the scheme `file`.
 pub(super) fn path_of(operand: &OsStr) -> PathBuf {
-    let stripped = operand.to_str().and_then(|text| text.strip_prefix("file:"));
-    match stripped {
-        Some(rest) if rest.starts_with("//") => PathBuf::from(&rest[2..]),
-        Some(rest) if rest.starts_with('/') => PathBuf::from(rest),
+    match operand.to_str().map(Typed::new) {
+        Some(typed) if typed.is_of_machine() && typed.authority.is_empty() => {
+            PathBuf::from(typed.path)
+        }
         _ => PathBuf::from(operand),
     }
 }
@@ -89,11 +91,18 @@ pub(super) fn sorted_entries(directory: &Path) -> Result<Vec<PathBuf>, Failure> 
     Ok(entries)
 }
 
-/// The temporary name beside `path`.
+/// A temporary name beside `path` that nothing else has, however long its own is.
 pub(super) fn copying(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(COPYING_SUFFIX);
-    PathBuf::from(name)
+    path.with_file_name(format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>()))
+}
+
+/// What is put behind the name of a file of the cluster that is being copied. Where a file beside it is called so, it is one that nothing else
+/// has.
+pub(super) fn copying_suffix<'a>(mut beside: impl Iterator<Item = &'a str>) -> String {
+    match beside.any(|name| name.ends_with(COPYING_SUFFIX)) {
+        true => format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>()),
+        false => COPYING_SUFFIX.to_owned(),
+    }
 }
 
 /// Name of a user of this machine; its number if it has none.
@@ -161,6 +170,7 @@ mod tests {
             ("file:///a", "/a"),
             ("file:/a", "/a"),
             ("file:x", "file:x"),
+            ("file://host/a", "file://host/a"),
             ("-", "-"),
         ] {
             assert_eq!(path_of(OsStr::new(operand)), Path::new(path));

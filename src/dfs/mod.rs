@@ -41,6 +41,8 @@ pub(crate) mod xml;
 use std::ffi::OsString;
 
 use client::ClientConfig;
+use client::dfs::DfsClient;
+use protocol::DfsPath;
 use protocol::address::{FileSystem, Site, Typed};
 
 use self::args::{Format, Opt, Parsed};
@@ -50,7 +52,7 @@ pub(crate) use self::error::Failure;
 use self::properties::Properties;
 use self::store::Store;
 use crate::connect::{self, Overrides};
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, tell, tell_text};
 
 pub(crate) use self::path::Resolver;
 pub(crate) use self::properties::size;
@@ -91,6 +93,17 @@ fn named(name: &str) -> Option<&'static Command> {
     GROUPS.iter().flat_map(|group| group.iter()).find(|command| command.name == name)
 }
 
+/// The command that a mistyped name is a slip or two away from; of short names one.
+fn nearest(typed: &str) -> Option<&'static str> {
+    let slips_max = if typed.len() > SHORT_NAME_CHARS { 2 } else { 1 };
+    let distance = |command: &&Command| strsim::damerau_levenshtein(command.name, typed);
+    let nearest = all().into_iter().filter(|command| !command.deprecated).min_by_key(distance)?;
+    (distance(&nearest) <= slips_max).then_some(nearest.name)
+}
+
+/// Names up to this length are too alike for two slips.
+const SHORT_NAME_CHARS: usize = 4;
+
 /// What Hadoop tells to use instead of a deprecated command.
 fn replacement(name: &str) -> Option<&'static str> {
     match name {
@@ -107,12 +120,12 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let rest = match args::generic(arguments, &mut parsed) {
         Ok(rest) => rest,
         Err(error) => {
-            eprintln!("{error}");
+            tell!("{error}");
             return EXIT_USAGE;
         }
     };
     let Some((typed, rest)) = rest.split_first() else {
-        eprint!("{}", help::general());
+        tell_text!("{}", help::general());
         return EXIT_USAGE;
     };
     let typed = typed.to_string_lossy();
@@ -125,12 +138,15 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         };
     }
     let Some(command) = named(name) else {
-        eprintln!("{typed}: Unknown command");
-        eprint!("{}", help::general());
+        tell!("{typed}: Unknown command");
+        if let Some(near) = nearest(name) {
+            tell!("Did you mean -{near}?");
+        }
+        tell_text!("{}", help::general());
         return EXIT_USAGE;
     };
     if let Some(instead) = replacement(command.name) {
-        eprintln!("{}: DEPRECATED: Please use '{instead}' instead.", command.name);
+        tell!("{}: DEPRECATED: Please use '{instead}' instead.", command.name);
     }
     if let [only] = rest
         && only == "--help"
@@ -161,19 +177,19 @@ fn end(command: &Command, outcome: Result<(), Failure>, has_failed: bool) -> u8 
         Err(Failure::ReaderLeft) => EXIT_OK,
         Err(Failure::Usage(text)) => usage_error(command, &text),
         Err(Failure::Value(text)) => {
-            eprintln!("{}: {text}", command.name);
+            tell!("{}: {text}", command.name);
             EXIT_USAGE
         }
         Err(failure) => {
-            eprintln!("{}: {failure}", command.name);
+            tell!("{}: {failure}", command.name);
             EXIT_FAILED
         }
     }
 }
 
 fn usage_error(command: &Command, text: &str) -> u8 {
-    eprintln!("-{}: {text}", command.name);
-    eprintln!("{}", help::usage(command));
+    tell!("-{}: {text}", command.name);
+    tell!("{}", help::usage(command));
     EXIT_USAGE
 }
 
@@ -206,7 +222,7 @@ fn context(
         _ => named_by_path(config, operands())?,
     };
     let names_machine = operands().any(|operand| Typed::new(operand).is_of_machine());
-    let store = Store::new(config);
+    let store = Store::new(config, parsed.has("ignoreCrc"));
     if file_system != FileSystem::Machine && !names_machine {
         // Else the first path of the cluster makes first contact, if there is one.
         store.client()?;
@@ -234,8 +250,24 @@ fn named_by_path<'a>(
     Ok((config, site))
 }
 
+/// The paths of the cluster that an operand of another command stands for, as they are typed: all matches of a pattern, or itself.
+pub(crate) fn expand(
+    client: &DfsClient,
+    resolver: &Resolver,
+    operand: &str,
+) -> Result<Vec<(String, DfsPath)>, Failure> {
+    let (store, resolver) = (Store::of(client), resolver.clone());
+    let context = Context::new("", store, resolver, Parsed::default(), Properties::default());
+    let named = context.expand_any(&operand.into())?;
+    let path =
+        |named: path::Named| Ok((named.typed.clone(), context.resolver.cluster_only(&named)?));
+    named.into_iter().map(path).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -246,6 +278,38 @@ mod tests {
         assert!(help::usage(put).starts_with("Usage: hadoop fs [generic options] -put [-f]"));
         let general = help::general();
         assert!(all().iter().all(|c| c.deprecated != general.contains(&format!("\t[-{}", c.name))));
+    }
+
+    /// An option of the table that no code asks for would be taken and do nothing.
+    #[test]
+    fn every_option_of_the_table_is_asked_for() {
+        let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dfs"));
+        let is_asked = |name: &str| {
+            // `-test` goes by their letters.
+            let letter = format!("'{name}' =>");
+            let asks = [format!("has(\"{name}\")"), format!("value(\"{name}\")"), letter];
+            // The table itself says `value("t")`, too.
+            let in_table = [format!("[value(\"{name}\")"), format!(", value(\"{name}\")")];
+            sources.lines().any(|line| {
+                asks.iter().any(|ask| line.contains(ask))
+                    && !in_table.iter().any(|entry| line.contains(entry))
+            })
+        };
+        for command in all() {
+            for option in command.options {
+                assert!(is_asked(option.name), "-{} -{}", command.name, option.name);
+            }
+        }
+        assert!(!is_asked("nosuchoption"));
+    }
+
+    fn sources(directory: &Path) -> String {
+        let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        let texts = paths.map(|path| match path.is_dir() {
+            true => sources(&path),
+            false => std::fs::read_to_string(path).unwrap(),
+        });
+        texts.collect()
     }
 
     #[test]

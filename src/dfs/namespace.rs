@@ -10,6 +10,7 @@ use super::error::Failure;
 use super::path::{Named, text_of};
 use super::place::Place;
 use super::trash::Trash;
+use crate::output::{tell, tell_text};
 
 /// `-rm -safely` asks before it deletes more files than this.
 const SAFE_FILE_COUNT: u64 = 100;
@@ -140,8 +141,9 @@ fn rm_one(
 
 fn confirmed(file_count: u64) -> bool {
     let mut answer = String::new();
-    eprint!("Proceed deleting {file_count} files? (Y or N) ");
-    let asked = io::stderr().flush().and_then(|()| io::stdin().lock().read_line(&mut answer));
+    tell_text!("Proceed deleting {file_count} files? (Y or N) ");
+    let asked =
+        crate::output::err().flush().and_then(|()| io::stdin().lock().read_line(&mut answer));
     asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES")
 }
 
@@ -239,7 +241,7 @@ fn has_parent(context: &Context, target: &Named) -> Result<bool, Failure> {
 pub(super) fn setrep(context: &Context) -> Result<(), Failure> {
     let text = text_of(&context.args.operands[0])?;
     let illegal = |reason: String| {
-        eprintln!("setrep: Illegal replication, a positive integer expected");
+        tell!("setrep: Illegal replication, a positive integer expected");
         Err(Failure::Usage(reason))
     };
     let replication = match text.parse::<i16>() {

@@ -72,11 +72,16 @@ impl Resolver {
 
     /// A path of the cluster, for commands that know no other.
     pub(crate) fn cluster_path(&self, text: &str) -> Result<DfsPath, Failure> {
-        match self.resolve(text)?.path {
-            Place::Cluster(path) => Ok(path),
+        self.cluster_only(&self.resolve(text)?)
+    }
+
+    /// The path, if it is one of the cluster.
+    pub(crate) fn cluster_only(&self, named: &Named) -> Result<DfsPath, Failure> {
+        match &named.path {
+            Place::Cluster(path) => Ok(path.clone()),
             Place::Machine(_) => {
-                let expected = self.file_system();
-                Err(refused(AddressError::Wrong { typed: text.to_owned(), expected }))
+                let (typed, expected) = (named.typed.clone(), self.file_system());
+                Err(refused(AddressError::Wrong { typed, expected }))
             }
         }
     }

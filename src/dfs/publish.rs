@@ -3,7 +3,6 @@
 use super::context::Context;
 use super::error::Failure;
 use super::interrupt::Temporary;
-use super::local::COPYING_SUFFIX;
 use super::namespace::missing_parent;
 use super::path::Named;
 use super::store::{WriteOptions, Writer};
@@ -11,11 +10,11 @@ use super::store::{WriteOptions, Writer};
 /// Replicas with `-l`.
 const LAZY_REPLICATION: u16 = 1;
 
-/// Creates the temporary file, lets `fill` write it, publishes it. A writer that fails deletes what it wrote. Options `-f`, `-d`
+/// Creates the temporary file, whose name ends with the suffix, lets `fill` write it, publishes it. A writer that fails deletes what it wrote. Options `-f`, `-d`
 /// and `-l` are those of the command.
 pub(super) fn write(
     context: &Context,
-    target: &Named,
+    (target, suffix): (&Named, &str),
     fill: &mut dyn FnMut(&mut Writer) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (args, properties) = (&context.args, &context.properties);
@@ -23,7 +22,7 @@ pub(super) fn write(
     let path = if direct {
         target.path.clone()
     } else {
-        let beside = target.path.with_suffix(COPYING_SUFFIX);
+        let beside = target.path.with_suffix(suffix);
         beside.map_err(|error| Failure::Text(error.to_string()))?
     };
     let replication = if args.has("l") { Some(LAZY_REPLICATION) } else { properties.replication };

@@ -14,7 +14,7 @@ use protocol::namenode::FileStatus;
 use super::context::Context;
 use super::error::Failure;
 use super::interrupt;
-use super::local;
+use super::local::{self, COPYING_SUFFIX};
 use super::namespace::missing_parent;
 use super::path::{Named, text_of};
 use super::pool::{self, Queue};
@@ -33,8 +33,7 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
     let target_status = context.store.find(&target)?;
     context.resolver.check_slash(typed, &target, target_status.is_some())?;
     let threads = pool::thread_count(context)?;
-    interrupt::watch(&context.store)
-        .map_err(|error| Failure::Text(format!("cannot handle signals: {error}")))?;
+    interrupt::watch(&context.store)?;
     let put = Put {
         context,
         moves: context.command == "moveFromLocal",
@@ -86,6 +85,17 @@ struct Task {
     source: PathBuf,
     metadata: Metadata,
     target: Named,
+    /// Of the temporary file.
+    suffix: String,
+}
+
+/// A directory of the cluster that is being filled.
+struct Filled<'a> {
+    directory: &'a Named,
+    /// It was made just now.
+    is_new: bool,
+    /// Of temporary files in it.
+    suffix: String,
 }
 
 impl Put<'_> {
@@ -112,7 +122,8 @@ impl Put<'_> {
             return Ok(());
         }
         publish::check_target(self.context, target, existing.as_ref())?;
-        queue.push(Task { source: source.to_owned(), metadata, target: target.clone() })
+        let (source, target) = (source.to_owned(), target.clone());
+        queue.push(Task { source, metadata, target, suffix: COPYING_SUFFIX.to_owned() })
     }
 
     /// A directory and everything below. `ancestors` finds links that lead back up.
@@ -139,8 +150,12 @@ impl Put<'_> {
             }
         };
         ancestors.push(identity);
-        for entry in local::sorted_entries(source)? {
-            if let Err(failure) = self.entry(&entry, target, is_new, queue, ancestors) {
+        let entries = local::sorted_entries(source)?;
+        let names = entries.iter().filter_map(|entry| entry.file_name()?.to_str());
+        let suffix = local::copying_suffix(names);
+        let filled = Filled { directory: target, is_new, suffix };
+        for entry in &entries {
+            if let Err(failure) = self.entry(entry, &filled, queue, ancestors) {
                 self.context.report(&failure);
             }
         }
@@ -160,14 +175,13 @@ impl Put<'_> {
     fn entry(
         &self,
         source: &Path,
-        directory: &Named,
-        is_new: bool,
+        Filled { directory, is_new, suffix }: &Filled<'_>,
         queue: &Queue<Task>,
         ancestors: &mut Vec<(u64, u64)>,
     ) -> Result<(), Failure> {
         let metadata = fs::metadata(source).map_err(|error| Failure::local(source, &error))?;
         let target = directory.child(&local::name_of(source)?)?;
-        let existing = if is_new { None } else { self.context.store.find(&target)? };
+        let existing = if *is_new { None } else { self.context.store.find(&target)? };
         if metadata.is_dir() {
             return self.tree(source, metadata, &target, existing, queue, ancestors);
         }
@@ -175,14 +189,15 @@ impl Put<'_> {
             return Err(Failure::at(source.to_string_lossy(), "Operation not supported"));
         }
         publish::check_target(self.context, &target, existing.as_ref())?;
-        queue.push(Task { source: source.to_owned(), metadata, target })
+        let (source, suffix) = (source.to_owned(), suffix.clone());
+        queue.push(Task { source, metadata, target, suffix })
     }
 
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
-        let Task { source, metadata, target } = task;
+        let Task { source, metadata, target, suffix } = task;
         let file = File::open(source).map_err(|error| Failure::local(source, &error))?;
         let mut file = Counted { inner: file, progress };
-        publish::write(self.context, target, &mut |writer| {
+        publish::write(self.context, (target, suffix), &mut |writer| {
             writer.write_from(&mut file, &|error| Failure::local(source, error))
         })?;
         if self.context.args.has("p") {
@@ -201,7 +216,7 @@ impl Put<'_> {
         let fail =
             |error: &io::Error| Failure::Text(format!("cannot read standard input: {error}"));
         let mut input = Counted { inner: io::stdin().lock(), progress: &progress };
-        let written = publish::write(self.context, target, &mut |writer| {
+        let written = publish::write(self.context, (target, COPYING_SUFFIX), &mut |writer| {
             writer.write_from(&mut input, &fail)
         });
         progress.end();

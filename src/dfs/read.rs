@@ -51,8 +51,7 @@ pub(super) fn tail(context: &Context) -> Result<(), Failure> {
     };
     let follows = context.args.has("f");
     if follows {
-        interrupt::watch(&context.store)
-            .map_err(|error| Failure::Text(format!("cannot handle signals: {error}")))?;
+        interrupt::watch(&context.store)?;
     }
     let mut screen = Screen::new()?;
     let mut shown = status.length.saturating_sub(PIECE_BYTES);

@@ -9,9 +9,11 @@ use super::args::flag;
 use super::commands::command;
 use super::context::{Context, Screen};
 use super::error::Failure;
+use super::interrupt::{self, Temporary};
 use super::local;
 use super::path::{Named, text_of};
 use super::{Command, MANY};
+use crate::output::tell;
 
 /// How often `-truncate -w` looks whether the last block is cut.
 const WAIT_INTERVAL: Duration = Duration::from_millis(100);
@@ -73,6 +75,8 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
             context.store.create_empty(&target, &context.properties)?;
         }
     }
+    interrupt::watch(&context.store)?;
+    let unfinished = Temporary::appended(target.path.clone());
     let mut writer = context.store.append(&target, context.args.has("n"))?;
     let fail = |path: &Path, error: &io::Error| Failure::local(path, error);
     if has_stdin {
@@ -81,14 +85,16 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
     for (path, mut file) in files {
         writer.write_from(&mut file, &|error| fail(&path, error))?;
     }
-    writer.close()
+    let closed = writer.close();
+    drop(unfinished);
+    closed
 }
 
 fn truncate(context: &Context) -> Result<(), Failure> {
     let Some((length, paths)) = context.args.operands.split_first() else { return Ok(()) };
     let text = text_of(length)?;
     let length: i64 = text.parse().map_err(|_| {
-        eprintln!("truncate: Illegal length, a non-negative integer expected");
+        tell!("truncate: Illegal length, a non-negative integer expected");
         Failure::Usage(format!("For input string: \"{text}\""))
     })?;
     let length =

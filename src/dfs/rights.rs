@@ -273,23 +273,32 @@ fn getfattr(context: &Context) -> Result<(), Failure> {
     }
     let names: Vec<&str> = if args.has("d") { Vec::new() } else { name.into_iter().collect() };
     let mut screen = Screen::new()?;
+    let mut is_found = names.is_empty();
     walk(context, 0, &mut |item| {
         let path = item.named.cluster()?;
         screen.line(format_args!("# file: {}", item.named.typed))?;
         let client = context.store.client()?;
         let xattrs = match client.xattrs(path, &names) {
             Ok(xattrs) => xattrs,
-            // Of a path without any attribute HDFS does not say that one is missing.
+            // Of many paths HDFS does not say of each that it has no attribute at all.
             Err(_) if client.xattrs(path, &[]).is_ok_and(|all| all.is_empty()) => Vec::new(),
             Err(error) => return Err(Failure::remote(&item.named.typed, &error)),
         };
+        is_found |= !xattrs.is_empty();
         xattrs.iter().try_for_each(|xattr| {
-            screen.bytes(&xattr_line(xattr, encoding))?;
+            screen.value(&xattr_line(xattr, encoding))?;
             screen.print("\n")
         })
     })?;
-    screen.flush()
+    screen.flush()?;
+    match is_found || context.has_failed() {
+        true => Ok(()),
+        false => Err(Failure::Text(NO_XATTR.to_owned())),
+    }
 }
+
+/// HDFS's words for a name that nothing has.
+const NO_XATTR: &str = "At least one of the attributes provided was not found.";
 
 fn xattr_line(xattr: &Xattr, encoding: Encoding) -> Vec<u8> {
     let mut line = xattr.name.clone().into_bytes();

@@ -47,6 +47,8 @@ struct Shared {
     /// Made when the first path of the cluster is asked for.
     client: OnceLock<DfsClient>,
     machine: Machine,
+    /// Files of the cluster are read although they are damaged.
+    ignores_checksums: bool,
 }
 
 /// How a file is written.
@@ -66,9 +68,16 @@ pub(super) struct WriteOptions {
 
 impl Store {
     /// Nothing is called yet.
-    pub(super) fn new(config: ClientConfig) -> Self {
+    pub(super) fn new(config: ClientConfig, ignores_checksums: bool) -> Self {
         let (client, machine) = (OnceLock::new(), Machine::default());
-        Store { shared: Arc::new(Shared { config, client, machine }) }
+        Store { shared: Arc::new(Shared { config, client, machine, ignores_checksums }) }
+    }
+
+    /// With a client that is there already.
+    pub(super) fn of(client: &DfsClient) -> Self {
+        let (config, machine) = (ClientConfig::default(), Machine::default());
+        let client = OnceLock::from(client.clone());
+        Store { shared: Arc::new(Shared { config, client, machine, ignores_checksums: false }) }
     }
 
     /// Acting user.
@@ -168,7 +177,7 @@ impl Store {
     /// Opens a file for reading from its start.
     pub(super) fn open(&self, named: &Named) -> Result<Box<dyn Read + Send>, Failure> {
         Ok(match &named.path {
-            Place::Cluster(path) => Box::new(asked(named, self.client()?.open(path))?),
+            Place::Cluster(path) => Box::new(self.reader(named, path)?),
             Place::Machine(path) => Box::new(done(named, self.machine().open(path))?),
         })
     }
@@ -340,6 +349,12 @@ impl Store {
         Ok(Writer { sink: Sink::Cluster(Box::new(writer)), named: named.clone() })
     }
 
+    /// Takes the lease of a writer that ends, so that the file is closed at what it has.
+    pub(super) fn recover_lease(&self, named: &Named) -> Result<(), Failure> {
+        let path = named.cluster()?;
+        asked(named, self.client()?.recover_lease(path)).map(drop)
+    }
+
     /// Cuts a file; false if its last block is still being cut.
     pub(super) fn truncate(&self, named: &Named, length: u64) -> Result<bool, Failure> {
         let path = named.cluster()?;
@@ -352,6 +367,14 @@ impl Store {
         asked(named, self.client()?.concat(path, sources))
     }
 
+    fn reader(&self, named: &Named, path: &DfsPath) -> Result<DfsReader, Failure> {
+        let mut reader = asked(named, self.client()?.open(path))?;
+        if self.shared.ignores_checksums {
+            reader.ignore_checksums();
+        }
+        Ok(reader)
+    }
+
     /// Hands `length` bytes from `offset` on to `sink`, in order, without copying them.
     pub(super) fn read(
         &self,
@@ -362,7 +385,7 @@ impl Store {
     ) -> Result<(), Failure> {
         match &named.path {
             Place::Cluster(path) => {
-                let mut reader = asked(named, self.client()?.open(path))?;
+                let mut reader = self.reader(named, path)?;
                 let end = offset.saturating_add(length).min(reader.len());
                 read_range(&mut reader, named, offset..end, |_, bytes| sink(bytes))
             }
@@ -389,7 +412,7 @@ impl Store {
                 return machine::read_range(&mut file, (0, u64::MAX), &fail, sink);
             }
         };
-        let reader = asked(named, self.client()?.open(path))?;
+        let reader = self.reader(named, path)?;
         let ranges: Vec<Range<u64>> = reader
             .blocks()
             .map(|block| block.offset..(block.offset + block.length).min(reader.len()))

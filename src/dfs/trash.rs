@@ -11,6 +11,7 @@ use super::context::Context;
 use super::error::Failure;
 use super::path::Named;
 use super::place::Place;
+use crate::output::tell;
 
 /// Only its owner looks into the trash.
 const TRASH_UMASK: u16 = 0o077;
@@ -54,7 +55,7 @@ impl<'a> Trash<'a> {
             Ok(to) => {
                 let resolver = &self.context.resolver;
                 let (from, to) = (resolver.qualified(&named.path), resolver.qualified(&to));
-                eprintln!("Moved: '{from}' to trash at: {to}");
+                tell!("Moved: '{from}' to trash at: {to}");
                 Ok(true)
             }
             Err(failure) => {
@@ -146,12 +147,12 @@ impl<'a> Trash<'a> {
                 continue;
             }
             if !immediate && made_ms.is_none() {
-                eprintln!("Unexpected item in trash: {}. Ignoring.", entry.named.path);
+                tell!("Unexpected item in trash: {}. Ignoring.", entry.named.path);
                 continue;
             }
             let is_old = made_ms.is_some_and(|at| now_ms.saturating_sub(self.interval_ms) > at);
             if (immediate || is_old) && self.context.store.delete(&entry.named, true)? {
-                eprintln!("Deleted trash checkpoint: {}", entry.named.path);
+                tell!("Deleted trash checkpoint: {}", entry.named.path);
             }
         }
         Ok(())
@@ -170,7 +171,7 @@ impl<'a> Trash<'a> {
             let target = unnamed(self.root.join(&name).map_err(wrong)?);
             match self.context.store.rename(&current, &target) {
                 Ok(()) => {
-                    eprintln!("Created trash checkpoint: {}", target.path);
+                    tell!("Created trash checkpoint: {}", target.path);
                     return Ok(());
                 }
                 Err(Failure::At { text, .. }) if text == "File exists" => {}
@@ -186,7 +187,7 @@ pub(super) fn expunge(context: &Context) -> Result<(), Failure> {
     let trash = Trash::new(context)?;
     let immediate = context.args.has("immediate");
     let now_ms = client::rpc::now_ms();
-    eprintln!(
+    tell!(
         "TrashPolicyDefault#deleteCheckpoint for trashRoot: {}",
         context.resolver.qualified(&Place::Cluster(trash.root.clone()))
     );

@@ -15,11 +15,12 @@ pub(crate) use self::state::safe_mode;
 use std::ffi::OsString;
 
 use client::dfs::{DfsClient, DfsError};
+use protocol::DfsPath;
 use protocol::namenode::{Call, Reply};
 
 use crate::connect::{self, Overrides, file_system};
 use crate::dfs::{Failure, Resolver};
-use crate::output::{EXIT_OK, EXIT_USAGE, say};
+use crate::output::{EXIT_OK, EXIT_USAGE, say, tell, tell_text};
 
 /// One command.
 pub(crate) struct Command {
@@ -70,6 +71,11 @@ impl Session {
         self.client.call(call).map_err(|error| refused(&error))
     }
 
+    /// The paths that an operand stands for, as they are typed; itself if it is no pattern.
+    pub(crate) fn directories(&self, operand: &str) -> Result<Vec<(String, DfsPath)>, Failure> {
+        crate::dfs::expand(&self.client, &self.resolver, operand)
+    }
+
     /// Refuses whoever is not the superuser; for what HDFS tells to nobody else.
     pub(crate) fn check_superuser(&self) -> Result<(), Failure> {
         self.call(Call::CheckSuperuser).map(drop)
@@ -101,12 +107,12 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (words, overrides) = match crate::hadoop::generic(arguments, overrides) {
         Ok(found) => found,
         Err(text) => {
-            eprintln!("{text}");
+            tell!("{text}");
             return EXIT_USAGE;
         }
     };
     let Some((typed, rest)) = words.split_first() else {
-        eprint!("{}", usage());
+        tell_text!("{}", usage());
         return EXIT_USAGE;
     };
     let name = typed.trim_start_matches('-');
@@ -114,29 +120,29 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         return help(rest);
     }
     let Some(command) = all().find(|command| command.name == name) else {
-        eprint!("{name}: Unknown command\n{}", usage());
+        tell_text!("{name}: Unknown command\n{}", usage());
         return EXIT_USAGE;
     };
     let (min, max) = command.words;
     if rest.len() < min || rest.len() > max {
         // Where it takes any number of words Hadoop counts them.
         if max == MANY {
-            eprintln!("{name}: Not enough arguments: expected {min} but got {}", rest.len());
+            tell!("{name}: Not enough arguments: expected {min} but got {}", rest.len());
         }
-        eprintln!("{}", usage_of(command));
+        tell!("{}", usage_of(command));
         return EXIT_USAGE;
     }
     match Session::open(&overrides).and_then(|session| (command.run)(&session, rest)) {
         Ok(()) | Err(Failure::ReaderLeft) => EXIT_OK,
         Err(Failure::Usage(text)) => {
             if !text.is_empty() {
-                eprintln!("{name}: {text}");
+                tell!("{name}: {text}");
             }
-            eprintln!("{}", usage_of(command));
+            tell!("{}", usage_of(command));
             EXIT_USAGE
         }
         Err(failure) => {
-            eprintln!("{name}: {failure}");
+            tell!("{name}: {failure}");
             EXIT_USAGE
         }
     }
@@ -172,7 +178,7 @@ fn help(names: &[String]) -> u8 {
             Some(command) => describe(command),
             None => {
                 all_known = false;
-                eprintln!("{name}: Unknown command");
+                tell!("{name}: Unknown command");
             }
         }
     }

@@ -6,7 +6,7 @@ use protocol::namenode::{Call, DatanodeReport, DatanodeState};
 
 use super::{Command, Session, refused};
 use crate::dfs::Failure;
-use crate::output::say;
+use crate::output::{say, tell};
 
 /// See the module.
 #[rustfmt::skip]
@@ -36,7 +36,7 @@ fn refresh_nodes(session: &Session, _: &[String]) -> Result<(), Failure> {
 
 fn set_balancer_bandwidth(session: &Session, words: &[String]) -> Result<(), Failure> {
     let bytes: u64 = words[0].parse().map_err(|_| {
-        eprintln!("NumberFormatException: For input string: \"{}\"", words[0]);
+        tell!("NumberFormatException: For input string: \"{}\"", words[0]);
         Failure::Usage(String::new())
     })?;
     let call = Call::SetBalancerBandwidth(bytes);

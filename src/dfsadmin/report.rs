@@ -1,6 +1,6 @@
 //! `-report`: capacity, blocks and DataNodes of the cluster, laid out as Hadoop's.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use jiff::tz::TimeZone;
 use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState};
@@ -71,7 +71,7 @@ pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure>
         Ok(()) => text.as_str(),
         Err(_) => text.find(RULE).map_or(&*text, |at| &text[..at + RULE.len()]),
     };
-    let written = io::stdout().lock().write_all(shown.as_bytes());
+    let written = crate::output::out().write_all(shown.as_bytes());
     unless_reader_left(written).map_err(|error| Failure::output(&error))?;
     allowed
 }

@@ -22,7 +22,8 @@ use protocol::{BlockId, DfsPath, ErrorKind};
 use self::totals::Totals;
 use crate::connect::{Overrides, describe, file_system};
 use crate::output::{
-    EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, print_json, say, unless_reader_left,
+    EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, print_json, say, tell, tell_text,
+    unless_reader_left,
 };
 
 const USAGE: &str = "\
@@ -82,13 +83,13 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let parsed = crate::hadoop::generic(arguments, overrides)
         .and_then(|(words, overrides)| Ok((parse(&words)?, overrides)));
     if arguments.is_empty() {
-        eprint!("{USAGE}");
+        tell_text!("{USAGE}");
         return EXIT_USAGE;
     }
     let (request, overrides) = match parsed {
         Ok(parsed) => parsed,
         Err(text) => {
-            eprint!("fsck: {text}\n{USAGE}");
+            tell_text!("fsck: {text}\n{USAGE}");
             return EXIT_USAGE;
         }
     };
@@ -102,7 +103,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         (ids, _) => look_up(ids, request.maintenance, &overrides),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("fsck: {}", describe(error.as_ref()));
+        tell!("fsck: {}", describe(error.as_ref()));
         EXIT_USAGE
     })
 }
@@ -163,7 +164,7 @@ enum Entry<'a> {
 /// Contact with the NameNode, told on standard error as HDFS tells it.
 fn connect(overrides: &Overrides, query: &str) -> Result<DfsClient> {
     let client = file_system(&overrides.config()?)?;
-    eprintln!("Connecting to namenode via {}/fsck?ugi={}{query}", client.namenode(), client.user());
+    tell!("Connecting to namenode via {}/fsck?ugi={}{query}", client.namenode(), client.user());
     Ok(client)
 }
 
@@ -195,7 +196,7 @@ fn check(request: &Request, overrides: &Overrides) -> Result<u8> {
     };
     let path = path_of(&client, &request.path)?;
     let started = Instant::now();
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::output::out());
     if !request.json {
         unless_reader_left(out.write_all(begin(&client, &format!(" for path {path}")).as_bytes()))?;
     }
@@ -291,7 +292,7 @@ fn list_corrupt(request: &Request, overrides: &Overrides) -> Result<u8> {
         }
         Ok(true)
     })?;
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::out();
     if whole.is_none() {
         unless_reader_left(writeln!(out, "\nPath '{path}' does not exist"))?;
         return Ok(EXIT_OK);
@@ -327,7 +328,7 @@ fn look_up(ids: &[String], maintenance: bool, overrides: &Overrides) -> Result<u
             Err(error) => return Err(error.into()),
         }
     }
-    unless_reader_left(io::stdout().lock().write_all(text.as_bytes()))?;
+    unless_reader_left(crate::output::out().write_all(text.as_bytes()))?;
     Ok(code)
 }
 

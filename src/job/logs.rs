@@ -16,7 +16,7 @@ use protocol::{AttemptId, ErrorKind, JobId};
 
 use super::{unknown, with_args};
 use crate::connect::{Overrides, describe, job_client};
-use crate::output::{EXIT_FAILED, EXIT_OK, unless_reader_left};
+use crate::output::{EXIT_FAILED, EXIT_OK, tell, unless_reader_left};
 
 /// Pause before running attempts are looked at again: as often as they report.
 const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
@@ -100,7 +100,7 @@ impl Logs<'_> {
         let length = match self.client.log(log_url) {
             Ok(log) => {
                 let new = log.get(printed..).unwrap_or_default();
-                let mut out = io::stdout().lock();
+                let mut out = crate::output::out();
                 if self.last.as_ref() != Some(id) && (over || !new.is_empty()) {
                     writeln!(out, "=== {id} {state} on {host}")?;
                     self.last = Some(id.clone());
@@ -113,7 +113,7 @@ impl Logs<'_> {
             Err(_) if !over => printed,
             Err(error) => {
                 self.code = EXIT_FAILED;
-                eprintln!("job: the log of {id} is gone: {}", describe(&error));
+                tell!("job: the log of {id} is gone: {}", describe(&error));
                 printed
             }
         };

@@ -7,7 +7,7 @@ use protocol::jobs::QueueReport;
 
 use crate::connect::{Overrides, describe, job_client};
 use crate::hadoop::generic;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, tell, tell_text};
 
 const USAGE: &str = "\
 Usage: hanno queue COMMAND
@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (mut words, overrides) = match generic(arguments, overrides) {
         Ok(found) => found,
         Err(text) => {
-            eprintln!("queue: {text}");
+            tell!("queue: {text}");
             return EXIT_USAGE;
         }
     };
@@ -38,12 +38,12 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
             return EXIT_OK;
         }
         _ => {
-            eprint!("{USAGE}");
+            tell_text!("{USAGE}");
             return EXIT_USAGE;
         }
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("queue: {}", describe(error.as_ref()));
+        tell!("queue: {}", describe(error.as_ref()));
         EXIT_FAILED
     })
 }
@@ -54,7 +54,7 @@ fn show(wanted: Option<&str>, jobs: bool, json: bool, overrides: &Overrides) -> 
     if let Some(name) = wanted {
         queues.retain(|queue| queue.name == name);
         if queues.is_empty() {
-            eprintln!("Queue \"{name}\" does not exist.");
+            tell!("Queue \"{name}\" does not exist.");
             return Ok(EXIT_USAGE);
         }
     }

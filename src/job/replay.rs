@@ -32,7 +32,7 @@ use protocol::{AttemptId, JobId, TaskId, TaskKind};
 
 use super::with_args;
 use crate::connect::{Overrides, file_system_config, job_client, namenode_address};
-use crate::output::{EXIT_FAILED, EXIT_OK, say};
+use crate::output::{EXIT_FAILED, EXIT_OK, say, tell};
 
 /// Longest first message: a cookie.
 const HELLO_BYTES_MAX: usize = 4 << 10;
@@ -127,10 +127,10 @@ fn replay(args: &Args, overrides: &Overrides) -> Result<u8> {
     let took = begin.elapsed().as_secs_f64();
     let kept = format!("everything is in {}", directory.display());
     if let AttemptState::Failed { diagnostics } = state {
-        eprintln!("{attempt} failed again, after {took:.1} s: {diagnostics}\n{kept}");
+        tell!("{attempt} failed again, after {took:.1} s: {diagnostics}\n{kept}");
         return Ok(EXIT_FAILED);
     }
-    eprintln!("{attempt} succeeded after {took:.1} s; {kept}");
+    tell!("{attempt} succeeded after {took:.1} s; {kept}");
     Ok(EXIT_OK)
 }
 
@@ -247,7 +247,7 @@ impl Task {
 
     fn maps(&mut self, job: JobId, splits: Vec<Split>, directory: &Path) -> Result<Vec<MapOutput>> {
         let count = splits.len();
-        eprintln!("the outputs of the maps are gone: all {count} run again first");
+        tell!("the outputs of the maps are gone: all {count} run again first");
         let mut outputs = Vec::with_capacity(count);
         for (index, split) in (0..).zip(splits) {
             let task = TaskId { job, kind: TaskKind::Map, index };
@@ -285,7 +285,7 @@ impl Task {
         loop {
             match self.next()? {
                 FromRunner::Progress { progress, .. } if terminal => {
-                    eprint!("\r{attempt} {:3.0} %\r", progress * 100.0);
+                    crate::output::draw(&format!("\r{attempt} {:3.0} %\r", progress * 100.0));
                 }
                 FromRunner::Progress { .. } => {}
                 FromRunner::FetchFailed(failure) => {

@@ -8,7 +8,7 @@ use protocol::jobs::WorkerReport;
 
 use crate::connect::{Overrides, describe, job_client};
 use crate::hadoop::generic;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, tell, tell_text};
 
 const USAGE: &str = "\
 Usage: hanno mradmin COMMAND
@@ -53,7 +53,7 @@ pub(crate) fn mradmin(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (words, overrides) = match generic(arguments, overrides) {
         Ok(found) => found,
         Err(text) => {
-            eprintln!("mradmin: {text}");
+            tell!("mradmin: {text}");
             return EXIT_USAGE;
         }
     };
@@ -62,7 +62,7 @@ pub(crate) fn mradmin(arguments: &[OsString], overrides: &Overrides) -> u8 {
         ["-refreshNodes" | "refreshNodes"] => JobClient::refresh_nodes,
         ["-refreshQueues" | "refreshQueues"] => JobClient::refresh_queues,
         _ => {
-            eprint!("{USAGE}");
+            tell_text!("{USAGE}");
             return EXIT_USAGE;
         }
     };
@@ -70,7 +70,7 @@ pub(crate) fn mradmin(arguments: &[OsString], overrides: &Overrides) -> u8 {
     match refreshed {
         Ok(()) => EXIT_OK,
         Err(error) => {
-            eprintln!("mradmin: {}", describe(error.as_ref()));
+            tell!("mradmin: {}", describe(error.as_ref()));
             EXIT_FAILED
         }
     }

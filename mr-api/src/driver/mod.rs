@@ -9,7 +9,6 @@ mod names;
 mod running;
 mod staging;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -27,6 +26,7 @@ use crate::address::{self, Place};
 use crate::args::Properties;
 use crate::cache;
 use crate::context::OUTPUT_PROPERTY;
+use crate::entry::print_json;
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::input::SplitRange;
@@ -168,9 +168,7 @@ impl<'a> Driver<'a> {
         let mut counters = Counters::default();
         reports.iter().for_each(|report| counters.merge(&report.counters));
         if self.options.json {
-            // Whoever read it may have left, and then nobody misses it.
-            let _ =
-                writeln!(std::io::stdout().lock(), "{}", serde_json::to_string(&reports.last())?);
+            print_json(&reports.last())?;
         }
         if let (Some(after), Some(output)) = (after, outputs.last()) {
             after(&mut self.finished(output, counters.clone())?)?;

@@ -1,0 +1,89 @@
+//! Signals while the shell writes: nothing half-written is left, a file that is appended to is closed, and the exit code says which signal it was.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use protocol::DfsPath;
+
+use crate::support::client::connect;
+use crate::support::cluster::hanno_binary;
+use crate::support::{Cluster, Options, Outcome};
+
+/// Signals with the exit code that shells give for them.
+const SIGNALS: [(&str, i32); 3] = [("INT", 130), ("TERM", 143), ("HUP", 129)];
+
+fn begin(cluster: &Cluster, words: &[&str]) -> Child {
+    let mut command = cluster.command(&hanno_binary(), words);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn send(signal: &str, child: &Child) {
+    let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+fn is_open(cluster: &Cluster, path: &str) -> bool {
+    let client = connect(&cluster.namenode);
+    client.try_status(&DfsPath::parse(path).unwrap()).unwrap().is_some_and(|status| status.open)
+}
+
+#[test]
+fn signals_leave_nothing_half_written() {
+    let cluster = Cluster::start(Options { datanodes: 1, workers: 1, ..Options::tight() });
+    let before = vec![b'a'; 100_000];
+    for (signal, code) in SIGNALS {
+        let path = format!("/appended-{signal}");
+        cluster.put_with_a_pause(&path, (&before, b""), || ()).ok();
+        let mut child = begin(&cluster, &["dfs", "-appendToFile", "-", &path]);
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(&vec![b'b'; 3_000_000]).unwrap();
+        cluster.wait_until("the file is being appended to", 20, |cluster| is_open(cluster, &path));
+        send(signal, &child);
+        let outcome = Outcome::from(child.wait_with_output().unwrap());
+        drop(input);
+        assert_eq!(outcome.code, code, "{signal}: {outcome:?}");
+        cluster.wait_until("the file is closed", 10, |cluster| !is_open(cluster, &path));
+        let content = cluster.dfs(&["-cat", &path]).ok().stdout;
+        assert!(content.starts_with(&before), "{signal}: what was there stays");
+        assert!(content[before.len()..].iter().all(|byte| *byte == b'b'), "{signal}");
+        cluster.put_with_a_pause(&format!("{path}-other"), (b"x", b""), || ()).ok();
+        let mut again = begin(&cluster, &["dfs", "-appendToFile", "-", &path]);
+        again.stdin.take().unwrap().write_all(b"more").unwrap();
+        Outcome::from(again.wait_with_output().unwrap()).ok();
+
+        let path = format!("/put-{signal}");
+        let temporary = format!("{path}._COPYING_");
+        let mut child = begin(&cluster, &["dfs", "-put", "-", &path]);
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(&vec![b'b'; 3_000_000]).unwrap();
+        cluster.wait_until("the file is being written", 20, |cluster| is_open(cluster, &temporary));
+        send(signal, &child);
+        let outcome = Outcome::from(child.wait_with_output().unwrap());
+        drop(input);
+        assert_eq!(outcome.code, code, "{signal}: {outcome:?}");
+        for path in [&path, &temporary] {
+            assert_eq!(cluster.dfs(&["-test", "-e", path]).code, 1, "{signal}: {path} is left");
+        }
+    }
+    nohup_is_respected(&cluster);
+}
+
+/// Who was started to ignore a signal goes on.
+fn nohup_is_respected(cluster: &Cluster) {
+    let line = format!("trap '' HUP; exec {} dfs -put - /nohup", hanno_binary().display());
+    let mut command = cluster.command(Path::new("sh"), &["-c", &line]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"begin ").unwrap();
+    cluster.wait_until("the file is being written", 20, |cluster| {
+        is_open(cluster, "/nohup._COPYING_")
+    });
+    send("HUP", &child);
+    input.write_all(b"end").unwrap();
+    drop(input);
+    Outcome::from(child.wait_with_output().unwrap()).ok();
+    cluster.dfs(&["-cat", "/nohup"]).ok().prints("begin end");
+}
