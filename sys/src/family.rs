@@ -18,13 +18,15 @@ const ROUNDS_MAX: u32 = 50;
 /// Time for killed processes to go.
 const ROUND_PAUSE: Duration = Duration::from_millis(10);
 /// Where the kernel shows processes.
-const PROC: &str = "/proc";
+pub(crate) const PROC: &str = "/proc";
 
 /// All processes at one moment, in the relations by which families are found.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     by_group: BTreeMap<u32, Vec<u32>>,
     by_parent: BTreeMap<u32, Vec<u32>>,
+    /// Those that have ended and were not waited for.
+    dead_by_parent: BTreeMap<u32, Vec<u32>>,
     /// When each was started, in the kernel's ticks: with its id this names a process for good.
     started: BTreeMap<u32, u64>,
 }
@@ -35,6 +37,7 @@ struct Row {
     parent: u32,
     group: u32,
     started: u64,
+    is_dead: bool,
 }
 
 impl Table {
@@ -56,7 +59,12 @@ impl Table {
             let Some(stat) = seen(fs::read(proc.join(name).join("stat")))? else { continue };
             has_own |= pid == std::process::id();
             // The name in it may be no text.
-            table.extend(parse(pid, &String::from_utf8_lossy(&stat)));
+            match parse(pid, &String::from_utf8_lossy(&stat)) {
+                Some(row) if row.is_dead => {
+                    table.dead_by_parent.entry(row.parent).or_default().push(pid);
+                }
+                row => table.extend(row),
+            }
         }
         if !has_own {
             let text = format!("{} does not show the processes", proc.display());
@@ -78,7 +86,22 @@ impl Table {
         self.with_descendants(members)
     }
 
-    fn with_descendants(&self, mut fresh: Vec<u32>) -> BTreeSet<u32> {
+    /// The children of a process that live.
+    pub(crate) fn children(&self, parent: u32) -> &[u32] {
+        self.by_parent.get(&parent).map_or(&[], Vec::as_slice)
+    }
+
+    /// The children of a process that have ended and were not waited for.
+    pub(crate) fn dead_children(&self, parent: u32) -> &[u32] {
+        self.dead_by_parent.get(&parent).map_or(&[], Vec::as_slice)
+    }
+
+    /// When a process was started.
+    pub(crate) fn started(&self, process: u32) -> Option<u64> {
+        self.started.get(&process).copied()
+    }
+
+    pub(crate) fn with_descendants(&self, mut fresh: Vec<u32>) -> BTreeSet<u32> {
         let mut members = BTreeSet::new();
         while let Some(pid) = fresh.pop() {
             if members.insert(pid) {
@@ -121,7 +144,7 @@ pub fn kill_family(root: u32, mark: &str) -> io::Result<bool> {
 
 /// Ends the process `pid` that was started at `started`. One that is gone already is fine, also if another has its id by now: where processes
 /// come and go by the thousand, ids come round within a second.
-fn kill_exactly(pid: u32, started: Option<u64>) -> io::Result<()> {
+pub(crate) fn kill_exactly(pid: u32, started: Option<u64>) -> io::Result<()> {
     let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
     let process = match pidfd_open(id, PidfdFlags::empty()) {
         Ok(process) => process,
@@ -133,51 +156,13 @@ fn kill_exactly(pid: u32, started: Option<u64>) -> io::Result<()> {
     // The descriptor is of one process; it is the right one if that was started when the table says.
     let stat = seen(fs::read(format!("{PROC}/{pid}/stat")))?;
     let row = stat.and_then(|stat| parse(pid, &String::from_utf8_lossy(&stat)));
-    if row.is_none_or(|row| Some(row.started) != started) {
+    if row.is_none_or(|row| row.is_dead || Some(row.started) != started) {
         return Ok(());
     }
     match pidfd_send_signal(&process, Signal::KILL) {
         Err(Errno::SRCH) => Ok(()),
         result => Ok(result?),
     }
-}
-
-/// Bytes of memory of their own that processes have at most, quickly: resident pages that are neither of a file nor shared memory. A page
-/// that several share since a fork counts for each of them, and between fork and exec so may all the memory of a parent.
-///
-/// # Errors
-/// If `/proc` cannot be read.
-pub fn memory_bytes_max(members: &BTreeSet<u32>) -> io::Result<u64> {
-    sum(members, memory_max)
-}
-
-/// Bytes of memory of their own that processes have: a page that several share since a fork counts in parts. Walks all of their memory. Where the kernel does not
-/// tell, [`memory_bytes_max`] of the process counts.
-///
-/// # Errors
-/// If `/proc` cannot be read.
-pub fn memory_bytes(members: &BTreeSet<u32>) -> io::Result<u64> {
-    sum(members, |pid| {
-        let rollup = fs::read_to_string(format!("{PROC}/{pid}/smaps_rollup"));
-        match rollup.ok().as_deref().and_then(parse_rollup) {
-            Some(bytes) => Ok(bytes),
-            None => memory_max(pid),
-        }
-    })
-}
-
-fn sum(members: &BTreeSet<u32>, memory: impl Fn(u32) -> io::Result<u64>) -> io::Result<u64> {
-    members.iter().try_fold(0, |sum: u64, pid| Ok(sum.saturating_add(memory(*pid)?)))
-}
-
-fn memory_max(pid: u32) -> io::Result<u64> {
-    let Some(statm) = seen(fs::read_to_string(format!("{PROC}/{pid}/statm")))? else {
-        return Ok(0);
-    };
-    parse_statm(&statm, rustix::param::page_size() as u64).ok_or_else(|| {
-        let text = format!("{PROC}/{pid}/statm is not as proc(5) tells");
-        io::Error::new(io::ErrorKind::InvalidData, text)
-    })
 }
 
 /// What was read of a process; `None` if it is gone, or not to be seen: another user's where `/proc` is mounted so, none of ours.
@@ -192,31 +177,27 @@ fn seen<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// `pid (name) state parent group …`, the 22nd field is the start; the name may hold anything.
+/// `pid (name) state parent group …`, the 20th field counts threads, the 22nd is the start; the name may hold anything. One whose first thread has ended looks dead, and
+/// lives as long as it has others.
 fn parse(pid: u32, stat: &str) -> Option<Row> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
-    let started = fields.nth(16)?.parse().ok()?;
-    (state != "Z" && state != "X").then_some(Row { pid, parent, group, started })
+    let threads: u64 = fields.nth(14)?.parse().ok()?;
+    let started = fields.nth(1)?.parse().ok()?;
+    let is_dead = is_dead(state) && threads <= 1;
+    Some(Row { pid, parent, group, started, is_dead })
 }
 
-/// `size resident shared …` in pages: resident bytes that are not shared.
-fn parse_statm(statm: &str, page_bytes: u64) -> Option<u64> {
-    let mut fields = statm.split_whitespace().skip(1).map(|field| field.parse::<u64>().ok());
-    let (resident, shared) = (fields.next()??, fields.next()??);
-    resident.saturating_sub(shared).checked_mul(page_bytes)
+/// True of a state of the process table in which nothing runs any more.
+pub(crate) fn is_dead(state: &str) -> bool {
+    matches!(state, "Z" | "X")
 }
 
-/// The line `Pss_Anon: <number> kB`, which kernels since 5.4 write.
-fn parse_rollup(rollup: &str) -> Option<u64> {
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss_Anon:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
-fn carries(pid: u32, mark: &str) -> bool {
+/// True if the process was started with `mark`, a variable with its value, in its environment.
+pub fn carries(pid: u32, mark: &str) -> bool {
     let environment = fs::read(format!("{PROC}/{pid}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
 }
@@ -248,7 +229,11 @@ mod tests {
     }
 
     fn line(name: &str, state: char) -> String {
-        format!("7 ({name}) {state} 3 5 5 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 99 1000 1")
+        line_of_threads(name, state, 1)
+    }
+
+    fn line_of_threads(name: &str, state: char, threads: u32) -> String {
+        format!("7 ({name}) {state} 3 5 5 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 {threads} 0 99 1000 1")
     }
 
     /// Its id was another's when it was looked for.
@@ -269,30 +254,9 @@ mod tests {
     fn lines_with_odd_names() {
         let row = parse(7, &line("a) b) (c", 'S')).unwrap();
         assert_eq!((row.pid, row.parent, row.group, row.started), (7, 3, 5, 99));
-        assert!(parse(7, &line("dead", 'Z')).is_none());
+        assert!(parse(7, &line("dead", 'Z')).unwrap().is_dead && !row.is_dead);
+        assert!(!parse(7, &line_of_threads("lives on", 'Z', 2)).unwrap().is_dead);
         assert!(parse(7, "7 (short) S 3").is_none() && parse(7, "").is_none());
-    }
-
-    #[test]
-    fn lines_of_memory() {
-        for (statm, bytes) in [
-            ("100 30 10 1 0 50 0\n", Some(20 << 14)),
-            ("0 0 0 0 0 0 0\n", Some(0)),
-            ("100 10 30 1 0 50 0\n", Some(0)),
-            ("100 18446744073709551615 0", None),
-            ("100 30 x", None),
-            ("100 30", None),
-            ("", None),
-        ] {
-            assert_eq!(parse_statm(statm, 1 << 14), bytes, "{statm}");
-        }
-        let rollup = "55-7f ---p 00000000 00:00 0   [rollup]\nRss:   900 kB\nPss:   800 kB\n\
-                      Pss_Dirty:  152 kB\nPss_Anon:             150 kB\nPss_File:   312 kB\n";
-        assert_eq!(parse_rollup(rollup), Some(150 << 10));
-        let older = rollup.replace("Pss_Anon", "Other");
-        for without in ["", "Pss_Anon: kB", "Pss_Anon: 3 MB", "Pss_Anon: x kB", older.as_str()] {
-            assert_eq!(parse_rollup(without), None, "{without}");
-        }
     }
 
     #[test]
@@ -300,7 +264,13 @@ mod tests {
         let mut table = Table::default();
         let rows =
             [(10, 1, 10), (11, 10, 10), (12, 11, 12), (13, 12, 13), (14, 1, 10), (20, 1, 20)];
-        table.extend(rows.map(|(pid, parent, group)| Row { pid, parent, group, started: 1 }));
+        table.extend(rows.map(|(pid, parent, group)| Row {
+            pid,
+            parent,
+            group,
+            started: 1,
+            is_dead: false,
+        }));
         for (root, members) in
             [(10, &[10, 11, 12, 13, 14][..]), (12, &[12, 13]), (20, &[20]), (11, &[]), (99, &[])]
         {
@@ -334,33 +304,8 @@ mod tests {
         let root = child.id();
         let members = || Table::read().unwrap().marked_family(root, &mark);
         until("four processes", || members().len() == 4);
-        assert!(memory_bytes_max(&Table::read().unwrap().family(root)).unwrap() > 0);
         assert!(kill_family(root, &mark).unwrap());
         child.wait().unwrap();
         assert_eq!(members(), BTreeSet::new());
-    }
-
-    #[test]
-    fn memory_shared_since_a_fork_counts_once() {
-        const HELD_BYTES: u64 = 20_000_000;
-        let mark = format!("HANNO_TEST_FORKS={}", std::process::id());
-        let script = format!(
-            "x=$(head -c {HELD_BYTES} /dev/zero | tr '\\0' x); \
-             for i in 1 2 3 4 5 6 7; do (while :; do sleep 1000; done) & done; wait; echo $x"
-        );
-        let mut child = marked(&script, &mark);
-        let family = || Table::read().unwrap().family(child.id());
-        let names =
-            |pid: &u32| fs::read_to_string(format!("{PROC}/{pid}/comm")).unwrap_or_default();
-        // The shell, seven of its copies, and what each of those sleeps in.
-        until("seven sleeps", || {
-            family().iter().filter(|pid| names(pid) == "sleep\n").count() == 7
-        });
-        let family = family();
-        let (most, exact) = (memory_bytes_max(&family).unwrap(), memory_bytes(&family).unwrap());
-        assert!(kill_family(child.id(), &mark).unwrap());
-        child.wait().unwrap();
-        assert!(most >= 8 * HELD_BYTES, "{most}");
-        assert!((HELD_BYTES..4 * HELD_BYTES).contains(&exact), "{exact}");
     }
 }

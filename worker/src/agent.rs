@@ -35,7 +35,7 @@ use crate::outputs::Outputs;
 use crate::runner::{self, News, Options, Order, merge_outputs};
 use crate::sandbox::Sandbox;
 use crate::session::TARGET;
-use crate::watch::Watch;
+use crate::watch::{Leaving, Watch};
 use crate::{logs, scratch};
 
 /// Events that wait for the loop; beyond it runners wait.
@@ -454,17 +454,8 @@ impl Agent {
         }
         self.near.forget(job);
         if self.jobs.remove(&job).is_some() {
-            self.delete_later(self.job_directory(job));
+            delete_later(self.job_directory(job), None);
         }
-    }
-
-    fn delete_later(&self, directory: PathBuf) {
-        tokio::task::spawn_blocking(move || match fs::remove_dir_all(&directory) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(directory = %directory.display(), %error, "cannot delete files of a job");
-            }
-            _ => {}
-        });
     }
 
     fn runner_news(&mut self, id: u64, news: News) {
@@ -574,7 +565,8 @@ impl Agent {
         (record, reached): (Option<RecordAt>, Reached),
     ) {
         if !matches!(state, AttemptState::MapDone { .. }) {
-            self.delete_later(self.attempt_directory(attempt));
+            let leaving = self.around.watch.leaving(&attempt.to_string());
+            delete_later(self.attempt_directory(attempt), Some(leaving));
         }
         if let Some(last) = self.jobs.get_mut(&attempt.task.job) {
             *last = Instant::now();
@@ -668,7 +660,7 @@ impl Agent {
     fn look_at_disk(&self) {
         let (jobs, events) = (self.around.jobs.clone(), self.around.events.clone());
         tokio::task::spawn_blocking(move || {
-            let used = scratch::used_bytes(&jobs).inspect_err(|error| {
+            let used = sys::measure::measure(&jobs).map(|jobs| jobs.bytes()).inspect_err(|error| {
                 tracing::warn!(%error, "cannot look at what tasks use on disk");
             });
             // The loop has ended: nobody needs it any more.
@@ -722,6 +714,19 @@ impl Agent {
     fn attempt_directory(&self, attempt: AttemptId) -> PathBuf {
         self.job_directory(attempt.task.job).join(attempt.to_string())
     }
+}
+
+/// `leaving` is dropped when it is done.
+fn delete_later(directory: PathBuf, leaving: Option<Leaving>) {
+    tokio::task::spawn_blocking(move || {
+        match fs::remove_dir_all(&directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(directory = %directory.display(), %error, "cannot delete files of a job");
+            }
+            _ => {}
+        }
+        drop(leaving);
+    });
 }
 
 impl Surroundings {

@@ -33,6 +33,10 @@ pub(crate) enum Excess {
     Disk { used: u64, limit: u64 },
     /// Files of its own, on a disk that is almost full.
     DiskFull { used: u64, free: u64, reserve: u64 },
+    /// Processes that cannot be looked at: what they use is not known.
+    HiddenProcesses,
+    /// Files that cannot be looked at.
+    HiddenFiles,
 }
 
 impl Confinement {
@@ -95,6 +99,12 @@ impl fmt::Display for Excess {
                 f,
                 "the task holds {used} bytes on a disk with {free} bytes left, fewer than the reserve of {reserve} (disk_reserve_bytes), \
                  and it holds most of all tasks; free space there, or give the worker a `data` directory on a larger disk"
+            ),
+            Excess::HiddenProcesses => f.write_str(
+                "the task has processes that cannot be looked at, so its limits could not be held: they run a program that nobody may read, or hold too much open",
+            ),
+            Excess::HiddenFiles => f.write_str(
+                "the task has files that cannot be looked at, so its limits could not be held: directories too deep within each other, or shut by somebody else",
             ),
         }
     }

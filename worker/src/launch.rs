@@ -98,7 +98,10 @@ fn spawn(options: &Options, id: u64, cookie: &str) -> io::Result<Process> {
         &options.binary,
         || {
             let _runtime = runtime.enter();
-            command.spawn()
+            sys::orphans::start(|| {
+                let child = command.spawn()?;
+                Ok((child.id().ok_or(io::ErrorKind::NotFound)?, child))
+            })
         },
     )?;
     let group = child.id().ok_or(io::ErrorKind::NotFound)?;

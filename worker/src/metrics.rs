@@ -86,6 +86,7 @@ pub(crate) fn registry(
         ("memory", seen.too_much_memory),
         ("processes", seen.too_many_processes),
         ("disk", seen.too_much_disk),
+        ("hidden", seen.hidden),
     ] {
         exceeded.get_or_create(&Limit { limit }).inc_by(count);
     }

@@ -13,7 +13,7 @@ use protocol::{AttemptId, JobId};
 use crate::scratch;
 
 /// Directory of the links in that of the job.
-const DIRECTORY: &str = "near";
+pub(crate) const NEAR: &str = "near";
 /// Extension of an index, beside its data.
 const INDEX: &str = "index";
 
@@ -32,10 +32,10 @@ impl Near {
                 continue;
             }
             let linked = self.linked.entry(output.attempt.task.job).or_default();
-            let near = directory.join(DIRECTORY).join(output.attempt.to_string());
+            let near = directory.join(NEAR).join(output.attempt.to_string());
             let target = near.with_extension("data");
             if !linked.contains(&output.attempt) {
-                let made = scratch::create(&directory.join(DIRECTORY))
+                let made = scratch::create(&directory.join(NEAR))
                     .and_then(|()| link(data, &target))
                     .and_then(|()| link(&data.with_extension(INDEX), &near.with_extension(INDEX)));
                 if let Err(error) = made {

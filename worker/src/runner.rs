@@ -8,8 +8,9 @@
 //! Invariants: the process runs in a session of its own under limits, and it with all that left it is killed when the runner is over; everything the process
 //! wrote before it reported the end of an attempt is in that attempt's logs; [`News::Gone`] is told exactly once, last.
 
+use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,9 +132,15 @@ pub(crate) async fn run(
                 logs: None,
                 last_sign: Instant::now(),
                 group: process.group,
-                watched: options.watch.over(id, process.group),
+                watched: options.watch.over(
+                    id,
+                    process.group,
+                    &mark(&cookie),
+                    options.job_directory.clone(),
+                ),
                 output: process.output,
             };
+            runner.watched.owns(name_of(&options.temporary));
             process.pids.iter().for_each(|pids| runner.watched.count_in(Arc::clone(pids)));
             let end = runner.drive(&mut process.child, reader, &mut orders).await;
             brokering.abort();
@@ -256,13 +263,15 @@ impl Runner<'_> {
             }
             End::Because(reason) => (None, Some(reason)),
         };
-        end_family(group, pids, self.options.sandbox.holds_files(), cookie).await;
+        let over = Over { id: self.id, group, pids, mark: mark(cookie) };
+        over.end(&self.options.watch, &self.options.sandbox).await;
         remove(self.options.temporary.clone()).await;
         if status.is_none()
             && let Err(error) = child.wait().await
         {
             tracing::warn!(group, %error, "cannot wait for a task process");
         }
+        sys::orphans::ended(group);
         (0..self.output.len()).for_each(|index| self.drain(index));
         let mut text = match (status, reason) {
             (_, Some(reason)) => reason,
@@ -305,7 +314,6 @@ impl Runner<'_> {
                 (0..self.output.len()).for_each(|index| self.drain(index));
                 self.current = None;
                 self.logs = None;
-                self.watched.look_into(Vec::new());
                 self.news.push(News::Ended { attempt, state, counters, progress, phase });
                 None
             }
@@ -324,8 +332,8 @@ impl Runner<'_> {
                 if self.current != Some(attempt) {
                     self.current = Some(attempt);
                     self.last_sign = Instant::now();
-                    let places = vec![PathBuf::from(&directory), self.options.temporary.clone()];
-                    self.watched.look_into(places);
+                    let own = [Path::new(&directory), &self.options.temporary];
+                    self.watched.owns(own.into_iter().flat_map(name_of));
                     let limit = self.options.log_bytes_max;
                     match AttemptLogs::create(&self.options.logs, attempt, limit) {
                         Ok(logs) => self.logs = Some(logs),
@@ -419,20 +427,41 @@ async fn remove(directory: PathBuf) {
     let _ = removed.await;
 }
 
-/// Kills a task process with everything that came from it, wherever it went. One that is held can leave its cgroup as little as it can reach the files of
-/// those: nothing has to be looked for.
-async fn end_family(group: u32, pids: Option<Arc<Group>>, is_held: bool, cookie: &str) {
-    let mark = format!("{COOKIE_VARIABLE}={cookie}");
-    let killing = move || match pids {
-        Some(pids) if is_held => pids.end(),
-        _ => sys::family::kill_family(group, &mark),
-    };
-    match tokio::task::spawn_blocking(killing).await {
-        Ok(Ok(true)) => {}
-        Ok(Ok(false)) => tracing::warn!(group, "processes of a task are left"),
-        Ok(Err(error)) => tracing::warn!(group, %error, "cannot kill the processes of a task"),
-        Err(error) => tracing::warn!(group, %error, "processes of a task were not killed"),
+/// A task process with everything that came from it, wherever it went.
+struct Over {
+    id: u64,
+    group: u32,
+    pids: Option<Arc<Group>>,
+    mark: String,
+}
+
+impl Over {
+    /// Kills all of it. What is held can leave its cgroup as little as it can reach the files of those: then nothing has to be looked for. Else it is told by the session, by
+    /// its parents, by its environment, and if it left all these behind, by being nobody's.
+    async fn end(self, watch: &Watch, sandbox: &Sandbox) {
+        let Over { id, group, pids, mark } = self;
+        let (watch, is_held) = (watch.clone(), sandbox.holds_files());
+        let killing = move || match pids {
+            Some(pids) if is_held => pids.end(),
+            _ => Ok(sys::family::kill_family(group, &mark)? & watch.end_orphans(Some(id))?),
+        };
+        match tokio::task::spawn_blocking(killing).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => tracing::warn!(group, "processes of a task are left"),
+            Ok(Err(error)) => tracing::warn!(group, %error, "cannot kill the processes of a task"),
+            Err(error) => tracing::warn!(group, %error, "processes of a task were not killed"),
+        }
     }
+}
+
+/// What everything carries that comes from a process, unless it puts it off.
+fn mark(cookie: &str) -> String {
+    format!("{COOKIE_VARIABLE}={cookie}")
+}
+
+/// The name of an entry of the job's directory.
+fn name_of(path: &Path) -> Option<OsString> {
+    path.file_name().map(OsString::from)
 }
 
 /// Joins news of map outputs into a list of them.

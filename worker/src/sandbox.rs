@@ -97,6 +97,11 @@ impl Sandbox {
         let threads = (config.task_processes_max > 0)
             .then(|| u64::from(config.task_processes_max) * THREADS_PER_PROCESS);
         let groups = threads.and_then(|_| groups(data));
+        if groups.is_none()
+            && let Err(error) = sys::orphans::adopt()
+        {
+            tracing::warn!(%error, "processes that leave their tasks are not found");
+        }
         Ok(Sandbox { places, support, groups, threads, slots: u64::from(config.slots()) })
     }
 
@@ -171,6 +176,11 @@ impl Sandbox {
                 "forks bounded by looks and the user's limit",
             ));
         }
+        parts.push(held(
+            self.groups.is_some(),
+            "ended as a cgroup",
+            "ended by looks, orphans adopted (no cgroup)",
+        ));
         parts.join(", ")
     }
 

@@ -1,0 +1,116 @@
+//! Processes that left whom they came from: children of ended parents, in sessions of their own, without what their environment said. They come to this process once it
+//! adopts them, so that none is nobody's.
+//!
+//! Invariants: what was started with [`start`] is never taken for an orphan; neither is a child of this process that is not held more tightly than the process itself, as all
+//! tasks are: it was started by other code.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use std::{fs, io};
+
+use rustix::process::{Pid, WaitOptions};
+
+use crate::family::{PROC, Table, kill_exactly};
+
+/// Rounds of looking and killing: each finds what was forked while the one before killed.
+const ROUNDS_MAX: u32 = 200;
+/// Time for killed processes to go.
+const ROUND_PAUSE: Duration = Duration::from_millis(5);
+
+/// What was started here and not yet waited for, by any part of this process.
+static STARTED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// From now on descendants of this process whose parents end become its children.
+///
+/// # Errors
+/// What the system says.
+pub fn adopt() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// Calls `start`, which starts a process and tells its id: one that is no orphan, until it has [`ended`].
+///
+/// # Errors
+/// Those of `start`.
+pub fn start<T>(start: impl FnOnce() -> io::Result<(u32, T)>) -> io::Result<T> {
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let (process, result) = start()?;
+    started.insert(process);
+    Ok(result)
+}
+
+/// A process of [`start`] has been waited for.
+pub fn ended(process: u32) {
+    STARTED.lock().unwrap_or_else(PoisonError::into_inner).remove(&process);
+}
+
+/// Ends all orphans with what descends from them, but those whose process `is_somebodys`; true if none was left at the last look.
+///
+/// # Errors
+/// If `/proc` cannot be read or a process cannot be killed.
+pub fn end_all(is_somebodys: impl Fn(u32, &Table) -> bool) -> io::Result<bool> {
+    for _ in 0..ROUNDS_MAX {
+        let table = {
+            // What is being started is a child of this process before it is known.
+            let _started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+            Table::read()?
+        };
+        reap(&table);
+        let orphans = orphans(table.children(std::process::id()));
+        let lost: Vec<u32> = orphans.filter(|process| !is_somebodys(*process, &table)).collect();
+        if lost.is_empty() {
+            return Ok(true);
+        }
+        for process in table.with_descendants(lost) {
+            kill_exactly(process, table.started(process))?;
+        }
+        std::thread::sleep(ROUND_PAUSE);
+    }
+    Ok(false)
+}
+
+/// Waits for orphans that have ended.
+fn reap(table: &Table) {
+    for process in orphans(table.dead_children(std::process::id())) {
+        if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
+            // It may have been waited for by now.
+            let _ = rustix::process::waitpid(Some(process), WaitOptions::NOHANG);
+        }
+    }
+}
+
+fn orphans<'a>(children: &'a [u32]) -> impl Iterator<Item = u32> + use<'a> {
+    let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let own = Hold::of("self").unwrap_or_default();
+    children.iter().copied().filter(move |process| {
+        !started.contains(process)
+            && Hold::of(&process.to_string()).is_some_and(|hold| hold.is_tighter_than(own))
+    })
+}
+
+/// How a process is held.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Hold {
+    is_without_new_privileges: bool,
+    filter_count: u64,
+}
+
+impl Hold {
+    fn of(process: &str) -> Option<Hold> {
+        let status = fs::read(format!("{PROC}/{process}/status")).ok()?;
+        let status = String::from_utf8_lossy(&status);
+        let field = |name: &str| {
+            status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
+        };
+        Some(Hold {
+            is_without_new_privileges: field("NoNewPrivs:") == Some(1),
+            filter_count: field("Seccomp_filters:").unwrap_or(0),
+        })
+    }
+
+    fn is_tighter_than(self, other: Hold) -> bool {
+        self.filter_count > other.filter_count
+            || (self.is_without_new_privileges && !other.is_without_new_privileges)
+    }
+}

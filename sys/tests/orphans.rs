@@ -1,0 +1,58 @@
+//! Processes that left everything behind by which they could be told, after their parents: found as children of the process that adopts them. Alone in this file, as
+//! that is a property of the whole process.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sys::orphans::{adopt, end_all, ended, start};
+use sys::sandbox::{Access, Place, Walls, inside};
+
+const PROC: &str = "/proc";
+const ROUND_PAUSE: Duration = Duration::from_millis(5);
+
+fn sleeps(seconds: &str) -> usize {
+    let is_one = |entry: &fs::DirEntry| {
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|word| word == seconds.as_bytes())
+    };
+    fs::read_dir(PROC).unwrap().filter_map(Result::ok).filter(is_one).count()
+}
+
+#[test]
+fn what_left_its_parents_and_all_marks_behind_is_ended_and_other_children_are_not() {
+    const SECONDS: &str = "87651";
+    adopt().unwrap();
+    let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
+    let places = ["/usr", "/bin", "/lib", "/lib64"].map(|path| Place::new(path, Access::Read));
+    let mut places: Vec<Place> = places.into();
+    places.push(Place::new("/dev/null", Access::Use));
+    let walls = Walls { places, user: None };
+    let script = format!(
+        "(setsid -f env -i sleep {SECONDS}); (env -i setsid setsid -f sleep {SECONDS} &); :"
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child =
+        inside(Some(&walls), None, || start(|| command.spawn().map(|child| (child.id(), child))))
+            .unwrap();
+    child.wait().unwrap();
+    ended(child.id());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while sleeps(SECONDS) < 2 {
+        assert!(Instant::now() < deadline, "they never began");
+        std::thread::sleep(ROUND_PAUSE);
+    }
+    assert!(end_all(|_, _| true).unwrap());
+    assert_eq!(sleeps(SECONDS), 2, "they were somebody's");
+    assert!(end_all(|_, _| false).unwrap());
+    while sleeps(SECONDS) > 0 {
+        assert!(Instant::now() < deadline, "they were left");
+        std::thread::sleep(ROUND_PAUSE);
+    }
+    assert!(other.try_wait().unwrap().is_none());
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
