@@ -84,7 +84,7 @@ class Client(threading.Thread):
         self.files, self.made, self.times, self.errors = {}, 0, {}, []
 
     def url(self, path, query):
-        return f"{self.address}/webhdfs/v1{path}?{query}&user.name={USER}"
+        return f"{self.address}/webhdfs/v1{path}?{query}&{proof()}"
 
     def expect(self, found, expected, what):
         if found != expected:
@@ -191,7 +191,7 @@ def put_load_on(args, namenode, gateway):
         client.start()
     for client in clients:
         client.join()
-    Http().ask("DELETE", f"{namenode}/webhdfs/v1{root}?op=DELETE&recursive=true&user.name={USER}")
+    Http().ask("DELETE", f"{namenode}/webhdfs/v1{root}?op=DELETE&recursive=true&{proof()}")
     errors = [error for client in clients for error in client.errors]
     print(f"{'operation':<10} {'count':>8} {'per s':>8} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8}")
     for name, _ in OPERATIONS:
@@ -228,6 +228,21 @@ class Memory(threading.Thread):
         return max(max(seen) - min(seen) for seen in self.seen.values() if seen)
 
 
+def proof():
+    """What a URL says of who asks: a token, or a name where those are believed."""
+    return os.environ.get("HANNO_WEBHDFS_PROOF", f"user.name={USER}")
+
+
+def fetch_tokens(hanno, namenode, folder):
+    """Gives the clients that follow what each of them takes."""
+    environment = dict(os.environ, HADOOP_USER_NAME=USER, HANNO_NAMENODE=namenode)
+    token = subprocess.run([hanno, "admin", "token"], check=True, env=environment, capture_output=True, text=True).stdout.strip()
+    os.environ["HANNO_WEBHDFS_PROOF"] = f"delegation={token}"
+    file = os.path.join(folder, "hadoop.token")
+    subprocess.run([hanno, "admin", "token", "--format", "hadoop-file", "--output", file], check=True, env=environment)
+    os.environ["HADOOP_TOKEN_FILE_LOCATION"] = file
+
+
 @contextlib.contextmanager
 def cluster_of(args):
     """A cluster on a directory that is made and removed again: its addresses, and the process ids of its daemons."""
@@ -239,6 +254,7 @@ def cluster_of(args):
     cluster = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
     try:
         words = dict(word.split("=", 1) for word in cluster.stdout.readline().decode().split() if "=" in word)
+        fetch_tokens(args.hanno, words["namenode"], args.data)
         names = ("namenode-1", "datanode-1", "datanode-2")
         yield words, {name: open(f"{data}/pids/{name}.pid").read().strip() for name in names}
     finally:
@@ -304,10 +320,10 @@ class Measured:
 
 
 NATIVE, NATIVE_TCP = "`hanno dfs`", "`hanno dfs` over TCP"
-HDFSCLI = "import sys; from hdfs import InsecureClient; client = InsecureClient(sys.argv[1], user=sys.argv[2]); "
-FSSPEC = "import sys, fsspec; fs = fsspec.filesystem('webhdfs', host='127.0.0.1', port=int(sys.argv[1].split(':')[2]), user=sys.argv[2]); "
+HDFSCLI = "import sys; from hdfs import TokenClient; client = TokenClient(sys.argv[1], sys.argv[2]); "
+FSSPEC = "import sys, fsspec; fs = fsspec.filesystem('webhdfs', host='127.0.0.1', port=int(sys.argv[1].split(':')[2]), token=sys.argv[2]); "
 OPENDAL = (
-    "import sys, shutil, opendal; op = opendal.Operator('webhdfs', endpoint=sys.argv[1], root='/', user_name=sys.argv[2], "
+    "import sys, shutil, opendal; op = opendal.Operator('webhdfs', endpoint=sys.argv[1], root='/', delegation=sys.argv[2], "
     "atomic_write_dir='.parts/'); copy = lambda a, b: shutil.copyfileobj(a, b, 8 << 20); "
 )
 
@@ -315,13 +331,13 @@ OPENDAL = (
 def ways(args, namenode, local, back):
     """What each client does to send the file and to fetch it."""
     curl = ["curl", "--silent", "--show-error", "--fail", "--location"]
-    url = f"{namenode}/webhdfs/v1/f?user.name={USER}"
+    url = f"{namenode}/webhdfs/v1/f?{proof()}"
     for name, options in (NATIVE, []), (NATIVE_TCP, ["-D", "dfs.client.read.shortcircuit=false"]):
         yield name, [args.hanno, "dfs", *options, "-put", local, "/f"], [args.hanno, "dfs", *options, "-get", "/f", back]
     yield "curl", [*curl, "-X", "PUT", "-T", local, f"{url}&op=CREATE"], [*curl, "-o", back, f"{url}&op=OPEN"]
     if not args.python:
         return
-    script = lambda begin, end: [args.python, "-c", begin + end, namenode, USER, local, back]
+    script = lambda begin, end: [args.python, "-c", begin + end, namenode, proof().split("=", 1)[1], local, back]
     yield "HdfsCLI", script(HDFSCLI, "client.upload('/f', sys.argv[3])"), script(HDFSCLI, "client.download('/f', sys.argv[4])")
     yield "fsspec", script(FSSPEC, "fs.put(sys.argv[3], '/f')"), script(FSSPEC, "fs.get('/f', sys.argv[4])")
     yield (

@@ -7,6 +7,10 @@ import sys
 NAMENODE = os.environ["HANNO_WEBHDFS"].rstrip("/")  # http://host:port
 HOST, PORT = NAMENODE.split("//")[1].split(":")
 USER = os.environ["HANNO_WEBHDFS_USER"]
+TOKEN = os.environ.get("HANNO_WEBHDFS_TOKEN")  # none where names are believed
+# What fsspec, and what OpenDAL, are told of the cluster and of who asks.
+FSSPEC = {"host": HOST, "port": int(PORT), **({"token": TOKEN} if TOKEN else {"user": USER})}
+OPENDAL = {"endpoint": NAMENODE, **({"delegation": TOKEN} if TOKEN else {"user_name": USER})}
 ROOT = "/clients"
 
 # Every character that some client or server has got wrong, and the longest components: 255 bytes.

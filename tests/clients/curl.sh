@@ -3,7 +3,7 @@
 set -euo pipefail
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 base=$HANNO_WEBHDFS/webhdfs/v1/clients/curl
-user="user.name=$HANNO_WEBHDFS_USER"
+user=$HANNO_WEBHDFS_PROOF
 ask() { curl --silent --show-error --fail-with-body "$@"; }
 expect() { [[ $1 == *"$2"* ]] || { echo "expected $2 in $1"; exit 1; }; }
 

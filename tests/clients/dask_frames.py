@@ -6,10 +6,10 @@ import dask.dataframe
 import fsspec
 import pandas
 
-from common import HOST, PORT, USER, equal, fresh, without_globs
+from common import FSSPEC, HOST, PORT, equal, fresh, without_globs
 
 dask.config.set(scheduler="threads", num_workers=2)
-options = {"host": HOST, "port": int(PORT), "user": USER}
+options = FSSPEC
 fs = fsspec.filesystem("webhdfs", **options)
 base = fresh(fs, "dask")
 url = f"webhdfs://{HOST}:{PORT}{base}"

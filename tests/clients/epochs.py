@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import fsspec
 
-from common import HOST, PORT, USER, data, equal, fresh, without_globs
+from common import FSSPEC, HOST, PORT, data, equal, fresh, without_globs
 
 SHARDS, RECORDS, RECORD_BYTES, READERS, BUFFER = 40, 250, 400, 4, 64
-options = {"host": HOST, "port": int(PORT), "user": USER}
+options = FSSPEC
+proof = {name: value for name, value in options.items() if name not in ("host", "port")}
 fs = fsspec.filesystem("webhdfs", **options)
 base = fresh(fs, "epochs")
 
@@ -24,7 +25,7 @@ def record(number):
 def records(path):
     """The records of a shard, streamed."""
     size = 4 + RECORD_BYTES
-    with fsspec.open(f"webhdfs://{HOST}:{PORT}{path}", "rb", user=USER, block_size=16 << 10) as file:
+    with fsspec.open(f"webhdfs://{HOST}:{PORT}{path}", "rb", **proof, block_size=16 << 10) as file:
         while piece := file.read(size):
             yield piece
 

@@ -5,9 +5,10 @@ import random
 import fsspec
 import pandas
 
-from common import HOST, NAMES, PORT, USER, data, equal, fails, fresh
+from common import FSSPEC, HOST, NAMES, PORT, USER, data, equal, fails, fresh
 
-options = {"host": HOST, "port": int(PORT), "user": USER}
+options = FSSPEC
+proof = {name: value for name, value in options.items() if name not in ("host", "port")}
 fs = fsspec.filesystem("webhdfs", **options)
 base = fresh(fs, "fsspec")
 url = f"webhdfs://{HOST}:{PORT}{base}"
@@ -62,7 +63,7 @@ for number in range(50):
     fs.pipe_file(f"{base}/samples/{number:03}", data(10_000, seed=number))
 order = list(range(50))
 random.Random(7).shuffle(order)
-for number, opened in zip(order, fsspec.open_files([f"{url}/samples/{n:03}" for n in order], "rb", user=USER)):
+for number, opened in zip(order, fsspec.open_files([f"{url}/samples/{n:03}" for n in order], "rb", **proof)):
     with opened as file:
         equal(file.read(), data(10_000, seed=number), f"sample {number}")
 

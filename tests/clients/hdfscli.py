@@ -3,12 +3,13 @@
 import os
 import tempfile
 
-from hdfs import InsecureClient
+from hdfs import InsecureClient, TokenClient
 from hdfs.util import HdfsError
 
-from common import NAMES, NAMENODE, ROOT, USER, data, equal, fails
+from common import NAMES, NAMENODE, ROOT, TOKEN, USER, data, equal, fails
 
-client = InsecureClient(NAMENODE, user=USER, root=f"{ROOT}/hdfscli")
+root = f"{ROOT}/hdfscli"
+client = TokenClient(NAMENODE, TOKEN, root=root) if TOKEN else InsecureClient(NAMENODE, user=USER, root=root)
 client.delete("", recursive=True)
 client.makedirs("")
 

@@ -3,7 +3,7 @@ file of settings, and a folder to send to and fro."""
 
 import os
 
-from hdfs import InsecureClient
+from hdfs import InsecureClient, TokenClient
 
 
 def save_config(config, path=None):
@@ -17,7 +17,11 @@ class _IntegrationTest:
 
     @classmethod
     def setup_class(cls):
-        cls.client = InsecureClient(os.environ["HDFSCLI_TEST_URL"], user=os.environ["HANNO_WEBHDFS_USER"], root=cls.root)
+        url, token = os.environ["HDFSCLI_TEST_URL"], os.environ.get("HANNO_WEBHDFS_TOKEN")
+        if token:
+            cls.client = TokenClient(url, token, root=cls.root)
+        else:
+            cls.client = InsecureClient(url, user=os.environ["HANNO_WEBHDFS_USER"], root=cls.root)
 
     @classmethod
     def teardown_class(cls):

@@ -8,6 +8,8 @@ cat >"$work/gateway.toml" <<END
 namenode = "$HANNO_WEBHDFS"
 secret_file = "$HANNO_DATA/secret"
 bind = "127.0.0.1:$port"
+[webhdfs]
+auth = "$HANNO_WEBHDFS_AUTH"
 END
 "$HANNO" gateway --config "$work/gateway.toml" 2>"$work/gateway.log" &
 gateway=$!

@@ -3,13 +3,13 @@
 import opendal
 from opendal.exceptions import IsADirectory, NotFound
 
-from common import NAMENODE, NAMES, ROOT, USER, data, equal, fails
+from common import NAMES, OPENDAL, ROOT, data, equal, fails
 
 base = f"{ROOT}/opendal"
 
 
 def operator(**more):
-    return opendal.Operator("webhdfs", endpoint=NAMENODE, root=base, user_name=USER, **more)
+    return opendal.Operator("webhdfs", root=base, **OPENDAL, **more)
 
 
 op = operator()

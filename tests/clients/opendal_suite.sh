@@ -6,6 +6,8 @@ set -euo pipefail
 unpack opendal bindings/python/tests
 cd bindings/python
 export OPENDAL_TEST=webhdfs OPENDAL_WEBHDFS_ENDPOINT=$HANNO_WEBHDFS OPENDAL_WEBHDFS_ROOT=/clients/opendal-suite
-export OPENDAL_WEBHDFS_USER_NAME=$HANNO_WEBHDFS_USER OPENDAL_WEBHDFS_ATOMIC_WRITE_DIR=.parts/
+export OPENDAL_WEBHDFS_ATOMIC_WRITE_DIR=.parts/
+if [ -n "${HANNO_WEBHDFS_TOKEN:-}" ]; then export OPENDAL_WEBHDFS_DELEGATION=$HANNO_WEBHDFS_TOKEN
+else export OPENDAL_WEBHDFS_USER_NAME=$HANNO_WEBHDFS_USER; fi
 "$python" -m pytest --quiet -p no:cacheprovider tests
 echo "OpenDAL's own tests: ok"

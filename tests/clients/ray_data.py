@@ -6,9 +6,9 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 import fsspec
 import ray
 
-from common import HOST, NAMES, PORT, USER, equal, fresh
+from common import FSSPEC, NAMES, equal, fresh
 
-fs = fsspec.filesystem("webhdfs", host=HOST, port=int(PORT), user=USER)
+fs = fsspec.filesystem("webhdfs", **FSSPEC)
 base = fresh(fs, "ray")
 fs.makedirs(f"{base}/csv")
 count = 8
