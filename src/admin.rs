@@ -11,7 +11,7 @@ use crate::connect::{self, Overrides, describe};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, report, safe_mode};
 use crate::output::{EXIT_FAILED, EXIT_OK, say, tell, unless_reader_left};
-use crate::top;
+use crate::{token, top};
 
 /// Bytes of a key, value or record that `metadata dump` shows.
 const DUMP_BYTES_MAX: usize = 256;
@@ -34,16 +34,9 @@ pub(crate) enum AdminCommand {
         /// What to do
         action: SafeMode,
     },
-    /// Fetch a delegation token for a foreign client of WebHDFS, where names alone are not believed
-    #[command(after_help = "Example:\n  hanno admin token --user alice --renewer yarn")]
-    Token {
-        /// Whom its holder acts as; default: you
-        #[arg(long)]
-        user: Option<String>,
-        /// Who may renew it; default: its user
-        #[arg(long)]
-        renewer: Option<String>,
-    },
+    /// Delegation tokens, by which foreign clients of WebHDFS prove who they are
+    #[command(after_help = token::EXAMPLES)]
+    Token(token::TokenArgs),
     /// Print links that sign a browser in at the pages of the NameNode and the JobTracker
     #[command(
         after_help = "Example:\n  hanno admin open\n\nEach link is good once, and for five minutes."
@@ -128,9 +121,7 @@ pub(crate) fn run(command: &AdminCommand, overrides: &Overrides) -> u8 {
             let word = action.to_possible_value().map(|value| value.get_name().to_owned());
             operator(overrides, |session| safe_mode(session, &[word.unwrap_or_default()]))
         }
-        AdminCommand::Token { user, renewer } => {
-            token(overrides, user.as_deref(), renewer.as_deref())
-        }
+        AdminCommand::Token(args) => token::run(args, overrides),
         AdminCommand::Open { user } => open(overrides, user.as_deref()),
         AdminCommand::Top(args) => top::cluster(args, overrides),
         AdminCommand::LogLevel { daemon, logger, level } => {
@@ -155,26 +146,6 @@ fn operator(
         Ok(()) | Err(Failure::ReaderLeft) => Ok(EXIT_OK),
         Err(failure) => bail!("{failure}"),
     }
-}
-
-/// Prints a delegation token, asked for with the cluster secret's signature.
-fn token(overrides: &Overrides, user: Option<&str>, renewer: Option<&str>) -> Result<u8> {
-    let config = overrides.config()?;
-    let rpc = connect::namenode(&config)?;
-    let own = config.user();
-    let user = webhdfs::path::encode_value(user.unwrap_or(&own));
-    let renewer = renewer.map(webhdfs::path::encode_value).unwrap_or_default();
-    let target = format!(
-        "{}/?op=GETDELEGATIONTOKEN&user.name={user}&renewer={renewer}",
-        webhdfs::path::PREFIX
-    );
-    let body: serde_json::Value = client::rpc::runtime()
-        .block_on(async { anyhow::Ok(rpc.get(&target).await?.json().await?) })?;
-    match body["Token"]["urlString"].as_str() {
-        Some(token) => say!("{token}"),
-        None => bail!("names are believed there (webhdfs.auth = \"simple\"): no token is needed"),
-    }
-    Ok(EXIT_OK)
 }
 
 /// Prints a login link for each daemon with pages that is known.

@@ -28,6 +28,7 @@ mod hadoop;
 mod job;
 mod output;
 mod snapshots;
+mod token;
 mod top;
 
 fn main() -> ExitCode {

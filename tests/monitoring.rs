@@ -111,7 +111,12 @@ fn check_datanode(address: &str) {
 
 #[test]
 fn monitors_see_what_happens() {
-    let cluster = Cluster::start(Options { workers: 1, ..Options::tight() });
+    let mut options = Options { workers: 1, ..Options::tight() };
+    // Hadoop's tool asks for `/fsck` with a name and nothing else.
+    let simple = r#"{ auth = "simple" }"#.to_owned();
+    options.variables.push(("HANNO_NAMENODE_WEBHDFS", simple.clone()));
+    options.variables.push(("HANNO_DATANODE_WEBHDFS", simple));
+    let cluster = Cluster::start(options);
     let before = metrics(&cluster.namenode);
     let local = tempfile::tempdir().unwrap();
     let source = local.path().join("file");

@@ -13,7 +13,7 @@
 //! | [`inspect`] | configuration and log levels for operators |
 //! | [`beans`] | `/jmx` for what was built around Hadoop |
 //! | [`page`] | frame, style, script and protective headers of the pages |
-//! | [`hosts`] | names under which pages may be reached |
+//! | [`front`] [`hosts`] | what every request must be like before a route sees it; names under which a daemon may be reached |
 //! | [`session`] | who is signed in at the pages, and which requests of theirs may change something |
 //! | [`log`] | structured lines on standard error |
 
@@ -21,6 +21,7 @@ pub mod auth;
 pub mod beans;
 pub mod config;
 pub mod error;
+pub mod front;
 pub mod groups;
 pub mod hosts;
 pub mod inspect;

@@ -2,6 +2,7 @@
 //!
 //! - at most `connections_max` at once; more wait in the listen queue;
 //! - a request's head must arrive within `header_timeout` and fit 64 headers and 64 KiB: slow or endless heads cost little;
+//! - what routes see has passed [`front`](crate::front);
 //! - an answer is produced no faster than its client reads it: hyper's `pipeline_flush` would take a whole body into memory;
 //! - on shutdown no connection is accepted, running requests are finished, for at most `drain_max`.
 
@@ -21,11 +22,12 @@ use tower::ServiceExt;
 
 use crate::Shutdown;
 use crate::error::ServeError;
+use crate::front::{Guarded, HEAD_BYTES_MAX};
 
 /// Headers per request. Clients send a handful.
 const HEADERS_MAX: usize = 64;
-/// Bytes of a request's head, and the unit in which bodies are read.
-const READ_BUFFER_BYTES_MAX: usize = 64 << 10;
+/// The unit in which bodies are read; a head that is larger does not fit.
+const READ_BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX;
 /// Pause after a failed accept (out of descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -76,8 +78,9 @@ pub fn check_exposure(address: &str, allow_unencrypted: bool) -> Result<(), Serv
     Ok(())
 }
 
-/// Serves `router` until `shutdown`, then lets running requests finish.
-pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdown: Shutdown) {
+/// Serves `routes` until `shutdown`, then lets running requests finish.
+pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutdown: Shutdown) {
+    let router = routes.into_router();
     let slots = Arc::new(Semaphore::new(limits.connections_max));
     let mut connections = JoinSet::new();
     loop {
@@ -205,7 +208,8 @@ mod tests {
         let counted = Arc::clone(&produced);
         let eager = move || async move { Body::new(Eager { produced: counted, chunk }) };
         let shutdown = Shutdown::new();
-        let router = Router::new().route("/", get(eager));
+        let hosts = crate::hosts::Hosts::new("h:1", &[], "`hosts`");
+        let router = crate::front::guard(Router::new().route("/", get(eager)), hosts);
         let server = tokio::spawn(serve(listener, router, Limits::default(), shutdown.clone()));
 
         let socket = TcpSocket::new_v4().unwrap();

@@ -234,7 +234,7 @@ fn explain(status: StatusCode, reason: Option<&str>) -> Response {
     let content = html! {
         h1 { "Signing in" }
         @if let Some(reason) = reason { div.alert.bad { (reason) } }
-        p { "Everybody who can open these pages may read them. To change something, sign in from a terminal:" }
+        p { "Who is not signed in sees how the cluster is, not what is in it. To see more and to change something, sign in from a terminal:" }
         pre { "hanno admin open" }
         p {
             "It prints a link for each daemon that signs this browser in, once, under your name; " code { "--user NAME" }

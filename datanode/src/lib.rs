@@ -32,6 +32,8 @@ use client::ClientConfig;
 use client::dfs::DfsClient;
 use client::dfs::transfer::{ConnectionPool, Timeouts};
 use client::rpc::{Health, RpcClient};
+use daemon::front;
+use daemon::hosts::Hosts;
 use daemon::{ServeError, Shutdown};
 use protocol::auth::{Key, Role};
 use protocol::namenode::DatanodeInfo;
@@ -100,6 +102,10 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let router = router(&config, &service)
         .merge(web(&config, &secret, &web_address)?)
         .merge(monitor::router(&config, &secret, &service, &info));
+    let names: Vec<String> =
+        config.webhdfs.hosts.iter().cloned().chain([info.host.clone()]).collect();
+    let hosts = Hosts::new(&web_address, &names, webhdfs::config::HOSTS_KEY);
+    let router = front::guard(router, hosts);
     let served = tokio::spawn(daemon::serve::serve(
         http,
         router,
@@ -143,7 +149,7 @@ fn web(config: &Config, secret: &Key, advertised: &str) -> Result<Router, Error>
     };
     let client = DfsClient::connect(&client).map_err(|source| Error::Web { source })?;
     let settings = webhdfs::datanode::Settings {
-        trust: match config.webhdfs.auth_at(&config.http_bind) {
+        trust: match config.webhdfs.auth {
             webhdfs::Auth::Simple => Trust::Names,
             webhdfs::Auth::Token => Trust::Tokens(webhdfs::token::token_key(secret)),
         },

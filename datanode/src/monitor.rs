@@ -7,11 +7,9 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::header;
-use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use daemon::auth::Authenticator;
-use daemon::hosts::Hosts;
 use daemon::{beans, inspect};
 use protocol::auth::Key;
 use protocol::namenode::DatanodeInfo;
@@ -36,7 +34,6 @@ pub(crate) fn router(
     service: &Arc<Service>,
     info: &DatanodeInfo,
 ) -> Router {
-    let hosts = Hosts::new(&info.http_address, &config.webhdfs.hosts);
     let settings = inspect::settings("datanode", config);
     let monitor = Monitor {
         service: Arc::clone(service),
@@ -48,9 +45,8 @@ pub(crate) fn router(
     Router::new()
         .route("/jmx", get(jmx))
         .route("/blockScannerReport", get(scanner_report))
-        .layer(from_fn_with_state(hosts.clone(), Hosts::guard))
         .with_state(monitor)
-        .merge(inspect::router(Authenticator::new(secret), hosts, settings))
+        .merge(inspect::router(Authenticator::new(secret), settings))
 }
 
 async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<beans::Wanted>) -> Response {

@@ -16,7 +16,6 @@ use axum::{Json, Router};
 use client::rpc::Health;
 use daemon::auth::Authenticator;
 use daemon::groups::Groups;
-use daemon::hosts::Hosts;
 use daemon::inspect::Setting;
 use daemon::page::live::Board;
 use daemon::rpc;
@@ -43,7 +42,6 @@ const WORKER_BODY_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Shared {
     pub(crate) events: mpsc::Sender<Event>,
     pub(crate) secret_file: PathBuf,
-    pub(crate) hosts: Hosts,
     /// `http://host:port` of the NameNode, for links.
     pub(crate) namenode: Arc<str>,
     /// Reads logs of attempts from workers in the name of who looks at a page.
@@ -228,7 +226,6 @@ pub(crate) mod tests {
         let shared = Shared {
             events,
             secret_file: PathBuf::new(),
-            hosts: Hosts::new("h:1", &[]),
             namenode: "http://n:1".into(),
             secret,
             groups: Arc::new(crate::Config::default().groups()),

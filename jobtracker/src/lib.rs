@@ -39,6 +39,7 @@ use std::time::{Duration, Instant};
 use client::rpc::RpcClient;
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
+use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::inspect;
 use daemon::page::live::Board;
@@ -123,7 +124,6 @@ async fn start(
         events,
         secret_file: std::path::absolute(&config.secret_file)
             .map_err(|source| Error::System { action: "find the working directory", source })?,
-        hosts: Hosts::new(&address.to_string(), &config.page_hosts),
         namenode: config.namenode.as_str().into(),
         secret: secret.clone(),
         groups: Arc::new(config.groups()),
@@ -133,8 +133,9 @@ async fn start(
         settings: Arc::new(settings.clone()),
         since: Instant::now(),
     };
-    let inspected = inspect::router(authenticator.clone(), shared.hosts.clone(), settings);
-    let router = http::router(shared, authenticator).merge(inspected);
+    let inspected = inspect::router(authenticator.clone(), settings);
+    let hosts = Hosts::new(&address.to_string(), &config.page_hosts, "`page_hosts`");
+    let router = front::guard(http::router(shared, authenticator).merge(inspected), hosts);
     let limits = Limits { connections_max: config.connections_max, ..Limits::default() };
     let serving = serve::serve(listener, router, limits, shutdown.clone());
     tokio::join!(server.run(inbox, durable_seen, shutdown), serving);

@@ -10,13 +10,11 @@ use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderName};
 use axum::http::request::Parts;
-use axum::middleware::from_fn_with_state;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response, Result};
 use axum::routing::get;
 use axum::{Json, Router};
 use client::rpc::{RpcClient, now_ms};
-use daemon::hosts::Hosts;
 use daemon::page::{self, Frame, Search, Site, live};
 use futures_util::stream;
 use maud::Markup;
@@ -53,7 +51,6 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/about", get(about))
         .merge(page::assets())
         .merge(shared.sessions.routes())
-        .layer(from_fn_with_state(shared.hosts.clone(), Hosts::guard))
         .with_state(shared)
 }
 

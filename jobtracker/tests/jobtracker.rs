@@ -212,7 +212,8 @@ impl Stand {
         );
         let listener = serve::bind("127.0.0.1:0", false).await.unwrap();
         let namenode = format!("http://{}", listener.local_addr().unwrap());
-        let router = Router::new().route("/rpc", route);
+        let hosts = daemon::hosts::Hosts::new("localhost:1", &[], "`hosts`");
+        let router = daemon::front::guard(Router::new().route("/rpc", route), hosts);
         tokio::spawn(serve::serve(listener, router, Limits::default(), Shutdown::new()));
         let address = free_address();
         let mut stand = Stand {

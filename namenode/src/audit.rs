@@ -36,8 +36,8 @@ const TOLD_BYTES: usize = 160;
 /// Where a call came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Origin {
-    /// Address or name of the machine; empty if it is not known.
-    pub(crate) host: String,
+    /// Address of the client; empty if it is not known.
+    pub(crate) address: String,
     /// The protocol.
     pub(crate) protocol: &'static str,
 }

@@ -11,6 +11,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use daemon::Shutdown;
 use daemon::auth::{Authenticator, Signer};
+use daemon::front::{self, Guarded};
 use daemon::hosts::Hosts;
 use daemon::rpc::{self, Sender};
 use daemon::session::{self, Sessions};
@@ -22,7 +23,9 @@ use protocol::datanode::{
 use protocol::namenode::{Answer, Call, Reply, Request, VERSION};
 use protocol::{ClientId, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
-use webhdfs::namenode::Trust;
+use webhdfs::namenode::{From, Trust};
+use webhdfs::token::book::Book;
+use webhdfs::token::operator;
 
 use crate::audit::{self, Audit, Origin};
 use crate::carried::carried;
@@ -59,27 +62,28 @@ pub(crate) struct Service {
 pub(crate) fn router(
     service: Service,
     auth: Authenticator,
-    trust: Trust,
+    (trust, book): (Trust, Book),
     config: &Config,
-) -> Router {
+) -> Guarded {
     let (clients, nodes, health) = (service.clone(), service.clone(), service);
     let secret_file = config.secret_path();
     let secret_file = secret_file.canonicalize().unwrap_or(secret_file);
     let advertised = config.advertised().to_owned();
     let web = Web { service: health.clone(), id: ClientId(rand::random()), calls: Arc::default() };
+    let tokens = operator::route(auth.clone(), book);
     let settings = webhdfs::namenode::Settings {
         trust,
         config: config.webhdfs.clone(),
         advertised: advertised.clone(),
     };
-    let hosts = Hosts::new(&advertised, &config.webhdfs.hosts);
     let sessions = Sessions::new(auth.clone(), "namenode", &advertised);
     let face = webhdfs::namenode::Face::new(web.clone(), settings);
-    let pages = pages::router(web.clone(), face.clone(), hosts.clone(), sessions);
-    let monitor = monitor::router(web, auth.clone(), hosts.clone(), advertised.clone());
+    let pages = pages::router(web.clone(), face.clone(), sessions);
+    let monitor = monitor::router(web, auth.clone(), advertised.clone());
     let web = face.router().layer(from_fn(session::refuse_foreign));
     let inspected = auth.clone();
-    Router::new()
+    let hosts = Hosts::new(config.advertised(), &config.webhdfs.hosts, webhdfs::config::HOSTS_KEY);
+    let routes = Router::new()
         .route(
             "/rpc",
             rpc::message_from(
@@ -90,9 +94,9 @@ pub(crate) fn router(
                     let service = clients.clone();
                     async move {
                         refuse_other_names(&sender.signer, &request)?;
-                        let host = sender.address.map(|address: IpAddr| address.to_string());
-                        let host = host.unwrap_or_default();
-                        service.client(request, Origin { host, protocol: "rpc" }).await
+                        let address = sender.address.map(|address: IpAddr| address.to_string());
+                        let address = address.unwrap_or_default();
+                        service.client(request, Origin { address, protocol: "rpc" }).await
                     }
                 },
             ),
@@ -104,6 +108,7 @@ pub(crate) fn router(
                 async move { service.datanode(request).await }
             }),
         )
+        .route("/rpc/tokens", tokens)
         .route(
             "/healthz",
             get(move || {
@@ -114,7 +119,8 @@ pub(crate) fn router(
         .merge(web)
         .merge(pages)
         .merge(monitor)
-        .merge(daemon::inspect::router(inspected, hosts, settings::of(config)))
+        .merge(daemon::inspect::router(inspected, settings::of(config)));
+    front::guard(routes, hosts)
 }
 
 /// A task may act as the user of its job only.
@@ -152,9 +158,10 @@ impl Web {
 }
 
 impl webhdfs::namenode::Namesystem for Web {
-    async fn call(&self, user: &str, host: &str, call: Call) -> Answer {
-        let origin = Origin { host: host.to_owned(), protocol: "webhdfs" };
-        self.service.client(self.request(user, host, call), origin).await
+    async fn call(&self, user: &str, from: From<'_>, call: Call) -> Answer {
+        let address = from.address.map(|address| address.to_canonical().to_string());
+        let origin = Origin { address: address.unwrap_or_default(), protocol: "webhdfs" };
+        self.service.client(self.request(user, from.host, call), origin).await
     }
 
     async fn datanodes(&self, user: &str) -> Answer {
@@ -187,7 +194,7 @@ impl Service {
             Call::Batch(calls) => calls,
             single => std::slice::from_ref(single),
         };
-        let told = |call| audit::told((&request.user, &origin.host), call);
+        let told = |call| audit::told((&request.user, &origin.address), call);
         let told: Vec<Option<String>> = calls.iter().map(told).collect();
         let answer = self.answer(request, &mut shown).await;
         let at_ms = self.shared.clock.now().wall_ms;

@@ -58,6 +58,7 @@ use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 use webhdfs::namenode::Trust;
 use webhdfs::token::book::Book;
+use webhdfs::token::keeper::Keeper;
 
 use crate::audit::Audit;
 pub use crate::config::Config;
@@ -193,10 +194,12 @@ fn prepare(config: &Config) -> Result<Key, Error> {
 }
 
 /// What callers of WebHDFS are judged by.
-fn trust(config: &Config, secret: &Key, authenticator: &Authenticator) -> Result<Trust, Error> {
-    if config.webhdfs.auth_at(&config.bind) == webhdfs::Auth::Simple {
-        return Ok(Trust::Names);
-    }
+fn trust(
+    config: &Config,
+    secret: &Key,
+    authenticator: &Authenticator,
+) -> Result<(Trust, Book), Error> {
+    config.webhdfs.warn();
     let key = webhdfs::token::token_key(secret);
     let path = config.data_dir.join("delegation-tokens");
     let book = Book::open(&path, key.clone()).map_err(|source| Error::Directory {
@@ -204,7 +207,9 @@ fn trust(config: &Config, secret: &Key, authenticator: &Authenticator) -> Result
         path: config.data_dir.clone(),
         source,
     })?;
-    Ok(Trust::Tokens { authenticator: authenticator.clone(), key, book })
+    let (auth, authenticator) = (config.webhdfs.auth, authenticator.clone());
+    let keeper = Keeper::Book(book.clone());
+    Ok((Trust { auth, authenticator, key, keeper }, book))
 }
 
 /// Ends everything when the loop ends, however it does.

@@ -117,7 +117,7 @@ struct Emptier {
 impl Emptier {
     async fn call(&self, body: Call) -> Result<Reply, RemoteError> {
         let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
-        let origin = Origin { host: String::new(), protocol: "local" };
+        let origin = Origin { address: String::new(), protocol: "local" };
         self.service.client(Request::new(self.client, number, &self.user, "", body), origin).await
     }
 

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`namenode`] | clients and tools to the NameNode |
 //! | [`datanode`] | DataNodes to the NameNode |
+//! | [`delegation`] | operators to the NameNode about delegation tokens |
 //! | [`transfer`] | block bytes: client to DataNode, DataNode to DataNode |
 //! | [`jobs`], [`history`] | clients to the JobTracker |
 //! | [`tracker`] | workers to the JobTracker |
@@ -20,6 +21,7 @@ pub mod address;
 pub mod auth;
 pub mod checksum;
 pub mod datanode;
+pub mod delegation;
 pub mod error;
 pub mod frame;
 mod hex;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use sys::fs::LockFile;
+use webhdfs::Auth;
 
 use super::child::Spec;
 use crate::daemons::Kind;
@@ -39,6 +40,8 @@ pub(super) struct Plan {
     pub(super) worker_slots: Vec<u32>,
     /// First port if the user chose.
     pub(super) port_base: Option<u16>,
+    /// How callers of WebHDFS prove who they are.
+    pub(super) auth: Auth,
 }
 
 /// Ports of all daemons.
@@ -104,7 +107,7 @@ impl Layout {
     pub(super) fn write_configs(&self, plan: &Plan, ports: &Ports) -> Result<Vec<Spec>> {
         let mut specs = vec![self.spec(Kind::Namenode, 1, &self.namenode_config(plan, ports))?];
         for number in 1..=plan.datanode_count {
-            let text = self.datanode_config(number, plan.disk_count, ports);
+            let text = self.datanode_config(number, plan, ports);
             specs.push(self.spec(Kind::Datanode, number, &text)?);
         }
         specs.push(self.spec(Kind::Jobtracker, 1, &self.jobtracker_config(ports))?);
@@ -121,21 +124,23 @@ impl Layout {
         line(&mut text, "data_dir", self.data(Kind::Namenode, 1));
         line(&mut text, "replication", replication);
         line(&mut text, "safe_mode_datanodes", plan.datanode_count.min(DURABLE_DATANODES));
+        webhdfs_table(&mut text, plan.auth);
         text
     }
 
-    fn datanode_config(&self, number: u16, disk_count: u16, ports: &Ports) -> String {
+    fn datanode_config(&self, number: u16, plan: &Plan, ports: &Ports) -> String {
         let index = usize::from(number - 1);
         let mut text = self.common(ports.transfer[index]);
         line(&mut text, "http_bind", quoted(&local(ports.datanode[index])));
         let first = file_name(Kind::Datanode, number);
-        let more = (2..=disk_count).map(|disk| format!("{first}-disk-{disk}"));
+        let more = (2..=plan.disk_count).map(|disk| format!("{first}-disk-{disk}"));
         let directories: Vec<String> = std::iter::once(first.clone())
             .chain(more)
             .map(|name| quoted(&self.root.join(name).to_string_lossy()))
             .collect();
         line(&mut text, "data_directories", format!("[{}]", directories.join(", ")));
         line(&mut text, "namenode", quoted(&url(ports.namenode)));
+        webhdfs_table(&mut text, plan.auth);
         text
     }
 
@@ -192,6 +197,16 @@ fn file_name(kind: Kind, number: u16) -> String {
 
 fn line(text: &mut String, key: &str, value: impl std::fmt::Display) {
     writeln!(text, "{key} = {value}").expect("writing into memory cannot fail");
+}
+
+/// The table that NameNode and DataNodes must agree on; it comes last.
+fn webhdfs_table(text: &mut String, auth: Auth) {
+    let word = match auth {
+        Auth::Token => "token",
+        Auth::Simple => "simple",
+    };
+    text.push_str("[webhdfs]\n");
+    line(text, "auth", quoted(word));
 }
 
 fn quoted(text: &str) -> String {
@@ -284,7 +299,14 @@ mod tests {
     use super::*;
 
     fn plan(datanode_count: u16, workers: usize) -> Plan {
-        Plan { datanode_count, disk_count: 2, worker_slots: vec![1; workers], port_base: None }
+        let auth = Auth::Token;
+        Plan {
+            datanode_count,
+            disk_count: 2,
+            worker_slots: vec![1; workers],
+            port_base: None,
+            auth,
+        }
     }
 
     #[test]

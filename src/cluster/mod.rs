@@ -16,10 +16,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use daemon::Shutdown;
 use tokio::runtime::Builder;
 use tokio::task::{JoinHandle, LocalSet};
+use webhdfs::Auth;
 
 use self::child::{Child, Progress};
 use self::layout::{Layout, Plan};
@@ -54,9 +55,21 @@ pub(crate) struct ClusterArgs {
     /// Listen on this port and the following ones [default: 9870 and 8088 if free, else free ones]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port_base: Option<u16>,
+    /// How callers of WebHDFS prove who they are: by a token (`hanno admin token`), or not at all
+    #[arg(long, value_enum, default_value_t = AuthMode::Token)]
+    auth: AuthMode,
     /// End when this process, the parent, ends
     #[arg(long, hide = true, value_name = "PID")]
     parent: Option<u32>,
+}
+
+/// How callers of WebHDFS prove who they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum AuthMode {
+    /// By a delegation token
+    Token,
+    /// Not at all: every user of this machine may say to be anybody
+    Simple,
 }
 
 /// Runs a cluster until it is told to stop and returns the exit code.
@@ -83,7 +96,14 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
         disk_count: args.disks,
         worker_slots: worker_slots(args.workers, args.slots),
         port_base: args.port_base,
+        auth: match args.auth {
+            AuthMode::Token => Auth::Token,
+            AuthMode::Simple => Auth::Simple,
+        },
     };
+    if plan.auth == Auth::Simple {
+        crate::output::tell!("hanno cluster: warning: {}", webhdfs::config::SIMPLE_WARNING);
+    }
     let ports = layout.choose_ports(&plan)?;
     let specs = layout.write_configs(&plan, &ports)?;
     // One thread, because a child is told to end with the thread that started it.
@@ -103,7 +123,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
         };
         let outcome = match outcome {
             Ok(()) if !stop.is_told() => {
-                announce(&ports).context("cannot print the addresses")?;
+                announce(&ports, plan.auth).context("cannot print the addresses")?;
                 stop.wait().await;
                 Ok(())
             }
@@ -114,11 +134,15 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
     }))
 }
 
-fn announce(ports: &layout::Ports) -> io::Result<()> {
+fn announce(ports: &layout::Ports, auth: Auth) -> io::Result<()> {
     let mut out = crate::output::out();
+    let warning = match auth {
+        Auth::Token => "",
+        Auth::Simple => " auth=simple (names are believed)",
+    };
     writeln!(
         out,
-        "ready namenode=http://127.0.0.1:{} jobtracker=http://127.0.0.1:{}",
+        "ready namenode=http://127.0.0.1:{} jobtracker=http://127.0.0.1:{}{warning}",
         ports.namenode, ports.jobtracker
     )?;
     out.flush()

@@ -54,7 +54,7 @@ fn without_a_session(stage: &Stage, browser: &Browser) {
         (&stage.cluster.jobtracker, "/"),
         (&stage.cluster.jobtracker, job.as_str()),
         (&stage.cluster.namenode, "/"),
-        (&stage.cluster.namenode, "/browse?path=/texts"),
+        (&stage.cluster.namenode, "/datanodes"),
     ] {
         browser.open(&format!("{daemon}{path}"));
         browser.wait_text("read-only");
@@ -62,6 +62,13 @@ fn without_a_session(stage: &Stage, browser: &Browser) {
         assert_eq!(buttons, 0, "{path}");
         browser.assert_quiet(path);
     }
+    // What is in the cluster is not shown, and how to see it is.
+    for path in ["/browse?path=/texts", "/snapshots", "/about"] {
+        browser.open(&format!("{}{path}", stage.cluster.namenode));
+        browser.wait_text("how to sign in");
+        assert!(!browser.script("return document.body.innerText").to_string().contains("second"));
+    }
+    browser.complaints();
     browser
         .open(&format!("{}/login?user=tester&proof=Hanno-1.client.1.0.0", stage.cluster.namenode));
     browser.wait_text("This link is not good");

@@ -1,6 +1,9 @@
 //! WebHDFS on a real cluster, byte by byte: every operation with its error twin, both steps of reads and writes, uploads that
 //! are cut off, bodies that nobody asked for, names of every kind.
 
+use std::collections::HashMap;
+use std::sync::Mutex;
+
 use serde_json::{Value, json};
 
 use crate::support::http::{Answer, Connection, request};
@@ -9,6 +12,7 @@ use crate::support::{Cluster, Options, data};
 mod deaths;
 mod directories;
 mod features;
+mod hostile;
 mod refusals;
 
 /// A cluster, and who asks.
@@ -16,11 +20,23 @@ struct Web {
     cluster: Cluster,
     /// The superuser.
     root: String,
+    /// Of each user that asked; none where names are believed.
+    tokens: Mutex<HashMap<String, String>>,
+    believes: bool,
 }
+
+/// The table that makes a daemon believe names.
+const SIMPLE: &str = r#"{ auth = "simple" }"#;
 
 impl Web {
     fn start() -> Self {
         Web::start_with(&[])
+    }
+
+    /// With a cluster that believes names.
+    fn start_simple() -> Self {
+        let names = ["HANNO_NAMENODE_WEBHDFS", "HANNO_DATANODE_WEBHDFS"];
+        Web { believes: true, ..Web::start_with(&names.map(|name| (name, SIMPLE))) }
     }
 
     /// With more variables for the daemons.
@@ -35,12 +51,25 @@ impl Web {
             .variables
             .extend(variables.iter().map(|(name, value)| (*name, (*value).to_owned())));
         let cluster = Cluster::start(options);
-        Web { cluster, root: "tester".to_owned() }
+        Web { cluster, root: "tester".to_owned(), tokens: Mutex::default(), believes: false }
     }
 
     fn url(&self, user: &str, rest: &str) -> String {
         let mark = if rest.contains('?') { '&' } else { '?' };
-        format!("{}/webhdfs/v1{rest}{mark}user.name={user}", self.cluster.namenode)
+        let proof = match self.believes {
+            true => format!("user.name={user}"),
+            false => format!("delegation={}", self.token(user)),
+        };
+        format!("{}/webhdfs/v1{rest}{mark}{proof}", self.cluster.namenode)
+    }
+
+    /// A token of a user.
+    fn token(&self, user: &str) -> String {
+        let fetch = || {
+            let fetched = self.cluster.hanno(&["admin", "token", "--user", user]).ok();
+            fetched.stdout_text().trim().to_owned()
+        };
+        self.tokens.lock().unwrap().entry(user.to_owned()).or_insert_with(fetch).clone()
     }
 
     /// One request without a body, as the superuser.
@@ -138,12 +167,9 @@ fn every_operation_answers_as_hadoop_does() {
     };
     assert_eq!(home("alice", "GETHOMEDIRECTORY"), "/user/alice");
     assert_eq!(home("alice", "GETTRASHROOT"), "/user/alice/.Trash");
-    let nobody = format!("{}/webhdfs/v1?op=gethomedirectory", web.cluster.namenode);
-    assert_eq!(request("GET", &nobody, b"").is(200).json()["Path"], "/user/dr.who");
     let defaults = web.ask("GET", "/?op=GETSERVERDEFAULTS").is(200).json();
     assert_eq!(defaults["FsServerDefaults"]["blockSize"], 134_217_728);
     assert_eq!(defaults["FsServerDefaults"]["checksumType"], 2);
-    assert_eq!(web.ask("GET", "/?op=GETDELEGATIONTOKEN").is(200).json(), json!({ "Token": null }));
 
     let blocks =
         web.ask("GET", "/d/f?op=GET_BLOCK_LOCATIONS").is(200).json()["LocatedBlocks"].clone();
@@ -161,7 +187,57 @@ fn every_operation_answers_as_hadoop_does() {
         "length": 28,
     }});
     assert_eq!(sum, expected);
+    newer_operations(&web);
     changes(&web);
+}
+
+/// What Hadoop 3.4 has and 3.3 has not; and what is left out or said too much.
+fn newer_operations(web: &Web) {
+    let get = |rest: &str| web.ask("GET", rest).is(200).json();
+    assert_eq!(get("/d/f?op=GETFILELINKSTATUS"), get("/d/f?op=GETFILESTATUS"));
+    let room = &get("/?op=GETSTATUS")["FsStatus"];
+    let of = |name: &str| room[name].as_u64().unwrap();
+    assert!(of("capacity") >= of("used") + of("remaining") && of("remaining") > 0, "{room}");
+    assert_eq!(
+        get("/?op=GETECPOLICIES")["ErasureCodingPolicies"]["ErasureCodingPolicyInfo"],
+        json!([])
+    );
+    assert_eq!(get("/?op=GETECCODECS"), json!({ "ErasureCodingCodecs": {} }));
+    assert_eq!(get("/?op=GETTRASHROOTS&allusers=true"), json!({ "Paths": [] }));
+    for user in ["tester", "alice"] {
+        web.ask("PUT", &format!("/user/{user}/.Trash?op=MKDIRS&permission=700")).is(200);
+    }
+    let paths = |rest: &str| -> Vec<String> {
+        let found = get(rest)["Paths"].clone();
+        let paths = found.as_array().unwrap().iter();
+        paths.map(|entry| entry["path"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(paths("/?op=GETTRASHROOTS"), ["/user/tester/.Trash"]);
+    let all = ["/user/alice/.Trash", "/user/tester/.Trash"];
+    assert_eq!(paths("/?op=GETTRASHROOTS&allusers=TRUE"), all);
+    web.ask("DELETE", "/user?op=DELETE&recursive=true").is(200);
+    // Left out, they are the server's own.
+    let status = |path: &str| get(&format!("{path}?op=GETFILESTATUS"))["FileStatus"].clone();
+    web.ask("PUT", "/d/f?op=SETREPLICATION&replication=1").is(200);
+    web.ask("PUT", "/d/f?op=SETREPLICATION").is(200);
+    assert_eq!(status("/d/f")["replication"], 2);
+    web.ask("PUT", "/d/f?op=SETPERMISSION").is(200);
+    assert_eq!(status("/d/f")["permission"], "755");
+    web.ask("PUT", "/d/f?op=SETPERMISSION&permission=644").is(200);
+    // What is ignored is told.
+    let answer = web.ask("PUT", "/d/sub?op=MKDIRS&overwrite=true&noredirect=true").is(200);
+    let warning = "299 hanno \"ignored, MKDIRS has not: overwrite, noredirect\"";
+    assert_eq!(answer.header("warning"), Some(warning));
+    assert_eq!(web.ask("GET", "/d?op=LISTSTATUS").header("warning"), None);
+    // The audit log tells addresses, whether or not a DataNode runs there.
+    let log = web.cluster.directory.join("namenode-1/audit.log");
+    let told = || std::fs::read_to_string(&log).unwrap_or_default();
+    web.cluster.wait_until("the calls are told", 10, |_| told().contains("proto=webhdfs"));
+    let told = told();
+    let lines = told.lines().filter(|line| line.contains("proto=webhdfs"));
+    for line in lines {
+        assert!(line.contains("\tip=/127.0.0.1\t"), "{line}");
+    }
 }
 
 #[test]
@@ -453,7 +529,10 @@ fn large_directories_are_listed_whole_and_in_pages() {
 
 #[test]
 fn only_known_hosts_are_served_and_names_are_checked() {
-    let web = Web::start();
+    let web = Web::start_simple();
+    let nobody = format!("{}/webhdfs/v1?op=gethomedirectory", web.cluster.namenode);
+    assert_eq!(request("GET", &nobody, b"").is(200).json()["Path"], "/user/dr.who");
+    assert_eq!(web.ask("GET", "/?op=GETDELEGATIONTOKEN").is(200).json(), json!({ "Token": null }));
     let (address, _) = web.cluster.namenode.trim_start_matches("http://").split_once(':').unwrap();
     for (host, status) in [(address, 200), ("localhost", 200), ("evil.example", 421)] {
         let mut connection = Connection::open(&web.cluster.namenode);

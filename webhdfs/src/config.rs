@@ -1,28 +1,33 @@
 //! What an operator decides about WebHDFS: the table `[webhdfs]` in the configuration of a NameNode, DataNode or gateway.
 
 use std::collections::BTreeMap;
-use std::net::ToSocketAddrs;
 
 use serde::{Deserialize, Serialize};
 
+/// Where an operator lists further names of a daemon with WebHDFS.
+pub const HOSTS_KEY: &str = "`hosts` in [webhdfs]";
+
+/// What is said wherever names are believed.
+pub const SIMPLE_WARNING: &str = "auth = \"simple\": every user of this machine, and whoever reaches a port, may act as anybody over WebHDFS";
+
 /// How a caller proves who it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Auth {
-    /// `user.name` is believed, as in HDFS without Kerberos.
-    Simple,
-    /// A delegation token is needed.
+    /// A delegation token is needed, or the signature of one who holds the cluster secret.
+    #[default]
     Token,
+    /// `user.name` is believed, as in HDFS without Kerberos: whoever reaches a port is whom it says, the superuser included.
+    Simple,
 }
 
 /// The table.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Default: `"simple"` where only this machine can connect, `"token"` elsewhere, because anybody can claim to be anybody
+    /// `"token"` or `"simple"`. Default `"token"`: even on loopback every user of the machine, and every task of a job, could say to be anybody
     /// under `"simple"`. Must be the same on NameNode and DataNodes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub auth: Option<Auth>,
+    pub auth: Auth,
     /// Names (not addresses) by which this daemon may be called beside `localhost`, its machine's name and its advertised
     /// name: a web page of another name must not reach a daemon through a browser (DNS rebinding). `"*"` allows all.
     pub hosts: Vec<String>,
@@ -31,14 +36,11 @@ pub struct Config {
 }
 
 impl Config {
-    /// How callers of a daemon that listens on `bind` prove who they are.
-    pub fn auth_at(&self, bind: &str) -> Auth {
-        self.auth.unwrap_or_else(|| {
-            let loopback = bind
-                .to_socket_addrs()
-                .is_ok_and(|mut addresses| addresses.all(|address| address.ip().is_loopback()));
-            if loopback { Auth::Simple } else { Auth::Token }
-        })
+    /// Says in the log of the daemon that starts with it what an operator has to know.
+    pub fn warn(&self) {
+        if self.auth == Auth::Simple {
+            tracing::warn!("{SIMPLE_WARNING}");
+        }
     }
 
     /// True if `user` may act for `other`.
@@ -53,13 +55,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_believed_only_on_loopback_or_by_order() {
-        let config = Config::default();
-        assert_eq!(config.auth_at("127.0.0.1:0"), Auth::Simple);
-        assert_eq!(config.auth_at("[::1]:0"), Auth::Simple);
-        assert_eq!(config.auth_at("0.0.0.0:0"), Auth::Token);
-        assert_eq!(config.auth_at("no such host"), Auth::Token);
-        let config = Config { auth: Some(Auth::Simple), ..config };
-        assert_eq!(config.auth_at("0.0.0.0:0"), Auth::Simple);
+    fn names_are_believed_by_order_only() {
+        let config: Config = serde_json::from_str("{}").unwrap();
+        assert_eq!((config.auth, Config::default().auth), (Auth::Token, Auth::Token));
+        let config: Config = serde_json::from_str(r#"{"auth":"simple"}"#).unwrap();
+        assert_eq!(config.auth, Auth::Simple);
+        assert!(serde_json::from_str::<Config>(r#"{"auth":"none"}"#).is_err());
     }
 }

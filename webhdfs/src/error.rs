@@ -158,7 +158,9 @@ impl WebError {
     pub fn from_remote(op: Op, error: RemoteError) -> Self {
         let exception = match exception_of(op, error.kind) {
             // It is the path itself that is a file, not one above it: those texts begin with the path in quotes.
-            Exception::ParentNotDirectory if error.message.starts_with('`') => {
+            Exception::ParentNotDirectory | Exception::AccessControl
+                if error.kind == ErrorKind::NotDirectory && error.message.starts_with('`') =>
+            {
                 Exception::PathIsNotDirectory
             }
             exception => exception,
@@ -238,7 +240,22 @@ fn exception_of(op: Op, kind: ErrorKind) -> Exception {
         ErrorKind::NotFound | ErrorKind::IsDirectory => Exception::FileNotFound,
         ErrorKind::AlreadyExists => Exception::FileAlreadyExists,
         ErrorKind::NotDirectory if op == Op::Mkdirs => Exception::FileAlreadyExists,
-        ErrorKind::NotDirectory => Exception::ParentNotDirectory,
+        ErrorKind::NotDirectory => match op {
+            // What makes a name is told that a file is in the way, ...
+            Op::Create
+            | Op::Rename
+            | Op::Concat
+            | Op::SetQuota
+            | Op::AllowSnapshot
+            | Op::DisallowSnapshot
+            | Op::CreateSnapshot
+            | Op::RenameSnapshot
+            | Op::DeleteSnapshot
+            | Op::GetSnapshotDiff
+            | Op::GetSnapshotDiffListing => Exception::ParentNotDirectory,
+            // ... everything else that it may not pass there.
+            _ => Exception::AccessControl,
+        },
         ErrorKind::NotEmpty => Exception::PathIsNotEmptyDirectory,
         ErrorKind::PermissionDenied => Exception::AccessControl,
         ErrorKind::SafeMode | ErrorKind::StartupSafeMode => Exception::SafeMode,
@@ -323,6 +340,10 @@ mod tests {
             (Op::SetOwner, ErrorKind::InvalidArgument, Exception::IllegalArgument),
             (Op::Open, ErrorKind::IsDirectory, Exception::FileNotFound),
             (Op::Mkdirs, ErrorKind::AlreadyExists, Exception::FileAlreadyExists),
+            (Op::Mkdirs, ErrorKind::NotDirectory, Exception::FileAlreadyExists),
+            (Op::Create, ErrorKind::NotDirectory, Exception::ParentNotDirectory),
+            (Op::Delete, ErrorKind::NotDirectory, Exception::AccessControl),
+            (Op::GetFileStatus, ErrorKind::NotDirectory, Exception::AccessControl),
         ];
         for (op, kind, exception) in cases {
             let error = WebError::from_remote(op, RemoteError::new(kind, "text"));

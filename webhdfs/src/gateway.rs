@@ -9,13 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use client::dfs::{DfsClient, DfsError};
 use client::rpc::{CallOptions, Health, RpcClient};
 use client::{ClientConfig, RpcError};
+use daemon::auth::Authenticator;
+use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::serve::{self, Limits};
 use daemon::session;
@@ -25,12 +28,13 @@ use protocol::namenode::{Answer, Call, Request as RpcRequest};
 use protocol::{ClientId, ErrorKind, RemoteError};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Auth, Config};
+use crate::config::{Auth, Config, HOSTS_KEY};
 use crate::error::WebError;
-use crate::identity;
-use crate::namenode::Namesystem;
+use crate::namenode::{From, KnownUser, Namesystem};
 use crate::op::Op;
 use crate::query::Query;
+use crate::token::keeper::{Asked, Keeper};
+use crate::token::token_key;
 use crate::{datanode, drain, json, namenode, path, redirect};
 
 /// Where clients call the NameNode.
@@ -105,41 +109,48 @@ pub async fn run(config: GatewayConfig, shutdown: Shutdown) -> Result<(), Gatewa
     if config.namenode.is_empty() {
         return fail("namenode", "is missing: the address http://host:port of the NameNode");
     }
-    if config.webhdfs.auth_at(&config.bind) != Auth::Simple {
-        return fail(
-            "webhdfs",
-            "must say auth = \"simple\": a gateway beyond loopback believes the names that its callers give",
-        );
-    }
+    config.webhdfs.warn();
     let secret = daemon::secret::load(&config.secret_file, false)?;
     let listener = serve::bind(&config.bind, config.allow_unencrypted).await?;
     let advertised = config.advertise.clone().unwrap_or_else(|| config.bind.clone());
     let rpc = RpcClient::new(&config.namenode, Role::Client, Some(&secret))?;
+    let (key, key_of_cluster) = (token_key(&secret), secret.clone());
     let client = DfsClient::connect(&ClientConfig {
         namenode: Some(config.namenode.clone()),
         secret: Some(secret),
         ..ClientConfig::default()
     })?;
-    let names = Remote { rpc, id: ClientId(rand::random()), calls: Arc::default() };
+    let names = Remote { rpc: rpc.clone(), id: ClientId(rand::random()), calls: Arc::default() };
+    let trust = namenode::Trust {
+        auth: config.webhdfs.auth,
+        authenticator: Authenticator::new(&key_of_cluster),
+        keeper: Keeper::Namenode(Asked::new(rpc, key.clone())),
+        key: key.clone(),
+    };
     let settings = namenode::Settings {
         config: config.webhdfs.clone(),
-        trust: namenode::Trust::Names,
+        trust: trust.clone(),
         advertised: advertised.clone(),
     };
     let data = datanode::Settings {
         config: config.webhdfs.clone(),
-        trust: datanode::Trust::Names,
+        trust: match config.webhdfs.auth {
+            Auth::Simple => datanode::Trust::Names,
+            Auth::Token => datanode::Trust::Tokens(key),
+        },
         advertised: advertised.clone(),
     };
     let gateway = Gateway {
         names: namenode::Face::new(names, settings),
         data: datanode::Face::new(client, data),
-        hosts: Hosts::new(&advertised, &config.webhdfs.hosts),
+        trust,
         config: Arc::new(config),
         advertised: advertised.into(),
     };
     tracing::info!(address = %gateway.advertised, namenode = %gateway.config.namenode, "gateway is up");
-    serve::serve(listener, gateway.router(), Limits::default(), shutdown).await;
+    let hosts = Hosts::new(&gateway.advertised, &gateway.config.webhdfs.hosts, HOSTS_KEY);
+    let routes = front::guard(gateway.router(), hosts);
+    serve::serve(listener, routes, Limits::default(), shutdown).await;
     Ok(())
 }
 
@@ -152,9 +163,9 @@ struct Remote {
 }
 
 impl Namesystem for Remote {
-    async fn call(&self, user: &str, host: &str, call: Call) -> Answer {
+    async fn call(&self, user: &str, from: From<'_>, call: Call) -> Answer {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let request = RpcRequest::new(self.id, number, user, host, call);
+        let request = RpcRequest::new(self.id, number, user, from.host, call);
         self.rpc.call(TARGET, &request, CallOptions::default()).await.map_err(|error| match error {
             RpcError::Remote(refusal) => refusal,
             error => RemoteError::new(ErrorKind::Unavailable, protocol::error::chain(&error)),
@@ -168,7 +179,7 @@ struct Gateway {
     data: datanode::Face,
     config: Arc<GatewayConfig>,
     advertised: Arc<str>,
-    hosts: Hosts,
+    trust: namenode::Trust,
 }
 
 impl Gateway {
@@ -197,27 +208,40 @@ impl Gateway {
             drain::linger(&parts.headers, body);
             return refusal.response();
         }
-        self.data.handle(Request::from_parts(parts, body)).await
+        self.data(Request::from_parts(parts, body)).await
+    }
+
+    /// A read in one step, for whoever proves to be somebody.
+    async fn data(&self, request: Request) -> Response {
+        let (mut parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        match self.names.identify(&parts, &query).await {
+            Ok(identity) => {
+                parts.extensions.insert(KnownUser(identity.user));
+                self.data.handle(Request::from_parts(parts, body)).await
+            }
+            Err(refusal) => {
+                drain::linger(&parts.headers, body);
+                refusal.response()
+            }
+        }
     }
 
     /// The URL of the second step: here again, under the name that the client used.
-    fn location(&self, request: &Request, op: Op, query: &Query) -> Result<String, WebError> {
-        let user = identity::believed(query, &self.config.webhdfs)?;
-        let path = path::decode(request.uri().path())?;
-        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    async fn location(&self, parts: &Parts, op: Op, query: &Query) -> Result<String, WebError> {
+        let user = self.names.identify(parts, query).await?.user;
+        let path = path::decode(parts.uri.path())?;
+        let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let address = host.unwrap_or(&self.advertised);
         let namenode = self.config.namenode.trim_start_matches("http://");
-        let user = ("user.name", user);
-        let url = redirect::location(address, &path, op, &user, namenode, query);
+        let credentials = self.trust.credentials(&user, op, &path);
+        let url = redirect::location(address, &path, op, &credentials, namenode, query);
         Ok(format!("{url}&{DATA}=true"))
     }
 }
 
 async fn handle(State(gateway): State<Gateway>, request: Request) -> Response {
     let query = Query::parse(request.uri().query().unwrap_or_default());
-    if request.method() == Method::OPTIONS {
-        return gateway.data.handle(request).await;
-    }
     let op = Op::find(request.method(), query.text("op").unwrap_or_default());
     let (Ok(op), Ok(direct)) = (op, query.boolean("noredirect", false).map(|no| !no)) else {
         return gateway.names.handle(request).await;
@@ -226,17 +250,17 @@ async fn handle(State(gateway): State<Gateway>, request: Request) -> Response {
     let is_write = matches!(op, Op::Create | Op::Append);
     let is_second = query.boolean(DATA, false).unwrap_or(false);
     match () {
-        () if !gateway.hosts.allow(request.headers()) => namenode::misdirected(request.headers()),
         () if op == Op::Open && direct => gateway.open(request, &query).await,
-        () if (is_read && direct) || (is_write && is_second) => gateway.data.handle(request).await,
+        () if is_read && direct => gateway.data(request).await,
+        () if is_write && is_second => gateway.data.handle(request).await,
         () if !is_read && !is_write => gateway.names.handle(request).await,
         () => {
-            let answer = match gateway.location(&request, op, &query) {
+            let (parts, body) = request.into_parts();
+            let answer = match gateway.location(&parts, op, &query).await {
                 Ok(url) if direct => redirected(&url),
                 Ok(url) => json::ok(&json::named("Location", url)),
                 Err(error) => error.response(),
             };
-            let (parts, body) = request.into_parts();
             drain::linger(&parts.headers, body);
             answer
         }

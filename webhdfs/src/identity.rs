@@ -18,6 +18,18 @@ pub fn believed(query: &Query, config: &Config) -> Result<String, WebError> {
     effective(user, query, config)
 }
 
+/// The refusal of a request that proves nothing, with the way out.
+pub fn unproven(query: &Query) -> WebError {
+    let user = query.text("user.name").filter(|user| is_user(user));
+    let claimed = user.map(|user| format!(", so user.name={user} is not believed"));
+    let text = format!(
+        "Authentication required: this cluster has auth = \"token\"{}. Fetch a token with `hanno admin token{}` and send it as delegation=TOKEN",
+        claimed.unwrap_or_default(),
+        user.map(|user| format!(" --user {user}")).unwrap_or_default(),
+    );
+    WebError::new(Exception::Unauthenticated, text)
+}
+
 /// The user that `user` acts for.
 ///
 /// # Errors

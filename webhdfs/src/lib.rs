@@ -5,7 +5,7 @@
 //! | [`op`] [`query`] [`path`] | pure: what a request says |
 //! | [`json`] [`error`] | pure: what an answer says, in Hadoop's words |
 //! | [`redirect`] | pure: which DataNode does the second step, and the URL for it |
-//! | [`config`] [`identity`] | who may call, and as whom |
+//! | [`config`] [`identity`] [`cookie`] | who may call, and as whom |
 //! | [`namenode`] | the NameNode's side: names and attributes, redirects for data |
 //! | [`datanode`] | the DataNode's side: data |
 //! | [`steps`] | what both sides read of a two-step operation |
@@ -17,6 +17,7 @@
 //! anything of a body is read.
 
 pub mod config;
+pub mod cookie;
 pub mod datanode;
 pub mod drain;
 pub mod error;

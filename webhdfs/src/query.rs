@@ -29,6 +29,12 @@ impl Query {
         (!value.trim().is_empty()).then_some(value)
     }
 
+    /// The names that have a value.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let said = self.pairs.iter().filter(|(_, value)| !value.trim().is_empty());
+        said.map(|(name, _)| name.as_str())
+    }
+
     /// All values of `name` that are not blank.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let values = self.pairs.iter().filter(move |(key, _)| key == name);

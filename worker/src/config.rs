@@ -18,6 +18,8 @@ pub struct Config {
     pub bind: String,
     /// `host:port` under which others reach `bind`. Default empty: the address listened on.
     pub advertise: String,
+    /// Names by which this worker may be called over HTTP beside `localhost`, its machine's name and `advertise`. Default none; `"*"` allows all.
+    pub hosts: Vec<String>,
     /// Name of this machine, compared with the machines that hold input. Default empty: the network name.
     pub host: String,
     /// Rack of this machine. Default `/default-rack`.
@@ -81,6 +83,7 @@ impl Default for Config {
             data: PathBuf::from("worker"),
             bind: "127.0.0.1:0".to_owned(),
             advertise: String::new(),
+            hosts: Vec::new(),
             host: String::new(),
             rack: "/default-rack".to_owned(),
             shared_outputs: true,

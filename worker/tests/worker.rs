@@ -83,7 +83,8 @@ impl Stand {
             1 << 20,
             move |request: Request| answer(Arc::clone(&answering), request),
         );
-        let router = Router::new().route("/rpc/worker", route);
+        let hosts = daemon::hosts::Hosts::new("localhost:1", &[], "`hosts`");
+        let router = daemon::front::guard(Router::new().route("/rpc/worker", route), hosts);
         tokio::spawn(serve::serve(listener, router, Limits::default(), shutdown.clone()));
         let mut config = Config {
             data: data.path().join("worker"),

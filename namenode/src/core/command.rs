@@ -569,12 +569,12 @@ impl<'a> Planner<'a> {
         let Some(Resolved { id, inode }) = self.find(path, needs)? else {
             return Ok(Outcome::Flag(false));
         };
-        if path.is_root() {
-            return Ok(Outcome::Flag(false));
-        }
         if !recursive && inode.directory().is_some_and(|d: &Directory| !d.children.is_empty()) {
             let text = format!("`{path} is non empty': Directory is not empty");
             return Err(refuse(ErrorKind::NotEmpty, text));
+        }
+        if path.is_root() {
+            return Ok(Outcome::Flag(false));
         }
         self.edits.push(Edit::Delete { inode: id, at_ms: self.now.wall_ms });
         Ok(Outcome::Flag(true))

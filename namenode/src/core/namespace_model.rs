@@ -443,11 +443,14 @@ impl Model {
 
     pub(crate) fn delete(&mut self, caller: Caller<'_>, path: &str, recursive: bool) -> Outcome {
         let needs = Needs { parent: Some(Action::WRITE), subtree: true, ..Needs::default() };
-        if !self.find(caller, path, needs)? || path == "/" {
+        if !self.find(caller, path, needs)? {
             return Ok(Some(false));
         }
         if !recursive && self.below(path).next().is_some() {
             return Err(ErrorKind::NotEmpty);
+        }
+        if path == "/" {
+            return Ok(Some(false));
         }
         self.check_snapshotted(path)?;
         self.remove(path);
@@ -507,10 +510,7 @@ impl Model {
 
     /// Rename without options.
     pub(crate) fn rename(&mut self, caller: Caller<'_>, from: &str, to: &str) -> Outcome {
-        match self.check_move(caller, from, to, true) {
-            Err(ErrorKind::NotDirectory) => return Ok(Some(false)),
-            checked => checked?,
-        }
+        self.check_move(caller, from, to, true)?;
         if from == "/" || self.get(from).is_none() {
             return Ok(Some(false));
         }

@@ -33,12 +33,7 @@ impl<'a> Planner<'a> {
     /// Rename without options.
     pub(super) fn rename(&mut self, from: &DfsPath, to: &DfsPath) -> Planned {
         let no = Ok(Outcome::Flag(false));
-        let Move { source, target } = match self.check_move(from, to, Target::Into) {
-            Ok(ends) => ends,
-            // Without options, what cannot be followed is only a false.
-            Err(error) if error.kind == ErrorKind::NotDirectory => return no,
-            Err(error) => return Err(error),
-        };
+        let Move { source, target } = self.check_move(from, to, Target::Into)?;
         let Some(source) = source.found else { return no };
         if from.is_root() {
             return no;

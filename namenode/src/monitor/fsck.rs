@@ -58,7 +58,7 @@ pub(super) struct Fsck {
 
 impl Fsck {
     pub(super) fn new(auth: Authenticator, config: Arc<Config>, address: &str) -> Self {
-        let believes = config.webhdfs.auth_at(&config.bind) == webhdfs::Auth::Simple;
+        let believes = config.webhdfs.auth == webhdfs::Auth::Simple;
         let turns = Arc::new(Semaphore::new(CHECKS_MAX));
         Fsck { auth, believes, namenode: format!("http://{address}"), config, turns }
     }

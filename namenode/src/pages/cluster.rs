@@ -8,7 +8,11 @@ use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeStat
 const FULL_PERCENT: u64 = 90;
 
 /// The overview.
-pub(super) fn overview(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Markup {
+pub(super) fn overview(
+    status: &ClusterStatus,
+    nodes: &[DatanodeReport],
+    warning: Option<&str>,
+) -> Markup {
     let live = || nodes.iter().filter(|node| node.state != DatanodeState::Dead);
     let capacity: u64 = live().map(|node| node.capacity).sum();
     let used: u64 = live().map(|node| node.used).sum();
@@ -16,6 +20,7 @@ pub(super) fn overview(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Mark
     let stale = nodes.iter().filter(|node| node.state == DatanodeState::Stale).count();
     html! {
         h1 { "Overview" }
+        @if let Some(text) = warning { div.alert { (text) } }
         @for text in alerts(status, nodes) { div.alert { (text) } }
         @if alerts(status, nodes).is_empty() { div.alert.good { "All is well: no node is missing, no block lacks a replica." } }
         div.tiles {

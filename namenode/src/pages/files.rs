@@ -1,6 +1,6 @@
 //! `/api/v1` of the NameNode: the cluster, DataNodes and files for scripts, and the changes that the browser of files makes.
 //!
-//! Reads need nobody signed in; they see what everybody may see then. Changes need a session and come from our own pages
+//! How the cluster is, everybody may read; files, who is signed in. Changes need a session and come from our own pages
 //! ([`daemon::session`]); the permissions of the file system decide.
 
 use axum::body::Body;
@@ -14,9 +14,9 @@ use protocol::namenode::{Call, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Re
 use protocol::{ErrorKind, RemoteError};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use webhdfs::namenode::Namesystem;
+use webhdfs::namenode::{From, Namesystem};
 
-use super::{Pages, Shown, USER, look, path_of, status_of, unexpected};
+use super::{Pages, Shown, look, path_of, status_of, unexpected};
 
 /// What the API is, for programs.
 const OPENAPI: &str = include_str!("openapi.json");
@@ -110,14 +110,17 @@ async fn content(
         Err(error) => return refused(&error),
     };
     let user = pages.user(&headers);
+    let user = match pages.viewer(user.as_deref()) {
+        Ok(user) => user,
+        Err(error) => return refused(&error),
+    };
     let mut parameters = String::new();
     for (name, value) in [("offset", named.offset), ("length", named.length)] {
         if let Some(value) = value {
             parameters.push_str(&format!("&{name}={value}"));
         }
     }
-    let mut response =
-        pages.relay.redirect(user.as_deref().unwrap_or(USER), &path, &parameters).await;
+    let mut response = pages.relay.redirect(user, &path, &parameters).await;
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
@@ -134,7 +137,7 @@ async fn make(
         if named.r#type == "directory" {
             let mode = DIRECTORY_MODE;
             let call = Call::Mkdirs { path, mode, unmasked: Some(0o777), parents: false };
-            return pages.web.call(&user, "", call).await.map(drop);
+            return pages.web.call(&user, From::default(), call).await.map(drop);
         }
         let body: Body = request.into_body();
         pages.relay.write(&user, &path, named.overwrite, body).await
@@ -152,7 +155,7 @@ async fn delete(
 ) -> Response {
     let deleted = async {
         let call = Call::Delete { path: path_of(&named.path)?, recursive: named.recursive };
-        pages.web.call(&user, "", call).await
+        pages.web.call(&user, From::default(), call).await
     };
     match deleted.await {
         Ok(Reply::Flag(false)) => refused(&RemoteError::new(

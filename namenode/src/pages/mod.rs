@@ -1,5 +1,6 @@
-//! The NameNode's pages: the cluster at a glance, DataNodes, snapshots, a browser of files. They see what the user who is signed in may see;
-//! nobody signed in, what a user without any rights of their own may see, as in Hadoop. What changes something is in [`files`].
+//! The NameNode's pages: the cluster at a glance, DataNodes, snapshots, a browser of files. They see what the user who is signed in may see.
+//! Who is not signed in sees how the cluster is, and no name of a file; only where names are believed anyway, what a user without any rights of
+//! their own may see, as in Hadoop. What changes something is in [`files`].
 //!
 //! | page | file |
 //! |---|---|
@@ -19,23 +20,22 @@ mod snapshots;
 use axum::Router;
 use axum::extract::{FromRef, Query, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::get;
-use daemon::hosts::Hosts;
 use daemon::page::live::Board;
 use daemon::page::{self, Frame, Search, Site};
-use daemon::session::Sessions;
+use daemon::session::{SessionError, Sessions};
 use maud::Markup;
 use protocol::namenode::{Answer, Call, FileStatus, LocatedBlocks, Reply};
 use protocol::{DfsPath, ErrorKind, RemoteError};
-use webhdfs::namenode::{Face, Namesystem};
+use webhdfs::Auth;
+use webhdfs::namenode::{Face, From, Namesystem};
 
 use self::relay::Relay;
 use crate::http::Web;
 use crate::settings;
 
-/// Whom pages act for where nobody is signed in: Hadoop's static user of its pages.
+/// Whom pages act for where nobody is signed in and names are believed: Hadoop's static user of its pages.
 const USER: &str = "dr.who";
 
 const SITE: Site = Site {
@@ -61,7 +61,7 @@ struct Pages {
 }
 
 /// All pages. Bytes of files go over `face`.
-pub(crate) fn router(web: Web, face: Face<Web>, hosts: Hosts, sessions: Sessions) -> Router {
+pub(crate) fn router(web: Web, face: Face<Web>, sessions: Sessions) -> Router {
     let board = Board::default();
     tokio::spawn(live::watch(web.clone(), board.clone()));
     Router::new()
@@ -74,7 +74,6 @@ pub(crate) fn router(web: Web, face: Face<Web>, hosts: Hosts, sessions: Sessions
         .merge(files::routes())
         .merge(page::assets())
         .merge(sessions.routes())
-        .layer(from_fn_with_state(hosts, Hosts::guard))
         .with_state(Pages { web, sessions, relay: Relay::new(face), board })
 }
 
@@ -90,9 +89,23 @@ impl Pages {
         self.sessions.user(headers)
     }
 
+    /// Whom a look at files is made for.
+    ///
+    /// # Errors
+    /// If nobody is signed in, where names are not believed.
+    fn viewer<'a>(&self, user: Option<&'a str>) -> Result<&'a str, RemoteError> {
+        match (user, self.web.service().config.webhdfs.auth) {
+            (Some(user), _) => Ok(user),
+            (None, Auth::Simple) => Ok(USER),
+            (None, Auth::Token) => {
+                Err(RemoteError::new(ErrorKind::Unauthenticated, SessionError::Missing.to_string()))
+            }
+        }
+    }
+
     /// Reads the name space as whom a page acts for.
     async fn read(&self, user: Option<&str>, call: Call) -> Answer {
-        self.web.call(user.unwrap_or(USER), "", call).await
+        self.web.call(self.viewer(user)?, From::default(), call).await
     }
 
     /// What a path names; of a directory the entries after a name, at most so many.
@@ -158,8 +171,8 @@ impl About<'_> {
         let content = maud::html! {
             h1 { "This cannot be shown" }
             div.alert.bad { (error.message) }
-            @if self.user.is_none() && error.kind == ErrorKind::PermissionDenied {
-                p { "Nobody is signed in, so these pages see what everybody may see: " a href="/login" { "how to sign in" } "." }
+            @if self.user.is_none() && matches!(error.kind, ErrorKind::PermissionDenied | ErrorKind::Unauthenticated) {
+                p { "Nobody is signed in here: " a href="/login" { "how to sign in" } "." }
             }
         };
         let mut response = self.answer(&content);
@@ -173,6 +186,7 @@ fn status_of(error: &RemoteError) -> StatusCode {
     match error.kind {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
         ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
+        ErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
         ErrorKind::AlreadyExists => StatusCode::CONFLICT,
         ErrorKind::Unavailable | ErrorKind::SafeMode | ErrorKind::StartupSafeMode => {
             StatusCode::SERVICE_UNAVAILABLE
@@ -194,11 +208,17 @@ async fn overview(State(pages): State<Pages>, headers: HeaderMap) -> Response {
     let look = |call| look(&pages.web, call);
     match (look(Call::ClusterStatus).await, look(Call::Datanodes).await) {
         (Ok(Reply::Cluster(status)), Ok(Reply::Datanodes(nodes))) => {
-            about.answer(&cluster::overview(&status, &nodes))
+            about.answer(&cluster::overview(&status, &nodes, warning(&pages)))
         }
         (Err(error), _) | (_, Err(error)) => about.refused(&error),
         _ => about.refused(&unexpected()),
     }
+}
+
+/// What is said on the overview of a cluster that believes names.
+fn warning(pages: &Pages) -> Option<&'static str> {
+    let auth = pages.web.service().config.webhdfs.auth;
+    (auth == Auth::Simple).then_some(webhdfs::config::SIMPLE_WARNING)
 }
 
 async fn datanodes(State(pages): State<Pages>, headers: HeaderMap) -> Response {
@@ -216,6 +236,9 @@ async fn datanodes(State(pages): State<Pages>, headers: HeaderMap) -> Response {
 async fn about(State(pages): State<Pages>, headers: HeaderMap) -> Response {
     let user = pages.user(&headers);
     let about = About { title: "About", place: "/about", live: false, user: user.as_deref() };
+    if let Err(error) = pages.viewer(about.user) {
+        return about.refused(&error);
+    }
     about.answer(&page::about::draw(&[], &settings::of(&pages.web.service().config)))
 }
 
@@ -253,7 +276,7 @@ async fn browsed(
             let end = located.status.length.saturating_sub(browse::PREVIEW_BYTES);
             let offset = if which == browse::Preview::Tail { end } else { 0 };
             let range = (offset, browse::PREVIEW_BYTES);
-            Some(pages.relay.text(user.unwrap_or(USER), &path, range).await)
+            Some(pages.relay.text(pages.viewer(user)?, &path, range).await)
         }
     };
     Ok(browse::file(&path, &located, preview.as_ref(), user))

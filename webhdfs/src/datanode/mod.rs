@@ -29,12 +29,11 @@ use self::clients::Clients;
 use crate::config::Config;
 use crate::error::{Exception, WebError};
 use crate::identity;
-use crate::namenode::misdirected;
+use crate::namenode::KnownUser;
 use crate::op::Op;
 use crate::query::Query;
 use crate::token::Redirect;
 use crate::{drain, path};
-use daemon::hosts::Hosts;
 use daemon::session;
 
 /// Uploads at once: each has a thread and a window of packets (8 MiB). More wait their turn.
@@ -76,7 +75,6 @@ pub struct Face {
 struct Inner {
     clients: Clients,
     settings: Settings,
-    hosts: Hosts,
     uploads: Arc<Semaphore>,
 }
 
@@ -91,9 +89,8 @@ struct Asked {
 impl Face {
     /// A face that reads and writes through `client`, as whoever calls.
     pub fn new(client: DfsClient, settings: Settings) -> Self {
-        let hosts = Hosts::new(&settings.advertised, &settings.config.hosts);
         let uploads = Arc::new(Semaphore::new(UPLOADS_MAX));
-        Face { inner: Arc::new(Inner { clients: Clients::new(client), settings, hosts, uploads }) }
+        Face { inner: Arc::new(Inner { clients: Clients::new(client), settings, uploads }) }
     }
 
     /// The routes under `/webhdfs/v1`.
@@ -108,9 +105,6 @@ impl Face {
     /// Answers a request under `/webhdfs/v1`.
     pub async fn handle(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
-        if !self.inner.hosts.allow(&parts.headers) {
-            return misdirected(&parts.headers);
-        }
         if parts.method == Method::OPTIONS {
             return preflight();
         }
@@ -130,7 +124,10 @@ impl Face {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let op = find(&parts.method, query.text("op").unwrap_or_default())?;
         let path = path::decode(parts.uri.path())?;
-        let user = self.user(&query, op, &path)?;
+        let user = match parts.extensions.get() {
+            Some(KnownUser(user)) => user.clone(),
+            None => self.user(&query, op, &path)?,
+        };
         Ok(Asked { op, path, query, client: self.inner.clients.of(&user) })
     }
 

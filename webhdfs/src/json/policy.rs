@@ -17,13 +17,14 @@ struct Policy(
     &'static [&'static str],
 );
 
-const POLICIES: [Policy; 7] = [
+const POLICIES: [Policy; 8] = [
     Policy(1, "PROVIDED", &["PROVIDED", "DISK"], &["PROVIDED", "DISK"], &["PROVIDED", "DISK"]),
     Policy(2, "COLD", &["ARCHIVE"], &[], &[]),
     Policy(5, "WARM", &["DISK", "ARCHIVE"], &["DISK", "ARCHIVE"], &["DISK", "ARCHIVE"]),
     Policy(HOT_ID, HOT, &["DISK"], &[], &["ARCHIVE"]),
     Policy(10, "ONE_SSD", &["SSD", "DISK"], &["SSD", "DISK"], &["SSD", "DISK"]),
     Policy(12, "ALL_SSD", &["SSD"], &["DISK"], &["DISK"]),
+    Policy(14, "ALL_NVDIMM", &["NVDIMM"], &["DISK"], &["DISK"]),
     Policy(15, "LAZY_PERSIST", &["RAM_DISK", "DISK"], &["DISK"], &["DISK"]),
 ];
 
@@ -47,6 +48,16 @@ pub fn all() -> Value {
     json!({ "BlockStoragePolicies": { "BlockStoragePolicy": list } })
 }
 
+/// `ErasureCodingPolicies` where there are none.
+pub fn no_erasure_coding() -> Value {
+    json!({ "ErasureCodingPolicies": { "ErasureCodingPolicyInfo": [] } })
+}
+
+/// `ErasureCodingCodecs` where there are none.
+pub fn no_codecs() -> Value {
+    json!({ "ErasureCodingCodecs": {} })
+}
+
 /// `BlockStoragePolicy` of every file.
 pub fn hot() -> Value {
     let hot = POLICIES.iter().find(|policy| policy.1 == HOT).map(Policy::json);
@@ -67,7 +78,7 @@ mod tests {
         let all = all();
         let list = all["BlockStoragePolicies"]["BlockStoragePolicy"].as_array().unwrap();
         let numbers: Vec<_> = list.iter().map(|policy| policy["id"].as_u64().unwrap()).collect();
-        assert_eq!(numbers, [1, 2, 5, 7, 10, 12, 15]);
+        assert_eq!(numbers, [1, 2, 5, 7, 10, 12, 14, 15]);
         assert_eq!(hot()["BlockStoragePolicy"], list[3]);
         assert!(is_known("cold") && !is_known("x"));
     }

@@ -1,5 +1,7 @@
 //! Snapshots: what a directory has, and what changed between two.
 
+use std::collections::BTreeMap;
+
 use protocol::DfsPath;
 use protocol::namenode::{DOT_SNAPSHOT, DiffEntry, DiffKind, FileStatus, SnapshottableDirectory};
 use serde_json::{Value, json};
@@ -27,6 +29,58 @@ pub fn diff(path: &DfsPath, (from, to): (&str, &str), entries: &[DiffEntry]) -> 
         "fromSnapshot": from,
         "toSnapshot": to,
         "diffList": entries.iter().map(entry).collect::<Vec<Value>>(),
+    }})
+}
+
+/// `SnapshotDiffReportListing`: the same as lists, from which Java's client makes the report itself.
+///
+/// It puts what was created and deleted below the changed directory of the same number, and takes a file that is in both for renamed. The
+/// numbers mean nothing else, so they are made here.
+pub fn diff_listing(entries: &[DiffEntry]) -> Value {
+    let parent = |path: &str| path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
+    // No file has the number of a directory: those have the first ones.
+    let first_file = 2 * entries.len() + 1;
+    let mut directories: BTreeMap<String, usize> = BTreeMap::new();
+    let mut number_of = |directory: String| {
+        let next = directories.len();
+        *directories.entry(directory).or_insert(next)
+    };
+    let entry = |directory: usize, file: usize, path: &str, target: Option<&str>| {
+        // A change of a directory that refers to nothing hides what was created and deleted in it.
+        let is_reference = target.is_some() || file < first_file;
+        json!({
+            "dirId": directory,
+            "fileId": file,
+            "sourcePath": path,
+            "targetPath": target.unwrap_or_default(),
+            "isReference": is_reference,
+        })
+    };
+    let (mut modified, mut created, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, DiffEntry { kind, path, target }) in entries.iter().enumerate() {
+        let file = first_file + index;
+        match (kind, target) {
+            (DiffKind::Modified, _) => {
+                let directory = number_of(path.clone());
+                modified.push(entry(directory, directory, path, None));
+            }
+            (DiffKind::Created, _) => {
+                created.push(entry(number_of(parent(path)), file, path, None))
+            }
+            (DiffKind::Renamed, Some(target)) => {
+                deleted.push(entry(number_of(parent(path)), file, path, Some(target)));
+                created.push(entry(number_of(parent(target)), file, target, Some(target)));
+            }
+            _ => deleted.push(entry(number_of(parent(path)), file, path, None)),
+        }
+    }
+    json!({ "SnapshotDiffReportListing": {
+        "modifyList": modified,
+        "createList": created,
+        "deleteList": deleted,
+        "isFromEarlier": true,
+        "lastPath": "",
+        "lastIndex": -1,
     }})
 }
 

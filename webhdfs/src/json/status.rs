@@ -1,6 +1,7 @@
 //! `FileStatus` and what is made of it; totals; defaults of the server.
 
-use protocol::namenode::{ClusterStatus, ContentSummary, FileStatus};
+use protocol::DfsPath;
+use protocol::namenode::{ClusterStatus, ContentSummary, DatanodeReport, FileStatus};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -58,6 +59,38 @@ impl<'a> From<&'a FileStatus> for FileStatusJson<'a> {
             kind: if status.directory { "DIRECTORY" } else { "FILE" },
         }
     }
+}
+
+/// `FsStatus`: the room of all DataNodes that serve.
+pub fn room(nodes: &[DatanodeReport]) -> Value {
+    let sum = |of: fn(&DatanodeReport) -> u64| {
+        let serving = nodes.iter().filter(|node| node.is_in_service());
+        serving.map(of).fold(0, u64::saturating_add)
+    };
+    json!({ "FsStatus": {
+        "capacity": sum(|node| node.capacity),
+        "used": sum(|node| node.used),
+        "remaining": sum(|node| node.remaining),
+    }})
+}
+
+/// `Paths`: whole paths with what is there, in the words that Java's client reads here and nowhere else.
+pub fn paths(found: &[(DfsPath, FileStatus)]) -> Value {
+    let entry = |(path, status): &(DfsPath, FileStatus)| {
+        json!({
+            "path": path.as_str(),
+            "length": status.length,
+            "isdir": status.directory,
+            "block_replication": status.replication,
+            "blocksize": status.block_size,
+            "modification_time": status.mtime_ms,
+            "access_time": status.atime_ms,
+            "permission": format!("{:o}", status.mode),
+            "owner": status.owner,
+            "group": status.group,
+        })
+    };
+    json!({ "Paths": found.iter().map(entry).collect::<Vec<Value>>() })
 }
 
 /// The entries of a listing as JSON, separated by commas, without brackets.

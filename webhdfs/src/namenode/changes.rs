@@ -17,9 +17,6 @@ const DIRECTORY_MODE: u16 = 0o755;
 impl<N: Namesystem> Face<N> {
     pub(super) async fn change(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
         match asked.op {
-            Op::RenewDelegationToken | Op::CancelDelegationToken => {
-                return self.tokens(asked).await;
-            }
             Op::SetStoragePolicy | Op::UnsetStoragePolicy => {
                 if asked.op == Op::SetStoragePolicy {
                     check_policy(asked)?;
@@ -32,7 +29,17 @@ impl<N: Namesystem> Face<N> {
             }
             _ => {}
         }
-        let call = changing_call(asked)?;
+        let call = match asked.op {
+            // Hadoop's clients leave it out where they mean the server's own.
+            Op::SetReplication => {
+                let replication = match asked.query.short("replication", 1)? {
+                    Some(replication) => replication,
+                    None => self.cluster(asked).await?.replication,
+                };
+                Call::SetReplication { path: asked.path.clone(), replication }
+            }
+            _ => changing_call(asked)?,
+        };
         match (asked.op, self.call(asked, call).await?) {
             (_, Reply::Flag(flag)) => Ok(json::boolean(flag)),
             // Java ignores the body of a rename with options, Python reads it.
@@ -57,14 +64,9 @@ fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
             Ok(Call::Rename { from: path, to, overwrite: rename_options(asked)? })
         }
         Op::Delete => Ok(Call::Delete { path, recursive: query.boolean("recursive", false)? }),
-        Op::SetReplication => {
-            let replication = query.short("replication", 1)?;
-            let replication = replication.ok_or_else(|| required(op, "replication"))?;
-            Ok(Call::SetReplication { path, replication })
-        }
         Op::SetPermission => {
-            let mode = query.permission("permission")?;
-            Ok(Call::SetMode { path, mode: mode.ok_or_else(|| required(op, "permission"))? })
+            let mode = query.permission("permission")?.unwrap_or(DIRECTORY_MODE);
+            Ok(Call::SetMode { path, mode })
         }
         Op::SetOwner => {
             let text = |name| query.text(name).unwrap_or_default().to_owned();
@@ -92,7 +94,6 @@ fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
             let (names, space) = quotas(query)?;
             Ok(Call::SetQuota { path, names, space })
         }
-        Op::CreateSymlink => Err(WebError::unsupported("Symlinks not supported")),
         _ => special_call(asked),
     }
 }

@@ -15,10 +15,9 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use daemon::hosts::Hosts;
 use daemon::serve::Peer;
 use parking_lot::Mutex;
 use protocol::namenode::{Answer, Call, DatanodeReport, Reply};
@@ -29,7 +28,7 @@ pub use self::trust::{KnownUser, Trust};
 use self::trust::Identity;
 use crate::config::Config;
 use crate::error::{Exception, WebError};
-use crate::op::Op;
+use crate::op::{Op, Place};
 use crate::query::Query;
 use crate::{drain, path, redirect};
 
@@ -42,13 +41,22 @@ const STARTUP_PAUSE: Duration = Duration::from_millis(100);
 
 /// Makes calls to the NameNode.
 pub trait Namesystem: Clone + Send + Sync + 'static {
-    /// Makes `call` as `user`, for a client on the machine `host` (may be empty).
-    fn call(&self, user: &str, host: &str, call: Call) -> impl Future<Output = Answer> + Send;
+    /// Makes `call` as `user`.
+    fn call(&self, user: &str, from: From<'_>, call: Call) -> impl Future<Output = Answer> + Send;
 
     /// Asks for the DataNodes, because a redirect for `user` needs to know them.
     fn datanodes(&self, user: &str) -> impl Future<Output = Answer> + Send {
-        self.call(user, "", Call::Datanodes)
+        self.call(user, From::default(), Call::Datanodes)
     }
+}
+
+/// Where a call comes from, as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct From<'a> {
+    /// Name of the client's machine if a DataNode runs there; else empty.
+    pub host: &'a str,
+    /// Address of the client.
+    pub address: Option<IpAddr>,
 }
 
 /// What the face needs to know of its surroundings.
@@ -72,7 +80,6 @@ pub struct Face<N> {
 struct Inner<N> {
     namesystem: N,
     settings: Settings,
-    hosts: Hosts,
     own_host: String,
     nodes: Mutex<Option<(Instant, Arc<Vec<DatanodeReport>>)>>,
     /// Counts redirects, to spread them.
@@ -96,6 +103,8 @@ struct Asked<'a> {
     /// Address of the client.
     address: Option<IpAddr>,
     headers: &'a HeaderMap,
+    /// What is ignored of what the client said.
+    warning: Option<String>,
 }
 
 impl Asked<'_> {
@@ -108,11 +117,9 @@ impl Asked<'_> {
 impl<N: Namesystem> Face<N> {
     /// A face over `namesystem`.
     pub fn new(namesystem: N, settings: Settings) -> Self {
-        let hosts = Hosts::new(&settings.advertised, &settings.config.hosts);
         let inner = Inner {
             namesystem,
             settings,
-            hosts,
             own_host: sys::host::host_name(),
             nodes: Mutex::new(None),
             redirects: AtomicUsize::new(0),
@@ -132,23 +139,25 @@ impl<N: Namesystem> Face<N> {
     /// Answers a request under `/webhdfs/v1`.
     pub async fn handle(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
-        let response = if self.inner.hosts.allow(&parts.headers) {
-            self.answer(&parts).await.unwrap_or_else(WebError::into_response)
-        } else {
-            misdirected(&parts.headers)
+        let response = match parts.method {
+            Method::OPTIONS => self.options(&parts).await,
+            _ => self.answer(&parts).await,
         };
+        let response = response.unwrap_or_else(WebError::into_response);
         drain::linger(&parts.headers, body);
         response
     }
 
-    fn understand<'a>(&self, parts: &'a Parts) -> Result<Asked<'a>, WebError> {
+    async fn understand<'a>(&self, parts: &'a Parts) -> Result<Asked<'a>, WebError> {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let name = query.text("op").unwrap_or_default();
         let op = Op::find(&parts.method, name)?;
-        let Identity { user, by_token } = self.identify(parts, &query)?;
+        let Identity { user, by_token } = self.identify(parts, &query).await?;
+        let warning = op.judge(&query)?;
         let path = path::decode(parts.uri.path())?;
         let address = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
-        Ok(Asked { op, path, query, user, by_token, address, headers: &parts.headers })
+        let headers = &parts.headers;
+        Ok(Asked { op, path, query, user, by_token, address, headers, warning })
     }
 
     /// Refuses an OPEN as its first step does, for who does both steps at once.
@@ -156,16 +165,27 @@ impl<N: Namesystem> Face<N> {
     /// # Errors
     /// What the client is to be told.
     pub async fn check_open(&self, parts: &Parts) -> Result<(), WebError> {
-        self.open_step(&self.understand(parts)?).await.map(drop)
+        self.open_step(&self.understand(parts).await?).await.map(drop)
     }
 
     async fn answer(&self, parts: &Parts) -> Result<Response, WebError> {
-        let asked = self.understand(parts)?;
-        match asked.op {
-            Op::Open | Op::Create | Op::Append | Op::GetFileChecksum => self.step(&asked).await,
-            op if op.method() == "GET" => self.read(&asked).await,
-            _ => self.change(&asked).await,
+        let asked = self.understand(parts).await?;
+        let answer = match asked.op.place() {
+            Place::Refused(reason) => {
+                let text = format!("{} is not supported: {reason}", asked.op.name());
+                return Err(WebError::unsupported(text));
+            }
+            Place::Both => self.step(&asked).await,
+            Place::Tokens => self.tokens(&asked).await,
+            Place::Names if asked.op.method() == "GET" => self.read(&asked).await,
+            Place::Names => self.change(&asked).await,
+        };
+        let mut response = answer.unwrap_or_else(WebError::into_response);
+        if let Some(warning) = &asked.warning {
+            let warning = HeaderValue::from_str(warning).expect("names were made printable");
+            response.headers_mut().insert(header::WARNING, warning);
         }
+        Ok(response)
     }
 
     /// Makes a call for the client; waits for a NameNode that has just started.
@@ -173,7 +193,8 @@ impl<N: Namesystem> Face<N> {
         let host = self.host_of(asked).await?;
         let deadline = Instant::now() + STARTUP_WAIT_MAX;
         loop {
-            match self.inner.namesystem.call(&asked.user, &host, call.clone()).await {
+            let from = From { host: &host, address: asked.address };
+            match self.inner.namesystem.call(&asked.user, from, call.clone()).await {
                 Ok(reply) => return Ok(reply),
                 Err(error)
                     if error.kind == ErrorKind::StartupSafeMode && Instant::now() < deadline =>
@@ -216,16 +237,6 @@ impl<N: Namesystem> Face<N> {
 
 async fn handle<N: Namesystem>(State(face): State<Face<N>>, request: Request) -> Response {
     face.handle(request).await
-}
-
-/// The answer to a request for a host that this daemon is not.
-pub(crate) fn misdirected(headers: &HeaderMap) -> Response {
-    let host = headers.get(header::HOST).map(|host| String::from_utf8_lossy(host.as_bytes()));
-    let text = format!(
-        "`{}` is not a name of this daemon; add it to `hosts` in [webhdfs] if it should be\n",
-        host.unwrap_or_default().escape_debug()
-    );
-    (StatusCode::MISDIRECTED_REQUEST, text).into_response()
 }
 
 /// The NameNode answered something else.

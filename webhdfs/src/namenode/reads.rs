@@ -1,13 +1,15 @@
 //! What only looks: status, listings, totals, locations, defaults.
 
+use std::net::IpAddr;
+
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use protocol::DfsPath;
-use protocol::namenode::{Call, FileStatus, LIST_ENTRIES_MAX, LocatedBlocks, Reply};
+use protocol::namenode::{Call, ClusterStatus, FileStatus, LIST_ENTRIES_MAX, LocatedBlocks, Reply};
 
-use super::{Asked, Face, Namesystem, unexpected};
+use super::{Asked, Face, From, Namesystem, unexpected};
 use crate::error::WebError;
 use crate::json::locations::{block_locations, block_pool, located_blocks};
 use crate::json::status::{self, FileStatusJson};
@@ -17,7 +19,8 @@ use crate::op::Op;
 impl<N: Namesystem> Face<N> {
     pub(super) async fn read(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
         match asked.op {
-            Op::GetFileStatus => {
+            // There are no links: what is at a path is what it leads to.
+            Op::GetFileStatus | Op::GetFileLinkStatus => {
                 let status = self.status(asked).await?;
                 Ok(json::ok(&named("FileStatus", FileStatusJson::from(&status))))
             }
@@ -27,14 +30,17 @@ impl<N: Namesystem> Face<N> {
             Op::GetHomeDirectory => Ok(json::path(&format!("/user/{}", asked.user))),
             Op::GetTrashRoot => Ok(json::path(&format!("/user/{}/.Trash", asked.user))),
             Op::GetServerDefaults => {
-                let Reply::Cluster(status) = self.call(asked, Call::ClusterStatus).await? else {
-                    return Err(unexpected());
-                };
-                Ok(json::ok(&status::server_defaults(&status)))
+                Ok(json::ok(&status::server_defaults(&*self.cluster(asked).await?)))
             }
             Op::GetBlockLocations | Op::GetFileBlockLocations => self.locations(asked).await,
-            Op::GetDelegationToken => self.tokens(asked).await,
             _ => self.read_special(asked).await,
+        }
+    }
+
+    pub(super) async fn cluster(&self, asked: &Asked<'_>) -> Result<Box<ClusterStatus>, WebError> {
+        match self.call(asked, Call::ClusterStatus).await? {
+            Reply::Cluster(status) => Ok(status),
+            _ => Err(unexpected()),
         }
     }
 
@@ -83,6 +89,7 @@ impl<N: Namesystem> Face<N> {
             face: self.clone(),
             path: asked.path.clone(),
             user: asked.user.clone(),
+            address: asked.address,
             next: entries.last().map(|entry| entry.name.clone()),
         };
         let rest = stream::try_unfold(pages, Pages::step);
@@ -145,9 +152,7 @@ impl<N: Namesystem> Face<N> {
             true => located.clone(),
             false => self.located(asked, located.status.length.saturating_sub(1), 1).await?,
         };
-        let Reply::Cluster(cluster) = self.call(asked, Call::ClusterStatus).await? else {
-            return Err(unexpected());
-        };
+        let cluster = self.cluster(asked).await?;
         let nodes = self.nodes(asked).await?;
         let pool = block_pool(cluster.cluster);
         Ok(json::ok(&located_blocks(&located, last.blocks.last(), &pool, &nodes)))
@@ -159,6 +164,7 @@ struct Pages<N> {
     face: Face<N>,
     path: DfsPath,
     user: String,
+    address: Option<IpAddr>,
     /// Name after which the next page begins; `None` at the end.
     next: Option<String>,
 }
@@ -169,7 +175,8 @@ impl<N: Namesystem> Pages<N> {
         let Some(start_after) = self.next.take() else { return Ok(None) };
         let path = self.path.clone();
         let call = Call::List { path, start_after, limit: LIST_ENTRIES_MAX };
-        let answer = self.face.inner.namesystem.call(&self.user, "", call).await?;
+        let from = From { host: "", address: self.address };
+        let answer = self.face.inner.namesystem.call(&self.user, from, call).await?;
         let Reply::Listing { entries, remaining } = answer else { return Ok(None) };
         if entries.is_empty() {
             return Ok(None);

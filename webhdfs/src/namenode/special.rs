@@ -2,19 +2,24 @@
 
 use axum::response::Response;
 use protocol::acl::{AclChange, AclEntry};
-use protocol::namenode::{Call, DOT_SNAPSHOT, Reply};
+use protocol::namenode::{Call, DOT_SNAPSHOT, DiffEntry, Reply};
 use protocol::permission::Action;
 use protocol::xattr::{XattrFlag, XattrName};
 
 use super::{Asked, Face, Namesystem, unexpected};
 use crate::error::{Exception, WebError};
 use crate::json::rights::{self, Encoding};
-use crate::json::{self, policy, snapshot};
+use crate::json::{self, policy, snapshot, status};
 use crate::op::Op;
+use crate::path;
 use crate::query::{Query, required};
 
 /// Most entries of a report of differences, which is one answer in memory and is found anew for each thousand of them: some MB.
 const DIFF_ENTRIES_MAX: u64 = 20_000;
+/// Where the homes of users are.
+const HOMES: &str = "/user";
+/// Most homes that are looked into for their trash, each a call.
+const HOMES_MAX: usize = 10_000;
 
 impl<N: Namesystem> Face<N> {
     /// Reads of what not every file has.
@@ -38,7 +43,27 @@ impl<N: Namesystem> Face<N> {
                 self.policy_holder(asked).await?;
                 Ok(json::ok(&policy::hot()))
             }
-            Op::GetSnapshotDiff => self.snapshot_diff(asked).await,
+            Op::GetSnapshotDiff => {
+                let (from, to, all) = self.snapshot_diff(asked).await?;
+                Ok(json::ok(&snapshot::diff(&asked.path, (&from, &to), &all)))
+            }
+            // All of them are in the first page, so a client never asks for a second.
+            Op::GetSnapshotDiffListing => {
+                let (_, _, all) = self.snapshot_diff(asked).await?;
+                Ok(json::ok(&snapshot::diff_listing(&all)))
+            }
+            Op::GetLinkTarget => {
+                self.status(asked).await?;
+                let text = format!("Path {path} is not a symbolic link");
+                Err(WebError::new(Exception::Io, text))
+            }
+            Op::GetStatus => {
+                let nodes = self.nodes(asked).await?;
+                Ok(json::ok(&status::room(&nodes)))
+            }
+            Op::GetEcPolicies => Ok(json::ok(&policy::no_erasure_coding())),
+            Op::GetEcCodecs => Ok(json::ok(&policy::no_codecs())),
+            Op::GetTrashRoots => self.trash_roots(asked).await,
             Op::GetSnapshottableDirectoryList => {
                 match self.call(asked, Call::SnapshottableDirectories).await? {
                     Reply::Snapshottable(list) => Ok(json::ok(&snapshot::directories(&list))),
@@ -82,7 +107,11 @@ impl<N: Namesystem> Face<N> {
         })
     }
 
-    async fn snapshot_diff(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+    /// The two snapshots, and what changed between them.
+    async fn snapshot_diff(
+        &self,
+        asked: &Asked<'_>,
+    ) -> Result<(String, String, Vec<DiffEntry>), WebError> {
         let text = |name| asked.query.text(name).unwrap_or_default().to_owned();
         let (from, to) = (text("oldsnapshotname"), text("snapshotname"));
         let mut all = Vec::new();
@@ -105,9 +134,49 @@ impl<N: Namesystem> Face<N> {
             let end = remaining == 0 || entries.is_empty();
             all.extend(entries);
             if end {
-                return Ok(json::ok(&snapshot::diff(&asked.path, (&from, &to), &all)));
+                return Ok((from, to, all));
             }
         }
+    }
+
+    /// The user's trash, or everybody's that the user may see.
+    async fn trash_roots(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        let homes = path::parse(HOMES)?;
+        let mut users = vec![asked.user.clone()];
+        if asked.query.boolean("allusers", false)? {
+            users.clear();
+            loop {
+                let after = users.last().cloned().unwrap_or_default();
+                let (entries, remaining) = match self.page_of(asked, homes.clone(), after).await {
+                    Err(error) if error.exception == Exception::FileNotFound => break,
+                    page => page?,
+                };
+                users.extend(entries.into_iter().filter(|e| e.directory).map(|e| e.name));
+                if remaining == 0 {
+                    break;
+                }
+                if users.len() >= HOMES_MAX {
+                    let text = format!("more than {HOMES_MAX} homes: ask for one user's trash");
+                    return Err(WebError::new(Exception::Io, text));
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for user in users {
+            let root = path::parse(&format!("{HOMES}/{user}/.Trash"))?;
+            match self.call(asked, Call::Status(root.clone())).await {
+                Ok(Reply::Status(status)) => found.push((root, status)),
+                Ok(_) => return Err(unexpected()),
+                // Who may not look into a home learns nothing of it.
+                Err(error)
+                    if matches!(
+                        error.exception,
+                        Exception::FileNotFound | Exception::AccessControl
+                    ) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(json::ok(&status::paths(&found)))
     }
 
     async fn snapshot_list(&self, asked: &Asked<'_>) -> Result<Response, WebError> {

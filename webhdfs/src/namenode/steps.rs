@@ -80,7 +80,14 @@ impl<N: Namesystem> Face<N> {
         &self,
         asked: &Asked<'_>,
     ) -> Result<Option<LocatedBlock>, WebError> {
-        self.open_holders(asked).await.map_err(|error| absent(asked, error))
+        match self.open_holders(asked).await {
+            // Below a file there is nothing, for the superuser; others may not even look.
+            Err(error) if error.exception == Exception::AccessControl => {
+                let why = self.status(asked).await.map_or_else(|why| why, |_| error);
+                Err(absent(asked, why))
+            }
+            opened => opened.map_err(|error| absent(asked, error)),
+        }
     }
 
     async fn open_holders(&self, asked: &Asked<'_>) -> Result<Option<LocatedBlock>, WebError> {
@@ -103,14 +110,6 @@ impl<N: Namesystem> Face<N> {
 
     async fn last_holders(&self, asked: &Asked<'_>) -> Result<Option<LocatedBlock>, WebError> {
         let found = self.call(asked, Call::Status(asked.path.clone())).await;
-        if let Err(error) = &found
-            && error.exception == Exception::FileNotFound
-            && let Err(why) = self.located(asked, 0, 1).await
-            && why.exception == Exception::ParentNotDirectory
-        {
-            // Of what is below a file, a superuser is only told that it is not there.
-            return Err(why);
-        }
         let found = found.map_err(|error| match (asked.op, error.exception) {
             (Op::Append, Exception::FileNotFound) => {
                 let (path, client) = (&asked.path, asked.client());

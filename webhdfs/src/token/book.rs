@@ -4,12 +4,12 @@
 //! change seldom:
 //!
 //! ```text
-//! hanno delegation tokens 1
-//! <sequence> <issued ms> <expires ms> <last ms>     one line per token
+//! hanno delegation tokens 2
+//! <sequence> <issued ms> <expires ms> <last ms> <owner> <renewer>     one line per token, names percent-encoded
 //! crc32 <8 hex digits of what stands above>
 //! ```
 //!
-//! A damaged file is put aside and the list begins empty: tokens must be fetched again, none comes back to life.
+//! A file that is damaged or of another version is put aside and the list begins empty: tokens must be fetched again, none comes back to life.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,19 +18,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
+use percent_encoding::percent_decode_str;
 use protocol::auth::Key;
+use protocol::delegation::TokenInfo;
 
 use crate::error::{Exception, WebError};
+use crate::path;
 use crate::token::{DELEGATION_KIND, Delegation};
 
 /// How long a token is good unless it is renewed, as HDFS: a day.
-const RENEW_INTERVAL_MS: u64 = 24 * 3_600_000;
-/// How long it can be renewed, as HDFS: seven days.
-const LIFETIME_MS: u64 = 7 * RENEW_INTERVAL_MS;
-/// Tokens at once: 60 bytes each in the file.
+pub const RENEW_INTERVAL_MS: u64 = 24 * 3_600_000;
+/// How long it can be renewed, as HDFS: seven days. None is good for longer at once, either.
+pub const LIFETIME_MS: u64 = 7 * RENEW_INTERVAL_MS;
+/// Tokens at once: a hundred bytes each in the file.
 const TOKENS_MAX: usize = 10_000;
+/// Longest name in a token, bytes: as a user's in a login link.
+const NAME_BYTES_MAX: usize = 255;
 /// First line of the file: what it is, and the version of its form.
-const HEAD: &str = "hanno delegation tokens 1";
+const HEAD: &str = "hanno delegation tokens 2";
 
 /// The list. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -51,11 +56,28 @@ struct Inner {
 type Tokens = BTreeMap<u32, Entry>;
 
 /// A good token.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Entry {
     issued_ms: u64,
     expires_ms: u64,
     last_ms: u64,
+    owner: String,
+    renewer: String,
+}
+
+/// What a token is asked for with.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    /// Whom its holder acts as.
+    pub owner: &'a str,
+    /// Who may renew it; may be empty.
+    pub renewer: &'a str,
+    /// Hadoop's kind of token, if it is not the usual one.
+    pub kind: Option<&'a str>,
+    /// `host:port` that it is for.
+    pub service: &'a str,
+    /// How long it is good unless it is renewed.
+    pub lifetime_ms: u64,
 }
 
 impl Book {
@@ -81,24 +103,43 @@ impl Book {
     /// A new token, on disk before it is given out.
     ///
     /// # Errors
-    /// If a name has control characters, there are too many, or the disk refuses.
-    pub fn issue(
-        &self,
-        (owner, renewer): (&str, &str),
-        (kind, service): (Option<&str>, &str),
-        now_ms: u64,
-    ) -> Result<String, WebError> {
-        let kind = kind.unwrap_or(DELEGATION_KIND);
-        for (name, text) in [("kind", kind), ("renewer", renewer), ("service", service)] {
+    /// If a name has control characters or is too long, its time is, there are too many, or the disk refuses.
+    pub fn issue(&self, order: Order<'_>, now_ms: u64) -> Result<String, WebError> {
+        let kind = order.kind.unwrap_or(DELEGATION_KIND);
+        let names = [
+            ("user.name", order.owner),
+            ("kind", kind),
+            ("renewer", order.renewer),
+            ("service", order.service),
+        ];
+        for (name, text) in names {
             if text.chars().any(char::is_control) {
                 return Err(WebError::parameter(name, "control characters"));
             }
+            if text.len() > NAME_BYTES_MAX {
+                let problem = format!("more than {NAME_BYTES_MAX} bytes");
+                return Err(WebError::parameter(name, problem));
+            }
+        }
+        if !(1..=LIFETIME_MS).contains(&order.lifetime_ms) {
+            let problem = format!("a token is good for 1 ms to {LIFETIME_MS} ms (seven days)");
+            return Err(WebError::parameter("lifetime", problem));
         }
         let last_ms = now_ms.saturating_add(LIFETIME_MS);
+        let (owner, renewer) = (order.owner.to_owned(), order.renewer.to_owned());
+        let entry = Entry {
+            issued_ms: now_ms,
+            expires_ms: now_ms.saturating_add(order.lifetime_ms),
+            last_ms,
+            owner: owner.clone(),
+            renewer: renewer.clone(),
+        };
         let sequence = self.change(|tokens| {
             tokens.retain(|_, entry| entry.expires_ms >= now_ms);
             if tokens.len() >= TOKENS_MAX {
-                let text = format!("there are {TOKENS_MAX} delegation tokens already");
+                let text = format!(
+                    "there are {TOKENS_MAX} delegation tokens already; `hanno admin token list` shows them"
+                );
                 return Err(WebError::new(Exception::Io, text));
             }
             let sequence = loop {
@@ -107,13 +148,48 @@ impl Book {
                     break candidate;
                 }
             };
-            let expires_ms = now_ms.saturating_add(RENEW_INTERVAL_MS);
-            tokens.insert(sequence, Entry { issued_ms: now_ms, expires_ms, last_ms });
+            tokens.insert(sequence, entry);
             Ok(sequence)
         })?;
-        let (owner, renewer) = (owner.to_owned(), renewer.to_owned());
         let token = Delegation { owner, renewer, issued_ms: now_ms, last_ms, sequence };
-        Ok(token.seal(&self.inner.key, kind, service))
+        Ok(token.seal(&self.inner.key, kind, order.service))
+    }
+
+    /// The tokens that are good.
+    pub fn list(&self, now_ms: u64) -> Vec<TokenInfo> {
+        let tokens = Arc::clone(&self.inner.tokens.read());
+        let good = tokens.iter().filter(|(_, entry)| entry.expires_ms >= now_ms);
+        good.map(|(number, entry)| TokenInfo {
+            number: *number,
+            owner: entry.owner.clone(),
+            renewer: entry.renewer.clone(),
+            issued_ms: entry.issued_ms,
+            expires_ms: entry.expires_ms,
+            last_ms: entry.last_ms,
+        })
+        .collect()
+    }
+
+    /// Ends the token of a number, for an operator.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn cancel_number(&self, number: u32) -> Result<(), WebError> {
+        self.change(|tokens| match tokens.remove(&number) {
+            Some(_) => Ok(()),
+            None => {
+                let text = format!("there is no delegation token {number}");
+                Err(WebError::new(Exception::InvalidToken, text))
+            }
+        })
+    }
+
+    /// The number of a token.
+    ///
+    /// # Errors
+    /// If it is none of this cluster's.
+    pub fn number(&self, text: &str) -> Result<u32, WebError> {
+        Ok(self.read(text)?.sequence)
     }
 
     /// Whom the holder of a token acts as.
@@ -129,15 +205,17 @@ impl Book {
         Ok(token.owner)
     }
 
-    /// Makes a token good for another while, for its renewer; returns when that ends.
+    /// Makes a token good for another while, for its renewer or, without a `user`, for an operator; returns when that ends.
     ///
     /// # Errors
     /// If `user` is not its renewer, or it is not good any more.
-    pub fn renew(&self, text: &str, user: &str, now_ms: u64) -> Result<u64, WebError> {
+    pub fn renew(&self, text: &str, user: Option<&str>, now_ms: u64) -> Result<u64, WebError> {
         let token = self.read(text)?;
         self.change(|tokens| {
             let entry = find(tokens, &token)?;
-            if token.renewer.is_empty() || token.renewer != user {
+            if let Some(user) = user
+                && (token.renewer.is_empty() || token.renewer != user)
+            {
                 let renewer = &token.renewer;
                 let text = format!("{user} tries to renew a token with renewer {renewer}");
                 return Err(WebError::new(Exception::AccessControl, text));
@@ -146,6 +224,8 @@ impl Book {
                 return Err(invalid("is expired", &token.owner));
             }
             let expires_ms = now_ms.saturating_add(RENEW_INTERVAL_MS).min(entry.last_ms);
+            // A renewal never takes away what a token was given at first.
+            let expires_ms = expires_ms.max(entry.expires_ms);
             tokens.insert(token.sequence, Entry { expires_ms, ..entry });
             Ok(expires_ms)
         })
@@ -196,7 +276,7 @@ impl Book {
 /// What the list says of a token.
 fn find(tokens: &Tokens, token: &Delegation) -> Result<Entry, WebError> {
     let entry = tokens.get(&token.sequence).filter(|entry| entry.issued_ms == token.issued_ms);
-    entry.copied().ok_or_else(|| invalid("can't be found in cache", &token.owner))
+    entry.cloned().ok_or_else(|| invalid("can't be found in cache", &token.owner))
 }
 
 fn invalid(what: &str, owner: &str) -> WebError {
@@ -207,14 +287,15 @@ fn invalid(what: &str, owner: &str) -> WebError {
 fn put_aside(path: &Path) -> io::Result<BTreeMap<u32, Entry>> {
     let aside = path.with_extension("damaged");
     std::fs::rename(path, &aside)?;
-    tracing::error!(kept = %aside.display(), "the list of delegation tokens is damaged; all tokens have to be fetched again");
+    tracing::error!(kept = %aside.display(), "the list of delegation tokens is damaged or of another version; all tokens have to be fetched again");
     Ok(BTreeMap::new())
 }
 
 fn render(tokens: &BTreeMap<u32, Entry>) -> String {
     let mut text = format!("{HEAD}\n");
-    for (sequence, Entry { issued_ms, expires_ms, last_ms }) in tokens {
-        writeln!(text, "{sequence} {issued_ms} {expires_ms} {last_ms}")
+    for (sequence, Entry { issued_ms, expires_ms, last_ms, owner, renewer }) in tokens {
+        let (owner, renewer) = (path::encode_value(owner), path::encode_value(renewer));
+        writeln!(text, "{sequence} {issued_ms} {expires_ms} {last_ms} {owner} {renewer}")
             .expect("writing into memory cannot fail");
     }
     let crc = crc32fast::hash(text.as_bytes());
@@ -235,11 +316,18 @@ fn parse(text: &str) -> Option<BTreeMap<u32, Entry>> {
 }
 
 fn parse_line(line: &str) -> Option<(u32, Entry)> {
-    let mut words = line.split(' ');
-    let sequence = words.next()?.parse().ok()?;
-    let mut number = || words.next()?.parse().ok();
-    let (issued_ms, expires_ms, last_ms) = (number()?, number()?, number()?);
-    words.next().is_none().then_some((sequence, Entry { issued_ms, expires_ms, last_ms }))
+    let words: Vec<&str> = line.split(' ').collect();
+    let [sequence, issued, expires, last, owner, renewer] = words[..] else { return None };
+    let number = |text: &str| text.parse().ok();
+    let name = |text| Some(percent_decode_str(text).decode_utf8().ok()?.into_owned());
+    let entry = Entry {
+        issued_ms: number(issued)?,
+        expires_ms: number(expires)?,
+        last_ms: number(last)?,
+        owner: name(owner)?,
+        renewer: name(renewer)?,
+    };
+    Some((sequence.parse().ok()?, entry))
 }
 
 #[cfg(test)]
@@ -253,6 +341,10 @@ mod tests {
         crate::token::token_key(&Key::new([1; 32]))
     }
 
+    fn order<'a>(owner: &'a str, renewer: &'a str) -> Order<'a> {
+        Order { owner, renewer, kind: None, service: "nn:9870", lifetime_ms: DAY }
+    }
+
     fn exception<T: std::fmt::Debug>(result: Result<T, WebError>) -> Exception {
         result.unwrap_err().exception
     }
@@ -262,21 +354,21 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tokens");
         let book = Book::open(&path, key()).unwrap();
-        let token = book.issue(("alice", "yarn"), (None, "nn:9870"), NOW).unwrap();
+        let token = book.issue(order("alice", "yarn"), NOW).unwrap();
         assert_eq!(book.owner(&token, NOW).as_deref(), Ok("alice"));
         assert_eq!(book.owner(&token, NOW + DAY).as_deref(), Ok("alice"));
         assert_eq!(exception(book.owner(&token, NOW + DAY + 1)), Exception::InvalidToken);
-        assert_eq!(exception(book.renew(&token, "alice", NOW)), Exception::AccessControl);
-        assert_eq!(book.renew(&token, "yarn", NOW + DAY), Ok(NOW + 2 * DAY));
+        assert_eq!(exception(book.renew(&token, Some("alice"), NOW)), Exception::AccessControl);
+        assert_eq!(book.renew(&token, Some("yarn"), NOW + DAY), Ok(NOW + 2 * DAY));
         // A restart changes nothing.
         let book = Book::open(&path, key()).unwrap();
         assert_eq!(book.owner(&token, NOW + 2 * DAY).as_deref(), Ok("alice"));
         for day in 2..=7 {
-            let end = book.renew(&token, "yarn", NOW + day * DAY).unwrap();
+            let end = book.renew(&token, Some("yarn"), NOW + day * DAY).unwrap();
             assert_eq!(end, NOW + (day + 1).min(7) * DAY);
         }
         assert_eq!(
-            exception(book.renew(&token, "yarn", NOW + 7 * DAY + 1)),
+            exception(book.renew(&token, Some("yarn"), NOW + 7 * DAY + 1)),
             Exception::InvalidToken
         );
         assert_eq!(exception(book.cancel(&token, "eve")), Exception::AccessControl);
@@ -293,13 +385,13 @@ mod tests {
         let path = directory.path().join("tokens");
         let book = Book::open(&path, key()).unwrap();
         for _ in 0..20 {
-            let token = book.issue(("alice", "yarn"), (None, ""), NOW).unwrap();
+            let token = book.issue(order("alice", "yarn"), NOW).unwrap();
             let begin = std::sync::Barrier::new(4);
             std::thread::scope(|scope| {
                 for _ in 0..3 {
                     scope.spawn(|| {
                         begin.wait();
-                        while book.renew(&token, "yarn", NOW).is_ok() {}
+                        while book.renew(&token, Some("yarn"), NOW).is_ok() {}
                     });
                 }
                 begin.wait();
@@ -314,21 +406,48 @@ mod tests {
     fn a_token_is_looked_up_while_the_list_is_being_written() {
         let directory = tempfile::tempdir().unwrap();
         let book = Book::open(&directory.path().join("tokens"), key()).unwrap();
-        let token = book.issue(("alice", "yarn"), (None, ""), NOW).unwrap();
+        let token = book.issue(order("alice", "yarn"), NOW).unwrap();
         let _writing = book.inner.writing.lock();
         assert_eq!(book.owner(&token, NOW).as_deref(), Ok("alice"));
     }
 
     #[test]
-    fn names_have_no_control_characters() {
+    fn names_have_no_control_characters_and_an_end() {
         let directory = tempfile::tempdir().unwrap();
         let book = Book::open(&directory.path().join("tokens"), key()).unwrap();
-        for (renewer, kind, service) in
-            [("a\0b", None, ""), ("yarn", Some("kind\0x"), ""), ("yarn", None, "host\n:1")]
-        {
-            let issued = book.issue(("alice", renewer), (kind, service), NOW);
+        let long = "x".repeat(256);
+        for (renewer, kind, service) in [
+            ("a\0b", None, ""),
+            ("yarn", Some("kind\0x"), ""),
+            ("yarn", None, "host\n:1"),
+            (long.as_str(), None, ""),
+        ] {
+            let issued = book.issue(Order { kind, service, ..order("alice", renewer) }, NOW);
             assert_eq!(exception(issued), Exception::IllegalArgument, "{renewer:?} {kind:?}");
         }
+    }
+
+    #[test]
+    fn tokens_are_listed_and_ended_by_number() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokens");
+        let book = Book::open(&path, key()).unwrap();
+        let week = Order { lifetime_ms: LIFETIME_MS, ..order("alice smith", "") };
+        let token = book.issue(week, NOW).unwrap();
+        let number = book.number(&token).unwrap();
+        for lifetime_ms in [0, LIFETIME_MS + 1] {
+            let refused = book.issue(Order { lifetime_ms, ..week }, NOW);
+            assert_eq!(exception(refused), Exception::IllegalArgument, "{lifetime_ms}");
+        }
+        let book = Book::open(&path, key()).unwrap();
+        let listed = book.list(NOW + 6 * DAY);
+        assert_eq!((listed.len(), listed[0].number), (1, number));
+        assert_eq!((listed[0].owner.as_str(), listed[0].renewer.as_str()), ("alice smith", ""));
+        assert!(book.owner(&token, NOW + LIFETIME_MS).is_ok());
+        assert_eq!(book.list(NOW + LIFETIME_MS + 1), []);
+        assert_eq!(exception(book.cancel_number(number ^ 1)), Exception::InvalidToken);
+        book.cancel_number(number).unwrap();
+        assert_eq!(exception(book.owner(&token, NOW)), Exception::InvalidToken);
     }
 
     #[test]
@@ -336,7 +455,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tokens");
         let book = Book::open(&path, key()).unwrap();
-        let token = book.issue(("alice", "yarn"), (None, ""), NOW).unwrap();
+        let token = book.issue(order("alice", "yarn"), NOW).unwrap();
         let good = std::fs::read(&path).unwrap();
         for index in 0..good.len() {
             let mut bad = good.clone();
@@ -353,11 +472,12 @@ mod tests {
 
     #[test]
     fn the_form_of_the_file() {
-        let entry = Entry { issued_ms: 1, expires_ms: 2, last_ms: 3 };
-        let text = render(&[(7, entry)].into());
+        let (owner, renewer) = ("a b".to_owned(), String::new());
+        let entry = Entry { issued_ms: 1, expires_ms: 2, last_ms: 3, owner, renewer };
+        let text = render(&[(7, entry.clone())].into());
         assert_eq!(
             text,
-            "hanno delegation tokens 1\n7 1 2 3\ncrc32 CRC\n"
+            "hanno delegation tokens 2\n7 1 2 3 a%20b \ncrc32 CRC\n"
                 .replace("CRC", &text[text.len() - 9..text.len() - 1])
         );
         assert_eq!(parse(&text), Some([(7, entry)].into()));

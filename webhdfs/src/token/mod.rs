@@ -12,6 +12,9 @@
 //! Java's client reads the outer form and carries the rest along. Decoding is total: any text is a token or an error.
 
 pub mod book;
+pub mod hadoop_file;
+pub mod keeper;
+pub mod operator;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -169,6 +172,10 @@ impl Sealed {
     }
 
     fn encode(&self, service: &str) -> String {
+        URL_SAFE_NO_PAD.encode(self.bytes(service))
+    }
+
+    fn bytes(&self, service: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
         for part in [&self.identifier, &self.password] {
             put_number(&mut bytes, part.len() as u64);
@@ -176,7 +183,7 @@ impl Sealed {
         }
         put_text(&mut bytes, &self.kind);
         put_text(&mut bytes, service);
-        URL_SAFE_NO_PAD.encode(bytes)
+        bytes
     }
 
     fn decode(text: &str) -> Result<Self, TokenError> {

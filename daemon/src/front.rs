@@ -1,0 +1,202 @@
+//! What is looked at of every request before a route sees it, and put on every answer: one layer around all that a daemon serves.
+//!
+//! | a request | is answered |
+//! |---|---|
+//! | with a head of more than [`HEAD_BYTES_MAX`] | 431 |
+//! | without a `Host`, with two, or with one that the address in its first line contradicts | 400 |
+//! | for a name that is none of this daemon's ([`Hosts`]) | 421 |
+//! | by a method that no route has (`TRACE`, `CONNECT`, …) | 405 |
+//! | that a browser sends for a page of another site, unless it is a link that was followed | 403 |
+//!
+//! Every answer says `X-Content-Type-Options: nosniff`: bytes of files are never taken for a script or a page.
+//!
+//! Invariant: [`crate::serve::serve`] takes nothing but a [`Guarded`] router, and only [`guard`] makes one.
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+
+use crate::hosts::Hosts;
+
+/// Bytes of a request's line and headers: the longest path as a parameter beside the longest token, each percent-encoded.
+pub const HEAD_BYTES_MAX: usize = 64 << 10;
+/// What stands between the parts of a line of a head: `: ` and the line's end.
+const LINE_BYTES: usize = 4;
+/// Set by browsers, and by nobody else: where the page is that a request is sent for.
+const FETCH_SITE: &str = "sec-fetch-site";
+/// Set by browsers: how a request came about.
+const FETCH_MODE: &str = "sec-fetch-mode";
+/// Set by browsers: what becomes of the answer.
+const FETCH_DEST: &str = "sec-fetch-dest";
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+
+/// Routes behind the layer.
+#[derive(Clone, Debug)]
+pub struct Guarded(Router);
+
+/// Puts the layer around `router`, for a daemon that is called by the names of `hosts`.
+pub fn guard(router: Router, hosts: Hosts) -> Guarded {
+    Guarded(router.layer(from_fn_with_state(hosts, look)))
+}
+
+impl Guarded {
+    /// The routes, to be served.
+    pub(crate) fn into_router(self) -> Router {
+        self.0
+    }
+}
+
+async fn look(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
+    let refusal = refusal(&hosts, request.method(), request.uri(), request.headers());
+    let mut response = match refusal {
+        Some((status, text)) => (status, format!("{text}\n")).into_response(),
+        None => next.run(request).await,
+    };
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+    response
+}
+
+fn refusal(
+    hosts: &Hosts,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Option<(StatusCode, String)> {
+    if head_bytes(method, uri, headers) > HEAD_BYTES_MAX {
+        let text = format!("the head of a request has at most {HEAD_BYTES_MAX} bytes");
+        return Some((StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, text));
+    }
+    let host = match only_host(uri, headers) {
+        Ok(host) => host,
+        Err(text) => return Some((StatusCode::BAD_REQUEST, text.to_owned())),
+    };
+    if !hosts.allow(host) {
+        let host: String = host.chars().take(255).collect();
+        let (host, key) = (host.escape_debug(), hosts.key());
+        let text =
+            format!("`{host}` is not a name of this daemon; add it to {key} if it should be");
+        return Some((StatusCode::MISDIRECTED_REQUEST, text));
+    }
+    let known = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::DELETE,
+        Method::PATCH,
+        Method::OPTIONS,
+    ];
+    if !known.contains(method) {
+        return Some((StatusCode::METHOD_NOT_ALLOWED, "no route has this method".to_owned()));
+    }
+    is_for_another_site(method, headers).then(|| {
+        let text = "a page of another site may neither read nor change anything here";
+        (StatusCode::FORBIDDEN, text.to_owned())
+    })
+}
+
+/// As it came over the wire, as far as can be told afterwards.
+fn head_bytes(method: &Method, uri: &Uri, headers: &HeaderMap) -> usize {
+    let target = uri.path_and_query().map_or(0, |target| target.as_str().len());
+    let line = method.as_str().len() + target + " HTTP/1.1".len() + LINE_BYTES;
+    let lines = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + LINE_BYTES);
+    line + lines.sum::<usize>()
+}
+
+/// The one host that a request is for.
+fn only_host<'a>(uri: &Uri, headers: &'a HeaderMap) -> Result<&'a str, &'static str> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err("a request has one Host header, neither none nor several");
+    };
+    let host = host.to_str().map_err(|_| "the Host header is no name")?;
+    match uri.authority() {
+        Some(authority) if !authority.as_str().eq_ignore_ascii_case(host) => {
+            Err("the Host header names another host than the address does")
+        }
+        _ => Ok(host),
+    }
+}
+
+/// True if a browser sends this for a page of another site. A link that was followed shows what it leads to to nobody else.
+fn is_for_another_site(method: &Method, headers: &HeaderMap) -> bool {
+    let says = |name: &str, text: &str| headers.get_all(name).iter().any(|value| value == text);
+    let is_followed = matches!(*method, Method::GET | Method::HEAD)
+        && says(FETCH_MODE, "navigate")
+        && says(FETCH_DEST, "document");
+    says(FETCH_SITE, "cross-site") && !is_followed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(method: &str, target: &str, headers: &[(&str, &str)]) -> Option<u16> {
+        let hosts = Hosts::new("nn.local:9870", &[], "`hosts`");
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name: header::HeaderName = name.parse().unwrap();
+            map.append(name, HeaderValue::from_str(value).unwrap());
+        }
+        let (method, uri) = (method.parse().unwrap(), target.parse().unwrap());
+        refusal(&hosts, &method, &uri, &map).map(|(status, _)| status.as_u16())
+    }
+
+    #[test]
+    fn a_request_is_for_one_host_that_is_this_daemon() {
+        let (own, other) = (("host", "nn.local:9870"), ("host", "evil.example"));
+        for (target, headers, expected) in [
+            ("/", &[own][..], None),
+            ("http://nn.local:9870/", &[own], None),
+            ("/", &[], Some(400)),
+            ("/", &[own, own], Some(400)),
+            ("/", &[own, other], Some(400)),
+            ("http://evil.example/", &[own], Some(400)),
+            ("http://nn.local:9870/", &[other], Some(400)),
+            ("http://evil.example/", &[other], Some(421)),
+            ("/", &[other], Some(421)),
+            ("/", &[("host", "")], Some(421)),
+            ("/healthz", &[("host", "nn.local.evil.example")], Some(421)),
+        ] {
+            assert_eq!(status("GET", target, headers), expected, "{target} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_sites_get_nothing_but_a_followed_link() {
+        let own = ("host", "localhost:1");
+        let (cross, mode, dest) = (
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        );
+        for (method, headers, expected) in [
+            ("GET", &[own, cross][..], Some(403)),
+            ("PUT", &[own, cross], Some(403)),
+            ("GET", &[own, cross, mode], Some(403)),
+            ("GET", &[own, cross, mode, ("sec-fetch-dest", "iframe")], Some(403)),
+            ("GET", &[own, cross, dest], Some(403)),
+            ("GET", &[own, cross, mode, dest], None),
+            ("POST", &[own, cross, mode, dest], Some(403)),
+            ("GET", &[own, ("sec-fetch-site", "same-origin")], None),
+            ("GET", &[own, ("sec-fetch-site", "none")], None),
+            ("GET", &[own, ("sec-fetch-site", "none"), cross], Some(403)),
+        ] {
+            assert_eq!(status(method, "/", headers), expected, "{method} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn heads_are_bounded_and_methods_known() {
+        let own = ("host", "localhost:1");
+        let half = "x".repeat(HEAD_BYTES_MAX / 2);
+        assert_eq!(status("GET", "/", &[own, ("a", &half)]), None);
+        assert_eq!(status("GET", "/", &[own, ("a", &half), ("b", &half)]), Some(431));
+        assert_eq!(status("GET", &format!("/{half}"), &[own, ("a", &half)]), Some(431));
+        for method in ["TRACE", "CONNECT", "PROPFIND", "get"] {
+            assert_eq!(status(method, "/", &[own]), Some(405), "{method}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Operators to the NameNode about delegation tokens: `POST /rpc/tokens` with a [`Request`], answered by `Result<Reply, RemoteError>`.
+//! Only who holds the cluster secret may ask; others use what WebHDFS offers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::RemoteError;
+
+/// Version of this conversation; both sides must agree.
+pub const VERSION: u16 = 1;
+
+/// A call.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// [`VERSION`].
+    pub version: u16,
+    /// What is asked.
+    pub body: Call,
+}
+
+/// The answer to a [`Request`].
+pub type Answer = Result<Reply, RemoteError>;
+
+/// What can be asked. Append only.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Call {
+    /// A new token. -> [`Reply::Token`]
+    Issue {
+        /// Whom its holder acts as.
+        owner: String,
+        /// Who may renew it; may be empty.
+        renewer: String,
+        /// `host:port` that it is for.
+        service: String,
+        /// How long it is good unless it is renewed, milliseconds.
+        lifetime_ms: u64,
+    },
+    /// Make a token good for another while, whoever its renewer is. -> [`Reply::Until`]
+    Renew(String),
+    /// End a token. -> [`Reply::Done`]
+    Cancel(String),
+    /// End the token of a number. -> [`Reply::Done`]
+    CancelNumber(u32),
+    /// The tokens that are good, by number. -> [`Reply::Tokens`]
+    List,
+}
+
+/// What is answered. Append only.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// It is done.
+    Done,
+    /// The token.
+    Token(String),
+    /// When it ends, milliseconds since the epoch.
+    Until(u64),
+    /// Tokens.
+    Tokens(Vec<TokenInfo>),
+}
+
+/// A token that is good.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TokenInfo {
+    /// Its number.
+    pub number: u32,
+    /// Whom its holder acts as.
+    pub owner: String,
+    /// Who may renew it.
+    pub renewer: String,
+    /// When it was issued, milliseconds since the epoch.
+    pub issued_ms: u64,
+    /// When it ends unless it is renewed, milliseconds since the epoch.
+    pub expires_ms: u64,
+    /// When it ends however often it is renewed, milliseconds since the epoch.
+    pub last_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire;
+
+    #[test]
+    fn golden_bytes() {
+        let issue = Call::Issue {
+            owner: "a".to_owned(),
+            renewer: String::new(),
+            service: "h:1".to_owned(),
+            lifetime_ms: 300,
+        };
+        for (body, bytes) in [
+            (issue, &b"\x01\x00\x01a\x00\x03h:1\xac\x02"[..]),
+            (Call::Renew("t".to_owned()), b"\x01\x01\x01t"),
+            (Call::Cancel("t".to_owned()), b"\x01\x02\x01t"),
+            (Call::CancelNumber(300), b"\x01\x03\xac\x02"),
+            (Call::List, b"\x01\x04"),
+        ] {
+            let request = Request { version: VERSION, body };
+            assert_eq!(wire::encode(&request), bytes, "{request:?}");
+            assert_eq!(wire::decode::<Request>(bytes, "request"), Ok(request));
+            for end in 0..bytes.len() {
+                assert!(wire::decode::<Request>(&bytes[..end], "request").is_err());
+            }
+        }
+    }
+}
