@@ -540,6 +540,17 @@ fn only_known_hosts_are_served_and_names_are_checked() {
         connection.send(head.as_bytes()).unwrap();
         assert_eq!(connection.answer().status, status, "{host}");
     }
+    // Clients of HttpFS say their name once and send back the cookie that they are given.
+    let options = request("OPTIONS", &web.url("alice", "/?op=GETHOMEDIRECTORY"), b"").is(200);
+    let cookie = options.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    assert!(cookie.starts_with("hadoop.auth=\"u=alice&"), "{cookie}");
+    let home = |cookie: &str| {
+        let mut connection = Connection::open(&nobody);
+        connection.send_head("GET", &nobody, &format!("Cookie: {cookie}\r\n"));
+        connection.answer().is(200).json()["Path"].clone()
+    };
+    assert_eq!(home(&cookie), "/user/alice");
+    assert_eq!(home(&cookie.replace("alice", "admin")), "/user/dr.who");
     let (status, class, _) = exception(&request("GET", &web.url("1x", "/?op=LISTSTATUS"), b""));
     assert_eq!((status, class.as_str()), (400, ILLEGAL));
     let url = format!("{}&doas=bob", web.url("alice", "/?op=LISTSTATUS"));
