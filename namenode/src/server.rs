@@ -17,7 +17,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use journal::{Change, Journal, Txid};
 use parking_lot::{RwLock, RwLockWriteGuard};
 use protocol::datanode::{self, FullReport, Reply as NodeReply, Request as NodeRequest};
-use protocol::namenode::{self, AdminState, Answer, Request};
+use protocol::namenode::{self, AdminState, Answer, Body, Reply, Request};
 use protocol::{DatanodeId, Epoch, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -105,9 +105,16 @@ impl Shared {
             let state = self.state.read();
             let txid = self.txid.load(Ordering::Acquire);
             let reader = Reader { caller, host: &request.host, now, txid };
-            let answer = match state.query_namespace(&request.body, caller) {
-                Some(answer) => answer,
-                None => state.query(&self.nodes.lock().nodes, &request.body, reader),
+            let answer = match &request.body {
+                Body::One(call) => match state.query_namespace(call, caller) {
+                    Some(answer) => answer,
+                    None => state.query(&self.nodes.lock().nodes, call, reader),
+                },
+                Body::Batch(calls) => {
+                    let nodes = self.nodes.lock();
+                    let answer = |call| state.query(&nodes.nodes, call, reader);
+                    Ok(Reply::Batch(calls.iter().map(answer).collect()))
+                }
             };
             (answer, txid)
         };
@@ -367,7 +374,7 @@ fn is_heavy(event: &Event) -> bool {
     match event {
         Event::Datanode(request, _) => !matches!(**request, NodeRequest::Changes(_)),
         Event::Call(request, ..) => {
-            matches!(request.body, namenode::Call::Batch(_))
+            matches!(request.body, Body::Batch(_))
         }
         Event::Tick
         | Event::Hosts(..)
@@ -408,7 +415,7 @@ fn apply(
                 let datanode = nodes.node(node).info.id;
                 tracing::warn!(%datanode, "datanode is not in the list of those that may be here: given up");
             }
-            let answered = Answered { answer: Ok(namenode::Reply::Done), shown: Vec::new() };
+            let answered = Answered { answer: Ok(Reply::Done), shown: Vec::new() };
             turn.waiters.push(Waiter::Client(sender, answered));
         }
         Event::Resources { available, low } => {

@@ -18,6 +18,7 @@ use crate::jobs::Counters;
 use crate::pass::Pass;
 use crate::phase::Phase;
 use crate::tracker::{AttemptState, FetchFailure, MapOutput, Program, Work};
+use crate::wire::{ENTRIES_MAX, at_most};
 
 /// Environment variable: the abstract socket's name.
 pub const SOCKET_VARIABLE: &str = "HANNO_TASK_SOCKET";
@@ -41,8 +42,10 @@ pub enum ToRunner {
     /// More map outputs for the running reduce.
     MapOutputs {
         /// Newly available.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         available: Vec<MapOutput>,
         /// Forget these.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         obsolete: Vec<AttemptId>,
     },
     /// Exit.

@@ -9,8 +9,9 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::jobs::{Counters, Split};
+use crate::jobs::{ARGS_MAX, Counters, PROPERTIES_MAX, Split};
 use crate::phase::Phase;
+use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RecordAt, RemoteError, WorkerId};
 
 /// Version of this conversation; both sides must agree.
@@ -40,8 +41,10 @@ pub enum Request {
         /// Epoch it registered under.
         epoch: Epoch,
         /// Attempts whose state changed or progressed.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         updates: Vec<AttemptUpdate>,
         /// Map outputs that reduces on this worker could not fetch.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         fetch_failures: Vec<FetchFailure>,
     },
 }
@@ -66,8 +69,10 @@ pub struct Register {
     /// What holds tasks of this worker apart and in bounds, for people.
     pub isolation: String,
     /// Attempts still running here.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub running: Vec<AttemptId>,
     /// Finished map attempts whose output is held here.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub held_outputs: Vec<MapOutput>,
 }
 
@@ -88,6 +93,7 @@ pub enum Reply {
         /// Number of this answer, to be named in the next poll.
         number: u64,
         /// In order.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         actions: Vec<Action>,
     },
 }
@@ -104,8 +110,10 @@ pub enum Action {
         /// The job.
         job: JobId,
         /// Newly available.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         available: Vec<MapOutput>,
         /// No longer valid: forget them; another attempt will follow.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         obsolete: Vec<AttemptId>,
     },
     /// The job is over: end its runners, delete its files.
@@ -113,8 +121,10 @@ pub enum Action {
     /// Run reduces of a job: their lists are the same and long, so they come once.
     LaunchReduces {
         /// The attempts; their own lists are empty.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         launches: Vec<Launch>,
         /// The map outputs known so far.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         outputs: Vec<MapOutput>,
     },
 }
@@ -138,12 +148,14 @@ pub struct Program {
     /// The executable.
     pub binary: BinaryHash,
     /// Its arguments.
+    #[serde(deserialize_with = "at_most::<ARGS_MAX, _, _>")]
     pub args: Vec<String>,
     /// Which job of the program.
     pub stage: u32,
     /// What the runner must compute too.
     pub fingerprint: u64,
     /// Everything given with `-D`.
+    #[serde(deserialize_with = "at_most::<PROPERTIES_MAX, _, _>")]
     pub properties: BTreeMap<String, String>,
     /// Into how many partitions a map cuts its output; 0 for a map-only job.
     pub partition_count: u32,
@@ -163,6 +175,7 @@ pub enum Work {
         /// What is read.
         split: Split,
         /// Records of it that are left out, since earlier attempts ended in them; ascending.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         skip: Vec<RecordAt>,
     },
     /// Reduce neighbouring partitions.
@@ -177,6 +190,7 @@ pub struct ReduceWork {
     /// Reduces of the job.
     pub reduce_count: u32,
     /// The map outputs known so far ([`Action::LaunchReduces`] has them once for all).
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub outputs: Vec<MapOutput>,
 }
 
@@ -220,6 +234,7 @@ pub enum AttemptState {
         /// Absolute path of the data file.
         data_path: String,
         /// Bytes of each partition before compression, as the worker read them in the index, if [`Program::sizes_wanted`].
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         partition_bytes: Vec<u64>,
     },
     /// A reduce (or a map of a map-only job) is done: its files lie complete in its attempt directory.
@@ -227,6 +242,7 @@ pub enum AttemptState {
         /// Directory of the attempt, below `_temporary` of the output.
         directory: DfsPath,
         /// Of a reduce, the keys that had a good part of its records.
+        #[serde(deserialize_with = "at_most::<{ HotKey::COUNT_MAX }, _, _>")]
         hot_keys: Vec<HotKey>,
     },
     /// It failed; this counts against the limit of attempts.

@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::checksum::{CHUNK_BYTES, CRC_BYTES, chunk_count};
 use crate::namenode::DatanodeInfo;
 use crate::token::BlockToken;
+use crate::wire::at_most;
 use crate::{BlockId, ClientId, GenerationStamp, RemoteError};
 
 /// Data in a packet unless something forces a shorter one: large enough that a packet's fixed costs vanish, small enough for
@@ -128,6 +129,7 @@ pub struct Write {
     /// Leave the replica unfinished after the last packet: it is the prefix for a new member of a pipeline.
     pub prefix_only: bool,
     /// Members after the receiver, in order.
+    #[serde(deserialize_with = "at_most::<PIPELINE_MEMBERS_MAX, _, _>")]
     pub pipeline: Vec<DatanodeInfo>,
     /// How many members, from the end of the pipeline, sync their replica to disk before they acknowledge the last packet.
     pub durable: u16,

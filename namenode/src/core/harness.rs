@@ -160,7 +160,7 @@ impl Harness {
             call: CallId { client: self.client, number },
             user: caller.user.to_owned(),
             host: "host1".to_owned(),
-            body,
+            body: body.into(),
         };
         self.state.set_now(self.now);
         let mut out = Output::default();
