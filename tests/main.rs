@@ -18,6 +18,7 @@ mod disk_full;
 mod examples;
 mod faults;
 mod guide;
+mod hostile_clients;
 mod hostile_jobs;
 mod jobs;
 mod kills;

@@ -54,6 +54,14 @@ pub enum RpcError {
         /// The file.
         file: PathBuf,
     },
+    /// It did not prove that it holds the secret.
+    #[error(
+        "{address} did not prove that it belongs to the cluster: something else listens there, or it has another secret"
+    )]
+    Unproven {
+        /// The address.
+        address: String,
+    },
     /// The daemon answered with an HTTP error.
     #[error("{address} answered {status}: {text}")]
     Status {

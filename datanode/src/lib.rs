@@ -33,7 +33,7 @@ use client::dfs::DfsClient;
 use client::dfs::transfer::{ConnectionPool, Timeouts};
 use client::rpc::{Health, RpcClient};
 use daemon::{ServeError, Shutdown};
-use protocol::auth::{Key, Role};
+use protocol::auth::{self, Key, Role};
 use protocol::namenode::DatanodeInfo;
 use protocol::token::token_key;
 
@@ -95,7 +95,8 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     };
     let bandwidth = config.balancer_bandwidth_bytes;
     let service = Service::new(store, peers, token_key(&secret), limits, bandwidth);
-    let rpc = RpcClient::new(&config.namenode, Role::Datanode, Some(&secret))?;
+    let rpc = RpcClient::new(&config.namenode, Role::Datanode, Some(&secret))?
+        .expecting(auth::Service::Namenode);
     let threads = Threads::start(sockets, &service, &config)?;
     let router = router(&config, &service)
         .merge(web(&config, &secret, &web_address)?)

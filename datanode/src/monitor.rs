@@ -13,7 +13,7 @@ use axum::routing::get;
 use daemon::auth::Authenticator;
 use daemon::hosts::Hosts;
 use daemon::{beans, inspect};
-use protocol::auth::Key;
+use protocol::auth::{self, Key};
 use protocol::namenode::DatanodeInfo;
 use serde_json::{Value, json};
 
@@ -50,7 +50,11 @@ pub(crate) fn router(
         .route("/blockScannerReport", get(scanner_report))
         .layer(from_fn_with_state(hosts.clone(), Hosts::guard))
         .with_state(monitor)
-        .merge(inspect::router(Authenticator::new(secret), hosts, settings))
+        .merge(inspect::router(
+            Authenticator::new(secret, auth::Service::Datanode),
+            hosts,
+            settings,
+        ))
 }
 
 async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<beans::Wanted>) -> Response {

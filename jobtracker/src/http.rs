@@ -224,7 +224,11 @@ pub(crate) mod tests {
         let (events, received) = mpsc::channel(16);
         let directory = TempDir::new().unwrap();
         let secret = Key::new([1; 32]);
-        let sessions = Sessions::new(Authenticator::new(&secret), "jobtracker", "h:1");
+        let sessions = Sessions::new(
+            Authenticator::new(&secret, protocol::auth::Service::Jobtracker),
+            "jobtracker",
+            "h:1",
+        );
         let shared = Shared {
             events,
             secret_file: PathBuf::new(),

@@ -46,7 +46,7 @@ use daemon::serve::{self, Limits};
 use daemon::session::Sessions;
 use journal::{Journal, JournalError, Options};
 use parking_lot::Mutex;
-use protocol::auth::Role;
+use protocol::auth::{Role, Service};
 use protocol::{ClientId, Epoch};
 use tokio::sync::{mpsc, watch};
 
@@ -90,7 +90,8 @@ async fn start(
     let address = listener
         .local_addr()
         .map_err(|source| Error::System { action: "tell the address listened on", source })?;
-    let namenode = RpcClient::new(&config.namenode, Role::Client, Some(&secret))?;
+    let namenode =
+        RpcClient::new(&config.namenode, Role::Client, Some(&secret))?.expecting(Service::Namenode);
 
     let fatal = Arc::new(Mutex::new(None));
     let (durable, durable_seen) = watch::channel(0);
@@ -116,7 +117,7 @@ async fn start(
     let mut server = Server::new(state, journal, recovered.last, outside, events.clone(), poll_max);
     server.start(Epoch(recovered.epoch.0), cluster_start());
 
-    let authenticator = Authenticator::new(&secret);
+    let authenticator = Authenticator::new(&secret, Service::Jobtracker);
     let settings = inspect::settings("jobtracker", &config);
     let shared = http::Shared {
         sessions: Sessions::new(authenticator.clone(), "jobtracker", &address.to_string()),

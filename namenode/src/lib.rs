@@ -50,7 +50,7 @@ use daemon::hosts::host_part;
 use daemon::serve::{self, Limits};
 use journal::{Journal, JournalError, Options, Txid};
 use parking_lot::{Mutex, RwLock};
-use protocol::auth::Key;
+use protocol::auth::{self, Key};
 use protocol::token::token_key;
 use protocol::{ClusterId, Epoch};
 use tokio::net::TcpListener;
@@ -149,7 +149,7 @@ pub async fn run_on(
     let times = trash::Times::of(&config);
     let emptier =
         tokio::spawn(trash::run(service.clone(), config.superuser(), times, shutdown.clone()));
-    let authenticator = Authenticator::new(&secret);
+    let authenticator = Authenticator::new(&secret, auth::Service::Namenode);
     let trust = trust(&config, &secret, &authenticator)?;
     let router = http::router(service, authenticator, trust, &config);
     let limits = Limits { connections_max: CONNECTIONS_MAX, ..Limits::default() };

@@ -26,6 +26,7 @@ mod hex;
 pub mod history;
 pub mod id;
 pub mod jobs;
+mod key;
 pub mod meta;
 pub mod namenode;
 pub mod pass;

@@ -5,6 +5,25 @@ use std::{fs, io};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
+/// What [`raise_open_files`] came to.
+#[derive(Debug)]
+pub struct OpenFiles {
+    /// Descriptors that this process may have now.
+    pub limit: u64,
+    /// Whether that is as many as it could have.
+    pub raised: io::Result<()>,
+}
+
+/// Lets this process have as many descriptors as the system lets it have.
+pub fn raise_open_files() -> OpenFiles {
+    let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: maximum, maximum };
+    match rustix::process::setrlimit(Resource::Nofile, raised) {
+        Ok(()) => OpenFiles { limit: maximum.unwrap_or(u64::MAX), raised: Ok(()) },
+        Err(error) => OpenFiles { limit: current.unwrap_or(u64::MAX), raised: Err(error.into()) },
+    }
+}
+
 /// Ends every process of the group `pgid` at once (SIGKILL). A group that is gone already is fine.
 ///
 /// # Errors

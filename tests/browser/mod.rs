@@ -63,7 +63,7 @@ fn without_a_session(stage: &Stage, browser: &Browser) {
         browser.assert_quiet(path);
     }
     browser
-        .open(&format!("{}/login?user=tester&proof=Hanno-1.client.1.0.0", stage.cluster.namenode));
+        .open(&format!("{}/login?user=tester&proof=Hanno-2.client.1.0.0", stage.cluster.namenode));
     browser.wait_text("This link is not good");
     // A refusal is an answer like any other, except to the browser's own log.
     browser.complaints();

@@ -47,7 +47,7 @@ use daemon::hosts::Hosts;
 use daemon::inspect;
 use daemon::serve::{self, Limits};
 use protocol::WorkerId;
-use protocol::auth::Role;
+use protocol::auth::{Role, Service};
 use protocol::tracker::{self, Register};
 use tokio::sync::mpsc;
 
@@ -99,7 +99,8 @@ pub async fn run_with(
     let worker = WorkerId(rand::random());
     let lobby = Lobby::open(worker)
         .map_err(|source| Error::System { action: "open the socket for task processes", source })?;
-    let jobtracker = RpcClient::new(&config.jobtracker, Role::Worker, Some(&secret))?;
+    let jobtracker = RpcClient::new(&config.jobtracker, Role::Worker, Some(&secret))?
+        .expecting(Service::Jobtracker);
     tracing::info!(%worker, http_address, slots = config.slots(), "worker starts");
 
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
@@ -141,7 +142,7 @@ pub async fn run_with(
         events: events.clone(),
     };
     let agent = Agent::new(around).run(inbox, shutdown.clone());
-    let auth = Authenticator::new(&secret);
+    let auth = Authenticator::new(&secret, Service::Worker);
     let settings = inspect::settings("worker", &config);
     let inspected = inspect::router(auth.clone(), Hosts::new(&http_address, &[]), settings);
     let router = http::router(shared, auth).merge(inspected);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use protocol::auth::{Key, Role};
+use protocol::auth::{Key, Role, Service};
 use protocol::jobs::{
     Call, Counters, JobReport, JobSpec, Priority, QueueReport, Replay, Reply, Request, TaskReport,
     TrackerStatus, VERSION, WorkerReport,
@@ -58,7 +58,8 @@ impl JobClient {
     pub fn connect(config: &ClientConfig) -> Result<Self, JobError> {
         let address = config.jobtracker.as_deref().ok_or(JobError::NoJobtracker)?;
         let secret = config.secret(Daemon::Jobtracker)?;
-        let rpc = RpcClient::new(address, Role::Client, secret.as_ref())?;
+        let rpc =
+            RpcClient::new(address, Role::Client, secret.as_ref())?.expecting(Service::Jobtracker);
         let client = ClientId(rand::random());
         Ok(JobClient { rpc, secret, user: config.user(), client, calls: Arc::default() })
     }
@@ -280,7 +281,8 @@ impl JobClient {
         let malformed = || JobError::LogAddress { address: log_url.to_owned() };
         let rest = log_url.strip_prefix("http://").ok_or_else(malformed)?;
         let (host, path) = rest.split_once('/').ok_or_else(malformed)?;
-        let worker = RpcClient::new(&format!("http://{host}"), Role::Client, self.secret.as_ref())?;
+        let worker = RpcClient::new(&format!("http://{host}"), Role::Client, self.secret.as_ref())?
+            .expecting(Service::Worker);
         runtime().block_on(async {
             let response = worker.get(&format!("/{path}")).await?;
             let bytes = response.bytes().await;

@@ -17,6 +17,7 @@ use client::error::chain;
 use client::pass::PassHolder;
 use client::rpc::{RpcClient, runtime};
 use protocol::AttemptId;
+use protocol::auth::Service;
 use protocol::frame;
 use protocol::runner::Setup;
 use protocol::shuffle::{ANSWER_BYTES_MAX, FetchRequest, SegmentAnswer, SegmentHeader};
@@ -237,7 +238,8 @@ impl Shared {
         let request =
             FetchRequest { job, partitions: self.partitions.clone(), maps: maps.to_vec() };
         let worker = RpcClient::of_task(&format!("http://{host}"), &self.pass)
-            .map_err(|error| chain(&error))?;
+            .map_err(|error| chain(&error))?
+            .expecting(Service::Worker);
         let response = tokio::time::timeout(READ_TIMEOUT, worker.get(&request.to_target())).await;
         let response = response
             .map_err(|_| format!("{host} does not answer"))?

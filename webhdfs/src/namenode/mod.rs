@@ -147,7 +147,7 @@ impl<N: Namesystem> Face<N> {
         let op = Op::find(&parts.method, name)?;
         let Identity { user, by_token } = self.identify(parts, &query)?;
         let path = path::decode(parts.uri.path())?;
-        let address = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+        let address = parts.extensions.get::<Peer>().map(|peer| peer.address.ip());
         Ok(Asked { op, path, query, user, by_token, address, headers: &parts.headers })
     }
 
