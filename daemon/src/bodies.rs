@@ -22,8 +22,6 @@ const TASK_BYTES_MAX: usize = 32 << 20;
 const TIME_MIN: Duration = Duration::from_secs(10);
 /// How fast a longer one must come, bytes per second: a slow line between two sites.
 const RATE_MIN: u64 = 512 << 10;
-/// Room that is taken for a body before it comes; it grows with what is there.
-const ROOM_BYTES: usize = 64 << 10;
 
 /// Why a body was not read, or not believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -126,7 +124,8 @@ async fn collect(mut body: Body, length: usize) -> Result<Bytes, BodyError> {
             continue;
         }
         if !first.is_empty() {
-            rest.reserve(length.min(ROOM_BYTES));
+            // Room is granted, and memory is taken where something is written.
+            rest.reserve(length);
             rest.extend_from_slice(&std::mem::take(&mut first));
         }
         rest.extend_from_slice(&data);
