@@ -397,7 +397,7 @@ impl AnswerSignature {
 /// A number as it is written: one text for each, so that what is signed is what was understood.
 fn number(text: &str) -> Option<u64> {
     let value: u64 = text.parse().ok()?;
-    (!text.starts_with('+') && (value == 0 || !text.starts_with('0'))).then_some(value)
+    (!text.starts_with('+') && (text == "0" || !text.starts_with('0'))).then_some(value)
 }
 
 #[cfg(test)]

@@ -53,7 +53,9 @@ fn a_request_dies_with_the_process_it_was_made_for() {
     let never_sent = Forged { on: again(before.on), ..before.clone() }.header();
     stand.cluster.kill("namenode-1");
     stand.cluster.wait_until("another NameNode", 30, |cluster| {
-        TcpStream::connect(cluster.namenode.trim_start_matches("http://")).is_ok()
+        let is_new = cluster.pid("namenode-1").is_some_and(|pid| pid != stand.pids["namenode-1"]);
+        is_new
+            && TcpStream::connect(cluster.namenode.trim_start_matches("http://")).is_ok()
             && hello(&cluster.namenode, &stand.secret)
                 .is_some_and(|hello| hello.incarnation != before.on.to)
     });
