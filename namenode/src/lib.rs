@@ -51,7 +51,7 @@ use daemon::serve::{self, Limits};
 use journal::{Journal, JournalError, Options, Txid};
 use parking_lot::{Mutex, RwLock};
 use protocol::auth::{self, Key};
-use protocol::token::token_key;
+use protocol::token::TokenKeys;
 use protocol::{ClusterId, Epoch};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -107,7 +107,7 @@ pub async fn run_on(
     let secret = prepare(&config)?;
     let failure = Arc::new(Mutex::new(None));
     let (opening, told, failed) = (config.clone(), shutdown.clone(), Arc::clone(&failure));
-    let key = token_key(&secret);
+    let key = TokenKeys::new(&secret);
     let opened = tokio::task::spawn_blocking(move || open(&opening, key, &told, &failed));
     let (shared, journal, book) = opened.await.map_err(|_| Error::LoopPanicked)??;
     tracing::info!(address = %config.advertised(), epoch = %shared.epoch, "namenode is up");
@@ -240,7 +240,7 @@ fn restore_kept(
 /// Opens the journal and rebuilds the state.
 fn open(
     config: &Config,
-    token_key: Key,
+    token_keys: TokenKeys,
     shutdown: &Shutdown,
     failure: &Arc<Mutex<Option<String>>>,
 ) -> Result<(Arc<Shared>, Journal, KeptBook), Error> {
@@ -268,7 +268,7 @@ fn open(
     recovered.notes.iter().for_each(|note| tracing::warn!(note, "found at start"));
     let (load, replay) = recovering.work();
     let clock = Clock::start();
-    let settings = settings(config, Epoch(recovered.epoch.0), token_key);
+    let settings = settings(config, Epoch(recovered.epoch.0), token_keys);
     let random = Generator::new(rand::random());
     let mut state = State::new(recovering.loaded, settings, random, clock.now());
     let refreshed = state.refresh_nodes(&mut nodes.lock().nodes, lists::read(config)?, clock.now());
@@ -301,11 +301,11 @@ fn open(
     Ok((Arc::new(shared), journal, book))
 }
 
-fn settings(config: &Config, epoch: Epoch, token_key: Key) -> Settings {
+fn settings(config: &Config, epoch: Epoch, token_keys: TokenKeys) -> Settings {
     Settings {
         epoch,
         host: host_part(config.advertised()).to_owned(),
-        token_key,
+        token_keys,
         replication: config.replication,
         block_size: config.block_size,
         block_size_min: config.block_size_min,

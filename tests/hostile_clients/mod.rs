@@ -7,6 +7,7 @@ mod connections;
 mod forge;
 mod messages;
 mod signatures;
+mod transfer;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

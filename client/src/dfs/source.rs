@@ -128,13 +128,13 @@ impl Local {
         block: &LocatedBlock,
         datanode: &DatanodeInfo,
     ) -> Result<Option<Self>, TransferFailure> {
-        let mut connection = client.inner.datanodes.take(datanode)?;
+        let mut connection = client.inner.datanodes.take(datanode, block.permit())?;
         if connection.stream().unix().is_none() {
             return Ok(None);
         }
-        let (id, stamp, token) = (block.id, block.stamp, block.token.clone());
+        let (id, stamp, token) = (block.id, block.stamp, block.token.name);
         let ask = Operation::Descriptors { block: id, stamp, token };
-        let (length, block_file, meta_file) = connection.ask_descriptors(&ask)?;
+        let (length, block_file, meta_file) = connection.ask_descriptors(&ask, &block.token)?;
         client.inner.datanodes.give_back(datanode, connection);
         if length < block.length {
             return Ok(None);
@@ -209,9 +209,10 @@ impl Remote {
     /// Starts a stream of packets at `offset`; one that is under way is cut off.
     fn begin(&mut self, offset: u64, wanted: u64) -> Result<(), TransferFailure> {
         self.connection = None;
-        let mut connection = self.client.inner.datanodes.take(&self.datanode)?;
+        let mut connection =
+            self.client.inner.datanodes.take(&self.datanode, self.block.permit())?;
         let read = read_operation(&self.block, offset, wanted.max(READ_STEP_BYTES));
-        let Reply::Reading { length } = connection.ask(&read)? else {
+        let Reply::Reading { length } = connection.ask(&read, &self.block.token)? else {
             return Err(TransferFailure::Unexpected);
         };
         if length < self.block.length {
@@ -253,9 +254,9 @@ pub(super) fn read_unverified(
     datanode: &DatanodeInfo,
     offset: u64,
 ) -> Result<PooledPacket, TransferFailure> {
-    let mut connection = client.inner.datanodes.take(datanode)?;
+    let mut connection = client.inner.datanodes.take(datanode, block.permit())?;
     let read = read_operation(block, offset, PACKET_DATA_BYTES as u64 - CHUNK_BYTES as u64);
-    let Reply::Reading { .. } = connection.ask(&read)? else {
+    let Reply::Reading { .. } = connection.ask(&read, &block.token)? else {
         return Err(TransferFailure::Unexpected);
     };
     let mut packet = client.inner.packets.take();
@@ -270,6 +271,6 @@ pub(super) fn read_unverified(
 }
 
 fn read_operation(block: &LocatedBlock, offset: u64, length: u64) -> Operation {
-    let (id, stamp, token) = (block.id, block.stamp, block.token.clone());
+    let (id, stamp, token) = (block.id, block.stamp, block.token.name);
     Operation::Read(ReadOperation { block: id, stamp, token, offset, length })
 }

@@ -5,7 +5,6 @@ use std::os::unix::fs::FileExt;
 use client::dfs::transfer::{Connection, Packet};
 use protocol::checksum::{self, CHUNK_BYTES, CRC_BYTES};
 use protocol::frame;
-use protocol::token::AccessMode;
 use protocol::transfer::{Answer, PACKET_DATA_BYTES, PacketHeader, Read, Reply};
 use protocol::{BlockId, GenerationStamp, meta};
 
@@ -20,7 +19,6 @@ impl Service {
         connection: &mut Connection,
         read: &Read,
     ) -> Result<After, OperationError> {
-        self.check(&read.token, read.block, read.stamp, AccessMode::Read)?;
         let replica = self.store.open_at_least(read.block, read.stamp)?;
         self.check_meta(&replica)?;
         let length = replica.replica.length;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use client::dfs::transfer::TransferFailure;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
-use protocol::transfer::{Operation, ReplicaSummary, Reply};
+use protocol::transfer::{Needs, Operation, ReplicaSummary, Reply};
 use protocol::{BlockId, DatanodeId, GenerationStamp};
 
 use super::Service;
@@ -73,7 +73,11 @@ impl Service {
         stamp: GenerationStamp,
         token: &BlockToken,
     ) -> Result<Option<ReplicaSummary>, OperationError> {
-        match self.ask(datanode, &Operation::ReplicaState { block, stamp, token: token.clone() })? {
+        match self.ask(
+            datanode,
+            &Operation::ReplicaState { block, stamp, token: token.name },
+            token,
+        )? {
             Reply::State(state) => Ok(state),
             _ => Err(TransferFailure::Unexpected.into()),
         }
@@ -87,16 +91,22 @@ impl Service {
         length: u64,
         token: &BlockToken,
     ) -> Result<(), OperationError> {
-        let update = Operation::UpdateReplica { block, stamp, length, token: token.clone() };
-        match self.ask(datanode, &update)? {
+        let update = Operation::UpdateReplica { block, stamp, length, token: token.name };
+        match self.ask(datanode, &update, token)? {
             Reply::Done => Ok(()),
             _ => Err(TransferFailure::Unexpected.into()),
         }
     }
 
-    fn ask(&self, datanode: &DatanodeInfo, operation: &Operation) -> Result<Reply, OperationError> {
-        let mut connection = self.peers.take(datanode)?;
-        let reply = connection.ask(operation)?;
+    fn ask(
+        &self,
+        datanode: &DatanodeInfo,
+        operation: &Operation,
+        token: &BlockToken,
+    ) -> Result<Reply, OperationError> {
+        let Needs { block, stamp, .. } = operation.needs();
+        let mut connection = self.peers.take(datanode, (block, stamp, token))?;
+        let reply = connection.ask(operation, token)?;
         self.peers.give_back(datanode, connection);
         Ok(reply)
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use client::dfs::transfer::{Connection, Packet, TransferFailure};
 use protocol::checksum::CHUNK_BYTES;
-use protocol::frame;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
 use protocol::transfer::{Operation, PACKET_DATA_BYTES, PacketHeader, Reply, Status, Write};
@@ -45,7 +44,7 @@ pub fn replicate(
     let write = Write {
         block,
         stamp,
-        token,
+        token: token.name,
         client: ClientId::default(),
         resume: None,
         prefix_only: false,
@@ -53,7 +52,7 @@ pub fn replicate(
         durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
         cached: false,
     };
-    service.send(&replica, first, write, (replica.replica.length, balancing))
+    service.send(&replica, first, (write, &token), (replica.replica.length, balancing))
 }
 
 /// A block to be made of the first bytes of another.
@@ -89,7 +88,7 @@ pub fn cut(
     let write = Write {
         block: cut.block,
         stamp: cut.stamp,
-        token,
+        token: token.name,
         client: ClientId::default(),
         resume: None,
         prefix_only: false,
@@ -97,7 +96,7 @@ pub fn cut(
         durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
         cached: false,
     };
-    service.send(&replica, first, write, (cut.length, false))
+    service.send(&replica, first, (write, &token), (cut.length, false))
 }
 
 impl Service {
@@ -115,7 +114,7 @@ impl Service {
         let write = Write {
             block,
             stamp,
-            token,
+            token: token.name,
             client: ClientId::default(),
             resume: None,
             prefix_only: true,
@@ -123,7 +122,7 @@ impl Service {
             durable: 0,
             cached: false,
         };
-        self.send(&replica, target, write, (length, false))
+        self.send(&replica, target, (write, &token), (length, false))
     }
 
     /// Sends the first `length` bytes and waits until everyone has them; at the balancer's pace if it is for the balancer.
@@ -131,11 +130,11 @@ impl Service {
         &self,
         replica: &OpenReplica,
         target: &DatanodeInfo,
-        write: Write,
+        (write, token): (Write, &BlockToken),
         (length, balancing): (u64, bool),
     ) -> Result<(), OperationError> {
-        let mut connection = self.peers.take(target)?;
-        let mut before = frame::encode(&Operation::Write(write));
+        let mut connection = self.peers.take(target, (write.block, write.stamp, token))?;
+        let mut before = connection.sealed(&Operation::Write(write), token);
         let mut packet = self.packets.take();
         let (mut sequence, mut acked, mut at) = (0, 0, 0);
         loop {

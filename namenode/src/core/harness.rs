@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use protocol::auth::Key;
 use protocol::datanode::{Changes, Command, CommitRecovery, FullReport, Replica};
 use protocol::namenode::{Answer, Call, Create, LocatedBlock, Reply, Request, WrittenBlock};
+use protocol::token::TokenKeys;
 use protocol::{
     BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId,
 };
@@ -28,7 +29,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         epoch: EPOCH,
         host: "nn".to_owned(),
-        token_key: Key::new([1; 32]),
+        token_keys: TokenKeys::new(&Key::new([1; 32])),
         replication: 3,
         block_size: 1000,
         block_size_min: 10,

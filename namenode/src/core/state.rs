@@ -4,10 +4,9 @@
 //! must be durable before any answer or command of the same step leaves.
 
 use hashbrown::HashMap;
-use protocol::auth::Key;
 use protocol::datanode::Command;
 use protocol::namenode::{AdminState, DatanodeState, LocatedBlock, Reply};
-use protocol::token::{AccessMode, BlockToken, TOKEN_LIFETIME};
+use protocol::token::{AccessMode, BlockToken, TokenKeys};
 use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
 
 use super::blocks::{Acknowledged, Blocks};
@@ -32,8 +31,8 @@ pub struct Settings {
     pub epoch: Epoch,
     /// Name of the NameNode's machine, as refusals tell it.
     pub host: String,
-    /// Key of block tokens.
-    pub token_key: Key,
+    /// Keys of block tokens.
+    pub token_keys: TokenKeys,
     /// Replicas of a file that does not say.
     pub replication: u16,
     /// Bytes per block of a file that does not say.
@@ -303,9 +302,7 @@ impl State {
         mode: AccessMode,
         now: Now,
     ) -> BlockToken {
-        let lifetime_ms = u64::try_from(TOKEN_LIFETIME.as_millis()).unwrap_or(u64::MAX);
-        let expires_ms = now.wall_ms.saturating_add(lifetime_ms);
-        BlockToken::issue(&self.settings.token_key, block, stamp, mode, expires_ms)
+        self.settings.token_keys.issue(block, stamp, mode, now.wall_ms)
     }
 
     /// Turns an outcome into the answer: fills in addresses and tokens.

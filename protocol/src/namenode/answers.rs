@@ -101,6 +101,13 @@ pub struct LocatedBlock {
     pub token: BlockToken,
 }
 
+impl LocatedBlock {
+    /// What a DataNode is shown of the permission.
+    pub fn permit(&self) -> (BlockId, GenerationStamp, &BlockToken) {
+        (self.id, self.stamp, &self.token)
+    }
+}
+
 /// How to reach a DataNode.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DatanodeInfo {
