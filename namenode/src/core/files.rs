@@ -408,16 +408,16 @@ impl Planner<'_> {
         last: Option<&WrittenBlock>,
         publish: Option<&Publish>,
     ) -> Planned {
-        let (file, open, path) = self.held(id)?;
-        let (block_count, known) = (file.blocks.len(), open.known);
+        let (_, open, path) = self.held(id)?;
+        let known = open.known;
         match (last, self.state.ns.open_block(id)) {
             (Some(written), _) => {
                 if let Committed::Waits(refusal) = self.commit_block(id, &path, written)? {
                     return Ok(Outcome::Refused(refusal));
                 }
             }
-            // An empty file whose first block was never written to.
-            (None, Some(block)) if block_count == 1 && known == 0 => {
+            // A block that was never written to: of an empty file, or behind full ones.
+            (None, Some(block)) if known == 0 => {
                 self.edits.push(Edit::DropBlock { file: id, block });
             }
             (None, Some(block)) => {
