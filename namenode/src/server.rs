@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::core::datanodes::{Datanodes, NodeIndex};
 use crate::core::hosts::HostLists;
+use crate::core::lost::Loss;
 use crate::core::query::Reader;
 use crate::core::report::{ReportError, Taken};
 use crate::core::state::{Now, Output, State};
@@ -235,8 +236,16 @@ impl Loop {
             RwLockWriteGuard::unlock_fair(guard);
             (more, last)
         };
-        let Turn { out: Output { records, commands, changed_service, slow, .. }, mut waiters } =
-            turn;
+        let Turn {
+            out: Output { records, commands, changed_service, slow, lost, .. },
+            mut waiters,
+        } = turn;
+        for Loss { path, block, length, lost } in lost {
+            tracing::error!(
+                path, %block, length, lost,
+                "bytes that a writer had synced are on no datanode: the file is closed without them"
+            );
+        }
         for datanode in slow {
             tracing::warn!(%datanode, "datanode holds up a pipeline: it gets no new blocks for a while where others can take them");
         }

@@ -11,7 +11,7 @@ use crate::token::BlockToken;
 use crate::{BlockId, ClusterId, DatanodeId, Epoch, GenerationStamp, RemoteError};
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Most replicas in one part of a full block report; bounds the NameNode's hold per message.
 pub const REPORT_REPLICAS_MAX: usize = 50_000;
 
@@ -140,6 +140,8 @@ pub struct CommitRecovery {
     pub length: u64,
     /// Who holds it now, finalized and fsynced.
     pub replicas: Vec<DatanodeId>,
+    /// Who was asked and told of a replica, good for something or not.
+    pub answered: Vec<DatanodeId>,
 }
 
 /// Answers. Append only.
@@ -192,7 +194,7 @@ pub enum Command {
         old_stamp: GenerationStamp,
         /// The new stamp.
         stamp: GenerationStamp,
-        /// Bytes that readers or the writer were promised: who has fewer has no vote if anyone has them.
+        /// Bytes that readers or the writer were promised.
         length_min: u64,
         /// Everyone who may have a replica, the receiver included.
         replicas: Vec<DatanodeInfo>,

@@ -110,6 +110,22 @@ pub enum Operation {
         /// Permission to write under the new stamp.
         token: BlockToken,
     },
+    /// Ends a recovery at a member that has less than the receiver, which ended it: the member keeps what it has, gets the rest,
+    /// adopts the stamp and finalizes. -> [`Reply::Done`]
+    CompleteReplica {
+        /// The block.
+        block: BlockId,
+        /// Stamp that the member's replica has at least.
+        prior: GenerationStamp,
+        /// The stamp of the recovery.
+        stamp: GenerationStamp,
+        /// Bytes that the member has.
+        offset: u64,
+        /// The member.
+        target: DatanodeInfo,
+        /// Permission to write under that stamp.
+        token: BlockToken,
+    },
 }
 
 /// What to write and where to pass it on.

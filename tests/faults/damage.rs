@@ -82,9 +82,10 @@ fn every_damage_to_a_replica_or_its_checksums_is_read_around_and_healed() {
 /// The checksum file says of the block file what it contains.
 fn meta_is_right(block: &std::path::Path) -> bool {
     let (Ok(bytes), Ok(meta)) = (fs::read(block), fs::read(meta_of(block))) else { return false };
-    let crcs = protocol::meta::crc_position(0) as usize;
-    protocol::meta::check_header(&meta).is_ok()
-        && meta.get(crcs..).is_some_and(|crcs| protocol::checksum::verify(&bytes, crcs).is_ok())
+    protocol::meta::check_header(&meta).is_ok_and(|layout| {
+        let crcs = meta.get(layout.header_bytes()..);
+        crcs.is_some_and(|crcs| protocol::checksum::verify(&bytes, crcs).is_ok())
+    })
 }
 
 #[test]

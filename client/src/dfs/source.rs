@@ -2,10 +2,11 @@
 //! compared with its checksum before it is handed out.
 
 use std::ops::{Deref, Range};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use protocol::checksum::{self, CHUNK_BYTES, ChecksumError};
-use protocol::meta;
+use protocol::meta::{self, Layout};
 use protocol::namenode::{DatanodeInfo, LocatedBlock};
 use protocol::transfer::{Operation, PACKET_DATA_BYTES, Read as ReadOperation, Reply};
 use sys::MappedFile;
@@ -58,6 +59,7 @@ impl BlockSlice {
 struct Mapped {
     block: MappedFile,
     meta: MappedFile,
+    layout: Layout,
 }
 
 /// An open replica.
@@ -140,13 +142,14 @@ impl Local {
             return Ok(None);
         }
         let size = |bytes: u64| usize::try_from(bytes).map_err(|_| TransferFailure::Unexpected);
+        let mut preamble = [0; meta::PREAMBLE_BYTES];
+        meta_file.read_exact_at(&mut preamble, 0)?;
+        let Ok(layout) = meta::check_header(&preamble) else { return Ok(None) };
         let mapped = Mapped {
             block: MappedFile::map(&block_file, size(length)?)?,
-            meta: MappedFile::map(&meta_file, size(meta::file_bytes(length))?)?,
+            meta: MappedFile::map(&meta_file, size(layout.file_bytes(length))?)?,
+            layout,
         };
-        if meta::check_header(&mapped.meta).is_err() {
-            return Ok(None);
-        }
         Ok(Some(Local { mapped: Arc::new(mapped), verified: 0..0 }))
     }
 
@@ -172,7 +175,8 @@ impl Local {
         let length = self.mapped.block.len() as u64;
         let end =
             end.max(begin + VERIFY_STEP_BYTES).next_multiple_of(CHUNK_BYTES as u64).min(length);
-        let crcs = meta::crc_position(begin) as usize..meta::file_bytes(end) as usize;
+        let layout = self.mapped.layout;
+        let crcs = layout.crc_position(begin) as usize..layout.file_bytes(end) as usize;
         let data = &self.mapped.block[begin as usize..end as usize];
         checksum::verify(data, &self.mapped.meta[crcs])
             .map_err(|error| ChecksumError { offset: begin + error.offset })?;
@@ -214,7 +218,8 @@ impl Remote {
         let Reply::Reading { length } = connection.ask(&read)? else {
             return Err(TransferFailure::Unexpected);
         };
-        if length < self.block.length {
+        // One that lacks bytes is good for those that it has.
+        if length <= offset {
             return Err(TransferFailure::Unexpected);
         }
         self.connection = Some(connection);

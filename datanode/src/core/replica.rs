@@ -11,6 +11,7 @@ use protocol::{BlockId, GenerationStamp};
 ///   writer    |  | resume                         | recovery
 ///   is gone   v  |                                v
 ///          Unfinished --------recovery-------> Recovering --update--> Finalized
+///                                                   +--the rest from another member--> Receiving
 ///
 /// any state --delete--> gone
 /// ```
@@ -125,7 +126,10 @@ pub fn begin_write(
         };
     };
     match replica.state {
-        State::Recovering { recovery, .. } if recovery >= stamp => {
+        // Only the recovery itself writes under its stamp: what this replica lacks.
+        State::Recovering { recovery, .. }
+            if recovery > stamp || (recovery == stamp && resume.is_none()) =>
+        {
             return Err(Refusal::UnderRecovery);
         }
         _ if replica.stamp > stamp => return Err(Refusal::Newer { has: replica.stamp }),
@@ -234,6 +238,8 @@ mod tests {
             (Some(replica(3, 10, State::Unfinished)), 5, resume(4, 7), Err(Refusal::Missing)),
             (Some(replica(3, 10, State::Unfinished)), 5, resume(4, 0), Ok(Begin::Replace)),
             (Some(replica(4, 10, recovering)), 5, resume(4, 7), Err(Refusal::UnderRecovery)),
+            (Some(replica(4, 10, recovering)), 9, None, Err(Refusal::UnderRecovery)),
+            (Some(replica(4, 10, recovering)), 9, resume(4, 10), Ok(Begin::Resume { offset: 10 })),
             (Some(replica(4, 10, recovering)), 10, resume(4, 7), Ok(Begin::Resume { offset: 7 })),
         ];
         for (existing, stamp, resume, expected) in table {

@@ -12,6 +12,7 @@ mod disk;
 mod folder;
 mod scan;
 mod scans;
+mod tails;
 mod verify;
 mod volume;
 mod writer;
@@ -622,5 +623,7 @@ impl Store {
     }
 }
 
+#[cfg(test)]
+mod power_tests;
 #[cfg(test)]
 mod tests;

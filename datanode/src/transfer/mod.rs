@@ -29,7 +29,7 @@ use crate::core::throttle::Throttle;
 use crate::error::OperationError;
 use crate::store::Store;
 
-pub use recover::lead_recovery;
+pub use recover::{Recovered, lead_recovery};
 pub use send::{Cut, cut, replicate};
 
 /// Bytes read and thrown away after a refusal, so that the refusal is not lost to a reset of the connection.
@@ -293,6 +293,12 @@ impl Service {
                 self.check(&token, block, stamp, AccessMode::Write)?;
                 let prefix = send::Prefix { block, prior, stamp, length };
                 let sent = self.send_prefix(&prefix, &target, token);
+                self.answer(connection, sent.map(|()| Reply::Done))
+            }
+            Operation::CompleteReplica { block, prior, stamp, offset, target, token } => {
+                self.check(&token, block, stamp, AccessMode::Write)?;
+                let rest = send::Rest { block, prior, stamp, offset };
+                let sent = self.send_rest(&rest, &target, token);
                 self.answer(connection, sent.map(|()| Reply::Done))
             }
         }

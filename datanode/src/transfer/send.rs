@@ -1,19 +1,23 @@
 //! Sending replicas to other DataNodes: whole ones on the NameNode's orders, prefixes to new members of a pipeline. What is
 //! sent was verified here, so corruption does not spread.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use client::dfs::transfer::{Connection, Packet, TransferFailure};
 use protocol::checksum::CHUNK_BYTES;
 use protocol::frame;
+use protocol::meta::Layout;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
-use protocol::transfer::{Operation, PACKET_DATA_BYTES, PacketHeader, Reply, Status, Write};
+use protocol::transfer::{
+    Operation, PACKET_DATA_BYTES, PacketHeader, Reply, Resume, Status, Write,
+};
 use protocol::{BlockId, ClientId, ErrorKind, GenerationStamp};
 
 use super::{Service, read};
 use crate::error::{OperationError, StoreError};
-use crate::store::OpenReplica;
+use crate::store::{OpenReplica, check_meta_header};
 
 /// Packets sent ahead of their acks.
 const WINDOW: u32 = 4;
@@ -24,6 +28,15 @@ pub(super) struct Prefix {
     pub prior: GenerationStamp,
     pub stamp: GenerationStamp,
     pub length: u64,
+}
+
+/// What a member of a recovery lacks.
+pub(super) struct Rest {
+    pub block: BlockId,
+    pub prior: GenerationStamp,
+    pub stamp: GenerationStamp,
+    /// Bytes that it has.
+    pub offset: u64,
 }
 
 /// Copies a finalized replica to `targets` through a pipeline; all of them sync it. Blocks.
@@ -53,7 +66,7 @@ pub fn replicate(
         durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
         cached: false,
     };
-    service.send(&replica, first, write, (replica.replica.length, balancing))
+    service.send(&replica, first, write, (0..replica.replica.length, balancing))
 }
 
 /// A block to be made of the first bytes of another.
@@ -97,7 +110,7 @@ pub fn cut(
         durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
         cached: false,
     };
-    service.send(&replica, first, write, (cut.length, false))
+    service.send(&replica, first, write, (0..cut.length, false))
 }
 
 impl Service {
@@ -123,21 +136,53 @@ impl Service {
             durable: 0,
             cached: false,
         };
-        self.send(&replica, target, write, (length, false))
+        self.send(&replica, target, write, (0..length, false))
     }
 
-    /// Sends the first `length` bytes and waits until everyone has them; at the balancer's pace if it is for the balancer.
+    /// Sends a member of a recovery what it lacks; it finalizes its replica on disk.
+    pub(super) fn send_rest(
+        &self,
+        rest: &Rest,
+        target: &DatanodeInfo,
+        token: BlockToken,
+    ) -> Result<(), OperationError> {
+        let &Rest { block, prior, stamp, offset } = rest;
+        let replica = self.store.open_replica(block, stamp)?;
+        let length = replica.replica.length;
+        if !replica.replica.is_finalized() || offset >= length {
+            return Err(OperationError::Invalid("only what a finalized replica has can be sent"));
+        }
+        let write = Write {
+            block,
+            stamp,
+            token,
+            client: ClientId::default(),
+            resume: Some(Resume { prior, offset }),
+            prefix_only: false,
+            pipeline: Vec::new(),
+            durable: 1,
+            cached: false,
+        };
+        // Packets begin at chunks.
+        let begin = offset - offset % CHUNK_BYTES as u64;
+        self.send(&replica, target, write, (begin..length, false))
+    }
+
+    /// Sends these bytes, up to the end of the write, and waits until everyone has them; at the balancer's pace if it is for the
+    /// balancer.
     fn send(
         &self,
         replica: &OpenReplica,
         target: &DatanodeInfo,
         write: Write,
-        (length, balancing): (u64, bool),
+        (range, balancing): (Range<u64>, bool),
     ) -> Result<(), OperationError> {
+        let layout = check_meta_header(replica.replica.block, &replica.meta)
+            .inspect_err(|error| self.note_bad(replica, error))?;
         let mut connection = self.peers.take(target)?;
         let mut before = frame::encode(&Operation::Write(write));
         let mut packet = self.packets.take();
-        let (mut sequence, mut acked, mut at) = (0, 0, 0);
+        let (mut sequence, mut acked, mut at, length) = (0, 0, range.start, range.end);
         loop {
             let data_bytes = (length - at).min(PACKET_DATA_BYTES as u64);
             let last = at + data_bytes == length;
@@ -148,7 +193,7 @@ impl Service {
                 last,
                 sync: false,
             };
-            self.fill_verified(replica, &mut packet, header)?;
+            self.fill_verified((replica, layout), &mut packet, header)?;
             if balancing {
                 self.balancing.pace(data_bytes);
             }
@@ -170,7 +215,7 @@ impl Service {
     /// Reads the packet that `header` describes, comparing whole chunks of the replica; a chunk that is cut gets a new checksum.
     fn fill_verified(
         &self,
-        replica: &OpenReplica,
+        (replica, layout): (&OpenReplica, Layout),
         packet: &mut Packet,
         header: PacketHeader,
     ) -> Result<(), StoreError> {
@@ -179,7 +224,7 @@ impl Service {
             header.end().next_multiple_of(CHUNK_BYTES as u64).min(replica.replica.length);
         let whole = PacketHeader { data_bytes: (whole_end - header.offset) as u32, ..header };
         packet.reset(whole);
-        let filled = read::fill(replica, packet).and_then(|()| {
+        let filled = read::fill(replica, layout, packet).and_then(|()| {
             packet.verify().map_err(|error| StoreError::Corrupt {
                 block: id,
                 offset: header.offset + error.offset,

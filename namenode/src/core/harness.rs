@@ -220,7 +220,9 @@ impl Harness {
             };
             let replicas = (1..=3).map(|number| DatanodeId([number; 16])).collect();
             let (datanode, epoch) = (DatanodeId([1; 16]), EPOCH);
-            let commit = CommitRecovery { datanode, epoch, block, stamp, length, replicas };
+            let answered = Vec::new();
+            let commit =
+                CommitRecovery { datanode, epoch, block, stamp, length, replicas, answered };
             let (mut out, now) = (Output::default(), self.now);
             // Refused if a later one was ordered, or the block is gone.
             let _ = self.state.commit_recovery(&mut self.nodes, &commit, now, &mut out).unwrap();

@@ -53,7 +53,8 @@ fn end_recovery(
     (length, replicas): (u64, Vec<DatanodeId>),
 ) -> Result<(), ErrorKind> {
     let (datanode, epoch) = (DatanodeId([1; 16]), EPOCH);
-    let commit = CommitRecovery { datanode, epoch, block: block.id, stamp, length, replicas };
+    let (block, answered) = (block.id, Vec::new());
+    let commit = CommitRecovery { datanode, epoch, block, stamp, length, replicas, answered };
     let mut out = Output::default();
     let now = h.now;
     let answer = h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap();

@@ -14,6 +14,7 @@ use super::blocks::{Acknowledged, Blocks};
 use super::datanodes::{Datanodes, NodeIndex};
 use super::drain::Drains;
 use super::edit::{Allotted, CallKey, Edit, Outcome, Record};
+use super::lost::Loss;
 use super::namespace::Namespace;
 use super::permission::{Caller, Guard};
 use super::random::Generator;
@@ -94,6 +95,8 @@ pub struct Output {
     pub changed_service: Vec<(DatanodeId, AdminState)>,
     /// DataNodes that a writer found to hold up its pipeline.
     pub slow: Vec<DatanodeId>,
+    /// Files that were closed without bytes which had been promised.
+    pub lost: Vec<Loss>,
     /// Whose things were changed, for each call that was made: `owner:group:rwxr-xr-x`. Empty without an audit log.
     pub shown: Vec<Option<String>>,
 }

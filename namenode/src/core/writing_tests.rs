@@ -47,6 +47,7 @@ fn commit_on(
         stamp,
         length,
         replicas,
+        answered: Vec::new(),
     };
     let mut out = Output::default();
     let now = harness.now;

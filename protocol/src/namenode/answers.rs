@@ -400,6 +400,8 @@ pub struct FsckFile {
     pub status: FileStatus,
     /// Its blocks in order.
     pub blocks: Vec<FsckBlock>,
+    /// Bytes behind its end that a writer had been promised and no DataNode has.
+    pub lost_bytes: u64,
 }
 
 /// Health of a block.
