@@ -103,7 +103,7 @@ pub fn write_atomic_with(
     sync_dir(directory)
 }
 
-/// Makes `directory` and missing parents, private to the user (0700), durably.
+/// Makes `directory` and missing parents, private to the user (0700), durably: also the names of the parents that were missing.
 ///
 /// # Errors
 /// What the system says.
@@ -112,10 +112,16 @@ pub fn create_private_dir(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    match directory.parent() {
-        Some(parent) if parent.is_dir() => sync_dir(parent),
-        _ => Ok(()),
+    let parent = match directory.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    create_private_dir(parent)?;
+    match fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !directory.is_dir() => {
+            Err(error)
+        }
+        _ => sync_dir(parent),
     }
 }
 
