@@ -309,7 +309,7 @@ pub fn read_secret(path: &Path) -> Result<Key, RpcError> {
         return Err(fail("other users can read it; run chmod 600 on it".to_owned()));
     }
     let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
-    Key::from_hex(&text).ok_or_else(|| fail("it does not hold 64 hexadecimal digits".to_owned()))
+    Key::from_file_text(&text).map_err(|reason| fail(reason.to_owned()))
 }
 
 /// The runtime that drives HTTP for callers without one: one thread, made at first use.

@@ -41,15 +41,46 @@ impl Key {
         Key(bytes)
     }
 
-    /// Reads the hexadecimal form that secret files hold.
+    /// Reads the hexadecimal form.
     pub fn from_hex(text: &str) -> Option<Self> {
         let mut bytes = [0; KEY_BYTES];
         hex::read(text.trim(), &mut bytes).map(|()| Key(bytes))
     }
 
-    /// The form that secret files hold.
+    /// The hexadecimal form.
     pub fn to_hex(&self) -> String {
         hex::encode(&self.0)
+    }
+
+    /// Reads what a secret file holds: the hexadecimal form, and on a second line its checksum, so that a digit that has changed does not make
+    /// another key. Files without a checksum are taken, too.
+    ///
+    /// # Errors
+    /// Why it is no secret.
+    pub fn from_file_text(text: &str) -> Result<Self, &'static str> {
+        let (digits, rest) = text.trim_end().split_once('\n').unwrap_or((text.trim(), ""));
+        let key = Self::from_hex(digits).ok_or("it does not hold 64 hexadecimal digits")?;
+        match rest {
+            "" => Ok(key),
+            rest if rest == key.checksum_line() => Ok(key),
+            _ => Err(
+                "its checksum does not fit: it is damaged; copy it anew from another machine of the cluster",
+            ),
+        }
+    }
+
+    /// What a secret file holds.
+    pub fn file_text(&self) -> String {
+        format!("{}\n{}\n", self.to_hex(), self.checksum_line())
+    }
+
+    /// True if the text of a secret file carries a checksum.
+    pub fn has_checksum(text: &str) -> bool {
+        text.trim_end().contains('\n')
+    }
+
+    fn checksum_line(&self) -> String {
+        format!("crc32 {:08x}", crc32fast::hash(self.to_hex().as_bytes()))
     }
 
     /// A key for one purpose; knowing it tells nothing about `self` or other purposes.
@@ -281,6 +312,29 @@ impl Signature {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_file_of_which_a_bit_has_changed_is_no_other_secret() {
+        let key = Key::new([0x5a; KEY_BYTES]);
+        let text = key.file_text();
+        assert_eq!(text, format!("{}\ncrc32 8fe5b532\n", "5a".repeat(KEY_BYTES)));
+        assert!(Key::from_file_text(&text).unwrap() == key && Key::has_checksum(&text));
+        for bit in 0..(text.len() - 1) * 8 {
+            let mut bytes = text.clone().into_bytes();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let read = String::from_utf8(bytes).ok().map(|text| Key::from_file_text(&text));
+            assert!(
+                read.is_none_or(|read| read.is_err() || read.is_ok_and(|read| read == key)),
+                "bit {bit}"
+            );
+        }
+        for cut in 0..text.len() {
+            let read = Key::from_file_text(&text[..cut]);
+            assert!(read.is_err() || read.is_ok_and(|read| read == key), "cut at {cut}");
+        }
+        let old = format!("{}\n", key.to_hex());
+        assert!(Key::from_file_text(&old).unwrap() == key && !Key::has_checksum(&old));
+    }
 
     const REQUEST: SignedRequest<'_> =
         SignedRequest { method: "POST", target: "/rpc?x=1", body: Body::Bytes(b"body") };
