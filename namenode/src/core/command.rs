@@ -260,6 +260,11 @@ impl State {
         {
             return Ok(Err(refusal));
         }
+        let leaves = matches!(action, SafeModeAction::Leave | SafeModeAction::ForceLeave);
+        if leaves && self.safe_mode == SafeMode::LowResources {
+            let reason = self.safe_mode_reason(nodes, now).unwrap_or_default();
+            return Ok(Err(refuse(ErrorKind::SafeMode, format!("Safe mode stays ON. {reason}"))));
+        }
         match action {
             SafeModeAction::Get => {}
             SafeModeAction::Enter => self.safe_mode = self.safe_mode.entered_by_hand(),
@@ -293,6 +298,9 @@ impl State {
 
     fn safe_mode_refusal(&self, nodes: &Datanodes, call: &Call, now: Now) -> Option<RemoteError> {
         let reason = self.safe_mode_reason(nodes, now)?;
+        if self.safe_mode.lets_pass(call) {
+            return None;
+        }
         let of = |file: &InodeId| {
             self.ns.path_of(*file).unwrap_or_else(|| format!("file with inode {file}"))
         };

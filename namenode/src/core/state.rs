@@ -218,7 +218,7 @@ impl State {
         if !starting {
             more |= self.blocks.survey_step(&self.ns, nodes, now.mono_ms);
         }
-        if !self.safe_mode.is_on() {
+        if !self.safe_mode.stops_orders() {
             more |= self.schedule(nodes, now, out);
         }
         more
@@ -257,7 +257,7 @@ impl State {
         Ok(dead)
     }
 
-    /// The rim measured the disk of the metadata. True if safe mode was turned on by it.
+    /// The rim measured the disk of the metadata. True if safe mode was turned on by it; it turns it off, too.
     pub fn note_resources(&mut self, low: bool) -> bool {
         self.resources_low = low;
         self.safe_mode.note_resources(low)
