@@ -98,6 +98,10 @@ async fn start(
     for note in &recovered.notes {
         tracing::warn!(note, "the journal was repaired");
     }
+    for out in &recovered.left_out {
+        let (directory, reason) = (out.dir.display(), &out.reason);
+        tracing::error!(%directory, reason, "a log directory does not work and is left out: replace its disk");
+    }
     tracing::info!(%address, epoch = recovered.epoch.0, last = recovered.last.0, "jobtracker starts");
 
     let patience = Duration::from_millis(config.namenode_patience_ms);
@@ -152,7 +156,9 @@ async fn open_journal(
     fatal: &Arc<Mutex<Option<String>>>,
     durable: watch::Sender<u64>,
 ) -> Result<Opened, Error> {
-    let options = Options { cache_bytes: CACHE_BYTES, ..Options::new(config.data.clone()) };
+    let options = Options { cache_bytes: CACHE_BYTES, ..Options::new(config.data.clone()) }
+        .with_mirrors(&config.log_dirs, "jobtracker-log")
+        .map_err(|source| Error::System { action: "find the working directory", source })?;
     let (rules, shutdown, fatal) = (config.rules(), shutdown.clone(), Arc::clone(fatal));
     let open = move || {
         let mut replay = Replay::new(rules);

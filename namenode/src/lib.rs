@@ -262,10 +262,16 @@ fn open(
         })
     };
     let mut recovering = Recovering::default();
-    let options = Options::new(config.data_dir.join("journal"));
+    let options = Options::new(config.data_dir.join("journal"))
+        .with_mirrors(&config.log_dirs, "namenode-log")
+        .map_err(|source| Error::Host { action: "find the working directory", source })?;
     let (journal, recovered) =
         Journal::open(options, &mut recovering, observer, fatal).map_err(Error::Journal)?;
     recovered.notes.iter().for_each(|note| tracing::warn!(note, "found at start"));
+    for out in &recovered.left_out {
+        let (directory, reason) = (out.dir.display(), &out.reason);
+        tracing::error!(%directory, reason, "a log directory does not work and is left out: replace its disk");
+    }
     let (load, replay) = recovering.work();
     let clock = Clock::start();
     let settings = settings(config, Epoch(recovered.epoch.0), token_key);
