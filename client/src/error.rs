@@ -90,6 +90,17 @@ impl RpcError {
         }
     }
 
+    /// True if the daemon will never take this message, whenever it is sent.
+    pub fn refuses_content(&self) -> bool {
+        match self {
+            RpcError::Status { status, .. } => matches!(status, 400 | 413),
+            RpcError::Remote(refusal) => {
+                matches!(refusal.kind, ErrorKind::InvalidArgument | ErrorKind::LimitExceeded)
+            }
+            _ => false,
+        }
+    }
+
     /// The daemon's reason if it refused.
     pub fn kind(&self) -> Option<ErrorKind> {
         match self {

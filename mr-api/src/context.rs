@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use protocol::counters::{COUNTERS_MAX, CountersError, check_name};
 use protocol::jobs::Counters;
 use protocol::phase::Phase;
 use protocol::tracker::HotKey;
@@ -43,6 +44,8 @@ struct Shared {
     attempt: AttemptId,
     properties: BTreeMap<String, String>,
     counters: Mutex<BTreeMap<(String, String), Counter>>,
+    /// The first counter beyond the bounds that user code asked for.
+    beyond: OnceLock<CountersError>,
     surroundings: Surroundings,
     /// 0 to 1, as the bits of an `f32`.
     progress: AtomicU32,
@@ -102,6 +105,7 @@ impl Context {
             attempt,
             properties,
             counters,
+            beyond: OnceLock::new(),
             surroundings: Surroundings::default(),
             progress: AtomicU32::new(0),
             phase: AtomicU8::new(first as u8),
@@ -198,9 +202,38 @@ impl Context {
     }
 
     /// The counter of this name, to be kept (look it up in `setup`, not per record).
+    ///
+    /// A job has at most [`COUNTERS_MAX`] different counters, with names of at most [`NAME_BYTES_MAX`] bytes. An attempt that asks for
+    /// more goes on with a counter that nobody sees, and fails when it ends.
+    ///
+    /// [`NAME_BYTES_MAX`]: protocol::counters::NAME_BYTES_MAX
     pub fn counter(&self, group: &str, name: &str) -> Counter {
         let mut counters = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counter) = counters.get(&(group.to_owned(), name.to_owned())) {
+            return counter.clone();
+        }
+        let within = if counters.len() >= COUNTERS_MAX {
+            Err(CountersError::TooMany)
+        } else {
+            check_name(group).and_then(|()| check_name(name))
+        };
+        if let Err(error) = within {
+            // The first is told.
+            let _ = self.shared.beyond.set(error);
+            return Counter::default();
+        }
         counters.entry((group.to_owned(), name.to_owned())).or_default().clone()
+    }
+
+    /// Whether user code kept to the bounds of counters so far.
+    pub(crate) fn check_counters(&self) -> Result<(), CountersError> {
+        self.shared.beyond.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Adds to a counter of the engine, which exists however many the user code has.
+    pub(crate) fn add_to(&self, group: &str, name: &str, amount: u64) {
+        let mut counters = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.entry((group.to_owned(), name.to_owned())).or_default().add(amount);
     }
 
     /// Says what the task is doing; goes to the task's log.
@@ -210,7 +243,7 @@ impl Context {
 
     pub(crate) fn add(&self, name: &str, amount: u64) {
         if amount > 0 {
-            self.counter(TASK_COUNTERS, name).add(amount);
+            self.add_to(TASK_COUNTERS, name, amount);
         }
     }
 

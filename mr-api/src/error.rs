@@ -37,6 +37,9 @@ pub enum Error {
         /// Where it begins.
         offset: u64,
     },
+    /// User code counts beyond the bounds.
+    #[error(transparent)]
+    Counters(#[from] protocol::counters::CountersError),
     /// A file does not end where a record of fixed length does.
     #[error("the record at offset {offset} is cut off")]
     RecordCutOff {

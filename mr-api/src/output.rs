@@ -206,7 +206,6 @@ impl Output {
 
     /// Completes the files; the number of records written to the main one.
     pub(crate) fn close(self) -> Result<u64> {
-        let written = self.context.counter(OUTPUT_COUNTERS, "BYTES_WRITTEN");
         for mut stream in std::iter::once(self.main).chain(self.named.into_values()) {
             if let Some(sequence) = &mut stream.sequence {
                 sequence.complete()?;
@@ -217,7 +216,7 @@ impl Output {
             if let Some(file) = stream.file {
                 file.close()?;
             }
-            written.add(stream.bytes);
+            self.context.add_to(OUTPUT_COUNTERS, "BYTES_WRITTEN", stream.bytes);
         }
         Ok(self.records)
     }

@@ -184,15 +184,18 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
         })?;
         let whole = phases::clock().saturating_sub(begin);
         phases::of_map(&context, whole, reading.time.get(), result.times());
-        context.counter(INPUT_COUNTERS, "BYTES_READ").add(reading.bytes.get());
+        context.add_to(INPUT_COUNTERS, "BYTES_READ", reading.bytes.get());
         context.add("MAP_INPUT_RECORDS", place.count.get());
         context.add("MAP_SKIPPED_RECORDS", place.skip_count.get());
         count_map_output(&context, &result);
+        context.check_counters()?;
         Ok(result)
     }
 
     fn run_reduce(&self, task: ReduceTask) -> Result<(), Error> {
-        self.reduce_side.run(task)
+        let context = task.context.clone();
+        self.reduce_side.run(task)?;
+        Ok(context.check_counters()?)
     }
 }
 

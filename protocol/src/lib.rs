@@ -19,6 +19,7 @@ pub mod acl;
 pub mod address;
 pub mod auth;
 pub mod checksum;
+pub mod counters;
 pub mod datanode;
 pub mod error;
 pub mod frame;

@@ -23,6 +23,8 @@ use crate::tracker::{AttemptState, FetchFailure, MapOutput, Program, Work};
 pub const SOCKET_VARIABLE: &str = "HANNO_TASK_SOCKET";
 /// Environment variable: what the runner sends in [`FromRunner::Hello`].
 pub const COOKIE_VARIABLE: &str = "HANNO_TASK_COOKIE";
+/// Longest message of a runner, bytes: all counters that a job may have fit twice.
+pub const FROM_RUNNER_BYTES_MAX: usize = 6 << 20;
 
 /// From the worker. Append only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -94,6 +96,7 @@ pub enum FromRunner {
         /// What it does.
         phase: Phase,
         /// Counters so far.
+        #[serde(deserialize_with = "crate::counters::bounded")]
         counters: Counters,
     },
     /// A map output could not be fetched.
@@ -105,6 +108,7 @@ pub enum FromRunner {
         /// How.
         state: AttemptState,
         /// Final counters.
+        #[serde(deserialize_with = "crate::counters::bounded")]
         counters: Counters,
         /// 0 to 1: how far it came.
         progress: f32,

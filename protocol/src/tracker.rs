@@ -15,6 +15,12 @@ use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RecordAt, RemoteError,
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 1;
+/// Longest text for people in a report, bytes: cause and stack of a failure fit, and a journal holds thousands.
+pub const DIAGNOSTICS_BYTES_MAX: usize = 8 << 10;
+/// Longest path of a map output, bytes: the kernel's.
+pub const PATH_BYTES_MAX: usize = 4096;
+/// A worker sends several reports where one would be longer, bytes: far more than one update can have, and little for the JobTracker.
+pub const REPORT_BYTES_MAX: usize = 8 << 20;
 
 /// The answer to a [`Request`].
 pub type Answer = Result<Reply, RemoteError>;
@@ -205,6 +211,7 @@ pub struct AttemptUpdate {
     /// What it does, or did last; `None` before its process has told.
     pub phase: Option<Phase>,
     /// Its counters so far.
+    #[serde(deserialize_with = "crate::counters::bounded")]
     pub counters: Counters,
     /// Of a map that failed: the record it was in.
     pub record: Option<RecordAt>,
@@ -263,4 +270,10 @@ pub struct FetchFailure {
     pub map: AttemptId,
     /// What happened.
     pub diagnostics: String,
+}
+
+/// The first [`DIAGNOSTICS_BYTES_MAX`] bytes of a text for people.
+pub fn shortened(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(DIAGNOSTICS_BYTES_MAX));
+    text
 }

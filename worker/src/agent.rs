@@ -22,8 +22,7 @@ use protocol::phase::Phase;
 use protocol::record::{PLACE_BYTES, RECORD_FILE};
 use protocol::runner::Setup;
 use protocol::tracker::{
-    Action, AttemptState, AttemptUpdate, FetchFailure, Launch, MapOutput, Register, Reply, Request,
-    Work,
+    Action, AttemptState, AttemptUpdate, Launch, MapOutput, Register, Reply, Request, Work,
 };
 use protocol::{AttemptId, BinaryHash, Epoch, JobId, RecordAt, TaskKind};
 use tokio::sync::{mpsc, oneshot};
@@ -31,6 +30,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::binaries::{Binaries, BinarySource};
 use crate::metrics::{Attempts, Ended};
 use crate::near::Near;
+use crate::outbox::{Outbox, Outcome};
 use crate::outputs::Outputs;
 use crate::runner::{self, Lobby, News, Options, Order, merge_outputs};
 use crate::sandbox::Sandbox;
@@ -48,8 +48,6 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A job of which nothing runs or is held is forgotten after this time, should the JobTracker's word have been lost.
 const JOB_IDLE_MAX: Duration = Duration::from_secs(120);
-/// Fetch failures that wait to be reported; beyond it they are dropped, since runners repeat them.
-const FETCH_FAILURES_MAX: usize = 1000;
 /// How often old logs are looked for.
 const PRUNE_PERIOD: Duration = Duration::from_secs(600);
 /// How often it is measured what tasks use on disk: it takes a look at every file.
@@ -73,8 +71,8 @@ pub(crate) enum Event {
     Figures(oneshot::Sender<Attempts>),
     /// What the files of jobs use on disk, bytes; `None` if they cannot be looked at.
     Disk(Option<u64>),
-    /// A report was confirmed (how many ends and fetch failures it held), or was not.
-    Reported(Option<(usize, usize)>),
+    /// What became of a report.
+    Reported(Outcome),
 }
 
 /// What the loop needs and never changes.
@@ -159,9 +157,7 @@ pub(crate) struct Agent {
     jobs: BTreeMap<JobId, Instant>,
     forgotten: BTreeSet<JobId>,
     near: Near,
-    ends: Vec<AttemptUpdate>,
-    fetch_failures: Vec<FetchFailure>,
-    reporting: bool,
+    outbox: Outbox,
     pruned: Instant,
     ended: Ended,
     disk_bytes: u64,
@@ -181,9 +177,7 @@ impl Agent {
             jobs: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             near: Near::default(),
-            ends: Vec::new(),
-            fetch_failures: Vec::new(),
-            reporting: false,
+            outbox: Outbox::default(),
             pruned: Instant::now(),
             ended: Ended::default(),
             disk_bytes: 0,
@@ -247,10 +241,7 @@ impl Agent {
                 self.disk_seen = Some(Instant::now());
             }
             Event::Reported(outcome) => {
-                self.reporting = false;
-                if let Some((ends, failures)) = outcome {
-                    self.ends.drain(..ends);
-                    self.fetch_failures.drain(..failures);
+                if self.outbox.settle(outcome) {
                     self.report(false);
                 }
             }
@@ -392,7 +383,7 @@ impl Agent {
     fn kill(&mut self, id: AttemptId) {
         let Some(attempt) = self.attempts.get_mut(&id) else {
             // Its end is on the way to the JobTracker, or it never was here.
-            if !self.ends.iter().any(|update| update.attempt == id) {
+            if !self.outbox.attempts().any(|attempt| attempt == id) {
                 self.end(id, AttemptState::Killed, Counters::default());
             }
             return;
@@ -476,8 +467,7 @@ impl Agent {
                 }
             }
             News::FetchFailed(failure) => {
-                if self.fetch_failures.len() < FETCH_FAILURES_MAX {
-                    self.fetch_failures.push(failure);
+                if self.outbox.fetch_failed(failure) {
                     self.report(false);
                 }
             }
@@ -525,12 +515,7 @@ impl Agent {
     /// What a runner reports, after a look at what it says it made.
     fn checked(&self, id: AttemptId, running: &Running, state: AttemptState) -> AttemptState {
         let AttemptState::MapDone { data_path, .. } = &state else {
-            return match state {
-                AttemptState::Running => AttemptState::Failed {
-                    diagnostics: "the task process ended the attempt without a result".to_owned(),
-                },
-                state => state,
-            };
+            return state;
         };
         match self.around.outputs.insert(id, &self.attempt_directory(id), data_path) {
             Ok(held) => {
@@ -582,41 +567,35 @@ impl Agent {
         }
         self.ended.count(attempt.task.kind, &state);
         let Reached { progress, phase } = reached;
-        self.ends.push(AttemptUpdate { attempt, state, progress, phase, counters, record });
+        self.outbox.end(AttemptUpdate { attempt, state, progress, phase, counters, record });
         self.report(false);
     }
 
     /// Sends what is new, if the session stands and no report is under way; `all`: also the progress of what runs.
     fn report(&mut self, all: bool) {
-        let Some(epoch) = self.epoch.filter(|_| !self.reporting) else { return };
-        let mut updates = self.ends.clone();
-        let (ends, failures) = (self.ends.len(), self.fetch_failures.len());
-        if all {
-            updates.extend(self.attempts.iter().map(|(id, running)| AttemptUpdate {
-                attempt: *id,
-                state: AttemptState::Running,
-                progress: running.reached.progress,
-                phase: running.reached.phase,
-                counters: Counters::default(),
-                record: None,
-            }));
-        }
-        if updates.is_empty() && failures == 0 {
-            return;
-        }
-        self.reporting = true;
+        let Some(epoch) = self.epoch.filter(|_| !self.outbox.is_under_way()) else { return };
+        let running = |(id, running): (&AttemptId, &Running)| AttemptUpdate {
+            attempt: *id,
+            state: AttemptState::Running,
+            progress: running.reached.progress,
+            phase: running.reached.phase,
+            counters: Counters::default(),
+            record: None,
+        };
+        let progress = if all { self.attempts.iter().map(running).collect() } else { Vec::new() };
+        let Some((updates, fetch_failures)) = self.outbox.next(progress) else { return };
         let worker = self.around.register.worker;
-        let fetch_failures = self.fetch_failures.clone();
         let request = Request::Report { worker, epoch, updates, fetch_failures };
         let (jobtracker, events) = (self.around.jobtracker.clone(), self.around.events.clone());
         tokio::spawn(async move {
             let options = CallOptions::once(REPORT_TIMEOUT);
             let outcome = match jobtracker.call(TARGET, &request, options).await {
-                Ok(Reply::Done) => Some((ends, failures)),
-                Ok(_) => None,
+                Ok(Reply::Done) => Outcome::Taken,
+                Ok(_) => Outcome::Lost,
+                Err(error) if error.refuses_content() => Outcome::Refused(chain(&error)),
                 Err(error) => {
                     tracing::debug!(error = %chain(&error), "a report was not taken, it is kept");
-                    None
+                    Outcome::Lost
                 }
             };
             let _ = events.send(Event::Reported(outcome)).await;
@@ -703,7 +682,7 @@ impl Agent {
     }
 
     fn snapshot(&self) -> Register {
-        let ended = self.ends.iter().map(|update| update.attempt);
+        let ended = self.outbox.attempts();
         let running = self.attempts.keys().copied().chain(ended).collect();
         let base = &self.around.register;
         let held_outputs =

@@ -17,6 +17,7 @@
 
 mod agent;
 mod binaries;
+mod claims;
 mod config;
 mod confinement;
 mod dfs_source;
@@ -27,6 +28,7 @@ mod launch;
 mod logs;
 mod metrics;
 mod near;
+mod outbox;
 mod outputs;
 mod runner;
 mod sandbox;

@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use client::error::chain;
 use parking_lot::Mutex;
-use protocol::frame::{self, BODY_BYTES_MAX, FrameError};
+use protocol::frame::{self, FrameError};
 use protocol::jobs::Counters;
 use protocol::pass::Pass;
 use protocol::phase::Phase;
-use protocol::runner::{COOKIE_VARIABLE, FromRunner, Setup, ToRunner};
+use protocol::runner::{COOKIE_VARIABLE, FROM_RUNNER_BYTES_MAX, FromRunner, Setup, ToRunner};
 use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
 use protocol::{AttemptId, WorkerId};
 use sys::pids::Group;
@@ -33,6 +33,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::agent::Event;
+use crate::claims::{Heard, Speaker};
 use crate::frames::FrameReader;
 use crate::launch::{self, Output};
 use crate::logs::AttemptLogs;
@@ -174,7 +175,7 @@ impl Lobby {
         let sender = self.expected.lock().remove(&cookie);
         match sender {
             Some(sender) => {
-                reader.allow(BODY_BYTES_MAX);
+                reader.allow(FROM_RUNNER_BYTES_MAX);
                 // The runner's owner has given up meanwhile: closing the socket ends the process.
                 let _ = sender.send((reader, write));
             }
@@ -375,38 +376,29 @@ impl Runner<'_> {
 
     fn hear(&mut self, message: FromRunner) -> Option<End> {
         self.last_sign = Instant::now();
-        match message {
-            FromRunner::Ready => {
+        match self.speaker().hear(message) {
+            Heard::Ready => {
                 self.ready = true;
                 let waiting = self.waiting.take();
                 waiting.and_then(|order| self.obey(order))
             }
-            FromRunner::Refused { diagnostics } => Some(End::Because(diagnostics)),
-            FromRunner::Progress { attempt, progress, phase, .. } => {
-                self.news.push(News::Progress { attempt, progress, phase });
+            Heard::Late => None,
+            Heard::Over(reason) => Some(End::Because(reason)),
+            Heard::News(news) => {
+                if matches!(news, News::Ended { .. }) {
+                    (0..self.output.len()).for_each(|index| self.drain(index));
+                    self.current = None;
+                    self.logs = None;
+                    self.watched.look_into(Vec::new());
+                }
+                self.news.push(news);
                 None
-            }
-            FromRunner::FetchFailed(failure) => {
-                self.news.push(News::FetchFailed(failure));
-                None
-            }
-            FromRunner::Ended { attempt, state, counters, progress, phase }
-                if self.current == Some(attempt) =>
-            {
-                (0..self.output.len()).for_each(|index| self.drain(index));
-                self.current = None;
-                self.logs = None;
-                self.watched.look_into(Vec::new());
-                self.news.push(News::Ended { attempt, state, counters, progress, phase });
-                None
-            }
-            FromRunner::Ended { attempt, .. } => Some(End::Because(format!(
-                "the task process reported the end of {attempt}, which it does not run"
-            ))),
-            FromRunner::Hello { .. } => {
-                Some(End::Because("the task process said hello twice".to_owned()))
             }
         }
+    }
+
+    fn speaker(&self) -> Speaker {
+        Speaker { job: self.options.setup.pass.name.job, current: self.current }
     }
 
     fn obey(&mut self, order: Order) -> Option<End> {

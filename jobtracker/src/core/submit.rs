@@ -14,6 +14,10 @@ use super::{Core, Effect, Now, Output, order};
 const TASKS_MAX: usize = 1_000_000;
 /// Largest encoded specification, below what one journal record holds.
 const SPEC_BYTES_MAX: usize = 15 << 20;
+/// Longest name of a job, bytes: lists and pages show it whole.
+const NAME_BYTES_MAX: usize = 1024;
+/// Longest name of a user, bytes: as of the systems that hand them out.
+const USER_BYTES_MAX: usize = 256;
 /// Most attempts of a task that may be asked for.
 const ATTEMPTS_MAX: u32 = 100;
 
@@ -44,6 +48,7 @@ impl Core {
             });
         }
         check(&spec)?;
+        check_name("user", user, USER_BYTES_MAX)?;
         let invalid = |reason: String| RemoteError::new(ErrorKind::InvalidArgument, reason);
         let settings = Settings::parse(&spec.properties).map_err(invalid)?;
         let queue = self.queues.admit(settings.queue.as_deref(), user)?;
@@ -67,7 +72,16 @@ impl Core {
     }
 }
 
+fn check_name(what: &str, name: &str, bytes_max: usize) -> Result<(), RemoteError> {
+    if name.len() <= bytes_max {
+        return Ok(());
+    }
+    let text = format!("The name of a {what} has at most {bytes_max} bytes, not {}", name.len());
+    Err(RemoteError::new(ErrorKind::LimitExceeded, text))
+}
+
 fn check(spec: &JobSpec) -> Result<(), RemoteError> {
+    check_name("job", &spec.name, NAME_BYTES_MAX)?;
     let invalid = |reason: &str| Err(RemoteError::new(ErrorKind::InvalidArgument, reason));
     if spec.splits.len() > TASKS_MAX || spec.reduce_count as usize > TASKS_MAX {
         return Err(RemoteError::new(

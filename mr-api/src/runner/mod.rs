@@ -25,7 +25,7 @@ use client::error::chain;
 use protocol::AttemptId;
 use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::runner::{COOKIE_VARIABLE, FromRunner, Setup, ToRunner};
-use protocol::tracker::{AttemptState, FetchFailure, Work};
+use protocol::tracker::{AttemptState, FetchFailure, Work, shortened};
 
 use crate::Result;
 use crate::context::Context;
@@ -126,11 +126,12 @@ fn supervise(
     thread::spawn(move || {
         let state = guard(|| running.run(work, launched))
             .unwrap_or_else(|diagnostics| AttemptState::Failed { diagnostics });
-        // The receiver lives until it has got this.
+        // Nobody waits for what was given up.
         let _ = done.send(state);
     });
     // The first is told in any case: the phase is known from then on.
     let mut last = None;
+    let mut given_up = false;
     let state = loop {
         match ended.recv_timeout(REPORT_PAUSE) {
             Ok(state) => break state,
@@ -138,6 +139,10 @@ fn supervise(
                 break AttemptState::Failed { diagnostics: "the task's thread ended".to_owned() };
             }
             Err(RecvTimeoutError::Timeout) => {
+                if let Err(error) = context.check_counters() {
+                    given_up = true;
+                    break AttemptState::Failed { diagnostics: error.to_string() };
+                }
                 let now = Some((context.progress(), context.life_signs()));
                 if now == last {
                     continue;
@@ -152,7 +157,17 @@ fn supervise(
     // Its own output belongs into its log before the end is known.
     let _ = stdout().flush();
     let (progress, phase, counters) = (context.progress(), context.phase(), context.counters());
+    let state = match state {
+        AttemptState::Failed { diagnostics } => {
+            AttemptState::Failed { diagnostics: shortened(diagnostics) }
+        }
+        state => state,
+    };
     channel.send_or_exit(&FromRunner::Ended { attempt, state, counters, progress, phase });
+    if given_up {
+        // Its code still runs, and no other attempt shall run beside it.
+        std::process::exit(1);
+    }
 }
 
 /// The way to the worker, shared by threads.

@@ -1,6 +1,7 @@
 //! MapReduce under faults, on real processes: tasks that misbehave, daemons that die or stop and come back, damaged and lost map
 //! outputs, races of attempts. What comes out is compared with what the same input gives without a fault.
 
+mod counting;
 mod deaths;
 mod many;
 mod outputs;
