@@ -41,6 +41,7 @@ use webhdfs::datanode::Trust;
 
 use crate::core::scrub::Scrub;
 use crate::namenode::Link;
+use crate::scanner::Pacing;
 use crate::store::{Store, VolumeConfig};
 use crate::transfer::{Limits, Service};
 
@@ -226,8 +227,11 @@ impl Threads {
             .map_err(fail)?;
         let store = Arc::clone(&service.store);
         let scrub = Scrub::new(Duration::from_secs(config.scan_period_s), config.scan_rate_bytes);
-        let rate = config.scan_rate_bytes;
-        spawn("scanner", Box::new(move || scanner::run(&store, scrub, rate, &stopped)))
+        let pacing = Pacing {
+            rate: config.scan_rate_bytes,
+            compare_period: Duration::from_secs(config.compare_period_s),
+        };
+        spawn("scanner", Box::new(move || scanner::run(&store, scrub, pacing, &stopped)))
             .map_err(fail)?;
         Ok(threads)
     }

@@ -228,6 +228,7 @@ async fn obey(
             }
         }
         Command::Recover { .. }
+        | Command::Verify(_)
         | Command::ReportAll
         | Command::Cut { .. }
         | Command::SetBalancerBandwidth(_)

@@ -222,4 +222,6 @@ pub enum Command {
     SetBalancerBandwidth(u64),
     /// End, as after SIGTERM.
     ShutDown,
+    /// A reader found these damaged: verify them soon, and tell of those that are.
+    Verify(Vec<(BlockId, GenerationStamp)>),
 }

@@ -226,6 +226,12 @@ pub fn advise_sequential(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Sequential);
 }
 
+/// True if an error says that the process or the machine lacks descriptors or memory, and nothing about the disk.
+pub fn is_shortage(error: &io::Error) -> bool {
+    let short = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE, rustix::io::Errno::NOMEM];
+    error.raw_os_error().is_some_and(|code| short.iter().any(|errno| errno.raw_os_error() == code))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::{assert_content, assert_no_panics, flip_a_bit, meta_of, options, put};
+use crate::support::client::connect;
 use crate::support::{Cluster, data};
 
 /// One block of a file in these tests: some hundred checksums.
@@ -167,6 +168,84 @@ fn the_scanner_finds_and_heals_what_nobody_reads() {
     cluster.wait_until("there are three good replicas and no other", 30, |cluster| {
         let all = cluster.replicas();
         all.len() == 3 && all.iter().all(|(_, path)| is_good(path))
+    });
+    cluster.wait_healthy(30);
+}
+
+/// The table of a DataNode is no proof that a file is there: who reads it finds out, and so does a comparison if nobody reads.
+#[test]
+fn replica_files_that_somebody_deleted_are_noticed_and_made_anew() {
+    let mut options = options(3);
+    options.variables.push(("HANNO_DATANODE_COMPARE_PERIOD_S", "0".to_owned()));
+    let mut cluster = Cluster::start(options);
+    let content = data::bytes(4, 500_000);
+    put(&cluster, "/read", &content, (BLOCK_BYTES, 3));
+    let replicas = replicas_of(&cluster, content.len() as u64);
+    let all_there = |cluster: &Cluster| {
+        let is_good = |(_, path): &(u32, PathBuf)| fs::read(path).is_ok_and(|b| b == content);
+        cluster.replicas().iter().filter(|replica| is_good(replica)).count() == 3
+    };
+    fs::remove_file(&replicas[0].1).unwrap();
+    cluster.wait_until("readers notice, and there are three again", 30, |cluster| {
+        assert_content(cluster, "/read", &content);
+        all_there(cluster)
+    });
+    cluster.wait_healthy(30);
+    // Nobody reads.
+    let period = ("HANNO_DATANODE_COMPARE_PERIOD_S", "1".to_owned());
+    cluster.options.variables.retain(|(name, _)| *name != period.0);
+    cluster.options.variables.push(period);
+    cluster.restart();
+    cluster.wait_healthy(30);
+    let aside = cluster.directory.join("aside");
+    fs::rename(&replicas[1].1, &aside).unwrap();
+    cluster.wait_until("the comparison notices", 30, all_there);
+    cluster.wait_healthy(30);
+    // All at once: what is missing is told as missing, and is healthy when a file comes back.
+    let [kept, ..] = &replicas[..] else { panic!() };
+    let meta = fs::read(meta_of(&kept.1)).unwrap();
+    for (_, path) in cluster.replicas() {
+        fs::remove_file(path).unwrap();
+    }
+    cluster.wait_until("fsck names the file", 30, |cluster| {
+        let report = cluster.hanno(&["fsck", "/"]);
+        report.code == 1 && report.stdout_text().contains("/read: MISSING")
+    });
+    fs::write(meta_of(&kept.1), meta).unwrap();
+    fs::write(&kept.1, &content).unwrap();
+    cluster.wait_until("the file that came back is found and copied", 30, all_there);
+    cluster.wait_healthy(30);
+    assert_content(&cluster, "/read", &content);
+    assert_no_panics(&cluster);
+}
+
+/// Whoever can call the NameNode may name any replica; only what its DataNode finds counts.
+#[test]
+fn a_client_that_calls_good_replicas_bad_changes_nothing() {
+    let cluster = Cluster::start(options(3));
+    let content = data::bytes(5, 500_000);
+    put(&cluster, "/x", &content, (BLOCK_BYTES, 3));
+    let replicas = replicas_of(&cluster, content.len() as u64);
+    let client = connect(&cluster.namenode);
+    let path = protocol::DfsPath::parse("/x").unwrap();
+    let located = client.locations(&path, 0, u64::MAX).unwrap();
+    let block = &located.blocks[0];
+    let bad = block.replicas.iter().map(|node| protocol::namenode::BadReplica {
+        block: block.id,
+        stamp: block.stamp,
+        datanode: node.id,
+    });
+    let bad: Vec<_> = bad.collect();
+    for _ in 0..10 {
+        client.call(protocol::namenode::Call::ReportBadReplicas(bad.clone())).unwrap();
+    }
+    let report = cluster.hanno(&["fsck", "/"]).ok().stdout_text();
+    assert!(report.contains("is HEALTHY"), "{report}");
+    flip_a_bit(&replicas[0].1, 1000);
+    client.call(protocol::namenode::Call::ReportBadReplicas(bad)).unwrap();
+    cluster.wait_until("the damaged one is replaced", 30, |cluster| {
+        let good = |(_, path): &(u32, PathBuf)| fs::read(path).is_ok_and(|b| b == content);
+        cluster.replicas().iter().filter(|replica| good(replica)).count() == 3
     });
     cluster.wait_healthy(30);
 }

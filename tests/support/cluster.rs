@@ -74,7 +74,7 @@ pub(crate) struct Cluster {
     pub(crate) directory: PathBuf,
     pub(crate) namenode: String,
     pub(crate) jobtracker: String,
-    options: Options,
+    pub(crate) options: Options,
     /// Given back when everything has stopped.
     _seat: Seat,
 }

@@ -12,6 +12,7 @@ use protocol::{BlockId, GenerationStamp};
 ///   is gone   v  |                                v
 ///          Unfinished --------recovery-------> Recovering --update--> Finalized
 ///
+/// Receiving --files renamed--> Finalizing --folder synced--> Finalized
 /// any state --delete--> gone
 /// ```
 ///
@@ -29,6 +30,8 @@ pub enum State {
         /// True if it was finalized before.
         finalized: bool,
     },
+    /// Complete and in its last place, but after a power cut it may not be found there. Its writer holds it.
+    Finalizing,
     /// Complete and immutable.
     Finalized,
 }
@@ -96,14 +99,19 @@ impl Replica {
         self.state == State::Finalized
     }
 
-    /// True if its file lies among the finalized ones.
+    /// True if its files lie among the finalized ones.
     pub fn is_in_finalized(&self) -> bool {
+        self.state == State::Finalizing || self.was_finalized()
+    }
+
+    /// True if it counts as finalized, though a recovery may be looking at it.
+    pub fn was_finalized(&self) -> bool {
         matches!(self.state, State::Finalized | State::Recovering { finalized: true, .. })
     }
 
     /// What a recovery is told.
     pub fn summary(&self) -> ReplicaSummary {
-        ReplicaSummary { stamp: self.stamp, length: self.length, finalized: self.is_in_finalized() }
+        ReplicaSummary { stamp: self.stamp, length: self.length, finalized: self.was_finalized() }
     }
 }
 

@@ -98,7 +98,7 @@ fn complete_finalize(
     volume.finalized_folder(block).and_then(|folder| folder.sync()).map_err(io_error)
 }
 
-fn finalized(
+pub(super) fn finalized(
     folder: &Path,
     block: BlockId,
     stamp: GenerationStamp,
@@ -147,7 +147,7 @@ fn quarantine(volume: &Volume, path: &Path) -> Result<(), Error> {
 }
 
 /// `blk_<block>_<stamp>`, and whether it is the meta file.
-fn parse_name(path: &Path) -> Option<(BlockId, GenerationStamp, bool)> {
+pub(super) fn parse_name(path: &Path) -> Option<(BlockId, GenerationStamp, bool)> {
     let name = path.file_name()?.to_str()?;
     let (name, is_meta) = match name.strip_suffix(META_SUFFIX) {
         Some(name) => (name, true),

@@ -10,9 +10,9 @@ use protocol::meta;
 
 use super::*;
 
-const STAMP: GenerationStamp = GenerationStamp(1001);
+pub(super) const STAMP: GenerationStamp = GenerationStamp(1001);
 
-fn open(root: &Path) -> Arc<Store> {
+pub(super) fn open(root: &Path) -> Arc<Store> {
     let config = VolumeConfig {
         path: root.join("volume"),
         reserved_bytes: Some(0),
@@ -92,7 +92,7 @@ fn as_many_directories_may_fail_as_are_tolerated() {
     assert!(store.is_lost());
 }
 
-fn packet(offset: u64, data: &[u8]) -> PooledPacket {
+pub(super) fn packet(offset: u64, data: &[u8]) -> PooledPacket {
     let mut packet = PacketPool::default().take();
     packet.header.offset = offset;
     packet.append(data, data.len().max(1));
@@ -100,7 +100,7 @@ fn packet(offset: u64, data: &[u8]) -> PooledPacket {
     packet
 }
 
-fn sample(length: usize) -> Vec<u8> {
+pub(super) fn sample(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n * 31 % 251) as u8).collect()
 }
 

@@ -19,6 +19,7 @@ use sys::wake::Wake;
 
 use super::Store;
 use super::disk::{Cache, DiskThread, Files, LARGE_BYTES_MIN, Outcome, PACKETS_MAX, Target};
+use super::moves::Moving;
 use super::verify;
 use super::volume::Place;
 use crate::core::replica::{Begin, Replica, State};
@@ -171,9 +172,8 @@ impl ReplicaWriter {
         store: &Arc<Store>,
         replica: Replica,
         volume: usize,
-        handle: Arc<WriterHandle>,
-        begin: Begin,
-        old: Option<(Replica, usize)>,
+        (handle, begin, old): (Arc<WriterHandle>, Begin, Option<(Replica, usize)>),
+        moving: Moving<'_>,
     ) -> Result<Self, StoreError> {
         let place = store.volumes[volume].rbw_place(replica.block, replica.stamp);
         let open = || -> io::Result<(File, File)> {
@@ -183,6 +183,7 @@ impl ReplicaWriter {
                     if from != place {
                         from.rename(&place)?;
                     }
+                    drop(moving);
                     if old.is_in_finalized() {
                         // What is added must never be found in a replica that counts as finalized.
                         sync_folders(&[&place, &from])?;
@@ -433,9 +434,11 @@ impl ReplicaWriter {
         }
         let volume = &self.store.volumes[self.volume];
         let to = volume.finalized_place(id, self.replica.stamp);
-        let moved =
-            volume.finalized_folder(id).and_then(|folder| self.place.rename(&to).map(|()| folder));
-        let folder = moved.map_err(|error| StoreError::io(id, error))?;
+        let folder = volume.finalized_folder(id).map_err(|error| StoreError::io(id, error))?;
+        let moving = self.store.moves.moving(id);
+        self.place.rename(&to).map_err(|error| StoreError::io(id, error))?;
+        self.store.set_finalizing(id);
+        drop(moving);
         self.place = to;
         if sync && let Err(error) = folder.sync() {
             return Err(self.sync_failed(error));
