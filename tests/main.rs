@@ -7,6 +7,7 @@ mod support;
 
 mod addresses;
 mod browser;
+mod capturing;
 mod conformance;
 mod corruption;
 mod disk_full;
@@ -31,6 +32,7 @@ mod scheduling;
 mod shell;
 mod snapshots;
 mod streaming;
+mod streaming_rules;
 mod tidy;
 mod webhdfs;
 mod wide;

@@ -96,6 +96,45 @@ fn cores_are_pure() {
     }
 }
 
+/// A name of a property that stands in code could be read there, whatever the table says of it.
+#[test]
+fn names_of_properties_stand_in_their_table_alone() {
+    let prefixes = [
+        "mapreduce.",
+        "mapred.",
+        "stream.",
+        "textinputformat.",
+        "dfs.replication",
+        "dfs.blocksize",
+        "io.sort.",
+    ];
+    let table = root().join("protocol/src/property");
+    let crates =
+        ["mr-api", "jobtracker", "worker", "client", "examples"].map(|name| root().join(name));
+    for file in sources() {
+        let in_tests = file.iter().any(|part| {
+            let part = part.to_string_lossy();
+            matches!(&*part, "tests" | "simulation") || part.ends_with("tests.rs")
+        });
+        if in_tests || file.starts_with(&table) || !crates.iter().any(|name| file.starts_with(name))
+        {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (number, line) in code.lines().enumerate() {
+            let is_prose = line.trim_start().starts_with("//") || line.contains("-D ");
+            let named = prefixes.iter().find(|prefix| line.contains(&format!("\"{prefix}")));
+            assert!(
+                is_prose || named.is_none(),
+                "{}:{}: a property by its name; take its key from protocol::property",
+                file.display(),
+                number + 1
+            );
+        }
+    }
+}
+
 #[test]
 fn files_open_with_their_purpose_and_stay_short() {
     let mut lines = Vec::new();

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use protocol::jobs::Counters;
 use protocol::phase::Phase;
+use protocol::property::{Key, Properties, PropertyError, Value};
 use protocol::tracker::HotKey;
 use protocol::{AttemptId, TaskKind};
 
@@ -62,6 +63,7 @@ struct Surroundings {
     input: OnceLock<TaskInput>,
     counts: OnceLock<TaskCounts>,
     output_directory: OnceLock<String>,
+    user: OnceLock<String>,
     open: OnceLock<Arc<OpenFile>>,
 }
 
@@ -121,6 +123,11 @@ impl Context {
         self.shared.properties.get(name).map(String::as_str)
     }
 
+    /// The value of a property that the engine knows.
+    pub(crate) fn value<T: Value>(&self, key: Key<T>) -> Result<Option<T>, PropertyError> {
+        key.get(&self.shared.properties)
+    }
+
     /// All of them, by name.
     pub fn properties(&self) -> impl Iterator<Item = (&str, &str)> {
         self.shared.properties.iter().map(|(name, value)| (name.as_str(), value.as_str()))
@@ -178,6 +185,15 @@ impl Context {
         self.shared.surroundings.output_directory.get().map(String::as_str)
     }
 
+    /// Whose job it is.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.shared.surroundings.user.get().map(String::as_str)
+    }
+
+    pub(crate) fn set_user(&self, user: String) {
+        let _ = self.shared.surroundings.user.set(user);
+    }
+
     pub(crate) fn set_input(&self, input: TaskInput) {
         // Told once per attempt; a second time would be the same.
         let _ = self.shared.surroundings.input.set(input);
@@ -216,7 +232,9 @@ impl Context {
 
     pub(crate) fn set_progress(&self, progress: f64) {
         self.show_life();
-        self.shared.progress.store((progress.clamp(0.0, 1.0) as f32).to_bits(), Ordering::Relaxed);
+        // Shares that are not negative order as their bits do: progress never goes back.
+        let bits = (progress.clamp(0.0, 1.0) as f32).to_bits();
+        self.shared.progress.fetch_max(bits, Ordering::Relaxed);
     }
 
     /// Says what the task does from now on.
@@ -241,6 +259,10 @@ impl Context {
 
     pub(crate) fn hot_keys(&self) -> Vec<HotKey> {
         self.shared.hot_keys.get().cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn all_properties(&self) -> &Properties {
+        &self.shared.properties
     }
 
     pub(crate) fn life_signs(&self) -> u64 {

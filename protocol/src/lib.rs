@@ -13,6 +13,7 @@
 //! | [`runner`], [`record`] | a worker to the job process it started |
 //! | [`shuffle`] | map outputs from a worker to reduces |
 //! | [`address`] | what people type where a path or a file system is expected |
+//! | [`property`] | what a job is asked for by name |
 //! | [`sizing`] | how many reduces a job has that was given no number |
 
 pub mod acl;
@@ -22,6 +23,7 @@ pub mod checksum;
 pub mod datanode;
 pub mod error;
 pub mod frame;
+pub mod glob;
 mod hex;
 pub mod history;
 pub mod id;
@@ -32,6 +34,7 @@ pub mod pass;
 pub mod path;
 pub mod permission;
 pub mod phase;
+pub mod property;
 pub mod record;
 pub mod runner;
 pub mod shuffle;

@@ -7,11 +7,11 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use protocol::glob;
 use protocol::namenode::FileStatus;
 
 use super::args::Parsed;
 use super::error::Failure;
-use super::glob;
 use super::path::{Named, Resolver, text_of};
 use super::properties::Properties;
 use super::store::Store;

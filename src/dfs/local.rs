@@ -4,8 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use protocol::glob::{self, Pattern};
+
 use super::error::Failure;
-use super::glob::{self, Pattern};
 
 /// A suffix that marks a file being copied, as Hadoop's shell has it.
 pub(super) const COPYING_SUFFIX: &str = "._COPYING_";

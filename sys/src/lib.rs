@@ -1,10 +1,11 @@
 //! The one seam between Hanno and the operating system: files that become visible whole, files below what others may change, locks, maps, descriptors between
 //! processes, facts about the host, the walls around a process.
 //!
-//! The only crate that may import `rustix`, `memmap2`, `landlock` and `seccompiler` and the only one with `unsafe` (in [`map`], with its proof).
+//! The only crate that may import `rustix`, `memmap2`, `landlock` and `seccompiler` and the only one with `unsafe` (in [`map`] and [`environment`], with its proof).
 
 pub mod beneath;
 pub mod descriptor;
+pub mod environment;
 pub mod family;
 pub mod fs;
 pub mod host;

@@ -19,6 +19,7 @@ use client::rpc::{CallOptions, RpcClient};
 use protocol::jobs::Counters;
 use protocol::pass::{PASS_LIFETIME, PASS_RENEWAL, Pass, PassName};
 use protocol::phase::Phase;
+use protocol::property::keys;
 use protocol::record::{PLACE_BYTES, RECORD_FILE};
 use protocol::runner::Setup;
 use protocol::tracker::{
@@ -360,6 +361,10 @@ impl Agent {
         attempt.runner = Some(runner_id);
         let setup = self.around.setup(&attempt.launch);
         let user = attempt.launch.program.user.clone();
+        let timeout = keys::TASK_TIMEOUT.get(&attempt.launch.program.properties);
+        // The JobTracker takes no job whose value cannot be read.
+        let timeout = timeout.ok().flatten().map(|timeout| Duration::from_millis(timeout.0));
+        let silence_max = timeout.unwrap_or(self.around.silence_max);
         let (orders, inbox) = mpsc::unbounded_channel();
         orders.send(order).expect("its receiver is here");
         let options = Options {
@@ -369,7 +374,7 @@ impl Agent {
             logs: self.around.logs.clone(),
             setup,
             start_timeout: self.around.start_timeout,
-            silence_max: self.around.silence_max,
+            silence_max,
             log_bytes_max: self.around.log_bytes_max,
             watch: self.around.watch.clone(),
             sandbox: Arc::clone(&self.around.sandbox),

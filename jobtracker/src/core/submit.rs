@@ -16,6 +16,7 @@ const TASKS_MAX: usize = 1_000_000;
 const SPEC_BYTES_MAX: usize = 15 << 20;
 /// Most attempts of a task that may be asked for.
 const ATTEMPTS_MAX: u32 = 100;
+const TOO_MANY_ATTEMPTS: &str = "The number of attempts per task must be between 1 and 100";
 
 /// The first answer to a submission.
 #[derive(Debug)]
@@ -44,8 +45,12 @@ impl Core {
             });
         }
         check(&spec)?;
-        let invalid = |reason: String| RemoteError::new(ErrorKind::InvalidArgument, reason);
-        let settings = Settings::parse(&spec.properties).map_err(invalid)?;
+        let settings = Settings::parse(&spec.properties)
+            .map_err(|error| RemoteError::new(ErrorKind::InvalidArgument, error.to_string()))?;
+        let most = [settings.map_attempts_max, settings.reduce_attempts_max];
+        if most.into_iter().flatten().any(|count| count > ATTEMPTS_MAX) {
+            return Err(RemoteError::new(ErrorKind::InvalidArgument, TOO_MANY_ATTEMPTS));
+        }
         let queue = self.queues.admit(settings.queue.as_deref(), user)?;
         if self.outputs_claimed.contains_key(&spec.output) {
             return Err(output_exists(&spec));
@@ -84,7 +89,7 @@ fn check(spec: &JobSpec) -> Result<(), RemoteError> {
         ));
     }
     if spec.attempts_max == 0 || spec.attempts_max > ATTEMPTS_MAX {
-        return invalid("The number of attempts per task must be between 1 and 100");
+        return invalid(TOO_MANY_ATTEMPTS);
     }
     if spec.slow_start_permille > 1000 {
         return invalid("Slow start is at most 1000 per mille");

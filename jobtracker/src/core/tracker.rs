@@ -290,9 +290,11 @@ impl Core {
     fn note_progress(&mut self, id: AttemptId, (progress, phase): (f32, Option<Phase>), now: Now) {
         let Some(job) = self.jobs.get_mut(&id.task.job) else { return };
         let phase = phase.filter(|phase| phase.kind() == id.task.kind);
+        // What a task says of itself is between nothing and all.
+        let progress = if progress.is_nan() { 0.0 } else { progress.clamp(0.0, 1.0) };
         job.change_attempt(id, |attempt| {
             attempt.phase = phase.or(attempt.phase);
-            if attempt.progress != progress {
+            if progress > attempt.progress {
                 attempt.progress = progress;
                 attempt.progressed_ms = now.wall_ms;
             }

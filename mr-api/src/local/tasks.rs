@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use protocol::jobs::Counters;
+use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{BufferPool, MapOutput, SegmentSource};
 
 use crate::address;
-use crate::args::Properties;
 use crate::cache;
 use crate::context::{Context, OpenFile, TASK_COUNTERS, TaskCounts};
 use crate::error::{Error, Result};

@@ -25,7 +25,8 @@ use client::error::chain;
 use protocol::AttemptId;
 use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::runner::{COOKIE_VARIABLE, FromRunner, Setup, ToRunner};
-use protocol::tracker::{AttemptState, FetchFailure, Work};
+use protocol::tracker::{AttemptState, FetchFailure};
+use sys::process::{Work, own_work};
 
 use crate::Result;
 use crate::context::Context;
@@ -33,7 +34,7 @@ use crate::error::Error;
 use crate::guard::guard;
 use crate::plan::{Plan, difference, fingerprint};
 use crate::progress::say;
-use attempt::{Host, Launched};
+use attempt::{Ground, Host, Launched};
 use gather::News;
 
 pub(crate) use source::{open_part, opener};
@@ -67,7 +68,9 @@ pub(crate) fn run(socket: &str, build: impl FnOnce() -> Result<Plan>) -> Result<
 
 /// Rebuilds the job and checks that it is the one that was submitted.
 fn prepare(setup: Setup, build: impl FnOnce() -> Result<Plan>) -> Result<Host> {
-    let plan = build()?;
+    let ground = Ground::new(setup)?;
+    let plan = guard(build).map_err(|message| Error::Rebuild { message })?;
+    let setup = &ground.setup;
     let index = setup.program.stage as usize;
     let description = plan.graph.description(index);
     if fingerprint(&description) != setup.program.fingerprint || index >= plan.graph.stages.len() {
@@ -76,7 +79,7 @@ fn prepare(setup: Setup, build: impl FnOnce() -> Result<Plan>) -> Result<Host> {
         let difference = difference(submitted, &description);
         return Err(Error::Fingerprint { difference }.into());
     }
-    Host::new(setup, plan)
+    Host::new(ground, plan)
 }
 
 fn serve(stream: &mut UnixStream, channel: &Channel, host: &Arc<Host>) -> Result<()> {
@@ -115,7 +118,7 @@ fn serve(stream: &mut UnixStream, channel: &Channel, host: &Arc<Host>) -> Result
 /// Runs one attempt and reports it until it has ended.
 fn supervise(
     attempt: AttemptId,
-    work: Work,
+    work: protocol::tracker::Work,
     launched: Launched,
     host: &Arc<Host>,
     channel: &Channel,
@@ -123,9 +126,12 @@ fn supervise(
     let context = launched.context.clone();
     let (done, ended) = mpsc::channel();
     let running = Arc::clone(host);
+    let working = context.clone();
     thread::spawn(move || {
+        let before = own_work().ok();
         let state = guard(|| running.run(work, launched))
             .unwrap_or_else(|diagnostics| AttemptState::Failed { diagnostics });
+        count_work(&working, before, own_work().ok());
         // The receiver lives until it has got this.
         let _ = done.send(state);
     });
@@ -153,6 +159,16 @@ fn supervise(
     let _ = stdout().flush();
     let (progress, phase, counters) = (context.progress(), context.phase(), context.counters());
     channel.send_or_exit(&FromRunner::Ended { attempt, state, counters, progress, phase });
+}
+
+/// Counts what the attempt, the only one of this process, has used with its commands.
+fn count_work(context: &Context, before: Option<Work>, after: Option<Work>) {
+    // Without `/proc` nothing is known.
+    let Some((before, after)) = before.zip(after) else { return };
+    let cpu_time = after.cpu_time.saturating_sub(before.cpu_time).as_millis();
+    context.add("CPU_MILLISECONDS", u64::try_from(cpu_time).unwrap_or(u64::MAX));
+    context.add("PHYSICAL_MEMORY_BYTES", after.resident_bytes);
+    context.add("VIRTUAL_MEMORY_BYTES", after.virtual_bytes);
 }
 
 /// The way to the worker, shared by threads.
