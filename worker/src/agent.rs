@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Invariants: the end of an attempt is reported until it is confirmed, across restarts of the JobTracker; files of a job are deleted only when no
-//! process of it is left; after the loop every runner's processes are dead.
+//! process of it is left; what a task may rename is reached from descriptors that were opened before the task began; after the loop every runner's processes are dead.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,14 +29,15 @@ use protocol::{AttemptId, BinaryHash, Epoch, JobId, RecordAt, TaskKind};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::binaries::{Binaries, BinarySource};
+use crate::logs;
 use crate::metrics::{Attempts, Ended};
 use crate::near::Near;
 use crate::outputs::Outputs;
 use crate::runner::{self, News, Options, Order, merge_outputs};
 use crate::sandbox::Sandbox;
+use crate::scratch::{self, Place};
 use crate::session::TARGET;
 use crate::watch::Watch;
-use crate::{logs, scratch};
 
 /// Events that wait for the loop; beyond it runners wait.
 pub(crate) const EVENTS_MAX: usize = 4096;
@@ -81,9 +82,9 @@ pub(crate) enum Event {
 pub(crate) struct Surroundings {
     /// As it registers; without attempts and outputs.
     pub(crate) register: Register,
-    /// Absolute directories.
-    pub(crate) jobs: PathBuf,
-    pub(crate) logs: PathBuf,
+    /// Of the files of all jobs.
+    pub(crate) jobs: Place,
+    pub(crate) logs: Place,
     pub(crate) log_retention: Duration,
     /// Without program.
     pub(crate) setup: SetupBase,
@@ -118,9 +119,19 @@ impl SetupBase {
     }
 }
 
+/// A job with files here.
+struct Job {
+    /// Where its tasks may do as they like.
+    place: Place,
+    /// When something last happened to it.
+    touched: Instant,
+}
+
 /// An attempt that runs here.
 struct Running {
     launch: Box<Launch>,
+    /// Its directory in that of its job.
+    place: Place,
     runner: Option<u64>,
     killing: bool,
     reached: Reached,
@@ -154,8 +165,7 @@ pub(crate) struct Agent {
     fetching: BTreeMap<BinaryHash, Vec<AttemptId>>,
     runners: BTreeMap<u64, Runner>,
     runner_count: u64,
-    /// Jobs with a directory here, and when something last happened to them.
-    jobs: BTreeMap<JobId, Instant>,
+    jobs: BTreeMap<JobId, Job>,
     forgotten: BTreeSet<JobId>,
     near: Near,
     ends: Vec<AttemptUpdate>,
@@ -260,9 +270,7 @@ impl Agent {
         match action {
             Action::Launch(launch) => self.launch(launch),
             Action::LaunchReduces { launches, mut outputs } => {
-                if let Some(first) = launches.first() {
-                    self.bring_near(first.attempt.task.job, &mut outputs);
-                }
+                self.bring_near(&mut outputs);
                 for launch in launches {
                     let mut launch = Box::new(launch);
                     if let Work::Reduce(work) = &mut launch.work {
@@ -273,7 +281,10 @@ impl Agent {
             }
             Action::Kill(attempt) => self.kill(attempt),
             Action::MapOutputs { job, mut available, obsolete } => {
-                self.bring_near(job, &mut available);
+                // Nothing is left behind for a job that has gone meanwhile.
+                if self.jobs.contains_key(&job) {
+                    self.bring_near(&mut available);
+                }
                 self.map_outputs(job, &available, &obsolete);
             }
             Action::ForgetJob(job) => self.forget(job),
@@ -281,10 +292,9 @@ impl Agent {
     }
 
     /// Tasks that see only the files of their job are given those of other workers on this machine there.
-    fn bring_near(&mut self, job: JobId, outputs: &mut [MapOutput]) {
+    fn bring_near(&mut self, outputs: &mut [MapOutput]) {
         if self.around.sandbox.holds_files() {
-            let directory = self.job_directory(job);
-            self.near.bring(outputs, &self.around.register.boot_id, &directory);
+            self.near.bring(outputs, &self.around.register.boot_id, &self.around.outputs);
         }
     }
 
@@ -294,15 +304,17 @@ impl Agent {
             return;
         }
         self.forgotten.remove(&id.task.job);
-        self.jobs.insert(id.task.job, Instant::now());
-        if let Err(error) = scratch::create(&self.attempt_directory(id)) {
-            let directory = self.attempt_directory(id);
-            let diagnostics = scratch::failure("make", &directory, &error);
-            return self.end(id, AttemptState::Failed { diagnostics }, Counters::default());
-        }
+        let place = match self.place(id) {
+            Ok(place) => place,
+            Err(error) => {
+                let directory = self.around.jobs.path.join(id.task.job.to_string());
+                let diagnostics = scratch::failure("make", &directory, &error);
+                return self.end(id, AttemptState::Failed { diagnostics }, Counters::default());
+            }
+        };
         let reached = Reached::default();
-        self.attempts.insert(id, Running { launch, runner: None, killing: false, reached });
-        if let Some(binary) = self.around.binaries.cached(hash) {
+        self.attempts.insert(id, Running { launch, place, runner: None, killing: false, reached });
+        if let Some(binary) = self.around.binaries.known(hash) {
             return self.give_runner(id, &binary);
         }
         let waiting = self.fetching.entry(hash).or_default();
@@ -312,11 +324,25 @@ impl Agent {
                 (self.around.binaries.clone(), Arc::clone(&self.around.source));
             let events = self.around.events.clone();
             tokio::task::spawn_blocking(move || {
-                let result = binaries.fetch(hash, source.as_ref()).map_err(|error| chain(&error));
+                let result = binaries.obtain(hash, source.as_ref()).map_err(|error| chain(&error));
                 // The loop has ended: nobody needs it any more.
                 let _ = events.blocking_send(Event::Binary(hash, result));
             });
         }
+    }
+
+    /// A new directory for an attempt, in that of its job, which is made if it is the first.
+    fn place(&mut self, id: AttemptId) -> io::Result<Place> {
+        let job = id.task.job;
+        // Tasks are let in there by the inode, so it must be there before the first.
+        self.around.outputs.of_job(job)?;
+        let place = match self.jobs.get(&job) {
+            Some(known) => known.place.clone(),
+            None => self.around.jobs.ensure(job.to_string())?,
+        };
+        let attempt = place.fresh(id.to_string())?;
+        self.jobs.insert(job, Job { place, touched: Instant::now() });
+        Ok(attempt)
     }
 
     fn binary(&mut self, hash: BinaryHash, result: &Result<PathBuf, String>) {
@@ -337,10 +363,10 @@ impl Agent {
 
     /// Gives an attempt an idle runner of its job, or a new one.
     fn give_runner(&mut self, id: AttemptId, binary: &Path) {
-        let directory = self.attempt_directory(id).to_string_lossy().into_owned();
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let Some(job) = self.jobs.get(&id.task.job) else { return };
         let work = attempt.launch.work.clone();
-        let mut order = Order::Launch { attempt: id, work, directory };
+        let mut order = Order::Launch { attempt: id, work, place: attempt.place.clone() };
         let idle = self.runners.iter_mut().filter(|(_, runner)| {
             runner.job == id.task.job && runner.current.is_none() && !runner.leaving
         });
@@ -363,8 +389,8 @@ impl Agent {
         orders.send(order).expect("its receiver is here");
         let options = Options {
             binary: binary.to_owned(),
-            temporary: self.job_directory(id.task.job).join(format!("tmp-{runner_id}")),
-            job_directory: self.job_directory(id.task.job),
+            job: job.place.clone(),
+            outputs: self.around.outputs.job_path(id.task.job),
             logs: self.around.logs.clone(),
             setup,
             start_timeout: self.around.start_timeout,
@@ -454,17 +480,14 @@ impl Agent {
         }
         self.near.forget(job);
         if self.jobs.remove(&job).is_some() {
-            self.delete_later(self.job_directory(job));
+            delete_later(&self.around.jobs, job.to_string());
+            let outputs = self.around.outputs.clone();
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = outputs.remove_job(job) {
+                    tracing::warn!(%job, %error, "cannot delete the map outputs of a job");
+                }
+            });
         }
-    }
-
-    fn delete_later(&self, directory: PathBuf) {
-        tokio::task::spawn_blocking(move || match fs::remove_dir_all(&directory) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(directory = %directory.display(), %error, "cannot delete files of a job");
-            }
-            _ => {}
-        });
     }
 
     fn runner_news(&mut self, id: u64, news: News) {
@@ -531,12 +554,13 @@ impl Agent {
                 state => state,
             };
         };
-        match self.around.outputs.insert(id, &self.attempt_directory(id), data_path) {
+        let program = &running.launch.program;
+        let outputs = &self.around.outputs;
+        match outputs.insert(id, &running.place, data_path, program.partition_count) {
             Ok(held) => {
-                let wanted = running.launch.program.sizes_wanted;
-                let segments = if wanted { &held.segments[..] } else { &[] };
+                let segments = if program.sizes_wanted { &held.segments[..] } else { &[] };
                 let partition_bytes = segments.iter().map(|segment| segment.raw).collect();
-                AttemptState::MapDone { data_path: data_path.clone(), partition_bytes }
+                AttemptState::MapDone { data_path: outputs.data_path(id), partition_bytes }
             }
             Err(diagnostics) => AttemptState::Failed { diagnostics },
         }
@@ -548,24 +572,29 @@ impl Agent {
         if !matches!(state, AttemptState::Failed { .. }) {
             return None;
         }
-        let path = self.attempt_directory(id).join(RECORD_FILE);
-        let file = match sys::fs::read_start(&path, PLACE_BYTES) {
-            Ok(file) => file,
+        let read = || {
+            let mut start = Vec::with_capacity(PLACE_BYTES);
+            let file = running.place.dir.file(RECORD_FILE)?;
+            file.take(PLACE_BYTES as u64).read_to_end(&mut start)?;
+            Ok::<_, io::Error>(start)
+        };
+        let start = match read() {
+            Ok(start) => start,
             Err(error) => {
-                if error.kind() != std::io::ErrorKind::NotFound {
-                    tracing::warn!(path = %path.display(), %error, "cannot read where a map was");
+                if error.kind() != io::ErrorKind::NotFound {
+                    tracing::warn!(attempt = %id, %error, "cannot read where a map was");
                 }
                 return None;
             }
         };
-        RecordAt::decode(&file).filter(|record| record.failure(split).is_some())
+        RecordAt::decode(&start).filter(|record| record.failure(split).is_some())
     }
 
     fn end(&mut self, attempt: AttemptId, state: AttemptState, counters: Counters) {
         self.end_in(attempt, state, counters, (None, Reached::default()));
     }
 
-    /// An attempt is over: reported at once, its files deleted unless they are its result.
+    /// An attempt is over: reported at once, its files deleted. A result has been taken out of them.
     fn end_in(
         &mut self,
         attempt: AttemptId,
@@ -573,11 +602,9 @@ impl Agent {
         counters: Counters,
         (record, reached): (Option<RecordAt>, Reached),
     ) {
-        if !matches!(state, AttemptState::MapDone { .. }) {
-            self.delete_later(self.attempt_directory(attempt));
-        }
-        if let Some(last) = self.jobs.get_mut(&attempt.task.job) {
-            *last = Instant::now();
+        if let Some(job) = self.jobs.get_mut(&attempt.task.job) {
+            job.touched = Instant::now();
+            delete_later(&job.place, attempt.to_string());
         }
         self.ended.count(attempt.task.kind, &state);
         let Reached { progress, phase } = reached;
@@ -658,7 +685,7 @@ impl Agent {
             self.pruned = now;
             let (root, retention) = (self.around.logs.clone(), self.around.log_retention);
             tokio::task::spawn_blocking(move || {
-                if let Err(error) = logs::prune(&root, retention) {
+                if let Err(error) = logs::prune(&root.dir, retention) {
                     tracing::warn!(%error, "cannot delete old logs");
                 }
             });
@@ -667,8 +694,10 @@ impl Agent {
 
     fn look_at_disk(&self) {
         let (jobs, events) = (self.around.jobs.clone(), self.around.events.clone());
+        let outputs = self.around.outputs.clone();
         tokio::task::spawn_blocking(move || {
-            let used = scratch::used_bytes(&jobs).inspect_err(|error| {
+            let used = jobs.dir.used_bytes().and_then(|used| Ok(used + outputs.used_bytes()?));
+            let used = used.inspect_err(|error| {
                 tracing::warn!(%error, "cannot look at what tasks use on disk");
             });
             // The loop has ended: nobody needs it any more.
@@ -693,10 +722,10 @@ impl Agent {
         let idle: Vec<JobId> = self
             .jobs
             .iter()
-            .filter(|(job, last)| {
-                now.saturating_duration_since(**last) >= JOB_IDLE_MAX && !is_used(job)
+            .filter(|(id, job)| {
+                now.saturating_duration_since(job.touched) >= JOB_IDLE_MAX && !is_used(id)
             })
-            .map(|(job, _)| *job)
+            .map(|(id, _)| *id)
             .collect();
         idle.into_iter().for_each(|job| self.forget(job));
     }
@@ -714,14 +743,17 @@ impl Agent {
             });
         Register { running, held_outputs: held_outputs.collect(), ..base.clone() }
     }
+}
 
-    fn job_directory(&self, job: JobId) -> PathBuf {
-        self.around.jobs.join(job.to_string())
-    }
-
-    fn attempt_directory(&self, attempt: AttemptId) -> PathBuf {
-        self.job_directory(attempt.task.job).join(attempt.to_string())
-    }
+/// Deletes what has a name in a directory, without waiting for it.
+fn delete_later(place: &Place, name: String) {
+    let place = place.clone();
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = place.dir.remove(&name) {
+            let directory = place.path.join(name);
+            tracing::warn!(directory = %directory.display(), %error, "cannot delete files of a job");
+        }
+    });
 }
 
 impl Surroundings {

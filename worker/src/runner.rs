@@ -35,6 +35,7 @@ use crate::frames::FrameReader;
 use crate::launch::{self, Output};
 use crate::logs::AttemptLogs;
 use crate::sandbox::Sandbox;
+use crate::scratch::Place;
 use crate::watch::{Watch, Watched};
 
 /// Time for messages still on their way after a process has exited (a child of its own may hold the socket open).
@@ -52,11 +53,11 @@ pub(crate) struct Options {
     /// The executable.
     pub(crate) binary: PathBuf,
     /// Its working directory.
-    pub(crate) job_directory: PathBuf,
-    /// For temporary files, its own.
-    pub(crate) temporary: PathBuf,
+    pub(crate) job: Place,
+    /// Where it finds the map outputs of its job.
+    pub(crate) outputs: PathBuf,
     /// Directory of the logs of all attempts.
-    pub(crate) logs: PathBuf,
+    pub(crate) logs: Place,
     /// What it is told first.
     pub(crate) setup: Setup,
     /// Time to start and rebuild the job.
@@ -75,7 +76,7 @@ pub(crate) struct Options {
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Run an attempt; the runner has none.
-    Launch { attempt: AttemptId, work: Work, directory: String },
+    Launch { attempt: AttemptId, work: Work, place: Place },
     /// News for the running reduce.
     MapOutputs { available: Vec<MapOutput>, obsolete: Vec<AttemptId> },
     /// Another pass in the place of the one it has.
@@ -113,12 +114,17 @@ pub(crate) async fn run(
     events: mpsc::Sender<Event>,
 ) {
     let cookie = protocol::auth::Key::new(rand::random()).to_hex();
-    let diagnostics = match launch::start(&options, id, &cookie).await {
-        Ok(mut process) => {
+    let started = async {
+        let temporary = options.job.fresh(temporary_name(id))?;
+        Ok((launch::start(&options, &temporary.path, id, &cookie).await?, temporary))
+    };
+    let diagnostics = match started.await {
+        Ok((mut process, temporary)) => {
             let (read, write) = process.socket.into_split();
             let reader = FrameReader::new(read, BODY_BYTES_MAX);
             let brokering = tokio::spawn(broker::serve(process.broker));
             let mut runner = Runner {
+                temporary,
                 options: &options,
                 id,
                 events: &events,
@@ -139,7 +145,10 @@ pub(crate) async fn run(
             brokering.abort();
             runner.finish(process.child, process.pids, &cookie, end).await
         }
-        Err(error) => format!("cannot start {}: {error}", options.binary.display()),
+        Err(error) => {
+            let error: io::Error = error;
+            format!("cannot start {}: {error}", options.binary.display())
+        }
     };
     // The worker's loop has ended: nobody listens any more.
     let _ = events.send(Event::Runner(id, News::Gone { diagnostics })).await;
@@ -169,6 +178,7 @@ struct Runner<'a> {
     current: Option<AttemptId>,
     logs: Option<AttemptLogs>,
     last_sign: Instant,
+    temporary: Place,
     group: u32,
     watched: Watched,
     output: [Output; 2],
@@ -257,7 +267,7 @@ impl Runner<'_> {
             End::Because(reason) => (None, Some(reason)),
         };
         end_family(group, pids, self.options.sandbox.holds_files(), cookie).await;
-        remove(self.options.temporary.clone()).await;
+        remove(self.options.job.clone(), temporary_name(self.id)).await;
         if status.is_none()
             && let Err(error) = child.wait().await
         {
@@ -291,16 +301,20 @@ impl Runner<'_> {
                 waiting.and_then(|order| self.obey(order))
             }
             FromRunner::Refused { diagnostics } => Some(End::Because(diagnostics)),
-            FromRunner::Progress { attempt, progress, phase, .. } => {
+            FromRunner::Progress { attempt, progress, phase, .. } if self.runs(attempt) => {
                 self.news.push(News::Progress { attempt, progress, phase });
                 None
             }
-            FromRunner::FetchFailed(failure) => {
+            FromRunner::Progress { attempt, .. } => Some(lie("the progress", attempt)),
+            FromRunner::FetchFailed(failure)
+                if self.runs(failure.reduce) && failure.map.task.job == failure.reduce.task.job =>
+            {
                 self.news.push(News::FetchFailed(failure));
                 None
             }
+            FromRunner::FetchFailed(failure) => Some(lie("a failed fetch", failure.reduce)),
             FromRunner::Ended { attempt, state, counters, progress, phase }
-                if self.current == Some(attempt) =>
+                if self.runs(attempt) =>
             {
                 (0..self.output.len()).for_each(|index| self.drain(index));
                 self.current = None;
@@ -309,25 +323,27 @@ impl Runner<'_> {
                 self.news.push(News::Ended { attempt, state, counters, progress, phase });
                 None
             }
-            FromRunner::Ended { attempt, .. } => Some(End::Because(format!(
-                "the task process reported the end of {attempt}, which it does not run"
-            ))),
+            FromRunner::Ended { attempt, .. } => Some(lie("the end", attempt)),
             FromRunner::Hello { .. } => {
                 Some(End::Because("the task process said hello twice".to_owned()))
             }
         }
     }
 
+    fn runs(&self, attempt: AttemptId) -> bool {
+        self.current == Some(attempt)
+    }
+
     fn obey(&mut self, order: Order) -> Option<End> {
         match order {
-            Order::Launch { attempt, work, directory } => {
+            Order::Launch { attempt, work, place } => {
                 if self.current != Some(attempt) {
                     self.current = Some(attempt);
                     self.last_sign = Instant::now();
-                    let places = vec![PathBuf::from(&directory), self.options.temporary.clone()];
-                    self.watched.look_into(places);
+                    let places = [&place, &self.temporary].map(|place| Arc::clone(&place.dir));
+                    self.watched.look_into(places.to_vec());
                     let limit = self.options.log_bytes_max;
-                    match AttemptLogs::create(&self.options.logs, attempt, limit) {
+                    match AttemptLogs::create(&self.options.logs.dir, attempt, limit) {
                         Ok(logs) => self.logs = Some(logs),
                         Err(error) => {
                             return Some(End::Because(format!("cannot write logs: {error}")));
@@ -335,9 +351,10 @@ impl Runner<'_> {
                     }
                 }
                 if self.ready {
+                    let directory = place.path.to_string_lossy().into_owned();
                     self.send(&ToRunner::Launch { attempt, work, directory });
                 } else {
-                    self.waiting = Some(Order::Launch { attempt, work, directory });
+                    self.waiting = Some(Order::Launch { attempt, work, place });
                 }
             }
             Order::MapOutputs { available, obsolete } => match &mut self.waiting {
@@ -407,13 +424,23 @@ impl Runner<'_> {
     }
 }
 
+/// A process that speaks for others is ended.
+fn lie(what: &str, attempt: AttemptId) -> End {
+    End::Because(format!("the task process reported {what} of {attempt}, which it does not run"))
+}
+
+/// The name of the directory for temporary files of a runner, in that of its job.
+fn temporary_name(id: u64) -> String {
+    format!("tmp-{id}")
+}
+
 /// Removes temporary files; what cannot be removed goes with the files of the job.
-async fn remove(directory: PathBuf) {
-    let removed = tokio::task::spawn_blocking(move || match std::fs::remove_dir_all(&directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+async fn remove(job: Place, name: String) {
+    let removed = tokio::task::spawn_blocking(move || {
+        if let Err(error) = job.dir.remove(&name) {
+            let directory = job.path.join(name);
             tracing::warn!(directory = %directory.display(), %error, "temporary files are left");
         }
-        _ => {}
     });
     // The runtime ends, and the worker with it; the next one begins with an empty directory.
     let _ = removed.await;

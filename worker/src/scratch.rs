@@ -1,9 +1,39 @@
-//! Directories that need not survive a crash: private, made without waiting for the disk, and what they hold.
+//! Directories that tasks may change, and need not survive a crash: held by their descriptors, as their names may be anything's by the next moment.
 
-use std::fs::{self, DirBuilder};
+use std::ffi::OsStr;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sys::beneath::Dir;
+
+/// A directory: open, and with the path that tasks know it by. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// What this worker uses.
+    pub(crate) dir: Arc<Dir>,
+    /// What others are told.
+    pub(crate) path: PathBuf,
+}
+
+impl Place {
+    /// Opens a directory that no task can move.
+    pub(crate) fn open(path: &Path) -> io::Result<Place> {
+        Ok(Place { dir: Arc::new(Dir::open(path)?), path: path.to_owned() })
+    }
+
+    /// The directory of that name in it, made if it is missing.
+    pub(crate) fn ensure(&self, name: impl AsRef<OsStr>) -> io::Result<Place> {
+        let dir = self.dir.ensure_dir(name.as_ref())?;
+        Ok(Place { dir: Arc::new(dir), path: self.path.join(name.as_ref()) })
+    }
+
+    /// A new directory in it; what had the name is removed.
+    pub(crate) fn fresh(&self, name: impl AsRef<OsStr>) -> io::Result<Place> {
+        let dir = self.dir.fresh_dir(name.as_ref())?;
+        Ok(Place { dir: Arc::new(dir), path: self.path.join(name.as_ref()) })
+    }
+}
 
 /// What a task is told where its directory cannot be used; a full disk is told with its remedy.
 pub(crate) fn failure(action: &str, path: &Path, error: &io::Error) -> String {
@@ -16,56 +46,10 @@ pub(crate) fn failure(action: &str, path: &Path, error: &io::Error) -> String {
     format!("cannot {action} {}: {error}{remedy}", path.display())
 }
 
-/// Makes `directory` and missing parents with mode 0700. One that exists is fine.
-pub(crate) fn create(directory: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)
-}
-
-/// Bytes of a block as `stat` counts them, whatever the file system's own blocks are.
-const STAT_BLOCK_BYTES: u64 = 512;
-
-/// Bytes on disk of all files and directories below `directory`; links are not followed. What goes meanwhile does not count.
-pub(crate) fn used_bytes(directory: &Path) -> io::Result<u64> {
-    let (mut used, mut directories): (u64, _) = (0, vec![directory.to_owned()]);
-    while let Some(directory) = directories.pop() {
-        let Some(entries) = unless_gone(fs::read_dir(&directory))? else { continue };
-        for entry in entries {
-            let Some(entry) = unless_gone(entry)? else { continue };
-            let Some(metadata) = unless_gone(entry.metadata())? else { continue };
-            used = used.saturating_add(metadata.blocks().saturating_mul(STAT_BLOCK_BYTES));
-            if metadata.is_dir() {
-                directories.push(entry.path());
-            }
-        }
-    }
-    Ok(used)
-}
-
 /// `None` where what was looked at is gone.
 pub(crate) fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
     match looked {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         looked => looked.map(Some),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn used_bytes_are_those_of_all_files_below_and_nowhere_else() {
-        let root = tempfile::tempdir().unwrap();
-        let outside = tempfile::tempdir().unwrap();
-        fs::write(outside.path().join("large"), vec![7; 1 << 20]).unwrap();
-        let deep = root.path().join("a/b/c");
-        create(&deep).unwrap();
-        let before = used_bytes(root.path()).unwrap();
-        std::os::unix::fs::symlink(outside.path(), deep.join("link")).unwrap();
-        fs::write(deep.join("file"), vec![7; 300_000]).unwrap();
-        fs::File::create(deep.join("holes")).unwrap().set_len(1 << 30).unwrap();
-        let used = used_bytes(root.path()).unwrap() - before;
-        assert!((300_000..400_000).contains(&used), "{used}");
-        assert_eq!(used_bytes(&root.path().join("missing")).unwrap(), 0);
     }
 }

@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use sys::beneath::Dir;
 use sys::family::{self, Table};
 use sys::pids::Group;
 use tokio::sync::oneshot;
@@ -62,7 +62,7 @@ struct Task {
     /// Where there are cgroups, its own: those who are in it belong to the task whatever they did to hide it.
     pids: Option<Arc<Group>>,
     /// What it holds on disk lies here.
-    directories: Vec<PathBuf>,
+    directories: Vec<Arc<Dir>>,
     /// At the last look its memory was beyond the limit.
     is_suspect: bool,
     /// Taken when it is used.
@@ -93,7 +93,7 @@ impl Watched {
     }
 
     /// From now on what lies in these directories counts.
-    pub(crate) fn look_into(&self, directories: Vec<PathBuf>) {
+    pub(crate) fn look_into(&self, directories: Vec<Arc<Dir>>) {
         if let Some(task) = self.watch.tasks.lock().get_mut(&self.id) {
             task.directories = directories;
         }
@@ -184,21 +184,21 @@ impl Watch {
     }
 
     fn look_at_disk(&self) -> io::Result<()> {
-        self.judge_disk(|directory| Ok(sys::fs::space(directory)?.available))
+        self.judge_disk(Dir::available_bytes)
     }
 
     /// `free` tells the bytes left on the disk of a directory. A task that cannot be looked at keeps none of the others from being judged.
-    fn judge_disk(&self, free: impl Fn(&Path) -> io::Result<u64>) -> io::Result<()> {
-        let places: Vec<(u64, Vec<PathBuf>)> = {
+    fn judge_disk(&self, free: impl Fn(&Dir) -> io::Result<u64>) -> io::Result<()> {
+        let places: Vec<(u64, Vec<Arc<Dir>>)> = {
             let tasks = self.tasks.lock();
             tasks.iter().map(|(id, task)| (*id, task.directories.clone())).collect()
         };
         let mut outcome = Ok(());
-        let mut most: Option<(u64, u64, &PathBuf)> = None;
+        let mut most: Option<(u64, u64, &Dir)> = None;
         for (id, directories) in &places {
-            let used = directories.iter().try_fold(0u64, |used, directory| {
-                Ok(used.saturating_add(scratch::used_bytes(directory)?))
-            });
+            let used = directories
+                .iter()
+                .try_fold(0u64, |used, directory| Ok(used.saturating_add(directory.used_bytes()?)));
             let used = match used {
                 Ok(used) => used,
                 Err(error) => {
@@ -272,21 +272,28 @@ mod tests {
         },
     };
 
+    fn open(path: &std::path::Path) -> Arc<Dir> {
+        Arc::new(Dir::open(path).unwrap())
+    }
+
     #[test]
     fn files_count_only_where_the_task_holds_them_and_only_now() {
         let directory = tempfile::tempdir().unwrap();
         let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
         for place in [&first, &second] {
-            scratch::create(place).unwrap();
+            std::fs::create_dir(place).unwrap();
             std::fs::write(place.join("file"), vec![7; 300_000]).unwrap();
         }
         let watch = Watch::new(Confinement { disk_bytes: Some(500_000), ..NOTHING });
         let mut task = watch.over(1, u32::MAX);
         watch.look_at_disk().unwrap();
-        task.look_into(vec![first.clone()]);
+        task.look_into(vec![open(&first)]);
         watch.look_at_disk().unwrap();
         assert!(task.verdict.try_recv().is_err());
-        task.look_into(vec![first, second, directory.path().join("missing")]);
+        let gone = directory.path().join("gone");
+        std::fs::create_dir(&gone).unwrap();
+        task.look_into(vec![open(&first), open(&second), open(&gone)]);
+        std::fs::remove_dir(gone).unwrap();
         watch.look_at_disk().unwrap();
         assert!(matches!(task.verdict.try_recv(), Ok(Excess::Disk { limit: 500_000, .. })));
         watch.look_at_disk().unwrap();
@@ -302,10 +309,10 @@ mod tests {
             .enumerate()
             .map(|(number, bytes)| {
                 let place = directory.path().join(number.to_string());
-                scratch::create(&place).unwrap();
+                std::fs::create_dir(&place).unwrap();
                 std::fs::write(place.join("file"), vec![7; bytes]).unwrap();
                 let task = watch.over(number as u64, u32::MAX);
-                task.look_into(vec![place]);
+                task.look_into(vec![open(&place)]);
                 task
             })
             .collect();
@@ -324,12 +331,17 @@ mod tests {
     #[test]
     fn a_task_that_cannot_be_looked_at_does_not_hide_the_others() {
         let directory = tempfile::tempdir().unwrap();
-        let no_directory = directory.path().join("file");
-        std::fs::write(&no_directory, vec![7; 100_000]).unwrap();
+        let [bottomless, large] = ["bottomless", "large"].map(|name| directory.path().join(name));
+        for place in [&bottomless, &large] {
+            std::fs::create_dir(place).unwrap();
+        }
+        let mut here = Dir::open(&bottomless).unwrap();
+        (0..1_100).for_each(|_| here = here.make_dir("deeper").unwrap());
+        std::fs::write(large.join("file"), vec![7; 100_000]).unwrap();
         let watch = Watch::new(Confinement { disk_bytes: Some(50_000), ..NOTHING });
         let (locked, mut full) = (watch.over(1, u32::MAX), watch.over(2, u32::MAX));
-        locked.look_into(vec![no_directory]);
-        full.look_into(vec![directory.path().to_owned()]);
+        locked.look_into(vec![open(&bottomless)]);
+        full.look_into(vec![open(&large)]);
         watch.look_at_disk().unwrap_err();
         assert!(matches!(full.verdict.try_recv(), Ok(Excess::Disk { .. })));
     }

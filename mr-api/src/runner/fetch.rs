@@ -21,7 +21,7 @@ use protocol::frame;
 use protocol::runner::Setup;
 use protocol::shuffle::{ANSWER_BYTES_MAX, FetchRequest, SegmentAnswer, SegmentHeader};
 use protocol::tracker::{FetchFailure, MapOutput};
-use shuffle::{SegmentSource, read_index, verify_segment};
+use shuffle::{SegmentSource, read_open_index, verify_segment};
 
 use crate::Result;
 use crate::context::Context;
@@ -188,10 +188,11 @@ impl Fetcher {
     fn open(&self, output: &MapOutput) -> Result<Input> {
         let path = Path::new(&output.data_path);
         let Range { start, end } = self.shared.partitions;
-        let segments = read_index(&path.with_extension("index"))?;
+        let index = path.with_extension("index");
+        let segments = read_open_index(sys::fs::open_regular(&index)?, &index)?;
         let segments =
             segments.get(start as usize..end as usize).ok_or("the index has no such partitions")?;
-        let file = File::open(path)?;
+        let file = sys::fs::open_regular(path)?;
         let mut full = segments.iter().filter(|segment| segment.records > 0).peekable();
         let mut sources = Vec::new();
         if full.peek().is_some() {

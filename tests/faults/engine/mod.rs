@@ -2,6 +2,7 @@
 //! outputs, races of attempts. What comes out is compared with what the same input gives without a fault.
 
 mod deaths;
+mod executables;
 mod many;
 mod outputs;
 mod passes;
@@ -118,9 +119,9 @@ impl Stand {
         ids.lines().map(str::to_owned).collect()
     }
 
-    /// The number of the worker that has the files of an attempt.
-    fn worker_of(&self, job: &str, attempt: &str) -> Option<u32> {
-        let place = format!("jobs/{job}/{attempt}");
+    /// The number of the worker that runs or ran an attempt.
+    fn worker_of(&self, attempt: &str) -> Option<u32> {
+        let place = format!("logs/{attempt}");
         (1..=2)
             .find(|number| self.cluster.directory.join(format!("worker-{number}/{place}")).is_dir())
     }
