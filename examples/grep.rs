@@ -11,7 +11,7 @@
 //! sort by bytes does the work. One reduce task makes one sorted file of lines `count<TAB>match`.
 //!
 //! Mappers here are closures ([`Job::map_fn`]), which see all that the closure captures, like the expression: each worker builds it
-//! again from the same arguments, nothing is shipped.
+//! again from the same arguments. What else the function reads must come along: the file of `-f` does so by [`Args::file`].
 
 use std::process::ExitCode;
 
@@ -25,11 +25,13 @@ const HELP: &str = "\
 Counts what a regular expression matches in text files, most frequent first.
 
 Usage: grep [options] IN... OUT REGEX [GROUP]
+       grep [options] -f FILE IN... OUT
 
   IN...                  files or directories
   OUT                    a new directory for the result: lines `count<TAB>match`
   REGEX                  the expression
   GROUP                  number of the group to count (default: 0, the whole match); with it there is one IN
+  -f FILE                the expression stands in FILE
   -i                     ignore case
 
 Examples:
@@ -43,7 +45,13 @@ fn main() -> ExitCode {
 
 fn plan(args: &mut Args) -> Result<Plan> {
     let ignore_case = args.flag("-i");
-    let Request { inputs, output, regex, group } = request(args.operands()?)?;
+    let file: Option<String> = args.value("-f")?;
+    let mut operands = args.operands()?;
+    if let Some(file) = file {
+        let expression = std::fs::read_to_string(args.file(&file)?)?;
+        operands.push(expression.trim_end().to_owned());
+    }
+    let Request { inputs, output, regex, group } = request(operands)?;
     let regex = if ignore_case { format!("(?i){regex}") } else { regex };
     let regex = Regex::new(&regex)?;
     if group >= regex.captures_len() {

@@ -41,6 +41,7 @@ Usage: hanno job COMMAND
   -list-blacklisted-trackers      workers that get none, and why
   -counter ID GROUP NAME          one counter, e.g. 'Map-Reduce Framework' 'Map input records'
   streaming …                     run commands as mapper and reducer (`hanno job streaming -help')
+  properties                      what each property of Hadoop's does here
   top [--once] [--interval SECONDS]
                                   watch jobs, queues and slots; Ctrl-C ends it
   replay [--stop-before-failure] [--debugger COMMAND] ATTEMPT
@@ -87,6 +88,10 @@ fn dispatch(arguments: &[OsString], overrides: &Overrides) -> u8 {
     match arguments.split_first() {
         Some((first, rest)) if first == "streaming" || first == "-streaming" => {
             streaming(rest, overrides)
+        }
+        Some((first, [])) if first == "properties" || first == "-properties" => {
+            say!("{}", protocol::property::markdown().trim_end());
+            EXIT_OK
         }
         Some((first, rest)) if first == "top" || first == "-top" => watch(rest, overrides),
         Some((first, rest)) if first == "logs" || first == "-logs" => logs::run(rest, overrides),

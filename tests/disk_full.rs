@@ -93,13 +93,17 @@ fn when_all_disks_are_full_a_put_ends_with_the_remedy_and_leaves_nothing() {
 }
 
 #[test]
-fn the_namenode_stops_taking_changes_before_its_disk_is_full() {
+fn a_namenode_whose_disk_is_nearly_full_takes_deletions_only_until_there_is_room_again() {
     if !mount::is_possible() {
         return;
     }
     let mounts = vec![("namenode-1", 200 << 20)];
     let cluster = Cluster::start(Options { workers: 1, mounts, ..Options::tight() });
     cluster.dfs(&["-mkdir", "/before"]).ok();
+    cluster.hanno(&["dfsadmin", "-allowSnapshot", "/before"]).ok();
+    cluster.dfs(&["-createSnapshot", "/before", "s"]).ok();
+    let put = cluster.put_with_a_pause("/filled", (&data::bytes(7, 3 << 20), &[]), || {});
+    put.ok();
     let ballast = Ballast::fill(&cluster.seen_by_daemons("namenode-1"), 50 << 20);
     let is_on = |cluster: &Cluster| {
         cluster.hanno(&["admin", "safemode", "get"]).stdout_text().contains("Safe mode is ON")
@@ -108,16 +112,37 @@ fn the_namenode_stops_taking_changes_before_its_disk_is_full() {
     let refused = cluster.dfs(&["-mkdir", "/x"]);
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("Name node is in safe mode"), "{}", refused.stderr);
-    // As HDFS: by hand, but not while there is no room.
-    cluster.hanno(&["admin", "safemode", "leave"]);
-    cluster.wait_until("safe mode is on again", 10, is_on);
+    let left = cluster.hanno(&["admin", "safemode", "leave"]);
+    assert_ne!(left.code, 0);
+    assert!(left.stderr.contains("Safe mode stays ON. Resources are low"), "{}", left.stderr);
     cluster.dfs(&["-test", "-d", "/before"]).ok();
+    // What frees room goes on, to the replicas on the disks of the DataNodes.
+    let blocks = cluster.directory.join("datanode-1");
+    assert!(replica_count(&blocks) > 0);
+    cluster.dfs(&["-rm", "-skipTrash", "/filled"]).ok();
+    cluster.wait_until("its replicas are deleted", 20, |_| replica_count(&blocks) == 0);
+    cluster.dfs(&["-deleteSnapshot", "/before", "s"]).ok();
+    assert!(is_on(&cluster));
     drop(ballast);
-    cluster.wait_until("safe mode can be left", 20, |cluster| {
-        cluster.hanno(&["admin", "safemode", "leave"]);
-        !is_on(cluster)
-    });
+    cluster.wait_until("safe mode ends by itself", 20, |cluster| !is_on(cluster));
     cluster.dfs(&["-mkdir", "/x"]).ok();
+}
+
+/// Block files below a data directory.
+fn replica_count(directory: &Path) -> usize {
+    let mut folders = vec![directory.join("finalized")];
+    let mut count = 0;
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(folder) else { continue };
+        for entry in entries.map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            } else {
+                count += 1;
+            }
+        }
+    }
+    count
 }
 
 #[test]

@@ -7,13 +7,13 @@ use std::process::Command;
 
 use crate::support::{Cluster, Options, Outcome, data};
 
-struct Streaming {
-    cluster: Cluster,
-    scripts: PathBuf,
+pub(crate) struct Streaming {
+    pub(crate) cluster: Cluster,
+    pub(crate) scripts: PathBuf,
 }
 
 impl Streaming {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let cluster = Cluster::start(Options::tight());
         let scripts = cluster.directory.join("scripts");
         fs::create_dir(&scripts).unwrap();
@@ -21,32 +21,47 @@ impl Streaming {
     }
 
     /// A file beside the driver, `-file` of a job.
-    fn script(&self, name: &str, text: &str) {
+    pub(crate) fn script(&self, name: &str, text: &str) {
         fs::write(self.scripts.join(name), text).unwrap();
     }
 
-    fn put(&self, path: &str, bytes: &[u8]) {
+    pub(crate) fn put(&self, path: &str, bytes: &[u8]) {
         let local = self.scripts.join("input");
         fs::write(&local, bytes).unwrap();
         let words = ["-D", "dfs.blocksize=131072", "-put", "-f", local.to_str().unwrap(), path];
         self.cluster.dfs(&words).ok();
     }
 
-    fn run(&self, words: &[&str]) -> Outcome {
+    pub(crate) fn run(&self, words: &[&str]) -> Outcome {
         let words = [&["job", "streaming"], words].concat();
         let mut command = self.cluster.command(&crate::support::cluster::hanno_binary(), &words);
         command.current_dir(&self.scripts);
         Outcome::of(command)
     }
 
-    fn output(&self, directory: &str) -> String {
+    pub(crate) fn output(&self, directory: &str) -> String {
         self.cluster.dfs(&["-cat", &format!("{directory}/*-*")]).ok().stdout_text()
     }
 
-    fn counter(&self, group: &str, name: &str) -> String {
+    /// The job that was submitted last.
+    fn last_job(&self) -> String {
         let list = self.cluster.hanno(&["job", "-list", "all"]).ok().stdout_text();
-        let id = list.split_whitespace().find(|word| word.starts_with("job_")).expect("a job");
-        self.cluster.hanno(&["job", "-counter", id, group, name]).ok().stdout_text().trim().into()
+        list.split_whitespace().find(|word| word.starts_with("job_")).expect("a job").to_owned()
+    }
+
+    pub(crate) fn counter(&self, group: &str, name: &str) -> String {
+        let id = self.last_job();
+        self.cluster.hanno(&["job", "-counter", &id, group, name]).ok().stdout_text().trim().into()
+    }
+
+    /// Attempts of its maps and of its reduces that failed.
+    pub(crate) fn failed_attempts(&self) -> (usize, usize) {
+        let id = self.last_job();
+        let failed = |kind| {
+            let words = ["job", "-list-attempt-ids", &id, kind, "failed"];
+            self.cluster.hanno(&words).ok().stdout_text().matches("attempt_").count()
+        };
+        (failed("MAP"), failed("REDUCE"))
     }
 }
 
@@ -289,7 +304,7 @@ fn binary_records(streaming: &Streaming) {
     let expected: String = (0..7).map(|rest| format!("key\n{rest}\t{}\n", sum(rest))).collect();
     assert_eq!(streaming.output("/typed"), expected);
 
-    streaming.script("raw.py", &format!("{common}def read():\n    head = inp.read(4)\n    return inp.read(struct.unpack('>i', head)[0]) if head else None\nwhile True:\n    value = read()\n    if value is None: break\n    key = bytes([int(value) % 3, 10, 9])\n    for part in (key, value): out.write(struct.pack('>i', len(part)) + part)\n"));
+    streaming.script("raw.py", &format!("{common}def read():\n    head = inp.read(4)\n    return inp.read(struct.unpack('>i', head)[0]) if head else None\nwhile True:\n    place = read()\n    if place is None: break\n    value = read()\n    assert len(place) == 8\n    key = bytes([int(value) % 3, 10, 9])\n    for part in (key, value): out.write(struct.pack('>i', len(part)) + part)\n"));
     streaming.script("raw_reduce.py", &format!("{common}count = {{}}\nwhile True:\n    head = inp.read(4)\n    if not head: break\n    key = inp.read(struct.unpack('>i', head)[0])\n    inp.read(struct.unpack('>i', inp.read(4))[0])\n    count[key] = count.get(key, 0) + 1\nfor key, n in count.items():\n    print(key[0], n, sep='\\t')\n"));
     streaming
         .run(&[
@@ -346,7 +361,7 @@ fn failures(streaming: &Streaming) {
     ];
     for (mapper, expected) in [
         ("bad.sh", &["exit status: 3", "cannot go on", "/n"][..]),
-        ("./missing.sh", &["./missing.sh", "No such file"]),
+        ("missing.sh", &["missing.sh", "No such file", "`-file missing.sh`"]),
         ("python3 -c 'raise SystemExit(1)'", &["exit status: 1"]),
     ] {
         let outcome = streaming.run(&[&words[..], &["-mapper", mapper]].concat());
@@ -397,7 +412,7 @@ fn streaming_runs_locally() {
     ]);
     command.args(["-mapper", "sed s/$/\\t1/", "-reducer", "uniq -c"]).current_dir(&directory);
     Outcome::of(command).ok();
-    let text = fs::read_to_string(Path::new(&output).join("part-r-00000")).unwrap();
+    let text = fs::read_to_string(Path::new(&output).join("part-00000")).unwrap();
     let words: Vec<&str> = text.split_whitespace().collect();
     assert_eq!(words, ["1", "a", "1", "2", "b", "1"]);
     assert!(!Path::new(&output).join("_scratch").try_exists().unwrap());

@@ -44,6 +44,47 @@ const EFFECTS: &[&str] = &[
     "async fn",
 ];
 
+/// Ways to a file by its path. What a task can rename, a worker reaches from a descriptor (`sys::beneath`): by its path it may be anything's by then.
+const BY_PATH: &[&str] = &[
+    "fs::{self",
+    "std::fs;",
+    "std::fs::read",
+    "std::fs::write",
+    "std::fs::remove",
+    "std::fs::rename",
+    "std::fs::copy",
+    "std::fs::hard_link",
+    "std::fs::create",
+    "std::fs::set_permissions",
+    "fs::metadata",
+    "tokio::fs",
+    "File::open",
+    "File::create",
+    "File::options",
+    "OpenOptions",
+    "DirBuilder",
+    "read_dir(",
+    "symlink_metadata",
+    ".metadata(&",
+    ".is_file()",
+    ".is_dir()",
+    ".try_exists()",
+    ".canonicalize()",
+    "sys::fs::",
+    "Dir::open(",
+    "Place::open(",
+];
+
+/// Where a worker may use paths: for its data directory, as its configuration names it, and to open what no task can move.
+const BY_PATH_ALLOWED: &[(&str, &[&str])] = &[
+    // The data directory itself, made, found and locked before any task runs.
+    ("lib.rs", &["sys::fs::", ".canonicalize()", "Place::open("]),
+    // What `Place::open` is.
+    ("scratch.rs", &["Dir::open("]),
+    // The error of the lock of the data directory.
+    ("error.rs", &["sys::fs::"]),
+];
+
 /// Longest file, lines, tests included: beyond that a newcomer does not find the place for a change.
 const FILE_LINES_MAX: usize = 800;
 
@@ -93,6 +134,70 @@ fn cores_are_pure() {
                 number + 1,
                 effect.unwrap()
             );
+        }
+    }
+}
+
+/// A name of a property that stands in code could be read there, whatever the table says of it.
+#[test]
+fn names_of_properties_stand_in_their_table_alone() {
+    let prefixes = [
+        "mapreduce.",
+        "mapred.",
+        "stream.",
+        "textinputformat.",
+        "dfs.replication",
+        "dfs.blocksize",
+        "io.sort.",
+    ];
+    let table = root().join("protocol/src/property");
+    let crates =
+        ["mr-api", "jobtracker", "worker", "client", "examples"].map(|name| root().join(name));
+    for file in sources() {
+        let in_tests = file.iter().any(|part| {
+            let part = part.to_string_lossy();
+            matches!(&*part, "tests" | "simulation") || part.ends_with("tests.rs")
+        });
+        if in_tests || file.starts_with(&table) || !crates.iter().any(|name| file.starts_with(name))
+        {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (number, line) in code.lines().enumerate() {
+            let is_prose = line.trim_start().starts_with("//") || line.contains("-D ");
+            let named = prefixes.iter().find(|prefix| line.contains(&format!("\"{prefix}")));
+            assert!(
+                is_prose || named.is_none(),
+                "{}:{}: a property by its name; take its key from protocol::property",
+                file.display(),
+                number + 1
+            );
+        }
+    }
+}
+
+#[test]
+fn a_worker_reaches_files_from_descriptors() {
+    let mut used = BTreeSet::new();
+    for file in sources().into_iter().filter(|file| file.starts_with(root().join("worker/src"))) {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let allowed = BY_PATH_ALLOWED.iter().find(|(place, _)| *place == name);
+        let allowed = allowed.map_or(&[][..], |(_, ways)| ways);
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = code.lines().enumerate();
+        for (number, line) in code.filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            for way in BY_PATH.iter().filter(|way| line.contains(*way)) {
+                let place = format!("{}:{}", file.display(), number + 1);
+                assert!(allowed.contains(way), "{place}: `{way}` opens by a path");
+                used.insert((name.clone(), *way));
+            }
+        }
+    }
+    for (name, ways) in BY_PATH_ALLOWED {
+        for way in *ways {
+            assert!(used.contains(&((*name).to_owned(), *way)), "{name} needs no `{way}`");
         }
     }
 }

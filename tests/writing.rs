@@ -238,6 +238,30 @@ fn synced_bytes_survive_the_death_of_everything() {
     cluster.wait_healthy(60);
 }
 
+/// A file that ends with its block: what is appended would begin another, and nothing does not.
+#[test]
+fn nothing_can_be_appended_to_a_file_that_ends_with_its_block() {
+    let cluster = Cluster::start(options(3));
+    let client = connect(&cluster.namenode);
+    for blocks in [1, 2] {
+        let (name, length) = (format!("/full-{blocks}"), blocks * BLOCK_BYTES as usize);
+        let mut writer = create(&client, &name, BLOCK_BYTES);
+        writer.write_all(&data::bytes(1, length)).unwrap();
+        writer.close().unwrap();
+        cluster.dfs(&["-appendToFile", "/dev/null", &name]).ok();
+        let mut writer = client.append(&path(&name), false).unwrap();
+        writer.write_from(&mut std::io::empty()).unwrap();
+        writer.hsync().unwrap();
+        writer.close().unwrap();
+        assert!(content(&client, &name) == data::bytes(1, length));
+        let mut writer = client.append(&path(&name), false).unwrap();
+        writer.write_all(b"more").unwrap();
+        writer.close().unwrap();
+        assert_eq!(content(&client, &name).len(), length + 4);
+    }
+    cluster.wait_healthy(60);
+}
+
 /// The writer in a process of its own: flushes what it writes, tells how much, and goes on for ever.
 #[test]
 #[ignore = "is run by another test, which kills it"]

@@ -54,6 +54,14 @@ pub enum RpcError {
         /// The file.
         file: PathBuf,
     },
+    /// It did not prove that it holds the secret.
+    #[error(
+        "{address} did not prove that it belongs to the cluster: something else listens there, or it has another secret"
+    )]
+    Unproven {
+        /// The address.
+        address: String,
+    },
     /// The daemon answered with an HTTP error.
     #[error("{address} answered {status}: {text}")]
     Status {
@@ -86,6 +94,17 @@ impl RpcError {
         match self {
             RpcError::Unreachable { .. } => true,
             RpcError::Remote(refusal) => refusal.kind.is_transient(),
+            _ => false,
+        }
+    }
+
+    /// True if the daemon will never take this message, whenever it is sent.
+    pub fn refuses_content(&self) -> bool {
+        match self {
+            RpcError::Status { status, .. } => matches!(status, 400 | 413),
+            RpcError::Remote(refusal) => {
+                matches!(refusal.kind, ErrorKind::InvalidArgument | ErrorKind::LimitExceeded)
+            }
             _ => false,
         }
     }

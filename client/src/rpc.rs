@@ -1,8 +1,14 @@
 //! Signed calls to a daemon: postcard bodies over kept-alive HTTP, retried while the daemon is away.
 //!
+//! A request is signed for one process ([`Incarnation`]). Who answers at an address is asked once, with a signed hello, and kept for all
+//! clients of this process; a daemon that has started again refuses what was meant for the process before it, is asked again, and gets
+//! the request a second time. Nothing but the hello is sent to anybody who has not proven that he holds the secret, and no answer is
+//! believed that is not signed.
+//!
 //! A call that changes something carries a call id in its message, so sending it again is safe: the daemon answers a
 //! repeated one with its first answer. That is why every failure to get an answer may be retried here.
 
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,8 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use parking_lot::{Mutex, RwLock};
 use protocol::auth::{
-    Body, Key, LOGIN_METHOD, Nonce, Role, Signature, SignedRequest, login_target,
+    ANSWER_HEADER, AnswerSignature, BodyDigest, HELLO, Hello, Incarnation, Key, LOGIN_METHOD,
+    Nonce, Occasion, ReadyKey, Role, Service, Signature, SignedRequest, answer_key, login_target,
 };
 use protocol::{ErrorKind, RemoteError, wire};
 use reqwest::Url;
@@ -28,6 +36,12 @@ const RETRY_PAUSE_MIN: Duration = Duration::from_millis(20);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Time to establish a connection; daemons are on the local network.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for a daemon to say who it is.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
+/// Addresses of which it is kept who answers there: more than daemons in any cluster.
+const KNOWN_MAX: usize = 100_000;
+/// Bytes that are read of the reason for a refusal.
+const REASON_BYTES_MAX: usize = 4 << 10;
 /// Idle connections kept per daemon.
 const IDLE_CONNECTIONS_MAX: usize = 256;
 
@@ -71,15 +85,65 @@ struct Inner {
     stream: u64,
     /// Requests signed so far.
     request_count: AtomicU64,
+    /// What is to answer there, if that is known.
+    expected: OnceLock<Service>,
+    known: Known,
 }
+
+/// Who answers at an address.
+type Known = Arc<RwLock<Option<Hello>>>;
 
 /// In whose name calls are signed.
 #[derive(Debug)]
 enum Identity {
-    /// A role, with its key once the secret is known.
-    Role(Role, OnceLock<Key>),
+    /// A role, with its keys once the secret is known.
+    Role(Role, OnceLock<Keys>),
     /// A task of a job.
     Task(PassHolder),
+}
+
+#[derive(Debug)]
+struct Keys {
+    requests: ReadyKey,
+    answers: Arc<ReadyKey>,
+}
+
+impl Keys {
+    fn of(key: &Key) -> Self {
+        Keys { requests: key.ready(), answers: answers_of(key) }
+    }
+}
+
+fn answers_of(key: &Key) -> Arc<ReadyKey> {
+    Arc::new(answer_key(key).ready())
+}
+
+/// A request that is signed, and what its answer must match.
+struct Signed {
+    header: String,
+    nonce: Nonce,
+    answers: Arc<ReadyKey>,
+}
+
+/// What is asked.
+struct Question<'a> {
+    target: &'a str,
+    /// `None` for a GET.
+    post: Option<Post<'a>>,
+}
+
+struct Post<'a> {
+    body: &'a bytes::Bytes,
+    digest: BodyDigest,
+    timeout: Duration,
+}
+
+/// An answer to a request that was signed for one incarnation.
+enum Heard {
+    /// An answer, or a failure that has nothing to do with who is asked.
+    Told(Result<(Signed, reqwest::Response), RpcError>),
+    /// Perhaps another incarnation answers there now.
+    Stale(RpcError),
 }
 
 /// What every daemon answers to `GET /healthz`.
@@ -120,7 +184,7 @@ impl RpcClient {
     pub fn new(base: &str, role: Role, secret: Option<&Key>) -> Result<Self, RpcError> {
         let key = OnceLock::new();
         if let Some(secret) = secret {
-            key.get_or_init(|| role.key(secret));
+            key.get_or_init(|| Keys::of(&role.key(secret)));
         }
         RpcClient::signing(base, Identity::Role(role, key))
     }
@@ -139,8 +203,16 @@ impl RpcClient {
         let parsed = parsed.filter(|url| url.scheme() == "http" && url.host().is_some());
         let Some(url) = parsed else { return Err(RpcError::Address { address: base }) };
         let (stream, request_count) = (rand::random(), AtomicU64::new(0));
-        let inner = Inner { http: http_client(), base, url, identity, stream, request_count };
+        let (expected, known) = (OnceLock::new(), known_at(&base));
+        let http = http_client();
+        let inner = Inner { http, base, url, identity, stream, request_count, expected, known };
         Ok(RpcClient { inner: Arc::new(inner) })
+    }
+
+    /// Says what is to answer there: anything else of the cluster is refused.
+    pub fn expecting(self, service: Service) -> Self {
+        self.inner.expected.get_or_init(|| service);
+        self
     }
 
     /// The daemon's address.
@@ -158,7 +230,7 @@ impl RpcClient {
         message: &Q,
         options: CallOptions,
     ) -> Result<A, RpcError> {
-        let body = wire::encode(message);
+        let body = bytes::Bytes::from(wire::encode(message));
         let deadline = Instant::now() + options.retry_for;
         let mut pause = RETRY_PAUSE_MIN;
         loop {
@@ -194,15 +266,143 @@ impl RpcClient {
     /// # Errors
     /// [`RpcError`].
     pub async fn get(&self, target: &str) -> Result<reqwest::Response, RpcError> {
-        let header = self.sign("GET", target, Body::Bytes(b"")).await?;
-        let request = self.inner.http.get(self.url(target)?).header("authorization", header);
-        let response = request.send().await.map_err(|source| self.unreachable(source))?;
-        if response.status().is_success() {
-            return Ok(response);
+        let (signed, response) = self.ask(&Question { target, post: None }).await?;
+        self.noting(self.proof(&signed, &response).map(|_| response))
+    }
+
+    /// Asks the incarnation that is known, and again if another one answers by now. The answer is 2xx and not proven yet.
+    async fn ask(&self, question: &Question<'_>) -> Result<(Signed, reqwest::Response), RpcError> {
+        let timeout = question.post.as_ref().map_or(HELLO_TIMEOUT, |post| post.timeout);
+        let known = *self.inner.known.read();
+        let first = match known {
+            Some(hello) => hello,
+            None => self.hello(timeout).await?,
+        };
+        self.check_service(first)?;
+        let error = match self.ask_once(question, first.incarnation).await {
+            Heard::Told(told) => return self.noting(told),
+            Heard::Stale(error) => error,
+        };
+        if known.is_none() {
+            return Err(error);
         }
-        let status = response.status().as_u16();
-        let text = response.text().await.unwrap_or_default();
-        Err(RpcError::Status { address: self.inner.base.clone(), status, text: first_line(&text) })
+        let now = self.hello(timeout).await?;
+        if now == first {
+            return Err(error);
+        }
+        self.check_service(now)?;
+        match self.ask_once(question, now.incarnation).await {
+            Heard::Told(told) => self.noting(told),
+            Heard::Stale(error) => Err(error),
+        }
+    }
+
+    async fn ask_once(&self, question: &Question<'_>, to: Incarnation) -> Heard {
+        match self.send(question, to).await {
+            Ok((_, response)) if !response.status().is_success() => self.refusal(response).await,
+            told => Heard::Told(told),
+        }
+    }
+
+    async fn send(
+        &self,
+        Question { target, post }: &Question<'_>,
+        to: Incarnation,
+    ) -> Result<(Signed, reqwest::Response), RpcError> {
+        let (url, http) = (self.url(target)?, &self.inner.http);
+        let (signed, request) = match post {
+            None => (self.sign("GET", target, BodyDigest::EMPTY, to).await?, http.get(url)),
+            Some(Post { body, digest, timeout }) => {
+                let request = http.post(url).timeout(*timeout).body((*body).clone());
+                (self.sign("POST", target, *digest, to).await?, request)
+            }
+        };
+        let request = request.header("authorization", &signed.header);
+        let response = request.send().await.map_err(|source| self.unreachable(source))?;
+        Ok((signed, response))
+    }
+
+    /// Where no answer came, another process may have taken the place: it is asked who it is before it is sent anything.
+    fn noting<T>(&self, told: Result<T, RpcError>) -> Result<T, RpcError> {
+        if let Err(RpcError::Unreachable { .. } | RpcError::Unproven { .. }) = &told {
+            *self.inner.known.write() = None;
+        }
+        told
+    }
+
+    fn check_service(&self, hello: Hello) -> Result<(), RpcError> {
+        match self.inner.expected.get() {
+            Some(expected) if *expected != hello.service => {
+                let (address, found) = (self.inner.base.clone(), hello.service.as_str().to_owned());
+                Err(RpcError::OtherDaemon { address, found, wanted: expected.as_str() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks who answers there, and has him prove it.
+    async fn hello(&self, timeout: Duration) -> Result<Hello, RpcError> {
+        let signed = self.sign("GET", HELLO, BodyDigest::EMPTY, Incarnation::NONE).await?;
+        let request = self.inner.http.get(self.url(HELLO)?);
+        let request = request.timeout(timeout.min(HELLO_TIMEOUT));
+        let request = request.header("authorization", &signed.header);
+        let response = request.send().await.map_err(|source| self.unreachable(source))?;
+        if !response.status().is_success() {
+            return match self.refusal(response).await {
+                Heard::Told(Err(error)) | Heard::Stale(error) => Err(error),
+                Heard::Told(Ok(_)) => Err(self.unproven()),
+            };
+        }
+        let body = self.whole(&signed, response).await?;
+        let hello: Hello = wire::decode(&body, "hello").map_err(RpcError::Malformed)?;
+        *self.inner.known.write() = Some(hello);
+        Ok(hello)
+    }
+
+    /// What an answer's signature says, if it is good.
+    fn proof(
+        &self,
+        signed: &Signed,
+        response: &reqwest::Response,
+    ) -> Result<AnswerSignature, RpcError> {
+        let header = response.headers().get(ANSWER_HEADER).and_then(|value| value.to_str().ok());
+        let (nonce, status) = (signed.nonce, response.status().as_u16());
+        header
+            .and_then(AnswerSignature::parse)
+            .filter(|signature| signature.matches(&signed.answers, nonce, status))
+            .ok_or_else(|| self.unproven())
+    }
+
+    /// The whole of an answer that was signed with its content.
+    async fn whole(
+        &self,
+        signed: &Signed,
+        response: reqwest::Response,
+    ) -> Result<bytes::Bytes, RpcError> {
+        let digest = self.proof(signed, &response)?.body.ok_or_else(|| self.unproven())?;
+        let bytes = response.bytes().await.map_err(|source| self.unreachable(source))?;
+        if BodyDigest::of(&bytes) == digest { Ok(bytes) } else { Err(self.unproven()) }
+    }
+
+    /// An answer other than 2xx. It need not be signed: it is an error, whoever sent it.
+    async fn refusal(&self, mut response: reqwest::Response) -> Heard {
+        let (address, status) = (self.inner.base.clone(), response.status().as_u16());
+        let mut reason = Vec::new();
+        while let Ok(Some(piece)) = response.chunk().await {
+            reason.extend_from_slice(&piece);
+            if reason.len() >= REASON_BYTES_MAX {
+                reason.truncate(REASON_BYTES_MAX);
+                break;
+            }
+        }
+        let text = first_line(&String::from_utf8_lossy(&reason));
+        match status {
+            401 | 421 => Heard::Stale(RpcError::Status { address, status, text }),
+            503 => {
+                Heard::Told(Err(RpcError::Remote(RemoteError::new(ErrorKind::Unavailable, text))))
+            }
+            _ => Heard::Told(Err(RpcError::Status { address, status, text })),
+        }
     }
 
     /// Asks the daemon who it is; not signed.
@@ -218,31 +418,13 @@ impl RpcClient {
     async fn attempt<A: DeserializeOwned>(
         &self,
         target: &str,
-        body: &[u8],
+        body: &bytes::Bytes,
         timeout: Duration,
     ) -> Result<Result<A, RemoteError>, RpcError> {
-        let header = self.sign("POST", target, Body::Bytes(body)).await?;
-        let request = self
-            .inner
-            .http
-            .post(self.url(target)?)
-            .header("authorization", header)
-            .timeout(timeout)
-            .body(body.to_vec());
-        let response = request.send().await.map_err(|source| self.unreachable(source))?;
-        let status = response.status().as_u16();
-        let bytes = response.bytes().await.map_err(|source| self.unreachable(source))?;
-        match status {
-            200 => wire::decode(&bytes, "answer").map_err(RpcError::Malformed),
-            503 => Ok(Err(RemoteError::new(
-                ErrorKind::Unavailable,
-                first_line(&String::from_utf8_lossy(&bytes)),
-            ))),
-            _ => {
-                let text = first_line(&String::from_utf8_lossy(&bytes));
-                Err(RpcError::Status { address: self.inner.base.clone(), status, text })
-            }
-        }
+        let post = Some(Post { body, digest: BodyDigest::of(body), timeout });
+        let (signed, response) = self.ask(&Question { target, post }).await?;
+        let bytes = self.noting(self.whole(&signed, response).await)?;
+        wire::decode(&bytes, "answer").map_err(RpcError::Malformed)
     }
 
     /// A link that signs a browser in to the daemon's pages as `user`, once and within minutes.
@@ -251,9 +433,12 @@ impl RpcClient {
     /// [`RpcError`] if the cluster secret cannot be had.
     pub async fn login_link(&self, service: &str, user: &str) -> Result<String, RpcError> {
         let target = login_target(service, user);
-        let proof = self.sign(LOGIN_METHOD, &target, Body::Bytes(b"")).await?;
+        // A link is good for the process that runs now, as the sessions that it begins.
+        let hello = self.hello(HELLO_TIMEOUT).await?;
+        self.check_service(hello)?;
+        let signed = self.sign(LOGIN_METHOD, &target, BodyDigest::EMPTY, hello.incarnation).await?;
         let mut link = self.url("/login")?;
-        let proof = proof.replace(' ', ".");
+        let proof = signed.header.replace(' ', ".");
         link.query_pairs_mut().append_pair("user", user).append_pair("proof", &proof);
         Ok(link.into())
     }
@@ -263,26 +448,35 @@ impl RpcClient {
         joined.map_err(|_| RpcError::Address { address: format!("{}{target}", self.inner.base) })
     }
 
-    async fn sign(&self, method: &str, target: &str, body: Body<'_>) -> Result<String, RpcError> {
+    async fn sign(
+        &self,
+        method: &str,
+        target: &str,
+        body: BodyDigest,
+        to: Incarnation,
+    ) -> Result<Signed, RpcError> {
         let number = self.inner.request_count.fetch_add(1, Ordering::Relaxed);
         let nonce = Nonce { stream: self.inner.stream, number };
-        let request = SignedRequest { method, target, body };
-        let signature = match &self.inner.identity {
+        let (on, request) =
+            (Occasion { time_ms: now_ms(), nonce, to, body }, SignedRequest { method, target });
+        let (signature, answers) = match &self.inner.identity {
             Identity::Task(holder) => {
-                Signature::sign_as_task(&holder.pass(), now_ms(), nonce, request)
+                let pass = holder.pass();
+                (Signature::sign_as_task(&pass, on, request), answers_of(&pass.key))
             }
             Identity::Role(role, known) => {
-                let key = match known.get() {
-                    Some(key) => key,
+                let keys = match known.get() {
+                    Some(keys) => keys,
                     None => {
                         let found = self.find_secret().await?;
-                        known.get_or_init(|| role.key(&found))
+                        known.get_or_init(|| Keys::of(&role.key(&found)))
                     }
                 };
-                Signature::sign(key, *role, now_ms(), nonce, request)
+                let signature = Signature::sign(&keys.requests, *role, on, request);
+                (signature, Arc::clone(&keys.answers))
             }
         };
-        Ok(signature.to_header())
+        Ok(Signed { header: signature.to_header(), nonce, answers })
     }
 
     async fn find_secret(&self) -> Result<Key, RpcError> {
@@ -293,9 +487,27 @@ impl RpcClient {
         read_secret(&path)
     }
 
+    fn unproven(&self) -> RpcError {
+        RpcError::Unproven { address: self.inner.base.clone() }
+    }
+
     fn unreachable(&self, source: reqwest::Error) -> RpcError {
         RpcError::Unreachable { address: self.inner.base.clone(), source: source.without_url() }
     }
+}
+
+/// Who answers at an address, as all clients of this process know it.
+fn known_at(base: &str) -> Known {
+    static ALL: OnceLock<Mutex<HashMap<String, Known>>> = OnceLock::new();
+    let mut all = ALL.get_or_init(Mutex::default).lock();
+    if let Some(known) = all.get(base) {
+        return Arc::clone(known);
+    }
+    if all.len() >= KNOWN_MAX {
+        // Whoever still has one keeps it; the others are asked again.
+        all.clear();
+    }
+    Arc::clone(all.entry(base.to_owned()).or_default())
 }
 
 /// Reads a cluster secret.
@@ -309,7 +521,7 @@ pub fn read_secret(path: &Path) -> Result<Key, RpcError> {
         return Err(fail("other users can read it; run chmod 600 on it".to_owned()));
     }
     let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
-    Key::from_hex(&text).ok_or_else(|| fail("it does not hold 64 hexadecimal digits".to_owned()))
+    Key::from_file_text(&text).map_err(|reason| fail(reason.to_owned()))
 }
 
 /// The runtime that drives HTTP for callers without one: one thread, made at first use.

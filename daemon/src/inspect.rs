@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use maud::{PreEscaped, html};
-use protocol::auth::{Body as SignedBody, Role};
+use protocol::auth::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toml::{Table, Value};
@@ -86,13 +86,15 @@ struct Inspected {
     settings: Arc<Vec<Setting>>,
 }
 
-/// The routes, for a daemon with these settings.
+/// The routes, for a daemon with these settings; with them the one that tells who it is.
 pub fn router(auth: Authenticator, settings: Vec<Setting>) -> Router {
+    let hello = rpc::hello(auth.clone());
     Router::new()
         .route("/conf", get(conf))
         .route("/logLevel", get(log_level))
         .route("/stacks", get(stacks))
         .with_state(Inspected { auth, settings: Arc::new(settings) })
+        .merge(hello)
 }
 
 #[derive(Deserialize)]
@@ -210,7 +212,7 @@ async fn log_level(
 
 #[allow(clippy::result_large_err, reason = "a refusal is the answer as it is sent")]
 fn change(auth: &Authenticator, parts: &Parts, logger: &str, level: &str) -> Result<(), Response> {
-    if let Err(error) = rpc::check(auth, parts, SignedBody::Bytes(b""), &[Role::Client]) {
+    if let Err(error) = rpc::check(auth, parts, &[Role::Client]) {
         let mut refusal = rpc::refuse(error);
         if refusal.status() == StatusCode::UNAUTHORIZED {
             let text = format!("{error}; `hanno admin log-level` signs what it asks\n");
@@ -236,7 +238,9 @@ mod tests {
     use super::*;
     use axum::body::Body;
     use http_body_util::BodyExt;
-    use protocol::auth::{Key, Nonce, Signature, SignedRequest};
+    use std::sync::LazyLock;
+
+    use protocol::auth::{BodyDigest, Key, Nonce, Occasion, Service, Signature, SignedRequest};
     use tower::ServiceExt;
 
     #[derive(Serialize)]
@@ -258,10 +262,12 @@ mod tests {
         }
     }
 
+    static AUTH: LazyLock<Authenticator> =
+        LazyLock::new(|| Authenticator::new(&Key::new([3; 32]), Service::Namenode));
+
     async fn ask(target: &str, headers: &[(&str, String)]) -> (u16, String) {
-        let secret = Key::new([3; 32]);
         let all = settings("x", &Sample { size: 6, ..Sample::default() });
-        let router = router(Authenticator::new(&secret), all);
+        let router = router(AUTH.clone(), all);
         let mut request = axum::http::Request::get(target);
         for (name, value) in headers {
             request = request.header(*name, value);
@@ -307,11 +313,13 @@ mod tests {
         assert_eq!(ask(target, &[]).await.0, 401);
         let secret = Key::new([3; 32]);
         let signed = |target: &'static str, role: Role, number: u64| {
-            let request = SignedRequest { method: "GET", target, body: SignedBody::Bytes(b"") };
+            let request = SignedRequest { method: "GET", target };
             let now = std::time::SystemTime::now();
             let now = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
             let nonce = Nonce { stream: 1, number };
-            let signature = Signature::sign(&role.key(&secret), role, now, nonce, request);
+            let to = AUTH.hello().incarnation;
+            let on = Occasion { time_ms: now, nonce, to, body: BodyDigest::EMPTY };
+            let signature = Signature::sign(&role.key(&secret).ready(), role, on, request);
             [("authorization", signature.to_header())]
         };
         assert_eq!(ask(target, &signed(target, Role::Worker, 1)).await.0, 403);

@@ -4,10 +4,13 @@
 //! |---|---|
 //! | [`config`] | a typed struct from a TOML file and `HANNO_…` variables; an unknown key names the nearest known one |
 //! | [`secret`] | the cluster secret: made at the first start, mode 0600 |
-//! | [`auth`] | checks who signed a request |
+//! | [`auth`] | checks who signed a request, for whom, and signs the answer |
+//! | `bodies` | reads what was let in, within a budget and a time |
 //! | [`groups`] | groups of users, remembered for a while |
 //! | [`rpc`] | routes that carry signed messages |
 //! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown |
+//! | [`line`] | who may keep a connection, and who makes room |
+//! | [`descriptors`] | how many files and sockets there may be |
 //! | [`shutdown`] | one token that ends everything |
 //! | [`metrics`] | figures for monitors |
 //! | [`inspect`] | configuration and log levels for operators |
@@ -19,12 +22,15 @@
 
 pub mod auth;
 pub mod beans;
+mod bodies;
 pub mod config;
+pub mod descriptors;
 pub mod error;
 pub mod front;
 pub mod groups;
 pub mod hosts;
 pub mod inspect;
+pub mod line;
 pub mod log;
 pub mod metrics;
 mod nonces;

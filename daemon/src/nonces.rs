@@ -19,6 +19,8 @@ const WORD_BITS: u64 = u64::BITS as u64;
 /// Streams remembered per window, at some hundred bytes: 1,600 new senders a second. New ones beyond that are refused until the
 /// window moves on; only holders of the secret, or of a pass among tasks, can cause that.
 const STREAMS_MAX: usize = 1_000_000;
+/// Words of all streams of a window, 128 MiB: of 16,000 senders that are as busy as can be. More is refused until the window moves on.
+const WORDS_TOTAL_MAX: usize = 16 << 20;
 /// As long as a signature is good: from a sender's clock that is fast until it is too old.
 const WINDOW: Duration = CLOCK_SKEW_MAX.saturating_mul(2);
 
@@ -38,6 +40,8 @@ pub(crate) enum Refused {
 #[derive(Debug, Default)]
 pub(crate) struct Nonces {
     window: u64,
+    /// Words of the streams in `now`.
+    words: usize,
     now: HashMap<(Role, u64), Stream>,
     before: HashMap<(Role, u64), Stream>,
 }
@@ -53,16 +57,24 @@ impl Nonces {
             let old = std::mem::take(&mut self.now);
             self.before = if window == self.window + 1 { old } else { HashMap::new() };
             self.window = window;
+            self.words = 0;
         }
         let key = (role, nonce.stream);
         if let Some(stream) = self.now.get_mut(&key) {
-            return stream.take(nonce.number);
+            let before = stream.words.len();
+            if before < WORDS_MAX && self.words >= WORDS_TOTAL_MAX && stream.grows(nonce.number) {
+                return Err(Refused::Full);
+            }
+            let taken = stream.take(nonce.number);
+            self.words += stream.words.len() - before;
+            return taken;
         }
-        if self.now.len() >= STREAMS_MAX {
+        if self.now.len() >= STREAMS_MAX || self.words >= WORDS_TOTAL_MAX {
             return Err(Refused::Full);
         }
         let mut stream = self.before.remove(&key).unwrap_or_default();
         let taken = stream.take(nonce.number);
+        self.words += stream.words.len();
         self.now.insert(key, stream);
         taken
     }
@@ -97,6 +109,11 @@ impl Stream {
         *word |= bit;
         self.newest = self.newest.max(number);
         Ok(())
+    }
+
+    /// True if this number takes more room.
+    fn grows(&self, number: u64) -> bool {
+        self.words.len() < WORDS_MAX && number / WORD_BITS >= self.words.len() as u64
     }
 
     /// Makes room for a block while nothing has wrapped around.
@@ -145,6 +162,17 @@ mod tests {
         }
         let stream = &nonces.now[&(Role::Client, 7)];
         assert_eq!((nonces.now.len(), stream.words.len()), (1, WORDS_MAX));
+    }
+
+    #[test]
+    fn what_all_senders_take_is_bounded() {
+        let mut nonces = Nonces::default();
+        let far = |stream| Nonce { stream, number: u64::MAX / 2 };
+        let taken = (0..).take_while(|stream| nonces.take(Role::Task, far(*stream), NOW).is_ok());
+        assert_eq!(taken.count(), WORDS_TOTAL_MAX / WORDS_MAX);
+        let known = Nonce { stream: 0, number: u64::MAX / 2 + 1 };
+        assert_eq!(nonces.take(Role::Task, known, NOW), Ok(()));
+        assert_eq!(nonces.take(Role::Task, far(u64::MAX), NOW + WINDOW_MS), Ok(()));
     }
 
     #[test]

@@ -4,24 +4,28 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use protocol::auth::{Body as SignedBody, Role, SignedRequest};
+use hyper::body::Body as _;
+use protocol::auth::{ANSWER_HEADER, BodyDigest, HELLO, Role, SCHEME, SignedRequest};
 use protocol::{RemoteError, wire};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::auth::{AuthError, Authenticator, Signer};
+use crate::auth::{AuthError, Authenticator, Checked, Seal, Signer};
+use crate::bodies::BodyError;
 use crate::serve::Peer;
 
 /// A route that decodes a signed message, hands it to `handler` and encodes its answer.
 ///
-/// `body_bytes_max` bounds the request. A message that is not signed by one of `roles` is answered 401 or 403 and never
-/// decoded; one that does not decode is answered 400.
+/// `body_bytes_max` bounds the request. One that is not signed by one of `roles` is answered 401, 403 or 421, and its body is not read;
+/// one that does not decode is answered 400.
 pub fn message<Q, A, H, F>(
     auth: Authenticator,
     roles: &'static [Role],
@@ -63,24 +67,31 @@ where
     post(move |request: Request| {
         let (auth, handler) = (auth.clone(), Arc::clone(&handler));
         async move {
-            let (bytes, parts) = match read_body(request, body_bytes_max).await {
-                Ok(read) => read,
-                Err(refusal) => return refusal,
+            let (parts, body) = request.into_parts();
+            let checked = match authenticate(&auth, &parts, roles) {
+                Ok(checked) => checked,
+                Err(error) => return unread(refuse(error), &body),
             };
-            let signer = match check(&auth, &parts, SignedBody::Bytes(&bytes), roles) {
-                Ok(signer) => signer,
-                Err(error) => return refuse(error),
-            };
-            let address = parts.extensions.get::<Peer>().map(|Peer(address)| address.ip());
-            drop(parts);
-            match wire::decode::<Q>(&bytes, "request") {
-                Ok(message) => {
-                    let answer: Result<A, RemoteError> =
-                        handler(Sender { address, signer }, message).await;
-                    binary(wire::encode(&answer))
+            let message = match auth.bodies().read(&checked, body, body_bytes_max).await {
+                Ok((bytes, room)) => {
+                    let message = wire::decode::<Q>(&bytes, "request");
+                    drop((bytes, room));
+                    message
                 }
-                Err(error) => (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
-            }
+                Err(error) => return closing(refuse_body(error)),
+            };
+            let message = match message {
+                Ok(message) => message,
+                Err(error) => {
+                    let text = protocol::error::chain(&error);
+                    return (StatusCode::BAD_REQUEST, text).into_response();
+                }
+            };
+            let address = parts.extensions.get::<Peer>().map(|peer| peer.address.ip());
+            drop(parts);
+            let Checked { signer, seal, .. } = checked;
+            let answer: Result<A, RemoteError> = handler(Sender { address, signer }, message).await;
+            sealed(wire::encode(&answer), &seal)
         }
     })
 }
@@ -96,56 +107,133 @@ where
         let (auth, handler) = (auth.clone(), Arc::clone(&handler));
         async move {
             let (parts, body) = request.into_parts();
-            match check(&auth, &parts, SignedBody::Bytes(b""), roles) {
+            match check(&auth, &parts, roles) {
                 Ok(signer) => handler(signer, Request::from_parts(parts, body)).await,
-                Err(error) => refuse(error),
+                Err(error) => unread(refuse(error), &body),
             }
         }
     })
 }
 
-/// Who signed a request.
+/// The route at which a daemon says who it is, to those who can sign.
+pub fn hello(auth: Authenticator) -> Router {
+    Router::new().route(
+        HELLO,
+        get(move |request: Request| {
+            let auth = auth.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                match auth.check_hello(authorization(&parts), signed(&parts)) {
+                    Ok(checked) => {
+                        trust(&parts);
+                        sealed(wire::encode(&auth.hello()), &checked.seal)
+                    }
+                    Err(error) => unread(refuse(error), &body),
+                }
+            }
+        }),
+    )
+}
+
+/// A layer for routes that are open to all: who signs a request gets its answer signed, and a wrong signature is refused.
+pub async fn seal_if_signed(
+    State(auth): State<Authenticator>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    if is_signed(&parts)
+        && let Err(error) = check(&auth, &parts, &[Role::Client])
+    {
+        return unread(refuse(error), &body);
+    }
+    next.run(Request::from_parts(parts, body)).await
+}
+
+/// True if a request says that it is signed in our scheme.
+pub fn is_signed(parts: &Parts) -> bool {
+    authorization(parts).is_some_and(|header| header.split(' ').next() == Some(SCHEME))
+}
+
+/// Who signed a request without a body. The answer will be signed on its way out.
 ///
 /// # Errors
 /// [`AuthError`].
-pub fn check(
-    auth: &Authenticator,
-    parts: &axum::http::request::Parts,
-    body: SignedBody<'_>,
-    roles: &[Role],
-) -> Result<Signer, AuthError> {
-    let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+pub fn check(auth: &Authenticator, parts: &Parts, roles: &[Role]) -> Result<Signer, AuthError> {
+    let checked = authenticate(auth, parts, roles)?;
+    if checked.body != BodyDigest::EMPTY {
+        return Err(AuthError::Wrong);
+    }
+    if let Some(peer) = parts.extensions.get::<Peer>() {
+        peer.line.seal_next(checked.seal);
+    }
+    Ok(checked.signer)
+}
+
+fn authenticate(auth: &Authenticator, parts: &Parts, roles: &[Role]) -> Result<Checked, AuthError> {
+    let checked = auth.check(authorization(parts), signed(parts), roles)?;
+    trust(parts);
+    Ok(checked)
+}
+
+/// The connection belongs to somebody who can sign.
+fn trust(parts: &Parts) {
+    if let Some(peer) = parts.extensions.get::<Peer>() {
+        peer.line.trust();
+    }
+}
+
+fn authorization(parts: &Parts) -> Option<&str> {
+    parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok())
+}
+
+fn signed(parts: &Parts) -> SignedRequest<'_> {
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
-    auth.check(header, SignedRequest { method: parts.method.as_str(), target, body }, roles)
+    SignedRequest { method: parts.method.as_str(), target }
 }
 
 /// The answer to a request that is not let in.
 pub fn refuse(error: AuthError) -> Response {
     let status = match error {
         AuthError::Role { .. } => StatusCode::FORBIDDEN,
+        AuthError::Misdirected => StatusCode::MISDIRECTED_REQUEST,
         AuthError::Overtaken | AuthError::Flood => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::UNAUTHORIZED,
     };
     (status, error.to_string()).into_response()
 }
 
-async fn read_body(
-    request: Request,
-    bytes_max: usize,
-) -> Result<(bytes::Bytes, axum::http::request::Parts), Response> {
-    let (parts, body) = request.into_parts();
-    match Limited::new(body, bytes_max).collect().await {
-        Ok(collected) => Ok((collected.to_bytes(), parts)),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(StatusCode::PAYLOAD_TOO_LARGE.into_response())
-        }
-        Err(_) => Err(StatusCode::BAD_REQUEST.into_response()),
-    }
+fn refuse_body(error: BodyError) -> Response {
+    let status = match error {
+        BodyError::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        BodyError::Slow { .. } => StatusCode::REQUEST_TIMEOUT,
+        BodyError::Cut | BodyError::Other => StatusCode::BAD_REQUEST,
+    };
+    (status, error.to_string()).into_response()
 }
 
-fn binary(bytes: Vec<u8>) -> Response {
+/// Ends the connection behind an answer, unless there is no body that would be left on it.
+fn unread(response: Response, body: &Body) -> Response {
+    if body.is_end_stream() { response } else { closing(response) }
+}
+
+fn closing(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn sealed(bytes: Vec<u8>, seal: &Seal) -> Response {
+    let header = seal.header(StatusCode::OK.as_u16(), Some(BodyDigest::of(&bytes)));
     let mut response = Response::new(Body::from(bytes));
     let kind = HeaderValue::from_static("application/octet-stream");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    insert_seal(&mut response, &header);
     response
+}
+
+/// Puts a seal on an answer.
+pub(crate) fn insert_seal<B>(response: &mut Response<B>, header: &str) {
+    let value = HeaderValue::from_str(header).expect("numbers and hexadecimal digits");
+    response.headers_mut().insert(HeaderName::from_static(ANSWER_HEADER), value);
 }

@@ -1,4 +1,11 @@
-//! The cluster secret: 32 random bytes in a file that only its owner can read.
+//! The cluster secret: 32 random bytes in a file that only its owner can read, as text:
+//!
+//! ```text
+//! 64 hexadecimal digits
+//! crc32 8 hexadecimal digits: of the 64
+//! ```
+//!
+//! The second line keeps a digit that has changed from making another key. A file without it is taken; who may make one adds it.
 
 use std::fs;
 use std::io;
@@ -22,8 +29,14 @@ pub fn load(path: &Path, create: bool) -> Result<Key, ServeError> {
         }
         Ok(_) => {
             let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
-            Key::from_hex(&text)
-                .ok_or_else(|| fail("it does not hold 64 hexadecimal digits".to_owned()))
+            let key = Key::from_file_text(&text).map_err(|reason| fail(reason.to_owned()))?;
+            if create
+                && !Key::has_checksum(&text)
+                && let Err(error) = sys::fs::write_atomic(path, key.file_text().as_bytes(), 0o600)
+            {
+                tracing::warn!(path = %path.display(), %error, "cannot add a checksum to the secret");
+            }
+            Ok(key)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
             let mut bytes = [0; protocol::auth::KEY_BYTES];
@@ -31,8 +44,7 @@ pub fn load(path: &Path, create: bool) -> Result<Key, ServeError> {
                 .try_fill_bytes(&mut bytes)
                 .map_err(|error| fail(error.to_string()))?;
             let key = Key::new(bytes);
-            let text = format!("{}\n", key.to_hex());
-            sys::fs::write_atomic(path, text.as_bytes(), 0o600)
+            sys::fs::write_atomic(path, key.file_text().as_bytes(), 0o600)
                 .map_err(|error| fail(error.to_string()))?;
             Ok(key)
         }
@@ -58,5 +70,17 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "short").unwrap();
         assert!(load(&path, true).is_err());
+
+        let damaged = key.file_text().replacen(['0', '1', '2', '3'], "4", 1);
+        fs::write(&path, &damaged).unwrap();
+        assert!(load(&path, true).unwrap_err().to_string().contains("it is damaged"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
+        // One of before there were checksums gets one from who may make secrets.
+        let old = format!("{}\n", key.to_hex());
+        fs::write(&path, &old).unwrap();
+        assert!(load(&path, false).unwrap() == key);
+        assert_eq!(fs::read_to_string(&path).unwrap(), old);
+        assert!(load(&path, true).unwrap() == key);
+        assert_eq!(fs::read_to_string(&path).unwrap(), key.file_text());
     }
 }

@@ -1,17 +1,22 @@
 //! The accept loop of every daemon: HTTP/1.1 with limits, and a clean end.
 //!
-//! - at most `connections_max` at once; more wait in the listen queue;
+//! - at most `connections_max` at once, and no more than the process may have descriptors for; more wait in the listen queue;
+//! - connections that nobody has signed a request on end after some idle seconds, and make room for others ([`crate::line`]);
 //! - a request's head must arrive within `header_timeout` and fit 64 headers and 64 KiB: slow or endless heads cost little;
 //! - what routes see has passed [`front`](crate::front);
 //! - an answer is produced no faster than its client reads it: hyper's `pipeline_flush` would take a whole body into memory;
 //! - on shutdown no connection is accepted, running requests are finished, for at most `drain_max`.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use hyper::body::Incoming;
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -23,6 +28,8 @@ use tower::ServiceExt;
 use crate::Shutdown;
 use crate::error::ServeError;
 use crate::front::{Guarded, HEAD_BYTES_MAX};
+use crate::line::{Entered, Line, Lines, STRANGER_IDLE_MAX};
+use crate::{descriptors, rpc};
 
 /// Headers per request. Clients send a handful.
 const HEADERS_MAX: usize = 64;
@@ -36,17 +43,20 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Limits {
     /// Connections at once.
     pub connections_max: usize,
-    /// Time for a request's head to arrive; also how long an idle connection is kept.
+    /// Of the descriptors that the process may have, one in this many is for connections; the rest is for files and other sockets.
+    pub descriptors_part: usize,
+    /// Time for a request's head to arrive; also how long an idle connection is kept whose requests are signed.
     pub header_timeout: Duration,
     /// Time that running requests get on shutdown.
     pub drain_max: Duration,
 }
 
 impl Default for Limits {
-    /// 10,000 connections, 75 s, 5 s: many clients, connections kept between commands of a session, a quick stop.
+    /// 10,000 connections, half of the descriptors, 75 s, 5 s: many clients, connections kept between commands of a session, a quick stop.
     fn default() -> Self {
         Limits {
             connections_max: 10_000,
+            descriptors_part: 2,
             header_timeout: Duration::from_secs(75),
             drain_max: Duration::from_secs(5),
         }
@@ -81,9 +91,14 @@ pub fn check_exposure(address: &str, allow_unencrypted: bool) -> Result<(), Serv
 /// Serves `routes` until `shutdown`, then lets running requests finish.
 pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutdown: Shutdown) {
     let router = routes.into_router();
-    let slots = Arc::new(Semaphore::new(limits.connections_max));
+    let max = limits.connections_max.min(descriptors::max() / limits.descriptors_part.max(1));
+    let (slots, lines) = (Arc::new(Semaphore::new(max.max(1))), Lines::new(max));
     let mut connections = JoinSet::new();
+    let mut is_short = false;
     loop {
+        if slots.available_permits() == 0 {
+            lines.make_room();
+        }
         let slot = tokio::select! {
             slot = Arc::clone(&slots).acquire_owned() => slot.expect("the semaphore is never closed"),
             () = shutdown.wait() => break,
@@ -95,14 +110,20 @@ pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutd
         while connections.try_join_next().is_some() {}
         match accepted {
             Ok((stream, peer)) => {
+                is_short = false;
+                let Some(entered) = lines.enter(peer) else { continue };
                 let (router, shutdown) = (router.clone(), shutdown.clone());
                 connections.spawn(async move {
-                    connection(stream, peer, router, limits, shutdown).await;
+                    connection(stream, (peer, entered), router, limits, shutdown).await;
                     drop(slot);
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                if !is_short {
+                    tracing::warn!(%error, "cannot accept connections");
+                }
+                is_short = true;
+                lines.make_room();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -115,12 +136,17 @@ pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutd
 }
 
 /// Who sent a request: an extension of every request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Peer(pub SocketAddr);
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// From where.
+    pub address: SocketAddr,
+    /// Over which connection.
+    pub line: Arc<Line>,
+}
 
 async fn connection(
     stream: TcpStream,
-    peer: SocketAddr,
+    (address, entered): (SocketAddr, Entered),
     router: Router,
     limits: Limits,
     shutdown: Shutdown,
@@ -128,10 +154,15 @@ async fn connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set nodelay");
     }
-    let router = router.map_request(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
-        request
-    });
+    let (line, asked, answered) =
+        (&entered.line, Arc::clone(&entered.line), Arc::clone(&entered.line));
+    let router = router
+        .map_request(move |mut request: hyper::Request<Incoming>| {
+            asked.begin();
+            request.extensions_mut().insert(Peer { address, line: Arc::clone(&asked) });
+            request
+        })
+        .map_response(move |response| finish(response, &answered));
     let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -142,6 +173,7 @@ async fn connection(
     tokio::pin!(connection);
     let result = tokio::select! {
         result = connection.as_mut() => result,
+        () = line.is_over(STRANGER_IDLE_MAX) => return,
         () = shutdown.wait() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -152,16 +184,58 @@ async fn connection(
     }
 }
 
+/// Signs an answer that is to be signed, and notes its end where that tells whether the connection is idle.
+fn finish(mut response: Response, line: &Arc<Line>) -> Response {
+    if let Some(seal) = line.take_seal() {
+        let header = seal.header(response.status().as_u16(), None);
+        rpc::insert_seal(&mut response, &header);
+    }
+    if line.is_trusted() {
+        return response;
+    }
+    response.map(|body| Body::new(Noted { body, _end: NoteEnd(Arc::clone(line)) }))
+}
+
+/// A body whose end is noted.
+struct Noted {
+    body: Body,
+    _end: NoteEnd,
+}
+
+struct NoteEnd(Arc<Line>);
+
+impl Drop for NoteEnd {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl hyper::body::Body for Noted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        hyper::body::Body::poll_frame(Pin::new(&mut self.body), context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        hyper::body::Body::is_end_stream(&self.body)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        hyper::body::Body::size_hint(&self.body)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::pin::Pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Poll};
 
-    use axum::body::{Body, Bytes};
     use axum::routing::get;
-    use hyper::body::Frame;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpSocket;
 

@@ -21,7 +21,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use maud::html;
 use parking_lot::Mutex;
-use protocol::auth::{Body, LOGIN_METHOD, Role, SignedRequest, login_target};
+use protocol::auth::{LOGIN_METHOD, Role, SignedRequest, login_target};
 use serde::Deserialize;
 
 use crate::auth::{AuthError, Authenticator};
@@ -157,8 +157,7 @@ impl Sessions {
             return Err(AuthError::Wrong);
         }
         let target = login_target(self.inner.service, &link.user);
-        let request =
-            SignedRequest { method: LOGIN_METHOD, target: &target, body: Body::Bytes(b"") };
+        let request = SignedRequest { method: LOGIN_METHOD, target: &target };
         let proof = link.proof.replace('.', " ");
         self.inner.auth.check(Some(&proof), request, &[Role::Client]).map(drop)
     }
@@ -223,6 +222,9 @@ async fn login(State(sessions): State<Sessions>, Query(link): Query<Link>) -> Re
             let reason = match error {
                 AuthError::Replayed => "This link was used before.".to_owned(),
                 AuthError::Skew { .. } => "This link is too old.".to_owned(),
+                AuthError::Misdirected => {
+                    "This link was made before the daemon started, or for another one.".to_owned()
+                }
                 error => format!("This link is not good: {error}."),
             };
             explain(StatusCode::FORBIDDEN, Some(&reason))
@@ -261,23 +263,31 @@ mod tests {
     use axum::body::Body as Sent;
     use axum::http::HeaderValue;
     use axum::middleware::from_fn;
-    use protocol::auth::{Key, Nonce, Signature};
+    use protocol::auth::{BodyDigest, Key, Nonce, Occasion, Service, Signature};
     use tower::ServiceExt;
 
     fn sessions() -> (Sessions, Key) {
         let secret = Key::new([1; 32]);
-        (Sessions::new(Authenticator::new(&secret), "namenode", "127.0.0.1:9870"), secret)
+        (
+            Sessions::new(
+                Authenticator::new(&secret, Service::Namenode),
+                "namenode",
+                "127.0.0.1:9870",
+            ),
+            secret,
+        )
     }
 
-    fn link(secret: &Key, service: &str, user: &str, number: u64) -> Link {
+    fn link((sessions, secret): (&Sessions, &Key), service: &str, user: &str, number: u64) -> Link {
         let target = login_target(service, user);
-        let request =
-            SignedRequest { method: LOGIN_METHOD, target: &target, body: Body::Bytes(b"") };
+        let request = SignedRequest { method: LOGIN_METHOD, target: &target };
         let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let now_ms = u64::try_from(elapsed.as_millis()).unwrap();
-        let key = Role::Client.key(secret);
+        let key = Role::Client.key(secret).ready();
+        let to = sessions.inner.auth.hello().incarnation;
         let nonce = Nonce { stream: 1, number };
-        let proof = Signature::sign(&key, Role::Client, now_ms, nonce, request).to_header();
+        let on = Occasion { time_ms: now_ms, nonce, to, body: BodyDigest::EMPTY };
+        let proof = Signature::sign(&key, Role::Client, on, request).to_header();
         Link { user: user.to_owned(), proof: proof.replace(' ', ".") }
     }
 
@@ -292,14 +302,21 @@ mod tests {
     #[test]
     fn a_link_is_good_once_for_its_user_at_its_service() {
         let (sessions, secret) = sessions();
-        let good = link(&secret, "namenode", "alice", 1);
+        let good = link((&sessions, &secret), "namenode", "alice", 1);
         assert_eq!(sessions.check(&good), Ok(()));
         assert_eq!(sessions.check(&good), Err(AuthError::Replayed));
-        let other = Link { user: "bob".to_owned(), ..link(&secret, "namenode", "alice", 2) };
+        let other =
+            Link { user: "bob".to_owned(), ..link((&sessions, &secret), "namenode", "alice", 2) };
         assert_eq!(sessions.check(&other), Err(AuthError::Wrong));
-        assert_eq!(sessions.check(&link(&secret, "jobtracker", "alice", 3)), Err(AuthError::Wrong));
-        assert_eq!(sessions.check(&link(&secret, "namenode", "a\nb", 4)), Err(AuthError::Wrong));
-        let forged = link(&Key::new([2; 32]), "namenode", "alice", 5);
+        assert_eq!(
+            sessions.check(&link((&sessions, &secret), "jobtracker", "alice", 3)),
+            Err(AuthError::Wrong)
+        );
+        assert_eq!(
+            sessions.check(&link((&sessions, &secret), "namenode", "a\nb", 4)),
+            Err(AuthError::Wrong)
+        );
+        let forged = link((&sessions, &Key::new([2; 32])), "namenode", "alice", 5);
         assert_eq!(sessions.check(&forged), Err(AuthError::Wrong));
     }
 

@@ -63,6 +63,9 @@ pub struct Config {
     pub trash_grace_ms: u64,
     /// Seconds in which the scanner verifies every replica once. Three weeks, as HDFS.
     pub scan_period_s: u64,
+    /// Seconds between comparisons of what this DataNode believes to have with what its disks hold: files that somebody deleted or
+    /// brought back. 6 hours, as HDFS: it lists every directory; 0 for never.
+    pub compare_period_s: u64,
     /// Bytes per second that the scanner reads at most. 8 MiB/s: not noticed beside real work.
     pub scan_rate_bytes: u64,
     /// WebHDFS: who may call it, and as whom.
@@ -96,6 +99,7 @@ impl Default for Config {
             balancer_bandwidth_bytes: 100 << 20,
             trash_grace_ms: 60_000,
             scan_period_s: 21 * 24 * 3600,
+            compare_period_s: 6 * 3600,
             scan_rate_bytes: 8 << 20,
             webhdfs: webhdfs::Config::default(),
         }

@@ -73,6 +73,18 @@ pub enum StoreError {
     /// No such replica.
     #[error("block {0} has no replica here under that generation stamp")]
     NotFound(BlockId),
+    /// Its file was there, and somebody has deleted it.
+    #[error("block {0}: its file is gone from the disk")]
+    Vanished(BlockId),
+    /// The process or the machine lacks what opening or reading a file takes; says nothing of the disk.
+    #[error("block {block}: out of descriptors or memory")]
+    Shortage {
+        /// The block.
+        block: BlockId,
+        /// Cause.
+        #[source]
+        source: io::Error,
+    },
     /// The replica's state does not permit it.
     #[error("block {block}: {refusal}")]
     Refused {
@@ -130,6 +142,7 @@ impl StoreError {
     pub fn io(block: BlockId, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full,
+            _ if sys::fs::is_shortage(&source) => StoreError::Shortage { block, source },
             _ => StoreError::Io { block, source },
         }
     }
@@ -141,7 +154,9 @@ impl StoreError {
             StoreError::NotFound(_) | StoreError::Refused { .. } | StoreError::WriterStuck(_) => {
                 Status::Refused
             }
-            StoreError::Io { .. }
+            StoreError::Vanished(_)
+            | StoreError::Shortage { .. }
+            | StoreError::Io { .. }
             | StoreError::Corrupt { .. }
             | StoreError::Meta { .. }
             | StoreError::Gap { .. } => Status::Failed,
@@ -155,7 +170,8 @@ impl StoreError {
 
     fn kind(&self) -> ErrorKind {
         match self {
-            StoreError::NotFound(_) => ErrorKind::NotFound,
+            StoreError::NotFound(_) | StoreError::Vanished(_) => ErrorKind::NotFound,
+            StoreError::Shortage { .. } => ErrorKind::Unavailable,
             StoreError::Refused { refusal: Refusal::Exists, .. } => ErrorKind::AlreadyExists,
             StoreError::Refused { .. } | StoreError::WriterStuck(_) => {
                 ErrorKind::RecoveryInProgress

@@ -35,14 +35,15 @@ use client::rpc::{Health, RpcClient};
 use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::{ServeError, Shutdown};
-use protocol::auth::{Key, Role};
+use protocol::auth::{self, Key, Role};
 use protocol::namenode::DatanodeInfo;
-use protocol::token::token_key;
+use protocol::token::TokenKeys;
 
 use webhdfs::datanode::Trust;
 
 use crate::core::scrub::Scrub;
 use crate::namenode::Link;
+use crate::scanner::Pacing;
 use crate::store::{Store, VolumeConfig};
 use crate::transfer::{Limits, Service};
 
@@ -89,15 +90,19 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         idle: PEER_IDLE_MAX.min(config.io_timeout() / 2),
     };
     let peers = ConnectionPool::new(timeouts, true);
+    // Of the descriptors a quarter is for HTTP, an eighth for connections of this service, a quarter for what its operations open, and the
+    // rest for disks, peers and the log.
+    let descriptors = daemon::descriptors::max();
     let limits = Limits {
-        transfers_max: config.transfers_max,
-        connections_max: config.connections_max,
+        transfers_max: config.transfers_max.min(descriptors / 16).max(1),
+        connections_max: config.connections_max.min(descriptors / 8).max(4),
         io_timeout: config.io_timeout(),
         writer_idle_max: Duration::from_millis(config.writer_idle_ms),
     };
     let bandwidth = config.balancer_bandwidth_bytes;
-    let service = Service::new(store, peers, token_key(&secret), limits, bandwidth);
-    let rpc = RpcClient::new(&config.namenode, Role::Datanode, Some(&secret))?;
+    let service = Service::new(store, peers, TokenKeys::new(&secret), limits, bandwidth);
+    let rpc = RpcClient::new(&config.namenode, Role::Datanode, Some(&secret))?
+        .expecting(auth::Service::Namenode);
     let threads = Threads::start(sockets, &service, &config)?;
     let router = router(&config, &service)
         .merge(web(&config, &secret, &web_address)?)
@@ -109,7 +114,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let served = tokio::spawn(daemon::serve::serve(
         http,
         router,
-        daemon::serve::Limits::default(),
+        daemon::serve::Limits { descriptors_part: 4, ..Default::default() },
         shutdown.clone(),
     ));
     let result = Link::new(rpc, Arc::clone(&service), info).run(shutdown.clone()).await;
@@ -232,8 +237,11 @@ impl Threads {
             .map_err(fail)?;
         let store = Arc::clone(&service.store);
         let scrub = Scrub::new(Duration::from_secs(config.scan_period_s), config.scan_rate_bytes);
-        let rate = config.scan_rate_bytes;
-        spawn("scanner", Box::new(move || scanner::run(&store, scrub, rate, &stopped)))
+        let pacing = Pacing {
+            rate: config.scan_rate_bytes,
+            compare_period: Duration::from_secs(config.compare_period_s),
+        };
+        spawn("scanner", Box::new(move || scanner::run(&store, scrub, pacing, &stopped)))
             .map_err(fail)?;
         Ok(threads)
     }

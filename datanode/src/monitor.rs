@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use daemon::auth::Authenticator;
 use daemon::{beans, inspect};
-use protocol::auth::Key;
+use protocol::auth::{self, Key};
 use protocol::namenode::DatanodeInfo;
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ pub(crate) fn router(
         .route("/jmx", get(jmx))
         .route("/blockScannerReport", get(scanner_report))
         .with_state(monitor)
-        .merge(inspect::router(Authenticator::new(secret), settings))
+        .merge(inspect::router(Authenticator::new(secret, auth::Service::Datanode), settings))
 }
 
 async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<beans::Wanted>) -> Response {

@@ -288,26 +288,31 @@ impl Link {
                 }
                 let replicas = targets.iter().map(|target| target.id).collect();
                 let (datanode, epoch) = (self.info.id, session.epoch);
-                Some(CommitRecovery { datanode, epoch, block, stamp, length, replicas })
+                let answered = Vec::new();
+                Some(CommitRecovery { datanode, epoch, block, stamp, length, replicas, answered })
             }
             Command::Recover { block, old_stamp, stamp, length_min, replicas, token } => {
                 let led = transfer::lead_recovery(
                     &self.service,
                     block,
-                    (old_stamp, length_min),
-                    stamp,
+                    (old_stamp, stamp),
+                    length_min,
                     &replicas,
                     &token,
                 );
                 match led {
-                    Ok(agreement) => Some(CommitRecovery {
-                        datanode: self.info.id,
-                        epoch: session.epoch,
-                        block,
-                        stamp,
-                        length: agreement.length,
-                        replicas: agreement.members,
-                    }),
+                    Ok(transfer::Recovered { length, members: replicas, answered }) => {
+                        let (datanode, epoch) = (self.info.id, session.epoch);
+                        Some(CommitRecovery {
+                            datanode,
+                            epoch,
+                            block,
+                            stamp,
+                            length,
+                            replicas,
+                            answered,
+                        })
+                    }
                     Err(error) => {
                         tracing::warn!(%block, error = %client::error::chain(&error), "cannot recover");
                         None

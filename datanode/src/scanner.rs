@@ -1,4 +1,4 @@
-//! Verifies every replica in the background and empties the trash: one thread, slow on purpose.
+//! Verifies every replica in the background, compares the table with the disks and empties the trash: one thread, slow on purpose.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -16,15 +16,31 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// How often the scanner's place is kept, as HDFS: a crash repeats so much at most.
 const CURSOR_SAVE_INTERVAL: Duration = Duration::from_secs(600);
 
+/// What the scanner is to keep to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pacing {
+    /// Bytes per second.
+    pub(crate) rate: u64,
+    /// Time between comparisons with the disks; zero is never.
+    pub(crate) compare_period: Duration,
+}
+
 /// Runs until `stop` ends; blocks.
-pub(crate) fn run(store: &Arc<Store>, mut scrub: Scrub, rate: u64, stop: &UnixStream) {
+pub(crate) fn run(store: &Arc<Store>, mut scrub: Scrub, pacing: Pacing, stop: &UnixStream) {
+    let Pacing { rate, compare_period } = pacing;
     let start = Instant::now();
     if let Some(cursor) = store.load_cursor() {
         scrub.resume(cursor.block, Duration::from_millis(now_ms().saturating_sub(cursor.round_ms)));
     }
-    let mut saved = Instant::now();
+    let (mut saved, mut compared) = (Instant::now(), Instant::now());
     loop {
-        store.empty_trash(&|| has_ended(stop, Duration::ZERO));
+        let is_over = || has_ended(stop, Duration::ZERO);
+        store.empty_trash(&is_over);
+        if compare_period > Duration::ZERO && compared.elapsed() >= compare_period {
+            let differences = store.compare_with_disks(&is_over);
+            tracing::info!(?differences, "compared replicas with what the disks hold");
+            compared = Instant::now();
+        }
         if saved.elapsed() >= CURSOR_SAVE_INTERVAL {
             store.save_cursor(place(&scrub, start));
             saved = Instant::now();
@@ -78,15 +94,10 @@ fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &Un
     let opened = match store.open_any(block) {
         Ok(opened) => opened,
         // Deleted meanwhile, or its volume is out of service.
-        Err(StoreError::NotFound(_)) => return 0,
+        Err(StoreError::NotFound(_) | StoreError::Shortage { .. }) => return 0,
         Err(error) => {
             tracing::warn!(error = %client::error::chain(&error), "scanner cannot open a replica");
-            if let Some(replica) = store.replicas().into_iter().find(|r| r.block == block)
-                && replica.is_finalized()
-            {
-                store.report_bad(&replica);
-                store.scans().note_bad();
-            }
+            store.scans().note_bad();
             return 0;
         }
     };
@@ -103,6 +114,7 @@ fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &Un
     }
     if let Err(error) = verified
         && opened.replica.is_finalized()
+        && error.is_bad_replica()
     {
         tracing::warn!(error = %client::error::chain(&error), "scanner found a bad replica");
         store.report_bad(&opened.replica);

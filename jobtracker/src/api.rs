@@ -84,7 +84,11 @@ async fn job_history(State(shared): State<Shared>, Path(id): Path<String>) -> Re
             let picture = shared.picture(id).await?;
             stream::body(move |out| write_lines(&picture, out))
         }
-        _ => return Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "cannot tell the history of a job");
+            return Ok((StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response());
+        }
+        Err(_) => return Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
     };
     Ok(([(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")], body).into_response())
 }

@@ -19,6 +19,9 @@ use crate::error::Error;
 pub struct Config {
     /// Directory of the journal; made if missing. Default `jobtracker`.
     pub data: PathBuf,
+    /// Further directories, on other disks, in which the log of the journal is kept in full, in `jobtracker-log` below each: an event counts
+    /// when it is synced in all. Default none. One that fails stops the JobTracker, which is started again without it.
+    pub log_dirs: Vec<PathBuf>,
     /// `host:port` to listen on. Default `127.0.0.1:9001`: this machine only.
     pub bind: String,
     /// `http://host:port` of the NameNode. Default `http://127.0.0.1:9870`.
@@ -98,6 +101,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             data: PathBuf::from("jobtracker"),
+            log_dirs: Vec::new(),
             bind: "127.0.0.1:9001".to_owned(),
             namenode: "http://127.0.0.1:9870".to_owned(),
             secret_file: PathBuf::from("secret"),
@@ -149,6 +153,10 @@ impl Config {
                 key: "worker_suspect_ms",
                 reason: "it must exceed poll_ms, or idle workers look dead",
             });
+        }
+        if !journal::mirrors_are_sound(&self.log_dirs) {
+            let reason = "it names a directory twice, or none";
+            return Err(Error::Setting { key: "log_dirs", reason });
         }
         if self.connections_max == 0 {
             return Err(Error::Setting { key: "connections_max", reason: "it must be at least 1" });

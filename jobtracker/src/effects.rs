@@ -19,7 +19,8 @@ use client::error::chain;
 use client::rpc::{CallOptions, RpcClient};
 use protocol::jobs::BINARY_DIR;
 use protocol::namenode::{
-    Answer, BATCH_CALLS_MAX, Call, Create, FileStatus, LIST_ENTRIES_MAX, Publish, Reply, Request,
+    Answer, BATCH_CALLS_MAX, Body, Call, Create, FileStatus, LIST_ENTRIES_MAX, Publish, Reply,
+    Request,
 };
 use protocol::{ClientId, DfsPath, ErrorKind, RemoteError};
 use tokio::sync::Semaphore;
@@ -346,7 +347,7 @@ impl Files<'_> {
         while calls.peek().is_some() {
             let chunk: Vec<Call> = calls.by_ref().take(BATCH_CALLS_MAX).collect();
             let count = chunk.len();
-            let part = match self.call(Call::Batch(chunk.clone())).await? {
+            let part = match self.call(Body::Batch(chunk.clone())).await? {
                 Reply::Batch(part) if part.len() == count => part,
                 _ => return Err(surprise("batch")),
             };
@@ -361,7 +362,7 @@ impl Files<'_> {
     }
 
     /// One call, tried until the NameNode answers or patience ends.
-    async fn call(&self, call: Call) -> Result<Reply, RemoteError> {
+    async fn call(&self, call: impl Into<Body>) -> Result<Reply, RemoteError> {
         let number = self.inner.call_count.fetch_add(1, Ordering::Relaxed) + 1;
         let request = Request::new(self.inner.client, number, self.user, "", call);
         let begin = Instant::now();

@@ -8,13 +8,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufRead, BufReader, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use protocol::JobId;
+use protocol::history::LineCheck;
 
 use crate::core::picture::Picture;
 use crate::history_events::write_lines;
@@ -77,11 +78,15 @@ impl History {
             && (has_room || kept.oldest_first.first().is_some_and(is_newer))
     }
 
-    /// The file of a job that is over; `None` if it is not kept.
+    /// The file of a job that is over, every line of it as it was written; `None` if it is not kept.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] names the file and the line that is damaged; else what the system says.
     pub(crate) fn file(&self, job: JobId) -> io::Result<Option<File>> {
         let Some(day) = self.kept.lock().days.get(&job).cloned() else { return Ok(None) };
-        match File::open(self.path(&day, job)) {
-            Ok(file) => Ok(Some(file)),
+        let path = self.path(&day, job);
+        match File::open(&path) {
+            Ok(file) => check_lines(file, &path).map(Some),
             // Removed by hand, or just now for newer ones.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -160,6 +165,26 @@ impl Due {
     }
 }
 
+/// Reads a file to its end and goes back to its start.
+fn check_lines(file: File, path: &Path) -> io::Result<File> {
+    let mut lines = BufReader::new(file);
+    let (mut check, mut line) = (LineCheck::default(), Vec::new());
+    for number in 1u64.. {
+        line.clear();
+        if lines.read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        if !check.is_good(text) {
+            let what = format!("{} is damaged in line {number}", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+    }
+    let mut file = lines.into_inner();
+    file.rewind()?;
+    Ok(file)
+}
+
 /// Directories from the root to a file.
 const DEPTH: usize = 3;
 
@@ -224,7 +249,9 @@ mod tests {
             assert_eq!([1, 2, 3].map(|number| text(kept, number).is_some()), [false, true, true]);
         }
         let text = text(&again, 3).unwrap();
-        assert!(text.starts_with("{\"type\":\"HISTORY_VERSION\",\"event\":{\"version\":1}}\n"));
+        assert!(
+            text.starts_with("{\"type\":\"HISTORY_VERSION\",\"event\":{\"version\":2},\"crc32\":")
+        );
         assert!(data.path().join("history/1970/01/04/job_202611201830_0003.jsonl").is_file());
         assert!(!data.path().join("history/1970/01/02").is_dir(), "an empty day is gone");
     }
@@ -248,6 +275,29 @@ mod tests {
         let none = History::open(&data.path().join("none"), 0).unwrap();
         write(&none, 1, 1).unwrap();
         assert!(text(&none, 1).is_none());
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_with_its_line_and_the_others_are_read() {
+        let data = tempfile::tempdir().unwrap();
+        let history = History::open(data.path(), 2).unwrap();
+        write(&history, 1, 1).unwrap();
+        write(&history, 2, 1).unwrap();
+        let path = data.path().join("history/1970/01/02/job_202611201830_0001.jsonl");
+        let good = fs::read(&path).unwrap();
+        for at in (0..good.len()).filter(|at| good[*at] != b'\n') {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << (at % 8);
+            fs::write(&path, &bad).unwrap();
+            let error = history.file(job(1)).unwrap_err();
+            let line = 1 + good[..at].iter().filter(|&&byte| byte == b'\n').count();
+            let text = error.to_string();
+            assert!(text.contains(&path.display().to_string()), "{text}");
+            assert!(text.contains("is damaged in line"), "{text}");
+            // A flip that makes a line end names the line that it cut.
+            assert!(bad[at] == b'\n' || text.ends_with(&format!("line {line}")), "{at}: {text}");
+            assert!(self::text(&history, 2).is_some());
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use protocol::TaskKind;
 use protocol::history::{
     AttemptEnded, AttemptStarted, HistoryEvent, JobEnded, JobInited, JobSubmitted, TaskFinished,
-    TaskStarted, VERSION,
+    TaskStarted, VERSION, seal,
 };
 use protocol::jobs::JobState;
 
@@ -28,9 +28,13 @@ enum Step {
 
 /// Writes all events of a job so far, in many small pieces.
 pub(crate) fn write_lines(picture: &Picture, out: &mut dyn Write) -> io::Result<()> {
+    let mut text = Vec::new();
     let mut line = |event: &HistoryEvent| {
-        serde_json::to_writer(&mut *out, event)?;
-        out.write_all(b"\n")
+        text.clear();
+        serde_json::to_writer(&mut text, event)?;
+        seal(&mut text);
+        text.push(b'\n');
+        out.write_all(&text)
     };
     beginning(picture).iter().try_for_each(&mut line)?;
     for (_, place, step) in moments(picture) {
@@ -200,11 +204,13 @@ mod tests {
         picture.diagnostics.insert(0, "a \"bad\"\nrecord".to_owned());
         picture.report.counters.add("g", "n", 7);
         let text = lines(&picture);
-        let expected = include_str!("../testdata/history-v1.jsonl");
+        let expected = include_str!("../testdata/history-v2.jsonl");
         assert_eq!(text, expected, "\n{text}");
         for line in text.lines() {
             let event: HistoryEvent = serde_json::from_str(line).unwrap();
-            assert_eq!(serde_json::to_string(&event).unwrap(), line);
+            let mut again = serde_json::to_vec(&event).unwrap();
+            seal(&mut again);
+            assert_eq!(again, line.as_bytes());
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use axum::extract::{FromRef, Request, State};
 use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{self, IntoResponse, Response};
 use axum::routing::get;
@@ -165,6 +166,7 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
             async move { shared.ask(|reply| Event::Worker(request, reply)).await? }
         },
     );
+    let sealing = from_fn_with_state(auth.clone(), rpc::seal_if_signed);
     let watching = rpc::signed_get(auth, &[Role::Client], move |_, request: Request| {
         let shared = for_watchers.clone();
         async move { events(&shared, request.uri().path()).await.into_response() }
@@ -174,7 +176,8 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
         .route("/rpc/worker", worker_calls)
         .route("/api/v1/jobs/{id}/events", watching);
     let health = Router::new().route("/healthz", get(health)).with_state(shared.clone());
-    calls.merge(health).merge(pages::router(shared.clone())).merge(api::router(shared))
+    let open = pages::router(shared.clone()).merge(api::router(shared)).layer(sealing);
+    calls.merge(health).merge(open)
 }
 
 async fn health(State(shared): State<Shared>) -> Result<Response, Refused> {
@@ -222,7 +225,11 @@ pub(crate) mod tests {
         let (events, received) = mpsc::channel(16);
         let directory = TempDir::new().unwrap();
         let secret = Key::new([1; 32]);
-        let sessions = Sessions::new(Authenticator::new(&secret), "jobtracker", "h:1");
+        let sessions = Sessions::new(
+            Authenticator::new(&secret, protocol::auth::Service::Jobtracker),
+            "jobtracker",
+            "h:1",
+        );
         let shared = Shared {
             events,
             secret_file: PathBuf::new(),

@@ -47,7 +47,7 @@ use daemon::serve::{self, Limits};
 use daemon::session::Sessions;
 use journal::{Journal, JournalError, Options};
 use parking_lot::Mutex;
-use protocol::auth::Role;
+use protocol::auth::{Role, Service};
 use protocol::{ClientId, Epoch};
 use tokio::sync::{mpsc, watch};
 
@@ -91,13 +91,18 @@ async fn start(
     let address = listener
         .local_addr()
         .map_err(|source| Error::System { action: "tell the address listened on", source })?;
-    let namenode = RpcClient::new(&config.namenode, Role::Client, Some(&secret))?;
+    let namenode =
+        RpcClient::new(&config.namenode, Role::Client, Some(&secret))?.expecting(Service::Namenode);
 
     let fatal = Arc::new(Mutex::new(None));
     let (durable, durable_seen) = watch::channel(0);
     let (journal, recovered, state) = open_journal(&config, &shutdown, &fatal, durable).await?;
     for note in &recovered.notes {
         tracing::warn!(note, "the journal was repaired");
+    }
+    for out in &recovered.left_out {
+        let (directory, reason) = (out.dir.display(), &out.reason);
+        tracing::error!(%directory, reason, "a log directory does not work and is left out: replace its disk");
     }
     tracing::info!(%address, epoch = recovered.epoch.0, last = recovered.last.0, "jobtracker starts");
 
@@ -117,7 +122,7 @@ async fn start(
     let mut server = Server::new(state, journal, recovered.last, outside, events.clone(), poll_max);
     server.start(Epoch(recovered.epoch.0), cluster_start());
 
-    let authenticator = Authenticator::new(&secret);
+    let authenticator = Authenticator::new(&secret, Service::Jobtracker);
     let settings = inspect::settings("jobtracker", &config);
     let shared = http::Shared {
         sessions: Sessions::new(authenticator.clone(), "jobtracker", &address.to_string()),
@@ -153,7 +158,9 @@ async fn open_journal(
     fatal: &Arc<Mutex<Option<String>>>,
     durable: watch::Sender<u64>,
 ) -> Result<Opened, Error> {
-    let options = Options { cache_bytes: CACHE_BYTES, ..Options::new(config.data.clone()) };
+    let options = Options { cache_bytes: CACHE_BYTES, ..Options::new(config.data.clone()) }
+        .with_mirrors(&config.log_dirs, "jobtracker-log")
+        .map_err(|source| Error::System { action: "find the working directory", source })?;
     let (rules, shutdown, fatal) = (config.rules(), shutdown.clone(), Arc::clone(fatal));
     let open = move || {
         let mut replay = Replay::new(rules);

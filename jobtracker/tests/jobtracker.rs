@@ -14,9 +14,9 @@ use daemon::auth::Authenticator;
 use daemon::serve::{self, Limits};
 use jobtracker::Config;
 use parking_lot::Mutex;
-use protocol::auth::{Key, Role};
+use protocol::auth::{Key, Role, Service};
 use protocol::jobs::{self, Counters, JobSpec, JobState, Split};
-use protocol::namenode::{self, Call, Created, FileStatus, Reply};
+use protocol::namenode::{self, Body, Call, Created, FileStatus, Reply};
 use protocol::tracker::{self, Action, AttemptState, AttemptUpdate, Register};
 use protocol::{
     AttemptId, BinaryHash, CallId, ClientId, DfsPath, Epoch, ErrorKind, InodeId, JobId,
@@ -49,7 +49,12 @@ impl Names {
         if let Some(answer) = self.answers.get(&request.call) {
             return answer.clone();
         }
-        let answer = self.one(request.body);
+        let answer = match request.body {
+            Body::One(call) => self.one(call),
+            Body::Batch(calls) => {
+                Ok(Reply::Batch(calls.into_iter().map(|call| self.one(call)).collect()))
+            }
+        };
         self.answers.insert(request.call, answer.clone());
         answer
     }
@@ -57,9 +62,6 @@ impl Names {
     fn one(&mut self, call: Call) -> Outcome {
         let fail = |kind, path: &DfsPath| Err(RemoteError::new(kind, format!("{path}: {kind:?}")));
         match call {
-            Call::Batch(calls) => {
-                Ok(Reply::Batch(calls.into_iter().map(|call| self.one(call)).collect()))
-            }
             Call::Status(path) => match self.entries.get(&path) {
                 Some(entry) => Ok(Reply::Status(status("", entry.is_none()))),
                 None => fail(ErrorKind::NotFound, &path),
@@ -201,8 +203,9 @@ impl Stand {
         let secret = daemon::secret::load(&data.path().join("secret"), true).unwrap();
         let names = Arc::new(Mutex::new(Names::default()));
         let answering = Arc::clone(&names);
+        let auth = Authenticator::new(&secret, Service::Namenode);
         let route = daemon::rpc::message(
-            Authenticator::new(&secret),
+            auth.clone(),
             &[Role::Client],
             1 << 20,
             move |request: namenode::Request| {
@@ -212,8 +215,9 @@ impl Stand {
         );
         let listener = serve::bind("127.0.0.1:0", false).await.unwrap();
         let namenode = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().route("/rpc", route).merge(daemon::rpc::hello(auth));
         let hosts = daemon::hosts::Hosts::new("localhost:1", &[], "`hosts`");
-        let router = daemon::front::guard(Router::new().route("/rpc", route), hosts);
+        let router = daemon::front::guard(router, hosts);
         tokio::spawn(serve::serve(listener, router, Limits::default(), Shutdown::new()));
         let address = free_address();
         let mut stand = Stand {

@@ -51,7 +51,7 @@ use std::time::Duration;
 
 pub use crate::error::{JournalError, RecoverError, StoreError};
 pub use crate::id::{Epoch, Txid};
-pub use crate::options::Options;
+pub use crate::options::{Options, mirrors_are_sound};
 pub use crate::recover::{LeftOut, Recover, Recovered};
 pub use crate::segment::BODY_BYTES_MAX;
 pub use crate::store::{Change, KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -74,7 +74,7 @@ struct Inner {
     threads: Mutex<Vec<JoinHandle<()>>>,
     thread_ids: Vec<ThreadId>,
     /// Kept until both threads have ended.
-    _lock: Option<LockFile>,
+    _locks: Vec<LockFile>,
 }
 
 impl Journal {
@@ -89,15 +89,15 @@ impl Journal {
         observer: Box<dyn Fn(Txid) + Send>,
         fatal: Box<dyn Fn(&JournalError) + Send + Sync>,
     ) -> Result<(Journal, Recovered), JournalError> {
-        let dir_lock = take_lock(&options.dir)?;
+        let locks = take_locks(&options)?;
         let started = recover::start(&options.places(), state)?;
-        Journal::run(started, options.limits(), Some(dir_lock), observer, fatal)
+        Journal::run(started, options.limits(), locks, observer, fatal)
     }
 
     fn run(
         started: Started,
         limits: Limits,
-        dir_lock: Option<LockFile>,
+        locks: Vec<LockFile>,
         observer: Box<dyn Fn(Txid) + Send>,
         fatal: Box<dyn Fn(&JournalError) + Send + Sync>,
     ) -> Result<(Journal, Recovered), JournalError> {
@@ -133,7 +133,7 @@ impl Journal {
         };
         let thread_ids = vec![commit.thread().id(), checkpoint.thread().id()];
         let threads = Mutex::new(vec![commit, checkpoint]);
-        let inner = Inner { shared, threads, thread_ids, _lock: dir_lock };
+        let inner = Inner { shared, threads, thread_ids, _locks: locks };
         Ok((Journal { inner: Arc::new(inner) }, recovered))
     }
 
@@ -250,6 +250,20 @@ fn take_lock(dir: &Path) -> Result<LockFile, JournalError> {
         LockError::Held { path, holder } => JournalError::Locked { path, pid: holder.parse().ok() },
         LockError::Io { path, source } => error::disk("lock", path)(source),
     })
+}
+
+/// The lock of the journal's directory and of each log directory elsewhere: no two journals may take one for their own. A directory
+/// that does not work is left to the start.
+fn take_locks(options: &Options) -> Result<Vec<LockFile>, JournalError> {
+    let mut locks = vec![take_lock(&options.dir)?];
+    for dir in options.log_dirs().iter().filter(|dir| !dir.starts_with(&options.dir)) {
+        match take_lock(dir) {
+            Ok(lock) => locks.push(lock),
+            Err(error @ JournalError::Locked { .. }) => return Err(error),
+            Err(error) => tracing::warn!(%error, "log directory not locked"),
+        }
+    }
+    Ok(locks)
 }
 
 /// Figures since the start.

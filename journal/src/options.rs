@@ -57,6 +57,18 @@ impl Options {
         }
     }
 
+    /// The log in `dir/log` and, in full, in `name` below each of `mirrors`; without mirrors in `dir/log` alone.
+    ///
+    /// # Errors
+    /// A relative path is one below the working directory, and that cannot be found.
+    pub fn with_mirrors(mut self, mirrors: &[PathBuf], name: &str) -> std::io::Result<Options> {
+        self.log_dirs = vec![self.dir.join("log")];
+        for mirror in mirrors {
+            self.log_dirs.push(std::path::absolute(mirror)?.join(name));
+        }
+        Ok(self)
+    }
+
     pub(crate) fn log_dirs(&self) -> Vec<PathBuf> {
         if self.log_dirs.is_empty() { vec![self.dir.join("log")] } else { self.log_dirs.clone() }
     }
@@ -87,8 +99,34 @@ impl Options {
     }
 }
 
+/// Whether directories for [`Options::with_mirrors`] are each named once, and each has a name.
+pub fn mirrors_are_sound(mirrors: &[PathBuf]) -> bool {
+    let names = mirrors.iter().map(|dir| std::path::absolute(dir).unwrap_or_default());
+    let distinct: std::collections::BTreeSet<PathBuf> = names.collect();
+    distinct.len() == mirrors.len() && !distinct.contains(Path::new(""))
+}
+
 impl From<&Path> for Options {
     fn from(dir: &Path) -> Options {
         Options::new(dir)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mirror_is_named_once() {
+        for (names, are_sound) in [
+            (&[][..], true),
+            (&["/a", "/b"][..], true),
+            (&["/a", "/a/"][..], false),
+            (&["a", "./a"][..], false),
+            (&[""][..], false),
+        ] {
+            let mirrors: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+            assert_eq!(mirrors_are_sound(&mirrors), are_sound, "{names:?}");
+        }
     }
 }

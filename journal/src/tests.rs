@@ -515,7 +515,7 @@ fn threads_acknowledge_nothing_that_a_crash_can_undo() {
             }
         };
         let (journal, _) =
-            Journal::run(started, limits, None, Box::new(observer), Box::new(fatal)).unwrap();
+            Journal::run(started, limits, Vec::new(), Box::new(observer), Box::new(fatal)).unwrap();
         let mut history = vec![Rows::new()];
         for number in 0..80u8 {
             let body = vec![number % 12, number, seed as u8];
@@ -561,7 +561,7 @@ fn a_segment_begins_when_asked() {
         image_interval: Duration::from_secs(3600),
     };
     let (journal, _) =
-        Journal::run(started, limits, None, Box::new(|_| {}), Box::new(|_| {})).unwrap();
+        Journal::run(started, limits, Vec::new(), Box::new(|_| {}), Box::new(|_| {})).unwrap();
     assert_eq!(journal.roll().unwrap(), Txid(1), "an empty segment is kept");
     journal.append((1..=3u8).map(|number| vec![number, number]).collect());
     assert!(journal.wait_durable(Txid(3)));

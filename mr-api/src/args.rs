@@ -1,21 +1,23 @@
 //! The command line of a job program: job options are taken out, the rest is the program's own.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::str::FromStr;
+
+use protocol::property::keys;
 
 use crate::cache::SideFile;
 use crate::error::{Error, Result};
-use crate::options::{Options, SKIP_MAX, set_property};
+use crate::options::{Options, set_property};
+use crate::shipped::Shipped;
 
 /// What every job program says after its own help.
 pub(crate) const OPTIONS_HELP: &str = "\
 Job options:
   --local[=N]            run in this process on local files, with N threads (default: one per core)
-  --reducers N           number of reduce tasks (default: chosen by what the maps made)
-  -D NAME=VALUE          a job property; Hadoop's names work: mapreduce.job.reduces, mapreduce.job.name,
-                         mapreduce.task.io.sort.mb, mapreduce.map.maxattempts,
-                         mapreduce.input.fileinputformat.split.minsize, ….maxsize
+  --reducers N           number of reduce tasks (default: chosen by what the maps made); 0: what the maps emit is the output
+  -D NAME=VALUE          a job property by its name of Hadoop's, of today or a former one; `hanno job properties` lists them
+  -conf FILE             properties from a file of Hadoop's form; -D wins
   --name NAME            name of the job
   --skip-bad N           leave out up to N records per map in which attempts failed; OUT/_logs/skip names them
   --namenode URL         http://host:port of the NameNode    (default: HANNO_NAMENODE or hanno.toml)
@@ -35,6 +37,7 @@ cluster configured, an embedded one is started, IN is copied into it and OUT com
 #[derive(Clone, Debug)]
 pub struct Args {
     words: Vec<Word>,
+    pub(crate) shipped: Shipped,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,7 +76,7 @@ impl Args {
                 "--jobtracker" => options.jobtracker = Some(value(name, inline)?),
                 "--skip-bad" => {
                     let count: u32 = number(name, &value(name, inline)?)?;
-                    options.properties.insert(SKIP_MAX.to_owned(), count.to_string());
+                    keys::SKIP_MAX.set(&mut options.properties, count.to_string());
                 }
                 "--quiet" => options.quiet = true,
                 "--json" => options.json = true,
@@ -92,7 +95,7 @@ impl Args {
                 },
             }
         }
-        Ok((Args { words: rest }, options))
+        Ok((Args { words: rest, shipped: Shipped::default() }, options))
     }
 
     /// For tests of job authors: arguments from words, job options ignored.
@@ -137,6 +140,39 @@ impl Args {
         }
     }
 
+    /// The environment variable `name` as the driver has it, in the driver and in tasks, if it is set. The same as [`std::env::var`], which
+    /// answers so too while the job's function runs, except for those that belong to the machine (`PATH`, `TMPDIR`, `PWD`, `HANNO_…`, `RUST_…`,
+    /// `LD_…`). Its value travels with the job, where those who may see the job see it.
+    pub fn env(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    /// A file of the driver's machine that the job's function, its mapper or its reducer reads: sent to each worker once, as a side file of all
+    /// jobs of the plan. The answer is where it lies, here or there.
+    ///
+    /// ```no_run
+    /// # fn job(args: &mut mr_api::Args) -> mr_api::Result<()> {
+    /// let stop_words = std::fs::read_to_string(args.file("stop-words.txt")?)?;
+    /// let seed: u64 = args.once("seed", || Ok(std::process::id().to_string()))?.parse()?;
+    /// # let _ = (stop_words, seed);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If it is no file that can be read, or another of the same name was asked for.
+    pub fn file(&mut self, path: &str) -> Result<PathBuf> {
+        self.shipped.file(path)
+    }
+
+    /// A value that only the driver makes: a time, a seed, an answer of another system. Tasks get the same.
+    ///
+    /// # Errors
+    /// Those of `make`; a value of more than 100 KiB.
+    pub fn once(&mut self, name: &str, make: impl FnOnce() -> Result<String>) -> Result<String> {
+        self.shipped.value(name, make)
+    }
+
     /// The arguments that are no options. Take out the program's options first.
     ///
     /// # Errors
@@ -178,9 +214,6 @@ fn number<T: FromStr>(name: &str, text: &str) -> Result<T, Error> {
 pub fn usage_error<T>(reason: impl Into<String>) -> Result<T> {
     Err(Error::usage(reason).into())
 }
-
-/// Properties by name.
-pub(crate) type Properties = BTreeMap<String, String>;
 
 #[cfg(test)]
 mod tests {

@@ -53,6 +53,12 @@ pub(crate) enum Origin {
 }
 
 impl SideFile {
+    /// A file of the driver's machine, by its path as it is.
+    pub(crate) fn of_machine(path: &str, name: &str) -> Result<SideFile, Error> {
+        let named = SideFile::parse(name)?;
+        Ok(SideFile { origin: Origin::Local(path.into()), ..named })
+    }
+
     /// `PATH` or `PATH#NAME`; with a scheme (`hdfs:///…`, `webhdfs://…`) a file of the cluster, with `file:` or none a local one.
     pub(crate) fn parse(text: &str) -> Result<SideFile, Error> {
         let (place, name) = match text.split_once('#') {
@@ -77,6 +83,11 @@ impl SideFile {
         }
         Ok(SideFile { name: name.to_owned(), origin })
     }
+}
+
+/// Where the side file `name` lies in the directory of a job.
+pub(crate) fn place(job_directory: &Path, name: &str) -> PathBuf {
+    job_directory.join(DIRECTORY).join(name)
 }
 
 /// A side file as workers hear of it.

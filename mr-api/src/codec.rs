@@ -14,6 +14,7 @@ use std::io::{self, BufReader, Read, Write};
 
 use crate::bzip2_split::SplitReader;
 use crate::input::{READ_BYTES, Source, SplitRange};
+use crate::text::TextRules;
 
 /// Largest block of the Hadoop framing that is read (64 MiB); Hadoop writes 256 KiB.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
@@ -307,20 +308,23 @@ pub(crate) struct DecodedSource<'a> {
     /// The part of `buffer` that was handed out last, and where it lies in the raw bytes.
     length: usize,
     offset: u64,
+    rules: TextRules,
 }
 
 impl<'a> DecodedSource<'a> {
     pub(crate) fn open(codec: FileCodec, source: &'a mut dyn Source) -> io::Result<Self> {
-        Ok(Self::new(codec.decoder(SourceReader::buffered(source))?, 0))
+        let rules = source.text();
+        Ok(Self::new(codec.decoder(SourceReader::buffered(source))?, 0, rules))
     }
 
     /// The lines of a split of a bzip2 file. Positions count from the split's begin.
     pub(crate) fn enter(split: SplitRange, source: &'a mut dyn Source) -> io::Result<Self> {
-        Ok(Self::new(Box::new(SplitReader::open(source, split)?), split.start))
+        let rules = source.text();
+        Ok(Self::new(Box::new(SplitReader::open(source, split)?), split.start, rules))
     }
 
-    fn new(decoder: Box<dyn Read + 'a>, offset: u64) -> Self {
-        DecodedSource { decoder, buffer: vec![0; CHUNK_BYTES], length: 0, offset }
+    fn new(decoder: Box<dyn Read + 'a>, offset: u64, rules: TextRules) -> Self {
+        DecodedSource { decoder, buffer: vec![0; CHUNK_BYTES], length: 0, offset, rules }
     }
 }
 
@@ -340,6 +344,10 @@ impl Source for DecodedSource<'_> {
             Some(skip) => Ok(&self.buffer[skip as usize..self.length]),
             None => Err(damaged("a compressed file is read forward only")),
         }
+    }
+
+    fn text(&self) -> TextRules {
+        self.rules.clone()
     }
 }
 

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use protocol::counters::{COUNTERS_MAX, CountersError, check_name};
 use protocol::jobs::Counters;
 use protocol::phase::Phase;
+use protocol::property::{Key, Properties, PropertyError, Value};
 use protocol::tracker::HotKey;
 use protocol::{AttemptId, TaskKind};
 
@@ -43,6 +45,8 @@ struct Shared {
     attempt: AttemptId,
     properties: BTreeMap<String, String>,
     counters: Mutex<BTreeMap<(String, String), Counter>>,
+    /// The first counter beyond the bounds that user code asked for.
+    beyond: OnceLock<CountersError>,
     surroundings: Surroundings,
     /// 0 to 1, as the bits of an `f32`.
     progress: AtomicU32,
@@ -62,6 +66,7 @@ struct Surroundings {
     input: OnceLock<TaskInput>,
     counts: OnceLock<TaskCounts>,
     output_directory: OnceLock<String>,
+    user: OnceLock<String>,
     open: OnceLock<Arc<OpenFile>>,
 }
 
@@ -102,6 +107,7 @@ impl Context {
             attempt,
             properties,
             counters,
+            beyond: OnceLock::new(),
             surroundings: Surroundings::default(),
             progress: AtomicU32::new(0),
             phase: AtomicU8::new(first as u8),
@@ -119,6 +125,11 @@ impl Context {
     /// The value given with `-D name=value`.
     pub fn property(&self, name: &str) -> Option<&str> {
         self.shared.properties.get(name).map(String::as_str)
+    }
+
+    /// The value of a property that the engine knows.
+    pub(crate) fn value<T: Value>(&self, key: Key<T>) -> Result<Option<T>, PropertyError> {
+        key.get(&self.shared.properties)
     }
 
     /// All of them, by name.
@@ -178,6 +189,15 @@ impl Context {
         self.shared.surroundings.output_directory.get().map(String::as_str)
     }
 
+    /// Whose job it is.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.shared.surroundings.user.get().map(String::as_str)
+    }
+
+    pub(crate) fn set_user(&self, user: String) {
+        let _ = self.shared.surroundings.user.set(user);
+    }
+
     pub(crate) fn set_input(&self, input: TaskInput) {
         // Told once per attempt; a second time would be the same.
         let _ = self.shared.surroundings.input.set(input);
@@ -198,9 +218,38 @@ impl Context {
     }
 
     /// The counter of this name, to be kept (look it up in `setup`, not per record).
+    ///
+    /// A job has at most [`COUNTERS_MAX`] different counters, with names of at most [`NAME_BYTES_MAX`] bytes. An attempt that asks for
+    /// more goes on with a counter that nobody sees, and fails when it ends.
+    ///
+    /// [`NAME_BYTES_MAX`]: protocol::counters::NAME_BYTES_MAX
     pub fn counter(&self, group: &str, name: &str) -> Counter {
         let mut counters = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counter) = counters.get(&(group.to_owned(), name.to_owned())) {
+            return counter.clone();
+        }
+        let within = if counters.len() >= COUNTERS_MAX {
+            Err(CountersError::TooMany)
+        } else {
+            check_name(group).and_then(|()| check_name(name))
+        };
+        if let Err(error) = within {
+            // The first is told.
+            let _ = self.shared.beyond.set(error);
+            return Counter::default();
+        }
         counters.entry((group.to_owned(), name.to_owned())).or_default().clone()
+    }
+
+    /// Whether user code kept to the bounds of counters so far.
+    pub(crate) fn check_counters(&self) -> Result<(), CountersError> {
+        self.shared.beyond.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Adds to a counter of the engine, which exists however many the user code has.
+    pub(crate) fn add_to(&self, group: &str, name: &str, amount: u64) {
+        let mut counters = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.entry((group.to_owned(), name.to_owned())).or_default().add(amount);
     }
 
     /// Says what the task is doing; goes to the task's log.
@@ -210,13 +259,15 @@ impl Context {
 
     pub(crate) fn add(&self, name: &str, amount: u64) {
         if amount > 0 {
-            self.counter(TASK_COUNTERS, name).add(amount);
+            self.add_to(TASK_COUNTERS, name, amount);
         }
     }
 
     pub(crate) fn set_progress(&self, progress: f64) {
         self.show_life();
-        self.shared.progress.store((progress.clamp(0.0, 1.0) as f32).to_bits(), Ordering::Relaxed);
+        // Shares that are not negative order as their bits do: progress never goes back.
+        let bits = (progress.clamp(0.0, 1.0) as f32).to_bits();
+        self.shared.progress.fetch_max(bits, Ordering::Relaxed);
     }
 
     /// Says what the task does from now on.
@@ -241,6 +292,10 @@ impl Context {
 
     pub(crate) fn hot_keys(&self) -> Vec<HotKey> {
         self.shared.hot_keys.get().cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn all_properties(&self) -> &Properties {
+        &self.shared.properties
     }
 
     pub(crate) fn life_signs(&self) -> u64 {

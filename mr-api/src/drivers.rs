@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use protocol::jobs::Counters;
+use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{Codec, MapOutputOptions, MapOutputWriter, ReduceInput, SegmentSource};
 
 use crate::Result;
-use crate::args::Properties;
 use crate::context::{Context, TaskInput};
 use crate::datum::{Datum, Key, Put};
 use crate::input::{Records, Source, SplitRange};

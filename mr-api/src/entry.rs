@@ -4,21 +4,26 @@ use std::process::ExitCode;
 
 use client::error::chain;
 use protocol::jobs::{Counters, JobState};
+use protocol::property::Scope;
 use serde::Serialize;
 
 use crate::Result;
 use crate::args::{Args, OPTIONS_HELP};
+use crate::conf;
 use crate::error::{BoxError, Error};
 use crate::local::LocalRunner;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::progress::{self, say};
+use crate::shipped::Shipped;
 use crate::{driver, runner};
 
 /// Runs a job program.
 ///
-/// `build` makes the plan of the arguments. It must depend on nothing else: workers start the same executable with the same arguments and
-/// call it again, and a plan that comes out different fails the job at once, saying what differs.
+/// `build` makes the plan of the arguments. Workers start the same executable with the same arguments and call it again, to have its closures.
+/// Environment variables that it reads by name have the driver's values there; [`Args::file`] sends a file along, [`Args::once`] a value that
+/// must not be made twice, such as a time or a seed. It must depend on nothing else; a plan that comes out different fails the job at once, saying what
+/// differs.
 ///
 /// `help` is the program's own usage; the job options are described behind it.
 ///
@@ -43,7 +48,7 @@ pub(crate) fn report(help: &str, outcome: Result<()>) -> u8 {
                 progress::print(&format!("{help}\n{OPTIONS_HELP}"));
                 0
             }
-            Some(Error::Usage { .. }) => {
+            Some(Error::Usage { .. } | Error::Property(_)) => {
                 say(format_args!("{}\n", chain(&*error)));
                 EXIT_USAGE
             }
@@ -56,27 +61,40 @@ pub(crate) fn report(help: &str, outcome: Result<()>) -> u8 {
 }
 
 fn run(words: &[String], build: &dyn Fn(&mut Args) -> Result<Plan>) -> Result<(), BoxError> {
+    let words = conf::expand(words)?;
+    let (mut shipped, words) = Shipped::take(&words);
     let (mut args, options) = Args::parse(words)?;
-    start(words, &options, || build(&mut args))
+    start(words, options, Scope::Jobs, || {
+        let plan = shipped.around(|shipped| {
+            args.shipped = std::mem::take(shipped);
+            let plan = build(&mut args);
+            *shipped = std::mem::take(&mut args.shipped);
+            plan
+        })?;
+        Ok((plan, shipped))
+    })
 }
 
 /// Drives the plan that `build` makes, or runs its tasks if a worker started this process. `words` is the whole command line: workers
 /// start the executable with it.
 pub(crate) fn start(
     words: &[String],
-    options: &Options,
-    build: impl FnOnce() -> Result<Plan>,
+    mut options: Options,
+    scope: Scope,
+    build: impl FnOnce() -> Result<(Plan, Shipped)>,
 ) -> Result<()> {
     if let Some(worker) = runner::Worker::of_environment()? {
-        return runner::run(worker, build);
+        return runner::run(worker, || Ok(build()?.0));
     }
-    let plan = build()?;
-    for warning in options.warnings() {
+    let warnings = options.check(scope)?;
+    let (plan, shipped) = build()?;
+    options.side_files.extend(shipped.side_files()?);
+    for warning in warnings {
         say(format_args!("{warning}\n"));
     }
     let ended = match options.local {
-        Some(_) => run_locally(plan, options),
-        None => driver::run(plan, options, words),
+        Some(_) => run_locally(plan, &options),
+        None => driver::run(plan, &options, &[&shipped.words(), words].concat()),
     };
     if let Err(error) = &ended
         && options.json

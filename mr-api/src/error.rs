@@ -22,6 +22,28 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// A property has a value that it does not take.
+    #[error(transparent)]
+    Property(#[from] protocol::property::PropertyError),
+    /// A task asked for something that only the driver's machine has, and the driver did not ask for.
+    #[error(
+        "the job's function asks for the {what} {name} here, and did not in the driver: nothing was sent"
+    )]
+    NotShipped {
+        /// A file, a value.
+        what: &'static str,
+        /// Which.
+        name: String,
+    },
+    /// The job's function fails where it runs again.
+    #[error(
+        "the job's function ran again on a worker, to rebuild the job, and failed there: {message}\n\
+         What it reads must come along: `Args::file` sends a file, `Args::once` a value that only the driver makes; variables of the environment come along by themselves."
+    )]
+    Rebuild {
+        /// Error or panic message.
+        message: String,
+    },
     /// `--help` was given: not a failure.
     #[error("help was asked for")]
     HelpAsked,
@@ -37,6 +59,9 @@ pub enum Error {
         /// Where it begins.
         offset: u64,
     },
+    /// User code counts beyond the bounds.
+    #[error(transparent)]
+    Counters(#[from] protocol::counters::CountersError),
     /// A file does not end where a record of fixed length does.
     #[error("the record at offset {offset} is cut off")]
     RecordCutOff {
@@ -64,6 +89,28 @@ pub enum Error {
     NoInput {
         /// As given.
         path: String,
+    },
+    /// A glob that nothing fits.
+    #[error("Input pattern {pattern} matches 0 files")]
+    NoMatch {
+        /// As given.
+        pattern: String,
+    },
+    /// A directory in an input directory.
+    #[error(
+        "Not a file: {path} (-D mapreduce.input.fileinputformat.input.dir.recursive=true reads directories in input directories)"
+    )]
+    NotAFile {
+        /// The directory.
+        path: String,
+    },
+    /// The job would have more maps than it may.
+    #[error("the job would have {count} maps, and may have {most} (mapreduce.job.max.map)")]
+    TooManyMaps {
+        /// Splits.
+        count: usize,
+        /// The limit.
+        most: u32,
     },
     /// The output is there already.
     #[error("Output directory {path} already exists")]
@@ -215,10 +262,12 @@ pub enum Error {
         difference: String,
     },
     /// A script of a streaming job does not start.
-    #[error("cannot start `{command}`")]
+    #[error("cannot start `{command}`{hint}")]
     ScriptStart {
         /// The command.
         command: String,
+        /// Empty, or what to do about it.
+        hint: String,
         /// Cause.
         #[source]
         source: std::io::Error,
@@ -229,14 +278,6 @@ pub enum Error {
         /// Cause.
         #[source]
         source: std::io::Error,
-    },
-    /// A script closed its input too early.
-    #[error("the command `{command}` ended before it had read its input{stderr}")]
-    ScriptStopped {
-        /// The command.
-        command: String,
-        /// Empty, or what it wrote on standard error.
-        stderr: String,
     },
     /// A script said that it failed.
     #[error("the command `{command}` ended with {status}{stderr}")]

@@ -9,7 +9,7 @@ use crate::codec::SourceReader;
 use crate::error::Error;
 use crate::input::{Cut, Format, READ_BYTES, Source, SplitRange};
 use crate::sequence::{Header, SequenceReader};
-use crate::text::{Line, Lines};
+use crate::text::{Line, Lines, TextRules};
 use crate::writable::Writable;
 
 /// Lines cut at the first separator into key and value; a line without is all key.
@@ -120,6 +120,11 @@ impl Source for Window<'_> {
         let slice = self.source.slice(at)?;
         let rest = usize::try_from(self.split.end - at).unwrap_or(usize::MAX);
         Ok(&slice[..slice.len().min(rest)])
+    }
+
+    fn text(&self) -> TextRules {
+        let rules = self.source.text();
+        TextRules { keeps_mark: rules.keeps_mark || self.split.start > 0, ..rules }
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::Result;
 use crate::place::PlaceInPart;
+use crate::text::TextRules;
 
 /// Bytes of one file, read forward.
 pub trait Source {
@@ -14,6 +15,27 @@ pub trait Source {
     /// # Errors
     /// What the file system says.
     fn slice(&mut self, offset: u64) -> io::Result<&[u8]>;
+
+    /// How its text is cut into records, by the job's properties.
+    fn text(&self) -> TextRules {
+        TextRules::default()
+    }
+}
+
+/// A source of a job with such properties.
+pub(crate) struct Ruled<S> {
+    pub(crate) source: S,
+    pub(crate) rules: TextRules,
+}
+
+impl<S: Source> Source for Ruled<S> {
+    fn slice(&mut self, offset: u64) -> io::Result<&[u8]> {
+        self.source.slice(offset)
+    }
+
+    fn text(&self) -> TextRules {
+        self.rules.clone()
+    }
 }
 
 /// The part of a file that one map task reads.

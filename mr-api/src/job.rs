@@ -18,7 +18,7 @@ use crate::fold::Fold;
 use crate::input::{Cut, Format};
 use crate::mapper::{Emit, MapFn, Mapper, map_fn};
 use crate::multiple::{Both, BothFormats};
-use crate::output::OutputOptions;
+use crate::output::{Naming, OutputOptions};
 use crate::partition::{FirstElement, Partition, Partitioner, first_element_bytes};
 use crate::plan::JobOutput;
 use crate::reducer::{LiftReducer, MergeReducer, Reducer};
@@ -33,7 +33,7 @@ pub enum Reducers {
     /// slots, and none of more than 1 GiB where keys can be parted so far. Partitioners see more partitions than there will be
     /// reduces; neighbouring ones are reduced together, in the order of all their keys.
     Auto,
-    /// Exactly so many.
+    /// Exactly so many; with none what the maps emit is the output.
     Exactly(u32),
 }
 
@@ -49,7 +49,7 @@ impl From<Auto> for Reducers {
 
 impl From<u32> for Reducers {
     fn from(count: u32) -> Self {
-        Reducers::Exactly(count.max(1))
+        Reducers::Exactly(count)
     }
 }
 
@@ -148,6 +148,12 @@ impl OutputTo {
     /// So many replicas of each file, instead of the cluster's default. `-D dfs.replication=N` does the same.
     pub fn replication(mut self, count: u16) -> Self {
         self.options.replication = Some(count);
+        self
+    }
+
+    /// Files `part-00000` and so on, without a letter for the kind of task.
+    pub(crate) fn named_plainly(mut self) -> Self {
+        self.options.naming = Naming::Plain;
         self
     }
 
@@ -283,6 +289,13 @@ impl<S> Job<S> {
     pub fn side_file(mut self, path: &str) -> Result<Self> {
         self.settings.side_files.push(SideFile::parse(path)?);
         Ok(self)
+    }
+
+    /// Names something that the job depends on and that its types do not show, such as a number that a closure captures. Workers compare it with
+    /// what they have when they rebuild the job, and refuse it where it differs.
+    pub fn depends_on(self, what: impl fmt::Debug) -> Self {
+        let line = format!("depends on {what:?}");
+        self.describe(line.replace('\n', "\\n"))
     }
 
     pub(crate) fn side_files(mut self, files: Vec<SideFile>) -> Self {
@@ -424,7 +437,8 @@ fn reduced<M: Mapper, R: Reducer>(
 }
 
 impl Job<Reduced> {
-    /// How many reduce tasks: [`Auto`] or a number. `--reducers` on the command line wins over it.
+    /// How many reduce tasks: [`Auto`] or a number. `--reducers` on the command line wins over it. With 0 the reducer and the combiner are not
+    /// called: what the maps emit is written as text, in files `part-m-00000` and so on.
     pub fn reducers(mut self, reducers: impl Into<Reducers>) -> Self {
         self.settings.reducers = reducers.into();
         self

@@ -3,12 +3,13 @@
 use crate::Result;
 use crate::codec::{DecodedSource, FileCodec};
 use crate::context::{Context, TaskInput};
-use crate::input::{Cut, Records, Source, SplitRange};
+use crate::input::{Cut, Records, Ruled, Source, SplitRange};
 use crate::job::{InputPaths, JobInput, JobSettings};
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::place::Place;
 use crate::replay::RecordPlace;
 use crate::rows::NoSource;
+use crate::text::TextRules;
 
 /// A part of one file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,7 +68,8 @@ impl<'a, F> MapInput<'a, F> {
             self.settings.inputs.get(input as usize),
             Some(JobInput { paths: InputPaths::Rows { .. }, .. })
         );
-        let mut source = around(if rows { Box::new(NoSource) } else { (self.open)(part)? });
+        let source = around(if rows { Box::new(NoSource) } else { (self.open)(part)? });
+        let mut source = Ruled { source, rules: TextRules::of_task(emit.context())? };
         let mut decoded;
         let (split, source): (SplitRange, &mut dyn Source) = match FileCodec::of_path(&part.path) {
             Some(FileCodec::Bzip2) if self.cut(input) == Some(Cut::TextBlocks) => {

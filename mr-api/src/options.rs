@@ -1,10 +1,10 @@
-//! Job options and properties, with Hadoop's names where Hadoop has them.
+//! What the command line of a job says, with the properties of [`protocol::property`].
 
-use std::str::FromStr;
+use std::num::NonZeroU32;
 
+use protocol::property::{self, Key, Properties, Scope, Value, Verdict, keys};
 use shuffle::Codec;
 
-use crate::args::Properties;
 use crate::cache::SideFile;
 use crate::error::Error;
 use crate::splits::SplitLimits;
@@ -26,100 +26,9 @@ pub(crate) struct Options {
     pub(crate) side_files: Vec<SideFile>,
 }
 
-pub(crate) const REDUCES: &str = "mapreduce.job.reduces";
-pub(crate) const SORT_MB: &str = "mapreduce.task.io.sort.mb";
-/// Whether map output is compressed.
-pub(crate) const MAP_COMPRESS: &str = "mapreduce.map.output.compress";
-pub(crate) const SORT_FACTOR: &str = "mapreduce.task.io.sort.factor";
-pub(crate) const SPLIT_MIN: &str = "mapreduce.input.fileinputformat.split.minsize";
-pub(crate) const SPLIT_MAX: &str = "mapreduce.input.fileinputformat.split.maxsize";
-pub(crate) const MAP_ATTEMPTS: &str = "mapreduce.map.maxattempts";
-pub(crate) const REDUCE_ATTEMPTS: &str = "mapreduce.reduce.maxattempts";
-/// The file system of plain paths.
-pub(crate) const DEFAULT_FS: &str = "fs.defaultFS";
-pub(crate) const JOB_NAME: &str = "mapreduce.job.name";
-/// Separates key and value in key-value text.
-pub(crate) const KEY_VALUE_SEPARATOR: &str =
-    "mapreduce.input.keyvaluelinerecordreader.key.value.separator";
-pub(crate) const SLOW_START: &str = "mapreduce.job.reduce.slowstart.completedmaps";
-
-/// Records that a map may leave out because attempts ended in them.
-pub(crate) const SKIP_MAX: &str = "mapreduce.map.skip.maxrecords";
-/// `false`: the script of a streaming job counts the records it is done with.
-pub(crate) const SKIP_AUTO_COUNT: &str = "mapreduce.map.skip.proc-count.auto-incr";
-
-/// Former names of properties and the present ones.
-pub(crate) const ALIASES: [(&str, &str); 31] = [
-    ("fs.default.name", DEFAULT_FS),
-    ("mapred.skip.map.max.skip.records", SKIP_MAX),
-    ("mapred.skip.map.auto.incr.proc.count", SKIP_AUTO_COUNT),
-    ("mapred.skip.attempts.to.start.skipping", "mapreduce.task.skip.start.attempts"),
-    ("mapred.compress.map.output", MAP_COMPRESS),
-    ("mapred.output.compression.type", crate::sequence_out::TYPE_PROPERTY),
-    ("mapred.output.compress", crate::output::COMPRESS_PROPERTY),
-    ("mapred.output.compression.codec", crate::output::CODEC_PROPERTY),
-    ("mapred.reduce.tasks", REDUCES),
-    ("mapred.job.name", JOB_NAME),
-    ("io.sort.mb", SORT_MB),
-    ("io.sort.factor", SORT_FACTOR),
-    ("mapred.min.split.size", SPLIT_MIN),
-    ("mapred.max.split.size", SPLIT_MAX),
-    ("mapred.map.max.attempts", MAP_ATTEMPTS),
-    ("mapred.reduce.max.attempts", REDUCE_ATTEMPTS),
-    ("mapred.reduce.slowstart.completed.maps", SLOW_START),
-    ("mapred.textoutputformat.separator", crate::output::SEPARATOR_PROPERTY),
-    ("mapred.map.tasks", "mapreduce.job.maps"),
-    ("mapred.partitioner.class", "mapreduce.job.partitioner.class"),
-    ("mapred.output.key.comparator.class", "mapreduce.job.output.key.comparator.class"),
-    ("mapred.text.key.comparator.options", "mapreduce.partition.keycomparator.options"),
-    ("mapred.text.key.partitioner.options", "mapreduce.partition.keypartitioner.options"),
-    ("map.output.key.field.separator", "mapreduce.map.output.key.field.separator"),
-    ("key.value.separator.in.input.line", KEY_VALUE_SEPARATOR),
-    ("mapred.job.queue.name", "mapreduce.job.queuename"),
-    ("mapred.job.priority", "mapreduce.job.priority"),
-    ("mapred.map.tasks.speculative.execution", "mapreduce.map.speculative"),
-    ("mapred.reduce.tasks.speculative.execution", "mapreduce.reduce.speculative"),
-    ("mapred.max.tracker.failures", "mapreduce.job.maxtaskfailures.per.tracker"),
-    ("stream.map.output.field.seperator", "stream.map.output.field.separator"),
-];
-
-const KNOWN: [&str; 31] = [
-    SKIP_MAX,
-    SKIP_AUTO_COUNT,
-    "mapreduce.task.skip.start.attempts",
-    MAP_COMPRESS,
-    crate::sequence_out::TYPE_PROPERTY,
-    crate::output::COMPRESS_PROPERTY,
-    crate::output::CODEC_PROPERTY,
-    REDUCES,
-    SORT_MB,
-    SORT_FACTOR,
-    SPLIT_MIN,
-    SPLIT_MAX,
-    MAP_ATTEMPTS,
-    REDUCE_ATTEMPTS,
-    JOB_NAME,
-    SLOW_START,
-    crate::output::SEPARATOR_PROPERTY,
-    KEY_VALUE_SEPARATOR,
-    "mapreduce.job.maps",
-    "mapreduce.job.partitioner.class",
-    "mapreduce.job.output.key.comparator.class",
-    "mapreduce.partition.keycomparator.options",
-    "mapreduce.partition.keypartitioner.options",
-    "mapreduce.map.output.key.field.separator",
-    "mapreduce.job.queuename",
-    "mapreduce.job.priority",
-    "mapreduce.job.running.map.limit",
-    "mapreduce.job.running.reduce.limit",
-    "mapreduce.map.speculative",
-    "mapreduce.reduce.speculative",
-    "mapreduce.job.maxtaskfailures.per.tracker",
-];
-
 /// Attempts per task before a job fails, as in Hadoop.
-const ATTEMPTS_DEFAULT: u32 = 4;
-/// Reduces start when this share of maps is done, in per mille, as in Hadoop (0.05).
+pub(crate) const ATTEMPTS_DEFAULT: u32 = 4;
+/// Reduces start when this share of maps is done, as in Hadoop.
 const SLOW_START_DEFAULT: f64 = 0.05;
 /// Segments merged at once: each costs 132 KiB, so a hundred fit any sort memory.
 pub(crate) const MERGE_FACTOR_DEFAULT: usize = 100;
@@ -129,88 +38,84 @@ impl Options {
     pub(crate) fn reducers(&self) -> Result<Option<u32>, Error> {
         match self.reducers {
             Some(count) => Ok(Some(count)),
-            None => property(&self.properties, REDUCES),
+            None => self.value(keys::REDUCES),
         }
     }
 
     /// What names the file system, and how: `-fs`, or the property.
     pub(crate) fn file_system(&self) -> Option<(&'static str, &str)> {
         let option = self.file_system.as_deref().map(|text| ("-fs", text));
-        option.or_else(|| Some((DEFAULT_FS, self.properties.get(DEFAULT_FS)?.as_str())))
+        let key = keys::DEFAULT_FS.name();
+        option.or_else(|| Some((key, self.properties.get(key)?.as_str())))
     }
 
     /// `--name`, or the property.
-    pub(crate) fn name(&self) -> Option<String> {
-        self.name.clone().or_else(|| self.properties.get(JOB_NAME).cloned())
+    pub(crate) fn name(&self) -> Result<Option<String>, Error> {
+        match &self.name {
+            Some(name) => Ok(Some(name.clone())),
+            None => self.value(keys::JOB_NAME),
+        }
     }
 
     pub(crate) fn split_limits(&self) -> Result<SplitLimits, Error> {
         let default = SplitLimits::default();
         Ok(SplitLimits {
-            min: property(&self.properties, SPLIT_MIN)?.unwrap_or(default.min),
-            max: property(&self.properties, SPLIT_MAX)?.unwrap_or(default.max).max(1),
+            min: self.value(keys::SPLIT_MIN)?.map_or(default.min, |size| size.0),
+            max: self.value(keys::SPLIT_MAX)?.map_or(default.max, |size| size.0).max(1),
         })
     }
 
-    pub(crate) fn attempts_max(&self) -> Result<u32, Error> {
-        let attempts = match property(&self.properties, MAP_ATTEMPTS)? {
-            Some(attempts) => Some(attempts),
-            None => property(&self.properties, REDUCE_ATTEMPTS)?,
-        };
-        Ok(attempts.unwrap_or(ATTEMPTS_DEFAULT).max(1))
-    }
-
     pub(crate) fn slow_start_permille(&self) -> Result<u16, Error> {
-        let share: f64 = property(&self.properties, SLOW_START)?.unwrap_or(SLOW_START_DEFAULT);
-        Ok((share.clamp(0.0, 1.0) * 1000.0) as u16)
+        let share = self.value(keys::SLOW_START)?.map_or(SLOW_START_DEFAULT, |share| share.0);
+        Ok((share * 1000.0) as u16)
     }
 
-    /// A warning for each property that looks like one of Hadoop's but is not supported.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        let unknown =
-            |name: &&String| name.starts_with("mapreduce.") && !KNOWN.contains(&name.as_str());
-        self.properties
-            .keys()
-            .filter(unknown)
-            .map(|name| {
-                let nearest = KNOWN.iter().min_by_key(|known| distance(known, name));
-                format!(
-                    "property {name} is not used; the nearest that is: {}",
-                    nearest.unwrap_or(&"")
-                )
-            })
-            .collect()
+    /// Most maps that a job may have.
+    pub(crate) fn maps_max(&self) -> Result<Option<NonZeroU32>, Error> {
+        Ok(self.value(keys::MAPS_MAX)?.and_then(NonZeroU32::new))
+    }
+
+    /// The value of a property, if it is given.
+    pub(crate) fn value<T: Value>(&self, key: Key<T>) -> Result<Option<T>, Error> {
+        Ok(key.get(&self.properties)?)
+    }
+
+    /// Refuses properties that cannot be had and values that they do not take; what there is to say of the others.
+    pub(crate) fn check(&self, scope: Scope) -> Result<Vec<String>, Error> {
+        let mut warnings = Vec::new();
+        for (name, value) in &self.properties {
+            match property::judge(name, value, scope) {
+                Verdict::Fine => {}
+                Verdict::Warning(text) => warnings.push(text),
+                Verdict::Refusal(text) => return Err(Error::usage(text)),
+            }
+        }
+        Ok(warnings)
     }
 }
 
-/// `mapreduce.task.io.sort.mb` in bytes.
+/// The memory that maps sort in.
 pub(crate) fn sort_bytes(properties: &Properties) -> Result<Option<usize>, Error> {
-    let megabytes: Option<usize> = property(properties, SORT_MB)?;
-    Ok(megabytes.map(|megabytes| megabytes.saturating_mul(1 << 20)))
+    Ok(keys::SORT_MB.get(properties)?.map(|megabytes| megabytes.bytes()))
 }
 
-/// `mapreduce.task.io.sort.factor`.
+/// Runs that are merged at once.
 pub(crate) fn merge_factor(properties: &Properties) -> Result<usize, Error> {
-    Ok(property(properties, SORT_FACTOR)?.unwrap_or(MERGE_FACTOR_DEFAULT).max(2))
+    let factor = keys::SORT_FACTOR.get(properties)?;
+    Ok(factor.map_or(MERGE_FACTOR_DEFAULT, |factor| factor as usize).max(2))
 }
 
-/// How map output is stored: lz4, unless `mapreduce.map.output.compress` is `false`.
+/// How map output is stored: lz4, unless it is not to be compressed.
 pub(crate) fn map_codec(properties: &Properties) -> Result<Codec, Error> {
-    let compress = property(properties, MAP_COMPRESS)?.unwrap_or(true);
+    let compress = keys::MAP_COMPRESS.get(properties)?.unwrap_or(true);
     Ok(if compress { Codec::Lz4 } else { Codec::None })
 }
 
-/// `dfs.replication`, for output files.
-pub(crate) fn replication(properties: &Properties) -> Result<Option<u16>, Error> {
-    property(properties, crate::output::REPLICATION_PROPERTY)
-}
-
-/// Takes `NAME=VALUE` in.
+/// Takes `NAME=VALUE` in, under the name of today.
 pub(crate) fn set_property(properties: &mut Properties, text: &str) -> Result<(), Error> {
     match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => {
-            let present = ALIASES.iter().find(|(former, _)| *former == name);
-            let name = present.map_or(name, |(_, present)| present);
+        Some((name, value)) if !name.trim().is_empty() => {
+            let name = property::present_name(name.trim());
             properties.insert(name.to_owned(), value.to_owned());
             Ok(())
         }
@@ -219,57 +124,41 @@ pub(crate) fn set_property(properties: &mut Properties, text: &str) -> Result<()
 }
 
 /// True if the script of a streaming job counts the records it is done with, so that bad ones can be told and left out.
-pub(crate) fn script_counts(context: &crate::context::Context) -> bool {
-    let is = |name, value: fn(&str) -> bool| {
-        context.property(name).is_some_and(|text| value(text.trim()))
-    };
-    is(SKIP_MAX, |text| text != "0") && is(SKIP_AUTO_COUNT, |text| text == "false")
-}
-
-fn property<T: FromStr>(properties: &Properties, name: &str) -> Result<Option<T>, Error> {
-    let Some(text) = properties.get(name) else { return Ok(None) };
-    let value = text.trim().parse();
-    value
-        .map(Some)
-        .map_err(|_| Error::usage(format!("property {name}: `{text}` is no value it takes")))
-}
-
-/// Levenshtein's distance.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+pub(crate) fn script_counts(properties: &Properties) -> Result<bool, Error> {
+    let skips = keys::SKIP_MAX.get(properties)?.is_some_and(|count| count > 0);
+    Ok(skips && keys::SKIP_AUTO_COUNT.get(properties)? == Some(false))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn unknown_properties_are_pointed_out() {
+    fn options(texts: &[&str]) -> Options {
         let mut options = Options::default();
-        for text in ["mapreduce.job.reducers=1", "my.own=2", "mapreduce.job.name=x"] {
-            set_property(&mut options.properties, text).unwrap();
-        }
-        let warnings = options.warnings();
+        texts.iter().for_each(|text| set_property(&mut options.properties, text).unwrap());
+        options
+    }
+
+    #[test]
+    fn what_is_not_honoured_is_said() {
+        let options = options(&["mapreduce.job.reducers=1", "my.own=2", "mapred.job.name=x"]);
+        let warnings = options.check(Scope::Jobs).unwrap();
         assert_eq!(warnings.len(), 1);
-        assert!(warnings[0].ends_with("mapreduce.job.reduces"), "{warnings:?}");
+        assert!(warnings[0].ends_with("did you mean mapreduce.job.reduces?"), "{warnings:?}");
+        assert_eq!(options.name().unwrap().as_deref(), Some("x"));
     }
 
     #[test]
     fn values_are_checked() {
-        let mut options = Options::default();
-        set_property(&mut options.properties, "mapreduce.task.io.sort.mb=64").unwrap();
-        set_property(&mut options.properties, "mapreduce.map.maxattempts=x").unwrap();
-        assert_eq!(sort_bytes(&options.properties).unwrap(), Some(64 << 20));
-        assert!(options.attempts_max().is_err());
-        assert_eq!(options.slow_start_permille().unwrap(), 50);
+        let good = options(&["io.sort.mb=64"]);
+        assert_eq!(sort_bytes(&good.properties).unwrap(), Some(64 << 20));
+        assert_eq!(good.slow_start_permille().unwrap(), 50);
+        for (text, part) in [
+            ("mapreduce.map.maxattempts=x", "`x` is not a whole number from 1"),
+            ("mapreduce.map.failures.maxpercent=3", "cannot be had"),
+        ] {
+            let error = options(&[text]).check(Scope::Jobs).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
     }
 }

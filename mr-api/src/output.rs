@@ -7,22 +7,17 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use protocol::TaskKind;
+use protocol::property::keys;
 
 use crate::Result;
 use crate::codec::{Encoder, FileCodec};
 use crate::context::{Context, OUTPUT_COUNTERS};
 use crate::error::{BoxError, Error};
 use crate::sequence::Compression;
-use crate::sequence_out::{Classes, SequenceStream, TYPE_PROPERTY, compression};
+use crate::sequence_out::{Classes, SequenceStream, compression};
 use crate::text::ToText;
 use crate::writable::Writable;
 
-/// Name of the property that holds the separator between key and value; a tab by default.
-pub(crate) const SEPARATOR_PROPERTY: &str = "mapreduce.output.textoutputformat.separator";
-/// Whether output files are compressed, and how.
-pub(crate) const COMPRESS_PROPERTY: &str = "mapreduce.output.fileoutputformat.compress";
-pub(crate) const CODEC_PROPERTY: &str = "mapreduce.output.fileoutputformat.compress.codec";
 /// Written at once: large calls are cheaper, and this still fits the second-level cache.
 const BUFFER_BYTES: usize = 256 << 10;
 /// Base name of the files that every task writes.
@@ -40,9 +35,6 @@ impl OutputFile for File {
     }
 }
 
-/// Property with the number of replicas of output files.
-pub(crate) const REPLICATION_PROPERTY: &str = "dfs.replication";
-
 /// Opens files in the directory of an attempt.
 pub(crate) trait OutputFiles: Send {
     fn create(&self, name: &str) -> Result<Box<dyn OutputFile>>;
@@ -56,6 +48,16 @@ impl OutputFiles for LocalFiles {
         let path = self.0.join(name);
         Ok(Box::new(File::create(&path).map_err(Error::file("create", &path))?))
     }
+}
+
+/// How output files are called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Naming {
+    /// `part-m-00000`, `part-r-00000`.
+    #[default]
+    Kind,
+    /// `part-00000`, as streaming jobs have it.
+    Plain,
 }
 
 /// How a job writes.
@@ -75,6 +77,7 @@ pub(crate) struct OutputOptions {
     pub(crate) sequence: Option<Classes>,
     /// Their records are compressed many at a time.
     pub(crate) blocks: bool,
+    pub(crate) naming: Naming,
 }
 
 /// Takes the output records of a task.
@@ -110,16 +113,20 @@ impl Output {
         options: OutputOptions,
         context: Context,
     ) -> Result<Self> {
-        let separator = context.property(SEPARATOR_PROPERTY).unwrap_or("\t").as_bytes();
+        let separator = context.value(keys::OUTPUT_SEPARATOR)?.unwrap_or_else(|| "\t".to_owned());
         let (separator, terminator) =
-            if options.raw { (Vec::new(), &b""[..]) } else { (separator.to_vec(), &b"\n"[..]) };
+            if options.raw { (Vec::new(), &b""[..]) } else { (separator.into_bytes(), &b"\n"[..]) };
+        let base = context.value(keys::OUTPUT_BASENAME)?.unwrap_or_else(|| MAIN.to_owned());
+        if !is_base_name(&base) {
+            return Err(Error::OutputName { name: base }.into());
+        }
         let mut options = OutputOptions { codec: codec(options, &context)?, ..options };
-        let kind = context.property(TYPE_PROPERTY);
-        let compression = compression(options.codec, options.blocks, kind)?;
+        let kind = context.value(keys::OUTPUT_COMPRESS_TYPE)?;
+        let compression = compression(options.codec, options.blocks, kind);
         if options.sequence.is_some() {
             options.codec = None;
         }
-        let mut main = Stream::new(MAIN, &context, options.codec);
+        let mut main = Stream::new(&base, &context, options);
         main.buffer.reserve_exact(BUFFER_BYTES + 4096);
         if !options.lazy && !options.discard {
             main.open(&*files)?;
@@ -183,7 +190,7 @@ impl Output {
             if !is_output_name(name) {
                 return Err(Error::OutputName { name: name.to_owned() }.into());
             }
-            let stream = Stream::new(name, &self.context, self.options.codec);
+            let stream = Stream::new(name, &self.context, self.options);
             self.named.insert(name.to_owned(), stream);
         }
         let stream = self.named.get_mut(name).expect("inserted above");
@@ -206,7 +213,6 @@ impl Output {
 
     /// Completes the files; the number of records written to the main one.
     pub(crate) fn close(self) -> Result<u64> {
-        let written = self.context.counter(OUTPUT_COUNTERS, "BYTES_WRITTEN");
         for mut stream in std::iter::once(self.main).chain(self.named.into_values()) {
             if let Some(sequence) = &mut stream.sequence {
                 sequence.complete()?;
@@ -217,16 +223,19 @@ impl Output {
             if let Some(file) = stream.file {
                 file.close()?;
             }
-            written.add(stream.bytes);
+            self.context.add_to(OUTPUT_COUNTERS, "BYTES_WRITTEN", stream.bytes);
         }
         Ok(self.records)
     }
 }
 
 impl Stream {
-    fn new(base: &str, context: &Context, codec: Option<FileCodec>) -> Self {
-        let task = context.attempt().task;
-        let mut name = file_name(base, task.kind, task.index);
+    fn new(base: &str, context: &Context, options: OutputOptions) -> Self {
+        let (task, codec) = (context.attempt().task, options.codec);
+        let mut name = match options.naming {
+            Naming::Kind => format!("{base}-{}-{:05}", task.kind.letter(), task.index),
+            Naming::Plain => format!("{base}-{:05}", task.index),
+        };
         if let Some(codec) = codec {
             name = format!("{name}.{}", codec.extension());
         }
@@ -324,29 +333,27 @@ impl OutputFile for Compressed {
 
 /// The codec that the job or its properties ask for.
 fn codec(options: OutputOptions, context: &Context) -> Result<Option<FileCodec>> {
-    if options.codec.is_some() || context.property(COMPRESS_PROPERTY) != Some("true") {
+    if options.codec.is_some() || context.value(keys::OUTPUT_COMPRESS)? != Some(true) {
         return Ok(options.codec);
     }
-    let Some(class) = context.property(CODEC_PROPERTY) else { return Ok(Some(FileCodec::Deflate)) };
-    let unknown = || Error::usage(format!("property {CODEC_PROPERTY}: `{class}` is not known"));
-    Ok(Some(FileCodec::of_class(class).ok_or_else(unknown)?))
-}
-
-/// `part-r-00000`, `errors-m-00012`.
-fn file_name(base: &str, kind: TaskKind, index: u32) -> String {
-    format!("{base}-{}-{index:05}", kind.letter())
+    let class = context.value(keys::OUTPUT_CODEC)?;
+    Ok(Some(class.and_then(|class| FileCodec::of_class(class.0)).unwrap_or(FileCodec::Deflate)))
 }
 
 fn is_output_name(name: &str) -> bool {
+    name != MAIN && is_base_name(name)
+}
+
+fn is_base_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    name != MAIN && !name.is_empty() && !name.starts_with(['_', '.']) && name.chars().all(allowed)
+    !name.is_empty() && !name.starts_with(['_', '.']) && name.chars().all(allowed)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
 
-    use protocol::{AttemptId, JobId, TaskId};
+    use protocol::{AttemptId, JobId, TaskId, TaskKind};
 
     use super::*;
 

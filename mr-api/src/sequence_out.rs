@@ -7,14 +7,13 @@ use sha2::{Digest, Sha256};
 
 use crate::Result;
 use crate::codec::FileCodec;
+use protocol::property::CompressType;
+
 use crate::error::Error;
 use crate::job::{OutputTo, text_out};
 use crate::sequence::{Compression, SequenceWriter};
 use crate::text::ToText;
 use crate::writable::{TEXT_CLASS, Writable};
-
-/// Property that says what is compressed together: `RECORD` (default), `BLOCK` or `NONE`.
-pub(crate) const TYPE_PROPERTY: &str = "mapreduce.output.fileoutputformat.compress.type";
 
 /// SequenceFiles with keys of class `K::CLASS` and values of class `V::CLASS`, in a new directory.
 ///
@@ -68,23 +67,18 @@ pub(crate) struct Classes {
     pub(crate) value: &'static str,
 }
 
-/// How records are compressed, by options and [`TYPE_PROPERTY`].
+/// How records are compressed, by options and property.
 pub(crate) fn compression(
     codec: Option<FileCodec>,
     blocks: bool,
-    property: Option<&str>,
-) -> Result<Compression> {
-    let Some(codec) = codec else { return Ok(Compression::None) };
-    match property.map(str::to_ascii_uppercase).as_deref() {
-        _ if blocks => Ok(Compression::Block(codec)),
-        None | Some("RECORD") => Ok(Compression::Record(codec)),
-        Some("BLOCK") => Ok(Compression::Block(codec)),
-        Some("NONE") => Ok(Compression::None),
-        Some(other) => {
-            let text =
-                format!("property {TYPE_PROPERTY}: `{other}` is none of NONE, RECORD, BLOCK");
-            Err(Error::usage(text).into())
-        }
+    property: Option<CompressType>,
+) -> Compression {
+    match (codec, property) {
+        (None, _) => Compression::None,
+        (Some(codec), _) if blocks => Compression::Block(codec),
+        (Some(codec), None | Some(CompressType::Record)) => Compression::Record(codec),
+        (Some(codec), Some(CompressType::Block)) => Compression::Block(codec),
+        (Some(_), Some(CompressType::None)) => Compression::None,
     }
 }
 
@@ -170,13 +164,12 @@ mod tests {
         for (blocks, property, want) in [
             (false, None, Compression::Record(FileCodec::Gzip)),
             (true, None, Compression::Block(FileCodec::Gzip)),
-            (false, Some("block"), Compression::Block(FileCodec::Gzip)),
-            (false, Some("NONE"), Compression::None),
+            (false, Some(CompressType::Block), Compression::Block(FileCodec::Gzip)),
+            (false, Some(CompressType::None), Compression::None),
         ] {
-            assert_eq!(compression(codec, blocks, property).unwrap(), want);
+            assert_eq!(compression(codec, blocks, property), want);
         }
-        assert!(compression(codec, false, Some("BOTH")).is_err());
-        assert_eq!(compression(None, false, Some("BLOCK")).unwrap(), Compression::None);
+        assert_eq!(compression(None, false, Some(CompressType::Block)), Compression::None);
     }
 
     /// Counts words into a SequenceFile and reads that with another job.

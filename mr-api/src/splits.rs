@@ -5,9 +5,12 @@
 
 use std::io::{self, Read};
 
+use memchr::memmem::Finder;
+
 use crate::Result;
 use crate::codec::FileCodec;
 use crate::input::Cut;
+use crate::text::TextRules;
 
 /// Where to cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,14 +62,17 @@ pub(crate) fn plan(
     files: &[FileToCut],
     cut: Cut,
     limits: SplitLimits,
+    rules: &TextRules,
     mut line_ends: impl FnMut(usize, u64) -> Result<Vec<u64>>,
 ) -> Result<Vec<Vec<Part>>> {
+    let is_cut = cut == Cut::Blocks || rules.can_cut();
     let mut splits = Vec::new();
     let (mut combined, mut combined_bytes): (Vec<Part>, u64) = (Vec::new(), 0);
     for (index, file) in files.iter().enumerate() {
         let whole = (index, 0, file.length);
         let codec = FileCodec::of_path(&file.path);
-        let is_entered = cut == Cut::TextBlocks && codec == Some(FileCodec::Bzip2);
+        let by_lines = rules.delimiter.is_none();
+        let is_entered = cut == Cut::TextBlocks && codec == Some(FileCodec::Bzip2) && by_lines;
         let compressed = codec.is_some() && !is_entered;
         match cut {
             Cut::Combined { bytes } if file.length < bytes => {
@@ -78,6 +84,9 @@ pub(crate) fn plan(
                 }
             }
             _ if compressed || cut == Cut::Whole => splits.push(vec![whole]),
+            Cut::Blocks | Cut::TextBlocks | Cut::Combined { .. } if !is_cut => {
+                splits.push(vec![whole]);
+            }
             Cut::Lines { count } => {
                 let mut start = 0;
                 for end in line_ends(index, count.max(1))? {
@@ -99,25 +108,39 @@ pub(crate) fn plan(
     Ok(splits)
 }
 
-/// Where every `count` lines (ended by a newline) of a file end, and the end of the file.
-pub(crate) fn line_ends(mut file: impl Read, count: u64) -> io::Result<Vec<u64>> {
+/// Where every `count` lines (ended by a newline, or by `delimiter`) of a file end, and the end of the file.
+pub(crate) fn line_ends(
+    mut file: impl Read,
+    count: u64,
+    delimiter: Option<&[u8]>,
+) -> io::Result<Vec<u64>> {
+    let delimiter = delimiter.unwrap_or(b"\n");
+    let finder = Finder::new(delimiter);
     let (mut ends, mut at, mut lines) = (Vec::new(), 0u64, 0);
-    let mut chunk = vec![0; CHUNK_BYTES];
+    let (mut chunk, mut kept) = (vec![0; CHUNK_BYTES], 0);
     loop {
-        let length = match file.read(&mut chunk) {
+        let length = match file.read(&mut chunk[kept..]) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             length => length?,
         };
+        let filled = kept + length;
         if length == 0 {
+            at += kept as u64;
             break;
         }
-        for found in memchr::memchr_iter(b'\n', &chunk[..length]) {
+        let mut seen = 0;
+        while let Some(found) = finder.find(&chunk[seen..filled]) {
+            seen += found + delimiter.len();
             lines += 1;
             if lines % count == 0 {
-                ends.push(at + found as u64 + 1);
+                ends.push(at + seen as u64);
             }
         }
-        at += length as u64;
+        // A delimiter may begin in what is kept.
+        let next = seen.max((filled + 1).saturating_sub(delimiter.len()));
+        chunk.copy_within(next..filled, 0);
+        kept = filled - next;
+        at += next as u64;
     }
     if ends.last().is_none_or(|end| *end < at) {
         ends.push(at);
@@ -131,39 +154,6 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// True for files that are no input: `_SUCCESS`, `.crc`, ...
 pub(crate) fn is_hidden(name: &str) -> bool {
     name.starts_with(['_', '.'])
-}
-
-/// True if `text` has characters that make it a pattern.
-pub(crate) fn is_pattern(text: &str) -> bool {
-    text.contains(['*', '?'])
-}
-
-/// Matches a name against a pattern of `*` (any characters) and `?` (one character).
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), name.chars().collect());
-    let (mut p, mut n, mut star) = (0, 0, None);
-    while n < name.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(c) if *c == '?' || *c == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => match star {
-                Some((star_p, star_n)) => {
-                    star = Some((star_p, star_n + 1));
-                    p = star_p + 1;
-                    n = star_n + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
 }
 
 #[cfg(test)]
@@ -188,7 +178,10 @@ mod tests {
     fn every_way_of_cutting() {
         let file = |path: &str, length| FileToCut { path: path.into(), length, block_bytes: 10 };
         let files = [file("a", 3), file("b", 25), file("c.gz", 30), file("d", 4), file("e", 0)];
-        let plan = |cut| plan(&files, cut, SplitLimits::default(), |_, _| Ok(vec![1, 3])).unwrap();
+        let plan = |cut| {
+            plan(&files, cut, SplitLimits::default(), &TextRules::default(), |_, _| Ok(vec![1, 3]))
+                .unwrap()
+        };
         let flat = |splits: Vec<Vec<Part>>| splits.concat();
         assert_eq!(
             flat(plan(Cut::Blocks)),
@@ -196,7 +189,11 @@ mod tests {
         );
         assert_eq!(plan(Cut::TextBlocks), plan(Cut::Blocks), "gzip is not cut");
         let bzip2 = [file("c.bz2", 21)];
-        let parts = |cut| super::plan(&bzip2, cut, SplitLimits::default(), |_, _| Ok(Vec::new()));
+        let parts = |cut| {
+            super::plan(&bzip2, cut, SplitLimits::default(), &TextRules::default(), |_, _| {
+                Ok(Vec::new())
+            })
+        };
         assert_eq!(flat(parts(Cut::TextBlocks).unwrap()), [(0, 0, 10), (0, 10, 11)]);
         assert_eq!(flat(parts(Cut::Blocks).unwrap()), [(0, 0, 21)]);
         assert_eq!(plan(Cut::Whole).len(), 5);
@@ -212,24 +209,22 @@ mod tests {
             ]
         );
         assert_eq!(plan(Cut::Lines { count: 1 })[..2], [vec![(0, 0, 1)], vec![(0, 1, 2)]]);
-        assert_eq!(line_ends(&b"a\nb\nc\nd"[..], 2).unwrap(), [4, 7]);
-        assert_eq!(line_ends(&b"a\nb\n"[..], 2).unwrap(), [4]);
-        assert_eq!(line_ends(&b""[..], 2).unwrap(), [0]);
+        assert_eq!(line_ends(&b"a\nb\nc\nd"[..], 2, None).unwrap(), [4, 7]);
+        assert_eq!(line_ends(&b"a\nb\n"[..], 2, None).unwrap(), [4]);
+        assert_eq!(line_ends(&b""[..], 2, None).unwrap(), [0]);
     }
 
     #[test]
-    fn patterns() {
-        for (pattern, name, expected) in [
-            ("*", "", true),
-            ("*.txt", "a.txt", true),
-            ("*.txt", "a.txt.gz", false),
-            ("a?c*", "abcd", true),
-            ("a?c", "ac", false),
-            ("*a*b", "xaxab", true),
-            ("", "x", false),
-        ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
-        }
+    fn hidden_names() {
         assert!(is_hidden("_SUCCESS") && is_hidden(".x") && !is_hidden("part-r-00000"));
+    }
+
+    #[test]
+    fn records_of_a_delimiter_are_counted_across_chunks() {
+        let text = "a||b||c||".repeat(CHUNK_BYTES / 4);
+        let ends = line_ends(text.as_bytes(), 3, Some(b"||")).unwrap();
+        assert_eq!(ends.len(), CHUNK_BYTES / 4);
+        assert!(ends.iter().zip(1..).all(|(end, n)| *end == 9 * n));
+        assert_eq!(line_ends(&b"a|||b"[..], 1, Some(b"||")).unwrap(), [3, 5]);
     }
 }

@@ -124,8 +124,12 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
 
     fn description(&self) -> String {
         let settings = &self.settings;
+        let inputs: Vec<String> =
+            settings.inputs.iter().map(|input| format!("input {input:?}\n")).collect();
+        let side_files: Vec<&str> =
+            settings.side_files.iter().map(|file| file.name.as_str()).collect();
         format!(
-            "job {}\nformat {}\nmapper {}\nkey {}\nvalue {}\ncombiner {}\nreducer {}\npartitioner {}\nreducers {:?}\n{}",
+            "job {}\nformat {}\nmapper {}\nkey {}\nvalue {}\ncombiner {}\nreducer {}\npartitioner {}\nreducers {:?}\n{}output {:?} {:?}\nside files {side_files:?}\n{}",
             settings.name,
             type_name::<M::In>(),
             type_name::<M>(),
@@ -135,11 +139,34 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
             type_name::<R>(),
             settings.partition.describe(),
             settings.reducers,
+            inputs.concat(),
+            settings.output,
+            settings.output_options,
             settings.description,
         )
     }
 
     fn run_map(&self, task: MapTask<'_>) -> Result<MapResult, Error> {
+        match task.target {
+            // A job with a reducer and no reduces.
+            MapTarget::Output(_) if !C::MAP_ONLY => self.run_map_side(&Described, task),
+            _ => self.run_map_side(&self.map_side, task),
+        }
+    }
+
+    fn run_reduce(&self, task: ReduceTask) -> Result<(), Error> {
+        let context = task.context.clone();
+        self.reduce_side.run(task)?;
+        Ok(context.check_counters()?)
+    }
+}
+
+impl<M: Mapper, C, R> TypedStage<M, C, R> {
+    fn run_map_side<S: MapSide<M>>(
+        &self,
+        map_side: &S,
+        task: MapTask<'_>,
+    ) -> Result<MapResult, Error> {
         let MapTask { context, input, parts, open, place, target } = task;
         let map_input = MapInput::new(&self.settings, &self.format, open, place)
             .stopping_before(context.property(STOP_PROPERTY).and_then(RecordPlace::parse));
@@ -150,8 +177,13 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
         }
         let work = || -> Result<MapResult> {
             let JobSettings { partition, group_prefix, .. } = &self.settings;
-            let partition = total_order::resolve(partition, *group_prefix, &context)?;
-            let sink = self.map_side.open(target, &partition, &context)?;
+            let partition = match target {
+                MapTarget::Shuffle { .. } => {
+                    total_order::resolve(partition, *group_prefix, &context)?
+                }
+                MapTarget::Output(_) => partition.clone(),
+            };
+            let sink = map_side.open(target, &partition, &context)?;
             let mut mapper = self.mapper.clone();
             let mut emit = Emit::new(context.clone(), sink);
             mapper.setup(&context)?;
@@ -173,10 +205,10 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
             }
             let cleaned = mapper.cleanup(&mut emit);
             read.and(cleaned)?;
-            if !C::MAP_ONLY {
+            if !S::MAP_ONLY {
                 context.enter(Phase::Merge);
             }
-            C::close(emit.into_sink())
+            S::close(emit.into_sink())
         };
         let result = guard(work).map_err(|message| {
             let path = parts.get(current.get()).map(|part| part.path.clone()).unwrap_or_default();
@@ -184,15 +216,12 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
         })?;
         let whole = phases::clock().saturating_sub(begin);
         phases::of_map(&context, whole, reading.time.get(), result.times());
-        context.counter(INPUT_COUNTERS, "BYTES_READ").add(reading.bytes.get());
+        context.add_to(INPUT_COUNTERS, "BYTES_READ", reading.bytes.get());
         context.add("MAP_INPUT_RECORDS", place.count.get());
         context.add("MAP_SKIPPED_RECORDS", place.skip_count.get());
         count_map_output(&context, &result);
+        context.check_counters()?;
         Ok(result)
-    }
-
-    fn run_reduce(&self, task: ReduceTask) -> Result<(), Error> {
-        self.reduce_side.run(task)
     }
 }
 
@@ -248,8 +277,9 @@ impl<P: Fn(f64) -> f64> Source for Measured<'_, P> {
         let slice = self.source.slice(offset)?;
         let Reading { bytes, time } = self.reading;
         time.set(time.get() + phases::clock().saturating_sub(begin));
-        let end = offset + slice.len() as u64;
-        bytes.set(bytes.get() + end.saturating_sub(self.seen.max(offset)));
+        // What was read ahead, behind the split, is counted by the map it belongs to.
+        let end = (offset + slice.len() as u64).min(self.split.end);
+        bytes.set(bytes.get() + end.saturating_sub(self.seen.max(offset).max(self.split.start)));
         self.seen = self.seen.max(end);
         Ok(slice)
     }
@@ -375,6 +405,45 @@ where
     fn open(&self, target: MapTarget, _: &Partition, _: &Context) -> Result<Self::Sink> {
         match target {
             MapTarget::Output(output) => Ok(TextSink { output: *output, types: PhantomData }),
+            MapTarget::Shuffle { .. } => Err(mismatch("a map-only job was given reduces")),
+        }
+    }
+
+    fn close(sink: Self::Sink) -> Result<MapResult> {
+        Ok(MapResult::Output { records: sink.output.close()? })
+    }
+}
+
+/// No shuffle, though the job has a reducer: the text of pairs is the output.
+struct Described;
+
+struct DescribedSink<K, V> {
+    output: Output,
+    texts: (Vec<u8>, Vec<u8>),
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K: Datum, V: Datum> Sink for DescribedSink<K, V> {
+    fn accept(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let (key_text, value_text) = &mut self.texts;
+        key_text.clear();
+        value_text.clear();
+        let key = K::text(key, key_text)?.then_some(&key_text[..]);
+        let value = V::text(value, value_text)?.then_some(&value_text[..]);
+        self.output.write(key, value)
+    }
+}
+
+impl<M: Mapper> MapSide<M> for Described {
+    type Sink = DescribedSink<M::Key, M::Value>;
+    const MAP_ONLY: bool = true;
+
+    fn open(&self, target: MapTarget, _: &Partition, _: &Context) -> Result<Self::Sink> {
+        match target {
+            MapTarget::Output(output) => {
+                let texts = (Vec::new(), Vec::new());
+                Ok(DescribedSink { output: *output, texts, types: PhantomData })
+            }
             MapTarget::Shuffle { .. } => Err(mismatch("a map-only job was given reduces")),
         }
     }

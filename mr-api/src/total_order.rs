@@ -15,11 +15,11 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{GroupPrefix, KeyRanges};
 
 use crate::Result;
-use crate::args::Properties;
 use crate::cache;
 use crate::codec::FileCodec;
 use crate::context::{Context, OpenFile, TaskCounts};

@@ -42,6 +42,10 @@ pub struct Config {
     pub allow_unencrypted: bool,
     /// Where the metadata is kept. Default `hanno-data/namenode`.
     pub data_dir: PathBuf,
+    /// Further directories, on other disks, in which the log of the metadata is kept in full, in `namenode-log` below each: a change is
+    /// answered when it is synced in all. Each costs one sync per group of changes. Default none. One that fails stops the NameNode, which is
+    /// started again without it.
+    pub log_dirs: Vec<PathBuf>,
     /// The cluster secret; made at the first start. Default: `secret` in `data_dir`.
     pub secret_file: Option<PathBuf>,
     /// Replicas of a file that does not say. Default 3.
@@ -143,6 +147,7 @@ impl Default for Config {
             advertise: None,
             allow_unencrypted: false,
             data_dir: PathBuf::from("hanno-data/namenode"),
+            log_dirs: Vec::new(),
             secret_file: None,
             replication: 3,
             block_size: 128 << 20,
@@ -239,6 +244,11 @@ impl Config {
                 "must be 0 to 1",
             ),
             (self.trash_checkpoint_ms > 0, "trash_checkpoint_ms", "must not be 0"),
+            (
+                journal::mirrors_are_sound(&self.log_dirs),
+                "log_dirs",
+                "names a directory twice, or none",
+            ),
             (self.resource_check_ms > 0, "resource_check_ms", "must not be 0"),
             (self.audit_bytes_max > 0, "audit_bytes_max", "must not be 0"),
             (self.directory_items_max > 0, "directory_items_max", "must not be 0"),

@@ -20,7 +20,7 @@ use protocol::auth::Role;
 use protocol::datanode::{
     self, Heartbeat, REPORT_REPLICAS_MAX, Reply as NodeReply, Request as NodeRequest,
 };
-use protocol::namenode::{Answer, Call, Reply, Request, VERSION};
+use protocol::namenode::{Answer, Body, Call, Reply, Request, VERSION};
 use protocol::{ClientId, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 use webhdfs::namenode::{From, Trust};
@@ -88,7 +88,7 @@ pub(crate) fn router(
             "/rpc",
             rpc::message_from(
                 auth.clone(),
-                &[Role::Client, Role::Worker, Role::Jobtracker, Role::Datanode, Role::Task],
+                &[Role::Client, Role::Task],
                 CLIENT_BYTES_MAX,
                 move |sender: Sender, request: Request| {
                     let service = clients.clone();
@@ -190,10 +190,7 @@ impl Service {
     async fn audited(&self, request: Request, origin: Origin) -> Answer {
         let mut shown = Vec::new();
         let Some(audit) = &self.audit else { return self.answer(request, &mut shown).await };
-        let calls = match &request.body {
-            Call::Batch(calls) => calls,
-            single => std::slice::from_ref(single),
-        };
+        let calls = request.body.calls();
         let told = |call| audit::told((&request.user, &origin.address), call);
         let told: Vec<Option<String>> = calls.iter().map(told).collect();
         let answer = self.answer(request, &mut shown).await;
@@ -225,7 +222,7 @@ impl Service {
         if request.body.is_read() {
             return self.shared.read(&request, &membership).await;
         }
-        if matches!(request.body, Call::RefreshNodes) {
+        if matches!(request.body, Body::One(Call::RefreshNodes)) {
             let caller = membership.caller(&request.user);
             self.shared.state.read().guard(caller).check_superuser()?;
             return self.refresh_nodes().await;

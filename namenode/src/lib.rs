@@ -50,8 +50,8 @@ use daemon::hosts::host_part;
 use daemon::serve::{self, Limits};
 use journal::{Journal, JournalError, Options, Txid};
 use parking_lot::{Mutex, RwLock};
-use protocol::auth::Key;
-use protocol::token::token_key;
+use protocol::auth::{self, Key};
+use protocol::token::TokenKeys;
 use protocol::{ClusterId, Epoch};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -108,7 +108,7 @@ pub async fn run_on(
     let secret = prepare(&config)?;
     let failure = Arc::new(Mutex::new(None));
     let (opening, told, failed) = (config.clone(), shutdown.clone(), Arc::clone(&failure));
-    let key = token_key(&secret);
+    let key = TokenKeys::new(&secret);
     let opened = tokio::task::spawn_blocking(move || open(&opening, key, &told, &failed));
     let (shared, journal, book) = opened.await.map_err(|_| Error::LoopPanicked)??;
     tracing::info!(address = %config.advertised(), epoch = %shared.epoch, "namenode is up");
@@ -150,7 +150,7 @@ pub async fn run_on(
     let times = trash::Times::of(&config);
     let emptier =
         tokio::spawn(trash::run(service.clone(), config.superuser(), times, shutdown.clone()));
-    let authenticator = Authenticator::new(&secret);
+    let authenticator = Authenticator::new(&secret, auth::Service::Namenode);
     let trust = trust(&config, &secret, &authenticator)?;
     let router = http::router(service, authenticator, trust, &config);
     let limits = Limits { connections_max: CONNECTIONS_MAX, ..Limits::default() };
@@ -245,7 +245,7 @@ fn restore_kept(
 /// Opens the journal and rebuilds the state.
 fn open(
     config: &Config,
-    token_key: Key,
+    token_keys: TokenKeys,
     shutdown: &Shutdown,
     failure: &Arc<Mutex<Option<String>>>,
 ) -> Result<(Arc<Shared>, Journal, KeptBook), Error> {
@@ -267,13 +267,19 @@ fn open(
         })
     };
     let mut recovering = Recovering::default();
-    let options = Options::new(config.data_dir.join("journal"));
+    let options = Options::new(config.data_dir.join("journal"))
+        .with_mirrors(&config.log_dirs, "namenode-log")
+        .map_err(|source| Error::Host { action: "find the working directory", source })?;
     let (journal, recovered) =
         Journal::open(options, &mut recovering, observer, fatal).map_err(Error::Journal)?;
     recovered.notes.iter().for_each(|note| tracing::warn!(note, "found at start"));
+    for out in &recovered.left_out {
+        let (directory, reason) = (out.dir.display(), &out.reason);
+        tracing::error!(%directory, reason, "a log directory does not work and is left out: replace its disk");
+    }
     let (load, replay) = recovering.work();
     let clock = Clock::start();
-    let settings = settings(config, Epoch(recovered.epoch.0), token_key);
+    let settings = settings(config, Epoch(recovered.epoch.0), token_keys);
     let random = Generator::new(rand::random());
     let mut state = State::new(recovering.loaded, settings, random, clock.now());
     let refreshed = state.refresh_nodes(&mut nodes.lock().nodes, lists::read(config)?, clock.now());
@@ -306,11 +312,11 @@ fn open(
     Ok((Arc::new(shared), journal, book))
 }
 
-fn settings(config: &Config, epoch: Epoch, token_key: Key) -> Settings {
+fn settings(config: &Config, epoch: Epoch, token_keys: TokenKeys) -> Settings {
     Settings {
         epoch,
         host: host_part(config.advertised()).to_owned(),
-        token_key,
+        token_keys,
         replication: config.replication,
         block_size: config.block_size,
         block_size_min: config.block_size_min,

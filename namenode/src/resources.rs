@@ -13,6 +13,7 @@ use crate::server::Event;
 pub(crate) async fn watch(events: mpsc::Sender<Event>, config: Config, shutdown: Shutdown) {
     let mut interval = tokio::time::interval(Duration::from_millis(config.resource_check_ms));
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut low = false;
     loop {
         tokio::select! {
             _ = interval.tick() => {}
@@ -23,7 +24,7 @@ pub(crate) async fn watch(events: mpsc::Sender<Event>, config: Config, shutdown:
         let looked = tokio::task::spawn_blocking(move || sys::fs::space(&directory)).await;
         let event = match looked {
             Ok(Ok(space)) => {
-                let low = space.available < config.free_space_min;
+                low = is_low(space.available, config.free_space_min, low);
                 Event::Resources { available: space.available, low }
             }
             Ok(Err(error)) => {
@@ -35,5 +36,32 @@ pub(crate) async fn watch(events: mpsc::Sender<Event>, config: Config, shutdown:
         if events.send(event).await.is_err() {
             return;
         }
+    }
+}
+
+/// Whether there is too little room. Where there was, there must be an eighth more than the least before there is enough: whoever deletes a
+/// little and writes a little would else turn safe mode on and off.
+fn is_low(available: u64, free_space_min: u64, was_low: bool) -> bool {
+    let least =
+        if was_low { free_space_min.saturating_add(free_space_min / 8) } else { free_space_min };
+    available < least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_back_when_there_is_a_little_more_than_the_least() {
+        for (available, was_low, low) in [
+            (799, false, true),
+            (800, false, false),
+            (800, true, true),
+            (899, true, true),
+            (900, true, false),
+        ] {
+            assert_eq!(is_low(available, 800, was_low), low, "{available} {was_low}");
+        }
+        assert!(!is_low(0, 0, true) && !is_low(0, 0, false));
     }
 }

@@ -17,12 +17,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use journal::{Change, Journal, Txid};
 use parking_lot::{RwLock, RwLockWriteGuard};
 use protocol::datanode::{self, FullReport, Reply as NodeReply, Request as NodeRequest};
-use protocol::namenode::{self, AdminState, Answer, Request};
+use protocol::namenode::{self, AdminState, Answer, Body, Reply, Request};
 use protocol::{DatanodeId, Epoch, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::datanodes::{Datanodes, NodeIndex};
 use crate::core::hosts::HostLists;
+use crate::core::lost::Loss;
 use crate::core::query::Reader;
 use crate::core::report::{ReportError, Taken};
 use crate::core::state::{Now, Output, State};
@@ -105,9 +106,16 @@ impl Shared {
             let state = self.state.read();
             let txid = self.txid.load(Ordering::Acquire);
             let reader = Reader { caller, host: &request.host, now, txid };
-            let answer = match state.query_namespace(&request.body, caller) {
-                Some(answer) => answer,
-                None => state.query(&self.nodes.lock().nodes, &request.body, reader),
+            let answer = match &request.body {
+                Body::One(call) => match state.query_namespace(call, caller) {
+                    Some(answer) => answer,
+                    None => state.query(&self.nodes.lock().nodes, call, reader),
+                },
+                Body::Batch(calls) => {
+                    let nodes = self.nodes.lock();
+                    let answer = |call| state.query(&nodes.nodes, call, reader);
+                    Ok(Reply::Batch(calls.iter().map(answer).collect()))
+                }
             };
             (answer, txid)
         };
@@ -235,8 +243,16 @@ impl Loop {
             RwLockWriteGuard::unlock_fair(guard);
             (more, last)
         };
-        let Turn { out: Output { records, commands, changed_service, slow, .. }, mut waiters } =
-            turn;
+        let Turn {
+            out: Output { records, commands, changed_service, slow, lost, .. },
+            mut waiters,
+        } = turn;
+        for Loss { path, block, length, lost } in lost {
+            tracing::error!(
+                path, %block, length, lost,
+                "bytes that a writer had synced are on no datanode: the file is closed without them"
+            );
+        }
         for datanode in slow {
             tracing::warn!(%datanode, "datanode holds up a pipeline: it gets no new blocks for a while where others can take them");
         }
@@ -367,7 +383,7 @@ fn is_heavy(event: &Event) -> bool {
     match event {
         Event::Datanode(request, _) => !matches!(**request, NodeRequest::Changes(_)),
         Event::Call(request, ..) => {
-            matches!(request.body, namenode::Call::Batch(_))
+            matches!(request.body, Body::Batch(_))
         }
         Event::Tick
         | Event::Hosts(..)
@@ -408,7 +424,7 @@ fn apply(
                 let datanode = nodes.node(node).info.id;
                 tracing::warn!(%datanode, "datanode is not in the list of those that may be here: given up");
             }
-            let answered = Answered { answer: Ok(namenode::Reply::Done), shown: Vec::new() };
+            let answered = Answered { answer: Ok(Reply::Done), shown: Vec::new() };
             turn.waiters.push(Waiter::Client(sender, answered));
         }
         Event::Resources { available, low } => {

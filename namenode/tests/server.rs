@@ -48,6 +48,8 @@ impl Server {
             checkpoint_ms: 50,
             unknown_grace_ms: 100,
             superuser: Some("ann".to_owned()),
+            // What pages show to those who are signed in, they show everybody here.
+            webhdfs: webhdfs::Config { auth: webhdfs::config::Auth::Simple, ..Default::default() },
             ..Config::default()
         };
         let secret_path = config.secret_path();

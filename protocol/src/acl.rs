@@ -5,9 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::permission::Action;
+use crate::wire::at_most;
 
 /// Most entries of the access list, and of the default list, of one file or directory.
 pub const ACL_ENTRIES_MAX: usize = 32;
+/// Most entries that a message has room for; a list of more than [`ACL_ENTRIES_MAX`] is refused by the NameNode, in HDFS's words.
+const ENTRIES_SENT_MAX: usize = 1000;
 
 /// Which list an entry belongs to, in the order of lists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -150,6 +153,7 @@ pub struct AclStatus {
     /// Permission bits; where there are access entries, the group's bits are the mask.
     pub mode: u16,
     /// Named entries and the group's own of the access list, then the whole default list, sorted.
+    #[serde(deserialize_with = "at_most::<ENTRIES_SENT_MAX, _, _>")]
     pub entries: Vec<AclEntry>,
 }
 
@@ -178,15 +182,15 @@ impl AclStatus {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum AclChange {
     /// Adds entries, and replaces those with the same scope, kind and name.
-    Modify(Vec<AclEntry>),
+    Modify(#[serde(deserialize_with = "at_most::<ENTRIES_SENT_MAX, _, _>")] Vec<AclEntry>),
     /// Takes entries away; what they grant does not matter.
-    Remove(Vec<AclEntry>),
+    Remove(#[serde(deserialize_with = "at_most::<ENTRIES_SENT_MAX, _, _>")] Vec<AclEntry>),
     /// Takes the default list away.
     RemoveDefault,
     /// Leaves permission bits alone.
     RemoveAll,
     /// Replaces the list of each scope that is named.
-    Replace(Vec<AclEntry>),
+    Replace(#[serde(deserialize_with = "at_most::<ENTRIES_SENT_MAX, _, _>")] Vec<AclEntry>),
 }
 
 #[cfg(test)]

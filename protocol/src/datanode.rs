@@ -6,12 +6,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::namenode::DatanodeInfo;
+use crate::namenode::{DatanodeInfo, REPLICAS_MAX, VOLUMES_MAX};
 use crate::token::BlockToken;
+use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{BlockId, ClusterId, DatanodeId, Epoch, GenerationStamp, RemoteError};
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Most replicas in one part of a full block report; bounds the NameNode's hold per message.
 pub const REPORT_REPLICAS_MAX: usize = 50_000;
 
@@ -62,6 +63,7 @@ pub struct Heartbeat {
     /// Bytes on its volumes that something else uses.
     pub non_dfs_used: u64,
     /// Data directories that are out of service.
+    #[serde(deserialize_with = "at_most::<VOLUMES_MAX, _, _>")]
     pub failed_volumes: Vec<String>,
     /// Bytes per second that it sends for the balancer at most.
     pub balancer_bandwidth: u64,
@@ -79,8 +81,10 @@ pub struct FullReport {
     /// True for the last part.
     pub last: bool,
     /// Finalized replicas.
+    #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub finalized: Vec<Replica>,
     /// Replicas being written or left by a writer that is gone.
+    #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub unfinished: Vec<Replica>,
 }
 
@@ -103,14 +107,19 @@ pub struct Changes {
     /// Epoch it registered under.
     pub epoch: Epoch,
     /// Finalized since.
+    #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub received: Vec<Replica>,
     /// Deleted since.
+    #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub deleted: Vec<BlockId>,
     /// Found corrupt, missing or unreadable by the DataNode itself.
+    #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub bad: Vec<Replica>,
     /// Left by their writer before they were complete since.
+    #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub unfinished: Vec<Replica>,
     /// Ordered copies ([`Command::Replicate`]) that this DataNode could not send to all of their targets.
+    #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub copies_failed: Vec<BlockId>,
 }
 
@@ -139,7 +148,11 @@ pub struct CommitRecovery {
     /// Length all remaining replicas agree on; 0 with no replicas: the block has no data and is dropped.
     pub length: u64,
     /// Who holds it now, finalized and fsynced.
+    #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<DatanodeId>,
+    /// Who was asked and told of a replica, good for something or not.
+    #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
+    pub answered: Vec<DatanodeId>,
 }
 
 /// Answers. Append only.
@@ -161,6 +174,7 @@ pub enum Reply {
         /// This start of the NameNode; commands of a lower one are refused.
         epoch: Epoch,
         /// In order.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         commands: Vec<Command>,
     },
 }
@@ -169,7 +183,9 @@ pub enum Reply {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Command {
     /// Delete these replicas if their stamp is not newer.
-    Delete(Vec<(BlockId, GenerationStamp)>),
+    Delete(
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<(BlockId, GenerationStamp)>,
+    ),
     /// Copy a finalized replica to others.
     Replicate {
         /// The block.
@@ -177,6 +193,7 @@ pub enum Command {
         /// Its generation stamp.
         stamp: GenerationStamp,
         /// Where to.
+        #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
         targets: Vec<DatanodeInfo>,
         /// Write permission for the targets.
         token: BlockToken,
@@ -192,9 +209,10 @@ pub enum Command {
         old_stamp: GenerationStamp,
         /// The new stamp.
         stamp: GenerationStamp,
-        /// Bytes that readers or the writer were promised: who has fewer has no vote if anyone has them.
+        /// Bytes that readers or the writer were promised.
         length_min: u64,
         /// Everyone who may have a replica, the receiver included.
+        #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
         replicas: Vec<DatanodeInfo>,
         /// Write permission under the new stamp.
         token: BlockToken,
@@ -214,6 +232,7 @@ pub enum Command {
         /// Its bytes.
         length: u64,
         /// Who will have it.
+        #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
         targets: Vec<DatanodeInfo>,
         /// Write permission for the new block.
         token: BlockToken,

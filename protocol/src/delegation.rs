@@ -4,6 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::RemoteError;
+use crate::wire::at_most;
+
+/// Most tokens that are good at once: a hundred bytes each in the file that keeps them.
+pub const TOKENS_MAX: usize = 10_000;
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 1;
@@ -54,7 +58,7 @@ pub enum Reply {
     /// When it ends, milliseconds since the epoch.
     Until(u64),
     /// Tokens.
-    Tokens(Vec<TokenInfo>),
+    Tokens(#[serde(deserialize_with = "at_most::<TOKENS_MAX, _, _>")] Vec<TokenInfo>),
 }
 
 /// A token that is good.

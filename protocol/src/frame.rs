@@ -18,6 +18,9 @@ pub const HEADER_BYTES: usize = 8;
 /// Largest control message on a stream socket. Block lists of a whole job fit; nothing grows without end.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 
+/// Room that is taken for a body before it comes.
+const ROOM_BYTES: usize = 64 << 10;
+
 /// A frame that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
@@ -109,12 +112,24 @@ pub fn read<T: DeserializeOwned>(
     max: usize,
     what: &'static str,
 ) -> Result<T, FrameError> {
+    Ok(wire::decode(&read_body(stream, max)?, what)?)
+}
+
+/// Reads the body of one frame from a blocking stream and checks it. Its memory grows with what is there, not with what is announced.
+///
+/// # Errors
+/// [`FrameError::Io`], [`FrameError::TooLong`] or [`FrameError::Checksum`].
+pub fn read_body(stream: &mut impl Read, max: usize) -> Result<Vec<u8>, FrameError> {
     let mut header = [0; HEADER_BYTES];
     stream.read_exact(&mut header).map_err(FrameError::Io)?;
-    let (len, crc) = parse_header(header, max)?;
-    let mut body = vec![0; len];
-    stream.read_exact(&mut body).map_err(FrameError::Io)?;
-    decode_body(&body, crc, what)
+    let (len, expected) = parse_header(header, max)?;
+    let mut body = Vec::with_capacity(len.min(ROOM_BYTES));
+    let read = stream.take(len as u64).read_to_end(&mut body).map_err(FrameError::Io)?;
+    if read < len {
+        return Err(FrameError::Io(io::ErrorKind::UnexpectedEof.into()));
+    }
+    let found = crc32fast::hash(&body);
+    if found == expected { Ok(body) } else { Err(FrameError::Checksum { expected, found }) }
 }
 
 #[cfg(test)]

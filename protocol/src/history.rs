@@ -1,11 +1,13 @@
 //! The history of a job as events, one JSON object a line, under Hadoop's event names.
 //!
 //! ```text
-//! {"type":"HISTORY_VERSION","event":{"version":1}}
-//! {"type":"JOB_SUBMITTED","event":{"jobid":"job_…",…}}
+//! {"type":"HISTORY_VERSION","event":{"version":2},"crc32":"8 digits"}
+//! {"type":"JOB_SUBMITTED","event":{"jobid":"job_…",…},"crc32":"…"}
 //! …
-//! {"type":"JOB_FINISHED","event":{…}}
+//! {"type":"JOB_FINISHED","event":{…},"crc32":"…"}
 //! ```
+//!
+//! Each line ends with the checksum of what it is without it. Lines of version 1 have none.
 //!
 //! Written by the JobTracker when a job is over (then whole, and never changed), and told by it of a job that runs; read by `hanno job
 //! -history`. A reader skips events of a type it does not know and refuses a version it does not know. Times are milliseconds since the
@@ -16,7 +18,65 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Version of these lines.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
+
+/// The version before there were checksums; still read.
+pub const VERSION_UNCHECKED: u16 = 1;
+
+const CHECKSUM_KEY: &str = ",\"crc32\":\"";
+const CHECKSUM_END: &str = "\"}";
+const CHECKSUM_DIGITS: usize = 8;
+
+/// Adds its checksum to a line that is a JSON object.
+pub fn seal(line: &mut Vec<u8>) {
+    let crc = crc32fast::hash(line);
+    line.pop();
+    line.extend_from_slice(format!("{CHECKSUM_KEY}{crc:08x}{CHECKSUM_END}").as_bytes());
+}
+
+/// What a line's checksum says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seal {
+    /// It has none.
+    None,
+    /// It fits.
+    Fits,
+    /// It does not.
+    Broken,
+}
+
+/// Looks at the checksum of a line without its line end.
+pub fn check(line: &[u8]) -> Seal {
+    let tail = CHECKSUM_KEY.len() + CHECKSUM_DIGITS + CHECKSUM_END.len();
+    let Some((body, seal)) = line.len().checked_sub(tail).map(|at| line.split_at(at)) else {
+        return Seal::None;
+    };
+    let digits = seal
+        .strip_prefix(CHECKSUM_KEY.as_bytes())
+        .and_then(|rest| rest.strip_suffix(CHECKSUM_END.as_bytes()));
+    let Some(digits) = digits else { return Seal::None };
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(body);
+    crc.update(b"}");
+    if digits == format!("{:08x}", crc.finalize()).as_bytes() { Seal::Fits } else { Seal::Broken }
+}
+
+/// Checks the lines of a history one after the other.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct LineCheck {
+    /// Whether lines have checksums, once the first is known.
+    is_sealed: Option<bool>,
+}
+
+impl LineCheck {
+    /// True if the next line is as it was written, as far as anybody can tell.
+    pub fn is_good(&mut self, line: &[u8]) -> bool {
+        let unchecked = format!("\"version\":{VERSION_UNCHECKED}}}}}");
+        let is_sealed =
+            *self.is_sealed.get_or_insert_with(|| !line.ends_with(unchecked.as_bytes()));
+        check(line) == if is_sealed { Seal::Fits } else { Seal::None }
+    }
+}
 
 /// An event. Append only.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -179,4 +239,45 @@ pub struct JobEnded {
     pub diagnostics: String,
     /// Sums over the attempts that count, by group and name.
     pub total_counters: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed(line: &str) -> Vec<u8> {
+        let mut line = line.as_bytes().to_vec();
+        seal(&mut line);
+        line
+    }
+
+    #[test]
+    fn a_line_of_which_any_bit_has_changed_is_found() {
+        let lines = [
+            "{\"type\":\"HISTORY_VERSION\",\"event\":{\"version\":2}}",
+            "{\"type\":\"TASK_STARTED\",\"event\":{\"taskid\":\"t\",\"taskType\":\"MAP\",\"startTime\":5}}",
+        ]
+        .map(sealed);
+        let all_good = |lines: &[Vec<u8>]| {
+            let mut check = LineCheck::default();
+            lines.iter().all(|line| check.is_good(line))
+        };
+        assert!(all_good(&lines));
+        assert_eq!(
+            lines[0],
+            br#"{"type":"HISTORY_VERSION","event":{"version":2},"crc32":"0eb28a45"}"#
+        );
+        for (number, bit) in
+            (0..2).flat_map(|number| (0..lines[number].len() * 8).map(move |bit| (number, bit)))
+        {
+            let mut flipped = lines.clone();
+            flipped[number][bit / 8] ^= 1 << (bit % 8);
+            assert!(!all_good(&flipped), "line {number} bit {bit}");
+        }
+        for cut in 0..lines[1].len() {
+            assert!(!all_good(&[lines[0].clone(), lines[1][..cut].to_vec()]), "cut at {cut}");
+        }
+        let old = ["{\"type\":\"HISTORY_VERSION\",\"event\":{\"version\":1}}", "{}"];
+        assert!(all_good(&old.map(|line| line.as_bytes().to_vec())));
+    }
 }

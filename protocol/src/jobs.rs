@@ -7,12 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::sizing::ReduceSizing;
 use crate::tracker::Launch;
+use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{AttemptId, BinaryHash, CallId, DfsPath, JobId, RemoteError, TaskId};
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 1;
 /// Where job executables are kept in the file system, by hash.
 pub const BINARY_DIR: &str = "/system/hanno/bin";
+
+/// Most arguments of a program: as a command line of the system can hold.
+pub const ARGS_MAX: usize = 100_000;
+/// Most properties of a job.
+pub const PROPERTIES_MAX: usize = 100_000;
+/// Most map tasks of a job, well beyond what one JobTracker can schedule.
+pub const SPLITS_MAX: usize = 1_000_000;
+/// Most files that share one map task.
+pub const SPLIT_PARTS_MAX: usize = 100_000;
+/// Most machines told for a split.
+pub const HOSTS_MAX: usize = 1000;
+/// Most groups of counters that one message has room for. What a job may have is less, and checked where it is counted.
+pub const COUNTER_GROUPS_SENT_MAX: usize = 100_000;
 
 /// A call and who makes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,17 +88,17 @@ pub enum Reply {
     /// The new job.
     Submitted(JobId),
     /// All jobs.
-    Jobs(Vec<JobReport>),
+    Jobs(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<JobReport>),
     /// One job.
     Job(Box<JobReport>),
     /// Tasks of one job.
-    Tasks(Vec<TaskReport>),
+    Tasks(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<TaskReport>),
     /// State of the JobTracker.
     Tracker(TrackerStatus),
     /// All queues.
-    Queues(Vec<QueueReport>),
+    Queues(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<QueueReport>),
     /// All workers.
-    Workers(Vec<WorkerReport>),
+    Workers(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<WorkerReport>),
     /// An attempt.
     Replay(Box<Replay>),
 }
@@ -95,6 +109,7 @@ pub struct Replay {
     /// Its program and its work; of a reduce with the map outputs that are there now.
     pub launch: Launch,
     /// Of a reduce, the splits of all maps of its job.
+    #[serde(deserialize_with = "at_most::<SPLITS_MAX, _, _>")]
     pub splits: Vec<Split>,
     /// Why the attempt failed, if it has.
     pub diagnostics: String,
@@ -108,12 +123,14 @@ pub struct JobSpec {
     /// The executable, uploaded to [`BINARY_DIR`].
     pub binary: BinaryHash,
     /// Arguments of the driver, which the task runner is started with too.
+    #[serde(deserialize_with = "at_most::<ARGS_MAX, _, _>")]
     pub args: Vec<String>,
     /// Which job of the program, from 0, for programs that run several.
     pub stage: u32,
     /// Hash over types, encodings and options of the job; the task runner must compute the same.
     pub fingerprint: u64,
     /// One map task each.
+    #[serde(deserialize_with = "at_most::<SPLITS_MAX, _, _>")]
     pub splits: Vec<Split>,
     /// Number of reduce tasks; 0 for a map-only job. With `sizing`: of partitions, of which neighbours will share a reduce.
     pub reduce_count: u32,
@@ -124,6 +141,7 @@ pub struct JobSpec {
     /// Share of maps that must be done before reduces start, in per mille.
     pub slow_start_permille: u16,
     /// Everything given with `-D`.
+    #[serde(deserialize_with = "at_most::<PROPERTIES_MAX, _, _>")]
     pub properties: BTreeMap<String, String>,
     /// Reduces are chosen when the sizes of all map outputs are known; `None`: one per partition.
     pub sizing: Option<ReduceSizing>,
@@ -139,12 +157,15 @@ pub struct Split {
     /// Length, bytes.
     pub length: u64,
     /// Machines with a replica of the first block.
+    #[serde(deserialize_with = "at_most::<HOSTS_MAX, _, _>")]
     pub hosts: Vec<String>,
     /// Their racks.
+    #[serde(deserialize_with = "at_most::<HOSTS_MAX, _, _>")]
     pub racks: Vec<String>,
     /// Which of the job's inputs it belongs to, from 0.
     pub input: u32,
     /// More files of the same split, after the first: many small ones make one task.
+    #[serde(deserialize_with = "at_most::<SPLIT_PARTS_MAX, _, _>")]
     pub more: Vec<SplitPart>,
 }
 
@@ -233,7 +254,10 @@ impl Priority {
 
 /// Named sums, by group and name.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Counters(pub BTreeMap<String, BTreeMap<String, u64>>);
+pub struct Counters(
+    #[serde(deserialize_with = "at_most::<COUNTER_GROUPS_SENT_MAX, _, _>")]
+    pub  BTreeMap<String, BTreeMap<String, u64>>,
+);
 
 impl<'a> FromIterator<(&'a str, &'a str, u64)> for Counters {
     /// Adds up groups, names and amounts.
@@ -336,6 +360,7 @@ pub struct TaskReport {
     /// Progress of the best attempt, 0 to 1.
     pub progress: f32,
     /// All attempts, oldest first.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub attempts: Vec<AttemptReport>,
 }
 

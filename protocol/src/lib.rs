@@ -14,20 +14,24 @@
 //! | [`runner`], [`record`] | a worker to the job process it started |
 //! | [`shuffle`] | map outputs from a worker to reduces |
 //! | [`address`] | what people type where a path or a file system is expected |
+//! | [`property`] | what a job is asked for by name |
 //! | [`sizing`] | how many reduces a job has that was given no number |
 
 pub mod acl;
 pub mod address;
 pub mod auth;
 pub mod checksum;
+pub mod counters;
 pub mod datanode;
 pub mod delegation;
 pub mod error;
 pub mod frame;
+pub mod glob;
 mod hex;
 pub mod history;
 pub mod id;
 pub mod jobs;
+mod key;
 pub mod meta;
 pub mod namenode;
 pub mod pass;
@@ -35,6 +39,7 @@ pub mod path;
 pub mod permission;
 pub mod phase;
 pub mod printable;
+pub mod property;
 pub mod record;
 pub mod runner;
 pub mod shuffle;

@@ -19,6 +19,7 @@ use crate::jobs::Counters;
 use crate::pass::Pass;
 use crate::phase::Phase;
 use crate::tracker::{AttemptState, FetchFailure, MapOutput, Program, Work};
+use crate::wire::{ENTRIES_MAX, at_most};
 
 /// Environment variable: the numbers of two descriptors, with a comma between: the socket to the worker, and the one to its broker.
 pub const DESCRIPTORS_VARIABLE: &str = "HANNO_TASK_DESCRIPTORS";
@@ -26,6 +27,8 @@ pub const DESCRIPTORS_VARIABLE: &str = "HANNO_TASK_DESCRIPTORS";
 pub const SOCKET_VARIABLE: &str = "HANNO_TASK_SOCKET";
 /// Environment variable: what the runner sends in [`FromRunner::Hello`].
 pub const COOKIE_VARIABLE: &str = "HANNO_TASK_COOKIE";
+/// Longest message of a runner, bytes: all counters that a job may have fit twice.
+pub const FROM_RUNNER_BYTES_MAX: usize = 6 << 20;
 
 /// From the worker. Append only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,8 +47,10 @@ pub enum ToRunner {
     /// More map outputs for the running reduce.
     MapOutputs {
         /// Newly available.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         available: Vec<MapOutput>,
         /// Forget these.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         obsolete: Vec<AttemptId>,
     },
     /// Exit.
@@ -83,7 +88,7 @@ pub enum FromRunner {
     },
     /// The job was rebuilt and is the same.
     Ready,
-    /// The job cannot run here (another fingerprint, bad arguments).
+    /// The job cannot run here (another fingerprint, bad arguments), or its attempt cannot go on; the process ends.
     Refused {
         /// Why.
         diagnostics: String,
@@ -97,6 +102,7 @@ pub enum FromRunner {
         /// What it does.
         phase: Phase,
         /// Counters so far.
+        #[serde(deserialize_with = "crate::counters::bounded")]
         counters: Counters,
     },
     /// A map output could not be fetched.
@@ -108,6 +114,7 @@ pub enum FromRunner {
         /// How.
         state: AttemptState,
         /// Final counters.
+        #[serde(deserialize_with = "crate::counters::bounded")]
         counters: Counters,
         /// 0 to 1: how far it came.
         progress: f32,

@@ -9,12 +9,19 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::jobs::{Counters, Split};
+use crate::jobs::{ARGS_MAX, Counters, PROPERTIES_MAX, Split};
 use crate::phase::Phase;
+use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RecordAt, RemoteError, WorkerId};
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 1;
+/// Longest text for people in a report, bytes: cause and stack of a failure fit, and a journal holds thousands.
+pub const DIAGNOSTICS_BYTES_MAX: usize = 8 << 10;
+/// Longest path of a map output, bytes: the kernel's.
+pub const PATH_BYTES_MAX: usize = 4096;
+/// A worker sends several reports where one would be longer, bytes: far more than one update can have, and little for the JobTracker.
+pub const REPORT_BYTES_MAX: usize = 8 << 20;
 
 /// The answer to a [`Request`].
 pub type Answer = Result<Reply, RemoteError>;
@@ -40,8 +47,10 @@ pub enum Request {
         /// Epoch it registered under.
         epoch: Epoch,
         /// Attempts whose state changed or progressed.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         updates: Vec<AttemptUpdate>,
         /// Map outputs that reduces on this worker could not fetch.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         fetch_failures: Vec<FetchFailure>,
     },
 }
@@ -66,8 +75,10 @@ pub struct Register {
     /// What holds tasks of this worker apart and in bounds, for people.
     pub isolation: String,
     /// Attempts still running here.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub running: Vec<AttemptId>,
     /// Finished map attempts whose output is held here.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub held_outputs: Vec<MapOutput>,
 }
 
@@ -88,6 +99,7 @@ pub enum Reply {
         /// Number of this answer, to be named in the next poll.
         number: u64,
         /// In order.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         actions: Vec<Action>,
     },
 }
@@ -104,8 +116,10 @@ pub enum Action {
         /// The job.
         job: JobId,
         /// Newly available.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         available: Vec<MapOutput>,
         /// No longer valid: forget them; another attempt will follow.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         obsolete: Vec<AttemptId>,
     },
     /// The job is over: end its runners, delete its files.
@@ -113,8 +127,10 @@ pub enum Action {
     /// Run reduces of a job: their lists are the same and long, so they come once.
     LaunchReduces {
         /// The attempts; their own lists are empty.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         launches: Vec<Launch>,
         /// The map outputs known so far.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         outputs: Vec<MapOutput>,
     },
 }
@@ -138,12 +154,14 @@ pub struct Program {
     /// The executable.
     pub binary: BinaryHash,
     /// Its arguments.
+    #[serde(deserialize_with = "at_most::<ARGS_MAX, _, _>")]
     pub args: Vec<String>,
     /// Which job of the program.
     pub stage: u32,
     /// What the runner must compute too.
     pub fingerprint: u64,
     /// Everything given with `-D`.
+    #[serde(deserialize_with = "at_most::<PROPERTIES_MAX, _, _>")]
     pub properties: BTreeMap<String, String>,
     /// Into how many partitions a map cuts its output; 0 for a map-only job.
     pub partition_count: u32,
@@ -163,6 +181,7 @@ pub enum Work {
         /// What is read.
         split: Split,
         /// Records of it that are left out, since earlier attempts ended in them; ascending.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         skip: Vec<RecordAt>,
     },
     /// Reduce neighbouring partitions.
@@ -177,6 +196,7 @@ pub struct ReduceWork {
     /// Reduces of the job.
     pub reduce_count: u32,
     /// The map outputs known so far ([`Action::LaunchReduces`] has them once for all).
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub outputs: Vec<MapOutput>,
 }
 
@@ -205,6 +225,7 @@ pub struct AttemptUpdate {
     /// What it does, or did last; `None` before its process has told.
     pub phase: Option<Phase>,
     /// Its counters so far.
+    #[serde(deserialize_with = "crate::counters::bounded")]
     pub counters: Counters,
     /// Of a map that failed: the record it was in.
     pub record: Option<RecordAt>,
@@ -220,6 +241,7 @@ pub enum AttemptState {
         /// Absolute path of the data file.
         data_path: String,
         /// Bytes of each partition before compression, as the worker read them in the index, if [`Program::sizes_wanted`].
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         partition_bytes: Vec<u64>,
     },
     /// A reduce (or a map of a map-only job) is done: its files lie complete in its attempt directory.
@@ -227,6 +249,7 @@ pub enum AttemptState {
         /// Directory of the attempt, below `_temporary` of the output.
         directory: DfsPath,
         /// Of a reduce, the keys that had a good part of its records.
+        #[serde(deserialize_with = "at_most::<{ HotKey::COUNT_MAX }, _, _>")]
         hot_keys: Vec<HotKey>,
     },
     /// It failed; this counts against the limit of attempts.
@@ -263,4 +286,10 @@ pub struct FetchFailure {
     pub map: AttemptId,
     /// What happened.
     pub diagnostics: String,
+}
+
+/// The first [`DIAGNOSTICS_BYTES_MAX`] bytes of a text for people.
+pub fn shortened(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(DIAGNOSTICS_BYTES_MAX));
+    text
 }

@@ -1,11 +1,18 @@
 //! Block bytes: client to DataNode and DataNode to DataNode, over TCP or an abstract Unix socket.
 //!
-//! A connection carries operations one after the other. Each begins with a [`crate::frame`] of [`Operation`] and is answered by
-//! a frame of [`Answer`]. After `Write` packets follow at once (the sender does not wait for the answer) and [`Ack`]s come
+//! A connection begins with [`Operation::Hello`], which names a token and a nonce; the DataNode answers with a nonce of its own and shows
+//! that it made the token's secret and is the one that was meant. Only then the sender believes it and sends more. It keeps the
+//! connection for many operations, so the exchange costs nothing where connections are kept.
+//!
+//! A connection carries operations one after the other. Each begins with a [`crate::frame`] of [`Operation`], with 32 bytes behind it
+//! that show that the sender has the secret of the token that it names, and is answered by a frame of [`Answer`]. After `Write` packets follow at once (the sender does not wait for the answer) and [`Ack`]s come
 //! back behind the answer; after the answer to `Read` packets follow. An operation that fails ends the connection if bytes
 //! may be under way, so a reader of a connection is never out of step.
 //!
 //! ```text
+//! hello    HMAC(secret, "hanno datanode\n" sender's nonce, DataNode's nonce, DataNode's id)
+//! proof    HMAC(secret, "hanno operation\n" sender's nonce, DataNode's nonce, number of the operation u64 LE, body of its frame)
+//!
 //! packet   data_bytes u32 LE   at most DATA_BYTES_MAX
 //!          sequence   u32 LE   counts from 0 in each operation
 //!          offset     u64 LE   of the data in the block; a multiple of CHUNK_BYTES
@@ -31,8 +38,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::checksum::{CHUNK_BYTES, CRC_BYTES, chunk_count};
 use crate::namenode::DatanodeInfo;
-use crate::token::BlockToken;
-use crate::{BlockId, ClientId, GenerationStamp, RemoteError};
+use crate::token::{AccessMode, BlockToken, TokenName};
+use crate::wire::at_most;
+use crate::{BlockId, ClientId, DatanodeId, GenerationStamp, RemoteError};
 
 /// Data in a packet unless something forces a shorter one: large enough that a packet's fixed costs vanish, small enough for
 /// the caches of three hops.
@@ -43,6 +51,10 @@ pub const DATA_BYTES_MAX: usize = 4 << 20;
 pub const PIPELINE_MEMBERS_MAX: usize = 16;
 /// Largest [`Operation`] or [`Answer`] frame; a pipeline of [`PIPELINE_MEMBERS_MAX`] members fits many times.
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the proof behind an operation's frame.
+pub const PROOF_BYTES: usize = 32;
+/// Bytes of each side's nonce.
+pub const NONCE_BYTES: usize = 16;
 /// Bytes of a packet's header.
 pub const PACKET_HEADER_BYTES: usize = 24;
 /// Bytes of an ack.
@@ -72,7 +84,7 @@ pub enum Operation {
         /// Its generation stamp.
         stamp: GenerationStamp,
         /// Permission to read.
-        token: BlockToken,
+        token: TokenName,
     },
     /// Begins the recovery of a block under a new stamp: stops its writer and asks what is there. -> [`Reply::State`]
     ReplicaState {
@@ -81,7 +93,7 @@ pub enum Operation {
         /// The stamp of the recovery.
         stamp: GenerationStamp,
         /// Permission to write under that stamp.
-        token: BlockToken,
+        token: TokenName,
     },
     /// Ends a recovery: cut to `length`, adopt the stamp, finalize, sync. -> [`Reply::Done`]
     UpdateReplica {
@@ -92,7 +104,7 @@ pub enum Operation {
         /// The length that was agreed on.
         length: u64,
         /// Permission to write under that stamp.
-        token: BlockToken,
+        token: TokenName,
     },
     /// Copies the first bytes of a replica to a new member of a pipeline, where they stay unfinished under the new
     /// stamp. -> [`Reply::Done`]
@@ -108,8 +120,114 @@ pub enum Operation {
         /// The new member.
         target: DatanodeInfo,
         /// Permission to write under the new stamp.
-        token: BlockToken,
+        token: TokenName,
     },
+    /// First of a connection, without a proof: has the DataNode show who it is. -> [`Reply::Hello`]
+    Hello {
+        /// The block of the token.
+        block: BlockId,
+        /// Its stamp.
+        stamp: GenerationStamp,
+        /// A token that the sender has.
+        token: TokenName,
+        /// The sender's nonce; random.
+        nonce: [u8; NONCE_BYTES],
+    },
+    /// Ends a recovery at a member that has less than the receiver, which ended it: the member keeps what it has, gets the rest,
+    /// adopts the stamp and finalizes. -> [`Reply::Done`]
+    CompleteReplica {
+        /// The block.
+        block: BlockId,
+        /// Stamp that the member's replica has at least.
+        prior: GenerationStamp,
+        /// The stamp of the recovery.
+        stamp: GenerationStamp,
+        /// Bytes that the member has.
+        offset: u64,
+        /// The member.
+        target: DatanodeInfo,
+        /// Permission to write under that stamp.
+        token: TokenName,
+    },
+}
+
+/// What an operation is permitted by.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// The block.
+    pub block: BlockId,
+    /// The stamp that the token is for.
+    pub stamp: GenerationStamp,
+    /// The token.
+    pub token: TokenName,
+    /// What it must permit.
+    pub mode: AccessMode,
+}
+
+impl Operation {
+    /// What it needs.
+    pub fn needs(&self) -> Needs {
+        let (block, stamp, token, mode) = match self {
+            Operation::Write(Write { block, stamp, token, .. })
+            | Operation::ReplicaState { block, stamp, token }
+            | Operation::UpdateReplica { block, stamp, token, .. }
+            | Operation::Transfer { block, stamp, token, .. }
+            | Operation::CompleteReplica { block, stamp, token, .. } => {
+                (block, stamp, token, AccessMode::Write)
+            }
+            Operation::Read(Read { block, stamp, token, .. })
+            | Operation::Descriptors { block, stamp, token }
+            | Operation::Hello { block, stamp, token, .. } => {
+                (block, stamp, token, AccessMode::Read)
+            }
+        };
+        Needs { block: *block, stamp: *stamp, token: *token, mode }
+    }
+}
+
+/// The nonces of a connection, and how many operations went over it.
+#[derive(Clone, Debug)]
+pub struct Session {
+    sender: [u8; NONCE_BYTES],
+    datanode: [u8; NONCE_BYTES],
+    operation_count: u64,
+}
+
+impl Session {
+    /// A connection on which both have told their nonces.
+    pub fn new(sender: [u8; NONCE_BYTES], datanode: [u8; NONCE_BYTES]) -> Self {
+        Session { sender, datanode, operation_count: 0 }
+    }
+
+    /// What a DataNode shows to be believed.
+    pub fn hello(&self, token: &BlockToken, datanode: DatanodeId) -> [u8; PROOF_BYTES] {
+        self.hello_over(datanode, |parts| token.mac(parts))
+    }
+
+    /// True if `proof` shows that it is this DataNode.
+    pub fn is_hello(&self, token: &BlockToken, datanode: DatanodeId, proof: &[u8]) -> bool {
+        self.hello_over(datanode, |parts| token.matches(parts, proof))
+    }
+
+    fn hello_over<T>(&self, datanode: DatanodeId, then: impl FnOnce(&[&[u8]]) -> T) -> T {
+        then(&[b"hanno datanode\n", &self.sender, &self.datanode, &datanode.0])
+    }
+
+    /// Shows that the sender of the next operation, whose frame has this body, has the token's secret.
+    pub fn prove(&mut self, token: &BlockToken, body: &[u8]) -> [u8; PROOF_BYTES] {
+        self.next_over(body, |parts| token.mac(parts))
+    }
+
+    /// True if `proof` shows that of the next operation.
+    pub fn is_proven(&mut self, token: &BlockToken, body: &[u8], proof: &[u8]) -> bool {
+        self.next_over(body, |parts| token.matches(parts, proof))
+    }
+
+    fn next_over<T>(&mut self, body: &[u8], then: impl FnOnce(&[&[u8]]) -> T) -> T {
+        let number = self.operation_count.to_le_bytes();
+        self.operation_count += 1;
+        then(&[b"hanno operation\n", &self.sender, &self.datanode, &number, body])
+    }
 }
 
 /// What to write and where to pass it on.
@@ -120,7 +238,7 @@ pub struct Write {
     /// Generation stamp of the replica to write.
     pub stamp: GenerationStamp,
     /// Permission to write under that stamp.
-    pub token: BlockToken,
+    pub token: TokenName,
     /// Who writes.
     pub client: ClientId,
     /// Go on with a replica that is there; `None` for a new one.
@@ -128,6 +246,7 @@ pub struct Write {
     /// Leave the replica unfinished after the last packet: it is the prefix for a new member of a pipeline.
     pub prefix_only: bool,
     /// Members after the receiver, in order.
+    #[serde(deserialize_with = "at_most::<PIPELINE_MEMBERS_MAX, _, _>")]
     pub pipeline: Vec<DatanodeInfo>,
     /// How many members, from the end of the pipeline, sync their replica to disk before they acknowledge the last packet.
     pub durable: u16,
@@ -153,7 +272,7 @@ pub struct Read {
     /// Its generation stamp.
     pub stamp: GenerationStamp,
     /// Permission to read.
-    pub token: BlockToken,
+    pub token: TokenName,
     /// First byte.
     pub offset: u64,
     /// Bytes wanted.
@@ -179,6 +298,13 @@ pub enum Reply {
     },
     /// What is there; `None` if there is no replica or only one that is newer than the recovery.
     State(Option<ReplicaSummary>),
+    /// The DataNode is who it should be.
+    Hello {
+        /// Its nonce; random.
+        nonce: [u8; NONCE_BYTES],
+        /// [`Session::hello`].
+        proof: [u8; PROOF_BYTES],
+    },
 }
 
 /// A replica as a recovery sees it.
@@ -434,7 +560,7 @@ mod tests {
     use super::*;
     use crate::auth::Key;
     use crate::frame;
-    use crate::token::{AccessMode, token_key};
+    use crate::token::TokenKeys;
     use proptest::prelude::*;
 
     const HEADER: PacketHeader =
@@ -482,22 +608,32 @@ mod tests {
 
     #[test]
     fn operations_have_a_stable_encoding() {
-        let key = token_key(&Key::new([3; 32]));
-        let token =
-            BlockToken::issue(&key, BlockId(5), GenerationStamp(1001), AccessMode::Read, 1000);
-        let read = Operation::Read(Read {
-            block: BlockId(5),
-            stamp: GenerationStamp(1001),
-            token,
-            offset: 512,
-            length: 100,
-        });
+        let keys = TokenKeys::new(&Key::new([3; 32]));
+        let (block, stamp) = (BlockId(5), GenerationStamp(1001));
+        let token = keys.issue(block, stamp, AccessMode::Read, 1000).name;
+        let read = Operation::Read(Read { block, stamp, token, offset: 512, length: 100 });
         let bytes = frame::encode(&read);
-        // variant, block, stamp as varints; then mode, expiry, 32 bytes of mac; then offset and length
-        assert_eq!(bytes[8..15], [1, 5, 0xe9, 7, 0, 0xe8, 7]);
-        assert_eq!(bytes[47..], [0x80, 4, 100]);
+        // variant, block, stamp as varints; then mode, period, expiry; then offset and length
+        assert_eq!(bytes[8..], [1, 5, 0xe9, 7, 0, 0, 0xa8, 0xd7, 0x24, 0x80, 4, 100]);
         let back = frame::read::<Operation>(&mut &bytes[..], FRAME_BYTES_MAX, "operation").unwrap();
         assert_eq!(back, read);
+    }
+
+    #[test]
+    fn a_proof_is_good_once_on_its_connection() {
+        let keys = TokenKeys::new(&Key::new([3; 32]));
+        let token = keys.issue(BlockId(5), GenerationStamp(1001), AccessMode::Read, 1000);
+        let session = Session::new([1; NONCE_BYTES], [2; NONCE_BYTES]);
+        let hello = session.hello(&token, DatanodeId([7; 16]));
+        assert!(session.is_hello(&token, DatanodeId([7; 16]), &hello));
+        assert!(!session.is_hello(&token, DatanodeId([8; 16]), &hello));
+        let (mut ours, mut theirs) = (session.clone(), session.clone());
+        let first = ours.prove(&token, b"operation");
+        assert!(theirs.is_proven(&token, b"operation", &first));
+        assert!(!theirs.is_proven(&token, b"operation", &first), "it is the second by now");
+        let mut elsewhere = Session::new([1; NONCE_BYTES], [3; NONCE_BYTES]);
+        assert!(!elsewhere.is_proven(&token, b"operation", &first));
+        assert!(!session.clone().is_proven(&token, b"Operation", &first));
     }
 
     #[test]

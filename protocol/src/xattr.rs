@@ -2,8 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::wire::at_most;
+
 /// Most bytes of an attribute's name (without its namespace) and value together.
 pub const XATTR_BYTES_MAX: usize = 16_384;
+/// Most bytes of a value that a message has room for; one of more than [`XATTR_BYTES_MAX`] is refused by the NameNode, in HDFS's words.
+pub(crate) const VALUE_BYTES_SENT_MAX: usize = 1 << 20;
 /// Most attributes of one file or directory.
 pub const XATTRS_MAX: usize = 32;
 
@@ -37,6 +41,7 @@ pub struct Xattr {
     /// Its name with its namespace, e.g. `user.a`.
     pub name: String,
     /// Its value.
+    #[serde(deserialize_with = "at_most::<VALUE_BYTES_SENT_MAX, _, _>")]
     pub value: Vec<u8>,
 }
 

@@ -15,7 +15,7 @@ use client::RpcError;
 use client::rpc::{CallOptions, RpcClient};
 use protocol::auth::Role;
 use protocol::namenode::{
-    Answer, Call, Create, LIST_ENTRIES_MAX, LocatedBlock, Reply, Request, WrittenBlock,
+    Answer, Body, Call, Create, LIST_ENTRIES_MAX, LocatedBlock, Reply, Request, WrittenBlock,
 };
 use protocol::{ClientId, DfsPath};
 use tokio::runtime::Runtime;
@@ -156,14 +156,14 @@ impl Caller {
         Caller { rpc: rpc.clone(), id: random_client(), number: 0 }
     }
 
-    async fn call(&mut self, body: Call) -> Result<Reply, RpcError> {
+    async fn call(&mut self, body: impl Into<Body>) -> Result<Reply, RpcError> {
         self.number += 1;
         let request = Request::new(self.id, self.number, &sys::host::user_name(), "", body);
         self.rpc.call("/rpc", &request, CallOptions::default()).await
     }
 
     async fn batch(&mut self, calls: Vec<Call>) -> Result<Vec<Answer>> {
-        match self.call(Call::Batch(calls)).await? {
+        match self.call(Body::Batch(calls)).await? {
             Reply::Batch(answers) => Ok(answers),
             _ => bail!("the namenode is of another version"),
         }

@@ -105,12 +105,21 @@ impl Layout {
 
     /// Writes every daemon's configuration.
     pub(super) fn write_configs(&self, plan: &Plan, ports: &Ports) -> Result<Vec<Spec>> {
-        let mut specs = vec![self.spec(Kind::Namenode, 1, &self.namenode_config(plan, ports))?];
+        let namenode = self.spec(Kind::Namenode, 1, &self.namenode_config(plan, ports))?;
+        let jobtracker = self.spec(Kind::Jobtracker, 1, &self.jobtracker_config(ports))?;
+        let masters = [
+            namenode::Config::load(&namenode.config).map(|config| config.free_space_min)?,
+            jobtracker::Config::load(&jobtracker.config).map(|config| config.free_space_min)?,
+        ];
+        let mut specs = vec![namenode];
         for number in 1..=plan.datanode_count {
-            let text = self.datanode_config(number, plan, ports);
+            let capacity =
+                sys::fs::space(&self.root).map(|space| space.capacity).unwrap_or_default();
+            let reserve = shared_reserve(capacity, masters);
+            let text = self.datanode_config(number, plan, (ports, reserve));
             specs.push(self.spec(Kind::Datanode, number, &text)?);
         }
-        specs.push(self.spec(Kind::Jobtracker, 1, &self.jobtracker_config(ports))?);
+        specs.push(jobtracker);
         for (number, slots) in (1..).zip(&plan.worker_slots) {
             let text = self.worker_config(number, *slots, ports);
             specs.push(self.spec(Kind::Worker, number, &text)?);
@@ -128,7 +137,12 @@ impl Layout {
         text
     }
 
-    fn datanode_config(&self, number: u16, plan: &Plan, ports: &Ports) -> String {
+    fn datanode_config(
+        &self,
+        number: u16,
+        plan: &Plan,
+        (ports, reserve): (&Ports, Option<u64>),
+    ) -> String {
         let index = usize::from(number - 1);
         let mut text = self.common(ports.transfer[index]);
         line(&mut text, "http_bind", quoted(&local(ports.datanode[index])));
@@ -140,6 +154,9 @@ impl Layout {
             .collect();
         line(&mut text, "data_directories", format!("[{}]", directories.join(", ")));
         line(&mut text, "namenode", quoted(&url(ports.namenode)));
+        if let Some(bytes) = reserve {
+            line(&mut text, "reserved_bytes", bytes);
+        }
         webhdfs_table(&mut text, plan.auth);
         text
     }
@@ -189,6 +206,15 @@ impl Layout {
         write(&spec.config, config_text)?;
         Ok(spec)
     }
+}
+
+/// What DataNodes leave free on a disk that the NameNode and the JobTracker use, too, if it is more than what they leave by default. They
+/// stop before the masters do: half as much again as the larger of what these need, for replicas that are being written then.
+fn shared_reserve(capacity: u64, masters_need: [u64; 2]) -> Option<u64> {
+    // What no such disk can give is no reason to leave it empty.
+    let need = masters_need.into_iter().filter(|need| *need < capacity).max().unwrap_or_default();
+    let bytes = need.saturating_add(need / 2);
+    (bytes > datanode::core::volumes::reserved_bytes(capacity, None)).then_some(bytes)
 }
 
 fn file_name(kind: Kind, number: u16) -> String {
@@ -325,6 +351,21 @@ mod tests {
         let blocker = TcpListener::bind(("127.0.0.1", first.namenode)).unwrap();
         assert_ne!(free_ports(&first, &plan(3, 2), 77).unwrap().namenode, first.namenode);
         drop(blocker);
+    }
+
+    #[test]
+    fn datanodes_stop_before_the_masters_they_share_a_disk_with() {
+        let mib = 1 << 20;
+        for (capacity, need, reserve) in [
+            (400 * mib, [100 * mib, 100 * mib], Some(150 * mib)),
+            (400 * mib, [0, 100 * mib], Some(150 * mib)),
+            (100 << 30, [100 * mib, 100 * mib], None),
+            (100 << 30, [4 << 30, 0], Some(6 << 30)),
+            (400 * mib, [0, 0], None),
+            (400 * mib, [1 << 60, 0], None),
+        ] {
+            assert_eq!(shared_reserve(capacity, need), reserve, "{capacity} {need:?}");
+        }
     }
 
     #[test]

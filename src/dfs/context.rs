@@ -7,12 +7,12 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use protocol::glob;
 use protocol::namenode::FileStatus;
 use protocol::printable::printable;
 
 use super::args::Parsed;
 use super::error::Failure;
-use super::glob;
 use super::path::{Named, Resolver, text_of};
 use super::properties::Properties;
 use super::store::Store;

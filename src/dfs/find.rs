@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 
+use protocol::glob::{self, Pattern};
+
 use super::context::{Context, Item, Screen};
 use super::error::Failure;
-use super::glob::{self, Pattern};
 use super::path::text_of;
 
 /// What an expression is made of. Terms are joined by "and"; actions are true.

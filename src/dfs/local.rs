@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::address::Typed;
+use protocol::glob::{self, Pattern};
 
 use super::error::Failure;
-use super::glob::{self, Pattern};
 
 /// A suffix that marks a file being copied, as Hadoop's shell has it.
 pub(super) const COPYING_SUFFIX: &str = "._COPYING_";

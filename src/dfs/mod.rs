@@ -11,7 +11,6 @@ mod copy;
 mod error;
 mod find;
 mod get;
-mod glob;
 mod help;
 mod interrupt;
 mod list;

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
+use protocol::glob;
 use protocol::namenode::FileStatus;
 use protocol::permission::Action;
 
 use super::context::{Context, Screen};
 use super::error::Failure;
-use super::glob;
 use super::list::Entry;
 use super::path::text_of;
 use crate::output::{permissions, print_json, second_time_utc};

@@ -54,6 +54,14 @@ pub(super) fn describe_file(file: &FsckFile, request: &Request, pool: &str, text
         }
         problems += note_problems(file, block, (request, pool, shown), text);
     }
+    if file.lost_bytes > 0 {
+        let _ = writeln!(
+            text,
+            "\n{path}: CORRUPT: {} bytes that a writer had synced are lost behind its end. Copy what is left, then delete it.",
+            file.lost_bytes
+        );
+        problems += 1;
+    }
     for (name, (count, length)) in [("MISSING", missing), ("CORRUPT", corrupt)] {
         match (count, shown) {
             (0, _) => {}

@@ -532,7 +532,7 @@ pub(super) mod tests {
             misplaced: false,
         };
         let blocks = blocks.iter().enumerate().map(block).collect();
-        FsckFile { path: DfsPath::parse(path).unwrap(), status, blocks }
+        FsckFile { path: DfsPath::parse(path).unwrap(), status, blocks, lost_bytes: 0 }
     }
 
     /// What is said of all of it.
@@ -551,6 +551,19 @@ pub(super) mod tests {
         }
         text.push_str(&totals.text());
         (totals, text)
+    }
+
+    #[test]
+    fn a_file_that_lost_synced_bytes_is_corrupt_until_it_is_gone() {
+        let lost = FsckFile { lost_bytes: 20, ..file("/f", 3, &[(80, 3, 0)]) };
+        let (totals, text) = whole(&[lost, file("/g", 3, &[(15, 3, 0)])], &Request::default());
+        let line = "\n/f: CORRUPT: 20 bytes that a writer had synced are lost behind its end. Copy what is left, then delete it.\n";
+        assert!(text.contains(line) && text.contains("Status: CORRUPT"), "{text}");
+        assert!(
+            text.contains("  CORRUPT FILES:\t1\n  CUT OFF FILES:\t1\n  CUT OFF SIZE:\t\t20 B\n"),
+            "{text}"
+        );
+        assert_eq!((totals.exit_code(), totals.corrupt_block_count), (EXIT_FAILED, 0));
     }
 
     #[test]

@@ -37,6 +37,9 @@ pub(super) struct Totals {
     pub(super) corrupt_block_count: u64,
     pub(super) corrupt_length: u64,
     pub(super) corrupt_file_count: u64,
+    /// Files that were closed without bytes which a writer had synced, and these bytes.
+    pub(super) lost_file_count: u64,
+    pub(super) lost_length: u64,
     pub(super) missing_replica_count: u64,
     pub(super) pending_replication_count: u64,
     pub(super) default_replication: u16,
@@ -76,7 +79,9 @@ impl Totals {
         self.file_count += 1;
         self.length += file.status.length;
         let wanted = u64::from(file.status.replication);
-        let mut is_damaged = false;
+        let mut is_damaged = file.lost_bytes > 0;
+        self.lost_file_count += u64::from(is_damaged);
+        self.lost_length += file.lost_bytes;
         for block in complete_blocks(file) {
             is_damaged |= block.good_count() == 0;
             self.add_block(block, wanted, maintenance);
@@ -113,7 +118,7 @@ impl Totals {
     }
 
     pub(super) fn is_healthy(&self) -> bool {
-        self.missing_block_count == 0 && self.corrupt_block_count == 0
+        self.missing_block_count + self.corrupt_block_count + self.lost_file_count == 0
     }
 
     pub(super) fn exit_code(&self) -> u8 {
@@ -222,7 +227,7 @@ impl Totals {
         let stars = "  ********************************\n";
         let mut text = stars.to_owned();
         let damaged = self.missing_block_count + self.corrupt_block_count;
-        let percent = damaged as f32 * 100.0 / self.block_count as f32;
+        let percent = damaged as f32 * 100.0 / self.block_count.max(1) as f32;
         text.push_str(&format!(
             "  UNDER MIN REPL'D BLOCKS:\t{damaged} ({percent:?} %)\n  \
              MINIMAL BLOCK REPLICATION:\t1\n  CORRUPT FILES:\t{}\n",
@@ -235,6 +240,10 @@ impl Totals {
         if self.corrupt_block_count > 0 {
             let (count, length) = (self.corrupt_block_count, self.corrupt_length);
             text.push_str(&format!("  CORRUPT BLOCKS: \t{count}\n  CORRUPT SIZE:\t\t{length} B\n"));
+        }
+        if self.lost_file_count > 0 {
+            let (count, length) = (self.lost_file_count, self.lost_length);
+            text.push_str(&format!("  CUT OFF FILES:\t{count}\n  CUT OFF SIZE:\t\t{length} B\n"));
         }
         text + stars
     }

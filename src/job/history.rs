@@ -7,7 +7,10 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use client::job::{JobClient, JobError, counters_text};
 use protocol::JobId;
-use protocol::history::{AttemptEnded, HistoryEvent, JobEnded, JobInited, JobSubmitted, VERSION};
+use protocol::history::{
+    AttemptEnded, HistoryEvent, JobEnded, JobInited, JobSubmitted, LineCheck, VERSION,
+    VERSION_UNCHECKED,
+};
 use protocol::jobs::Counters;
 
 use crate::connect::Overrides;
@@ -32,7 +35,8 @@ pub(super) fn run(what: &str, json: bool, overrides: &Overrides) -> Result<u8> {
     if json {
         say!("{}", text.trim_end());
     } else {
-        say!("{}", human(&parse(&text)?).trim_end());
+        let events = parse(&text).with_context(|| format!("cannot read the history {what}"))?;
+        say!("{}", human(&events).trim_end());
     }
     Ok(EXIT_OK)
 }
@@ -49,12 +53,21 @@ fn is_unknown(error: &JobError) -> bool {
     error.status() == Some(NOT_FOUND)
 }
 
+fn damaged(number: u64) -> String {
+    format!("line {number} is damaged: its checksum does not fit")
+}
+
 /// The events of a file; a type that this program does not know is left out.
 fn parse(text: &str) -> Result<Vec<HistoryEvent>> {
     let mut events = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
+    let mut check = LineCheck::default();
+    for (number, line) in (1u64..).zip(text.lines()) {
+        let is_good = check.is_good(line.as_bytes());
         let value: serde_json::Value = serde_json::from_str(line)
             .with_context(|| format!("line {number} is no event of a job's history"))?;
+        if number > 1 && !is_good {
+            bail!(damaged(number));
+        }
         let event = match serde_json::from_value(value.clone()) {
             Ok(event) => event,
             Err(_) if number > 1 && value.get("type").is_some_and(|kind| !is_known(kind)) => {
@@ -65,9 +78,12 @@ fn parse(text: &str) -> Result<Vec<HistoryEvent>> {
             }
         };
         match &event {
-            HistoryEvent::HistoryVersion { version } if *version != VERSION => {
+            HistoryEvent::HistoryVersion { version }
+                if ![VERSION, VERSION_UNCHECKED].contains(version) =>
+            {
                 bail!("this history is of version {version}; this program reads version {VERSION}");
             }
+            _ if !is_good => bail!(damaged(number)),
             HistoryEvent::HistoryVersion { .. } => {}
             _ if number == 1 => bail!("this is no history of a job: its first line has no version"),
             _ => events.push(event),
@@ -283,7 +299,19 @@ fn seconds(ms: u64) -> String {
 mod tests {
     use super::*;
 
-    const SAMPLE: &str = include_str!("../../jobtracker/testdata/history-v1.jsonl");
+    const SAMPLE: &str = include_str!("../../jobtracker/testdata/history-v2.jsonl");
+    const UNCHECKED: &str = include_str!("../../jobtracker/testdata/history-v1.jsonl");
+
+    fn sealed(line: &str) -> String {
+        let mut line = line.as_bytes().to_vec();
+        protocol::history::seal(&mut line);
+        String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn a_history_without_checksums_is_read_too() {
+        assert_eq!(parse(UNCHECKED).unwrap(), parse(SAMPLE).unwrap());
+    }
 
     #[test]
     fn a_history_reads_as_hadoops() {
@@ -307,15 +335,21 @@ mod tests {
     fn what_is_no_history_is_refused_and_what_is_new_is_skipped() {
         let first = SAMPLE.lines().next().unwrap();
         let second = SAMPLE.lines().nth(1).unwrap();
-        let newer = format!("{first}\n{{\"type\":\"JOB_DREAMT\",\"event\":{{}}}}\n{second}\n");
+        let dreamt = sealed("{\"type\":\"JOB_DREAMT\",\"event\":{}}");
+        let newer = format!("{first}\n{dreamt}\n{second}\n");
         assert_eq!(parse(&newer).unwrap().len(), 1);
         for (text, reason) in [
             ("", "no events"),
             ("hello\n", "line 1 is no event"),
             (second, "has no version"),
-            (&first.replace('1', "2"), "version 2"),
+            (&sealed("{\"type\":\"HISTORY_VERSION\",\"event\":{\"version\":3}}"), "version 3"),
+            (&first.replace("version\":2", "version\":1"), "line 1 is damaged"),
+            (&format!("{first}\n{}", second.replacen("a job", "b job", 1)), "line 2 is damaged"),
             (&format!("{first}\n{}", &second[..second.len() / 2]), "line 2"),
-            (&format!("{first}\n{{\"type\":\"JOB_INITED\",\"event\":{{}}}}"), "line 2 cannot"),
+            (
+                &format!("{first}\n{}", sealed("{\"type\":\"JOB_INITED\",\"event\":{}}")),
+                "line 2 cannot",
+            ),
         ] {
             let error = format!("{:#}", parse(text).unwrap_err());
             assert!(error.contains(reason), "{error}");

@@ -85,6 +85,8 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use super::*;
     use std::io::Read;
     use std::os::fd::AsRawFd;
@@ -102,8 +104,12 @@ mod tests {
         (words(descriptors), words(row))
     }
 
+    /// Descriptors are the whole process's: one test at a time changes what they pass on.
+    static ALONE: Mutex<()> = Mutex::new(());
+
     #[test]
     fn a_detached_process_leads_a_session_without_a_terminal_and_has_only_what_it_is_given() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let secret = tempfile::tempfile().unwrap();
         // As if whoever started this process had left it open.
@@ -122,6 +128,7 @@ mod tests {
 
     #[test]
     fn what_was_inherited_stays_here() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let secret = tempfile::tempfile().unwrap();
         fcntl_setfd(&secret, FdFlags::empty()).unwrap();
         let leaked = secret.as_raw_fd().to_string();

@@ -34,21 +34,18 @@ pub fn open_direct(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).custom_flags(flags.cast_signed()).open(path)
 }
 
-/// Reads at most the first `bytes` bytes of a file in a directory that somebody else may write to: a link is not followed, and what is no file is
-/// not waited for.
+/// Opens a file for reading in a directory that somebody else may write to: it is no link, and what is no file is not waited for.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] if it is no file; else what the system says.
-pub fn read_start(path: &Path, bytes: usize) -> io::Result<Vec<u8>> {
+pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = flags.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
     }
-    let mut start = Vec::with_capacity(bytes);
-    file.take(bytes as u64).read_to_end(&mut start)?;
-    Ok(start)
+    Ok(file)
 }
 
 /// Most bytes of one write into the page cache. Linux takes memory for a write in pieces as large as the write, up to 2 MiB, and moves
@@ -103,7 +100,7 @@ pub fn write_atomic_with(
     sync_dir(directory)
 }
 
-/// Makes `directory` and missing parents, private to the user (0700), durably.
+/// Makes `directory` and missing parents, private to the user (0700), durably: also the names of the parents that were missing.
 ///
 /// # Errors
 /// What the system says.
@@ -112,10 +109,16 @@ pub fn create_private_dir(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    match directory.parent() {
-        Some(parent) if parent.is_dir() => sync_dir(parent),
-        _ => Ok(()),
+    let parent = match directory.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    create_private_dir(parent)?;
+    match fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !directory.is_dir() => {
+            Err(error)
+        }
+        _ => sync_dir(parent),
     }
 }
 
@@ -226,21 +229,28 @@ pub fn advise_sequential(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Sequential);
 }
 
+/// True if an error says that the process or the machine lacks descriptors or memory, and nothing about the disk.
+pub fn is_shortage(error: &io::Error) -> bool {
+    let short = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE, rustix::io::Errno::NOMEM];
+    error.raw_os_error().is_some_and(|code| short.iter().any(|errno| errno.raw_os_error() == code))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_start_of_a_file_is_read_and_of_nothing_else() {
+    fn a_file_is_opened_and_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
         let [file, link, missing] = ["file", "link", "missing"].map(|n| directory.path().join(n));
         fs::write(&file, b"hello").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        assert_eq!(read_start(&file, 3).unwrap(), b"hel");
-        assert_eq!(read_start(&file, 9).unwrap(), b"hello");
-        assert!(read_start(&link, 3).is_err());
-        assert_eq!(read_start(&missing, 3).unwrap_err().kind(), io::ErrorKind::NotFound);
-        let no_file = read_start(directory.path(), 3).unwrap_err();
+        let mut text = String::new();
+        open_regular(&file).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "hello");
+        assert!(open_regular(&link).is_err());
+        assert_eq!(open_regular(&missing).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let no_file = open_regular(directory.path()).unwrap_err();
         assert_eq!(no_file.kind(), io::ErrorKind::InvalidInput);
     }
 

@@ -48,7 +48,7 @@ pub fn memory_bytes(members: &BTreeSet<u32>, limit: Option<u64>) -> io::Result<u
     let processes = living(members)?;
     let nameless = open_files(&processes)?.memory;
     let open = nameless.values().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
-    let mapped = sum(&processes, |process| resident(process))?;
+    let mapped = sum(&processes, resident)?;
     let most = open.saturating_add(mapped);
     if limit.is_none_or(|limit| most <= limit) {
         return Ok(most);

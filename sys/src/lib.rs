@@ -1,12 +1,13 @@
 //! The one seam between Hanno and the operating system: files that become visible whole, files below what others may change, locks, maps, descriptors between
 //! processes, facts about the host, the walls around a process.
 //!
-//! The only crate that may import `rustix`, `memmap2`, `landlock` and `seccompiler` and the only one with `unsafe` (in [`map`] and [`detach`], with its proofs).
+//! The only crate that may import `rustix`, `memmap2`, `landlock` and `seccompiler` and the only one with `unsafe` (in [`map`], [`detach`] and [`environment`], with its proofs).
 
 pub mod beneath;
 pub mod broker;
 pub mod descriptor;
 pub mod detach;
+pub mod environment;
 pub mod family;
 pub mod fs;
 pub mod holding;

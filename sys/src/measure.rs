@@ -153,6 +153,14 @@ fn open(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Opened>> {
     Err(io::ErrorKind::PermissionDenied.into())
 }
 
+/// Bytes that are free on the disk of a directory.
+///
+/// # Errors
+/// What the system says.
+pub fn available_bytes(directory: &Path) -> io::Result<u64> {
+    Ok(crate::fs::space(directory)?.available)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

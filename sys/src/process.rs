@@ -5,6 +5,25 @@ use std::{fs, io};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
+/// What [`raise_open_files`] came to.
+#[derive(Debug)]
+pub struct OpenFiles {
+    /// Descriptors that this process may have now.
+    pub limit: u64,
+    /// Whether that is as many as it could have.
+    pub raised: io::Result<()>,
+}
+
+/// Lets this process have as many descriptors as the system lets it have.
+pub fn raise_open_files() -> OpenFiles {
+    let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: maximum, maximum };
+    match rustix::process::setrlimit(Resource::Nofile, raised) {
+        Ok(()) => OpenFiles { limit: maximum.unwrap_or(u64::MAX), raised: Ok(()) },
+        Err(error) => OpenFiles { limit: current.unwrap_or(u64::MAX), raised: Err(error.into()) },
+    }
+}
+
 /// Ends every process of the group `pgid` at once (SIGKILL). A group that is gone already is fine.
 ///
 /// # Errors
@@ -98,6 +117,48 @@ pub fn own_usage() -> io::Result<Usage> {
     let open_files = fs::read_dir("/proc/self/fd")?.count() as u64;
     parse_usage(&status, &stat, open_files).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
+
+/// What this process and those of its children that it has waited for have used so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Work {
+    /// Processor time of all of them.
+    pub cpu_time: Duration,
+    /// Resident memory of this process, now.
+    pub resident_bytes: u64,
+    /// Its address space, now.
+    pub virtual_bytes: u64,
+}
+
+/// What this process and its children have used, from `/proc/self`.
+///
+/// # Errors
+/// What the system says; `InvalidData` where `/proc` is not as proc(5) tells.
+pub fn own_work() -> io::Result<Work> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    parse_work(&stat).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+fn parse_work(stat: &str) -> Option<Work> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let number = |field: usize| -> Option<u64> { fields.get(field - FIRST_FIELD)?.parse().ok() };
+    let ticks = [14, 15, 16, 17].into_iter().try_fold(0u64, |sum, field| {
+        // Times of children are signed in proc(5), and never below zero.
+        sum.checked_add(number(field)?)
+    })?;
+    // More fields follow: without any the last number may have been cut off.
+    number(FIELD_BEHIND)?;
+    Some(Work {
+        cpu_time: Duration::from_millis(ticks.checked_mul(1000)? / TICKS_PER_SECOND),
+        virtual_bytes: number(23)?,
+        resident_bytes: number(24)?.checked_mul(rustix::param::page_size() as u64)?,
+    })
+}
+
+/// The number that proc(5) gives to the field behind the name.
+const FIRST_FIELD: usize = 3;
+/// The one behind the last that is read.
+const FIELD_BEHIND: usize = 25;
 
 fn parse_usage(status: &str, stat: &str, open_files: u64) -> Option<Usage> {
     let number = |name: &str| -> Option<u64> {
@@ -222,6 +283,24 @@ mod tests {
             let found: Vec<&str> = line.split_whitespace().take(2).collect();
             assert_eq!(found, [value, value], "{name}");
         }
+    }
+
+    #[test]
+    fn work_counts_children_and_is_read_strictly() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 0 1 2 3 4 30 12 5 3 20 0 1 0 99 4096000 25 18446744073709551615 1 2";
+        let work = parse_work(stat).unwrap();
+        assert_eq!(work.cpu_time, Duration::from_millis(500));
+        assert_eq!(work.virtual_bytes, 4_096_000);
+        assert_eq!(work.resident_bytes, 25 * rustix::param::page_size() as u64);
+        for cut in 0..stat.rfind("18446744").unwrap() {
+            assert_eq!(parse_work(&stat[..cut]), None, "{}", &stat[..cut]);
+        }
+        let before = own_work().unwrap();
+        let busy = std::process::Command::new("sh")
+            .args(["-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"])
+            .status();
+        assert!(busy.unwrap().success());
+        assert!(own_work().unwrap().cpu_time > before.cpu_time);
     }
 
     #[test]

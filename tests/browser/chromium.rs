@@ -92,6 +92,13 @@ impl Browser {
         self.run(run).unwrap_or_else(|error| panic!("{script}: {error}"))
     }
 
+    /// The cookies of the page that is open, as a request carries them.
+    pub(super) fn cookies(&self) -> String {
+        let cookies = self.run(async |driver| driver.get_all_cookies().await).unwrap();
+        let pairs = cookies.iter().map(|cookie| format!("{}={}", cookie.name, cookie.value));
+        pairs.collect::<Vec<_>>().join("; ")
+    }
+
     /// The text of the page as people read it.
     pub(super) fn text(&self) -> String {
         self.script("return document.body.innerText").as_str().unwrap_or_default().to_owned()

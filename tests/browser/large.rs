@@ -55,7 +55,7 @@ impl Viewer<'_> {
 
     fn memory(&self, daemon: &str) -> u64 {
         let pid = self.cluster.pid(daemon).unwrap();
-        sys::family::memory_bytes(&BTreeSet::from([pid])).unwrap()
+        sys::holding::memory_bytes(&BTreeSet::from([pid]), None).unwrap()
     }
 }
 

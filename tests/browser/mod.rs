@@ -70,7 +70,7 @@ fn without_a_session(stage: &Stage, browser: &Browser) {
     }
     browser.complaints();
     browser
-        .open(&format!("{}/login?user=tester&proof=Hanno-1.client.1.0.0", stage.cluster.namenode));
+        .open(&format!("{}/login?user=tester&proof=Hanno-2.client.1.0.0", stage.cluster.namenode));
     browser.wait_text("This link is not good");
     // A refusal is an answer like any other, except to the browser's own log.
     browser.complaints();
@@ -127,7 +127,10 @@ fn files(stage: &Stage, browser: &Browser, pictures: &Pictures) {
     browser.click("td a");
     browser.wait_text("First 64 KiB");
     let download = browser.script("return document.querySelector('a[download]').href");
-    let answer = http::request("GET", download.as_str().unwrap(), b"").is(307);
+    let download = download.as_str().unwrap();
+    http::request("GET", download, b"").is(401);
+    let cookies = format!("Cookie: {}\r\n", browser.cookies());
+    let answer = http::request_with("GET", download, &cookies, b"").is(307);
     let data = http::request("GET", answer.header("location").unwrap(), b"").is(200);
     assert!(data.body == text.as_bytes());
     browser.click("button.danger");

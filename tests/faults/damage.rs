@@ -82,9 +82,10 @@ fn every_damage_to_a_replica_or_its_checksums_is_read_around_and_healed() {
 /// The checksum file says of the block file what it contains.
 fn meta_is_right(block: &std::path::Path) -> bool {
     let (Ok(bytes), Ok(meta)) = (fs::read(block), fs::read(meta_of(block))) else { return false };
-    let crcs = protocol::meta::crc_position(0) as usize;
-    protocol::meta::check_header(&meta).is_ok()
-        && meta.get(crcs..).is_some_and(|crcs| protocol::checksum::verify(&bytes, crcs).is_ok())
+    protocol::meta::check_header(&meta).is_ok_and(|layout| {
+        let crcs = meta.get(layout.header_bytes()..);
+        crcs.is_some_and(|crcs| protocol::checksum::verify(&bytes, crcs).is_ok())
+    })
 }
 
 #[test]
@@ -169,4 +170,54 @@ fn the_scanner_finds_and_heals_what_nobody_reads() {
         all.len() == 3 && all.iter().all(|(_, path)| is_good(path))
     });
     cluster.wait_healthy(30);
+}
+
+/// The table of a DataNode is no proof that a file is there: who reads it finds out, and so does a comparison if nobody reads.
+#[test]
+fn replica_files_that_somebody_deleted_are_noticed_and_made_anew() {
+    let mut options = options(3);
+    options.variables.push(("HANNO_DATANODE_COMPARE_PERIOD_S", "0".to_owned()));
+    let mut cluster = Cluster::start(options);
+    let content = data::bytes(4, 500_000);
+    put(&cluster, "/read", &content, (BLOCK_BYTES, 3));
+    let replicas = replicas_of(&cluster, content.len() as u64);
+    let all_there = |cluster: &Cluster| {
+        let is_good = |(_, path): &(u32, PathBuf)| fs::read(path).is_ok_and(|b| b == content);
+        cluster.replicas().iter().filter(|replica| is_good(replica)).count() == 3
+    };
+    let meta = fs::read(meta_of(&replicas[0].1)).unwrap();
+    replicas.iter().for_each(|(_, path)| fs::remove_file(path).unwrap());
+    let is_missing = |cluster: &Cluster| {
+        let report = cluster.hanno(&["fsck", "/"]);
+        report.code == 1 && report.stdout_text().contains("/read: MISSING")
+    };
+    assert!(!is_missing(&cluster), "nobody has looked yet");
+    assert_eq!(cluster.dfs(&["-cat", "/read"]).code, 1);
+    cluster.wait_until("one reader has noticed all", 30, is_missing);
+    // What is found at a start counts again.
+    let [kept, ..] = &replicas[..] else { panic!() };
+    fs::write(meta_of(&kept.1), &meta).unwrap();
+    fs::write(&kept.1, &content).unwrap();
+    let period = ("HANNO_DATANODE_COMPARE_PERIOD_S", "1".to_owned());
+    cluster.options.variables.retain(|(name, _)| *name != period.0);
+    cluster.options.variables.push(period);
+    cluster.restart();
+    cluster.wait_until("it is copied", 30, all_there);
+    cluster.wait_healthy(30);
+    // Nobody reads.
+    let aside = cluster.directory.join("aside");
+    fs::rename(&kept.1, &aside).unwrap();
+    cluster.wait_until("the comparison notices", 30, all_there);
+    cluster.wait_healthy(30);
+    // All at once, and one of them comes back.
+    for (_, path) in cluster.replicas() {
+        fs::remove_file(path).unwrap();
+    }
+    cluster.wait_until("fsck names the file", 30, is_missing);
+    fs::write(meta_of(&kept.1), meta).unwrap();
+    fs::write(&kept.1, &content).unwrap();
+    cluster.wait_until("the file that came back is found and copied", 30, all_there);
+    cluster.wait_healthy(30);
+    assert_content(&cluster, "/read", &content);
+    assert_no_panics(&cluster);
 }

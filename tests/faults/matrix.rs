@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 
 /// Faults that must have a test on real processes.
-const FAULTS: [&str; 38] = [
+const FAULTS: [&str; 46] = [
     "D1", "D2", "D3", "D4", "D6", "D7", "D8", "D9", "D10", "D11", "K1", "K2", "K4", "K6", "K7",
-    "K8", "K9", "K10", "K11", "N6", "M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9", "M10",
-    "A1", "A2", "A3", "A4", "A5", "A6", "T1", "T2",
+    "K8", "K9", "K10", "K11", "K12", "K13", "N6", "M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8",
+    "M9", "M10", "A1", "A2", "A3", "A4", "A5", "A6", "T1", "T2", "D12", "D13", "D14", "D15", "D16",
+    "D17",
 ];
 
 #[test]

@@ -7,6 +7,7 @@ mod damage;
 mod engine;
 mod live;
 mod matrix;
+mod metadata;
 mod slow;
 mod stale;
 mod volumes;

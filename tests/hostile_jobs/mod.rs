@@ -5,13 +5,19 @@
 
 mod kernel;
 mod ordinary;
+mod outputs;
 mod reaching;
 mod scene;
+
+use std::path::Path;
 
 use scene::Scene;
 
 /// What an attack prints when it succeeds.
 const SUCCESS: &str = "SUCCEEDED";
+
+/// Fewer would show that rows were lost.
+const ATTACKS_MIN: usize = 35;
 
 /// One way out of the box.
 struct Attack {
@@ -29,12 +35,18 @@ struct Attack {
 enum Act {
     /// By a shell script in a map.
     Script(fn(&Scene) -> String),
+    /// By the program, in the mode of the row's name, against a target.
+    Program(fn(&Scene) -> String),
 }
 
 /// How it is shown to work where nothing is in its way.
 enum Control {
     /// The same job on a cluster with `task_sandbox = "off"`.
     SandboxOff,
+    /// What the program lays out for its worker, opened as whoever knows of no danger does: the path that was told, and the target.
+    Outside(fn(&Path, &Path) -> bool),
+    /// The same message, but about the task's own attempt.
+    AboutItself,
 }
 
 impl Attack {
@@ -57,7 +69,7 @@ impl Attack {
 
 /// All rows of all tables.
 fn attacks() -> impl Iterator<Item = &'static Attack> {
-    [reaching::ATTACKS, kernel::ATTACKS].into_iter().flatten()
+    [reaching::ATTACKS, kernel::ATTACKS, outputs::ATTACKS].into_iter().flatten()
 }
 
 /// Carries all out on one cluster; those that did other than they must are named together.
@@ -65,11 +77,29 @@ fn carry_out_all(walls: bool) {
     let scene = Scene::start(walls);
     let mut unexpected = Vec::new();
     for attack in attacks() {
-        let Control::SandboxOff = attack.control;
-        let Act::Script(script) = attack.act;
-        let printed = scene.prints(attack.name, &format!("{} && echo {SUCCESS}", script(&scene)));
-        if (attack.has_succeeded)(&scene, &printed) == walls {
-            unexpected.push(format!("{} ({}): {printed}", attack.name, attack.tries));
+        let name = attack.name;
+        let (succeeded, told) = match (&attack.act, &attack.control) {
+            (Act::Program(target), Control::Outside(opens)) if !walls => {
+                let (told, target) = scene.lay_out(name, &target(&scene));
+                (opens(&told, &target), told.display().to_string())
+            }
+            (act, control) => {
+                let told = match act {
+                    Act::Script(script) => {
+                        scene.prints(name, &format!("{} && echo {SUCCESS}", script(&scene)))
+                    }
+                    Act::Program(target) => {
+                        let about_itself = !walls && matches!(control, Control::AboutItself);
+                        let target =
+                            if about_itself { "itself".to_owned() } else { target(&scene) };
+                        scene.lies(name, &target)
+                    }
+                };
+                ((attack.has_succeeded)(&scene, &told), told)
+            }
+        };
+        if succeeded == walls {
+            unexpected.push(format!("{name} ({}): {told}", attack.tries));
         }
     }
     let what = if walls { "reached what it must not" } else { "did not work without walls" };
@@ -78,9 +108,10 @@ fn carry_out_all(walls: bool) {
 }
 
 #[test]
-fn the_names_of_attacks_are_their_own() {
+fn attacks_are_many_and_their_names_their_own() {
     let names: std::collections::BTreeSet<&str> = attacks().map(|attack| attack.name).collect();
     assert_eq!(names.len(), attacks().count());
+    assert!(names.len() >= ATTACKS_MIN, "only {}", names.len());
 }
 
 #[test]

@@ -27,5 +27,9 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::script("spies", "read the environment of the worker", |scene| {
         format!("cat /proc/{}/environ >/dev/null", scene.worker())
     }),
+    Attack::script("replaces", "put another program into the place of an executable", |_| {
+        "exe=$(readlink /proc/$PPID/exe) && cp \"$exe\" \"$exe.new\" && mv \"$exe.new\" \"$exe\""
+            .to_owned()
+    }),
     Attack::script("unshares", "make namespaces", |_| "unshare -rm true".to_owned()),
 ];

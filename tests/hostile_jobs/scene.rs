@@ -1,23 +1,40 @@
 //! Where attacks are carried out: a cluster with two workers, the job of another user on it, and what they print.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::support::cluster::hanno_binary;
+use crate::support::cluster::{example_binary, hanno_binary};
 use crate::support::report::assert_no_panics;
 use crate::support::{Cluster, Options, Outcome};
 
 /// How long the victim may take to begin; a pass never needs it.
 const BEGIN_SECONDS_MAX: u64 = 60;
 
+/// Time after which a lying job counts as one that nobody ends; a pass never needs it.
+const LIE_MAX: Duration = Duration::from_secs(60);
+/// Stands in what such a job printed.
+pub(super) const HUNG: &str = "NOBODY ENDED IT";
+const LOOT_TEXT: &str = "loot of another user, 24";
+const HOME_TEXT: &str = "# what the owner's shell begins with\n";
+/// The signal of who reads in a map where there is no file any more.
+const SIGBUS: i32 = 7;
+
 /// See the module.
 pub(super) struct Scene {
     pub(super) cluster: Cluster,
     victim: Child,
-    /// The victim's directory on its worker.
+    /// The victim's directory on its worker, and its attempt.
     victim_place: String,
+    victim_attempt: String,
+    workers: Vec<Option<u32>>,
+    /// Logs that have been looked at.
+    seen: RefCell<BTreeSet<PathBuf>>,
     /// Unix sockets of the machine, by path and by name.
     _listeners: [UnixListener; 2],
 }
@@ -38,7 +55,7 @@ impl Scene {
         cluster.dfs(&["-put", line.to_str().unwrap(), "/line"]).ok();
         let marks = cluster.marks();
         let held = format!(
-            "cat\necho \"$mapreduce_job_local_dir\" >{0}/victim.new\nmv {0}/victim.new {0}/victim\n\
+            "cat\necho \"$mapreduce_job_local_dir $mapreduce_task_attempt_id\" >{0}/victim.new\nmv {0}/victim.new {0}/victim\n\
              while ! [ -e {0}/victim-may-end ]; do sleep 0.05; done\n",
             marks.display()
         );
@@ -47,7 +64,6 @@ impl Scene {
         let victim = command.spawn().unwrap();
         let told = marks.join("victim");
         cluster.wait_until("the victim runs", BEGIN_SECONDS_MAX, |_| told.is_file());
-        let victim_place = fs::read_to_string(told).unwrap().trim().to_owned();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("sys/tests/attacks.c");
         let mut compile = Command::new("cc");
         compile.args(["-O1", "-o"]).args([&marks.join("attacks"), &source]);
@@ -56,7 +72,133 @@ impl Scene {
             UnixListener::bind(cluster.directory.join("listener")).unwrap(),
             sys::socket::listen(&abstract_name(&cluster)).unwrap(),
         ];
-        Scene { cluster, victim, victim_place, _listeners: listeners }
+        let told = fs::read_to_string(told).unwrap();
+        let (place, attempt) = told.trim().rsplit_once(' ').unwrap();
+        let workers = workers(&cluster);
+        let scene = Scene {
+            cluster,
+            victim,
+            victim_place: place.to_owned(),
+            victim_attempt: attempt.to_owned(),
+            workers,
+            seen: RefCell::default(),
+            _listeners: listeners,
+        };
+        scene.leave_valuables();
+        scene
+    }
+
+    /// Files that attacks are after.
+    fn leave_valuables(&self) {
+        for directory in ["loot", "home"] {
+            fs::create_dir(self.cluster.directory.join(directory)).unwrap();
+        }
+        let loot = self.cluster.directory.join("loot");
+        self.prepare("whole", &loot, "");
+        fs::write(loot.join("output.data"), LOOT_TEXT).unwrap();
+        fs::write(self.home_file(), HOME_TEXT).unwrap();
+        fs::write(self.marked_file(), LOOT_TEXT).unwrap();
+    }
+
+    fn path(&self, below: &str) -> String {
+        self.cluster.directory.join(below).to_str().unwrap().to_owned()
+    }
+
+    pub(super) fn secret_file(&self) -> String {
+        self.path("secret")
+    }
+
+    pub(super) fn secret(&self) -> String {
+        fs::read_to_string(self.secret_file()).unwrap().trim().to_owned()
+    }
+
+    /// A whole map output where no task may go, and the text in it.
+    pub(super) fn loot(&self) -> String {
+        self.path("loot/output.data")
+    }
+
+    pub(super) fn loot_text(&self) -> &'static str {
+        LOOT_TEXT
+    }
+
+    /// A file that the owner's shell reads, and what is in it.
+    pub(super) fn home_file(&self) -> String {
+        self.path("home/.bashrc")
+    }
+
+    pub(super) fn home_text(&self) -> &'static str {
+        HOME_TEXT
+    }
+
+    /// A file where tasks may write.
+    pub(super) fn marked_file(&self) -> String {
+        self.path("marks/marked")
+    }
+
+    pub(super) fn victim_attempt(&self) -> &str {
+        &self.victim_attempt
+    }
+
+    pub(super) fn has_lost_a_worker(&self) -> bool {
+        workers(&self.cluster) != self.workers
+    }
+
+    /// What the program lays out for its worker, without one: the path it would tell, and the target.
+    pub(super) fn lay_out(&self, name: &str, target: &str) -> (PathBuf, PathBuf) {
+        let directory = self.cluster.directory.join(format!("laid-out-{name}"));
+        fs::create_dir(&directory).unwrap();
+        let told = self.prepare(name, &directory, target);
+        // Some have none; then it is a name beside what was laid out.
+        let target = if target.is_empty() { directory.join("target") } else { target.into() };
+        (told, target)
+    }
+
+    fn prepare(&self, name: &str, directory: &Path, target: &str) -> PathBuf {
+        let words = ["prepare", name, directory.to_str().unwrap(), target];
+        let told = self.cluster.example("hostile", &words).ok().stdout_text();
+        PathBuf::from(told.trim_end_matches('\n'))
+    }
+
+    /// What a job of the lying program printed, its tasks and its driver.
+    pub(super) fn lies(&self, name: &str, target: &str) -> String {
+        self.fresh_logs();
+        let output = format!("/out-{name}");
+        let attempts = ["mapreduce.map.maxattempts=1", "mapreduce.reduce.maxattempts=1"];
+        let words = ["-D", attempts[0], "-D", attempts[1], "--attack", name];
+        let words = [&words[..], &["--target", target, "/line", &output]].concat();
+        let mut command = self.cluster.command(&example_binary("hostile"), &words);
+        let said = self.cluster.directory.join(format!("driver-{name}"));
+        let mut driver = command.stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
+        let deadline = Instant::now() + LIE_MAX;
+        let mut hung = "";
+        while driver.try_wait().unwrap().is_none() {
+            if Instant::now() > deadline {
+                hung = HUNG;
+                driver.kill().unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        format!("{}{}{hung}", self.fresh_logs(), fs::read_to_string(said).unwrap())
+    }
+
+    /// What attempts have printed since the last call, but for the victim.
+    fn fresh_logs(&self) -> String {
+        let mut text = String::new();
+        for worker in ["worker-1", "worker-2"] {
+            for attempt in fs::read_dir(self.cluster.directory.join(worker).join("logs")).unwrap() {
+                let attempt = attempt.unwrap().path();
+                if attempt.ends_with(&self.victim_attempt)
+                    || !self.seen.borrow_mut().insert(attempt.clone())
+                {
+                    continue;
+                }
+                for stream in ["stdout", "stderr"] {
+                    let log = fs::read(attempt.join(stream)).unwrap_or_default();
+                    text.push_str(&String::from_utf8_lossy(&log));
+                }
+            }
+        }
+        text
     }
 
     /// The cluster's directory.
@@ -136,4 +278,15 @@ fn script(cluster: &Cluster, name: &str, text: &str) -> Command {
     let mut command = cluster.command(&hanno_binary(), &words);
     command.current_dir(directory);
     command
+}
+
+fn workers(cluster: &Cluster) -> Vec<Option<u32>> {
+    ["worker-1", "worker-2"].map(|worker| cluster.pid(worker)).to_vec()
+}
+
+/// True if a process that has mapped a file is ended when the file is cut off.
+pub(super) fn map_and_cut(file: &Path) -> bool {
+    let mut command = Command::new(example_binary("hostile"));
+    let status = command.arg("map-and-cut").arg(file).status().unwrap();
+    status.signal() == Some(SIGBUS)
 }

@@ -31,7 +31,10 @@ fn get(url: &str) -> Value {
 
 #[test]
 fn programs_read_what_is_described() {
-    let cluster = Cluster::start(Options { workers: 1, ..Options::tight() });
+    let mut options = Options { workers: 1, ..Options::tight() };
+    // Files are shown to those who are signed in, or everybody where names are believed.
+    options.variables.push(("HANNO_NAMENODE_WEBHDFS", r#"{ auth = "simple" }"#.to_owned()));
+    let cluster = Cluster::start(options);
     let local = tempfile::tempdir().unwrap();
     let source = local.path().join("text");
     fs::write(&source, data::text(7, 20_000)).unwrap();

@@ -70,11 +70,11 @@ impl Options {
 
 /// A running cluster; stopped and its directory removed when dropped (kept if the test panics, and named).
 pub(crate) struct Cluster {
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) directory: PathBuf,
     pub(crate) namenode: String,
     pub(crate) jobtracker: String,
-    options: Options,
+    pub(crate) options: Options,
     /// Given back when everything has stopped.
     _seat: Seat,
 }
@@ -275,7 +275,8 @@ impl Drop for Cluster {
     }
 }
 
-fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
+/// Starts everything and waits until it is ready; the addresses of NameNode and JobTracker.
+pub(crate) fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
     let mut command = super::mount::command(&hanno_binary(), directory, options);
     command.arg("cluster").arg("--data").arg(directory).stdin(Stdio::null()).stdout(Stdio::piped());
     command.args([

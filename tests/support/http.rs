@@ -123,8 +123,13 @@ impl Connection {
 
 /// One request on a connection of its own.
 pub(crate) fn request(method: &str, url: &str, body: &[u8]) -> Answer {
+    request_with(method, url, "", body)
+}
+
+/// The same with more headers, each with its line's end.
+pub(crate) fn request_with(method: &str, url: &str, headers: &str, body: &[u8]) -> Answer {
     let mut connection = Connection::open(url);
-    let length = format!("Content-Length: {}\r\nConnection: close\r\n", body.len());
+    let length = format!("Content-Length: {}\r\nConnection: close\r\n{headers}", body.len());
     connection.send_head(method, url, &length);
     // An answer may come before the body is read.
     let _ = connection.send(body);

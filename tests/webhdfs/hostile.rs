@@ -380,7 +380,7 @@ fn tokens_are_good_for_what_they_were_given_for_and_no_longer() {
     assert_eq!(home(&foreign.seal(&other_key, DELEGATION_KIND, "")), 403);
     // Genuine by its password, and never issued.
     let text = fs::read_to_string(web.cluster.directory.join("secret")).unwrap();
-    let key = token_key(&Key::from_hex(&text).unwrap());
+    let key = token_key(&Key::from_file_text(&text).unwrap());
     assert_eq!(home(&foreign.seal(&key, DELEGATION_KIND, "")), 403);
     // A token of a redirect is for a DataNode, and one of the NameNode's is not.
     let path = DfsPath::parse("/secret").unwrap();
@@ -554,10 +554,11 @@ fn every_route_of_every_daemon_is_behind_the_same_layer() {
 /// All routes of all daemons, as their sources name them; what stands for something in them is `x`.
 fn routes() -> Vec<String> {
     // Routes that are put together, and what they begin with.
-    const COMPUTED: [(&str, &str); 5] = [
+    const COMPUTED: [(&str, &str); 6] = [
         ("ROUTE", protocol::shuffle::ROUTE),
         ("jobs", "/ws/v1/history/mapreduce/jobs"),
         ("&format!(\"{jobs}/{{job}}\")", "/ws/v1/mapreduce/jobs/x"),
+        ("HELLO,", "/hello"),
         ("&of(", "/ws/v1/history/mapreduce/jobs/x"),
         ("&format!(", "/ws/v1/mapreduce/jobs/x"),
     ];

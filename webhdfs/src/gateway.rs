@@ -23,7 +23,7 @@ use daemon::hosts::Hosts;
 use daemon::serve::{self, Limits};
 use daemon::session;
 use daemon::{ServeError, Shutdown};
-use protocol::auth::Role;
+use protocol::auth::{Role, Service};
 use protocol::namenode::{Answer, Call, Request as RpcRequest};
 use protocol::{ClientId, ErrorKind, RemoteError};
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,8 @@ pub async fn run(config: GatewayConfig, shutdown: Shutdown) -> Result<(), Gatewa
     let secret = daemon::secret::load(&config.secret_file, false)?;
     let listener = serve::bind(&config.bind, config.allow_unencrypted).await?;
     let advertised = config.advertise.clone().unwrap_or_else(|| config.bind.clone());
-    let rpc = RpcClient::new(&config.namenode, Role::Client, Some(&secret))?;
+    let rpc =
+        RpcClient::new(&config.namenode, Role::Client, Some(&secret))?.expecting(Service::Namenode);
     let (key, key_of_cluster) = (token_key(&secret), secret.clone());
     let client = DfsClient::connect(&ClientConfig {
         namenode: Some(config.namenode.clone()),
@@ -123,7 +124,7 @@ pub async fn run(config: GatewayConfig, shutdown: Shutdown) -> Result<(), Gatewa
     let names = Remote { rpc: rpc.clone(), id: ClientId(rand::random()), calls: Arc::default() };
     let trust = namenode::Trust {
         auth: config.webhdfs.auth,
-        authenticator: Authenticator::new(&key_of_cluster),
+        authenticator: Authenticator::new(&key_of_cluster, Service::Gateway),
         keeper: Keeper::Namenode(Asked::new(rpc, key.clone())),
         key: key.clone(),
     };

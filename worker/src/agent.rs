@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Invariants: the end of an attempt is reported until it is confirmed, across restarts of the JobTracker; files of a job are deleted only when no
-//! process of it is left; after the loop every runner's processes are dead.
+//! process of it is left; what a task may rename is reached from descriptors that were opened before the task began; after the loop every runner's processes are dead.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,24 +19,26 @@ use client::rpc::{CallOptions, RpcClient};
 use protocol::jobs::Counters;
 use protocol::pass::{PASS_LIFETIME, PASS_RENEWAL, Pass, PassName};
 use protocol::phase::Phase;
+use protocol::property::keys;
 use protocol::record::{PLACE_BYTES, RECORD_FILE};
 use protocol::runner::Setup;
 use protocol::tracker::{
-    Action, AttemptState, AttemptUpdate, FetchFailure, Launch, MapOutput, Register, Reply, Request,
-    Work,
+    Action, AttemptState, AttemptUpdate, Launch, MapOutput, Register, Reply, Request, Work,
 };
 use protocol::{AttemptId, BinaryHash, Epoch, JobId, RecordAt, TaskKind};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::binaries::{Binaries, BinarySource};
+use crate::logs;
 use crate::metrics::{Attempts, Ended};
 use crate::near::Near;
+use crate::outbox::{Outbox, Outcome};
 use crate::outputs::Outputs;
 use crate::runner::{self, News, Options, Order, merge_outputs};
 use crate::sandbox::Sandbox;
+use crate::scratch::{self, Place};
 use crate::session::TARGET;
 use crate::watch::{Leaving, Watch};
-use crate::{logs, scratch};
 
 /// Events that wait for the loop; beyond it runners wait.
 pub(crate) const EVENTS_MAX: usize = 4096;
@@ -48,8 +50,6 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A job of which nothing runs or is held is forgotten after this time, should the JobTracker's word have been lost.
 const JOB_IDLE_MAX: Duration = Duration::from_secs(120);
-/// Fetch failures that wait to be reported; beyond it they are dropped, since runners repeat them.
-const FETCH_FAILURES_MAX: usize = 1000;
 /// How often old logs are looked for.
 const PRUNE_PERIOD: Duration = Duration::from_secs(600);
 /// How often it is measured what tasks use on disk: it takes a look at every file.
@@ -73,17 +73,17 @@ pub(crate) enum Event {
     Figures(oneshot::Sender<Attempts>),
     /// What the files of jobs use on disk, bytes; `None` if they cannot be looked at.
     Disk(Option<u64>),
-    /// A report was confirmed (how many ends and fetch failures it held), or was not.
-    Reported(Option<(usize, usize)>),
+    /// What became of a report.
+    Reported(Outcome),
 }
 
 /// What the loop needs and never changes.
 pub(crate) struct Surroundings {
     /// As it registers; without attempts and outputs.
     pub(crate) register: Register,
-    /// Absolute directories.
-    pub(crate) jobs: PathBuf,
-    pub(crate) logs: PathBuf,
+    /// Of the files of all jobs.
+    pub(crate) jobs: Place,
+    pub(crate) logs: Place,
     pub(crate) log_retention: Duration,
     /// Without program.
     pub(crate) setup: SetupBase,
@@ -118,9 +118,19 @@ impl SetupBase {
     }
 }
 
+/// A job with files here.
+struct Job {
+    /// Where its tasks may do as they like.
+    place: Place,
+    /// When something last happened to it.
+    touched: Instant,
+}
+
 /// An attempt that runs here.
 struct Running {
     launch: Box<Launch>,
+    /// Its directory in that of its job.
+    place: Place,
     runner: Option<u64>,
     killing: bool,
     reached: Reached,
@@ -154,13 +164,10 @@ pub(crate) struct Agent {
     fetching: BTreeMap<BinaryHash, Vec<AttemptId>>,
     runners: BTreeMap<u64, Runner>,
     runner_count: u64,
-    /// Jobs with a directory here, and when something last happened to them.
-    jobs: BTreeMap<JobId, Instant>,
+    jobs: BTreeMap<JobId, Job>,
     forgotten: BTreeSet<JobId>,
     near: Near,
-    ends: Vec<AttemptUpdate>,
-    fetch_failures: Vec<FetchFailure>,
-    reporting: bool,
+    outbox: Outbox,
     pruned: Instant,
     ended: Ended,
     disk_bytes: u64,
@@ -180,9 +187,7 @@ impl Agent {
             jobs: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             near: Near::default(),
-            ends: Vec::new(),
-            fetch_failures: Vec::new(),
-            reporting: false,
+            outbox: Outbox::default(),
             pruned: Instant::now(),
             ended: Ended::default(),
             disk_bytes: 0,
@@ -246,10 +251,7 @@ impl Agent {
                 self.disk_seen = Some(Instant::now());
             }
             Event::Reported(outcome) => {
-                self.reporting = false;
-                if let Some((ends, failures)) = outcome {
-                    self.ends.drain(..ends);
-                    self.fetch_failures.drain(..failures);
+                if self.outbox.settle(outcome) {
                     self.report(false);
                 }
             }
@@ -260,9 +262,7 @@ impl Agent {
         match action {
             Action::Launch(launch) => self.launch(launch),
             Action::LaunchReduces { launches, mut outputs } => {
-                if let Some(first) = launches.first() {
-                    self.bring_near(first.attempt.task.job, &mut outputs);
-                }
+                self.bring_near(&mut outputs);
                 for launch in launches {
                     let mut launch = Box::new(launch);
                     if let Work::Reduce(work) = &mut launch.work {
@@ -273,7 +273,10 @@ impl Agent {
             }
             Action::Kill(attempt) => self.kill(attempt),
             Action::MapOutputs { job, mut available, obsolete } => {
-                self.bring_near(job, &mut available);
+                // Nothing is left behind for a job that has gone meanwhile.
+                if self.jobs.contains_key(&job) {
+                    self.bring_near(&mut available);
+                }
                 self.map_outputs(job, &available, &obsolete);
             }
             Action::ForgetJob(job) => self.forget(job),
@@ -281,10 +284,9 @@ impl Agent {
     }
 
     /// Tasks that see only the files of their job are given those of other workers on this machine there.
-    fn bring_near(&mut self, job: JobId, outputs: &mut [MapOutput]) {
+    fn bring_near(&mut self, outputs: &mut [MapOutput]) {
         if self.around.sandbox.holds_files() {
-            let directory = self.job_directory(job);
-            self.near.bring(outputs, &self.around.register.boot_id, &directory);
+            self.near.bring(outputs, &self.around.register.boot_id, &self.around.outputs);
         }
     }
 
@@ -294,15 +296,17 @@ impl Agent {
             return;
         }
         self.forgotten.remove(&id.task.job);
-        self.jobs.insert(id.task.job, Instant::now());
-        if let Err(error) = scratch::create(&self.attempt_directory(id)) {
-            let directory = self.attempt_directory(id);
-            let diagnostics = scratch::failure("make", &directory, &error);
-            return self.end(id, AttemptState::Failed { diagnostics }, Counters::default());
-        }
+        let place = match self.place(id) {
+            Ok(place) => place,
+            Err(error) => {
+                let directory = self.around.jobs.path.join(id.task.job.to_string());
+                let diagnostics = scratch::failure("make", &directory, &error);
+                return self.end(id, AttemptState::Failed { diagnostics }, Counters::default());
+            }
+        };
         let reached = Reached::default();
-        self.attempts.insert(id, Running { launch, runner: None, killing: false, reached });
-        if let Some(binary) = self.around.binaries.cached(hash) {
+        self.attempts.insert(id, Running { launch, place, runner: None, killing: false, reached });
+        if let Some(binary) = self.around.binaries.known(hash) {
             return self.give_runner(id, &binary);
         }
         let waiting = self.fetching.entry(hash).or_default();
@@ -312,11 +316,25 @@ impl Agent {
                 (self.around.binaries.clone(), Arc::clone(&self.around.source));
             let events = self.around.events.clone();
             tokio::task::spawn_blocking(move || {
-                let result = binaries.fetch(hash, source.as_ref()).map_err(|error| chain(&error));
+                let result = binaries.obtain(hash, source.as_ref()).map_err(|error| chain(&error));
                 // The loop has ended: nobody needs it any more.
                 let _ = events.blocking_send(Event::Binary(hash, result));
             });
         }
+    }
+
+    /// A new directory for an attempt, in that of its job, which is made if it is the first.
+    fn place(&mut self, id: AttemptId) -> io::Result<Place> {
+        let job = id.task.job;
+        // Tasks are let in there by the inode, so it must be there before the first.
+        self.around.outputs.of_job(job)?;
+        let place = match self.jobs.get(&job) {
+            Some(known) => known.place.clone(),
+            None => self.around.jobs.ensure(job.to_string())?,
+        };
+        let attempt = place.fresh(id.to_string())?;
+        self.jobs.insert(job, Job { place, touched: Instant::now() });
+        Ok(attempt)
     }
 
     fn binary(&mut self, hash: BinaryHash, result: &Result<PathBuf, String>) {
@@ -337,10 +355,10 @@ impl Agent {
 
     /// Gives an attempt an idle runner of its job, or a new one.
     fn give_runner(&mut self, id: AttemptId, binary: &Path) {
-        let directory = self.attempt_directory(id).to_string_lossy().into_owned();
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let Some(job) = self.jobs.get(&id.task.job) else { return };
         let work = attempt.launch.work.clone();
-        let mut order = Order::Launch { attempt: id, work, directory };
+        let mut order = Order::Launch { attempt: id, work, place: attempt.place.clone() };
         let idle = self.runners.iter_mut().filter(|(_, runner)| {
             runner.job == id.task.job && runner.current.is_none() && !runner.leaving
         });
@@ -359,16 +377,20 @@ impl Agent {
         attempt.runner = Some(runner_id);
         let setup = self.around.setup(&attempt.launch);
         let user = attempt.launch.program.user.clone();
+        let timeout = keys::TASK_TIMEOUT.get(&attempt.launch.program.properties);
+        // The JobTracker takes no job whose value cannot be read.
+        let timeout = timeout.ok().flatten().map(|timeout| Duration::from_millis(timeout.0));
+        let silence_max = timeout.unwrap_or(self.around.silence_max);
         let (orders, inbox) = mpsc::unbounded_channel();
         orders.send(order).expect("its receiver is here");
         let options = Options {
             binary: binary.to_owned(),
-            temporary: self.job_directory(id.task.job).join(format!("tmp-{runner_id}")),
-            job_directory: self.job_directory(id.task.job),
+            job: job.place.clone(),
+            outputs: self.around.outputs.job_path(id.task.job),
             logs: self.around.logs.clone(),
             setup,
             start_timeout: self.around.start_timeout,
-            silence_max: self.around.silence_max,
+            silence_max,
             log_bytes_max: self.around.log_bytes_max,
             watch: self.around.watch.clone(),
             sandbox: Arc::clone(&self.around.sandbox),
@@ -391,7 +413,7 @@ impl Agent {
     fn kill(&mut self, id: AttemptId) {
         let Some(attempt) = self.attempts.get_mut(&id) else {
             // Its end is on the way to the JobTracker, or it never was here.
-            if !self.ends.iter().any(|update| update.attempt == id) {
+            if !self.outbox.attempts().any(|attempt| attempt == id) {
                 self.end(id, AttemptState::Killed, Counters::default());
             }
             return;
@@ -454,7 +476,13 @@ impl Agent {
         }
         self.near.forget(job);
         if self.jobs.remove(&job).is_some() {
-            delete_later(self.job_directory(job), None);
+            delete_later(&self.around.jobs, job.to_string(), None);
+            let outputs = self.around.outputs.clone();
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = outputs.remove_job(job) {
+                    tracing::warn!(%job, %error, "cannot delete the map outputs of a job");
+                }
+            });
         }
     }
 
@@ -466,8 +494,7 @@ impl Agent {
                 }
             }
             News::FetchFailed(failure) => {
-                if self.fetch_failures.len() < FETCH_FAILURES_MAX {
-                    self.fetch_failures.push(failure);
+                if self.outbox.fetch_failed(failure) {
                     self.report(false);
                 }
             }
@@ -515,19 +542,15 @@ impl Agent {
     /// What a runner reports, after a look at what it says it made.
     fn checked(&self, id: AttemptId, running: &Running, state: AttemptState) -> AttemptState {
         let AttemptState::MapDone { data_path, .. } = &state else {
-            return match state {
-                AttemptState::Running => AttemptState::Failed {
-                    diagnostics: "the task process ended the attempt without a result".to_owned(),
-                },
-                state => state,
-            };
+            return state;
         };
-        match self.around.outputs.insert(id, &self.attempt_directory(id), data_path) {
+        let program = &running.launch.program;
+        let outputs = &self.around.outputs;
+        match outputs.insert(id, &running.place, data_path, program.partition_count) {
             Ok(held) => {
-                let wanted = running.launch.program.sizes_wanted;
-                let segments = if wanted { &held.segments[..] } else { &[] };
+                let segments = if program.sizes_wanted { &held.segments[..] } else { &[] };
                 let partition_bytes = segments.iter().map(|segment| segment.raw).collect();
-                AttemptState::MapDone { data_path: data_path.clone(), partition_bytes }
+                AttemptState::MapDone { data_path: outputs.data_path(id), partition_bytes }
             }
             Err(diagnostics) => AttemptState::Failed { diagnostics },
         }
@@ -539,24 +562,29 @@ impl Agent {
         if !matches!(state, AttemptState::Failed { .. }) {
             return None;
         }
-        let path = self.attempt_directory(id).join(RECORD_FILE);
-        let file = match sys::fs::read_start(&path, PLACE_BYTES) {
-            Ok(file) => file,
+        let read = || {
+            let mut start = Vec::with_capacity(PLACE_BYTES);
+            let file = running.place.dir.file(RECORD_FILE)?;
+            file.take(PLACE_BYTES as u64).read_to_end(&mut start)?;
+            Ok::<_, io::Error>(start)
+        };
+        let start = match read() {
+            Ok(start) => start,
             Err(error) => {
-                if error.kind() != std::io::ErrorKind::NotFound {
-                    tracing::warn!(path = %path.display(), %error, "cannot read where a map was");
+                if error.kind() != io::ErrorKind::NotFound {
+                    tracing::warn!(attempt = %id, %error, "cannot read where a map was");
                 }
                 return None;
             }
         };
-        RecordAt::decode(&file).filter(|record| record.failure(split).is_some())
+        RecordAt::decode(&start).filter(|record| record.failure(split).is_some())
     }
 
     fn end(&mut self, attempt: AttemptId, state: AttemptState, counters: Counters) {
         self.end_in(attempt, state, counters, (None, Reached::default()));
     }
 
-    /// An attempt is over: reported at once, its files deleted unless they are its result.
+    /// An attempt is over: reported at once, its files deleted. A result has been taken out of them.
     fn end_in(
         &mut self,
         attempt: AttemptId,
@@ -564,50 +592,42 @@ impl Agent {
         counters: Counters,
         (record, reached): (Option<RecordAt>, Reached),
     ) {
-        if !matches!(state, AttemptState::MapDone { .. }) {
+        if let Some(job) = self.jobs.get_mut(&attempt.task.job) {
+            job.touched = Instant::now();
             let leaving = self.around.watch.leaving(&attempt.to_string());
-            delete_later(self.attempt_directory(attempt), Some(leaving));
-        }
-        if let Some(last) = self.jobs.get_mut(&attempt.task.job) {
-            *last = Instant::now();
+            delete_later(&job.place, attempt.to_string(), Some(leaving));
         }
         self.ended.count(attempt.task.kind, &state);
         let Reached { progress, phase } = reached;
-        self.ends.push(AttemptUpdate { attempt, state, progress, phase, counters, record });
+        self.outbox.end(AttemptUpdate { attempt, state, progress, phase, counters, record });
         self.report(false);
     }
 
     /// Sends what is new, if the session stands and no report is under way; `all`: also the progress of what runs.
     fn report(&mut self, all: bool) {
-        let Some(epoch) = self.epoch.filter(|_| !self.reporting) else { return };
-        let mut updates = self.ends.clone();
-        let (ends, failures) = (self.ends.len(), self.fetch_failures.len());
-        if all {
-            updates.extend(self.attempts.iter().map(|(id, running)| AttemptUpdate {
-                attempt: *id,
-                state: AttemptState::Running,
-                progress: running.reached.progress,
-                phase: running.reached.phase,
-                counters: Counters::default(),
-                record: None,
-            }));
-        }
-        if updates.is_empty() && failures == 0 {
-            return;
-        }
-        self.reporting = true;
+        let Some(epoch) = self.epoch.filter(|_| !self.outbox.is_under_way()) else { return };
+        let running = |(id, running): (&AttemptId, &Running)| AttemptUpdate {
+            attempt: *id,
+            state: AttemptState::Running,
+            progress: running.reached.progress,
+            phase: running.reached.phase,
+            counters: Counters::default(),
+            record: None,
+        };
+        let progress = if all { self.attempts.iter().map(running).collect() } else { Vec::new() };
+        let Some((updates, fetch_failures)) = self.outbox.next(progress) else { return };
         let worker = self.around.register.worker;
-        let fetch_failures = self.fetch_failures.clone();
         let request = Request::Report { worker, epoch, updates, fetch_failures };
         let (jobtracker, events) = (self.around.jobtracker.clone(), self.around.events.clone());
         tokio::spawn(async move {
             let options = CallOptions::once(REPORT_TIMEOUT);
             let outcome = match jobtracker.call(TARGET, &request, options).await {
-                Ok(Reply::Done) => Some((ends, failures)),
-                Ok(_) => None,
+                Ok(Reply::Done) => Outcome::Taken,
+                Ok(_) => Outcome::Lost,
+                Err(error) if error.refuses_content() => Outcome::Refused(chain(&error)),
                 Err(error) => {
                     tracing::debug!(error = %chain(&error), "a report was not taken, it is kept");
-                    None
+                    Outcome::Lost
                 }
             };
             let _ = events.send(Event::Reported(outcome)).await;
@@ -650,7 +670,7 @@ impl Agent {
             self.pruned = now;
             let (root, retention) = (self.around.logs.clone(), self.around.log_retention);
             tokio::task::spawn_blocking(move || {
-                if let Err(error) = logs::prune(&root, retention) {
+                if let Err(error) = logs::prune(&root.dir, retention) {
                     tracing::warn!(%error, "cannot delete old logs");
                 }
             });
@@ -659,8 +679,11 @@ impl Agent {
 
     fn look_at_disk(&self) {
         let (jobs, events) = (self.around.jobs.clone(), self.around.events.clone());
+        let outputs = self.around.outputs.clone();
         tokio::task::spawn_blocking(move || {
-            let used = sys::measure::measure(&jobs).map(|jobs| jobs.bytes()).inspect_err(|error| {
+            let used = sys::measure::measure(&jobs.path)
+                .and_then(|used| Ok(used.bytes().saturating_add(outputs.used_bytes()?)));
+            let used = used.inspect_err(|error| {
                 tracing::warn!(%error, "cannot look at what tasks use on disk");
             });
             // The loop has ended: nobody needs it any more.
@@ -685,16 +708,16 @@ impl Agent {
         let idle: Vec<JobId> = self
             .jobs
             .iter()
-            .filter(|(job, last)| {
-                now.saturating_duration_since(**last) >= JOB_IDLE_MAX && !is_used(job)
+            .filter(|(id, job)| {
+                now.saturating_duration_since(job.touched) >= JOB_IDLE_MAX && !is_used(id)
             })
-            .map(|(job, _)| *job)
+            .map(|(id, _)| *id)
             .collect();
         idle.into_iter().for_each(|job| self.forget(job));
     }
 
     fn snapshot(&self) -> Register {
-        let ended = self.ends.iter().map(|update| update.attempt);
+        let ended = self.outbox.attempts();
         let running = self.attempts.keys().copied().chain(ended).collect();
         let base = &self.around.register;
         let held_outputs =
@@ -706,24 +729,15 @@ impl Agent {
             });
         Register { running, held_outputs: held_outputs.collect(), ..base.clone() }
     }
-
-    fn job_directory(&self, job: JobId) -> PathBuf {
-        self.around.jobs.join(job.to_string())
-    }
-
-    fn attempt_directory(&self, attempt: AttemptId) -> PathBuf {
-        self.job_directory(attempt.task.job).join(attempt.to_string())
-    }
 }
 
-/// `leaving` is dropped when it is done.
-fn delete_later(directory: PathBuf, leaving: Option<Leaving>) {
+/// Deletes what has a name in a directory, without waiting for it. `leaving` is dropped when it is done.
+fn delete_later(place: &Place, name: String, leaving: Option<Leaving>) {
+    let place = place.clone();
     tokio::task::spawn_blocking(move || {
-        match fs::remove_dir_all(&directory) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(directory = %directory.display(), %error, "cannot delete files of a job");
-            }
-            _ => {}
+        if let Err(error) = place.dir.remove(&name) {
+            let directory = place.path.join(name);
+            tracing::warn!(directory = %directory.display(), %error, "cannot delete files of a job");
         }
         drop(leaving);
     });

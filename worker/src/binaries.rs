@@ -1,19 +1,25 @@
 //! Executables of jobs, by hash, in a local cache.
 //!
-//! Invariants: a file in the cache has the hash that its name says (checked when it was fetched, before it appeared under that
-//! name) and is only readable and executable; a cut-off fetch leaves a temporary that the next start removes.
+//! Invariants: a file in the cache is given out only after its bytes were seen to have the hash that its name says: when it was fetched (before it appeared under that
+//! name), once in the life of this worker, and again whenever it was touched since; one that is damaged is fetched again; a cut-off fetch leaves a temporary that the
+//! next start removes. Tasks can read and execute their own program here, and write nothing.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use protocol::jobs::BINARY_DIR;
 use protocol::{BinaryHash, DfsPath};
 use sha2::{Digest, Sha256};
 
 use crate::error::BinaryError;
+use crate::scratch::Place;
 
 /// Where executables come from.
 pub trait BinarySource: Send + Sync {
@@ -24,107 +30,191 @@ pub trait BinarySource: Send + Sync {
     fn copy(&self, path: &DfsPath, sink: &mut dyn Write) -> Result<(), String>;
 }
 
-/// The cache.
+/// The cache. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Binaries {
-    directory: PathBuf,
+    place: Place,
     bytes_max: u64,
+    known: Arc<Mutex<HashMap<BinaryHash, Known>>>,
 }
 
-const TEMPORARY_SUFFIX: &str = "fetch";
+/// A file whose bytes were seen to be right.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    stamp: Stamp,
+    used: SystemTime,
+}
+
+/// What changes when a file is written to, cut off or swapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stamp {
+    file: (u64, u64),
+    length: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Stamp {
+        Stamp {
+            file: (metadata.dev(), metadata.ino()),
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+const TEMPORARY_SUFFIX: &str = ".fetch";
+/// Read and executed, by nobody else.
+const MODE: u32 = 0o500;
+/// Read at once while a file is checked.
+const CHUNK_BYTES: usize = 256 << 10;
 
 impl Binaries {
-    /// A cache in `directory`, which exists.
-    pub(crate) fn new(directory: PathBuf, bytes_max: u64) -> io::Result<Self> {
-        for entry in fs::read_dir(&directory)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == TEMPORARY_SUFFIX) {
-                fs::remove_file(path)?;
+    /// A cache in a directory.
+    pub(crate) fn new(place: Place, bytes_max: u64) -> io::Result<Self> {
+        for name in place.dir.names()? {
+            if name.to_string_lossy().ends_with(TEMPORARY_SUFFIX) {
+                place.dir.remove(name)?;
             }
         }
-        Ok(Binaries { directory, bytes_max })
+        Ok(Binaries { place, bytes_max, known: Arc::default() })
     }
 
-    /// The cached executable, if it is there.
-    pub(crate) fn cached(&self, hash: BinaryHash) -> Option<PathBuf> {
-        let path = self.path(hash);
-        let file = File::open(&path).ok()?;
-        // Marks it as used; without it the file is only evicted earlier.
-        let _ = file.set_modified(SystemTime::now());
-        Some(path)
+    /// The executable, if it is there and nothing has touched it since it was seen to be right. Costs no more than a look at its metadata.
+    pub(crate) fn known(&self, hash: BinaryHash) -> Option<PathBuf> {
+        let name = hash.to_string();
+        let found = Stamp::of(&self.place.dir.file(&name).ok()?.metadata().ok()?);
+        let mut known = self.known.lock();
+        let known = known.get_mut(&hash).filter(|known| known.stamp == found)?;
+        known.used = SystemTime::now();
+        Some(self.place.path.join(name))
     }
 
-    /// Fetches, checks and keeps the executable. Blocks. One fetch per hash at a time.
-    pub(crate) fn fetch(
+    /// The executable: as it lies here, if it is right, else fetched. Blocks. One call per hash at a time.
+    pub(crate) fn obtain(
         &self,
         hash: BinaryHash,
         source: &dyn BinarySource,
     ) -> Result<PathBuf, BinaryError> {
-        let path = self.path(hash);
-        let temporary = path.with_extension(TEMPORARY_SUFFIX);
-        let result = self.fetch_into(hash, source, &path, &temporary);
-        if result.is_err() {
-            // What cannot be removed now is removed at the next start.
-            let _ = fs::remove_file(&temporary);
+        if let Some(path) = self.known(hash) {
+            return Ok(path);
         }
-        self.evict(&path);
-        result
+        let name = hash.to_string();
+        match self.check(hash, &name) {
+            Ok(()) => {}
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    let path = self.place.path.join(&name);
+                    tracing::warn!(path = %path.display(), %error, "fetching a cached executable again");
+                }
+                self.fetch(hash, &name, source)?;
+            }
+        }
+        self.evict(&name);
+        Ok(self.place.path.join(name))
     }
 
-    fn fetch_into(
+    /// Reads a cached file through and remembers it, if it is right.
+    fn check(&self, hash: BinaryHash, name: &str) -> io::Result<()> {
+        let mut file = self.place.dir.file(name)?;
+        // Marks it as used, for the next worker; without it the file is only evicted earlier.
+        let used = SystemTime::now();
+        let _ = file.set_modified(used);
+        let before = file.metadata()?;
+        let mut hasher = Sha256::new();
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            match file.read(&mut chunk)? {
+                0 => break,
+                count => hasher.update(&chunk[..count]),
+            }
+        }
+        let stamp = Stamp::of(&before);
+        let is_executable = before.permissions().mode() & MODE == MODE;
+        let is_right = BinaryHash(hasher.finalize().into()) == hash;
+        if !is_right || !is_executable || Stamp::of(&file.metadata()?) != stamp {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is damaged"));
+        }
+        self.known.lock().insert(hash, Known { stamp, used });
+        Ok(())
+    }
+
+    fn fetch(
         &self,
         hash: BinaryHash,
+        name: &str,
         source: &dyn BinarySource,
-        path: &Path,
-        temporary: &Path,
-    ) -> Result<PathBuf, BinaryError> {
+    ) -> Result<(), BinaryError> {
+        let temporary = format!("{name}{TEMPORARY_SUFFIX}");
+        let path = self.place.path.join(&temporary);
         let disk = |action| {
-            let path = temporary.to_owned();
+            let path = path.clone();
             move |source| BinaryError::Disk { action, path, source }
         };
-        let name = DfsPath::parse(&format!("{BINARY_DIR}/{hash}"))
-            .expect("a directory of ours and a hexadecimal name are a path");
-        let file = File::create(temporary).map_err(disk("create"))?;
-        let mut sink = Hashing { file, hasher: Sha256::new() };
-        source.copy(&name, &mut sink).map_err(|reason| BinaryError::Fetch { hash, reason })?;
-        let found = BinaryHash(sink.hasher.finalize().into());
-        if found != hash {
-            return Err(BinaryError::Hash { expected: hash, found });
+        // Of a fetch that was cut off.
+        self.place.dir.remove(&temporary).map_err(disk("remove"))?;
+        let file = self.place.dir.create(&temporary, MODE).map_err(disk("create"))?;
+        let fetched = fill(file, hash, source, disk).and_then(|()| {
+            // What is damaged may be anything.
+            self.place.dir.remove(name).map_err(disk("remove"))?;
+            self.place.dir.take(&self.place.dir, &temporary, name).map_err(disk("rename"))?;
+            self.check(hash, name).map_err(disk("read"))
+        });
+        if fetched.is_err() {
+            // What cannot be removed now is removed at the next start.
+            let _ = self.place.dir.remove(&temporary);
         }
-        fs::set_permissions(temporary, fs::Permissions::from_mode(0o500))
-            .map_err(disk("set the mode of"))?;
-        sink.file.sync_data().map_err(disk("sync"))?;
-        // A file that is open for writing cannot be executed.
-        drop(sink.file);
-        fs::rename(temporary, path).map_err(disk("rename"))?;
-        Ok(path.to_owned())
+        fetched
     }
 
     /// Removes the least recently used until the rest fits. Running programs keep their file.
-    fn evict(&self, keep: &Path) {
-        let Ok(entries) = fs::read_dir(&self.directory) else { return };
-        let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
-            .flatten()
-            .filter_map(|entry| {
-                let metadata = entry.metadata().ok()?;
-                Some((metadata.modified().ok()?, metadata.len(), entry.path()))
+    fn evict(&self, keep: &str) {
+        let Ok(names) = self.place.dir.names() else { return };
+        let mut known = self.known.lock();
+        let used = |name: &OsString, modified: SystemTime| {
+            let known = known.iter().find(|(hash, _)| hash.to_string().as_str() == name);
+            known.map_or(modified, |(_, known)| known.used.max(modified))
+        };
+        let mut files: Vec<(SystemTime, u64, OsString)> = names
+            .into_iter()
+            .filter_map(|name| {
+                let metadata = self.place.dir.file(&name).ok()?.metadata().ok()?;
+                Some((used(&name, metadata.modified().ok()?), metadata.len(), name))
             })
             .collect();
         files.sort();
         let mut bytes: u64 = files.iter().map(|(_, length, _)| length).sum();
-        for (_, length, path) in files {
+        for (_, length, name) in files {
             if bytes <= self.bytes_max {
-                return;
+                break;
             }
-            if path != keep && fs::remove_file(&path).is_ok() {
+            if name != keep && self.place.dir.remove(&name).is_ok() {
+                known.retain(|hash, _| hash.to_string().as_str() != name);
                 bytes -= length;
             }
         }
     }
+}
 
-    fn path(&self, hash: BinaryHash) -> PathBuf {
-        self.directory.join(hash.to_string())
+/// Writes an executable that comes from `source`.
+fn fill<E: FnOnce(io::Error) -> BinaryError>(
+    file: File,
+    hash: BinaryHash,
+    source: &dyn BinarySource,
+    disk: impl Fn(&'static str) -> E,
+) -> Result<(), BinaryError> {
+    let name = DfsPath::parse(&format!("{BINARY_DIR}/{hash}"))
+        .expect("a directory of ours and a hexadecimal name are a path");
+    let mut sink = Hashing { file, hasher: Sha256::new() };
+    source.copy(&name, &mut sink).map_err(|reason| BinaryError::Fetch { hash, reason })?;
+    let found = BinaryHash(sink.hasher.finalize().into());
+    if found != hash {
+        return Err(BinaryError::Hash { expected: hash, found });
     }
+    // A file that is open for writing cannot be executed: it is closed here.
+    sink.file.sync_data().map_err(disk("sync"))
 }
 
 struct Hashing {
@@ -146,6 +236,10 @@ impl Write for Hashing {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::time::{Duration, UNIX_EPOCH};
+
     use super::*;
 
     struct Memory(Vec<u8>);
@@ -156,39 +250,94 @@ mod tests {
         }
     }
 
+    struct Nowhere;
+
+    impl BinarySource for Nowhere {
+        fn copy(&self, _: &DfsPath, _: &mut dyn Write) -> Result<(), String> {
+            Err("it was asked for once too often".to_owned())
+        }
+    }
+
     fn hash(bytes: &[u8]) -> BinaryHash {
         BinaryHash(Sha256::digest(bytes).into())
+    }
+
+    fn cache(directory: &Path, bytes_max: u64) -> Binaries {
+        Binaries::new(Place::open(directory).unwrap(), bytes_max).unwrap()
     }
 
     #[test]
     fn only_the_right_bytes_get_in() {
         let directory = tempfile::tempdir().unwrap();
-        let binaries = Binaries::new(directory.path().to_owned(), 1 << 20).unwrap();
+        let binaries = cache(directory.path(), 1 << 20);
         let program = b"#!/bin/sh\n".to_vec();
-        assert!(binaries.cached(hash(&program)).is_none());
-        let path = binaries.fetch(hash(&program), &Memory(program.clone())).unwrap();
+        assert!(binaries.known(hash(&program)).is_none());
+        let path = binaries.obtain(hash(&program), &Memory(program.clone())).unwrap();
         assert_eq!(fs::read(&path).unwrap(), program);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o500);
-        assert_eq!(binaries.cached(hash(&program)), Some(path));
-        let error = binaries.fetch(hash(b"other"), &Memory(program)).unwrap_err();
+        assert_eq!(binaries.known(hash(&program)), Some(path));
+        let error = binaries.obtain(hash(b"other"), &Memory(program)).unwrap_err();
         assert!(matches!(error, BinaryError::Hash { .. }), "{error}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_was_touched_is_read_again_and_what_is_damaged_fetched_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = b"#!/bin/sh\n".to_vec();
+        let path =
+            cache(directory.path(), 1 << 20).obtain(hash(&program), &Memory(program.clone()));
+        let path = path.unwrap();
+        // Of an earlier worker: read, and not fetched.
+        let binaries = cache(directory.path(), 1 << 20);
+        assert!(binaries.known(hash(&program)).is_none());
+        binaries.obtain(hash(&program), &Nowhere).unwrap();
+        let spoil: [fn(&Path); 6] = [
+            |path| fs::write(path, b"#!/bin/rm\n").unwrap(),
+            |path| fs::write(path, b"#!/bin").unwrap(),
+            |path| fs::remove_file(path).unwrap(),
+            |path| {
+                fs::remove_file(path).unwrap();
+                std::os::unix::fs::symlink("/bin/sh", path).unwrap();
+            },
+            |path| {
+                fs::remove_file(path).unwrap();
+                fs::create_dir_all(path.join("full")).unwrap();
+            },
+            |path| fs::set_permissions(path, fs::Permissions::from_mode(0o400)).unwrap(),
+        ];
+        for (number, spoil) in spoil.into_iter().enumerate() {
+            if path.is_file() {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+            }
+            spoil(&path);
+            assert!(binaries.known(hash(&program)).is_none(), "{number}");
+            assert!(binaries.obtain(hash(&program), &Nowhere).is_err(), "{number}");
+            let again = binaries.obtain(hash(&program), &Memory(program.clone()));
+            assert_eq!(again.unwrap(), path, "{number}");
+            assert_eq!(fs::read(&path).unwrap(), program, "{number}");
+            assert!(binaries.known(hash(&program)).is_some(), "{number}");
+        }
     }
 
     #[test]
     fn the_oldest_go_and_cut_off_fetches_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("ab.fetch"), "half").unwrap();
-        let binaries = Binaries::new(directory.path().to_owned(), 25).unwrap();
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         let programs: Vec<Vec<u8>> = (0..4u8).map(|byte| vec![byte; 10]).collect();
         for (age, program) in programs.iter().enumerate() {
-            let path = binaries.fetch(hash(program), &Memory(program.clone())).unwrap();
-            let then = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(age as u64 + 1);
+            let binaries = cache(directory.path(), 25);
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), age.min(2));
+            let path = binaries.obtain(hash(program), &Memory(program.clone())).unwrap();
+            let then = UNIX_EPOCH + Duration::from_secs(age as u64 + 1);
             File::open(path).unwrap().set_modified(then).unwrap();
         }
-        let kept: Vec<bool> =
-            programs.iter().map(|program| binaries.cached(hash(program)).is_some()).collect();
-        assert_eq!(kept, [false, false, true, true]);
+        let binaries = cache(directory.path(), 25);
+        let is_kept = |program: &Vec<u8>| binaries.obtain(hash(program), &Nowhere).is_ok();
+        assert_eq!(programs.iter().map(is_kept).collect::<Vec<_>>(), [false, false, true, true]);
+        // Used now, so the other one goes.
+        binaries.known(hash(&programs[2])).unwrap();
+        binaries.obtain(hash(&programs[0]), &Memory(programs[0].clone())).unwrap();
+        assert_eq!(programs.iter().map(is_kept).collect::<Vec<_>>(), [true, false, true, false]);
     }
 }

@@ -17,6 +17,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Query, Request};
 use axum::http::{StatusCode, Uri, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -33,9 +34,10 @@ use protocol::shuffle::{FetchRequest, ROUTE, SegmentAnswer, SegmentHeader};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::agent::Event;
-use crate::logs::{self, StreamKind};
+use crate::logs::StreamKind;
 use crate::metrics;
 use crate::outputs::{Held, Outputs};
+use crate::scratch::Place;
 use crate::watch::Watch;
 
 /// Bytes read and sent in one piece: large enough that calls do not count, small enough to keep memory per request low.
@@ -51,7 +53,7 @@ pub(crate) struct Shared {
     pub(crate) events: mpsc::Sender<Event>,
     pub(crate) watch: Watch,
     pub(crate) outputs: Outputs,
-    pub(crate) logs: PathBuf,
+    pub(crate) logs: Place,
     pub(crate) secret_file: PathBuf,
     pub(crate) slot_count: u32,
     /// What holds for tasks here.
@@ -87,6 +89,7 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
         let (outputs, served) = (for_fetches.clone(), Arc::clone(&served));
         async move { map_output(&outputs, &signer, &request, served) }
     });
+    let sealing = from_fn_with_state(auth.clone(), rpc::seal_if_signed);
     let log_reads =
         rpc::signed_get(auth, &[Role::Client, Role::Jobtracker], move |_, request: Request| {
             let logs = for_logs.clone();
@@ -108,13 +111,13 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
             })
         }
     });
-    Router::new()
-        .route(ROUTE, fetches)
-        .route("/logs/{attempt}", log_reads)
+    let open = Router::new()
         .route("/healthz", health)
         .route("/metrics", figures.clone())
         .route("/prom", figures)
         .route("/jmx", beans)
+        .layer(sealing);
+    Router::new().route(ROUTE, fetches).route("/logs/{attempt}", log_reads).merge(open)
 }
 
 /// The figures now; `None` at the end.
@@ -146,10 +149,12 @@ fn map_output(
     }
     let found: Vec<_> = fetch.maps.iter().map(|map| (*map, outputs.held(*map))).collect();
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+    let outputs = outputs.clone();
     tokio::task::spawn_blocking(move || {
         for (map, held) in found {
             // An error has been sent, or the fetcher hung up: either way the stream ends here.
-            if send_segments(map, fetch.partitions.clone(), held, &sender, &served).is_none() {
+            let output = (&outputs, held);
+            if send_segments(map, fetch.partitions.clone(), output, &sender, &served).is_none() {
                 return;
             }
         }
@@ -168,7 +173,7 @@ fn map_output(
 fn send_segments(
     attempt: AttemptId,
     partitions: Range<u32>,
-    held: Option<Arc<Held>>,
+    (outputs, held): (&Outputs, Option<Arc<Held>>),
     sender: &mpsc::Sender<io::Result<Bytes>>,
     served: &AtomicU64,
 ) -> Option<()> {
@@ -177,7 +182,8 @@ fn send_segments(
             .segments
             .get(partitions.start as usize..partitions.end as usize)
             .ok_or_else(|| format!("it has only {} partitions", held.segments.len()))?;
-        let file = File::open(&held.data).map_err(|error| format!("cannot open it: {error}"))?;
+        let file =
+            outputs.open(attempt, &held).map_err(|error| format!("cannot open it: {error}"))?;
         let length = file.metadata().map_err(|error| format!("cannot stat it: {error}"))?.len();
         if segments.last().is_some_and(|last| length < last.offset + last.stored) {
             return Err(format!("it was cut off at byte {length}"));
@@ -230,7 +236,7 @@ fn send(sender: &mpsc::Sender<io::Result<Bytes>>, answer: &SegmentAnswer) -> Opt
 }
 
 /// Both logs of an attempt as text. `stream=stdout` or `stderr` in the query gives one of them, `tail=N` the last N bytes of each.
-async fn attempt_logs(root: PathBuf, uri: Uri) -> Response {
+async fn attempt_logs(root: Place, uri: Uri) -> Response {
     let name = uri.path().rsplit('/').next().unwrap_or("");
     let Ok(attempt) = name.parse::<AttemptId>() else {
         return StatusCode::NOT_FOUND.into_response();
@@ -239,14 +245,14 @@ async fn attempt_logs(root: PathBuf, uri: Uri) -> Response {
         return StatusCode::BAD_REQUEST.into_response();
     };
     let alone = wanted.len() == 1;
-    let directory = logs::directory(&root, attempt);
     let read = tokio::task::spawn_blocking(move || {
+        let directory = root.dir.dir(attempt.to_string())?;
         let mut text = Vec::new();
         for kind in wanted {
             if !alone {
                 text.extend_from_slice(format!("==> {} <==\n", kind.file_name()).as_bytes());
             }
-            let mut file = File::open(directory.join(kind.file_name()))?;
+            let mut file = directory.file(kind.file_name())?;
             let length = file.metadata()?.len();
             if tail < length {
                 file.seek(SeekFrom::Start(length - tail))?;

@@ -5,6 +5,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream as Pair;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,11 +48,16 @@ pub(crate) struct Output {
     pub(crate) pipe: Option<pipe::Receiver>,
 }
 
-/// Starts the process of the runner `id`.
-pub(crate) async fn start(options: &Options, id: u64, cookie: &str) -> io::Result<Process> {
+/// Starts the process of the runner `id`, with a directory for temporary files.
+pub(crate) async fn start(
+    options: &Options,
+    temporary: &Path,
+    id: u64,
+    cookie: &str,
+) -> io::Result<Process> {
     let deadline = Instant::now() + BUSY_MAX;
     loop {
-        match spawn(options, id, cookie) {
+        match spawn(options, temporary, id, cookie) {
             Err(error)
                 if error.kind() == io::ErrorKind::ExecutableFileBusy
                     && Instant::now() < deadline =>
@@ -63,20 +69,18 @@ pub(crate) async fn start(options: &Options, id: u64, cookie: &str) -> io::Resul
     }
 }
 
-fn spawn(options: &Options, id: u64, cookie: &str) -> io::Result<Process> {
-    let temporary = &options.temporary;
-    crate::scratch::create(temporary)?;
+fn spawn(options: &Options, temporary: &Path, id: u64, cookie: &str) -> io::Result<Process> {
     let [(socket, its_socket), (broker, its_broker)] = [pair()?, pair()?];
     let descriptors = format!("{},{}", its_socket.as_raw_fd(), its_broker.as_raw_fd());
     let mut command = Command::new(&options.binary);
     command
         .args(&options.setup.program.args)
         .env_clear()
-        .env("HOME", &options.job_directory)
+        .env("HOME", &options.job.path)
         .env("TMPDIR", temporary)
         .env(DESCRIPTORS_VARIABLE, descriptors)
         .env(COOKIE_VARIABLE, cookie)
-        .current_dir(&options.job_directory)
+        .current_dir(&options.job.path)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -94,8 +98,8 @@ fn spawn(options: &Options, id: u64, cookie: &str) -> io::Result<Process> {
     let runtime = tokio::runtime::Handle::current();
     let (mut child, pids) = options.sandbox.start(
         &format!("runner-{id}"),
-        &options.job_directory,
-        &options.binary,
+        &options.job.path,
+        &[&options.binary, &options.outputs],
         || {
             let _runtime = runtime.enter();
             sys::orphans::start(|| {

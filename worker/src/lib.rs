@@ -13,11 +13,13 @@
 //! | `logs`, `scratch` | files here |
 //!
 //! Invariants: no process of a job outlives the worker (a runner exits when its socket closes; its group is killed at its end); files below
-//! the data directory belong to one worker process, and those of an earlier one are deleted at start.
+//! the data directory belong to one worker process, and those of an earlier one are deleted at start; nothing that a task can rename is opened by its path:
+//! paths are used here alone, for the data directory, and everything below it is reached from descriptors (`scratch`).
 
 mod agent;
 mod binaries;
 mod broker;
+mod claims;
 mod config;
 mod confinement;
 mod dfs_source;
@@ -28,6 +30,7 @@ mod launch;
 mod logs;
 mod metrics;
 mod near;
+mod outbox;
 mod outputs;
 mod runner;
 mod sandbox;
@@ -35,8 +38,6 @@ mod scratch;
 mod session;
 mod watch;
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +50,7 @@ use daemon::hosts::Hosts;
 use daemon::inspect;
 use daemon::serve::{self, Limits};
 use protocol::WorkerId;
-use protocol::auth::Role;
+use protocol::auth::{Role, Service};
 use protocol::tracker::{self, Register};
 use tokio::sync::mpsc;
 
@@ -64,6 +65,7 @@ use dfs_source::DfsSource;
 use error::disk;
 use outputs::Outputs;
 use sandbox::Sandbox;
+use scratch::Place;
 use watch::Watch;
 
 /// Runs a worker until `shutdown`.
@@ -95,14 +97,15 @@ pub async fn run_with(
             .to_string(),
         advertise => advertise.to_owned(),
     };
-    let data = absolute(&config.data)?;
-    let directories = Directories::prepare(&data)?;
+    let directories = Directories::prepare(&absolute(&config.data)?)?;
+    let data = directories.data.clone();
     let worker = WorkerId(rand::random());
-    let jobtracker = RpcClient::new(&config.jobtracker, Role::Worker, Some(&secret))?;
+    let jobtracker = RpcClient::new(&config.jobtracker, Role::Worker, Some(&secret))?
+        .expecting(Service::Jobtracker);
     tracing::info!(%worker, http_address, slots = config.slots(), "worker starts");
 
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
-    let outputs = Outputs::default();
+    let outputs = Outputs::new(directories.outputs.clone());
     let watch = Watch::new(config.confinement());
     let sandbox = Arc::new(Sandbox::open(&config, &data)?);
     let shared = http::Shared {
@@ -132,14 +135,14 @@ pub async fn run_with(
         watch: watch.clone(),
         sandbox: Arc::clone(&sandbox),
         binaries: Binaries::new(cache.clone(), config.binary_cache_bytes_max)
-            .map_err(disk("read", cache))?,
+            .map_err(disk("read", cache.path))?,
         source,
         outputs,
         jobtracker: jobtracker.clone(),
         events: events.clone(),
     };
     let agent = Agent::new(around).run(inbox, shutdown.clone());
-    let auth = Authenticator::new(&secret);
+    let auth = Authenticator::new(&secret, Service::Worker);
     let settings = inspect::settings("worker", &config);
     let inspected = inspect::router(auth.clone(), settings);
     let hosts = Hosts::new(&http_address, &config.hosts, "`hosts`");
@@ -196,9 +199,12 @@ fn host(config: &Config) -> String {
 
 /// Where things are kept.
 struct Directories {
-    jobs: PathBuf,
-    logs: PathBuf,
-    binaries: PathBuf,
+    /// All of them, without a link in the path: other workers and tasks are told places below.
+    data: PathBuf,
+    jobs: Place,
+    outputs: Place,
+    logs: Place,
+    binaries: Place,
     /// Held until the worker ends.
     _lock: sys::fs::LockFile,
 }
@@ -206,20 +212,23 @@ struct Directories {
 impl Directories {
     /// Makes what is missing, locks, and deletes what an earlier worker left of its jobs.
     fn prepare(data: &Path) -> Result<Self, Error> {
-        let make = |directory: &Path| {
-            scratch::create(directory).map_err(disk("make directory", directory))
-        };
-        make(data)?;
+        sys::fs::create_private_dir(data).map_err(disk("make directory", data))?;
+        let data = data.canonicalize().map_err(disk("find", data))?;
         let lock = sys::fs::LockFile::acquire(&data.join("lock"))?;
-        let [jobs, logs, binaries] = ["jobs", "logs", "binaries"].map(|name| data.join(name));
-        match fs::remove_dir_all(&jobs) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(disk("delete", jobs)(error));
-            }
-            _ => {}
+        let place = Place::open(&data).map_err(disk("open", &data))?;
+        for name in ["jobs", "outputs"] {
+            place.dir.remove(name).map_err(disk("delete", data.join(name)))?;
         }
-        [&jobs, &logs, &binaries].into_iter().try_for_each(|directory| make(directory))?;
-        Ok(Directories { jobs, logs, binaries, _lock: lock })
+        let [jobs, outputs, logs, binaries] = ["jobs", "outputs", "logs", "binaries"]
+            .map(|name| place.ensure(name).map_err(disk("make directory", data.join(name))));
+        Ok(Directories {
+            jobs: jobs?,
+            outputs: outputs?,
+            logs: logs?,
+            binaries: binaries?,
+            data,
+            _lock: lock,
+        })
     }
 }
 

@@ -4,15 +4,18 @@
 //! for the diagnostics of a failure.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use protocol::AttemptId;
+use sys::beneath::Dir;
 
 /// Bytes of standard error quoted when a task process dies.
 const TAIL_BYTES_MAX: usize = 2 << 10;
+
+/// Logs are for the worker alone, who shows them to those who may see them.
+const LOG_MODE: u32 = 0o600;
 
 /// The two streams of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,12 +51,10 @@ struct Log {
 
 impl AttemptLogs {
     /// Begins the logs of an attempt below `root`.
-    pub(crate) fn create(root: &Path, attempt: AttemptId, bytes_max: u64) -> io::Result<Self> {
-        let directory = directory(root, attempt);
-        crate::scratch::create(&directory)?;
+    pub(crate) fn create(root: &Dir, attempt: AttemptId, bytes_max: u64) -> io::Result<Self> {
+        let directory = root.ensure_dir(attempt.to_string())?;
         let open = |kind: StreamKind| {
-            let path = directory.join(kind.file_name());
-            let file = OpenOptions::new().create(true).append(true).open(path)?;
+            let file = directory.append(kind.file_name(), LOG_MODE)?;
             Ok::<_, io::Error>(Log { file, left: bytes_max, limit: bytes_max })
         };
         let (stdout, stderr) = (open(StreamKind::Stdout)?, open(StreamKind::Stderr)?);
@@ -97,22 +98,18 @@ impl Log {
     }
 }
 
-/// Where the logs of an attempt are.
-pub(crate) fn directory(root: &Path, attempt: AttemptId) -> PathBuf {
-    root.join(attempt.to_string())
-}
-
 /// Removes logs that nobody wrote to for `retention`.
-pub(crate) fn prune(root: &Path, retention: Duration) -> io::Result<()> {
+pub(crate) fn prune(root: &Dir, retention: Duration) -> io::Result<()> {
     let Some(limit) = SystemTime::now().checked_sub(retention) else { return Ok(()) };
-    for entry in fs::read_dir(root)? {
-        let path = entry?.path();
-        let touched = [StreamKind::Stdout, StreamKind::Stderr]
-            .into_iter()
-            .filter_map(|kind| fs::metadata(path.join(kind.file_name())).ok()?.modified().ok())
-            .max();
+    for name in root.names()? {
+        let modified = |kind: StreamKind| {
+            let log = root.dir(&name).ok()?.file(kind.file_name()).ok()?;
+            log.metadata().ok()?.modified().ok()
+        };
+        let touched =
+            [StreamKind::Stdout, StreamKind::Stderr].into_iter().filter_map(modified).max();
         if touched.is_none_or(|touched| touched < limit) {
-            fs::remove_dir_all(path)?;
+            root.remove(name)?;
         }
     }
     Ok(())
@@ -120,18 +117,20 @@ pub(crate) fn prune(root: &Path, retention: Duration) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
     fn a_flood_is_cut_and_its_end_remembered() {
         let root = tempfile::tempdir().unwrap();
         let attempt: AttemptId = "attempt_1_0001_m_000000_0".parse().unwrap();
-        let mut logs = AttemptLogs::create(root.path(), attempt, 100).unwrap();
+        let mut logs = AttemptLogs::create(&Dir::open(root.path()).unwrap(), attempt, 100).unwrap();
         for index in 0..1000 {
             logs.append(StreamKind::Stderr, format!("line {index}\n").as_bytes()).unwrap();
         }
         logs.append(StreamKind::Stdout, b"short").unwrap();
-        let directory = directory(root.path(), attempt);
+        let directory = root.path().join(attempt.to_string());
         let text = fs::read_to_string(directory.join("stderr")).unwrap();
         assert!(text.starts_with("line 0\nline 1\n") && text.len() < 200, "{text}");
         assert!(text.ends_with("[the log was cut off here, at 100 bytes]\n"), "{text}");
@@ -144,17 +143,18 @@ mod tests {
     fn old_logs_go() {
         let root = tempfile::tempdir().unwrap();
         let attempt: AttemptId = "attempt_1_0001_m_000000_0".parse().unwrap();
-        drop(AttemptLogs::create(root.path(), attempt, 100).unwrap());
-        prune(root.path(), Duration::from_secs(3600)).unwrap();
+        let dir = Dir::open(root.path()).unwrap();
+        drop(AttemptLogs::create(&dir, attempt, 100).unwrap());
+        prune(&dir, Duration::from_secs(3600)).unwrap();
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
         for kind in [StreamKind::Stdout, StreamKind::Stderr] {
             let file = File::options()
                 .append(true)
-                .open(directory(root.path(), attempt).join(kind.file_name()))
+                .open(root.path().join(attempt.to_string()).join(kind.file_name()))
                 .unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         }
-        prune(root.path(), Duration::from_secs(3600)).unwrap();
+        prune(&dir, Duration::from_secs(3600)).unwrap();
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
     }
 }

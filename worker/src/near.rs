@@ -1,21 +1,16 @@
-//! Map outputs of other workers on this machine, brought where a task of the job that sees only its own files can open them: as links in the job's directory.
+//! Map outputs of other workers on this machine, brought where a task of the job that sees only its own files can open them: as other names of the same files,
+//! beside the outputs that are held here.
 //!
 //! Invariant: an output whose path was changed lies, data and index, under that path; where a link cannot be made (another user's file, another file system) nothing
 //! is changed, and the reduce asks the worker that has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::{fs, io};
 
 use protocol::tracker::MapOutput;
 use protocol::{AttemptId, JobId};
 
-use crate::scratch;
-
-/// Directory of the links in that of the job.
-pub(crate) const NEAR: &str = "near";
-/// Extension of an index, beside its data.
-const INDEX: &str = "index";
+use crate::outputs::Outputs;
 
 /// What was brought here, of jobs that run here.
 #[derive(Debug, Default)]
@@ -24,27 +19,22 @@ pub(crate) struct Near {
 }
 
 impl Near {
-    /// Brings outputs of the machine `boot_id` into the directory of their job.
-    pub(crate) fn bring(&mut self, outputs: &mut [MapOutput], boot_id: &str, directory: &Path) {
+    /// Brings outputs of the machine `boot_id` among those that are held here.
+    pub(crate) fn bring(&mut self, outputs: &mut [MapOutput], boot_id: &str, held: &Outputs) {
         for output in outputs {
             let data = Path::new(&output.data_path);
-            if output.boot_id != boot_id || data.starts_with(directory) {
+            if output.boot_id != boot_id || held.has_path(data) {
                 continue;
             }
             let linked = self.linked.entry(output.attempt.task.job).or_default();
-            let near = directory.join(NEAR).join(output.attempt.to_string());
-            let target = near.with_extension("data");
             if !linked.contains(&output.attempt) {
-                let made = scratch::create(&directory.join(NEAR))
-                    .and_then(|()| link(data, &target))
-                    .and_then(|()| link(&data.with_extension(INDEX), &near.with_extension(INDEX)));
-                if let Err(error) = made {
+                if let Err(error) = held.bring(output.attempt, data) {
                     tracing::debug!(output = %output.attempt, %error, "not opened here, but asked for");
                     continue;
                 }
                 linked.insert(output.attempt);
             }
-            output.data_path = target.to_string_lossy().into_owned();
+            output.data_path = held.data_path(output.attempt);
         }
     }
 
@@ -54,23 +44,24 @@ impl Near {
     }
 }
 
-fn link(from: &Path, to: &Path) -> io::Result<()> {
-    match fs::hard_link(from, to) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
+    use std::path::PathBuf;
+
     use protocol::{TaskId, TaskKind};
 
-    fn output(number: u32, boot_id: &str, data: &Path) -> MapOutput {
-        let job = JobId { cluster_start: 1, number: 1 };
-        let task = TaskId { job, kind: TaskKind::Map, index: number };
+    use super::*;
+    use crate::scratch::Place;
+
+    const JOB: JobId = JobId { cluster_start: 1, number: 1 };
+
+    fn output(number: u32, boot_id: &str, root: &Path) -> MapOutput {
+        let task = TaskId { job: JOB, kind: TaskKind::Map, index: number };
+        let attempt = AttemptId { task, number: 0 };
+        let data = root.join(JOB.to_string()).join(format!("{attempt}.data"));
         MapOutput {
-            attempt: AttemptId { task, number: 0 },
+            attempt,
             http_address: "127.0.0.1:1".to_owned(),
             boot_id: boot_id.to_owned(),
             data_path: data.display().to_string(),
@@ -80,26 +71,27 @@ mod tests {
     #[test]
     fn only_outputs_of_this_machine_that_lie_elsewhere_are_linked() {
         let root = tempfile::tempdir().unwrap();
-        let [own, other] = ["own", "other"].map(|name| root.path().join(name));
-        for directory in [&own, &other] {
-            fs::create_dir(directory).unwrap();
-            fs::write(directory.join("out.data"), "data").unwrap();
-            fs::write(directory.join("out.index"), "index").unwrap();
-        }
-        let data = [
-            (own.join("out.data"), "here"),
-            (other.join("out.data"), "here"),
-            (other.join("out.data"), "there"),
-            (other.join("missing.data"), "here"),
+        let root = root.path().canonicalize().unwrap();
+        let [own, other] = ["own", "other"].map(|name| root.join(name));
+        let mut outputs = [
+            output(0, "here", &own),
+            output(1, "here", &other),
+            output(2, "there", &other),
+            output(3, "here", &other),
         ];
-        let mut outputs: Vec<MapOutput> = (0..)
-            .zip(&data)
-            .map(|(number, (path, boot_id))| output(number, boot_id, path))
-            .collect();
+        for directory in [&own, &other] {
+            fs::create_dir_all(directory.join(JOB.to_string())).unwrap();
+        }
+        for output in &outputs[..3] {
+            let data = PathBuf::from(&output.data_path);
+            fs::write(&data, "data").unwrap();
+            fs::write(data.with_extension("index"), "index").unwrap();
+        }
         let before = outputs.clone();
+        let held = Outputs::new(Place::open(&own).unwrap());
         let mut near = Near::default();
         for _ in 0..2 {
-            near.bring(&mut outputs, "here", &own);
+            near.bring(&mut outputs, "here", &held);
             for unchanged in [0, 2, 3] {
                 assert_eq!(outputs[unchanged], before[unchanged]);
             }
@@ -108,11 +100,11 @@ mod tests {
             // What its worker does to its files does not matter any more.
             let _ = fs::remove_dir_all(&other);
             assert_eq!(fs::read_to_string(path).unwrap(), "data");
-            assert_eq!(fs::read_to_string(path.with_extension(INDEX)).unwrap(), "index");
+            assert_eq!(fs::read_to_string(path.with_extension("index")).unwrap(), "index");
             outputs[1] = before[1].clone();
         }
-        near.forget(before[1].attempt.task.job);
-        near.bring(&mut outputs, "here", &own);
+        near.forget(JOB);
+        near.bring(&mut outputs, "here", &held);
         assert_eq!(outputs[1], before[1], "it is gone");
     }
 }

@@ -1,60 +1,162 @@
 //! Map outputs held for reduces: which there are, and where their segments lie.
 //!
-//! Invariant: an output is listed only after its index was read and checked against its data file; attempts are found by their typed
-//! id, so no text of a request ever becomes part of a path.
+//! ```text
+//! jobs/<job>/<attempt>/NAME.data, NAME.index     a task made them, and may do to these names what it likes
+//! outputs/<job>/<attempt>.data, <attempt>.index  taken when the attempt reports them: tasks may read here and nothing else
+//! ```
+//!
+//! Invariants: an output is listed only after its index was read and checked against its data file and the number of partitions of the job; what is served is the
+//! file that was checked, whatever its names led to before and since; it had no other name when it was taken, so none is left to a task; an index here is written by this
+//! worker; attempts are found by their typed id, so no text of a request or a report ever becomes part of a path here.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::error::chain;
 use parking_lot::RwLock;
 use protocol::{AttemptId, JobId};
 use shuffle::SegmentInfo;
+use sys::beneath::{Dir, Identity};
+
+use crate::scratch::Place;
+
+/// Extensions of the two files of an output.
+const DATA: &str = "data";
+const INDEX: &str = "index";
+/// Who may do what with an index: those who get this far.
+const INDEX_MODE: u32 = 0o444;
+/// Longest path of a report that is repeated in diagnostics, characters.
+const PATH_CHARS_MAX: usize = 200;
 
 /// A map output.
 #[derive(Debug)]
 pub(crate) struct Held {
-    pub(crate) data: PathBuf,
+    identity: Identity,
     pub(crate) segments: Vec<SegmentInfo>,
 }
 
 /// All map outputs held here. Cheap to clone; clones share.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Outputs {
+    /// Of all jobs.
+    place: Place,
     inner: Arc<RwLock<HashMap<AttemptId, Arc<Held>>>>,
 }
 
 impl Outputs {
-    /// Takes the output that a finished attempt left at `data_path`, which must lie in the attempt's directory.
+    /// Holds outputs in a directory that tasks cannot change.
+    pub(crate) fn new(place: Place) -> Self {
+        Outputs { place, inner: Arc::default() }
+    }
+
+    /// The directory for the outputs of a job.
+    pub(crate) fn of_job(&self, job: JobId) -> io::Result<Place> {
+        self.place.ensure(job.to_string())
+    }
+
+    /// Where the outputs of a job are, for those who may read them.
+    pub(crate) fn job_path(&self, job: JobId) -> PathBuf {
+        self.place.path.join(job.to_string())
+    }
+
+    /// Bytes that they take on disk.
+    pub(crate) fn used_bytes(&self) -> io::Result<u64> {
+        self.place.dir.used_bytes()
+    }
+
+    /// Takes the output that a finished attempt left in its directory, `made`, and calls `told`.
     pub(crate) fn insert(
         &self,
         attempt: AttemptId,
-        directory: &Path,
-        data_path: &str,
+        made: &Place,
+        told: &str,
+        partition_count: u32,
     ) -> Result<Arc<Held>, String> {
-        let data = PathBuf::from(data_path);
-        let inside = data.strip_prefix(directory).is_ok_and(|rest| {
-            rest.components().all(|component| matches!(component, Component::Normal(_)))
-        });
-        if !inside {
-            return Err(format!("the map output {data_path} is not in the attempt's directory"));
-        }
+        let inside = told
+            .strip_prefix(&*made.path.to_string_lossy())
+            .and_then(|rest| rest.strip_prefix('/'))
+            .filter(|name| !name.contains('/'));
+        let shown: String = told.chars().take(PATH_CHARS_MAX).collect();
+        let name = inside
+            .ok_or_else(|| format!("the map output {shown} is not in the attempt's directory"))?;
+        let (told, name) = (shown, OsStr::new(name));
+        let unusable = |error: &io::Error| format!("cannot take the map output {told}: {error}");
+        let index = made.dir.file(Path::new(name).with_extension(INDEX));
+        let index = index
+            .map_err(|error| format!("cannot read the index of the map output {told}: {error}"))?;
+        let index_path = Path::new(&told).with_extension(INDEX);
         let segments =
-            shuffle::read_index(&data.with_extension("index")).map_err(|error| chain(&error))?;
-        let end = segments.last().map_or(0, |segment| segment.offset + segment.stored);
-        let metadata = fs::symlink_metadata(&data)
-            .map_err(|error| format!("cannot read the map output {data_path}: {error}"))?;
-        if !metadata.is_file() || metadata.len() < end {
+            shuffle::read_open_index(index, &index_path).map_err(|error| chain(&error))?;
+        if segments.len() != partition_count as usize {
+            let count = segments.len();
             return Err(format!(
-                "the map output {data_path} has {} bytes where its index names {end}",
-                metadata.len()
+                "the map output {told} has {count} partitions where the job has {partition_count}"
             ));
         }
-        let held = Arc::new(Held { data, segments });
+        let data = made.dir.file(name).map_err(|error| unusable(&error))?;
+        let length = data.metadata().map_err(|error| unusable(&error))?.len();
+        let end = segments.last().map_or(0, |segment| segment.offset + segment.stored);
+        if length != end {
+            return Err(format!(
+                "the map output {told} has {length} bytes where its index names {end}"
+            ));
+        }
+        let identity =
+            self.take(attempt, made, (name, &data), &segments).map_err(|error| unusable(&error))?;
+        let held = Arc::new(Held { identity, segments });
         self.inner.write().insert(attempt, Arc::clone(&held));
         Ok(held)
+    }
+
+    /// Moves the data out of reach of tasks and writes an index beside it.
+    fn take(
+        &self,
+        attempt: AttemptId,
+        made: &Place,
+        (name, data): (&OsStr, &File),
+        segments: &[SegmentInfo],
+    ) -> io::Result<Identity> {
+        let Place { dir, .. } = self.of_job(attempt.task.job)?;
+        let identity = Identity::of(data)?;
+        let [to, index] = names(attempt);
+        dir.take(&made.dir, name, &to)?;
+        let kept = || {
+            if dir.identity(&to)? != identity {
+                return Err(io::Error::other("it was swapped for another"));
+            }
+            if data.metadata()?.nlink() != 1 {
+                return Err(io::Error::other("it has another name elsewhere"));
+            }
+            dir.create(&index, INDEX_MODE)?.write_all(&shuffle::encode_index(segments))
+        };
+        kept().inspect_err(|_| {
+            // Whatever came is no use; the rest goes with the job.
+            let _ = dir.remove(&to);
+        })?;
+        Ok(identity)
+    }
+
+    /// Brings an output that another worker on this machine holds, under another name of the same files; where it then is. Its path comes from that worker, which
+    /// keeps it where no task can change it.
+    pub(crate) fn bring(&self, attempt: AttemptId, data: &Path) -> io::Result<PathBuf> {
+        let [to, index] = names(attempt);
+        let below = Path::new(&attempt.task.job.to_string()).join(&to);
+        if !data.ends_with(below) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "no worker keeps outputs there",
+            ));
+        }
+        let job = self.of_job(attempt.task.job)?;
+        for (from, to) in [(data.to_owned(), &to), (data.with_extension(INDEX), &index)] {
+            link(&sys::beneath::file_without_links(&from)?, &job.dir, to)?;
+        }
+        Ok(job.path.join(to))
     }
 
     /// The output of an attempt.
@@ -62,15 +164,34 @@ impl Outputs {
         self.inner.read().get(&attempt).cloned()
     }
 
+    /// The data of an output.
+    pub(crate) fn open(&self, attempt: AttemptId, held: &Held) -> io::Result<File> {
+        let [name, _] = names(attempt);
+        let file = self.place.dir.file(Path::new(&attempt.task.job.to_string()).join(name))?;
+        match Identity::of(&file)? == held.identity {
+            true => Ok(file),
+            false => Err(io::Error::other("it was swapped for another")),
+        }
+    }
+
     /// All, with the paths of their data files.
     pub(crate) fn all(&self) -> Vec<(AttemptId, String)> {
         let outputs = self.inner.read();
-        let mut all: Vec<(AttemptId, String)> = outputs
-            .iter()
-            .map(|(attempt, held)| (*attempt, held.data.to_string_lossy().into_owned()))
-            .collect();
+        let mut all: Vec<(AttemptId, String)> =
+            outputs.keys().map(|attempt| (*attempt, self.data_path(*attempt))).collect();
         all.sort();
         all
+    }
+
+    /// Where reduces on this machine find the data of an output.
+    pub(crate) fn data_path(&self, attempt: AttemptId) -> String {
+        let [name, _] = names(attempt);
+        self.job_path(attempt.task.job).join(name).to_string_lossy().into_owned()
+    }
+
+    /// True if the path leads here.
+    pub(crate) fn has_path(&self, path: &Path) -> bool {
+        path.starts_with(&self.place.path)
     }
 
     /// True if an output of the job is held.
@@ -81,5 +202,204 @@ impl Outputs {
     /// The job is over.
     pub(crate) fn forget_job(&self, job: JobId) {
         self.inner.write().retain(|attempt, _| attempt.task.job != job);
+    }
+
+    /// Removes the files of a job that is over.
+    pub(crate) fn remove_job(&self, job: JobId) -> io::Result<()> {
+        self.place.dir.remove(job.to_string())
+    }
+}
+
+/// Of the data and the index of an output.
+fn names(attempt: AttemptId) -> [OsString; 2] {
+    [DATA, INDEX].map(|extension| format!("{attempt}.{extension}").into())
+}
+
+fn link(file: &File, dir: &Dir, name: &OsString) -> io::Result<()> {
+    match dir.link(file, name) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+
+    use protocol::{TaskId, TaskKind};
+
+    use super::*;
+
+    const SEGMENTS: [SegmentInfo; 2] = [
+        SegmentInfo { offset: 0, stored: 30, raw: 0, records: 0 },
+        SegmentInfo { offset: 30, stored: 34, raw: 0, records: 0 },
+    ];
+
+    struct Stand {
+        root: tempfile::TempDir,
+        made: Place,
+        outputs: Outputs,
+    }
+
+    fn attempt(index: u32) -> AttemptId {
+        let job = JobId { cluster_start: 1, number: 1 };
+        AttemptId { task: TaskId { job, kind: TaskKind::Map, index }, number: 0 }
+    }
+
+    /// An attempt's directory with a whole output in it.
+    fn stand() -> Stand {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().canonicalize().unwrap();
+        for name in ["attempt", "outputs", "outside"] {
+            fs::create_dir(path.join(name)).unwrap();
+        }
+        fs::write(path.join("outside/secret.data"), [9; 64]).unwrap();
+        fs::write(path.join("attempt/output.data"), [7; 64]).unwrap();
+        fs::write(path.join("attempt/output.index"), shuffle::encode_index(&SEGMENTS)).unwrap();
+        let [made, kept] =
+            ["attempt", "outputs"].map(|name| Place::open(&path.join(name)).unwrap());
+        Stand { root, made, outputs: Outputs::new(kept) }
+    }
+
+    impl Stand {
+        fn told(&self, name: &str) -> String {
+            self.made.path.join(name).to_str().unwrap().to_owned()
+        }
+
+        fn insert(&self) -> Result<Arc<Held>, String> {
+            self.outputs.insert(attempt(0), &self.made, &self.told("output.data"), 2)
+        }
+    }
+
+    #[test]
+    fn an_output_is_taken_out_of_reach_and_served_from_there() {
+        let stand = stand();
+        let held = stand.insert().unwrap();
+        assert_eq!(held.segments, SEGMENTS);
+        assert!(!stand.made.path.join("output.data").try_exists().unwrap());
+        symlink(stand.root.path().join("outside/secret.data"), stand.made.path.join("output.data"))
+            .unwrap();
+        let mut bytes = Vec::new();
+        let mut file = stand.outputs.open(attempt(0), &held).unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, [7; 64]);
+        let path = PathBuf::from(stand.outputs.data_path(attempt(0)));
+        assert_eq!(stand.outputs.all(), [(attempt(0), path.to_str().unwrap().to_owned())]);
+        assert_eq!(shuffle::read_index(&path.with_extension(INDEX)).unwrap(), SEGMENTS);
+        // Without walls somebody may still get there: it is noticed.
+        fs::rename(stand.root.path().join("outside/secret.data"), &path).unwrap();
+        assert!(stand.outputs.open(attempt(0), &held).is_err());
+        stand.outputs.remove_job(attempt(0).task.job).unwrap();
+        assert!(stand.outputs.open(attempt(0), &held).is_err());
+    }
+
+    #[test]
+    fn paths_that_are_not_one_name_in_the_directory_are_refused() {
+        let stand = stand();
+        fs::create_dir(stand.made.path.join("d")).unwrap();
+        for name in ["output.data", "output.index"] {
+            fs::copy(stand.made.path.join(name), stand.made.path.join("d").join(name)).unwrap();
+        }
+        let paths = [
+            "d/output.data",
+            "./output.data",
+            "../attempt/output.data",
+            "",
+            ".",
+            "..",
+            "d",
+            "d/",
+            "output.data/",
+            "output.data/.",
+            "out\0put.data",
+            "output.data\0",
+        ];
+        let long = "d/".repeat(1 << 16);
+        let mut told: Vec<String> =
+            paths.iter().chain([&&*long]).map(|path| stand.told(path)).collect();
+        told.extend(["", "/", "output.data", "/etc/passwd", "\0"].map(str::to_owned));
+        told.push(stand.root.path().join("outside/secret.data").to_str().unwrap().to_owned());
+        for told in told {
+            let refused = stand.outputs.insert(attempt(0), &stand.made, &told, 2).unwrap_err();
+            assert!(refused.len() < 1000, "{refused}");
+        }
+        stand.insert().unwrap();
+    }
+
+    #[test]
+    fn indexes_that_do_not_fit_the_file_or_the_job_are_refused() {
+        let check = |segments: &[SegmentInfo], data: usize, reason: &str| {
+            let stand = stand();
+            fs::write(stand.made.path.join("output.index"), shuffle::encode_index(segments))
+                .unwrap();
+            fs::write(stand.made.path.join("output.data"), vec![7; data]).unwrap();
+            let refused = stand.insert().unwrap_err();
+            assert!(refused.contains(reason), "{refused}");
+            assert!(stand.outputs.all().is_empty());
+        };
+        check(&SEGMENTS, 63, "has 63 bytes where its index names 64");
+        check(&SEGMENTS, 65, "has 65 bytes where its index names 64");
+        check(&SEGMENTS[..1], 30, "has 1 partitions where the job has 2");
+        check(&[], 0, "has 0 partitions where the job has 2");
+        let [first, second] = SEGMENTS;
+        check(&[first, second, SegmentInfo { offset: 64, ..first }], 94, "has 3 partitions");
+        check(&[first, SegmentInfo { stored: u64::MAX, ..second }], 64, "corrupt at byte 48");
+        check(&[first, SegmentInfo { raw: u64::MAX, ..second }], 64, "corrupt at byte 48");
+    }
+
+    #[test]
+    fn a_file_with_another_name_and_what_is_no_file_are_refused() {
+        for name in ["output.data", "output.index"] {
+            let spoil: [fn(&Path, &Path); 4] = [
+                |path, _| fs::create_dir(path).unwrap(),
+                |path, other| symlink(other, path).unwrap(),
+                |path, _| drop(std::os::unix::net::UnixListener::bind(path).unwrap()),
+                |path, _| {
+                    let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+                    assert!(made.success());
+                },
+            ];
+            for spoil in spoil {
+                let stand = stand();
+                let path = stand.made.path.join(name);
+                let other = stand.root.path().join("outside").join(name);
+                fs::rename(&path, &other).unwrap();
+                spoil(&path, &other);
+                assert!(stand.insert().is_err());
+            }
+        }
+        let stand = stand();
+        let path = stand.made.path.join("output.data");
+        fs::hard_link(&path, stand.root.path().join("outside/twin")).unwrap();
+        let refused = stand.insert().unwrap_err();
+        assert!(refused.contains("another name"), "{refused}");
+        let outputs = stand.outputs.of_job(attempt(0).task.job).unwrap();
+        assert!(outputs.dir.names().unwrap().is_empty());
+    }
+
+    #[test]
+    fn outputs_of_other_workers_are_brought_from_where_workers_keep_them_alone() {
+        let (there, here) = (stand(), stand());
+        there.insert().unwrap();
+        let path = PathBuf::from(there.outputs.data_path(attempt(0)));
+        let brought = here.outputs.bring(attempt(0), &path).unwrap();
+        assert!(here.outputs.has_path(&brought));
+        assert_eq!(here.outputs.bring(attempt(0), &path).unwrap(), brought, "once is enough");
+        // What its worker does to its files does not matter any more.
+        there.outputs.remove_job(attempt(0).task.job).unwrap();
+        assert_eq!(fs::read(&brought).unwrap(), [7; 64]);
+        assert_eq!(shuffle::read_index(&brought.with_extension(INDEX)).unwrap(), SEGMENTS);
+
+        let job = there.root.path().join("outside").join(attempt(1).task.job.to_string());
+        fs::create_dir(&job).unwrap();
+        let [data, index] = names(attempt(1)).map(|name| job.join(name));
+        let secret = there.root.path().join("outside/secret.data");
+        symlink(&secret, &data).unwrap();
+        fs::write(index, "").unwrap();
+        for path in [&data, &secret, &there.root.path().join("missing")] {
+            assert!(here.outputs.bring(attempt(1), path).is_err(), "{}", path.display());
+        }
     }
 }

@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use client::error::chain;
 use protocol::AttemptId;
-use protocol::frame::{self, BODY_BYTES_MAX};
+use protocol::frame;
 use protocol::jobs::Counters;
 use protocol::pass::Pass;
 use protocol::phase::Phase;
-use protocol::runner::{COOKIE_VARIABLE, FromRunner, Setup, ToRunner};
+use protocol::runner::{COOKIE_VARIABLE, FROM_RUNNER_BYTES_MAX, FromRunner, Setup, ToRunner};
 use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
 use sys::pids::Group;
 use tokio::io::AsyncWriteExt;
@@ -32,10 +32,12 @@ use tokio::time::Instant;
 
 use crate::agent::Event;
 use crate::broker;
+use crate::claims::{Heard, Speaker};
 use crate::frames::FrameReader;
 use crate::launch::{self, Output};
 use crate::logs::AttemptLogs;
 use crate::sandbox::Sandbox;
+use crate::scratch::Place;
 use crate::watch::{Watch, Watched};
 
 /// Time for messages still on their way after a process has exited (a child of its own may hold the socket open).
@@ -53,11 +55,11 @@ pub(crate) struct Options {
     /// The executable.
     pub(crate) binary: PathBuf,
     /// Its working directory.
-    pub(crate) job_directory: PathBuf,
-    /// For temporary files, its own.
-    pub(crate) temporary: PathBuf,
+    pub(crate) job: Place,
+    /// Where it finds the map outputs of its job.
+    pub(crate) outputs: PathBuf,
     /// Directory of the logs of all attempts.
-    pub(crate) logs: PathBuf,
+    pub(crate) logs: Place,
     /// What it is told first.
     pub(crate) setup: Setup,
     /// Time to start and rebuild the job.
@@ -76,7 +78,7 @@ pub(crate) struct Options {
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Run an attempt; the runner has none.
-    Launch { attempt: AttemptId, work: Work, directory: String },
+    Launch { attempt: AttemptId, work: Work, place: Place },
     /// News for the running reduce.
     MapOutputs { available: Vec<MapOutput>, obsolete: Vec<AttemptId> },
     /// Another pass in the place of the one it has.
@@ -114,12 +116,17 @@ pub(crate) async fn run(
     events: mpsc::Sender<Event>,
 ) {
     let cookie = protocol::auth::Key::new(rand::random()).to_hex();
-    let diagnostics = match launch::start(&options, id, &cookie).await {
-        Ok(mut process) => {
+    let started = async {
+        let temporary = options.job.fresh(temporary_name(id))?;
+        Ok((launch::start(&options, &temporary.path, id, &cookie).await?, temporary))
+    };
+    let diagnostics = match started.await {
+        Ok((mut process, temporary)) => {
             let (read, write) = process.socket.into_split();
-            let reader = FrameReader::new(read, BODY_BYTES_MAX);
+            let reader = FrameReader::new(read, FROM_RUNNER_BYTES_MAX);
             let brokering = tokio::spawn(broker::serve(process.broker));
             let mut runner = Runner {
+                temporary,
                 options: &options,
                 id,
                 events: &events,
@@ -136,17 +143,21 @@ pub(crate) async fn run(
                     id,
                     process.group,
                     &mark(&cookie),
-                    options.job_directory.clone(),
+                    options.job.path.clone(),
                 ),
                 output: process.output,
             };
-            runner.watched.owns(name_of(&options.temporary));
+            let temporary = name_of(&runner.temporary.path);
+            runner.watched.owns(temporary);
             process.pids.iter().for_each(|pids| runner.watched.count_in(Arc::clone(pids)));
             let end = runner.drive(&mut process.child, reader, &mut orders).await;
             brokering.abort();
             runner.finish(process.child, process.pids, &cookie, end).await
         }
-        Err(error) => format!("cannot start {}: {error}", options.binary.display()),
+        Err(error) => {
+            let error: io::Error = error;
+            format!("cannot start {}: {error}", options.binary.display())
+        }
     };
     // The worker's loop has ended: nobody listens any more.
     let _ = events.send(Event::Runner(id, News::Gone { diagnostics })).await;
@@ -176,6 +187,7 @@ struct Runner<'a> {
     current: Option<AttemptId>,
     logs: Option<AttemptLogs>,
     last_sign: Instant,
+    temporary: Place,
     group: u32,
     watched: Watched,
     output: [Output; 2],
@@ -265,7 +277,7 @@ impl Runner<'_> {
         };
         let over = Over { id: self.id, group, pids, mark: mark(cookie) };
         over.end(&self.options.watch, &self.options.sandbox).await;
-        remove(self.options.temporary.clone()).await;
+        remove(self.options.job.clone(), temporary_name(self.id)).await;
         if status.is_none()
             && let Err(error) = child.wait().await
         {
@@ -288,54 +300,46 @@ impl Runner<'_> {
 
     fn hear(&mut self, message: FromRunner) -> Option<End> {
         self.last_sign = Instant::now();
-        match message {
-            FromRunner::Hello { .. } if !self.is_greeted => {
+        match self.speaker().hear(message) {
+            Heard::Hello => {
                 self.is_greeted = true;
                 self.send(&ToRunner::Setup(Box::new(self.options.setup.clone())));
                 None
             }
-            FromRunner::Ready => {
+            Heard::Ready => {
                 self.ready = true;
                 let waiting = self.waiting.take();
                 waiting.and_then(|order| self.obey(order))
             }
-            FromRunner::Refused { diagnostics } => Some(End::Because(diagnostics)),
-            FromRunner::Progress { attempt, progress, phase, .. } => {
-                self.news.push(News::Progress { attempt, progress, phase });
+            Heard::Late => None,
+            Heard::Over(reason) => Some(End::Because(reason)),
+            Heard::News(news) => {
+                if matches!(news, News::Ended { .. }) {
+                    (0..self.output.len()).for_each(|index| self.drain(index));
+                    self.current = None;
+                    self.logs = None;
+                }
+                self.news.push(news);
                 None
-            }
-            FromRunner::FetchFailed(failure) => {
-                self.news.push(News::FetchFailed(failure));
-                None
-            }
-            FromRunner::Ended { attempt, state, counters, progress, phase }
-                if self.current == Some(attempt) =>
-            {
-                (0..self.output.len()).for_each(|index| self.drain(index));
-                self.current = None;
-                self.logs = None;
-                self.news.push(News::Ended { attempt, state, counters, progress, phase });
-                None
-            }
-            FromRunner::Ended { attempt, .. } => Some(End::Because(format!(
-                "the task process reported the end of {attempt}, which it does not run"
-            ))),
-            FromRunner::Hello { .. } => {
-                Some(End::Because("the task process said hello twice".to_owned()))
             }
         }
     }
 
+    fn speaker(&self) -> Speaker {
+        let (job, current) = (self.options.setup.pass.name.job, self.current);
+        Speaker { job, current, is_greeted: self.is_greeted }
+    }
+
     fn obey(&mut self, order: Order) -> Option<End> {
         match order {
-            Order::Launch { attempt, work, directory } => {
+            Order::Launch { attempt, work, place } => {
                 if self.current != Some(attempt) {
                     self.current = Some(attempt);
                     self.last_sign = Instant::now();
-                    let own = [Path::new(&directory), &self.options.temporary];
+                    let own = [place.path.as_path(), self.temporary.path.as_path()];
                     self.watched.owns(own.into_iter().flat_map(name_of));
                     let limit = self.options.log_bytes_max;
-                    match AttemptLogs::create(&self.options.logs, attempt, limit) {
+                    match AttemptLogs::create(&self.options.logs.dir, attempt, limit) {
                         Ok(logs) => self.logs = Some(logs),
                         Err(error) => {
                             return Some(End::Because(format!("cannot write logs: {error}")));
@@ -343,9 +347,10 @@ impl Runner<'_> {
                     }
                 }
                 if self.ready {
+                    let directory = place.path.to_string_lossy().into_owned();
                     self.send(&ToRunner::Launch { attempt, work, directory });
                 } else {
-                    self.waiting = Some(Order::Launch { attempt, work, directory });
+                    self.waiting = Some(Order::Launch { attempt, work, place });
                 }
             }
             Order::MapOutputs { available, obsolete } => match &mut self.waiting {
@@ -415,13 +420,18 @@ impl Runner<'_> {
     }
 }
 
+/// The name of the directory for temporary files of a runner, in that of its job.
+fn temporary_name(id: u64) -> String {
+    format!("tmp-{id}")
+}
+
 /// Removes temporary files; what cannot be removed goes with the files of the job.
-async fn remove(directory: PathBuf) {
-    let removed = tokio::task::spawn_blocking(move || match std::fs::remove_dir_all(&directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+async fn remove(job: Place, name: String) {
+    let removed = tokio::task::spawn_blocking(move || {
+        if let Err(error) = job.dir.remove(&name) {
+            let directory = job.path.join(name);
             tracing::warn!(directory = %directory.display(), %error, "temporary files are left");
         }
-        _ => {}
     });
     // The runtime ends, and the worker with it; the next one begins with an empty directory.
     let _ = removed.await;

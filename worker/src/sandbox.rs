@@ -105,17 +105,17 @@ impl Sandbox {
         Ok(Sandbox { places, support, groups, threads, slots: u64::from(config.slots()) })
     }
 
-    /// Calls `start`, which starts a process, inside: with the files of a job and its program. The group has the process and what comes of it.
+    /// Calls `start`, which starts a process, inside: with the files of a job, and what it may read besides. The group has the process and what comes of it.
     pub(crate) fn start<T: Send>(
         &self,
         name: &str,
         job_directory: &Path,
-        program: &Path,
+        readable: &[&PathBuf],
         start: impl FnOnce() -> io::Result<T> + Send,
     ) -> io::Result<(T, Option<Group>)> {
         let walls = self.places.as_ref().map(|places| {
-            let own =
-                [Place::new(job_directory, Access::Change), Place::new(program, Access::Read)];
+            let readable = readable.iter().map(|path| Place::new(*path, Access::Read));
+            let own = std::iter::once(Place::new(job_directory, Access::Change)).chain(readable);
             Walls { places: places.iter().cloned().chain(own).collect(), user: None }
         });
         let group = match (&self.groups, self.threads) {

@@ -1,9 +1,39 @@
-//! Directories that need not survive a crash: private, made without waiting for the disk.
+//! Directories that tasks may change, and need not survive a crash: held by their descriptors, as their names may be anything's by the next moment.
 
-use std::fs::DirBuilder;
+use std::ffi::OsStr;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sys::beneath::Dir;
+
+/// A directory: open, and with the path that tasks know it by. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// What this worker uses.
+    pub(crate) dir: Arc<Dir>,
+    /// What others are told.
+    pub(crate) path: PathBuf,
+}
+
+impl Place {
+    /// Opens a directory that no task can move.
+    pub(crate) fn open(path: &Path) -> io::Result<Place> {
+        Ok(Place { dir: Arc::new(Dir::open(path)?), path: path.to_owned() })
+    }
+
+    /// The directory of that name in it, made if it is missing.
+    pub(crate) fn ensure(&self, name: impl AsRef<OsStr>) -> io::Result<Place> {
+        let dir = self.dir.ensure_dir(name.as_ref())?;
+        Ok(Place { dir: Arc::new(dir), path: self.path.join(name.as_ref()) })
+    }
+
+    /// A new directory in it; what had the name is removed.
+    pub(crate) fn fresh(&self, name: impl AsRef<OsStr>) -> io::Result<Place> {
+        let dir = self.dir.fresh_dir(name.as_ref())?;
+        Ok(Place { dir: Arc::new(dir), path: self.path.join(name.as_ref()) })
+    }
+}
 
 /// What a task is told where its directory cannot be used; a full disk is told with its remedy.
 pub(crate) fn failure(action: &str, path: &Path, error: &io::Error) -> String {
@@ -14,11 +44,6 @@ pub(crate) fn failure(action: &str, path: &Path, error: &io::Error) -> String {
         _ => "",
     };
     format!("cannot {action} {}: {error}{remedy}", path.display())
-}
-
-/// Makes `directory` and missing parents with mode 0700. One that exists is fine.
-pub(crate) fn create(directory: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 /// `None` where what was looked at is gone.

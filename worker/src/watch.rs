@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use protocol::AttemptId;
 use sys::family::{self, Table};
 use sys::holding;
 use sys::measure::measure;
@@ -23,7 +22,6 @@ use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
 use crate::confinement::{Confinement, Excess};
-use crate::near::NEAR;
 use crate::scratch;
 
 /// How often tasks are looked at: one that allocates a gigabyte a second is caught a gigabyte late.
@@ -287,7 +285,7 @@ impl Watch {
     }
 
     fn look_at_disk(&self) -> io::Result<()> {
-        self.judge_disk(|directory| Ok(sys::fs::space(directory)?.available))
+        self.judge_disk(sys::measure::available_bytes)
     }
 
     /// `free` tells the bytes left on the disk of a directory. A task that cannot be looked at keeps none of the others from being judged.
@@ -304,11 +302,10 @@ impl Watch {
             for task in tasks {
                 let used = match &job {
                     Ok(job) => task.members(&table).and_then(|members| {
-                        // Attempts that ended here keep their map outputs.
-                        let named = job.entries.iter().filter(|(name, _)| {
-                            task.own.contains(*name)
-                                || !(owned.contains(name) || holds_outputs(name))
-                        });
+                        let named = job
+                            .entries
+                            .iter()
+                            .filter(|(name, _)| task.own.contains(*name) || !owned.contains(name));
                         let named = named.fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
                         Ok(named.saturating_add(holding::deleted_bytes(&members)?))
                     }),
@@ -354,11 +351,6 @@ fn by_job(known: &[Known]) -> Vec<Vec<&Known>> {
         jobs.entry(task.job.as_path()).or_default().push(task);
     }
     jobs.into_values().collect()
-}
-
-/// True of the directory of an attempt, and of that for outputs of others.
-fn holds_outputs(name: &std::ffi::OsStr) -> bool {
-    name.to_str().is_some_and(|name| name == NEAR || name.parse::<AttemptId>().is_ok())
 }
 
 /// True if what a task did is why it cannot be looked at, and not the state of this machine.

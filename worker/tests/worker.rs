@@ -16,7 +16,7 @@ use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::serve::{self, Limits};
 use parking_lot::Mutex;
-use protocol::auth::{Key, Role};
+use protocol::auth::{Key, Role, Service};
 use protocol::frame::{self, HEADER_BYTES};
 use protocol::jobs::Split;
 use protocol::pass::{Pass, PassName};
@@ -77,14 +77,16 @@ impl Stand {
         let listener = serve::bind("127.0.0.1:0", false).await.unwrap();
         let address = listener.local_addr().unwrap();
         let answering = Arc::clone(&told);
+        let auth = Authenticator::new(&secret, Service::Jobtracker);
         let route = daemon::rpc::message(
-            Authenticator::new(&secret),
+            auth.clone(),
             &[Role::Worker],
             1 << 20,
             move |request: Request| answer(Arc::clone(&answering), request),
         );
+        let router = Router::new().route("/rpc/worker", route).merge(daemon::rpc::hello(auth));
         let hosts = daemon::hosts::Hosts::new("localhost:1", &[], "`hosts`");
-        let router = daemon::front::guard(Router::new().route("/rpc/worker", route), hosts);
+        let router = daemon::front::guard(router, hosts);
         tokio::spawn(serve::serve(listener, router, Limits::default(), shutdown.clone()));
         let mut config = Config {
             data: data.path().join("worker"),

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use protocol::address::Site;
-use protocol::auth::Role;
+use protocol::auth::{Role, Service};
 use protocol::namenode::{
-    Answer, Appended, BadReplica, Call, ClusterStatus, ContentSummary, Create, Created,
+    Answer, Appended, BadReplica, Body, Call, ClusterStatus, ContentSummary, Create, Created,
     DatanodeReport, FileStatus, FsckPage, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply,
     Request, SafeModeAction,
 };
@@ -111,7 +111,8 @@ impl DfsClient {
             None => {
                 RpcClient::new(namenode, Role::Client, config.secret(Daemon::Namenode)?.as_ref())?
             }
-        };
+        }
+        .expecting(Service::Namenode);
         let inner = Inner {
             rpc,
             id: ClientId(rand::random()),
@@ -163,17 +164,6 @@ impl DfsClient {
     /// Where paths lead from here.
     pub fn site(&self) -> Site {
         self.inner.site.clone()
-    }
-
-    /// The daemon that listens at the NameNode's address is one.
-    ///
-    /// # Errors
-    /// [`DfsError`] if it is another, or away.
-    pub fn check_daemon(&self) -> Result<(), DfsError> {
-        let rpc = &self.inner.rpc;
-        let health = crate::rpc::runtime().block_on(rpc.health())?;
-        health.expect(rpc.base(), "namenode")?;
-        Ok(())
     }
 
     /// One file or directory.
@@ -417,7 +407,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`] if the batch as a whole was refused.
     pub fn batch(&self, calls: Vec<Call>) -> Result<Vec<Answer>, DfsError> {
-        match self.call(Call::Batch(calls))? {
+        match self.call_with(Body::Batch(calls), self.inner.options)? {
             Reply::Batch(answers) => Ok(answers),
             _ => Err(DfsError::Unexpected),
         }
@@ -431,7 +421,11 @@ impl DfsClient {
         self.call_with(body, self.inner.options)
     }
 
-    pub(super) fn call_with(&self, body: Call, options: CallOptions) -> Result<Reply, DfsError> {
+    pub(super) fn call_with(
+        &self,
+        body: impl Into<Body>,
+        options: CallOptions,
+    ) -> Result<Reply, DfsError> {
         let request = self.inner.request(body);
         Ok(self.inner.rpc.call_blocking(TARGET, &request, options)?)
     }
@@ -500,7 +494,7 @@ impl DfsClient {
 }
 
 impl Inner {
-    fn request(&self, body: Call) -> Request {
+    fn request(&self, body: impl Into<Body>) -> Request {
         let number = self.call_number.fetch_add(1, Ordering::Relaxed) + 1;
         Request::new(self.id, number, &self.user, &self.host, body)
     }

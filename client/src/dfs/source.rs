@@ -2,10 +2,11 @@
 //! compared with its checksum before it is handed out.
 
 use std::ops::{Deref, Range};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use protocol::checksum::{self, CHUNK_BYTES, ChecksumError};
-use protocol::meta;
+use protocol::meta::{self, Layout};
 use protocol::namenode::{DatanodeInfo, LocatedBlock};
 use protocol::transfer::{Operation, PACKET_DATA_BYTES, Read as ReadOperation, Reply};
 use sys::MappedFile;
@@ -58,6 +59,7 @@ impl BlockSlice {
 struct Mapped {
     block: MappedFile,
     meta: MappedFile,
+    layout: Layout,
 }
 
 /// An open replica.
@@ -128,25 +130,26 @@ impl Local {
         block: &LocatedBlock,
         datanode: &DatanodeInfo,
     ) -> Result<Option<Self>, TransferFailure> {
-        let mut connection = client.inner.datanodes.take(datanode)?;
+        let mut connection = client.inner.datanodes.take(datanode, block.permit())?;
         if connection.stream().unix().is_none() {
             return Ok(None);
         }
-        let (id, stamp, token) = (block.id, block.stamp, block.token.clone());
+        let (id, stamp, token) = (block.id, block.stamp, block.token.name);
         let ask = Operation::Descriptors { block: id, stamp, token };
-        let (length, block_file, meta_file) = connection.ask_descriptors(&ask)?;
+        let (length, block_file, meta_file) = connection.ask_descriptors(&ask, &block.token)?;
         client.inner.datanodes.give_back(datanode, connection);
         if length < block.length {
             return Ok(None);
         }
         let size = |bytes: u64| usize::try_from(bytes).map_err(|_| TransferFailure::Unexpected);
+        let mut preamble = [0; meta::PREAMBLE_BYTES];
+        meta_file.read_exact_at(&mut preamble, 0)?;
+        let Ok(layout) = meta::check_header(&preamble) else { return Ok(None) };
         let mapped = Mapped {
             block: MappedFile::map(&block_file, size(length)?)?,
-            meta: MappedFile::map(&meta_file, size(meta::file_bytes(length))?)?,
+            meta: MappedFile::map(&meta_file, size(layout.file_bytes(length))?)?,
+            layout,
         };
-        if meta::check_header(&mapped.meta).is_err() {
-            return Ok(None);
-        }
         Ok(Some(Local { mapped: Arc::new(mapped), verified: 0..0 }))
     }
 
@@ -172,7 +175,8 @@ impl Local {
         let length = self.mapped.block.len() as u64;
         let end =
             end.max(begin + VERIFY_STEP_BYTES).next_multiple_of(CHUNK_BYTES as u64).min(length);
-        let crcs = meta::crc_position(begin) as usize..meta::file_bytes(end) as usize;
+        let layout = self.mapped.layout;
+        let crcs = layout.crc_position(begin) as usize..layout.file_bytes(end) as usize;
         let data = &self.mapped.block[begin as usize..end as usize];
         checksum::verify(data, &self.mapped.meta[crcs])
             .map_err(|error| ChecksumError { offset: begin + error.offset })?;
@@ -209,12 +213,14 @@ impl Remote {
     /// Starts a stream of packets at `offset`; one that is under way is cut off.
     fn begin(&mut self, offset: u64, wanted: u64) -> Result<(), TransferFailure> {
         self.connection = None;
-        let mut connection = self.client.inner.datanodes.take(&self.datanode)?;
+        let mut connection =
+            self.client.inner.datanodes.take(&self.datanode, self.block.permit())?;
         let read = read_operation(&self.block, offset, wanted.max(READ_STEP_BYTES));
-        let Reply::Reading { length } = connection.ask(&read)? else {
+        let Reply::Reading { length } = connection.ask(&read, &self.block.token)? else {
             return Err(TransferFailure::Unexpected);
         };
-        if length < self.block.length {
+        // One that lacks bytes is good for those that it has.
+        if length <= offset {
             return Err(TransferFailure::Unexpected);
         }
         self.connection = Some(connection);
@@ -253,9 +259,9 @@ pub(super) fn read_unverified(
     datanode: &DatanodeInfo,
     offset: u64,
 ) -> Result<PooledPacket, TransferFailure> {
-    let mut connection = client.inner.datanodes.take(datanode)?;
+    let mut connection = client.inner.datanodes.take(datanode, block.permit())?;
     let read = read_operation(block, offset, PACKET_DATA_BYTES as u64 - CHUNK_BYTES as u64);
-    let Reply::Reading { .. } = connection.ask(&read)? else {
+    let Reply::Reading { .. } = connection.ask(&read, &block.token)? else {
         return Err(TransferFailure::Unexpected);
     };
     let mut packet = client.inner.packets.take();
@@ -270,6 +276,6 @@ pub(super) fn read_unverified(
 }
 
 fn read_operation(block: &LocatedBlock, offset: u64, length: u64) -> Operation {
-    let (id, stamp, token) = (block.id, block.stamp, block.token.clone());
+    let (id, stamp, token) = (block.id, block.stamp, block.token.name);
     Operation::Read(ReadOperation { block: id, stamp, token, offset, length })
 }

@@ -32,10 +32,10 @@ fn ask(
     block: &LocatedBlock,
     datanode: &DatanodeInfo,
 ) -> Result<u64, TransferFailure> {
-    let mut connection = client.inner.datanodes.take(datanode)?;
-    let (id, stamp, token) = (block.id, block.stamp, block.token.clone());
+    let mut connection = client.inner.datanodes.take(datanode, block.permit())?;
+    let (id, stamp, token) = (block.id, block.stamp, block.token.name);
     let read = Read { block: id, stamp, token, offset: u64::MAX, length: 0 };
-    let Reply::Reading { length } = connection.ask(&Operation::Read(read))? else {
+    let Reply::Reading { length } = connection.ask(&Operation::Read(read), &block.token)? else {
         return Err(TransferFailure::Unexpected);
     };
     // The rest of the last chunk follows.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use protocol::auth::{Key, Role};
+use protocol::auth::{Key, Role, Service};
 use protocol::jobs::{
     Call, Counters, JobReport, JobSpec, Priority, QueueReport, Replay, Reply, Request, TaskReport,
     TrackerStatus, VERSION, WorkerReport,
@@ -58,19 +58,10 @@ impl JobClient {
     pub fn connect(config: &ClientConfig) -> Result<Self, JobError> {
         let address = config.jobtracker.as_deref().ok_or(JobError::NoJobtracker)?;
         let secret = config.secret(Daemon::Jobtracker)?;
-        let rpc = RpcClient::new(address, Role::Client, secret.as_ref())?;
+        let rpc =
+            RpcClient::new(address, Role::Client, secret.as_ref())?.expecting(Service::Jobtracker);
         let client = ClientId(rand::random());
         Ok(JobClient { rpc, secret, user: config.user(), client, calls: Arc::default() })
-    }
-
-    /// The daemon that listens at the JobTracker's address is one.
-    ///
-    /// # Errors
-    /// [`JobError`] if it is another, or away.
-    pub fn check_daemon(&self) -> Result<(), JobError> {
-        let health = runtime().block_on(self.rpc.health())?;
-        health.expect(self.rpc.base(), "jobtracker")?;
-        Ok(())
     }
 
     /// Address of the JobTracker.
@@ -280,7 +271,8 @@ impl JobClient {
         let malformed = || JobError::LogAddress { address: log_url.to_owned() };
         let rest = log_url.strip_prefix("http://").ok_or_else(malformed)?;
         let (host, path) = rest.split_once('/').ok_or_else(malformed)?;
-        let worker = RpcClient::new(&format!("http://{host}"), Role::Client, self.secret.as_ref())?;
+        let worker = RpcClient::new(&format!("http://{host}"), Role::Client, self.secret.as_ref())?
+            .expecting(Service::Worker);
         runtime().block_on(async {
             let response = worker.get(&format!("/{path}")).await?;
             let bytes = response.bytes().await;

@@ -4,76 +4,76 @@ use protocol::transfer::ReplicaSummary;
 use protocol::{DatanodeId, GenerationStamp};
 
 /// The outcome of a vote.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Agreement {
     /// Length of the block.
     pub length: u64,
-    /// Who keeps a replica, in the order they were asked.
-    pub members: Vec<DatanodeId>,
+    /// Who has all of it, in the order in which they were asked.
+    pub whole: Vec<DatanodeId>,
+    /// Who has less, and how much: they get the rest from one who has all.
+    pub behind: Vec<(DatanodeId, u64)>,
 }
 
-/// Decides by the states that could be had. Replicas with a stamp older than `old_stamp` missed acknowledged data and have no
-/// vote, nor have empty ones. If anyone has the `length_min` bytes that somebody was promised, whoever has fewer has none
-/// either: its disk lost them. A finalized replica has everything that was ever acknowledged, so it decides; else the
-/// shortest does, which every member that was acknowledged through has.
+/// Decides by the states that could be had: the block is as long as the longest replica.
+///
+/// All that a replica has its writer has sent, and its checksums prove it; all replicas of a stamp hold the same bytes as far as
+/// they go. So the longest has everything that was ever acknowledged, synced or seen by a reader, and no other has anything else.
+/// A replica with a stamp older than `old_stamp` missed acknowledged data, and what follows in it may be of a writer who was given
+/// up: it has no vote, nor has one without bytes.
 pub fn agree(
     old_stamp: GenerationStamp,
-    length_min: u64,
     states: &[(DatanodeId, Option<ReplicaSummary>)],
 ) -> Agreement {
-    let mut voters: Vec<(DatanodeId, ReplicaSummary)> = states
-        .iter()
-        .filter_map(|(datanode, state)| state.map(|state| (*datanode, state)))
-        .filter(|(_, state)| state.stamp >= old_stamp && state.length > 0)
-        .collect();
-    if voters.iter().any(|(_, state)| state.length >= length_min) {
-        voters.retain(|(_, state)| state.length >= length_min);
+    let voters = || {
+        let states = states.iter().filter_map(|(datanode, state)| Some((*datanode, (*state)?)));
+        states.filter(|(_, state)| state.stamp >= old_stamp && state.length > 0)
+    };
+    let length = voters().map(|(_, state)| state.length).max().unwrap_or(0);
+    let mut agreement = Agreement { length, ..Agreement::default() };
+    for (datanode, state) in voters() {
+        match state.length == length {
+            true => agreement.whole.push(datanode),
+            false => agreement.behind.push((datanode, state.length)),
+        }
     }
-    let finalized = voters.iter().filter(|(_, state)| state.finalized);
-    let length = finalized
-        .map(|(_, state)| state.length)
-        .min()
-        .or_else(|| voters.iter().map(|(_, state)| state.length).min())
-        .unwrap_or(0);
-    let members = voters
-        .iter()
-        .filter(|(_, state)| state.length >= length)
-        .map(|(datanode, _)| *datanode)
-        .collect();
-    Agreement { length, members }
+    agreement
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(states: &[Option<(u64, u64, bool)>], length: u64, members: &[u8]) {
+    fn id(number: u8) -> DatanodeId {
+        DatanodeId([number; 16])
+    }
+
+    fn check(states: &[Option<(u64, u64, bool)>], length: u64, whole: &[u8], behind: &[(u8, u64)]) {
         let states: Vec<_> = (0u8..)
             .zip(states)
-            .map(|(id, state)| {
+            .map(|(number, state)| {
                 let summary = state.map(|(stamp, length, finalized)| ReplicaSummary {
                     stamp: GenerationStamp(stamp),
                     length,
                     finalized,
                 });
-                (DatanodeId([id; 16]), summary)
+                (id(number), summary)
             })
             .collect();
-        let members = members.iter().map(|id| DatanodeId([*id; 16])).collect();
-        assert_eq!(agree(GenerationStamp(5), 50, &states), Agreement { length, members });
+        let whole = whole.iter().map(|number| id(*number)).collect();
+        let behind = behind.iter().map(|(number, length)| (id(*number), *length)).collect();
+        assert_eq!(agree(GenerationStamp(5), &states), Agreement { length, whole, behind });
     }
 
     #[test]
-    fn the_right_replicas_decide() {
-        check(&[], 0, &[]);
-        check(&[None, Some((4, 100, true)), Some((5, 0, false))], 0, &[]);
-        check(&[Some((5, 100, false)), Some((5, 90, false)), Some((4, 80, false))], 90, &[0, 1]);
-        check(&[Some((5, 100, true)), Some((5, 90, false)), None], 100, &[0]);
-        check(&[Some((5, 110, false)), Some((5, 100, true))], 100, &[0, 1]);
-        check(&[Some((6, 70, false)), Some((5, 90, false))], 70, &[0, 1]);
-        // Fifty bytes were promised.
-        check(&[Some((5, 49, false)), Some((5, 60, false)), Some((5, 50, false))], 50, &[1, 2]);
-        check(&[Some((5, 40, true)), Some((5, 60, false))], 60, &[1]);
-        check(&[Some((5, 40, false)), Some((5, 30, false))], 30, &[0, 1]);
+    fn the_longest_replica_that_counts_decides() {
+        check(&[], 0, &[], &[]);
+        check(&[None, Some((4, 100, true)), Some((5, 0, false))], 0, &[], &[]);
+        let stale = Some((4, 180, false));
+        check(&[Some((5, 100, false)), Some((5, 90, false)), stale], 100, &[0], &[(1, 90)]);
+        check(&[Some((5, 100, true)), Some((5, 90, false)), None], 100, &[0], &[(1, 90)]);
+        // Finalized by a recovery that had not heard of the longer one, or before somebody appended.
+        check(&[Some((5, 110, false)), Some((5, 100, true))], 110, &[0], &[(1, 100)]);
+        check(&[Some((6, 70, false)), Some((5, 90, false))], 90, &[1], &[(0, 70)]);
+        check(&[Some((5, 60, true)), Some((6, 60, false))], 60, &[0, 1], &[]);
     }
 }

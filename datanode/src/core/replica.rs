@@ -11,7 +11,9 @@ use protocol::{BlockId, GenerationStamp};
 ///   writer    |  | resume                         | recovery
 ///   is gone   v  |                                v
 ///          Unfinished --------recovery-------> Recovering --update--> Finalized
+///                                                   +--the rest from another member--> Receiving
 ///
+/// Receiving --files renamed--> Finalizing --folder synced--> Finalized
 /// any state --delete--> gone
 /// ```
 ///
@@ -29,6 +31,8 @@ pub enum State {
         /// True if it was finalized before.
         finalized: bool,
     },
+    /// Complete and in its last place, but after a power cut it may not be found there. Its writer holds it.
+    Finalizing,
     /// Complete and immutable.
     Finalized,
 }
@@ -96,14 +100,19 @@ impl Replica {
         self.state == State::Finalized
     }
 
-    /// True if its file lies among the finalized ones.
+    /// True if its files lie among the finalized ones.
     pub fn is_in_finalized(&self) -> bool {
+        self.state == State::Finalizing || self.was_finalized()
+    }
+
+    /// True if it counts as finalized, though a recovery may be looking at it.
+    pub fn was_finalized(&self) -> bool {
         matches!(self.state, State::Finalized | State::Recovering { finalized: true, .. })
     }
 
     /// What a recovery is told.
     pub fn summary(&self) -> ReplicaSummary {
-        ReplicaSummary { stamp: self.stamp, length: self.length, finalized: self.is_in_finalized() }
+        ReplicaSummary { stamp: self.stamp, length: self.length, finalized: self.was_finalized() }
     }
 }
 
@@ -125,7 +134,10 @@ pub fn begin_write(
         };
     };
     match replica.state {
-        State::Recovering { recovery, .. } if recovery >= stamp => {
+        // Only the recovery itself writes under its stamp: what this replica lacks.
+        State::Recovering { recovery, .. }
+            if recovery > stamp || (recovery == stamp && resume.is_none()) =>
+        {
             return Err(Refusal::UnderRecovery);
         }
         _ if replica.stamp > stamp => return Err(Refusal::Newer { has: replica.stamp }),
@@ -234,6 +246,8 @@ mod tests {
             (Some(replica(3, 10, State::Unfinished)), 5, resume(4, 7), Err(Refusal::Missing)),
             (Some(replica(3, 10, State::Unfinished)), 5, resume(4, 0), Ok(Begin::Replace)),
             (Some(replica(4, 10, recovering)), 5, resume(4, 7), Err(Refusal::UnderRecovery)),
+            (Some(replica(4, 10, recovering)), 9, None, Err(Refusal::UnderRecovery)),
+            (Some(replica(4, 10, recovering)), 9, resume(4, 10), Ok(Begin::Resume { offset: 10 })),
             (Some(replica(4, 10, recovering)), 10, resume(4, 7), Ok(Begin::Resume { offset: 7 })),
         ];
         for (existing, stamp, resume, expected) in table {

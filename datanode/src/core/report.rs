@@ -97,7 +97,7 @@ pub fn full_report(
     replicas.sort_unstable_by_key(|replica| replica.block);
     let part = |(number, replicas): (usize, &[Replica])| {
         let (finalized, unfinished): (Vec<&Replica>, Vec<&Replica>) =
-            replicas.iter().partition(|replica| replica.is_in_finalized());
+            replicas.iter().partition(|replica| replica.was_finalized());
         FullReport {
             datanode,
             epoch,

@@ -12,7 +12,10 @@ pub struct Scrub {
     rate: u64,
     round_start: Duration,
     cursor: Option<BlockId>,
+    /// When the next round begins, if this one is over.
     not_before: Duration,
+    /// Until then nothing is read, to keep the rate.
+    rests_until: Duration,
     /// How long the round had lasted when the DataNode started.
     head_start: Duration,
 }
@@ -35,6 +38,7 @@ impl Scrub {
             round_start: Duration::ZERO,
             cursor: None,
             not_before: Duration::ZERO,
+            rests_until: Duration::ZERO,
             head_start: Duration::ZERO,
         }
     }
@@ -51,9 +55,9 @@ impl Scrub {
         (self.cursor, self.round_start, self.head_start)
     }
 
-    /// A replica that is suspected, if it may be read now: it does not wait for its turn.
+    /// A replica that is suspected, if it may be read now: it waits neither for its turn nor for the next round.
     pub fn suspect(&self, now: Duration, pop: impl FnOnce() -> Option<BlockId>) -> Option<Next> {
-        if now < self.not_before {
+        if now < self.rests_until {
             return None;
         }
         pop().map(Next::Scan)
@@ -65,8 +69,9 @@ impl Scrub {
         now: Duration,
         after: impl FnOnce(Bound<BlockId>) -> Option<BlockId>,
     ) -> Next {
-        if now < self.not_before {
-            return Next::Wait(self.not_before);
+        let until = self.not_before.max(self.rests_until);
+        if now < until {
+            return Next::Wait(until);
         }
         match after(self.cursor.map_or(Bound::Unbounded, Bound::Excluded)) {
             Some(block) => {
@@ -86,7 +91,7 @@ impl Scrub {
 
     /// Notes that `bytes` were read, ending at `now`.
     pub fn scanned(&mut self, now: Duration, bytes: u64) {
-        self.not_before = now + Duration::from_secs_f64(bytes as f64 / self.rate as f64);
+        self.rests_until = now + Duration::from_secs_f64(bytes as f64 / self.rate as f64);
     }
 }
 
@@ -126,8 +131,12 @@ mod tests {
             None
         };
         assert_eq!(scrub.next(Duration::ZERO, after), Next::Wait(day));
-        assert_eq!(scrub.suspect(Duration::ZERO, || Some(BlockId(3))), None, "the rate is kept");
-        assert_eq!(scrub.suspect(day, || Some(BlockId(3))), Some(Next::Scan(BlockId(3))));
+        let suspected = || Some(BlockId(3));
+        let now = Some(Next::Scan(BlockId(3)));
+        assert_eq!(scrub.suspect(Duration::ZERO, suspected), now, "before the next round");
+        scrub.scanned(Duration::ZERO, 2000);
+        assert_eq!(scrub.suspect(Duration::from_secs(1), suspected), None, "the rate is kept");
+        assert_eq!(scrub.suspect(Duration::from_secs(2), suspected), now);
         assert_eq!(scrub.next(day, |_| Some(BlockId(1))), Next::Scan(BlockId(1)));
         assert_eq!(scrub.place(), (Some(BlockId(1)), day, Duration::ZERO));
         assert_eq!(

@@ -20,7 +20,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use client::dfs::transfer::{Packet, PooledPacket};
-use protocol::meta;
+use protocol::checksum::CRC_BYTES;
+use protocol::meta::{Layout, Tail};
 use sys::fs::{DIRECT_ALIGNMENT_BYTES, write_cached_at};
 use sys::wake::Wake;
 
@@ -48,13 +49,15 @@ pub(super) struct Written {
     pub end: u64,
     /// Bytes of it that wait for a sync in the page cache.
     pub cached_bytes: u32,
+    /// What proves its last chunk, if that is not full and more may follow.
+    pub tail: Option<Tail>,
 }
 
 /// The open files of a replica that is being written.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     pub block: Arc<File>,
-    /// It has its header when packets are written.
+    /// It has its header, of the current version, when packets are written.
     pub meta: Arc<File>,
 }
 
@@ -64,12 +67,17 @@ impl Files {
         let header = packet.header;
         write_cached_at(&self.block, packet.data(), header.offset)?;
         self.write_crcs(packet)?;
-        Ok(Written { end: header.end(), cached_bytes: header.data_bytes })
+        Ok(Written { end: header.end(), cached_bytes: header.data_bytes, tail: tail_of(packet) })
     }
 
     fn write_crcs(&self, packet: &Packet) -> io::Result<()> {
-        self.meta.write_all_at(packet.crcs(), meta::crc_position(packet.header.offset))
+        self.meta.write_all_at(packet.crcs(), Layout::CURRENT.crc_position(packet.header.offset))
     }
+}
+
+fn tail_of(packet: &Packet) -> Option<Tail> {
+    let crc = packet.crcs().last_chunk::<CRC_BYTES>().filter(|_| !packet.header.last)?;
+    Tail::of(packet.header.end(), u32::from_be_bytes(*crc))
 }
 
 /// What a thread writes to.
@@ -180,7 +188,7 @@ impl Disk {
             return self.target.files.write(packet);
         }
         self.target.files.write_crcs(packet)?;
-        Ok(Written { end: packet.header.end(), cached_bytes: 0 })
+        Ok(Written { end: packet.header.end(), cached_bytes: 0, tail: tail_of(packet) })
     }
 
     /// Writes data past the page cache; false if that cannot be.
@@ -217,7 +225,7 @@ mod tests {
     use std::time::Duration;
 
     use client::dfs::transfer::PacketPool;
-    use protocol::checksum;
+    use protocol::{checksum, meta};
 
     fn packet(offset: u64, data: &[u8]) -> PooledPacket {
         let mut packet = PacketPool::default().take();

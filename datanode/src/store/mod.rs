@@ -7,11 +7,14 @@
 //! - a failed sync is never tried again: the volume is fenced and its replicas are given up.
 
 mod changes;
+mod compare;
 mod cursor;
 mod disk;
 mod folder;
+mod moves;
 mod scan;
 mod scans;
+mod tails;
 mod verify;
 mod volume;
 mod writer;
@@ -33,12 +36,14 @@ use crate::core::volumes::{self, Usage};
 use crate::error::{Error, StoreError};
 
 pub use changes::ChangeQueue;
+pub use compare::Differences;
 pub use cursor::Cursor;
 pub use scans::Scans;
 pub use verify::{check_header as check_meta_header, verify_range};
 pub use volume::VolumeConfig;
 pub use writer::{ReplicaWriter, SyncThreads};
 
+use moves::Moves;
 use volume::{Place, Volume};
 use writer::WriterHandle;
 
@@ -47,8 +52,6 @@ use writer::WriterHandle;
 const WRITER_STOP_MAX: Duration = Duration::from_secs(20);
 /// Replicas that wait for the scanner out of turn; what is beyond waits for its turn.
 const SUSPECTS_MAX: usize = 10_000;
-/// Tries at opening a replica's files; each failure means that it was just moved by a finalize.
-const OPEN_TRIES: usize = 3;
 
 /// All replicas of a DataNode.
 #[derive(Debug)]
@@ -56,6 +59,8 @@ pub struct Store {
     volumes: Vec<Volume>,
     next_volume: AtomicUsize,
     replicas: Mutex<BTreeMap<BlockId, Entry>>,
+    /// Taken before `replicas`.
+    moves: Moves,
     changes: ChangeQueue,
     syncs: SyncThreads,
     sync_interval_bytes: u64,
@@ -84,7 +89,7 @@ impl Entry {
     /// What readers may see: what only some members have may be gone after a failure, and other readers do not see it.
     fn visible_length(&self) -> u64 {
         let limit = match (&self.writer, self.replica.state) {
-            (Some(writer), State::Receiving) => writer.acked(),
+            (Some(writer), State::Receiving | State::Finalizing) => writer.acked(),
             (_, State::Unfinished) => self.visible,
             _ => u64::MAX,
         };
@@ -135,6 +140,7 @@ impl Store {
             volumes,
             next_volume: AtomicUsize::new(0),
             replicas: Mutex::new(replicas),
+            moves: Moves::default(),
             changes: ChangeQueue::default(),
             syncs: SyncThreads::new(),
             sync_interval_bytes,
@@ -222,7 +228,7 @@ impl Store {
                     }
                 }
             } else if let Err(error) = volume.check() {
-                self.fence(index, &error);
+                self.fence_unless_short(index, &error);
             }
         }
     }
@@ -295,17 +301,54 @@ impl Store {
         block: BlockId,
         fits: impl Fn(&Replica) -> bool,
     ) -> Result<OpenReplica, StoreError> {
-        let mut tries = 0;
-        loop {
-            let (replica, place) = self.find(block, &fits)?;
-            tries += 1;
-            match place.open_for_reading() {
-                Ok((file, meta)) => return Ok(OpenReplica { replica, block: file, meta }),
-                Err(error)
-                    if error.kind() == std::io::ErrorKind::NotFound && tries < OPEN_TRIES => {}
-                Err(error) => return Err(StoreError::io(block, error)),
+        let still = self.moves.still(block);
+        let (replica, place) = self.find(block, &fits)?;
+        match place.open_for_reading() {
+            Ok((file, meta)) => Ok(OpenReplica { replica, block: file, meta }),
+            Err(error) => {
+                drop(still);
+                Err(self.cannot_open(&replica, error))
             }
         }
+    }
+
+    /// The files of a replica do not open: a file that is gone is told as deleted, anything else as damage.
+    fn cannot_open(&self, replica: &Replica, error: std::io::Error) -> StoreError {
+        let block = replica.block;
+        let error = StoreError::io(block, error);
+        let StoreError::Io { source, .. } = &error else { return error };
+        if source.kind() == std::io::ErrorKind::NotFound && self.has_vanished(replica) {
+            return StoreError::Vanished(block);
+        }
+        if replica.is_finalized() {
+            self.report_bad(replica);
+        }
+        error
+    }
+
+    /// Gives up a replica whose block file is gone, unless its whole disk is. False if it is there, or has moved meanwhile.
+    fn has_vanished(&self, replica: &Replica) -> bool {
+        let block = replica.block;
+        let _moving = self.moves.moving(block);
+        let entry = self
+            .replicas
+            .lock()
+            .get(&block)
+            .map(|entry| (entry.replica, entry.volume, entry.writer.is_some()));
+        let Some((known, index, false)) = entry else { return false };
+        let volume = &self.volumes[index];
+        let gone = matches!(volume.place(&known).block.try_exists(), Ok(false));
+        if known != *replica || !gone {
+            return false;
+        }
+        if let Err(cause) = volume.check() {
+            self.fence_unless_short(index, &cause);
+            return true;
+        }
+        tracing::error!(%block, stamp = %replica.stamp, "the file of a replica is gone from the disk");
+        volume.discard(replica);
+        self.give_up(replica);
+        true
     }
 
     /// Opens the replica of a block whatever its stamp.
@@ -334,6 +377,7 @@ impl Store {
                 self.stop_writer(block)?;
             }
             let handle = Arc::new(WriterHandle::new(stream.clone()));
+            let moving = self.moves.moving(block);
             let mut replicas = self.replicas.lock();
             let existing = replicas.get(&block);
             if existing.is_some_and(|entry| entry.writer.is_some()) {
@@ -365,8 +409,8 @@ impl Store {
             let entry = Entry { writer: Some(Arc::clone(&handle)), ..Entry::new(shown, at) };
             replicas.insert(block, entry);
             drop(replicas);
-            let writer =
-                ReplicaWriter::begin(self, replica, volume, Arc::clone(&handle), begin, old);
+            let parts = (Arc::clone(&handle), begin, old);
+            let writer = ReplicaWriter::begin(self, replica, volume, parts, moving);
             if writer.is_err() {
                 self.forget_failed_write(block, &handle);
             }
@@ -442,6 +486,7 @@ impl Store {
         length: u64,
     ) -> Result<(), StoreError> {
         let handle = Arc::new(WriterHandle::new(None));
+        let moving = self.moves.moving(block);
         let (old, volume) = {
             let mut replicas = self.replicas.lock();
             let entry = replicas.get_mut(&block).ok_or(StoreError::NotFound(block))?;
@@ -458,8 +503,8 @@ impl Store {
         };
         let replica = Replica { stamp, ..old };
         let begin = Begin::Resume { offset: length };
-        let writer =
-            ReplicaWriter::begin(self, replica, volume, handle, begin, Some((old, volume)));
+        let parts = (handle, begin, Some((old, volume)));
+        let writer = ReplicaWriter::begin(self, replica, volume, parts, moving);
         if writer.is_err()
             && let Some(entry) = self.replicas.lock().get_mut(&block)
         {
@@ -606,6 +651,25 @@ impl Store {
         self.changes.push(|pending| pending.deleted(replica.block));
     }
 
+    /// Takes a volume out of service after a failed look, unless the process or the machine was short of what looking takes.
+    fn fence_unless_short(&self, index: usize, cause: &std::io::Error) {
+        if sys::fs::is_shortage(cause) {
+            let volume = self.volumes[index].path().display();
+            tracing::warn!(%volume, error = %cause, "cannot look at a data directory now");
+        } else {
+            self.fence(index, cause);
+        }
+    }
+
+    /// Notes that the files of a replica are in their last place.
+    fn set_finalizing(&self, block: BlockId) {
+        if let Some(entry) = self.replicas.lock().get_mut(&block)
+            && entry.replica.state == State::Receiving
+        {
+            entry.replica.state = State::Finalizing;
+        }
+    }
+
     /// Takes a volume out of service after a failed sync; its replicas are given up.
     fn fence(&self, index: usize, cause: &std::io::Error) {
         if !self.volumes[index].fence(cause) {
@@ -622,5 +686,9 @@ impl Store {
     }
 }
 
+#[cfg(test)]
+mod compare_tests;
+#[cfg(test)]
+mod power_tests;
 #[cfg(test)]
 mod tests;

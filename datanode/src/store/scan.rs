@@ -1,19 +1,23 @@
 //! What is found in a data directory at start.
 //!
 //! - a finalized pair whose lengths fit is a finalized replica (its bytes are verified by readers and the scanner);
-//! - a pair in `rbw/` is an unfinished replica as far as its bytes match their checksums;
-//! - a finalize that was cut between its two renames (meta moved, block not) is completed: both files were synced before;
+//! - a pair in `rbw/` is an unfinished replica as far as its bytes match their checksums, or a tail of the meta file proves them;
+//! - a move that was cut between its two renames (meta moved, block not) is completed: a finalize, a writer that goes on under a
+//!   new stamp, or one that goes on with a finalized replica;
 //! - of two replicas of a block the one with the newer stamp stays, a finalized one before an unfinished;
 //! - anything else is moved to quarantine and logged.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use protocol::{BlockId, GenerationStamp, meta};
+use protocol::meta::Layout;
+use protocol::{BlockId, GenerationStamp};
 
 use super::volume::{FINALIZED, META_SUFFIX, Place, QUARANTINE, RBW, TRASH, Volume};
+use super::writer::sync_folders;
 use super::{Entry, verify};
 use crate::core::replica::{Replica, State};
 use crate::error::Error;
@@ -30,8 +34,14 @@ pub(super) fn scan(
     }
     let rbw = volume.path().join(RBW);
     for path in files_in(&rbw)? {
-        if let Some((block, stamp, false)) = parse_name(&path) {
-            complete_finalize(volume, &Place::new(&rbw, block, stamp), block, stamp)?;
+        match parse_name(&path) {
+            Some((block, stamp, false)) => {
+                complete_finalize(volume, &Place::new(&rbw, block, stamp), block, stamp)?;
+            }
+            Some((block, stamp, true)) => {
+                complete_restamp(volume, &Place::new(&rbw, block, stamp), (block, stamp))?;
+            }
+            None => {}
         }
     }
     let mut folders = files_in(&volume.path().join(FINALIZED))?;
@@ -98,7 +108,32 @@ fn complete_finalize(
     volume.finalized_folder(block).and_then(|folder| folder.sync()).map_err(io_error)
 }
 
-fn finalized(
+/// Moves the block file after its meta file, which is in `to`, if a crash came between.
+fn complete_restamp(
+    volume: &Volume,
+    to: &Place,
+    (block, stamp): (BlockId, GenerationStamp),
+) -> Result<(), Error> {
+    if to.block.is_file() {
+        return Ok(());
+    }
+    let finalized = volume.finalized_place(block, stamp).block;
+    let folders = [to.block.parent(), finalized.parent()].into_iter().flatten();
+    for folder in folders.filter(|folder| folder.is_dir()) {
+        for path in files_in(folder)? {
+            let Some((found, old, false)) = parse_name(&path) else { continue };
+            if found != block || old > stamp || Place::new(folder, block, old).meta.is_file() {
+                continue;
+            }
+            let io_error = |source| Error::Io { path: path.clone(), source };
+            fs::rename(&path, &to.block).map_err(io_error)?;
+            return sync_folders(&[to, &Place::new(folder, block, old)]).map_err(io_error);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn finalized(
     folder: &Path,
     block: BlockId,
     stamp: GenerationStamp,
@@ -107,7 +142,8 @@ fn finalized(
     let io_error = |source| Error::Io { path: place.block.clone(), source };
     let length = fs::metadata(&place.block).map_err(io_error)?.len();
     match fs::metadata(&place.meta) {
-        Ok(metadata) if metadata.len() == meta::file_bytes(length) => {
+        // Which version it is of is seen when it is read.
+        Ok(metadata) if Layout::ALL.iter().any(|one| one.file_bytes(length) == metadata.len()) => {
             Ok(Some(Replica { block, stamp, length, state: State::Finalized }))
         }
         Ok(_) => Ok(None),
@@ -116,7 +152,8 @@ fn finalized(
     }
 }
 
-fn unfinished(
+/// The replica that a writer left. Where only a tail proves the last bytes, their checksum is put in its place: all others look there.
+pub(super) fn unfinished(
     folder: &Path,
     block: BlockId,
     stamp: GenerationStamp,
@@ -125,8 +162,17 @@ fn unfinished(
     let io_error = |source| Error::Io { path: place.block.clone(), source };
     match place.open_for_reading() {
         Ok((file, meta_file)) => {
-            let length = verify::good_length(block, &file, &meta_file).map_err(io_error)?;
-            Ok(Some(Replica { block, stamp, length, state: State::Unfinished }))
+            let good = verify::good_length(block, &file, &meta_file).map_err(io_error)?;
+            if let Some((tail, at)) = good.by_tail {
+                tracing::info!(%block, length = good.length, "the last bytes are proved by what was synced");
+                let crc = tail.crc.to_be_bytes();
+                let written = OpenOptions::new()
+                    .write(true)
+                    .open(&place.meta)
+                    .and_then(|meta_file| meta_file.write_all_at(&crc, at));
+                written.map_err(io_error)?;
+            }
+            Ok(Some(Replica { block, stamp, length: good.length, state: State::Unfinished }))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io_error(error)),
@@ -147,7 +193,7 @@ fn quarantine(volume: &Volume, path: &Path) -> Result<(), Error> {
 }
 
 /// `blk_<block>_<stamp>`, and whether it is the meta file.
-fn parse_name(path: &Path) -> Option<(BlockId, GenerationStamp, bool)> {
+pub(super) fn parse_name(path: &Path) -> Option<(BlockId, GenerationStamp, bool)> {
     let name = path.file_name()?.to_str()?;
     let (name, is_meta) = match name.strip_suffix(META_SUFFIX) {
         Some(name) => (name, true),

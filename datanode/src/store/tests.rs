@@ -10,9 +10,9 @@ use protocol::meta;
 
 use super::*;
 
-const STAMP: GenerationStamp = GenerationStamp(1001);
+pub(super) const STAMP: GenerationStamp = GenerationStamp(1001);
 
-fn open(root: &Path) -> Arc<Store> {
+pub(super) fn open(root: &Path) -> Arc<Store> {
     let config = VolumeConfig {
         path: root.join("volume"),
         reserved_bytes: Some(0),
@@ -92,7 +92,7 @@ fn as_many_directories_may_fail_as_are_tolerated() {
     assert!(store.is_lost());
 }
 
-fn packet(offset: u64, data: &[u8]) -> PooledPacket {
+pub(super) fn packet(offset: u64, data: &[u8]) -> PooledPacket {
     let mut packet = PacketPool::default().take();
     packet.header.offset = offset;
     packet.append(data, data.len().max(1));
@@ -100,7 +100,7 @@ fn packet(offset: u64, data: &[u8]) -> PooledPacket {
     packet
 }
 
-fn sample(length: usize) -> Vec<u8> {
+pub(super) fn sample(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n * 31 % 251) as u8).collect()
 }
 
@@ -158,6 +158,27 @@ fn a_finalize_cut_between_its_renames_is_completed() {
     let name = "blk_256_1001.meta";
     fs::rename(volume.join("rbw").join(name), volume.join("finalized/01").join(name)).unwrap();
     check(&open(root.path()), 256, STAMP, &data, State::Finalized);
+}
+
+#[test]
+fn a_writer_that_was_cut_between_its_renames_has_lost_nothing() {
+    for from in ["rbw", "finalized/01"] {
+        let root = tempfile::tempdir().unwrap();
+        let data = sample(700);
+        {
+            let store = open(root.path());
+            let mut writer = store.write(BlockId(256), STAMP, None, None).unwrap();
+            writer.write(packet(0, &data)).unwrap();
+            if from != "rbw" {
+                writer.finalize().unwrap();
+            }
+        }
+        let volume = root.path().join("volume");
+        let meta_file = volume.join(from).join("blk_256_1001.meta");
+        fs::rename(meta_file, volume.join("rbw/blk_256_1002.meta")).unwrap();
+        check(&open(root.path()), 256, GenerationStamp(1002), &data, State::Unfinished);
+        assert_eq!(fs::read_dir(volume.join("quarantine")).unwrap().count(), 0);
+    }
 }
 
 #[test]
@@ -314,4 +335,48 @@ fn a_writer_that_ends_with_large_packets_on_their_way_leaves_all_of_them() {
     let store = open(root.path());
     check(&store, 1, STAMP, &whole, State::Unfinished);
     check(&store, 2, STAMP, &whole, State::Finalized);
+}
+
+/// Rewrites a meta file as the first version had it.
+fn to_first_version(path: &Path) {
+    let bytes = fs::read(path).unwrap();
+    let preamble = *b"hnmt\x01\x00\x01\x00\x00\x02\x00\x00";
+    let crc = crc32fast::hash(&preamble).to_le_bytes();
+    fs::write(path, [&preamble[..], &crc, &bytes[meta::HEADER_BYTES..]].concat()).unwrap();
+}
+
+#[test]
+fn meta_files_of_the_first_version_are_read_and_renewed_by_who_writes() {
+    let root = tempfile::tempdir().unwrap();
+    let data = sample(3000);
+    {
+        let store = open(root.path());
+        for block in [1, 2] {
+            let mut writer = store.write(BlockId(block), STAMP, None, None).unwrap();
+            writer.write(packet(0, &data[..1300])).unwrap();
+            if block == 1 {
+                writer.finalize().unwrap();
+            }
+        }
+    }
+    let volume = root.path().join("volume");
+    to_first_version(&volume.join("finalized/00/blk_1_1001.meta"));
+    to_first_version(&volume.join("rbw/blk_2_1001.meta"));
+    let store = open(root.path());
+    check(&store, 1, STAMP, &data[..1300], State::Finalized);
+    check(&store, 2, STAMP, &data[..1300], State::Unfinished);
+    let newer = GenerationStamp(1002);
+    for block in [1, 2] {
+        let resume = Some(Resume { prior: STAMP, offset: 1300 });
+        let mut writer = store.write(BlockId(block), newer, resume, None).unwrap();
+        writer.write(packet(1024, &data[1024..])).unwrap();
+        writer.finalize().unwrap();
+        check(&store, block, newer, &data, State::Finalized);
+        let meta_file = volume.join(format!("finalized/00/blk_{block}_1002.meta"));
+        let bytes = fs::read(meta_file).unwrap();
+        assert_eq!(meta::check_header(&bytes), Ok(meta::Layout::CURRENT));
+        assert_eq!(bytes.len() as u64, meta::Layout::CURRENT.file_bytes(3000));
+    }
+    drop(store);
+    check(&open(root.path()), 1, newer, &data, State::Finalized);
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use protocol::BlockId;
 use protocol::checksum::{self, CHUNK_BYTES, CRC_BYTES};
-use protocol::meta;
+use protocol::meta::{self, Layout, TAIL_BYTES, TAILS, Tail};
 
 use crate::error::StoreError;
 
@@ -26,7 +26,7 @@ pub fn verify_range(
     end: u64,
     mut each: impl FnMut(u64),
 ) -> Result<(), StoreError> {
-    check_header(id, meta_file)?;
+    let layout = check_header(id, meta_file)?;
     let mut data = vec![0; STEP_BYTES.min((end - offset) as usize)];
     let mut crcs = vec![0; data.len().div_ceil(CHUNK_BYTES) * CRC_BYTES];
     let mut at = offset;
@@ -35,7 +35,7 @@ pub fn verify_range(
         let crcs = &mut crcs[..data.len().div_ceil(CHUNK_BYTES) * CRC_BYTES];
         let read = block
             .read_exact_at(data, at)
-            .and_then(|()| meta_file.read_exact_at(crcs, meta::crc_position(at)));
+            .and_then(|()| meta_file.read_exact_at(crcs, layout.crc_position(at)));
         match read {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -51,8 +51,36 @@ pub fn verify_range(
     Ok(())
 }
 
-/// How many bytes of the files, from the front, match their checksums.
-pub(super) fn good_length(id: BlockId, block: &File, meta_file: &File) -> io::Result<u64> {
+/// What of a replica its files prove.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Good {
+    /// Bytes from the front.
+    pub length: u64,
+    /// What proves the last of them where the checksum in its place does not, and where that is in the meta file.
+    pub by_tail: Option<(Tail, u64)>,
+}
+
+/// How many bytes of the files, from the front, are provably what was written.
+pub(super) fn good_length(id: BlockId, block: &File, meta_file: &File) -> io::Result<Good> {
+    let none = Good { length: 0, by_tail: None };
+    let layout = match check_header(id, meta_file) {
+        Ok(layout) => layout,
+        Err(StoreError::Io { source, .. }) => return Err(source),
+        Err(_) => return Ok(none),
+    };
+    let mut good = Good { length: good_chunks(id, block, meta_file)?, ..none };
+    for tail in tails(meta_file, layout)?.into_iter().flatten() {
+        let within = tail.chunk_begin() <= good.length && good.length < tail.length;
+        if within && is_proved(block, tail)? {
+            let at = layout.crc_position(tail.chunk_begin());
+            good = Good { length: tail.length, by_tail: Some((tail, at)) };
+        }
+    }
+    Ok(good)
+}
+
+/// How many bytes from the front match the checksums of their chunks.
+fn good_chunks(id: BlockId, block: &File, meta_file: &File) -> io::Result<u64> {
     let length = block.metadata()?.len();
     match verify_range(id, block, meta_file, 0, length, |_| ()) {
         Ok(()) => Ok(length),
@@ -79,12 +107,37 @@ pub(super) fn good_length(id: BlockId, block: &File, meta_file: &File) -> io::Re
     }
 }
 
-/// Checks the header of a meta file.
+/// The tails of a meta file, by their places.
+pub(super) fn tails(meta_file: &File, layout: Layout) -> io::Result<[Option<Tail>; TAILS]> {
+    let mut tails = [None; TAILS];
+    for (tail, at) in tails.iter_mut().zip(layout.tail_positions()) {
+        let mut bytes = [0; TAIL_BYTES];
+        match meta_file.read_exact_at(&mut bytes, at) {
+            Ok(()) => *tail = Tail::decode(bytes),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(tails)
+}
+
+/// True if the bytes of its chunk are there and are those of the tail.
+fn is_proved(block: &File, tail: Tail) -> io::Result<bool> {
+    let mut bytes = [0; CHUNK_BYTES];
+    let bytes = &mut bytes[..tail.chunk_bytes()];
+    match block.read_exact_at(bytes, tail.chunk_begin()) {
+        Ok(()) => Ok(tail.proves(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Checks the header of a meta file and tells where things are in it.
 ///
 /// # Errors
 /// [`StoreError::Meta`] or [`StoreError::Io`].
-pub fn check_header(id: BlockId, meta_file: &File) -> Result<(), StoreError> {
-    let mut header = [0; meta::HEADER_BYTES];
+pub fn check_header(id: BlockId, meta_file: &File) -> Result<Layout, StoreError> {
+    let mut header = [0; meta::PREAMBLE_BYTES];
     match meta_file.read_exact_at(&mut header, 0) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {

@@ -179,9 +179,14 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
     Ok(volumes)
 }
 
-/// True if the disk does not work, as against a directory that belongs to somebody else.
+/// True if the disk does not work, as against a directory that belongs to somebody else, or a process without descriptors.
 fn is_failure(error: &Error) -> bool {
-    matches!(error, Error::Io { .. } | Error::Lock(LockError::Io { .. }))
+    match error {
+        Error::Io { source, .. } | Error::Lock(LockError::Io { source, .. }) => {
+            !sys::fs::is_shortage(source)
+        }
+        _ => false,
+    }
 }
 
 fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error> {
@@ -351,12 +356,12 @@ impl Volume {
         let written = fs::write(&probe, b"probe")
             .and_then(|()| File::open(&probe)?.sync_all())
             .and_then(|()| fs::remove_file(&probe));
+        if written.is_err() {
+            let _ = fs::remove_file(&probe);
+        }
         match written {
             // Full is not broken.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
-                let _ = fs::remove_file(&probe);
-                Ok(())
-            }
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
             written => written,
         }
     }

@@ -3,9 +3,11 @@
 //! Large packets are written by a [`DiskThread`] while the receiver goes on. Everything else waits until it is done with them
 //! ([`ReplicaWriter::settle`]), so the files always hold a prefix of what came, and nobody but the thread writes while it does.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, mpsc};
@@ -14,11 +16,13 @@ use std::time::{Duration, Instant};
 use client::dfs::transfer::{PooledPacket, Stream};
 use parking_lot::{Condvar, Mutex};
 use protocol::checksum::{self, CHUNK_BYTES};
-use protocol::meta;
+use protocol::meta::{self, Layout, Tail};
 use sys::wake::Wake;
 
 use super::Store;
 use super::disk::{Cache, DiskThread, Files, LARGE_BYTES_MIN, Outcome, PACKETS_MAX, Target};
+use super::moves::Moving;
+use super::tails::Tails;
 use super::verify;
 use super::volume::Place;
 use crate::core::replica::{Begin, Replica, State};
@@ -138,6 +142,9 @@ pub struct ReplicaWriter {
     /// Where the data handed over ends.
     end: u64,
     meta_begun: bool,
+    tails: Tails,
+    /// What is there was written before, and may have been promised: it is guarded before anything is added.
+    guard: Option<Guard>,
     unsynced_bytes: u64,
     background: Arc<Background>,
     sync_ahead: bool,
@@ -147,6 +154,15 @@ pub struct ReplicaWriter {
     entry_synced: bool,
     /// The damaged replica that this one is to take the place of, and which readers see until then.
     repairs: Option<Replica>,
+}
+
+/// How a replica was found that a writer goes on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guard {
+    /// All of it was promised.
+    Finalized,
+    /// What was synced was.
+    Unfinished,
 }
 
 #[derive(Debug, Default)]
@@ -171,41 +187,15 @@ impl ReplicaWriter {
         store: &Arc<Store>,
         replica: Replica,
         volume: usize,
-        handle: Arc<WriterHandle>,
-        begin: Begin,
-        old: Option<(Replica, usize)>,
+        (handle, begin, old): (Arc<WriterHandle>, Begin, Option<(Replica, usize)>),
+        moving: Moving<'_>,
     ) -> Result<Self, StoreError> {
         let place = store.volumes[volume].rbw_place(replica.block, replica.stamp);
-        let open = || -> io::Result<(File, File)> {
-            match (begin, old) {
-                (Begin::Resume { .. }, Some((old, _))) => {
-                    let from = store.volumes[volume].place(&old);
-                    if from != place {
-                        from.rename(&place)?;
-                    }
-                    if old.is_in_finalized() {
-                        // What is added must never be found in a replica that counts as finalized.
-                        sync_folders(&[&place, &from])?;
-                    }
-                    place.open_for_writing()
-                }
-                (Begin::Repair, _) => {
-                    place.remove_if_there()?;
-                    place.create()
-                }
-                (_, old) => {
-                    if let Some((old, volume)) = old {
-                        store.volumes[volume].discard(&old);
-                    }
-                    place.create()
-                }
-            }
-        };
-        let opened = open();
+        let opened = open_files(store, &replica, (volume, &place), (begin, old), moving);
         if opened.is_err() {
             handle.finish();
         }
-        let (block, meta) = opened.map_err(|error| StoreError::io(replica.block, error))?;
+        let (block, meta, meta_begun) = opened?;
         let mut writer = ReplicaWriter {
             store: Arc::clone(store),
             replica: Replica { state: State::Receiving, ..replica },
@@ -216,7 +206,11 @@ impl ReplicaWriter {
             cache: Cache::Keep,
             disk: None,
             end: replica.length,
-            meta_begun: matches!(begin, Begin::Resume { .. }),
+            meta_begun,
+            tails: Tails::default(),
+            guard: old.filter(|_| matches!(begin, Begin::Resume { .. })).map(|(old, _)| {
+                if old.is_in_finalized() { Guard::Finalized } else { Guard::Unfinished }
+            }),
             unsynced_bytes: 0,
             background: Arc::default(),
             sync_ahead: false,
@@ -264,6 +258,7 @@ impl ReplicaWriter {
         if header.offset > self.end {
             return Err(StoreError::Gap { block, offset: header.offset, length: self.end });
         }
+        self.guard_what_is_there()?;
         self.begin_meta()?;
         self.end = self.end.max(header.end());
         if header.data_bytes >= LARGE_BYTES_MIN {
@@ -326,6 +321,10 @@ impl ReplicaWriter {
                 self.store.set_length(block, written.end);
             }
         }
+        if let Some(tail) = written.tail {
+            let put = self.tails.put(&self.files.meta, tail);
+            put.map_err(|error| StoreError::io(block, error))?;
+        }
         self.unsynced_bytes += u64::from(written.cached_bytes);
         if self.sync_ahead && self.unsynced_bytes >= self.store.sync_interval_bytes {
             self.sync_in_background();
@@ -366,11 +365,11 @@ impl ReplicaWriter {
             checksum::append_crcs(&chunk, &mut crc);
             self.files
                 .meta
-                .write_all_at(&crc, meta::crc_position(chunk_start))
+                .write_all_at(&crc, Layout::CURRENT.crc_position(chunk_start))
                 .map_err(io_error)?;
         }
         self.files.block.set_len(length).map_err(io_error)?;
-        self.files.meta.set_len(meta::file_bytes(length)).map_err(io_error)?;
+        self.files.meta.set_len(Layout::CURRENT.file_bytes(length)).map_err(io_error)?;
         self.replica.length = length;
         self.end = length;
         self.store.set_length(id, length);
@@ -391,7 +390,37 @@ impl ReplicaWriter {
             self.files.block.sync_data().and_then(|()| self.files.meta.sync_data())
         };
         self.unsynced_bytes = 0;
-        result.map_err(|error| self.sync_failed(error))
+        result.map_err(|error| self.sync_failed(error))?;
+        self.tails.synced();
+        Ok(())
+    }
+
+    /// The first packet that is added to a replica replaces the checksum of its last chunk. So that what was promised stays provable
+    /// whatever of that reaches the disk, all of it is synced and gets a tail of its own first.
+    pub(super) fn guard_what_is_there(&mut self) -> Result<(), StoreError> {
+        let Some(guard) = self.guard.take() else { return Ok(()) };
+        let (id, length) = (self.replica.block, self.replica.length);
+        if guard == Guard::Unfinished {
+            let tails = verify::tails(&self.files.meta, Layout::CURRENT);
+            if tails.map_err(|error| StoreError::io(id, error))? == [None; meta::TAILS] {
+                // Nothing was synced within a chunk.
+                return Ok(());
+            }
+        }
+        self.sync()?;
+        let chunk_begin = length - length % CHUNK_BYTES as u64;
+        let mut chunk = vec![0; (length - chunk_begin) as usize];
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        let Files { block, meta } = &self.files;
+        verify::verify_range(id, block, meta, chunk_begin, length, |_| ())?;
+        let io_error = |error| StoreError::io(id, error);
+        block.read_exact_at(&mut chunk, chunk_begin).map_err(io_error)?;
+        if let Some(tail) = Tail::of(length, crc32fast::hash(&chunk)) {
+            self.tails.put(meta, tail).map_err(io_error)?;
+        }
+        self.sync()
     }
 
     /// Syncs everything so far and, the first time, that the files are there at all.
@@ -433,9 +462,11 @@ impl ReplicaWriter {
         }
         let volume = &self.store.volumes[self.volume];
         let to = volume.finalized_place(id, self.replica.stamp);
-        let moved =
-            volume.finalized_folder(id).and_then(|folder| self.place.rename(&to).map(|()| folder));
-        let folder = moved.map_err(|error| StoreError::io(id, error))?;
+        let folder = volume.finalized_folder(id).map_err(|error| StoreError::io(id, error))?;
+        let moving = self.store.moves.moving(id);
+        self.place.rename(&to).map_err(|error| StoreError::io(id, error))?;
+        self.store.set_finalizing(id);
+        drop(moving);
         self.place = to;
         if sync && let Err(error) = folder.sync() {
             return Err(self.sync_failed(error));
@@ -496,14 +527,77 @@ impl ReplicaWriter {
     }
 }
 
-/// Syncs the folders that hold these files.
-fn sync_folders(places: &[&Place]) -> io::Result<()> {
-    for place in places {
-        if let Some(folder) = place.block.parent() {
-            File::open(folder)?.sync_all()?;
+/// Opens or makes the files of a replica, and tells whether the meta file has its header.
+fn open_files(
+    store: &Store,
+    replica: &Replica,
+    (volume, place): (usize, &Place),
+    (begin, old): (Begin, Option<(Replica, usize)>),
+    moving: Moving<'_>,
+) -> Result<(File, File, bool), StoreError> {
+    let open = || -> io::Result<(File, File)> {
+        match (begin, old) {
+            (Begin::Resume { .. }, Some((old, _))) => {
+                let from = store.volumes[volume].place(&old);
+                if from != *place {
+                    from.rename(place)?;
+                    drop(moving);
+                    // What is added must never be found in a replica that counts as finalized, nor what is promised from now on
+                    // under a stamp that has no vote any more.
+                    sync_folders(&[place, &from])?;
+                }
+                place.open_for_writing()
+            }
+            (Begin::Repair, _) => {
+                place.remove_if_there()?;
+                place.create()
+            }
+            (_, old) => {
+                if let Some((old, volume)) = old {
+                    store.volumes[volume].discard(&old);
+                }
+                place.create()
+            }
         }
+    };
+    let (block, meta) = open().map_err(|error| StoreError::io(replica.block, error))?;
+    match begin {
+        Begin::Resume { .. } => {
+            current_meta(replica, place, meta).map(|(meta, begun)| (block, meta, begun))
+        }
+        Begin::New | Begin::Replace | Begin::Repair => Ok((block, meta, false)),
     }
-    Ok(())
+}
+
+/// The meta file of a replica that a writer goes on with, in the current version, and whether its header is there.
+fn current_meta(
+    replica: &Replica,
+    place: &Place,
+    meta_file: File,
+) -> Result<(File, bool), StoreError> {
+    let id = replica.block;
+    let io_error = |error| StoreError::io(id, error);
+    match verify::check_header(id, &meta_file) {
+        Ok(Layout::CURRENT) => Ok((meta_file, true)),
+        Ok(old) => {
+            let begin = old.crc_position(0);
+            let mut crcs = vec![0; (old.file_bytes(replica.length) - begin) as usize];
+            meta_file.read_exact_at(&mut crcs, begin).map_err(io_error)?;
+            let bytes = [&meta::header()[..], &crcs].concat();
+            sys::fs::write_atomic(&place.meta, &bytes, 0o600).map_err(io_error)?;
+            let (_, meta_file) = place.open_for_writing().map_err(io_error)?;
+            Ok((meta_file, true))
+        }
+        // Its writer ended before the first packet, or nothing of it reached the disk.
+        Err(StoreError::Meta { .. }) if replica.length == 0 => Ok((meta_file, false)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Syncs the folders that hold these files.
+pub(super) fn sync_folders(places: &[&Place]) -> io::Result<()> {
+    let folders: BTreeSet<&Path> = places.iter().filter_map(|place| place.block.parent()).collect();
+    folders.into_iter().try_for_each(|folder| File::open(folder)?.sync_all())
 }
 
 impl Drop for ReplicaWriter {

@@ -2,7 +2,9 @@
 //! carries out what they ask ([`protocol::transfer`]).
 //!
 //! Limits: threads (`connections_max`), operations at once (`transfers_max`; more are answered "busy"), time for a peer to make
-//! progress. Every operation needs a block token, checked before the store is asked.
+//! progress. Every operation needs a block token, checked before anything is asked of the store, and proof that its sender has the
+//! token's secret. A connection on which nothing was proven yet is a stranger's: strangers have seconds, at most half of all
+//! connections, and where there is no room the one that has waited longest ends. TCP leaves a part of all to local sockets.
 
 mod read;
 mod recover;
@@ -17,25 +19,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use client::dfs::transfer::{Connection, ConnectionPool, PacketPool, Stream, TransferFailure};
+use client::dfs::transfer::{
+    Asked, Connection, ConnectionPool, PacketPool, Stream, TransferFailure,
+};
 use client::rpc::now_ms;
 use parking_lot::Mutex;
-use protocol::auth::Key;
-use protocol::token::{AccessMode, BlockToken};
-use protocol::transfer::{Operation, Reply};
-use protocol::{BlockId, ErrorKind, GenerationStamp};
+use protocol::ErrorKind;
+use protocol::token::{TokenError, TokenKeys};
+use protocol::transfer::{NONCE_BYTES, Needs, Operation, Reply};
 
 use crate::core::throttle::Throttle;
 use crate::error::OperationError;
 use crate::store::Store;
 
-pub use recover::lead_recovery;
+pub use recover::{Recovered, lead_recovery};
 pub use send::{Cut, cut, replicate};
 
 /// Bytes read and thrown away after a refusal, so that the refusal is not lost to a reset of the connection.
 const DRAIN_BYTES_MAX: u64 = 4 << 20;
 /// Time for that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a stranger may take to prove what he may.
+const STRANGER_MAX: Duration = Duration::from_secs(5);
+/// Strangers have at most this part of all connections.
+const STRANGERS_PART: usize = 2;
+/// This part of all connections is for local sockets alone.
+const LOCAL_PART: usize = 4;
 /// How long the accept loop waits before it looks again after a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Longest sleep of the accept loops; they are woken by connections and by shutdown.
@@ -63,7 +72,7 @@ pub struct Service {
     pub peers: ConnectionPool,
     /// Packet buffers.
     pub packets: PacketPool,
-    token_key: Key,
+    token_keys: TokenKeys,
     limits: Limits,
     balancing: Balancing,
     transfers: AtomicUsize,
@@ -101,8 +110,22 @@ impl Balancing {
 
 #[derive(Debug, Default)]
 struct Connections {
-    open: Vec<Arc<Stream>>,
+    /// Oldest first.
+    open: Vec<Open>,
     closed: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    stream: Arc<Stream>,
+    /// Nothing was proven on it yet.
+    is_stranger: bool,
+}
+
+impl Connections {
+    fn strangers(&self) -> impl Iterator<Item = &Open> {
+        self.open.iter().filter(|open| open.is_stranger)
+    }
 }
 
 /// What becomes of a connection after an operation.
@@ -115,11 +138,11 @@ enum After {
 }
 
 impl Service {
-    /// A service that checks tokens with `token_key`.
+    /// A service that checks tokens with `token_keys`.
     pub fn new(
         store: Arc<Store>,
         peers: ConnectionPool,
-        token_key: Key,
+        token_keys: TokenKeys,
         limits: Limits,
         balancer_bandwidth: u64,
     ) -> Arc<Self> {
@@ -127,7 +150,7 @@ impl Service {
             store,
             peers,
             packets: PacketPool::default(),
-            token_key,
+            token_keys,
             limits,
             balancing: Balancing::new(balancer_bandwidth),
             transfers: AtomicUsize::new(0),
@@ -172,7 +195,7 @@ impl Service {
     pub fn close(&self) {
         let mut connections = self.connections.lock();
         connections.closed = true;
-        connections.open.iter().for_each(|stream| stream.shutdown());
+        connections.open.iter().for_each(|open| open.stream.shutdown());
     }
 
     /// False once `stop` has ended.
@@ -192,7 +215,7 @@ impl Service {
 
     fn accepted(self: &Arc<Self>, accepted: std::io::Result<Stream>) {
         let start = accepted.and_then(|stream| {
-            stream.set_timeouts(self.limits.io_timeout)?;
+            stream.set_timeouts(self.limits.io_timeout.min(STRANGER_MAX))?;
             let connection = Connection::new(stream);
             if !self.enter(connection.stream()) {
                 let busy = OperationError::Busy { max: self.limits.connections_max };
@@ -219,36 +242,77 @@ impl Service {
 
     fn enter(&self, stream: &Arc<Stream>) -> bool {
         let mut connections = self.connections.lock();
-        let open = !connections.closed && connections.open.len() < self.limits.connections_max;
+        let all = self.limits.connections_max;
+        let is_local = stream.unix().is_some();
+        let room = if is_local { all } else { all - all / LOCAL_PART };
+        let is_full = connections.open.len() >= room;
+        if is_full || connections.strangers().count() >= (all / STRANGERS_PART).max(1) {
+            // Its thread ends and makes room; the new one is taken all the same where the limit of threads allows it.
+            let same = |open: &&Open| is_local || open.stream.unix().is_none();
+            let oldest = connections.strangers().find(same).map(|open| Arc::clone(&open.stream));
+            if let Some(oldest) = oldest {
+                oldest.shutdown();
+                connections.open.retain(|open| !Arc::ptr_eq(&open.stream, &oldest));
+            }
+        }
+        let open = !connections.closed && connections.open.len() < room;
         if open {
-            connections.open.push(Arc::clone(stream));
+            connections.open.push(Open { stream: Arc::clone(stream), is_stranger: true });
         }
         open
     }
 
+    /// Something was proven on the connection: it may stay.
+    fn trust(&self, stream: &Arc<Stream>) -> std::io::Result<()> {
+        let mut connections = self.connections.lock();
+        let mut open = connections.open.iter_mut();
+        if let Some(open) = open.find(|open| Arc::ptr_eq(&open.stream, stream)) {
+            open.is_stranger = false;
+        }
+        stream.set_timeouts(self.limits.io_timeout)
+    }
+
     fn leave(&self, stream: &Arc<Stream>) {
         let mut connections = self.connections.lock();
-        connections.open.retain(|other| !Arc::ptr_eq(other, stream));
+        connections.open.retain(|open| !Arc::ptr_eq(&open.stream, stream));
     }
 
     fn serve(self: Arc<Self>, mut connection: Connection) {
         let stream = Arc::clone(connection.stream());
+        let mut is_stranger = true;
         loop {
-            let operation = match connection.read_operation() {
-                Ok(Some(operation)) => operation,
+            let asked = match connection.read_operation() {
+                Ok(Some(asked)) => asked,
                 Ok(None) => break,
                 Err(error) => {
                     tracing::debug!(error = %client::error::chain(&error), "connection ended");
                     break;
                 }
             };
+            if let Operation::Hello { nonce, .. } = asked.operation {
+                if let Err(error) = self.answer_hello(&mut connection, &asked.operation, nonce) {
+                    tracing::debug!(error = %client::error::chain(&error), "hello refused");
+                    refuse(connection, &error);
+                    break;
+                }
+                continue;
+            }
+            if let Err(error) = self.check(&mut connection, &asked) {
+                tracing::info!(error = %client::error::chain(&error), "operation refused");
+                refuse(connection, &error);
+                break;
+            }
+            if is_stranger && self.trust(&stream).is_err() {
+                break;
+            }
+            is_stranger = false;
             if self.transfers.fetch_add(1, Ordering::Relaxed) >= self.limits.transfers_max {
                 self.transfers.fetch_sub(1, Ordering::Relaxed);
                 let busy = OperationError::Busy { max: self.limits.transfers_max };
                 refuse(connection, &busy);
                 break;
             }
-            let outcome = self.carry_out(&mut connection, operation);
+            let outcome = self.carry_out(&mut connection, asked.operation);
             self.transfers.fetch_sub(1, Ordering::Relaxed);
             match outcome {
                 Ok(After::Keep) => {}
@@ -275,24 +339,28 @@ impl Service {
         match operation {
             Operation::Write(write) => self.write(connection, write),
             Operation::Read(read) => self.read(connection, &read),
-            Operation::Descriptors { block, stamp, token } => {
-                self.check(&token, block, stamp, AccessMode::Read)?;
+            Operation::Descriptors { block, stamp, .. } => {
                 self.pass_descriptors(connection, block, stamp)
             }
-            Operation::ReplicaState { block, stamp, token } => {
-                self.check(&token, block, stamp, AccessMode::Write)?;
+            Operation::ReplicaState { block, stamp, .. } => {
                 let state = self.store.begin_recovery(block, stamp);
                 self.answer(connection, state.map(Reply::State))
             }
-            Operation::UpdateReplica { block, stamp, length, token } => {
-                self.check(&token, block, stamp, AccessMode::Write)?;
+            Operation::UpdateReplica { block, stamp, length, .. } => {
                 let updated = self.store.update(block, stamp, length);
                 self.answer(connection, updated.map(|()| Reply::Done))
             }
             Operation::Transfer { block, prior, stamp, length, target, token } => {
-                self.check(&token, block, stamp, AccessMode::Write)?;
                 let prefix = send::Prefix { block, prior, stamp, length };
+                let token = self.token_keys.token(block, stamp, token);
                 let sent = self.send_prefix(&prefix, &target, token);
+                self.answer(connection, sent.map(|()| Reply::Done))
+            }
+            Operation::Hello { .. } => Err(OperationError::Invalid("hello is said once, first")),
+            Operation::CompleteReplica { block, prior, stamp, offset, target, token } => {
+                let token = self.token_keys.token(block, stamp, token);
+                let rest = send::Rest { block, prior, stamp, offset };
+                let sent = self.send_rest(&rest, &target, token);
                 self.answer(connection, sent.map(|()| Reply::Done))
             }
         }
@@ -313,14 +381,26 @@ impl Service {
         Ok(After::Keep)
     }
 
-    fn check(
+    fn answer_hello(
         &self,
-        token: &BlockToken,
-        block: BlockId,
-        stamp: GenerationStamp,
-        mode: AccessMode,
+        connection: &mut Connection,
+        hello: &Operation,
+        nonce: [u8; NONCE_BYTES],
     ) -> Result<(), OperationError> {
-        Ok(token.check(&self.token_key, block, stamp, mode, now_ms())?)
+        let Needs { block, stamp, token, mode } = hello.needs();
+        let token = self.token_keys.check(block, stamp, (token, mode), now_ms())?;
+        Ok(connection.answer_hello(nonce, &token, self.store.datanode())?)
+    }
+
+    /// Whether the sender of an operation has a token that permits it.
+    fn check(&self, connection: &mut Connection, asked: &Asked) -> Result<(), OperationError> {
+        let Needs { block, stamp, token, mode } = asked.operation.needs();
+        let token = self.token_keys.check(block, stamp, (token, mode), now_ms())?;
+        if connection.is_proven(asked, &token) {
+            Ok(())
+        } else {
+            Err(TokenError::NotPermitted.into())
+        }
     }
 }
 

@@ -5,9 +5,9 @@ use std::os::unix::fs::FileExt;
 use client::dfs::transfer::{Connection, Packet};
 use protocol::checksum::{self, CHUNK_BYTES, CRC_BYTES};
 use protocol::frame;
-use protocol::token::AccessMode;
+use protocol::meta::Layout;
 use protocol::transfer::{Answer, PACKET_DATA_BYTES, PacketHeader, Read, Reply};
-use protocol::{BlockId, GenerationStamp, meta};
+use protocol::{BlockId, GenerationStamp};
 
 use super::{After, Service};
 use crate::core::replica::State;
@@ -20,9 +20,8 @@ impl Service {
         connection: &mut Connection,
         read: &Read,
     ) -> Result<After, OperationError> {
-        self.check(&read.token, read.block, read.stamp, AccessMode::Read)?;
         let replica = self.store.open_at_least(read.block, read.stamp)?;
-        self.check_meta(&replica)?;
+        let layout = self.check_meta(&replica)?;
         let length = replica.replica.length;
         let wanted_end = read.offset.saturating_add(read.length).min(length);
         let end = wanted_end.next_multiple_of(CHUNK_BYTES as u64).min(length);
@@ -41,7 +40,7 @@ impl Service {
                 last,
                 sync: false,
             });
-            if let Err(error) = fill(&replica, &mut packet) {
+            if let Err(error) = fill(&replica, layout, &mut packet) {
                 self.note_bad(&replica, &error);
                 // Within a stream there is no room for an answer: the reader sees it end.
                 return if sequence == 0 { Err(error.into()) } else { Ok(After::Close) };
@@ -88,7 +87,7 @@ impl Service {
         Ok(After::Keep)
     }
 
-    fn check_meta(&self, replica: &OpenReplica) -> Result<(), OperationError> {
+    fn check_meta(&self, replica: &OpenReplica) -> Result<Layout, OperationError> {
         let id = replica.replica.block;
         let checked = crate::store::check_meta_header(id, &replica.meta);
         checked.inspect_err(|error| self.note_bad(replica, error)).map_err(OperationError::from)
@@ -115,11 +114,15 @@ fn seal_tail(packet: &mut Packet) {
 }
 
 /// Reads what the packet's header announces from the files; nothing is verified.
-pub(super) fn fill(replica: &OpenReplica, packet: &mut Packet) -> Result<(), StoreError> {
+pub(super) fn fill(
+    replica: &OpenReplica,
+    layout: Layout,
+    packet: &mut Packet,
+) -> Result<(), StoreError> {
     let offset = packet.header.offset;
     let read = replica
         .block
         .read_exact_at(packet.data_mut(), offset)
-        .and_then(|()| replica.meta.read_exact_at(packet.crcs_mut(), meta::crc_position(offset)));
+        .and_then(|()| replica.meta.read_exact_at(packet.crcs_mut(), layout.crc_position(offset)));
     read.map_err(|source| StoreError::Io { block: replica.replica.block, source })
 }

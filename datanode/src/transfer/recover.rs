@@ -1,68 +1,159 @@
 //! Leading the recovery of a block whose writer is gone.
+//!
+//! ```text
+//! ask everyone -> the longest replica decides -> who has all of it finalizes
+//!                                             -> one of them sends the others what they lack; they finalize
+//! ```
 
 use std::sync::Arc;
 
 use client::dfs::transfer::TransferFailure;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
-use protocol::transfer::{Operation, ReplicaSummary, Reply};
+use protocol::transfer::{Needs, Operation, ReplicaSummary, Reply};
 use protocol::{BlockId, DatanodeId, GenerationStamp};
 
 use super::Service;
+use super::send::Rest;
 use crate::core::recovery::{Agreement, agree};
 use crate::error::OperationError;
 
-/// Asks everyone, agrees, and makes everyone finalize what was agreed. Blocks. The result is for the NameNode: length and
-/// members that hold it now.
+/// How a recovery ended, for the NameNode.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recovered {
+    /// Length of the block.
+    pub length: u64,
+    /// Who has all of it now, finalized.
+    pub members: Vec<DatanodeId>,
+    /// Who told of a replica, and could end the recovery if its replica was to decide.
+    pub answered: Vec<DatanodeId>,
+}
+
+/// A recovery that is led here.
+struct Lead<'a> {
+    service: &'a Arc<Service>,
+    block: BlockId,
+    old_stamp: GenerationStamp,
+    stamp: GenerationStamp,
+    replicas: &'a [DatanodeInfo],
+    token: &'a BlockToken,
+}
+
+/// Asks everyone, agrees, and makes everyone finalize what was agreed. Blocks. Where nobody has the `length_min` bytes that were
+/// promised, what there is is kept all the same: it can be read, and the NameNode decides for how long it waits for others.
 ///
 /// # Errors
 /// [`OperationError::Invalid`] if nobody could carry out what was agreed: the NameNode orders another recovery.
 pub fn lead_recovery(
     service: &Arc<Service>,
     block: BlockId,
-    (old_stamp, length_min): (GenerationStamp, u64),
-    stamp: GenerationStamp,
+    (old_stamp, stamp): (GenerationStamp, GenerationStamp),
+    length_min: u64,
     replicas: &[DatanodeInfo],
     token: &BlockToken,
-) -> Result<Agreement, OperationError> {
-    let own = service.store.datanode();
-    let states: Vec<(DatanodeId, Option<ReplicaSummary>)> = replicas
-        .iter()
-        .map(|datanode| {
-            let state = if datanode.id == own {
-                service.store.begin_recovery(block, stamp).map_err(OperationError::from)
-            } else {
-                service.ask_state(datanode, block, stamp, token)
-            };
-            let state = state.unwrap_or_else(|error| {
-                let error = client::error::chain(&error);
-                tracing::warn!(%block, datanode = %datanode.id, %error, "no vote in a recovery");
-                None
-            });
-            (datanode.id, state)
-        })
-        .collect();
-    let agreement = agree(old_stamp, length_min, &states);
-    let mut members = Vec::new();
-    for datanode in replicas.iter().filter(|datanode| agreement.members.contains(&datanode.id)) {
-        let updated = if datanode.id == own {
-            service.store.update(block, stamp, agreement.length).map_err(OperationError::from)
+) -> Result<Recovered, OperationError> {
+    let lead = Lead { service, block, old_stamp, stamp, replicas, token };
+    let mut states: Vec<(DatanodeId, Option<ReplicaSummary>)> =
+        replicas.iter().map(|datanode| (datanode.id, lead.state_of(datanode))).collect();
+    loop {
+        let agreement = agree(old_stamp, &states);
+        let members = lead.finalize(&agreement);
+        if members.is_empty() && agreement.length > 0 {
+            // Who cannot end it has no vote.
+            states.retain(|(datanode, _)| !agreement.whole.contains(datanode));
+            continue;
+        }
+        if members.is_empty() && states.len() < replicas.len() {
+            return Err(OperationError::Invalid("no member could end the recovery"));
+        }
+        let length = agreement.length;
+        let told = states.iter().filter(|(_, state)| state.is_some());
+        let answered = told.map(|(datanode, _)| *datanode).collect();
+        let count = members.len();
+        if length < length_min {
+            tracing::error!(%block, length, promised = length_min, "no replica has all that was promised");
         } else {
-            service.ask_update(datanode, block, stamp, agreement.length, token)
+            tracing::info!(%block, length, members = count, "block recovered");
+        }
+        return Ok(Recovered { length, members, answered });
+    }
+}
+
+impl Lead<'_> {
+    fn is_own(&self, datanode: &DatanodeInfo) -> bool {
+        datanode.id == self.service.store.datanode()
+    }
+
+    fn info(&self, id: DatanodeId) -> Option<&DatanodeInfo> {
+        self.replicas.iter().find(|datanode| datanode.id == id)
+    }
+
+    fn state_of(&self, datanode: &DatanodeInfo) -> Option<ReplicaSummary> {
+        let Lead { service, block, stamp, token, .. } = *self;
+        let state = if self.is_own(datanode) {
+            service.store.begin_recovery(block, stamp).map_err(OperationError::from)
+        } else {
+            service.ask_state(datanode, block, stamp, token)
         };
-        match updated {
-            Ok(()) => members.push(datanode.id),
-            Err(error) => {
-                let error = client::error::chain(&error);
-                tracing::warn!(%block, datanode = %datanode.id, %error, "lost in a recovery");
+        state.unwrap_or_else(|error| {
+            let error = client::error::chain(&error);
+            tracing::warn!(%block, datanode = %datanode.id, %error, "no vote in a recovery");
+            None
+        })
+    }
+
+    /// Has everyone finalize the block; returns who did. Nobody if none of those who have all of it could.
+    fn finalize(&self, agreement: &Agreement) -> Vec<DatanodeId> {
+        let log = |datanode: &DatanodeInfo, error: &OperationError| {
+            let (block, error) = (self.block, client::error::chain(error));
+            tracing::warn!(%block, datanode = %datanode.id, %error, "lost in a recovery");
+        };
+        let mut done: Vec<&DatanodeInfo> = Vec::new();
+        for datanode in agreement.whole.iter().filter_map(|id| self.info(*id)) {
+            match self.update(datanode, agreement.length) {
+                Ok(()) => done.push(datanode),
+                Err(error) => log(datanode, &error),
             }
         }
+        if let Some(source) = done.first().copied() {
+            for (id, offset) in &agreement.behind {
+                let Some(target) = self.info(*id) else { continue };
+                match self.complete(source, target, *offset) {
+                    Ok(()) => done.push(target),
+                    Err(error) => log(target, &error),
+                }
+            }
+        }
+        done.iter().map(|datanode| datanode.id).collect()
     }
-    if members.is_empty() && agreement.length > 0 {
-        return Err(OperationError::Invalid("no member could end the recovery"));
+
+    fn update(&self, datanode: &DatanodeInfo, length: u64) -> Result<(), OperationError> {
+        let Lead { service, block, stamp, token, .. } = *self;
+        match self.is_own(datanode) {
+            true => Ok(service.store.update(block, stamp, length)?),
+            false => service.ask_update(datanode, block, stamp, length, token),
+        }
     }
-    tracing::info!(%block, length = agreement.length, members = members.len(), "block recovered");
-    Ok(Agreement { length: agreement.length, members })
+
+    /// Has `source` send `target` what it lacks from `offset` on.
+    fn complete(
+        &self,
+        source: &DatanodeInfo,
+        target: &DatanodeInfo,
+        offset: u64,
+    ) -> Result<(), OperationError> {
+        let Lead { service, block, old_stamp, stamp, token, .. } = *self;
+        let prior = old_stamp;
+        if self.is_own(source) {
+            return service.send_rest(&Rest { block, prior, stamp, offset }, target, token.clone());
+        }
+        let (target, name) = (target.clone(), token.name);
+        let rest = Operation::CompleteReplica { block, prior, stamp, offset, target, token: name };
+        match service.ask(source, &rest, token)? {
+            Reply::Done => Ok(()),
+            _ => Err(TransferFailure::Unexpected.into()),
+        }
+    }
 }
 
 impl Service {
@@ -73,7 +164,11 @@ impl Service {
         stamp: GenerationStamp,
         token: &BlockToken,
     ) -> Result<Option<ReplicaSummary>, OperationError> {
-        match self.ask(datanode, &Operation::ReplicaState { block, stamp, token: token.clone() })? {
+        match self.ask(
+            datanode,
+            &Operation::ReplicaState { block, stamp, token: token.name },
+            token,
+        )? {
             Reply::State(state) => Ok(state),
             _ => Err(TransferFailure::Unexpected.into()),
         }
@@ -87,16 +182,22 @@ impl Service {
         length: u64,
         token: &BlockToken,
     ) -> Result<(), OperationError> {
-        let update = Operation::UpdateReplica { block, stamp, length, token: token.clone() };
-        match self.ask(datanode, &update)? {
+        let update = Operation::UpdateReplica { block, stamp, length, token: token.name };
+        match self.ask(datanode, &update, token)? {
             Reply::Done => Ok(()),
             _ => Err(TransferFailure::Unexpected.into()),
         }
     }
 
-    fn ask(&self, datanode: &DatanodeInfo, operation: &Operation) -> Result<Reply, OperationError> {
-        let mut connection = self.peers.take(datanode)?;
-        let reply = connection.ask(operation)?;
+    fn ask(
+        &self,
+        datanode: &DatanodeInfo,
+        operation: &Operation,
+        token: &BlockToken,
+    ) -> Result<Reply, OperationError> {
+        let Needs { block, stamp, .. } = operation.needs();
+        let mut connection = self.peers.take(datanode, (block, stamp, token))?;
+        let reply = connection.ask(operation, token)?;
         self.peers.give_back(datanode, connection);
         Ok(reply)
     }

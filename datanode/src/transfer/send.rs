@@ -1,19 +1,22 @@
 //! Sending replicas to other DataNodes: whole ones on the NameNode's orders, prefixes to new members of a pipeline. What is
 //! sent was verified here, so corruption does not spread.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use client::dfs::transfer::{Connection, Packet, TransferFailure};
 use protocol::checksum::CHUNK_BYTES;
-use protocol::frame;
+use protocol::meta::Layout;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
-use protocol::transfer::{Operation, PACKET_DATA_BYTES, PacketHeader, Reply, Status, Write};
+use protocol::transfer::{
+    Operation, PACKET_DATA_BYTES, PacketHeader, Reply, Resume, Status, Write,
+};
 use protocol::{BlockId, ClientId, ErrorKind, GenerationStamp};
 
 use super::{Service, read};
 use crate::error::{OperationError, StoreError};
-use crate::store::OpenReplica;
+use crate::store::{OpenReplica, check_meta_header};
 
 /// Packets sent ahead of their acks.
 const WINDOW: u32 = 4;
@@ -24,6 +27,15 @@ pub(super) struct Prefix {
     pub prior: GenerationStamp,
     pub stamp: GenerationStamp,
     pub length: u64,
+}
+
+/// What a member of a recovery lacks.
+pub(super) struct Rest {
+    pub block: BlockId,
+    pub prior: GenerationStamp,
+    pub stamp: GenerationStamp,
+    /// Bytes that it has.
+    pub offset: u64,
 }
 
 /// Copies a finalized replica to `targets` through a pipeline; all of them sync it. Blocks.
@@ -45,7 +57,7 @@ pub fn replicate(
     let write = Write {
         block,
         stamp,
-        token,
+        token: token.name,
         client: ClientId::default(),
         resume: None,
         prefix_only: false,
@@ -53,7 +65,7 @@ pub fn replicate(
         durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
         cached: false,
     };
-    service.send(&replica, first, write, (replica.replica.length, balancing))
+    service.send(&replica, first, (write, &token), (0..replica.replica.length, balancing))
 }
 
 /// A block to be made of the first bytes of another.
@@ -89,7 +101,7 @@ pub fn cut(
     let write = Write {
         block: cut.block,
         stamp: cut.stamp,
-        token,
+        token: token.name,
         client: ClientId::default(),
         resume: None,
         prefix_only: false,
@@ -97,7 +109,7 @@ pub fn cut(
         durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
         cached: false,
     };
-    service.send(&replica, first, write, (cut.length, false))
+    service.send(&replica, first, (write, &token), (0..cut.length, false))
 }
 
 impl Service {
@@ -115,7 +127,7 @@ impl Service {
         let write = Write {
             block,
             stamp,
-            token,
+            token: token.name,
             client: ClientId::default(),
             resume: None,
             prefix_only: true,
@@ -123,21 +135,53 @@ impl Service {
             durable: 0,
             cached: false,
         };
-        self.send(&replica, target, write, (length, false))
+        self.send(&replica, target, (write, &token), (0..length, false))
     }
 
-    /// Sends the first `length` bytes and waits until everyone has them; at the balancer's pace if it is for the balancer.
+    /// Sends a member of a recovery what it lacks; it finalizes its replica on disk.
+    pub(super) fn send_rest(
+        &self,
+        rest: &Rest,
+        target: &DatanodeInfo,
+        token: BlockToken,
+    ) -> Result<(), OperationError> {
+        let &Rest { block, prior, stamp, offset } = rest;
+        let replica = self.store.open_replica(block, stamp)?;
+        let length = replica.replica.length;
+        if !replica.replica.is_finalized() || offset >= length {
+            return Err(OperationError::Invalid("only what a finalized replica has can be sent"));
+        }
+        let write = Write {
+            block,
+            stamp,
+            token: token.name,
+            client: ClientId::default(),
+            resume: Some(Resume { prior, offset }),
+            prefix_only: false,
+            pipeline: Vec::new(),
+            durable: 1,
+            cached: false,
+        };
+        // Packets begin at chunks.
+        let begin = offset - offset % CHUNK_BYTES as u64;
+        self.send(&replica, target, (write, &token), (begin..length, false))
+    }
+
+    /// Sends these bytes, up to the end of the write, and waits until everyone has them; at the balancer's pace if it is for the
+    /// balancer.
     fn send(
         &self,
         replica: &OpenReplica,
         target: &DatanodeInfo,
-        write: Write,
-        (length, balancing): (u64, bool),
+        (write, token): (Write, &BlockToken),
+        (range, balancing): (Range<u64>, bool),
     ) -> Result<(), OperationError> {
-        let mut connection = self.peers.take(target)?;
-        let mut before = frame::encode(&Operation::Write(write));
+        let layout = check_meta_header(replica.replica.block, &replica.meta)
+            .inspect_err(|error| self.note_bad(replica, error))?;
+        let mut connection = self.peers.take(target, (write.block, write.stamp, token))?;
+        let mut before = connection.sealed(&Operation::Write(write), token);
         let mut packet = self.packets.take();
-        let (mut sequence, mut acked, mut at) = (0, 0, 0);
+        let (mut sequence, mut acked, mut at, length) = (0, 0, range.start, range.end);
         loop {
             let data_bytes = (length - at).min(PACKET_DATA_BYTES as u64);
             let last = at + data_bytes == length;
@@ -148,7 +192,7 @@ impl Service {
                 last,
                 sync: false,
             };
-            self.fill_verified(replica, &mut packet, header)?;
+            self.fill_verified((replica, layout), &mut packet, header)?;
             if balancing {
                 self.balancing.pace(data_bytes);
             }
@@ -170,7 +214,7 @@ impl Service {
     /// Reads the packet that `header` describes, comparing whole chunks of the replica; a chunk that is cut gets a new checksum.
     fn fill_verified(
         &self,
-        replica: &OpenReplica,
+        (replica, layout): (&OpenReplica, Layout),
         packet: &mut Packet,
         header: PacketHeader,
     ) -> Result<(), StoreError> {
@@ -179,7 +223,7 @@ impl Service {
             header.end().next_multiple_of(CHUNK_BYTES as u64).min(replica.replica.length);
         let whole = PacketHeader { data_bytes: (whole_end - header.offset) as u32, ..header };
         packet.reset(whole);
-        let filled = read::fill(replica, packet).and_then(|()| {
+        let filled = read::fill(replica, layout, packet).and_then(|()| {
             packet.verify().map_err(|error| StoreError::Corrupt {
                 block: id,
                 offset: header.offset + error.offset,

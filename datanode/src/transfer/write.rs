@@ -19,7 +19,6 @@ use std::time::Duration;
 use client::dfs::transfer::{Connection, Packet, PooledPacket, TransferFailure};
 use protocol::frame;
 use protocol::namenode::DatanodeInfo;
-use protocol::token::AccessMode;
 use protocol::transfer::{Ack, Answer, Operation, PIPELINE_MEMBERS_MAX, Reply, Status, Write};
 
 use super::{After, Service, status_of};
@@ -105,7 +104,6 @@ impl Service {
         connection: &mut Connection,
         write: Write,
     ) -> Result<After, OperationError> {
-        self.check(&write.token, write.block, write.stamp, AccessMode::Write)?;
         if write.pipeline.len() >= PIPELINE_MEMBERS_MAX {
             return Err(OperationError::Invalid("the pipeline is too long"));
         }
@@ -149,9 +147,12 @@ impl Reception<'_> {
         }
         let target = write.pipeline.remove(0);
         write.cached = false;
-        match self.service.peers.take(&target) {
-            Ok(connection) => {
-                let before = frame::encode(&Operation::Write(write));
+        // The members share a secret with the writer, and the key with each other.
+        let (block, stamp) = (write.block, write.stamp);
+        let token = self.service.token_keys.token(block, stamp, write.token);
+        match self.service.peers.take(&target, (block, stamp, &token)) {
+            Ok(mut connection) => {
+                let before = connection.sealed(&Operation::Write(write), &token);
                 let (answered, pending_count, waited) = (false, 0, Duration::ZERO);
                 self.behind =
                     Some(Behind { target, connection, before, answered, pending_count, waited });

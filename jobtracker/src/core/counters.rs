@@ -1,14 +1,30 @@
 //! Counters of a job's winners: running sums, and per task just enough to take its share back.
 //!
 //! Invariants: the sums are exactly those of the tallies added and not subtracted (modulo 2^64); a [`Tally`] goes back only to the
-//! [`CounterSums`] that made it.
+//! [`CounterSums`] that made it; what is added is kept whole: what would be too much is refused before ([`CounterSums::admit`]).
 
 use std::collections::BTreeMap;
 
+use protocol::counters::{COUNTERS_MAX, CountersError, ENGINE_COUNTERS_MAX};
 use protocol::jobs::Counters;
 
-/// Most different counters of one job; further ones are not kept. Stops a job that names counters after its records.
-const COUNTERS_MAX: usize = 10_000;
+/// Values kept of each task for the engine's own counters.
+const VALUES_PER_TASK: usize = 40;
+/// Values kept of a job beyond those, at 16 bytes each: 64 MB.
+const VALUES_MAX: usize = 4_000_000;
+
+/// Counters that a job may not have.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Excess {
+    /// Their number or names.
+    #[error(transparent)]
+    Counters(#[from] CountersError),
+    /// Few, but of very many tasks.
+    #[error(
+        "Too many counters: the tasks of a job keep at most {VALUES_MAX} values of its own counters"
+    )]
+    Values,
+}
 
 /// Group of the counters that the JobTracker keeps itself.
 pub(crate) const JOB_GROUP: &str = "Job Counters";
@@ -18,6 +34,8 @@ pub(crate) const JOB_GROUP: &str = "Job Counters";
 pub(crate) struct CounterSums {
     ids: BTreeMap<String, BTreeMap<String, u32>>,
     sums: Vec<u64>,
+    /// Of all tallies that were added and not subtracted.
+    value_count: usize,
 }
 
 /// Counters of one task.
@@ -42,23 +60,42 @@ impl CounterSums {
         self.sums.len()
     }
 
+    /// Whether the counters of one more of `task_count` tasks may be added.
+    pub(crate) fn admit(&self, counters: &Counters, task_count: usize) -> Result<(), Excess> {
+        counters.check()?;
+        let is_new = |group: &str, name: &str| self.find(group, name).is_none();
+        let new = counters
+            .0
+            .iter()
+            .flat_map(|(group, names)| names.keys().filter(move |name| is_new(group, name)));
+        if self.sums.len() + new.count() > COUNTERS_MAX + ENGINE_COUNTERS_MAX {
+            return Err(CountersError::TooMany.into());
+        }
+        let values_max = task_count.saturating_mul(VALUES_PER_TASK).saturating_add(VALUES_MAX);
+        if self.value_count + counters.count() > values_max {
+            return Err(Excess::Values);
+        }
+        Ok(())
+    }
+
     /// Adds the counters of a task.
     pub(crate) fn add(&mut self, counters: &Counters) -> Tally {
-        let mut values = Vec::new();
+        let mut values = Vec::with_capacity(counters.count());
         for (group, names) in &counters.0 {
             for (name, value) in names {
-                if let Some(id) = self.id(group, name) {
-                    let sum = &mut self.sums[id as usize];
-                    *sum = sum.wrapping_add(*value);
-                    values.push((id, *value));
-                }
+                let id = self.id(group, name);
+                let sum = &mut self.sums[id as usize];
+                *sum = sum.wrapping_add(*value);
+                values.push((id, *value));
             }
         }
+        self.value_count += values.len();
         Tally(values.into())
     }
 
     /// Takes the counters of a task back.
     pub(crate) fn subtract(&mut self, tally: &Tally) {
+        self.value_count -= tally.0.len();
         for (id, value) in &tally.0 {
             let sum = &mut self.sums[*id as usize];
             *sum = sum.wrapping_sub(*value);
@@ -99,17 +136,14 @@ impl CounterSums {
         counters
     }
 
-    fn id(&mut self, group: &str, name: &str) -> Option<u32> {
-        if let Some(id) = self.ids.get(group).and_then(|names| names.get(name)) {
-            return Some(*id);
+    fn id(&mut self, group: &str, name: &str) -> u32 {
+        if let Some(id) = self.find(group, name) {
+            return id;
         }
-        if self.sums.len() >= COUNTERS_MAX {
-            return None;
-        }
-        let id = u32::try_from(self.sums.len()).expect("COUNTERS_MAX fits");
+        let id = u32::try_from(self.sums.len()).expect("a journal holds fewer counters");
         self.sums.push(0);
         self.ids.entry(group.to_owned()).or_default().insert(name.to_owned(), id);
-        Some(id)
+        id
     }
 }
 
@@ -140,11 +174,29 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_names_is_bounded() {
+    fn counters_that_would_be_too_many_are_refused_and_change_nothing() {
         let mut sums = CounterSums::default();
-        for index in 0..COUNTERS_MAX + 5 {
-            sums.add(&Counters::from_iter([("g", index.to_string().as_str(), 1)]));
+        let named = |index: usize| Counters::from_iter([("g", index.to_string().as_str(), 1)]);
+        let count_max = COUNTERS_MAX + ENGINE_COUNTERS_MAX;
+        for index in 0..count_max {
+            assert_eq!(sums.admit(&named(index), 1), Ok(()));
+            sums.add(&named(index));
         }
-        assert_eq!(sums.sums.len(), COUNTERS_MAX);
+        let refused = Err(Excess::Counters(CountersError::TooMany));
+        assert_eq!(sums.admit(&named(count_max), 1), refused);
+        assert_eq!(sums.admit(&named(0), 1), Ok(()), "a known one");
+        assert_eq!(sums.totals().count(), count_max);
+    }
+
+    #[test]
+    fn the_values_of_all_tasks_are_bounded() {
+        let mut sums = CounterSums::default();
+        let mut many = Counters::default();
+        (0..COUNTERS_MAX).for_each(|index| many.add("g", &index.to_string(), 1));
+        let tallies: Vec<Tally> = (0..VALUES_MAX / COUNTERS_MAX).map(|_| sums.add(&many)).collect();
+        assert_eq!(sums.admit(&many, 0), Err(Excess::Values));
+        assert_eq!(sums.admit(&many, COUNTERS_MAX / VALUES_PER_TASK), Ok(()));
+        sums.subtract(&tallies[0]);
+        assert_eq!(sums.admit(&many, 0), Ok(()), "what is taken back counts no more");
     }
 }

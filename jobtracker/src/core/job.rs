@@ -231,6 +231,11 @@ impl Job {
         if limit == 0 { u32::MAX } else { limit }
     }
 
+    /// All tasks.
+    pub(crate) fn task_count(&self) -> usize {
+        self.maps.len() as usize + self.reduces.len() as usize
+    }
+
     /// The tasks of a kind.
     pub(crate) fn tasks(&self, kind: TaskKind) -> &TaskSet {
         match kind {

@@ -3,11 +3,11 @@
 //! Invariant: a row of an attempt holds no text of its own, so that a job of a hundred thousand tasks is pictured in milliseconds; the
 //! texts (machines, diagnostics) are beside the rows.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use daemon::page::format::Unit;
 use foldhash::fast::FixedState;
-use protocol::jobs::{Counters, JobReport};
+use protocol::jobs::{Counters, JobReport, Split};
 use protocol::phase::{self, Phase};
 use protocol::tracker::HotKey;
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskId, TaskKind, WorkerId};
@@ -40,7 +40,10 @@ pub(crate) struct Picture {
     pub(crate) binary: String,
     pub(crate) args: Vec<String>,
     pub(crate) stage: u32,
-    pub(crate) attempts_max: u32,
+    /// Of maps and reduces.
+    pub(crate) attempts_max: [u32; 2],
+    /// What the maps read, where the job still has its splits.
+    pub(crate) input: Option<InputSize>,
     pub(crate) slow_start_permille: u16,
     /// How the number of reduces comes about.
     pub(crate) reduce_plan: String,
@@ -55,6 +58,26 @@ pub(crate) struct Picture {
     pub(crate) metrics: Vec<Metric>,
     /// Keys with most records of all reduces, and their partitions.
     pub(crate) hot_keys: Vec<(u32, HotKey)>,
+}
+
+/// How large the input is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct InputSize {
+    pub(crate) file_count: u64,
+    pub(crate) bytes: u64,
+}
+
+fn input_size(splits: &[Split]) -> Option<InputSize> {
+    let parts = splits.iter().flat_map(|split| {
+        let more = split.more.iter().map(|part| (&part.path, part.length));
+        [(&split.path, split.length)].into_iter().chain(more)
+    });
+    let (mut files, mut bytes) = (BTreeSet::new(), 0u64);
+    for (path, length) in parts {
+        files.insert(path);
+        bytes = bytes.saturating_add(length);
+    }
+    (!files.is_empty()).then_some(InputSize { file_count: files.len() as u64, bytes })
 }
 
 /// Where attempts ran.
@@ -141,7 +164,8 @@ impl Core {
             binary: job.spec.binary.to_string(),
             args: job.spec.args.clone(),
             stage: job.spec.stage,
-            attempts_max: job.spec.attempts_max,
+            attempts_max: [TaskKind::Map, TaskKind::Reduce].map(|kind| job.attempts_max(kind)),
+            input: input_size(&job.spec.splits),
             slow_start_permille: job.spec.slow_start_permille,
             reduce_plan: job.reduce_plan.text(job.spec.reduce_count),
             properties: job.spec.properties.clone(),

@@ -7,12 +7,13 @@
 
 use std::collections::BTreeMap;
 
+use protocol::property::keys;
 use protocol::{ErrorKind, JobId, RemoteError};
 
 use super::{Core, report};
 
 /// Property of a job that names who else may change it.
-const MODIFY_PROPERTY: &str = "mapreduce.job.acl-modify-job";
+const MODIFY_PROPERTY: &str = keys::ACL_MODIFY.name();
 
 /// Users and groups, in Hadoop's form: names of users with commas, a blank, names of groups with commas; `*` is everybody.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -2,24 +2,11 @@
 //!
 //! Invariant: a job is taken only if all of them can be read, so a job from the journal always has settings.
 
-use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::str::FromStr;
 use std::time::Duration;
 
+use protocol::TaskKind;
 use protocol::jobs::Priority;
-
-const QUEUE: &str = "mapreduce.job.queuename";
-const PRIORITY: &str = "mapreduce.job.priority";
-const MAP_LIMIT: &str = "mapreduce.job.running.map.limit";
-const REDUCE_LIMIT: &str = "mapreduce.job.running.reduce.limit";
-const MAP_SPECULATIVE: &str = "mapreduce.map.speculative";
-const REDUCE_SPECULATIVE: &str = "mapreduce.reduce.speculative";
-const SKIP_MAX: &str = "mapreduce.map.skip.maxrecords";
-const SKIP_START: &str = "mapreduce.task.skip.start.attempts";
-const FAILURES_PER_WORKER: &str = "mapreduce.job.maxtaskfailures.per.tracker";
-/// Milliseconds; ours.
-const LOCALITY_WAIT: &str = "locality_wait";
+use protocol::property::{Properties, PropertyError, keys};
 
 /// Failed tasks of a job on one worker after which the job avoids it, as in Hadoop's later versions: a worker whose disk is full fails every
 /// task that it gets, and one of four attempts should be left for elsewhere.
@@ -39,6 +26,10 @@ pub(crate) struct Settings {
     pub(crate) reduce_limit: u32,
     pub(crate) map_speculative: bool,
     pub(crate) reduce_speculative: bool,
+    /// Attempts of a map before the job fails; `None` as the job's description has it for all tasks.
+    pub(crate) map_attempts_max: Option<u32>,
+    /// The same for reduces.
+    pub(crate) reduce_attempts_max: Option<u32>,
     /// Failures on one worker after which the job avoids it.
     pub(crate) failures_per_worker: u32,
     /// Most records that a map leaves out because attempts ended in them; 0 is none.
@@ -58,6 +49,8 @@ impl Default for Settings {
             reduce_limit: 0,
             map_speculative: true,
             reduce_speculative: true,
+            map_attempts_max: None,
+            reduce_attempts_max: None,
             failures_per_worker: FAILURES_PER_WORKER_DEFAULT,
             skip_max: 0,
             skip_start: SKIP_START_DEFAULT,
@@ -68,42 +61,33 @@ impl Default for Settings {
 
 impl Settings {
     /// Reads them; the error names property and value.
-    pub(crate) fn parse(properties: &BTreeMap<String, String>) -> Result<Self, String> {
+    pub(crate) fn parse(properties: &Properties) -> Result<Self, PropertyError> {
         let default = Settings::default();
-        let queue = properties.get(QUEUE).map(|name| name.trim().to_owned());
-        let priority = match properties.get(PRIORITY) {
-            Some(name) => Priority::from_name(name.trim()).ok_or_else(|| {
-                let known = Priority::ALL.map(Priority::name).join(", ");
-                format!("{PRIORITY} is one of {known}; {name} is not")
-            })?,
-            None => default.priority,
-        };
-        let failures: u32 =
-            number(properties, FAILURES_PER_WORKER)?.unwrap_or(default.failures_per_worker);
+        let queue = keys::QUEUE.get(properties)?.map(|name| name.trim().to_owned());
+        let failures = keys::FAILURES_PER_WORKER.get(properties)?;
+        keys::TASK_TIMEOUT.get(properties)?;
         Ok(Settings {
             queue: queue.filter(|name| !name.is_empty()),
-            priority,
-            map_limit: number(properties, MAP_LIMIT)?.unwrap_or(default.map_limit),
-            reduce_limit: number(properties, REDUCE_LIMIT)?.unwrap_or(default.reduce_limit),
-            map_speculative: number(properties, MAP_SPECULATIVE)?.unwrap_or(true),
-            reduce_speculative: number(properties, REDUCE_SPECULATIVE)?.unwrap_or(true),
-            failures_per_worker: failures.max(1),
-            skip_max: number(properties, SKIP_MAX)?.unwrap_or(default.skip_max),
-            skip_start: number(properties, SKIP_START)?.unwrap_or(default.skip_start),
-            locality_wait: number(properties, LOCALITY_WAIT)?.map(Duration::from_millis),
+            priority: keys::PRIORITY.get(properties)?.unwrap_or(default.priority),
+            map_limit: keys::MAP_LIMIT.get(properties)?.unwrap_or(default.map_limit),
+            reduce_limit: keys::REDUCE_LIMIT.get(properties)?.unwrap_or(default.reduce_limit),
+            map_speculative: keys::MAP_SPECULATIVE.get(properties)?.unwrap_or(true),
+            reduce_speculative: keys::REDUCE_SPECULATIVE.get(properties)?.unwrap_or(true),
+            map_attempts_max: keys::MAP_ATTEMPTS.get(properties)?.map(|count| count.0),
+            reduce_attempts_max: keys::REDUCE_ATTEMPTS.get(properties)?.map(|count| count.0),
+            failures_per_worker: failures.unwrap_or(default.failures_per_worker).max(1),
+            skip_max: keys::SKIP_MAX.get(properties)?.unwrap_or(default.skip_max),
+            skip_start: keys::SKIP_START.get(properties)?.unwrap_or(default.skip_start),
+            locality_wait: keys::LOCALITY_WAIT.get(properties)?.map(Duration::from_millis),
         })
     }
-}
 
-fn number<T>(properties: &BTreeMap<String, String>, name: &str) -> Result<Option<T>, String>
-where
-    T: FromStr,
-    T::Err: Display,
-{
-    let Some(text) = properties.get(name) else { return Ok(None) };
-    match text.trim().parse() {
-        Ok(value) => Ok(Some(value)),
-        Err(error) => Err(format!("{name}={text} cannot be used: {error}")),
+    /// Attempts of a task of this kind before the job fails, if the job says.
+    pub(crate) fn attempts_max(&self, kind: TaskKind) -> Option<u32> {
+        match kind {
+            TaskKind::Map => self.map_attempts_max,
+            TaskKind::Reduce => self.reduce_attempts_max,
+        }
     }
 }
 
@@ -111,7 +95,7 @@ where
 mod tests {
     use super::*;
 
-    fn parse(pairs: &[(&str, &str)]) -> Result<Settings, String> {
+    fn parse(pairs: &[(&str, &str)]) -> Result<Settings, PropertyError> {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Settings::parse(&pairs.collect())
     }
@@ -121,13 +105,13 @@ mod tests {
         assert_eq!(parse(&[]), Ok(Settings::default()));
         assert_eq!(
             parse(&[
-                (QUEUE, "etl"),
-                (PRIORITY, "very_high"),
-                (MAP_LIMIT, "3"),
-                (REDUCE_SPECULATIVE, "false"),
-                (LOCALITY_WAIT, "250"),
-                (FAILURES_PER_WORKER, "0"),
-                (SKIP_MAX, "7"),
+                (keys::QUEUE.name(), "etl"),
+                (keys::PRIORITY.name(), "very_high"),
+                (keys::MAP_LIMIT.name(), "3"),
+                (keys::REDUCE_SPECULATIVE.name(), "false"),
+                (keys::LOCALITY_WAIT.name(), "250"),
+                (keys::FAILURES_PER_WORKER.name(), "0"),
+                (keys::SKIP_MAX.name(), "7"),
             ]),
             Ok(Settings {
                 queue: Some("etl".to_owned()),
@@ -141,11 +125,14 @@ mod tests {
             })
         );
         for (pair, message) in [
-            ((PRIORITY, "URGENT"), "VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW; URGENT is not"),
-            ((MAP_LIMIT, "-1"), "mapreduce.job.running.map.limit=-1 cannot be used"),
-            ((MAP_SPECULATIVE, "maybe"), "mapreduce.map.speculative=maybe cannot be used"),
+            (
+                (keys::PRIORITY.name(), "URGENT"),
+                "`URGENT` is not one of VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW",
+            ),
+            ((keys::MAP_LIMIT.name(), "-1"), "mapreduce.job.running.map.limit: `-1`"),
+            ((keys::MAP_SPECULATIVE.name(), "maybe"), "mapreduce.map.speculative: `maybe`"),
         ] {
-            let error = parse(&[pair]).unwrap_err();
+            let error = parse(&[pair]).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
         }
     }

@@ -40,7 +40,13 @@ impl Job {
         let (failed, bad) = (self.failed_before(task, u32::MAX), self.bad_records(task));
         let skip_max = self.settings.skip_max;
         let bad = u32::try_from(bad.len()).unwrap_or(u32::MAX);
-        (skip_max > 0 && bad > skip_max) || failed - bad.min(skip_max) >= self.spec.attempts_max
+        (skip_max > 0 && bad > skip_max)
+            || failed - bad.min(skip_max) >= self.attempts_max(task.kind)
+    }
+
+    /// Attempts of a task of this kind before the job fails.
+    pub(super) fn attempts_max(&self, kind: TaskKind) -> u32 {
+        self.settings.attempts_max(kind).unwrap_or(self.spec.attempts_max)
     }
 
     /// Directories of finished maps that wrote what they left out, beside a map output.

@@ -14,8 +14,13 @@ use super::{Core, Effect, Now, Output, order};
 const TASKS_MAX: usize = 1_000_000;
 /// Largest encoded specification, below what one journal record holds.
 const SPEC_BYTES_MAX: usize = 15 << 20;
+/// Longest name of a job, bytes: lists and pages show it whole.
+const NAME_BYTES_MAX: usize = 1024;
+/// Longest name of a user, bytes: as of the systems that hand them out.
+const USER_BYTES_MAX: usize = 256;
 /// Most attempts of a task that may be asked for.
 const ATTEMPTS_MAX: u32 = 100;
+const TOO_MANY_ATTEMPTS: &str = "The number of attempts per task must be between 1 and 100";
 
 /// The first answer to a submission.
 #[derive(Debug)]
@@ -44,8 +49,13 @@ impl Core {
             });
         }
         check(&spec)?;
-        let invalid = |reason: String| RemoteError::new(ErrorKind::InvalidArgument, reason);
-        let settings = Settings::parse(&spec.properties).map_err(invalid)?;
+        check_name("user", user, USER_BYTES_MAX)?;
+        let settings = Settings::parse(&spec.properties)
+            .map_err(|error| RemoteError::new(ErrorKind::InvalidArgument, error.to_string()))?;
+        let most = [settings.map_attempts_max, settings.reduce_attempts_max];
+        if most.into_iter().flatten().any(|count| count > ATTEMPTS_MAX) {
+            return Err(RemoteError::new(ErrorKind::InvalidArgument, TOO_MANY_ATTEMPTS));
+        }
         let queue = self.queues.admit(settings.queue.as_deref(), user)?;
         if self.outputs_claimed.contains_key(&spec.output) {
             return Err(output_exists(&spec));
@@ -67,7 +77,16 @@ impl Core {
     }
 }
 
+fn check_name(what: &str, name: &str, bytes_max: usize) -> Result<(), RemoteError> {
+    if name.len() <= bytes_max {
+        return Ok(());
+    }
+    let text = format!("The name of a {what} has at most {bytes_max} bytes, not {}", name.len());
+    Err(RemoteError::new(ErrorKind::LimitExceeded, text))
+}
+
 fn check(spec: &JobSpec) -> Result<(), RemoteError> {
+    check_name("job", &spec.name, NAME_BYTES_MAX)?;
     let invalid = |reason: &str| Err(RemoteError::new(ErrorKind::InvalidArgument, reason));
     if spec.splits.len() > TASKS_MAX || spec.reduce_count as usize > TASKS_MAX {
         return Err(RemoteError::new(
@@ -84,7 +103,7 @@ fn check(spec: &JobSpec) -> Result<(), RemoteError> {
         ));
     }
     if spec.attempts_max == 0 || spec.attempts_max > ATTEMPTS_MAX {
-        return invalid("The number of attempts per task must be between 1 and 100");
+        return invalid(TOO_MANY_ATTEMPTS);
     }
     if spec.slow_start_permille > 1000 {
         return invalid("Slow start is at most 1000 per mille");

@@ -6,20 +6,19 @@ use protocol::jobs::{Counters, JobState};
 use protocol::phase::Phase;
 use protocol::tracker::{
     Action, AttemptState as Reported, AttemptUpdate, FetchFailure, HotKey, Launch, MapOutput,
-    Register, Work,
+    PATH_BYTES_MAX, Register, Work, shortened,
 };
 use protocol::{
     AttemptId, DfsPath, Epoch, ErrorKind, JobId, RecordAt, RemoteError, TaskKind, WorkerId,
 };
 
+use super::counters::Excess;
 use super::edit::{Edit, Made, Ran};
 use super::task::{Attempt, AttemptState, StopReason};
 use super::{Core, Effect, Now, Output, order};
 
 /// Slots a worker may have; bounds what a wrong configuration can do.
 const SLOTS_MAX: u32 = 4096;
-/// Longest diagnostics kept, bytes.
-const DIAGNOSTICS_BYTES_MAX: usize = 8 << 10;
 
 impl Core {
     /// A worker's first contact, or its return.
@@ -290,9 +289,11 @@ impl Core {
     fn note_progress(&mut self, id: AttemptId, (progress, phase): (f32, Option<Phase>), now: Now) {
         let Some(job) = self.jobs.get_mut(&id.task.job) else { return };
         let phase = phase.filter(|phase| phase.kind() == id.task.kind);
+        // What a task says of itself is between nothing and all.
+        let progress = if progress.is_nan() { 0.0 } else { progress.clamp(0.0, 1.0) };
         job.change_attempt(id, |attempt| {
             attempt.phase = phase.or(attempt.phase);
-            if attempt.progress != progress {
+            if progress > attempt.progress {
                 attempt.progress = progress;
                 attempt.progressed_ms = now.wall_ms;
             }
@@ -308,6 +309,9 @@ impl Core {
         mut partition_bytes: Vec<u64>,
     ) -> Result<Made, String> {
         let job = &self.jobs[&id.task.job];
+        if data_path.len() > PATH_BYTES_MAX {
+            return Err("reported a map output under too long a path".to_owned());
+        }
         if id.task.kind != TaskKind::Map || job.spec.reduce_count == 0 {
             return Err("reported a map output, which this task does not make".to_owned());
         }
@@ -370,6 +374,9 @@ impl Core {
             }
             return self.stopped(id, "another attempt was faster", now, out);
         }
+        if let Err(excess) = job.sums.admit(&counters, job.task_count()) {
+            return self.counts_too_much(worker, id, &excess, now, out);
+        }
         let Some(ran) = self.ran(id, now) else { return };
         self.release(worker, id);
         self.workers.count_end(worker, true);
@@ -396,6 +403,22 @@ impl Core {
         self.refresh(id.task.job, now);
     }
 
+    /// More attempts would count as much: the job fails at once, as Hadoop's do.
+    fn counts_too_much(
+        &mut self,
+        worker: WorkerId,
+        id: AttemptId,
+        excess: &Excess,
+        now: Now,
+        out: &mut Output,
+    ) {
+        let reason = excess.to_string();
+        self.attempt_failed(worker, id, &reason, None, now, out);
+        if self.jobs[&id.task.job].is_active() {
+            self.end(id.task.job, JobState::Failed, &format!("{reason}; {id}"), now, out);
+        }
+    }
+
     fn attempt_failed(
         &mut self,
         worker: WorkerId,
@@ -408,7 +431,7 @@ impl Core {
         let Some(ran) = self.ran(id, now) else { return };
         self.release(worker, id);
         self.workers.count_end(worker, false);
-        let diagnostics = shortened(diagnostics);
+        let diagnostics = shortened(diagnostics.to_owned());
         let reached = self.reached(id);
         let told = diagnostics.clone();
         self.commit(
@@ -482,7 +505,7 @@ impl Core {
             && self.map_outputs.report_failure(*map, *reduce, running)
         {
             let reason = format!("Too many fetch failures; the last, of {reduce}: {diagnostics}");
-            self.lose_output(worker, *map, Some(shortened(&reason)), now, out);
+            self.lose_output(worker, *map, Some(shortened(reason)), now, out);
         }
     }
 
@@ -559,12 +582,4 @@ fn check(register: &Register) -> Result<(), RemoteError> {
 /// True for `<output>/_temporary/<attempt>`.
 fn is_attempt_directory(output: &DfsPath, id: AttemptId, directory: &DfsPath) -> bool {
     output.join(&format!("{}/{id}", super::TEMPORARY)).is_ok_and(|expected| expected == *directory)
-}
-
-fn shortened(text: &str) -> String {
-    let mut end = text.len().min(DIAGNOSTICS_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
 }

@@ -3,6 +3,7 @@
 use daemon::page::format;
 use protocol::TaskKind;
 use protocol::jobs::Counters;
+use protocol::property::keys;
 
 use super::spread::{Quantiles, durations};
 use crate::core::picture::Picture;
@@ -19,6 +20,8 @@ const SKEW_BYTES_MIN: u64 = 16 << 20;
 const SHORT_MAP_MS: u64 = 100;
 /// So many short maps are worth combining.
 const SHORT_MAPS_MIN: usize = 50;
+/// Files and splits below this are small: a map reads as much in about the time that starting one takes.
+const SMALL_FILE_BYTES: u64 = 16 << 20;
 /// An attempt this many times the median is a straggler.
 const STRAGGLER_FACTOR: u64 = 4;
 /// And only if it took so long.
@@ -102,10 +105,28 @@ fn short_maps(picture: &Picture) -> Option<String> {
     let times = durations(picture, TaskKind::Map);
     let count = times.len();
     let median = Quantiles::of(times)?.median;
-    (count >= SHORT_MAPS_MIN && median < SHORT_MAP_MS).then(|| {
+    if count < SHORT_MAPS_MIN || median >= SHORT_MAP_MS {
+        return None;
+    }
+    let what = format!("{count} maps with a median of {}", format::duration(median));
+    let input = picture.input?;
+    let each = input.bytes / input.file_count.max(1);
+    // As many maps as files: each map is a file of its own.
+    let is_by_file = input.file_count.saturating_mul(2) > count as u64;
+    if is_by_file && each < SMALL_FILE_BYTES {
+        return Some(format!(
+            "{what}: the input is {} small files of {} on average. Combined splits (`CombinedLines`) give fewer, longer maps.",
+            format::count(input.file_count),
+            format::bytes(each)
+        ));
+    }
+    let split = input.bytes / count as u64;
+    (!is_by_file && split < SMALL_FILE_BYTES).then(|| {
         format!(
-            "{count} maps with a median of {}: the input is many small files. Combined splits give fewer, longer maps.",
-            format::duration(median)
+            "{what}: the splits are small, {} on average, though the input is only {} files. A larger {} gives fewer, longer maps.",
+            format::bytes(split),
+            format::count(input.file_count),
+            keys::SPLIT_MIN.name()
         )
     })
 }
@@ -124,13 +145,40 @@ fn remote_reads(picture: &Picture) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::picture::Metric;
+    use crate::core::picture::{AttemptRow, InputSize, Metric};
     use crate::web::tests::picture;
     use daemon::page::format::Unit;
 
     #[test]
     fn a_plain_job_needs_none() {
         assert!(advice(&picture(Vec::new(), 0, 1)).is_empty());
+    }
+
+    #[test]
+    fn short_maps_are_laid_to_files_only_where_there_are_many() {
+        let row = |index| AttemptRow {
+            kind: TaskKind::Map,
+            index,
+            number: 0,
+            state: AttemptState::Succeeded,
+            worker: 0,
+            started_ms: 1,
+            finished_ms: 11,
+            progress: 1.0,
+            phase: None,
+            gathered: None,
+        };
+        let mut picture = picture((0..60).map(row).collect(), 0, 100);
+        assert!(advice(&picture).is_empty(), "of what is not known nothing is said");
+        let mut said = |file_count, bytes| {
+            picture.input = Some(InputSize { file_count, bytes });
+            advice(&picture).concat()
+        };
+        let files = said(60, 60 << 10);
+        assert!(files.contains("60 small files of 1.0 KiB on average"), "{files}");
+        let splits = said(1, 60 << 10);
+        assert!(splits.contains("only 1 files") && splits.contains("1.0 KiB"), "{splits}");
+        assert_eq!(said(60, 60 << 30), "", "large files that are read fast are no fault");
     }
 
     #[test]

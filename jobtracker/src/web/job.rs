@@ -154,7 +154,8 @@ fn configuration(picture: &Picture) -> Markup {
             tr { td { "Arguments" } td.wide { code { (cut) @if cut.len() < arguments.len() { "…" } } } }
             tr { td { "Executable (SHA-256)" } td.wide { code { (picture.binary) } } }
             tr { td { "Stage of the program" } td { (picture.stage) } }
-            tr { td { "Attempts per task at most" } td { (picture.attempts_max) } }
+            tr { td { "Attempts per map at most" } td { (picture.attempts_max[0]) } }
+            tr { td { "Attempts per reduce at most" } td { (picture.attempts_max[1]) } }
             tr { td { "Number of reduces" } td { (picture.reduce_plan) } }
             tr { td { "Reduces start when so many maps are done" } td { (f64::from(picture.slow_start_permille) / 10.0) "%" } }
         } }

@@ -35,6 +35,16 @@ impl Datum for Vec<u8> {
     fn describe_part(bytes: &mut &[u8]) -> Result<String, DecodeError> {
         Ok(Self::describe(&read_escaped(bytes)?))
     }
+
+    fn text(bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        out.extend_from_slice(bytes);
+        Ok(true)
+    }
+
+    fn text_part(bytes: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        out.extend_from_slice(&read_escaped(bytes)?);
+        Ok(true)
+    }
 }
 
 impl Key for Vec<u8> {}
@@ -68,6 +78,14 @@ impl Datum for String {
 
     fn describe_part(bytes: &mut &[u8]) -> Result<String, DecodeError> {
         <Vec<u8>>::describe_part(bytes)
+    }
+
+    fn text(bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        <Vec<u8>>::text(bytes, out)
+    }
+
+    fn text_part(bytes: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        <Vec<u8>>::text_part(bytes, out)
     }
 }
 

@@ -84,6 +84,18 @@ impl<K: Key> Datum for Desc<K> {
         *bytes = &bytes[bytes.len() - rest.len()..];
         Ok(text)
     }
+
+    fn text(mut bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        Self::text_part(&mut bytes, out)
+    }
+
+    fn text_part(bytes: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        let plain: Vec<u8> = bytes.iter().map(|inverted| !inverted).collect();
+        let mut rest = plain.as_slice();
+        let present = K::text_part(&mut rest, out)?;
+        *bytes = &bytes[bytes.len() - rest.len()..];
+        Ok(present)
+    }
 }
 
 impl<K: Key> Key for Desc<K> {}
@@ -102,6 +114,8 @@ impl<K: Key, P: Put<K>> Put<Desc<K>> for Desc<P> {
     }
 }
 
+/// Between the elements of a tuple in text.
+const BETWEEN: u8 = b'\t';
 const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;
 
@@ -150,6 +164,23 @@ impl<T: Datum> Datum for Option<T> {
                 T::describe_part(bytes)
             }
             _ => Self::read_part(bytes).map(|_| "none".to_owned()),
+        }
+    }
+
+    fn text(bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        match bytes {
+            [PRESENT, rest @ ..] => T::text(rest, out),
+            _ => Self::read(bytes).map(|_| false),
+        }
+    }
+
+    fn text_part(bytes: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        match *bytes {
+            [PRESENT, rest @ ..] => {
+                *bytes = rest;
+                T::text_part(bytes, out)
+            }
+            _ => Self::read_part(bytes).map(|_| false),
         }
     }
 }
@@ -214,6 +245,24 @@ macro_rules! tuple {
             fn describe_part(bytes: &mut &[u8]) -> Result<String, DecodeError> {
                 let parts = [$($first::describe_part(bytes)?,)+ $last::describe_part(bytes)?];
                 Ok(parts.join(", "))
+            }
+
+            fn text(mut bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+                $(
+                    $first::text_part(&mut bytes, out)?;
+                    out.push(BETWEEN);
+                )+
+                $last::text(bytes, out)?;
+                Ok(true)
+            }
+
+            fn text_part(bytes: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+                $(
+                    $first::text_part(bytes, out)?;
+                    out.push(BETWEEN);
+                )+
+                $last::text_part(bytes, out)?;
+                Ok(true)
             }
         }
 

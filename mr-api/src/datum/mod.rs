@@ -59,6 +59,26 @@ pub trait Datum: Sized + Send + Sync + 'static {
         }
     }
 
+    /// Appends the text that output files have of an encoding that takes all of `bytes`, where a job with a reducer is run without reduces; false
+    /// if it has none, as `()` and `None`. By default what [`Datum::describe`] says.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if `bytes` is no encoding of this type.
+    fn text(bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        out.extend_from_slice(Self::describe(bytes).as_bytes());
+        Ok(true)
+    }
+
+    /// Appends the text of a part encoding at the front of `bytes`, and moves `bytes` behind it.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if `bytes` does not begin with a part encoding of this type.
+    fn text_part(bytes: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        let all = *bytes;
+        Self::read_part(bytes)?;
+        Self::text(&all[..all.len() - bytes.len()], out)
+    }
+
     /// A part encoding at the front of `bytes`, for people; moves `bytes` behind it.
     ///
     /// # Errors

@@ -126,6 +126,10 @@ impl Datum for () {
     fn own((): ()) {}
 
     fn own_part((): ()) {}
+
+    fn text(bytes: &[u8], _: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        Self::read(bytes).map(|()| false)
+    }
 }
 
 impl Key for () {}

@@ -8,25 +8,68 @@ use protocol::namenode::{FileStatus, LocatedBlock};
 use crate::Result;
 use crate::error::Error;
 use crate::input::Cut;
+use crate::inputs::{self, Entry, Inner, Tree};
+use crate::options::Options;
 use crate::rows;
 use crate::splits::{self, FileToCut, SplitLimits};
+use crate::text::TextRules;
+
+/// The file system of the cluster.
+struct Cluster<'a>(&'a DfsClient);
+
+impl Tree for Cluster<'_> {
+    fn look(&self, path: &str) -> Result<Option<Entry>> {
+        let path = DfsPath::parse(path)?;
+        let status = self.0.try_status(&path).map_err(Error::dfs("look for", &path))?;
+        Ok(status.as_ref().map(entry))
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<(String, Entry)>> {
+        let path = DfsPath::parse(path)?;
+        match self.0.try_status(&path).map_err(Error::dfs("look for", &path))? {
+            Some(status) if status.directory => {}
+            _ => return Ok(Vec::new()),
+        }
+        let mut entries = Vec::new();
+        for status in self.0.list(&path) {
+            let status = status.map_err(Error::dfs("list", &path))?;
+            entries.push((status.name.clone(), entry(&status)));
+        }
+        Ok(entries)
+    }
+}
+
+fn entry(status: &FileStatus) -> Entry {
+    let FileStatus { directory, length, block_size, .. } = *status;
+    Entry { is_directory: directory, length, block_bytes: block_size }
+}
 
 /// The files that `paths` stand for, in order.
-pub(super) fn expand(dfs: &DfsClient, paths: &[DfsPath]) -> Result<Vec<(DfsPath, FileStatus)>> {
-    let mut files = Vec::new();
-    for path in paths {
-        match dfs.try_status(path).map_err(Error::dfs("look for", path))? {
-            Some(status) => add(dfs, path, status, &mut files)?,
-            None => {
-                let count = files.len();
-                add_matches(dfs, path, &mut files)?;
-                if files.len() == count {
-                    return Err(Error::NoInput { path: path.to_string() }.into());
-                }
-            }
-        }
+pub(super) fn expand(
+    dfs: &DfsClient,
+    paths: &[DfsPath],
+    inner: Inner,
+) -> Result<Vec<(DfsPath, FileToCut)>> {
+    let paths: Vec<String> = paths.iter().map(DfsPath::to_string).collect();
+    let files = inputs::expand(&Cluster(dfs), &paths, inner)?;
+    files.into_iter().map(|file| Ok((DfsPath::parse(&file.path)?, file))).collect()
+}
+
+/// How the files of a job are cut.
+pub(super) struct Cutting {
+    pub(super) limits: SplitLimits,
+    pub(super) rules: TextRules,
+    pub(super) inner: Inner,
+}
+
+impl Cutting {
+    pub(super) fn of_job(options: &Options) -> Result<Self> {
+        Ok(Cutting {
+            limits: options.split_limits()?,
+            rules: TextRules::of_job(&options.properties)?,
+            inner: Inner::of_job(options)?,
+        })
     }
-    Ok(files)
 }
 
 /// The splits of one input, each with the machines of the block it begins in.
@@ -35,26 +78,21 @@ pub(super) fn splits(
     paths: &[DfsPath],
     input: u32,
     cut: Cut,
-    limits: SplitLimits,
+    Cutting { limits, rules, inner }: &Cutting,
 ) -> Result<Vec<Split>> {
-    let files = expand(dfs, paths)?;
-    let to_cut = |(path, status): &(DfsPath, FileStatus)| FileToCut {
-        path: path.to_string(),
-        length: status.length,
-        block_bytes: status.block_size,
-    };
-    let to_cut: Vec<FileToCut> = files.iter().map(to_cut).collect();
-    let planned = splits::plan(&to_cut, cut, limits, |index, count| {
+    let files = expand(dfs, paths, *inner)?;
+    let to_cut: Vec<FileToCut> = files.iter().map(|(_, file)| file.clone()).collect();
+    let planned = splits::plan(&to_cut, cut, *limits, rules, |index, count| {
         let path = &files[index].0;
         let reader = dfs.open(path).map_err(Error::dfs("open", path))?;
-        Ok(splits::line_ends(reader, count)?)
+        Ok(splits::line_ends(reader, count, rules.delimiter.as_deref())?)
     })?;
     let (mut all, mut located) = (Vec::with_capacity(planned.len()), (usize::MAX, Vec::new()));
     for parts in planned {
         let Some((&(index, offset, length), more)) = parts.split_first() else { continue };
-        let (path, status) = &files[index];
+        let (path, file) = &files[index];
         if located.0 != index {
-            let answer = dfs.locations(path, 0, status.length);
+            let answer = dfs.locations(path, 0, file.length);
             located = (index, answer.map_err(Error::dfs("locate", path))?.blocks);
         }
         let (hosts, racks) = places(&located.1, offset);
@@ -96,47 +134,4 @@ fn places(blocks: &[LocatedBlock], offset: u64) -> (Vec<String>, Vec<String>) {
         unique(replicas.iter().map(|replica| replica.host.clone()).collect()),
         unique(replicas.iter().map(|replica| replica.rack.clone()).collect()),
     )
-}
-
-fn add(
-    dfs: &DfsClient,
-    path: &DfsPath,
-    status: FileStatus,
-    files: &mut Vec<(DfsPath, FileStatus)>,
-) -> Result<()> {
-    if !status.directory {
-        files.push((path.clone(), status));
-        return Ok(());
-    }
-    for entry in dfs.list(path) {
-        let entry = entry.map_err(Error::dfs("list", path))?;
-        if !entry.directory && !splits::is_hidden(&entry.name) {
-            files.push((path.join(&entry.name)?, entry));
-        }
-    }
-    Ok(())
-}
-
-fn add_matches(
-    dfs: &DfsClient,
-    pattern: &DfsPath,
-    files: &mut Vec<(DfsPath, FileStatus)>,
-) -> Result<()> {
-    let (Some(name), Some(parent)) = (pattern.name(), pattern.parent()) else { return Ok(()) };
-    let is_directory = |status: FileStatus| status.directory;
-    if !splits::is_pattern(name)
-        || !dfs
-            .try_status(&parent)
-            .map_err(Error::dfs("look for", &parent))?
-            .is_some_and(is_directory)
-    {
-        return Ok(());
-    }
-    for entry in dfs.list(&parent) {
-        let entry = entry.map_err(Error::dfs("list", &parent))?;
-        if splits::matches(name, &entry.name) && !splits::is_hidden(&entry.name) {
-            add(dfs, &parent.join(&entry.name)?, entry, files)?;
-        }
-    }
-    Ok(())
 }

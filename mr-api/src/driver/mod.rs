@@ -18,21 +18,22 @@ use client::error::chain;
 use client::job::{JobClient, JobError, hash_file, upload};
 use protocol::address::FileSystem;
 use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
+use protocol::property::Properties;
 use protocol::sizing::{PARTITION_INPUT_BYTES_MIN, ReduceSizing};
 use protocol::{BinaryHash, DfsPath, JobId};
 
 use crate::Result;
 use crate::address::{self, Place};
-use crate::args::Properties;
 use crate::cache;
 use crate::context::OUTPUT_PROPERTY;
 use crate::entry::print_json;
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::input::SplitRange;
+use crate::inputs::Inner;
 use crate::job::{InputPaths, JobSettings, OutputPath, Reducers};
 use crate::map_input::MapPart;
-use crate::options::Options;
+use crate::options::{ATTEMPTS_DEFAULT, Options};
 use crate::plan::{Finished, OpenFn, Plan, fingerprint};
 use crate::progress::{Progress, say};
 use crate::runner::{DESCRIPTION_PROPERTY, open_part, opener};
@@ -76,9 +77,11 @@ fn run_on_cluster(
     let driver = Driver::new(config, options, words)?;
     let dfs = &driver.dfs;
     let (site, user) = (dfs.site(), dfs.user());
-    let local = LocalPaths::find(&plan, |path| match address::place(&site, user, path)? {
-        Place::Machine(path) => Ok(Some(path)),
-        Place::Cluster(_) => Ok(None),
+    let local = LocalPaths::find(&plan, Inner::of_job(options)?, |path| {
+        match address::place(&site, user, path)? {
+            Place::Machine(path) => Ok(Some(path)),
+            Place::Cluster(_) => Ok(None),
+        }
     })?;
     let Some(directory) = local.directory(dfs)? else {
         let (inputs, outputs) = Default::default();
@@ -99,7 +102,9 @@ fn run_embedded(
     words: &[String],
     mut config: ClientConfig,
 ) -> Result<()> {
-    let local = LocalPaths::find(&plan, |path| address::of_machine(path).map(Some))?;
+    let local = LocalPaths::find(&plan, Inner::of_job(options)?, |path| {
+        address::of_machine(path).map(Some)
+    })?;
     Progress::new(options.quiet).say("No cluster is configured: starting an embedded one");
     let cluster = EmbeddedCluster::start()?;
     config.set_namenode("the embedded cluster", &cluster.namenode)?;
@@ -146,8 +151,6 @@ struct Driver<'a> {
 impl<'a> Driver<'a> {
     fn new(config: &ClientConfig, options: &'a Options, words: &'a [String]) -> Result<Self> {
         let (dfs, jobs) = (DfsClient::connect(config)?, JobClient::connect(config)?);
-        dfs.check_daemon()?;
-        jobs.check_daemon()?;
         Ok(Driver { dfs, jobs, options, words, running: Running::default() })
     }
 
@@ -243,7 +246,7 @@ impl<'a> Driver<'a> {
         outputs: &[DfsPath],
     ) -> Result<Vec<Split>> {
         let stage = &plan.stages[index];
-        let limits = self.options.split_limits()?;
+        let cutting = inputs::Cutting::of_job(self.options)?;
         let mut all = Vec::new();
         for (number, input) in stage.settings().inputs.iter().enumerate() {
             let paths = match &input.paths {
@@ -257,9 +260,14 @@ impl<'a> Driver<'a> {
                     continue;
                 }
             };
-            all.extend(inputs::splits(&self.dfs, &paths, number as u32, input.cut, limits)?);
+            all.extend(inputs::splits(&self.dfs, &paths, number as u32, input.cut, &cutting)?);
         }
-        Ok(all)
+        match self.options.maps_max()? {
+            Some(most) if all.len() > most.get() as usize => {
+                Err(Error::TooManyMaps { count: all.len(), most: most.get() }.into())
+            }
+            _ => Ok(all),
+        }
     }
 
     fn spec(
@@ -286,7 +294,7 @@ impl<'a> Driver<'a> {
         }
         let (reduce_count, sizing) = match (stage.is_map_only(), self.options.reducers()?) {
             (true, _) => (0, None),
-            (false, Some(count)) => (count.max(1), None),
+            (false, Some(count)) => (count, None),
             (false, None) => match settings.reducers {
                 Reducers::Exactly(count) => (count, None),
                 Reducers::Auto => self.partitions(&splits)?,
@@ -298,7 +306,7 @@ impl<'a> Driver<'a> {
             properties.insert(BOUNDARIES_PROPERTY.to_owned(), boundaries);
         }
         Ok(JobSpec {
-            name: self.options.name().unwrap_or_else(|| settings.name.clone()),
+            name: self.options.name()?.unwrap_or_else(|| settings.name.clone()),
             binary,
             args: self.words.to_vec(),
             stage: index as u32,
@@ -306,7 +314,7 @@ impl<'a> Driver<'a> {
             splits,
             reduce_count,
             output: outputs[index].clone(),
-            attempts_max: self.options.attempts_max()?,
+            attempts_max: ATTEMPTS_DEFAULT,
             slow_start_permille: self.options.slow_start_permille()?,
             properties,
             sizing,
@@ -400,7 +408,7 @@ impl<'a> Driver<'a> {
 
     fn finished(&self, output: &DfsPath, counters: Counters) -> Result<Finished<'_>> {
         let mut parts = Vec::new();
-        for (path, _) in inputs::expand(&self.dfs, std::slice::from_ref(output))? {
+        for (path, _) in inputs::expand(&self.dfs, std::slice::from_ref(output), Inner::Ignored)? {
             let dfs = &self.dfs;
             let open = move || -> Result<Box<dyn std::io::Read>> {
                 Ok(Box::new(dfs.open(&path).map_err(Error::dfs("open", &path))?))

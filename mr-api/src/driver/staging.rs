@@ -17,6 +17,7 @@ use super::inputs;
 use super::names::Names;
 use crate::Result;
 use crate::error::Error;
+use crate::inputs::Inner;
 use crate::job::{InputPaths, OutputPath};
 use crate::local::files;
 use crate::plan::Plan;
@@ -33,12 +34,15 @@ pub(super) struct LocalPaths {
     outputs: BTreeMap<String, PathBuf>,
     /// The last job's output, if it is one of them.
     last: Option<PathBuf>,
+    /// What becomes of directories in input directories.
+    inner: Inner,
 }
 
 impl LocalPaths {
     /// Finds them with `of_machine`, which knows which paths are this machine's, and looks whether all inputs exist and no output does.
     pub(super) fn find(
         plan: &Plan,
+        inner: Inner,
         of_machine: impl Fn(&str) -> Result<Option<PathBuf>>,
     ) -> Result<Self> {
         let (mut inputs, mut outputs, mut last) = (BTreeMap::new(), BTreeMap::new(), None);
@@ -56,13 +60,13 @@ impl LocalPaths {
             }
         }
         let paths: Vec<PathBuf> = inputs.values().cloned().collect();
-        files::expand(&paths)?;
+        files::expand(&paths, inner)?;
         for (typed, path) in &outputs {
             if path.try_exists().map_err(Error::file("look for", path))? {
                 return Err(Error::OutputExists { path: typed.clone() }.into());
             }
         }
-        Ok(LocalPaths { inputs, outputs, last })
+        Ok(LocalPaths { inputs, outputs, last, inner })
     }
 
     /// Where they are staged in a cluster that others use, too; nowhere if there are none.
@@ -86,7 +90,7 @@ impl LocalPaths {
         for (index, (typed, path)) in self.inputs.iter().enumerate() {
             let directory = directory.join(&format!("input/{index}"))?;
             dfs.mkdirs(&directory, MODE, true).map_err(Error::dfs("create", &directory))?;
-            let files = files::expand(std::slice::from_ref(path))?;
+            let files = files::expand(std::slice::from_ref(path), self.inner)?;
             for (number, file) in files.into_iter().enumerate() {
                 let target = directory.join(&staged_name(number, &file.path))?;
                 let mut source = File::open(&file.path).map_err(Error::file("open", &file.path))?;
@@ -141,7 +145,7 @@ fn staged_name(number: usize, path: &Path) -> String {
 }
 
 fn fetch_files(dfs: &DfsClient, from: &DfsPath, to: &Path) -> Result<()> {
-    for (path, _) in inputs::expand(dfs, std::slice::from_ref(from))? {
+    for (path, _) in inputs::expand(dfs, std::slice::from_ref(from), Inner::Ignored)? {
         let mut reader = dfs.open(&path).map_err(Error::dfs("open", &path))?;
         let target = to.join(path.name().unwrap_or_default());
         let mut file = File::create(&target).map_err(Error::file("create", &target))?;

@@ -1,13 +1,15 @@
 //! Local input paths: directories, patterns, splits.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use crate::Result;
 use crate::error::Error;
 use crate::input::{Cut, SplitRange};
+use crate::inputs::{self, Entry, Inner, Tree};
 use crate::local::tasks::LocalSplit;
 use crate::splits::{self, FileToCut, SplitLimits};
+use crate::text::TextRules;
 
 /// A file to read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,24 +18,53 @@ pub(crate) struct LocalFile {
     pub(crate) length: u64,
 }
 
-/// The files that `paths` stand for, in order: a directory stands for the files in it, a pattern in the last element for those that
-/// match.
-pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<LocalFile>, Error> {
-    let mut files = Vec::new();
-    for path in paths {
+/// The file system of this machine.
+struct Machine;
+
+impl Tree for Machine {
+    fn look(&self, path: &str) -> Result<Option<Entry>> {
+        let path = Path::new(path);
         match fs::metadata(path) {
-            Ok(metadata) => add(path, &metadata, &mut files)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let count = files.len();
-                add_matches(path, &mut files)?;
-                if files.len() == count {
-                    return Err(Error::NoInput { path: path.display().to_string() });
-                }
-            }
-            Err(error) => return Err(Error::file("read", path)(error)),
+            Ok(metadata) => Ok(Some(entry(&metadata))),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(Error::file("read", path)(error).into()),
         }
     }
-    Ok(files)
+
+    fn list(&self, path: &str) -> Result<Vec<(String, Entry)>> {
+        let path = Path::new(path);
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Ok(Vec::new()),
+            Err(error) if is_absent(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(Error::file("read", path)(error).into()),
+        }
+        let mut entries = Vec::new();
+        for path in read_dir(path)? {
+            let metadata = fs::metadata(&path).map_err(Error::file("read", &path))?;
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            entries.push((name, entry(&metadata)));
+        }
+        Ok(entries)
+    }
+}
+
+fn entry(metadata: &fs::Metadata) -> Entry {
+    Entry { is_directory: metadata.is_dir(), length: metadata.len(), block_bytes: 0 }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The files that `paths` stand for, in order: a directory stands for the files in it, a glob for what fits it.
+pub(crate) fn expand(paths: &[PathBuf], inner: Inner) -> Result<Vec<LocalFile>> {
+    let paths: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    let files = inputs::expand(&Machine, &paths, inner)?;
+    Ok(files
+        .into_iter()
+        .map(|file| LocalFile { path: file.path.into(), length: file.length })
+        .collect())
 }
 
 /// The splits of all files of one input, in order.
@@ -43,6 +74,7 @@ pub(super) fn splits(
     cut: Cut,
     block_bytes: u64,
     limits: SplitLimits,
+    rules: &TextRules,
 ) -> Result<Vec<LocalSplit>> {
     let to_cut = |file: &LocalFile| FileToCut {
         path: file.path.display().to_string(),
@@ -50,10 +82,10 @@ pub(super) fn splits(
         block_bytes,
     };
     let to_cut: Vec<FileToCut> = files.iter().map(to_cut).collect();
-    let planned = splits::plan(&to_cut, cut, limits, |index, count| {
+    let planned = splits::plan(&to_cut, cut, limits, rules, |index, count| {
         let path = &files[index].path;
         let file = fs::File::open(path).map_err(Error::file("open", path))?;
-        Ok(splits::line_ends(file, count)?)
+        Ok(splits::line_ends(file, count, rules.delimiter.as_deref())?)
     })?;
     let place = |(index, offset, length): splits::Part| {
         (files[index].path.clone(), SplitRange { start: offset, end: offset + length })
@@ -72,39 +104,4 @@ pub(super) fn read_dir(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut paths = paths.map_err(Error::file("list", path))?;
     paths.sort();
     Ok(paths)
-}
-
-fn add(path: &Path, metadata: &fs::Metadata, files: &mut Vec<LocalFile>) -> Result<(), Error> {
-    if !metadata.is_dir() {
-        files.push(LocalFile { path: path.to_owned(), length: metadata.len() });
-        return Ok(());
-    }
-    for path in read_dir(path)? {
-        let metadata = fs::metadata(&path).map_err(Error::file("read", &path))?;
-        if metadata.is_file() && !is_hidden(&path) {
-            files.push(LocalFile { path, length: metadata.len() });
-        }
-    }
-    Ok(())
-}
-
-fn add_matches(pattern: &Path, files: &mut Vec<LocalFile>) -> Result<(), Error> {
-    let name = pattern.file_name().unwrap_or_default().to_string_lossy();
-    let parent = pattern.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if !splits::is_pattern(&name) {
-        return Ok(());
-    }
-    let Ok(paths) = read_dir(parent.unwrap_or(Path::new("."))) else { return Ok(()) };
-    for path in paths {
-        let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if splits::matches(&name, &file_name) && !is_hidden(&path) {
-            let metadata = fs::metadata(&path).map_err(Error::file("read", &path))?;
-            add(&path, &metadata, files)?;
-        }
-    }
-    Ok(())
-}
-
-fn is_hidden(path: &Path) -> bool {
-    splits::is_hidden(&path.file_name().unwrap_or_default().to_string_lossy())
 }

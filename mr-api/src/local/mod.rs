@@ -16,15 +16,16 @@ use std::sync::{Mutex, PoisonError};
 use client::error::chain;
 use protocol::JobId;
 use protocol::jobs::Counters;
+use protocol::property::{Properties, present_name};
 use shuffle::BufferPool;
 
 use crate::Result;
 use crate::address;
-use crate::args::Properties;
 use crate::cache;
 use crate::context::OUTPUT_PROPERTY;
 use crate::error::Error;
 use crate::graph::Graph;
+use crate::inputs::Inner;
 use crate::job::{InputPaths, OutputPath, Reducers};
 use crate::options::{self, Options};
 use crate::plan::{Finished, OpenFn, Plan};
@@ -32,6 +33,7 @@ use crate::progress::{Progress, say};
 use crate::rows;
 use crate::splits::SplitLimits;
 use crate::stage::Stage;
+use crate::text::TextRules;
 use crate::total_order::BOUNDARIES_PROPERTY;
 use tasks::{JobRun, LocalSplit};
 
@@ -121,15 +123,15 @@ impl LocalRunner {
         self
     }
 
-    /// Number of reduce tasks of every job, whatever the job says.
+    /// Number of reduce tasks of every job, whatever the job says; with 0 what the maps emit is the output.
     pub fn reducers(mut self, count: u32) -> Self {
-        self.options.reducers = Some(count.max(1));
+        self.options.reducers = Some(count);
         self
     }
 
     /// Sets a job property.
     pub fn property(mut self, name: &str, value: &str) -> Self {
-        self.options.properties.insert(name.to_owned(), value.to_owned());
+        self.options.properties.insert(present_name(name).to_owned(), value.to_owned());
         self
     }
 
@@ -208,6 +210,8 @@ impl LocalRunner {
 
     fn splits(&self, plan: &Graph, index: usize, outputs: &[PathBuf]) -> Result<Vec<LocalSplit>> {
         let stage = &plan.stages[index];
+        let inner = Inner::of_job(&self.options)?;
+        let rules = TextRules::of_job(&self.options.properties)?;
         let mut inputs = Vec::new();
         for input in &stage.settings().inputs {
             let paths = match &input.paths {
@@ -221,7 +225,7 @@ impl LocalRunner {
                     read.into_iter().map(|index| outputs[index].clone()).collect()
                 }
             };
-            inputs.push((files::expand(&paths)?, input.cut));
+            inputs.push((files::expand(&paths, inner)?, input.cut));
         }
         let total: u64 = inputs.iter().flat_map(|(files, _)| files).map(|file| file.length).sum();
         let share = total.div_ceil(self.thread_count as u64);
@@ -235,7 +239,14 @@ impl LocalRunner {
                 };
                 all.extend(rows::ranges(rows, maps).map(split));
             }
-            all.extend(files::splits(files, number as u32, *cut, block_bytes, self.limits)?);
+            all.extend(files::splits(
+                files,
+                number as u32,
+                *cut,
+                block_bytes,
+                self.limits,
+                &rules,
+            )?);
         }
         Ok(all)
     }
@@ -252,13 +263,13 @@ impl LocalRunner {
         let settings = stage.settings();
         let reduces = match (stage.is_map_only(), self.options.reducers()?) {
             (true, _) => 0,
-            (false, Some(count)) => count.max(1),
+            (false, Some(count)) => count,
             (false, None) => match settings.reducers {
                 Reducers::Auto => self.thread_count as u32,
                 Reducers::Exactly(count) => count,
             },
         };
-        let name = self.options.name().unwrap_or_else(|| settings.name.clone());
+        let name = self.options.name()?.unwrap_or_else(|| settings.name.clone());
         let number = index as u32 + 1;
         let mut progress = Progress::new(self.options.quiet);
         progress.start(&format!("local job {number} `{name}`"), splits.len(), (reduces, false));
@@ -321,7 +332,7 @@ fn remove_dir(path: &Path) -> Result<(), Error> {
 
 pub(crate) fn finished(output: &Path, counters: Counters) -> Result<Finished<'static>> {
     let mut parts = Vec::new();
-    for file in files::expand(&[output.to_owned()])? {
+    for file in files::expand(&[output.to_owned()], Inner::Ignored)? {
         let open = move || -> Result<Box<dyn Read>> {
             Ok(Box::new(File::open(&file.path).map_err(Error::file("open", &file.path))?))
         };

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use protocol::jobs::Counters;
+use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{BufferPool, MapOutput, SegmentSource};
 
 use crate::address;
-use crate::args::Properties;
 use crate::cache;
 use crate::context::{Context, OpenFile, TASK_COUNTERS, TaskCounts};
 use crate::error::{Error, Result};
@@ -200,8 +200,8 @@ impl JobRun<'_> {
                 stored: segment.stored,
             });
         }
-        context.counter(TASK_COUNTERS, "REDUCE_SHUFFLE_BYTES").add(stored);
-        context.counter(TASK_COUNTERS, "SHUFFLED_MAPS").add(outputs.len() as u64);
+        context.add_to(TASK_COUNTERS, "REDUCE_SHUFFLE_BYTES", stored);
+        context.add_to(TASK_COUNTERS, "SHUFFLED_MAPS", outputs.len() as u64);
         let output = self.output(&directory, context)?;
         let work = context.directory().to_owned();
         let options = reduce_options(work, self.memory_bytes, self.merge_factor);

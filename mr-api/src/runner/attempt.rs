@@ -10,6 +10,7 @@ use client::ClientConfig;
 use client::dfs::{CreateOptions, DfsClient};
 use client::pass::PassHolder;
 use protocol::phase::Phase;
+use protocol::property::keys;
 use protocol::record::SKIP_DIRECTORY;
 use protocol::runner::Setup;
 use protocol::tracker::{AttemptState, FetchFailure, Program, ReduceWork, Work};
@@ -58,8 +59,16 @@ pub(crate) struct Launched {
     pub(crate) channel: Channel,
 }
 
-impl Host {
-    pub(crate) fn new(setup: Setup, broker: Option<Arc<Broker>>, mut plan: Plan) -> Result<Self> {
+/// What a task process has before it knows its job: its side files lie there, for the job's function may read them.
+pub(crate) struct Ground {
+    pub(crate) setup: Setup,
+    pass: PassHolder,
+    dfs: DfsClient,
+    side_files: BTreeMap<String, PathBuf>,
+}
+
+impl Ground {
+    pub(crate) fn new(setup: Setup, broker: Option<Arc<Broker>>) -> Result<Self> {
         let program = &setup.program;
         let pass = PassHolder::new(setup.pass.clone());
         let config = ClientConfig {
@@ -70,13 +79,22 @@ impl Host {
             broker,
             ..ClientConfig::default()
         };
+        let dfs = DfsClient::connect(&config)?;
+        let files = program.properties.get(cache::FILES_PROPERTY).map(String::as_str);
+        let side_files = cache::localise(&dfs, files, &std::env::current_dir()?)?;
+        Ok(Ground { setup, pass, dfs, side_files })
+    }
+}
+
+impl Host {
+    pub(crate) fn new(ground: Ground, mut plan: Plan) -> Result<Self> {
+        let Ground { setup, pass, dfs, side_files } = ground;
+        let program = &setup.program;
         let given = usize::try_from(setup.memory_bytes_max).unwrap_or(usize::MAX);
         let wanted = options::sort_bytes(&program.properties)?.unwrap_or(given);
         let memory_bytes = wanted.min(given);
-        let dfs = DfsClient::connect(&config)?;
-        let files = program.properties.get(cache::FILES_PROPERTY).map(String::as_str);
         Ok(Host {
-            side_files: cache::localise(&dfs, files, &std::env::current_dir()?)?,
+            side_files,
             dfs,
             stage: plan.graph.stages.swap_remove(program.stage as usize),
             pool: BufferPool::new(memory_bytes.saturating_mul(2)),
@@ -99,6 +117,7 @@ impl Host {
         let output = self.output_directory(context.attempt())?;
         let local = self.setup.local_output.clone();
         context.set_output_directory(local.unwrap_or_else(|| output.to_string()));
+        context.set_user(program.user.clone());
         context.set_open(opener(&self.dfs));
         match work {
             Work::Map { split, skip } => self.map(split, &skip, &launched),
@@ -242,10 +261,12 @@ impl Host {
             return Output::new(files, options, context.clone());
         }
         let replication = match options.replication {
-            None => options::replication(&self.setup.program.properties)?,
+            None => keys::REPLICATION.get(&self.setup.program.properties)?,
             given => given,
         };
-        let files = DfsFiles { dfs: self.dfs.clone(), directory: directory.clone(), replication };
+        let block_size = keys::BLOCK_SIZE.get(&self.setup.program.properties)?.map(|size| size.0);
+        let (dfs, directory) = (self.dfs.clone(), directory.clone());
+        let files = DfsFiles { dfs, directory, replication, block_size };
         Output::new(Box::new(files), options, context.clone())
     }
 }
@@ -262,15 +283,18 @@ fn work_reduces(work: &Work, program: &Program) -> u32 {
 struct DfsFiles {
     dfs: DfsClient,
     directory: DfsPath,
-    /// `None` for the cluster's default.
+    /// `None` for the cluster's default, as below.
     replication: Option<u16>,
+    /// Bytes.
+    block_size: Option<u64>,
 }
 
 impl OutputFiles for DfsFiles {
     fn create(&self, name: &str) -> Result<Box<dyn OutputFile>> {
         let path = self.directory.join(name)?;
-        let replication = self.replication;
-        let options = CreateOptions { overwrite: true, replication, ..CreateOptions::default() };
+        let (replication, block_size) = (self.replication, self.block_size);
+        let options =
+            CreateOptions { overwrite: true, replication, block_size, ..CreateOptions::default() };
         let writer = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
         Ok(Box::new(DfsOutput(writer)))
     }

@@ -17,11 +17,12 @@ use client::error::chain;
 use client::pass::PassHolder;
 use client::rpc::{RpcClient, runtime};
 use protocol::AttemptId;
+use protocol::auth::Service;
 use protocol::frame;
 use protocol::runner::Setup;
 use protocol::shuffle::{ANSWER_BYTES_MAX, FetchRequest, SegmentAnswer, SegmentHeader};
 use protocol::tracker::{FetchFailure, MapOutput};
-use shuffle::{SegmentSource, read_index, verify_segment};
+use shuffle::{SegmentSource, read_open_index, verify_segment};
 
 use crate::Result;
 use crate::context::Context;
@@ -188,10 +189,11 @@ impl Fetcher {
     fn open(&self, output: &MapOutput) -> Result<Input> {
         let path = Path::new(&output.data_path);
         let Range { start, end } = self.shared.partitions;
-        let segments = read_index(&path.with_extension("index"))?;
+        let index = path.with_extension("index");
+        let segments = read_open_index(sys::fs::open_regular(&index)?, &index)?;
         let segments =
             segments.get(start as usize..end as usize).ok_or("the index has no such partitions")?;
-        let file = File::open(path)?;
+        let file = sys::fs::open_regular(path)?;
         let mut full = segments.iter().filter(|segment| segment.records > 0).peekable();
         let mut sources = Vec::new();
         if full.peek().is_some() {
@@ -237,7 +239,8 @@ impl Shared {
         let request =
             FetchRequest { job, partitions: self.partitions.clone(), maps: maps.to_vec() };
         let worker = RpcClient::of_task(&format!("http://{host}"), &self.pass)
-            .map_err(|error| chain(&error))?;
+            .map_err(|error| chain(&error))?
+            .expecting(Service::Worker);
         let response = tokio::time::timeout(READ_TIMEOUT, worker.get(&request.to_target())).await;
         let response = response
             .map_err(|_| format!("{host} does not answer"))?

@@ -3,20 +3,24 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
-use protocol::auth::Key;
+use protocol::auth::{
+    ANSWER_HEADER, AnswerSignature, BodyDigest, HELLO, Hello, Incarnation, Key, Role, Service,
+    Signature, answer_key,
+};
 use protocol::pass::{Pass, PassName};
 use protocol::runner::FromRunner;
 use protocol::tracker::Program;
-use protocol::{BinaryHash, DfsPath, JobId, TaskId, TaskKind};
+use protocol::{BinaryHash, DfsPath, JobId, TaskId, TaskKind, wire};
 use shuffle::{Codec, MapOutputOptions, MapOutputWriter, ReduceInput, ReduceOptions, SegmentInfo};
 
 use super::*;
 
 const MEMORY_BYTES: usize = 1 << 20;
+static SECRET: LazyLock<Key> = LazyLock::new(|| Key::new([1; 32]));
 
 fn attempt(kind: TaskKind, index: u32, number: u32) -> AttemptId {
     let job = JobId { cluster_start: 202611201830, number: 1 };
@@ -41,7 +45,7 @@ fn setup(boot_id: &str) -> Setup {
     Setup {
         program,
         namenode: "http://127.0.0.1:1".into(),
-        pass: Pass::issue(&Key::new([1; 32]), pass_name),
+        pass: Pass::issue(&SECRET, pass_name),
         host: "here".into(),
         boot_id: boot_id.into(),
         memory_bytes_max: 1 << 20,
@@ -92,8 +96,21 @@ fn serve(data: Vec<PathBuf>, is_ill: bool) -> String {
                 head.push(byte[0]);
             }
             let head = String::from_utf8(head).unwrap();
-            assert!(head.contains("authorization: Hanno-1 task:job_"), "{head}");
+            let signature = head.lines().find_map(|line| line.strip_prefix("authorization: "));
+            let signature = Signature::parse(signature.unwrap()).unwrap();
+            assert_eq!(signature.role, Role::Task);
+            let name = signature.pass.as_ref().unwrap();
+            let answers = answer_key(&name.key(&SECRET)).ready();
             let target = head.split(' ').nth(1).unwrap();
+            if target == HELLO {
+                let (service, incarnation) = (Service::Worker, Incarnation([1; 16]));
+                let hello = wire::encode(&Hello { service, incarnation });
+                let digest = Some(BodyDigest::of(&hello));
+                let seal = AnswerSignature::sign(&answers, signature.nonce, 200, digest);
+                send(&mut stream, &seal, &hello);
+                continue;
+            }
+            assert_eq!(signature.to, Incarnation([1; 16]));
             let request = FetchRequest::parse_query(target.split_once('?').unwrap().1).unwrap();
             let mut body = Vec::new();
             for map in request.maps {
@@ -107,7 +124,7 @@ fn serve(data: Vec<PathBuf>, is_ill: bool) -> String {
                     continue;
                 }
                 let file = fs::read(&data[index]).unwrap();
-                let segments = read_index(&data[index].with_extension("index")).unwrap();
+                let segments = shuffle::read_index(&data[index].with_extension("index")).unwrap();
                 for reduce in request.partitions.clone() {
                     let SegmentInfo { offset, stored, raw, records } = segments[reduce as usize];
                     let mut bytes = file[offset as usize..(offset + stored) as usize].to_vec();
@@ -119,16 +136,21 @@ fn serve(data: Vec<PathBuf>, is_ill: bool) -> String {
                     body.extend(bytes);
                 }
             }
-            let length = body.len();
-            write!(
-                stream,
-                "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
-            )
-            .unwrap();
-            stream.write_all(&body).unwrap();
+            let seal = AnswerSignature::sign(&answers, signature.nonce, 200, None);
+            send(&mut stream, &seal, &body);
         }
     });
     address
+}
+
+fn send(stream: &mut TcpStream, seal: &AnswerSignature, body: &[u8]) {
+    let (length, seal) = (body.len(), seal.to_header());
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n{ANSWER_HEADER}: {seal}\r\n\r\n"
+    )
+    .unwrap();
+    stream.write_all(body).unwrap();
 }
 
 fn gather_all(setup: &Setup, outputs: Vec<MapOutput>, directory: &Path) -> (Vec<String>, Vec<u32>) {

@@ -27,8 +27,9 @@ use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::runner::{
     COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, FromRunner, SOCKET_VARIABLE, Setup, ToRunner,
 };
-use protocol::tracker::{AttemptState, FetchFailure, Work};
+use protocol::tracker::{AttemptState, FetchFailure, shortened};
 use sys::broker::Broker;
+use sys::process::{Work, own_work};
 
 use crate::Result;
 use crate::context::Context;
@@ -36,7 +37,7 @@ use crate::error::Error;
 use crate::guard::guard;
 use crate::plan::{Plan, difference, fingerprint};
 use crate::progress::say;
-use attempt::{Host, Launched};
+use attempt::{Ground, Host, Launched};
 use gather::News;
 
 pub(crate) use source::{open_part, opener};
@@ -73,6 +74,11 @@ impl Worker {
     }
 }
 
+/// True if a worker, or whoever replays an attempt, started this process.
+pub(crate) fn is_task() -> bool {
+    [DESCRIPTORS_VARIABLE, SOCKET_VARIABLE].iter().any(|name| std::env::var_os(name).is_some())
+}
+
 /// Runs attempts until the worker says `Exit` or is gone.
 pub(crate) fn run(worker: Worker, build: impl FnOnce() -> Result<Plan>) -> Result<()> {
     let Worker { mut stream, broker } = worker;
@@ -101,7 +107,9 @@ fn prepare(
     broker: Option<Arc<Broker>>,
     build: impl FnOnce() -> Result<Plan>,
 ) -> Result<Host> {
-    let plan = build()?;
+    let ground = Ground::new(setup, broker)?;
+    let plan = guard(build).map_err(|message| Error::Rebuild { message })?;
+    let setup = &ground.setup;
     let index = setup.program.stage as usize;
     let description = plan.graph.description(index);
     if fingerprint(&description) != setup.program.fingerprint || index >= plan.graph.stages.len() {
@@ -110,7 +118,7 @@ fn prepare(
         let difference = difference(submitted, &description);
         return Err(Error::Fingerprint { difference }.into());
     }
-    Host::new(setup, broker, plan)
+    Host::new(ground, plan)
 }
 
 fn serve(stream: &mut UnixStream, channel: &Channel, host: &Arc<Host>) -> Result<()> {
@@ -149,7 +157,7 @@ fn serve(stream: &mut UnixStream, channel: &Channel, host: &Arc<Host>) -> Result
 /// Runs one attempt and reports it until it has ended.
 fn supervise(
     attempt: AttemptId,
-    work: Work,
+    work: protocol::tracker::Work,
     launched: Launched,
     host: &Arc<Host>,
     channel: &Channel,
@@ -157,10 +165,13 @@ fn supervise(
     let context = launched.context.clone();
     let (done, ended) = mpsc::channel();
     let running = Arc::clone(host);
+    let working = context.clone();
     thread::spawn(move || {
+        let before = own_work().ok();
         let state = guard(|| running.run(work, launched))
             .unwrap_or_else(|diagnostics| AttemptState::Failed { diagnostics });
-        // The receiver lives until it has got this.
+        count_work(&working, before, own_work().ok());
+        // Nobody waits for what was given up.
         let _ = done.send(state);
     });
     // The first is told in any case: the phase is known from then on.
@@ -172,6 +183,11 @@ fn supervise(
                 break AttemptState::Failed { diagnostics: "the task's thread ended".to_owned() };
             }
             Err(RecvTimeoutError::Timeout) => {
+                if let Err(error) = context.check_counters() {
+                    // Its code still runs, and no other attempt shall run beside it.
+                    channel.send_or_exit(&FromRunner::Refused { diagnostics: error.to_string() });
+                    std::process::exit(1);
+                }
                 let now = Some((context.progress(), context.life_signs()));
                 if now == last {
                     continue;
@@ -186,7 +202,23 @@ fn supervise(
     // Its own output belongs into its log before the end is known.
     let _ = stdout().flush();
     let (progress, phase, counters) = (context.progress(), context.phase(), context.counters());
+    let state = match state {
+        AttemptState::Failed { diagnostics } => {
+            AttemptState::Failed { diagnostics: shortened(diagnostics) }
+        }
+        state => state,
+    };
     channel.send_or_exit(&FromRunner::Ended { attempt, state, counters, progress, phase });
+}
+
+/// Counts what the attempt, the only one of this process, has used with its commands.
+fn count_work(context: &Context, before: Option<Work>, after: Option<Work>) {
+    // Without `/proc` nothing is known.
+    let Some((before, after)) = before.zip(after) else { return };
+    let cpu_time = after.cpu_time.saturating_sub(before.cpu_time).as_millis();
+    context.add("CPU_MILLISECONDS", u64::try_from(cpu_time).unwrap_or(u64::MAX));
+    context.add("PHYSICAL_MEMORY_BYTES", after.resident_bytes);
+    context.add("VIRTUAL_MEMORY_BYTES", after.virtual_bytes);
 }
 
 /// The way to the worker, shared by threads.

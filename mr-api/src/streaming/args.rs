@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::aggregate::AGGREGATE;
+use protocol::property::{Count, Key, PipeEncoding as Encoding, Properties, Value, keys};
+
 use super::command;
-use super::io::{Encoding, RecordReader, RecordWriter};
+use super::io::{RecordReader, RecordWriter};
 use super::key_field::{self, KeyFields};
 use super::process::Script;
 use crate::args::Args;
 use crate::cache::SideFile;
 use crate::error::Error;
 use crate::job::{Input, InputPaths, OutputTo, text_out};
-use crate::options::{self, Options};
+use crate::options::Options;
 use crate::partition::Partition;
 use crate::streaming::stages::StreamInput;
 
@@ -39,8 +41,8 @@ Usage: hanno job streaming [generic options] -input PATH -output DIR -mapper CMD
   -help                  this text
 
 Generic options:
-  -D NAME=VALUE          a property: stream.num.map.output.key.fields, stream.map.output.field.separator,
-                         mapreduce.partition.keypartitioner.options, mapreduce.job.name, … by their present or former names
+  -D NAME=VALUE          a property by its name of today or a former one; `hanno job properties` lists them
+  -conf FILE             properties from a file of Hadoop's form; -D wins
   -fs URL, -jt URL       NameNode and JobTracker
   --local[=N], --quiet, --json, --name NAME     as for every job program
 
@@ -140,8 +142,15 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
             rest.next().cloned().ok_or_else(|| Error::usage(format!("option {word} needs a value")))
         };
         match name {
-            "input" => given.inputs.push(value()?),
-            "file" | "cacheFile" => given.files.push(value()?),
+            "input" | "file" | "cacheFile" => {
+                let list = if name == "input" { &mut given.inputs } else { &mut given.files };
+                list.push(value()?);
+                while let Some(more) = rest.as_slice().first().filter(|more| !more.starts_with('-'))
+                {
+                    list.push(more.clone());
+                    rest.next();
+                }
+            }
             "files" => given.files.extend(value()?.split(',').map(str::to_owned)),
             "cmdenv" => match value()?.split_once('=') {
                 Some((name, value)) if !name.is_empty() => {
@@ -166,7 +175,7 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
                     let value = value()?;
                     given.values.insert(known, value);
                 }
-                None => return Err(Error::usage(format!("unknown option `{word}`"))),
+                None => return Err(not_here(word, name)),
             },
         }
     }
@@ -179,38 +188,65 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
     Ok(Request { spec, options })
 }
 
+/// Options of Hadoop's that are not here, and why.
+const NOT_HERE: [(&str, &str); 9] = [
+    ("archives", "archives are not unpacked: `-files` sends files as they are"),
+    ("cacheArchive", "archives are not unpacked: `-files` sends files as they are"),
+    ("libjars", "there is no Java"),
+    ("inputreader", "records are lines; a Rust job can have a format of its own"),
+    ("mapdebug", "`hanno job replay` runs a failed attempt again"),
+    ("reducedebug", "`hanno job replay` runs a failed attempt again"),
+    (
+        "background",
+        "`&` of the shell runs a driver in the background, and its job goes on without it",
+    ),
+    ("additionalconfspec", "`-conf FILE` reads properties"),
+    ("dfs", "`-fs URL` names the cluster"),
+];
+
+fn not_here(word: &str, name: &str) -> Error {
+    let known = NOT_HERE.iter().find(|(known, _)| *known == name);
+    Error::usage(match known {
+        Some((_, why)) => format!("option `{word}` is not here: {why}"),
+        None => format!("unknown option `{word}`"),
+    })
+}
+
 /// How records cross the four pipes of a job's scripts: properties by pipe, `-io` for those that have none.
 struct Pipes<'a> {
-    properties: &'a BTreeMap<String, String>,
-    io: Option<&'a str>,
+    properties: &'a Properties,
+    io: Option<Encoding>,
 }
 
 impl Pipes<'_> {
-    fn property(&self, name: &str) -> Option<&str> {
-        self.properties.get(name).map(String::as_str)
+    fn encoding(&self, key: Key<Encoding>) -> Result<Encoding, Error> {
+        let given = key.get(self.properties)?;
+        Ok(given.or(self.io).unwrap_or_default())
     }
 
-    fn encoding(&self, pipe: &str) -> Result<Encoding, Error> {
-        let text = self.property(&format!("stream.{pipe}")).or(self.io);
-        text.map_or(Ok(Encoding::Text), Encoding::parse)
+    fn separator(&self, key: Key<String>) -> Result<Vec<u8>, Error> {
+        let given = key.get(self.properties)?.filter(|text| !text.is_empty());
+        Ok(given.map_or_else(|| b"\t".to_vec(), String::into_bytes))
     }
 
-    fn separator(&self, name: &str) -> Vec<u8> {
-        self.property(name).unwrap_or("\t").as_bytes().to_vec()
+    fn writer(
+        &self,
+        encoding: Key<Encoding>,
+        separator: Key<String>,
+    ) -> Result<RecordWriter, Error> {
+        let (encoding, separator) = (self.encoding(encoding)?, self.separator(separator)?);
+        Ok(RecordWriter { encoding, separator })
     }
 
-    fn writer(&self, pipe: &str) -> Result<RecordWriter, Error> {
-        let separator = self.separator(&format!("stream.{pipe}.field.separator"));
-        Ok(RecordWriter { encoding: self.encoding(pipe)?, separator })
-    }
-
-    fn reader(&self, pipe: &str) -> Result<RecordReader, Error> {
-        let name = format!("stream.num.{pipe}.key.fields");
-        let key_fields = self.property(&name).map_or(Ok(1), |count| {
-            count.parse().map_err(|_| Error::usage(format!("property {name}: `{count}`")))
-        })?;
-        let separator = self.separator(&format!("stream.{pipe}.field.separator"));
-        Ok(RecordReader { encoding: self.encoding(pipe)?, separator, key_fields })
+    fn reader(
+        &self,
+        encoding: Key<Encoding>,
+        separator: Key<String>,
+        key_fields: Key<Count>,
+    ) -> Result<RecordReader, Error> {
+        let key_fields = key_fields.get(self.properties)?.map_or(1, |count| count.0 as usize);
+        let (encoding, separator) = (self.encoding(encoding)?, self.separator(separator)?);
+        Ok(RecordReader { encoding, separator, key_fields })
     }
 }
 
@@ -222,53 +258,65 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
         return Err(missing("input"));
     }
     if let Some(count) = values.remove("numReduceTasks") {
-        let count: u32 =
-            count.parse().map_err(|_| Error::usage(format!("-numReduceTasks {count}")))?;
-        options.properties.insert(options::REDUCES.to_owned(), count.to_string());
+        set_reduces(options, &count)?;
     }
     let reducers = options.reducers()?;
     let properties = &options.properties;
-    let property = |name: &str| properties.get(name).map(String::as_str);
-    let io = values.remove("io");
-    let pipes = Pipes { properties, io: io.as_deref() };
-    let work = |text: Option<String>| work(text, &variables, &property);
+    let io = values.remove("io").map(|text| {
+        Encoding::parse(&text)
+            .ok_or_else(|| Error::usage(format!("-io `{text}` is not {}", Encoding::WANTED)))
+    });
+    let pipes = Pipes { properties, io: io.transpose()? };
     let input_kind = input_kind(values.remove("inputformat").as_deref())?;
     let side_files: Result<Vec<SideFile>, Error> =
         files.iter().map(|f| SideFile::parse(f)).collect();
-    let key_separator = pipes.separator("mapreduce.map.output.key.field.separator");
+    let side_files = side_files?;
+    let key_separator = pipes.separator(keys::KEY_FIELD_SEPARATOR)?;
+    let name = options.name()?.unwrap_or_else(|| "streamjob".to_owned());
+    let inputs: Vec<String> = inputs.iter().flat_map(|paths| split_paths(paths)).collect();
+    let scripts = Scripts {
+        job_variables: job_variables(&name, &inputs, &output),
+        variables,
+        sent: side_files.iter().map(|file| file.name.clone()).collect(),
+        properties,
+    };
     let reducer = match values.remove("reducer") {
         Some(text) if text == "NONE" => None,
-        text => Some(work(text)?),
+        text => Some(scripts.work(text)?),
     };
-    let name = options.name().unwrap_or_else(|| "streamjob".to_owned());
-    let ignore_key = match property("stream.map.input.ignoreKey") {
-        Some(text) => text == "true",
-        None => input_kind == InputKind::Text,
-    };
+    let map_input = pipes.writer(keys::MAP_INPUT_ENCODING, keys::MAP_INPUT_SEPARATOR)?;
+    // Binary records have their keys, also where those are places of lines.
+    let ignore_key = map_input.encoding == Encoding::Text
+        && keys::IGNORE_KEY.get(properties)?.unwrap_or(input_kind == InputKind::Text);
     Ok(Spec {
         name,
-        inputs: inputs.iter().flat_map(|paths| paths.split(',')).map(str::to_owned).collect(),
+        inputs,
         output,
-        mapper: work(values.remove("mapper"))?,
-        combiner: values.remove("combiner").map(|text| work(Some(text))).transpose()?,
+        mapper: scripts.work(values.remove("mapper"))?,
+        combiner: values.remove("combiner").map(|text| scripts.work(Some(text))).transpose()?,
         reducer: reducer.filter(|_| reducers != Some(0)),
-        side_files: side_files?,
+        side_files,
         reducers,
         input_kind,
         output_kind: output_kind(values.remove("outputformat").as_deref())?,
         lazy,
         ignore_key,
-        map_input: pipes.writer("map.input")?,
-        map_output: pipes.reader("map.output")?,
-        reduce_input: pipes.writer("reduce.input")?,
-        reduce_output: pipes.reader("reduce.output")?,
-        comparator: comparator(&property, &key_separator)?,
-        partitioner: partitioner(
-            values.remove("partitioner").as_deref(),
-            &property,
-            &key_separator,
+        map_input,
+        map_output: pipes.reader(
+            keys::MAP_OUTPUT_ENCODING,
+            keys::MAP_OUTPUT_SEPARATOR,
+            keys::MAP_OUTPUT_KEY_FIELDS,
         )?,
-        key_value_separator: property(options::KEY_VALUE_SEPARATOR)
+        reduce_input: pipes.writer(keys::REDUCE_INPUT_ENCODING, keys::REDUCE_INPUT_SEPARATOR)?,
+        reduce_output: pipes.reader(
+            keys::REDUCE_OUTPUT_ENCODING,
+            keys::REDUCE_OUTPUT_SEPARATOR,
+            keys::REDUCE_OUTPUT_KEY_FIELDS,
+        )?,
+        comparator: comparator(properties, &key_separator)?,
+        partitioner: partitioner(values.remove("partitioner"), properties, &key_separator)?,
+        key_value_separator: keys::KEY_VALUE_SEPARATOR
+            .get(properties)?
             .and_then(|text| text.bytes().next()),
         words: words.to_vec(),
     })
@@ -279,38 +327,110 @@ fn class(name: &str) -> &str {
     name.rsplit(['.', '$']).next().unwrap_or(name)
 }
 
-fn work<'a>(
-    text: Option<String>,
-    variables: &[(String, String)],
-    property: &impl Fn(&str) -> Option<&'a str>,
-) -> Result<Work, Error> {
-    let Some(text) = text else { return Ok(Work::Identity) };
-    if text == AGGREGATE
-        || text.ends_with(".ValueAggregatorReducer")
-        || text.ends_with(".ValueAggregatorCombiner")
-    {
-        return Ok(Work::Aggregate);
+fn set_reduces(options: &mut Options, count: &str) -> Result<(), Error> {
+    let count: u32 = count
+        .parse()
+        .map_err(|_| Error::usage(format!("-numReduceTasks `{count}` is no whole number")))?;
+    keys::REDUCES.set(&mut options.properties, count.to_string());
+    Ok(())
+}
+
+/// Paths between commas; those within braces belong to globs, and a backslash takes the meaning of the next character.
+fn split_paths(paths: &str) -> Vec<String> {
+    let (mut all, mut path, mut depth, mut escaped) = (Vec::new(), String::new(), 0u32, false);
+    for c in paths.chars() {
+        match c {
+            ',' if depth == 0 && !escaped => {
+                all.push(std::mem::take(&mut path));
+                continue;
+            }
+            '{' if !escaped => depth += 1,
+            '}' if !escaped => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped;
+        path.push(c);
     }
-    if matches!(class(&text), "IdentityMapper" | "IdentityReducer" | "Mapper" | "Reducer")
-        && text.contains('.')
-    {
-        return Ok(Work::Identity);
+    all.push(path);
+    all.retain(|path| !path.is_empty());
+    all
+}
+
+/// What scripts find about their job in their environment, besides its properties.
+fn job_variables(name: &str, inputs: &[String], output: &str) -> Vec<(String, String)> {
+    [
+        (["mapreduce_job_name", "mapred_job_name"], name.to_owned()),
+        (["mapreduce_input_fileinputformat_inputdir", "mapred_input_dir"], inputs.join(",")),
+        (["mapreduce_output_fileoutputformat_outputdir", "mapred_output_dir"], output.to_owned()),
+    ]
+    .into_iter()
+    .flat_map(|(names, value)| names.map(|name| (name.to_owned(), value.clone())))
+    .collect()
+}
+
+/// What the commands of a job share.
+struct Scripts<'a> {
+    job_variables: Vec<(String, String)>,
+    variables: Vec<(String, String)>,
+    /// Names of the files that come along.
+    sent: Vec<String>,
+    properties: &'a Properties,
+}
+
+impl Scripts<'_> {
+    fn work(&self, text: Option<String>) -> Result<Work, Error> {
+        let Some(text) = text else { return Ok(Work::Identity) };
+        if text == AGGREGATE
+            || text.ends_with(".ValueAggregatorReducer")
+            || text.ends_with(".ValueAggregatorCombiner")
+        {
+            return Ok(Work::Aggregate);
+        }
+        if matches!(class(&text), "IdentityMapper" | "IdentityReducer" | "Mapper" | "Reducer")
+            && text.contains('.')
+        {
+            return Ok(Work::Identity);
+        }
+        let words = command::split(&text);
+        let program = words.first().ok_or_else(|| Error::usage("an empty command"))?;
+        let is_sent = self.sent.contains(program);
+        if !is_sent && is_java_class(&text) {
+            return Err(Error::usage(format!(
+                "`{text}` looks like a Java class: only commands run here (of classes, the identity, `aggregate` and the partitioners of `-help`)"
+            )));
+        }
+        let relative = program.strip_prefix("./");
+        if let Some(name) = relative.filter(|name| !name.contains('/'))
+            && !self.sent.iter().any(|sent| sent == name)
+        {
+            return Err(Error::usage(format!(
+                "`{program}` would not be on the workers: `-file {name}` sends it along"
+            )));
+        }
+        Ok(Work::Script(Arc::new(Script {
+            words,
+            job_variables: self.job_variables.clone(),
+            variables: self.variables.clone(),
+            reporter_prefix: keys::REPORTER_PREFIX
+                .get(self.properties)?
+                .unwrap_or_else(|| "reporter:".to_owned()),
+            exit_code_matters: keys::EXIT_CODE_MATTERS.get(self.properties)?.unwrap_or(true),
+        })))
     }
-    if text.starts_with("org.apache.hadoop.") {
-        return Err(Error::usage(format!("`{text}` is a Java class: only commands run here")));
-    }
-    let words = command::split(&text);
-    if words.is_empty() {
-        return Err(Error::usage("an empty command"));
-    }
-    Ok(Work::Script(Arc::new(Script {
-        words,
-        variables: variables.to_vec(),
-        reporter_prefix: property("stream.stderr.reporter.prefix")
-            .unwrap_or("reporter:")
-            .to_owned(),
-        exit_code_matters: property("stream.non.zero.exit.is.failure") != Some("false"),
-    })))
+}
+
+/// `org.example.Mapper`, `com.example.Job$Map`: names with dots, the last of which begins with a capital.
+fn is_java_class(text: &str) -> bool {
+    let is_name = |part: &str| {
+        let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
+        part.starts_with(is_first)
+            && part.chars().all(|c| is_first(c) || c.is_ascii_digit() || c == '$')
+    };
+    let parts: Vec<&str> = text.split('.').collect();
+    let is_capital = |part: &&str| part.starts_with(|c: char| c.is_ascii_uppercase());
+    parts.len() > 2
+        && parts.iter().all(|part| is_name(part))
+        && parts.last().is_some_and(is_capital)
 }
 
 fn input_kind(name: Option<&str>) -> Result<InputKind, Error> {
@@ -329,33 +449,33 @@ fn output_kind(name: Option<&str>) -> Result<OutputKind, Error> {
     }
 }
 
-fn comparator<'a>(
-    property: &impl Fn(&str) -> Option<&'a str>,
-    separator: &[u8],
-) -> Result<Option<Arc<KeyFields>>, Error> {
-    match property("mapreduce.job.output.key.comparator.class").map(class) {
+fn comparator(properties: &Properties, separator: &[u8]) -> Result<Option<Arc<KeyFields>>, Error> {
+    match keys::COMPARATOR.get(properties)?.as_deref().map(class) {
         None | Some("Comparator") => Ok(None),
         Some("KeyFieldBasedComparator") => {
-            let options = property("mapreduce.partition.keycomparator.options").unwrap_or_default();
-            KeyFields::parse(options, separator).map(|fields| Some(Arc::new(fields)))
+            let options = keys::COMPARATOR_OPTIONS.get(properties)?.unwrap_or_default();
+            KeyFields::parse(&options, separator).map(|fields| Some(Arc::new(fields)))
         }
         Some(other) => Err(Error::usage(format!("comparator {other} is not known"))),
     }
 }
 
-fn partitioner<'a>(
-    name: Option<&str>,
-    property: &impl Fn(&str) -> Option<&'a str>,
+fn partitioner(
+    name: Option<String>,
+    properties: &Properties,
     separator: &[u8],
 ) -> Result<Option<Arc<KeyFields>>, Error> {
-    match name.or(property("mapreduce.job.partitioner.class")).map(class) {
+    let name = match name {
+        Some(name) => Some(name),
+        None => keys::PARTITIONER.get(properties)?,
+    };
+    match name.as_deref().map(class) {
         None | Some("HashPartitioner") => Ok(None),
         Some("KeyFieldBasedPartitioner") => {
-            let legacy = property("num.key.fields.for.partition").map(str::parse);
-            let fields = match (property("mapreduce.partition.keypartitioner.options"), legacy) {
-                (Some(options), _) => KeyFields::parse(options, separator)?,
-                (None, Some(Ok(count))) => KeyFields::first(count, separator),
-                (None, Some(Err(_))) => return Err(Error::usage("num.key.fields.for.partition")),
+            let options = keys::PARTITIONER_OPTIONS.get(properties)?;
+            let fields = match (options, keys::PARTITIONER_FIELDS.get(properties)?) {
+                (Some(options), _) => KeyFields::parse(&options, separator)?,
+                (None, Some(count)) => KeyFields::first(count.0 as usize, separator),
                 (None, None) => return Ok(None),
             };
             Ok(Some(Arc::new(fields)))
@@ -375,7 +495,7 @@ impl Spec {
 
     pub(super) fn output(&self) -> OutputTo {
         let output = text_out(self.output.clone());
-        let output = if self.lazy { output.lazy() } else { output };
+        let output = if self.lazy { output.lazy() } else { output }.named_plainly();
         if self.output_kind == OutputKind::Null { output.discard() } else { output }
     }
 

@@ -2,24 +2,74 @@
 //! character outside `[0-9A-Za-z]` turned into `_`, the present and the former names.
 
 use protocol::TaskKind;
+use protocol::property::{self, keys};
 
+use crate::Result;
 use crate::context::Context;
-use crate::options::ALIASES;
 use crate::runner::DESCRIPTION_PROPERTY;
 
 /// Names and values for the environment of a task's script.
-pub(super) fn variables(context: &Context) -> Vec<(String, String)> {
+pub(super) fn variables(context: &Context) -> Result<Vec<(String, String)>> {
     let mut variables = Vec::new();
     let own = [DESCRIPTION_PROPERTY, crate::cache::FILES_PROPERTY];
+    let bytes_max = context.value(keys::VARIABLE_BYTES_MAX)?;
+    let bytes_max =
+        bytes_max.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     for (name, value) in context.properties() {
         // A value with a zero byte cannot be in an environment.
         if !own.contains(&name) && !value.contains('\0') {
-            variables.push((variable_name(name), value.to_owned()));
-            let formers = ALIASES.iter().filter(|(_, present)| *present == name);
-            let formers = formers.map(|(former, _)| (variable_name(former), value.to_owned()));
-            variables.extend(formers);
+            let value = &value[..value.floor_char_boundary(bytes_max)];
+            let names = [name].into_iter().chain(property::former_names(name).iter().copied());
+            variables.extend(names.map(|name| (variable_name(name), value.to_owned())));
         }
     }
+    task_variables(context, &mut variables);
+    given_variables(context, &mut variables)?;
+    Ok(variables)
+}
+
+/// Those that properties ask for.
+fn given_variables(context: &Context, variables: &mut Vec<(String, String)>) -> Result<()> {
+    let of_kind = match context.attempt().task.kind {
+        TaskKind::Map => keys::MAP_ENV,
+        TaskKind::Reduce => keys::REDUCE_ENV,
+    };
+    let lists = [(keys::CHILD_ENV, ','), (of_kind, ','), (keys::ADD_ENVIRONMENT, ' ')];
+    for (key, between) in lists {
+        let list = context.value(key)?.unwrap_or_default();
+        let pairs = list.split(between).filter_map(|pair| pair.trim().split_once('='));
+        for (name, value) in pairs.filter(|(name, _)| !name.is_empty()) {
+            let value = substitute(value, |name| std::env::var(name).unwrap_or_default());
+            variables.push((name.to_owned(), value));
+        }
+    }
+    Ok(())
+}
+
+/// `$NAME` and `${NAME}` replaced.
+fn substitute(text: &str, variable: impl Fn(&str) -> String) -> String {
+    let mut out = String::new();
+    let mut parts = text.split('$');
+    out.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let (name, rest) = match part.strip_prefix('{').and_then(|part| part.split_once('}')) {
+            Some(braced) => braced,
+            None => {
+                let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                part.split_at(part.find(|c| !is_name(c)).unwrap_or(part.len()))
+            }
+        };
+        match name {
+            "" => out.push('$'),
+            name => out.push_str(&variable(name)),
+        }
+        out.push_str(rest);
+    }
+    out
+}
+
+/// What the task is, by all names that it has had.
+fn task_variables(context: &Context, variables: &mut Vec<(String, String)>) {
     let attempt = context.attempt();
     let task = attempt.task;
     let mut set = |names: &[&str], value: String| {
@@ -47,7 +97,9 @@ pub(super) fn variables(context: &Context) -> Vec<(String, String)> {
         set(&["mapreduce_map_input_start", "map_input_start"], input.start.to_string());
         set(&["mapreduce_map_input_length", "map_input_length"], input.length.to_string());
     }
-    variables
+    if let Some(user) = context.user() {
+        set(&["mapreduce_job_user_name", "user_name"], user.to_owned());
+    }
 }
 
 fn variable_name(property: &str) -> String {
@@ -57,6 +109,16 @@ fn variable_name(property: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_are_put_in() {
+        let of = |name: &str| format!("<{name}>");
+        for (text, expected) in
+            [("$A:b", "<A>:b"), ("x${A_1}y$", "x<A_1>y$"), ("plain", "plain"), ("$A$B", "<A><B>")]
+        {
+            assert_eq!(substitute(text, of), expected, "{text}");
+        }
+    }
 
     #[test]
     fn names_keep_letters_and_digits() {

@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | a record | key, separator, value, newline | key and value | key and value |
 //! | each of them | bytes | u32 length, bytes | a typed value |
+//! | the place of a line, as key | decimal digits | 8 bytes, big endian | a long |
 //!
 //! Text that a script prints is cut at the `n`-th separator into key and value; a line with fewer is all key.
 
@@ -11,31 +12,13 @@ use std::io::{self, Read};
 
 use memchr::memmem;
 
+use protocol::property::PipeEncoding as Encoding;
+
 use super::typed;
 use crate::Result;
 use crate::error::Error;
 use crate::input::{Format, Source, SplitRange};
-use crate::text::{LINE_BYTES_MAX, Lines};
-
-/// How records look on a pipe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Encoding {
-    #[default]
-    Text,
-    Raw,
-    Typed,
-}
-
-impl Encoding {
-    pub(super) fn parse(text: &str) -> Result<Encoding, Error> {
-        match text {
-            "text" => Ok(Encoding::Text),
-            "rawbytes" => Ok(Encoding::Raw),
-            "typedbytes" => Ok(Encoding::Typed),
-            _ => Err(Error::usage(format!("`{text}` is none of text, rawbytes, typedbytes"))),
-        }
-    }
-}
+use crate::text::{LINE_BYTES_MAX, Lines, TextRules};
 
 /// A key or value on its way to a script.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +49,10 @@ impl RecordWriter {
             Encoding::Raw => [key, Some(value)].into_iter().flatten().for_each(|field| {
                 let start = out.len();
                 out.extend_from_slice(&[0; 4]);
-                put_text(field, out);
+                match field {
+                    Field::Number(number) => out.extend_from_slice(&number.to_be_bytes()),
+                    field => put_text(field, out),
+                }
                 let length = (out.len() - start - 4) as u32;
                 out[start..start + 4].copy_from_slice(&length.to_be_bytes());
             }),
@@ -155,6 +141,10 @@ impl Source for PipeSource<'_> {
     fn slice(&mut self, _: u64) -> io::Result<&[u8]> {
         let count = read(self.pipe, &mut self.buffer)?;
         Ok(&self.buffer[..count])
+    }
+
+    fn text(&self) -> TextRules {
+        TextRules::plain()
     }
 }
 

@@ -11,11 +11,11 @@ use crate::error::Error;
 struct Span {
     /// From this field, counted from 0,
     first_field: usize,
-    /// and this byte of it, counted from 0,
+    /// and this byte from its beginning, counted from 0, which may lie in a later field,
     first_byte: usize,
     /// through this field; `None` is the end of the key,
     last_field: Option<usize>,
-    /// and this many bytes of it; 0 is all of it.
+    /// and this many bytes from its beginning, which may reach into later fields; 0 is to its end.
     last_bytes: usize,
     numeric: bool,
     reverse: bool,
@@ -77,12 +77,12 @@ impl KeyFields {
     pub(super) fn partition(&self, key: &[u8], partitions: u32) -> u32 {
         let seed = crate::partition::PARTITION_SEED;
         if let [span] = &self.spans[..] {
-            let range = self.range(key, span);
+            let range = self.range(key, span).unwrap_or_default();
             return shuffle::partition_of(&key[range], partitions, seed);
         }
         let mut parts = Vec::with_capacity(key.len() + self.spans.len());
         for span in &self.spans {
-            parts.extend_from_slice(&key[self.range(key, span)]);
+            parts.extend_from_slice(&key[self.range(key, span).unwrap_or_default()]);
             parts.push(0);
         }
         shuffle::partition_of(&parts, partitions, seed)
@@ -92,11 +92,11 @@ impl KeyFields {
     pub(super) fn encode(&self, key: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         for span in &self.spans {
-            let (at, part) = (out.len(), &key[self.range(key, span)]);
-            if span.numeric {
-                put_number(part, out)
-            } else {
-                put_text(part, out)
+            let at = out.len();
+            match self.range(key, span) {
+                None => out.push(MISSING),
+                Some(range) if span.numeric => put_number(&key[range], out),
+                Some(range) => put_text(&key[range], out),
             }
             if span.reverse {
                 out[at..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -107,19 +107,17 @@ impl KeyFields {
         out.extend_from_slice(&length.to_be_bytes());
     }
 
-    /// The bytes of `key` that `span` chooses; empty where the key has no such field.
-    fn range(&self, key: &[u8], span: &Span) -> std::ops::Range<usize> {
-        let Some((start, end)) = self.field(key, span.first_field) else { return 0..0 };
-        let first = (start + span.first_byte).min(end);
-        let last = match span.last_field {
+    /// The bytes of `key` that `span` chooses; `None` where the key ends before them. As in Hadoop, positions count from the beginning of their
+    /// field to the end of the key.
+    fn range(&self, key: &[u8], span: &Span) -> Option<std::ops::Range<usize>> {
+        let (start, _) = self.field(key, span.first_field)?;
+        let first = start.checked_add(span.first_byte).filter(|first| *first < key.len())?;
+        let last = match span.last_field.and_then(|field| self.field(key, field)) {
             None => key.len(),
-            Some(field) => match self.field(key, field) {
-                None => key.len(),
-                Some((_, end)) if span.last_bytes == 0 => end,
-                Some((start, end)) => (start + span.last_bytes).min(end),
-            },
+            Some((_, end)) if span.last_bytes == 0 => end,
+            Some((start, _)) => start.saturating_add(span.last_bytes).min(key.len()),
         };
-        first..last.max(first)
+        Some(first..last.max(first))
     }
 
     fn field(&self, key: &[u8], number: usize) -> Option<(usize, usize)> {
@@ -165,8 +163,9 @@ fn span(text: &str) -> Option<Span> {
     })
 }
 
-/// Escaped and ended, so that it is no prefix of another: `00` as `00 FF`, the end as `00 00`.
+/// Marked as present, escaped and ended, so that it is no prefix of another: `00` as `00 FF`, the end as `00 00`.
 fn put_text(part: &[u8], out: &mut Vec<u8>) {
+    out.push(PRESENT);
     crate::datum::Put::<Vec<u8>>::put_part(part, out);
 }
 
@@ -200,6 +199,9 @@ fn put_number(part: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Of a key that ends before the part: it comes first.
+const MISSING: u8 = 0;
+const PRESENT: u8 = 1;
 const NEGATIVE: u8 = 1;
 const POSITIVE: u8 = 2;
 
@@ -232,12 +234,24 @@ mod tests {
         );
         assert_eq!(
             sorted("-n", "\t", &["10", "9", "-3", "1.5", "1.25", "", "007"]),
-            ["-3", "", "1.25", "1.5", "007", "9", "10"]
+            ["", "-3", "1.25", "1.5", "007", "9", "10"]
         );
         assert_eq!(
             sorted("-k1.2,1.3 -k2r", " ", &["xab 1", "yaa 1", "zab 2"]),
             ["yaa 1", "zab 2", "xab 1"]
         );
+        assert_eq!(
+            sorted("-k1.2,1.3", " ", &["a z", "a b", "ab", "a"]),
+            ["a", "a b", "a z", "ab"],
+            "positions go on into the next field, and a key that ends before them comes first"
+        );
+        assert_eq!(sorted("-k1.3,1.3", " ", &["x b", "yya", "z"]), ["z", "yya", "x b"]);
+        assert_eq!(
+            sorted("-k2,2n", " ", &["a 0", "b -1", "c", "d 1"]),
+            ["c", "b -1", "a 0", "d 1"],
+            "a field that is missing is less than any number"
+        );
+        assert_eq!(sorted("-k2,2nr", " ", &["a 0", "c", "d 1"]), ["d 1", "a 0", "c"]);
         assert_eq!(sorted("-r", "\t", &["a", "ab", "b"]), ["b", "ab", "a"]);
     }
 

@@ -18,10 +18,14 @@ mod read_ahead;
 mod stages;
 mod typed;
 
+use protocol::property::Scope;
+
 use crate::Result;
+use crate::conf;
 use crate::entry;
 use crate::job::Job;
 use crate::plan::Plan;
+use crate::shipped::Shipped;
 
 pub use args::HELP;
 
@@ -39,10 +43,10 @@ pub fn run(prefix: &[&str], words: &[String]) -> u8 {
 }
 
 fn start(prefix: &[&str], words: &[String]) -> Result<()> {
-    let Request { spec, options } = args::parse(words)?;
-    let all: Vec<String> =
-        prefix.iter().map(|word| (*word).to_owned()).chain(words.iter().cloned()).collect();
-    entry::start(&all, &options, || plan(&spec))
+    let words = conf::expand(words)?;
+    let Request { spec, options } = args::parse(&words)?;
+    let all: Vec<String> = prefix.iter().map(|word| (*word).to_owned()).chain(words).collect();
+    entry::start(&all, options, Scope::Streaming, || Ok((plan(&spec)?, Shipped::default())))
 }
 
 /// The job that a command line describes.

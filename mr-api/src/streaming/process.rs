@@ -9,6 +9,7 @@
 //! the pipes and one chunk on each side; the process is over, and reaped, when [`run`] returns, whatever happened.
 
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
 
@@ -33,6 +34,8 @@ const QUOTED_LINE_BYTES: usize = 300;
 pub(super) struct Script {
     /// Program and arguments.
     pub(super) words: Vec<String>,
+    /// What the job says of itself: its name, its input and output.
+    pub(super) job_variables: Vec<(String, String)>,
     /// Variables given with `-cmdenv`.
     pub(super) variables: Vec<(String, String)>,
     /// Beginning of lines on standard error that are meant for us.
@@ -106,21 +109,50 @@ fn start(script: &Script, context: &Context) -> Result<Child> {
     let directory = context.directory();
     let (program, arguments) =
         script.words.split_first().ok_or_else(|| Error::usage("a command of the job is empty"))?;
-    let mut command = Command::new(locate(program, directory));
+    let located = locate(program, directory);
+    let mut command = Command::new(&located);
     command
         .args(arguments)
         .current_dir(directory)
         .env_remove(DESCRIPTORS_VARIABLE)
         .env_remove(SOCKET_VARIABLE)
         .env_remove(COOKIE_VARIABLE)
-        .envs(super::environment::variables(context))
+        .envs(script.job_variables.iter().map(|(name, value)| (name, value)))
+        .envs(super::environment::variables(context)?)
         .envs(script.variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let started = command.spawn();
-    started.map_err(|source| Error::ScriptStart { command: script.words.join(" "), source }.into())
+    started.map_err(|source| {
+        let hint = hint(&source, &located, program);
+        Error::ScriptStart { command: script.words.join(" "), hint, source }.into()
+    })
 }
+
+/// What to do about a program that does not start.
+fn hint(error: &io::Error, located: &Path, program: &str) -> String {
+    match error.kind() {
+        // ENOEXEC has no kind of its own.
+        _ if error.raw_os_error() == Some(NO_FORMAT) => format!(
+            ": it is no program; a script begins with a line like `#!/bin/sh` or `#!/usr/bin/env python3`, or its interpreter is named: `sh {program}`"
+        ),
+        io::ErrorKind::NotFound if located.is_file() => {
+            ": the interpreter that its first line names is not on the worker".to_owned()
+        }
+        io::ErrorKind::NotFound => {
+            format!(": `{program}` is not on the worker; `-file {program}` sends it along")
+        }
+        io::ErrorKind::PermissionDenied => {
+            ": a task may not run it; `task_readable_paths` of the worker opens directories"
+                .to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+/// ENOEXEC: the kernel does not know how to run the file.
+const NO_FORMAT: i32 = 8;
 
 fn end(child: &mut Child) {
     // It may be over already.
@@ -144,11 +176,9 @@ fn judge(
     quoted: &Quoted,
 ) -> Result<()> {
     let command = || script.words.join(" ");
+    // A script reads as much of its input as it wants.
     match fed {
         Err(error) if !is_closed_input(&error) => return Err(error),
-        Err(_) if status.success() || !script.exit_code_matters => {
-            return Err(Error::ScriptStopped { command: command(), stderr: quoted.text() }.into());
-        }
         _ => {}
     }
     pumped?;
@@ -271,7 +301,7 @@ mod tests {
 
     use super::*;
 
-    fn context(directory: &std::path::Path) -> Context {
+    fn context(directory: &Path) -> Context {
         let job = JobId { cluster_start: 1, number: 1 };
         let task = TaskId { job, kind: TaskKind::Map, index: 0 };
         let context = Context::new(AttemptId { task, number: 0 }, BTreeMap::new());
@@ -282,6 +312,7 @@ mod tests {
     fn sh(text: &str) -> Script {
         Script {
             words: vec!["sh".into(), "-c".into(), text.into()],
+            job_variables: Vec::new(),
             variables: vec![("GREETING".into(), "hello".into())],
             reporter_prefix: "reporter:".into(),
             exit_code_matters: true,
@@ -340,12 +371,23 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(check(&Script { exit_code_matters: false, ..fails }, &context, b"x").is_ok());
-        let early = check(&sh("exit 0"), &context, &vec![b'x'; 4 << 20]).unwrap_err().to_string();
-        assert!(early.contains("before it had read its input"), "{early}");
-        let dies = check(&sh("echo dead >&2; exit 4"), &context, &vec![b'x'; 4 << 20]).unwrap_err();
+        let plenty = vec![b'x'; 4 << 20];
+        for ends_early in ["exit 0", "exec 0<&-; echo said", "head -c 5"] {
+            check(&sh(ends_early), &context, &plenty).unwrap();
+        }
+        let said = check(&sh("exec 0<&-; seq 100000"), &context, &plenty).unwrap();
+        assert_eq!(said.iter().filter(|byte| **byte == b'\n').count(), 100_000);
+        let dies = check(&sh("echo dead >&2; exit 4"), &context, &plenty).unwrap_err();
         assert!(dies.to_string().contains("exit status: 4"), "{dies}");
         let missing = Script { words: vec!["./no-such-script".into()], ..sh("") };
         let text = crate::guard::guard(|| check(&missing, &context, b"")).unwrap_err();
         assert!(text.contains("./no-such-script") && text.contains("No such file"), "{text}");
+        assert!(text.contains("`-file ./no-such-script` sends it along"), "{text}");
+        std::fs::write(directory.path().join("bare.sh"), "echo hi\n").unwrap();
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(directory.path().join("bare.sh"), all).unwrap();
+        let bare = Script { words: vec!["bare.sh".into()], ..sh("") };
+        let text = crate::guard::guard(|| check(&bare, &context, b"")).unwrap_err();
+        assert!(text.contains("#!/bin/sh"), "{text}");
     }
 }

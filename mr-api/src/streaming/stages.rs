@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use protocol::property::PipeEncoding as Encoding;
+
 use super::aggregate;
 use super::args::{InputKind, Spec, Work};
-use super::io::{Encoding, Field, RecordReader, RecordWriter};
+use super::io::{Field, RecordReader, RecordWriter};
 use super::key_field::{self, KeyFields};
 use super::process;
 use super::read_ahead::ReadAhead;
@@ -150,7 +152,8 @@ impl Mapper for StreamMapper {
             });
         };
         let place = records.place;
-        let mut ahead = options::script_counts(&context).then(|| ReadAhead::new(&context));
+        let mut ahead =
+            options::script_counts(context.all_properties())?.then(|| ReadAhead::new(&context));
         let ran = process::run(
             script,
             &context,

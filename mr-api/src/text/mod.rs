@@ -2,10 +2,13 @@
 //!
 //! Everything is bytes first: a line need not be UTF-8 and arrives byte for byte as it stands in the file.
 
+mod delimited;
 mod line;
 mod reader;
 mod render;
+mod rules;
 
 pub use line::{Line, Words};
 pub use reader::{LINE_BYTES_MAX, Lines};
 pub use render::ToText;
+pub use rules::TextRules;

@@ -2,7 +2,7 @@
 //!
 //! Invariants: `\n`, `\r\n` and `\r` end a line; a split that does not begin at 0 drops everything through its first line end; it
 //! reads every line that begins at or before its end. So each line of a file belongs to exactly one split, wherever the cuts
-//! are. A line is borrowed from the slice it lies in; only one that straddles slices is copied. A split that lies within one line is read to its
+//! are. A byte order mark before the first line is no part of it. A line is borrowed from the slice it lies in; only one that straddles slices is copied. A split that lies within one line is read to its
 //! end and no further, and nothing of that line is kept.
 
 use memchr::memchr2;
@@ -11,6 +11,8 @@ use crate::Result;
 use crate::error::Error;
 use crate::input::{Cut, Format, Source, SplitRange};
 use crate::text::Line;
+use crate::text::delimited;
+use crate::text::rules::TextRules;
 
 /// Longest line that is read (1 GiB): a file without line ends is an error, not all of memory.
 pub const LINE_BYTES_MAX: usize = 1 << 30;
@@ -32,6 +34,10 @@ impl Format for Lines {
         source: &mut dyn Source,
         each: &mut impl FnMut(u64, Line<'_>) -> Result<()>,
     ) -> Result<()> {
+        let rules = source.text();
+        if let Some(delimiter) = &rules.delimiter {
+            return delimited::read(&rules, delimiter, split, source, each);
+        }
         LineReader {
             split,
             start: split.start,
@@ -40,6 +46,7 @@ impl Format for Lines {
             after_cr: false,
             drop: split.start > 0,
             bytes_max: LINE_BYTES_MAX,
+            rules: &rules,
         }
         .run(source, each)
     }
@@ -49,7 +56,7 @@ impl Format for Lines {
     }
 }
 
-struct LineReader {
+struct LineReader<'a> {
     split: SplitRange,
     /// Where the current line begins.
     start: u64,
@@ -62,9 +69,10 @@ struct LineReader {
     /// The current line belongs to the split before.
     drop: bool,
     bytes_max: usize,
+    rules: &'a TextRules,
 }
 
-impl LineReader {
+impl LineReader<'_> {
     fn run(
         mut self,
         source: &mut dyn Source,
@@ -109,13 +117,16 @@ impl LineReader {
             };
             let before = self.carry.len() as u64 + std::mem::take(&mut self.dropped);
             let length = before + (end + end_bytes) as u64;
-            if std::mem::take(&mut self.drop) {
-                // Nothing of it was kept.
+            if std::mem::take(&mut self.drop) || self.rules.passes_over(self.start, length) {
+                // What was kept of it is of no use.
+                self.carry.clear();
             } else if self.carry.is_empty() {
-                each(self.start, Line { offset: self.start, bytes: &rest[..end] })?;
+                let bytes = self.rules.unmarked(self.start, &rest[..end]);
+                each(self.start, Line { offset: self.start, bytes })?;
             } else {
                 self.keep(&rest[..end])?;
-                each(self.start, Line { offset: self.start, bytes: &self.carry })?;
+                let bytes = self.rules.unmarked(self.start, &self.carry);
+                each(self.start, Line { offset: self.start, bytes })?;
                 self.carry.clear();
             }
             self.start += length;
@@ -128,8 +139,15 @@ impl LineReader {
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.drop {
+        if self.drop || self.dropped > 0 {
             self.dropped += bytes.len() as u64;
+            return Ok(());
+        }
+        let length = self.carry.len() as u64 + bytes.len() as u64;
+        if self.rules.bytes_max.is_some_and(|most| length >= most) {
+            // It will be passed over.
+            self.dropped = length;
+            self.carry.clear();
             return Ok(());
         }
         if self.carry.len() + bytes.len() > self.bytes_max {
@@ -140,10 +158,15 @@ impl LineReader {
     }
 
     fn end_of_file(self, each: &mut impl FnMut(u64, Line<'_>) -> Result<()>) -> Result<()> {
-        if self.drop || self.carry.is_empty() {
+        let length = self.carry.len() as u64 + self.dropped;
+        let bytes = self.rules.unmarked(self.start, &self.carry);
+        if self.drop
+            || self.rules.passes_over(self.start, length)
+            || bytes.is_empty() && self.dropped == 0
+        {
             return Ok(());
         }
-        each(self.start, Line { offset: self.start, bytes: &self.carry })
+        each(self.start, Line { offset: self.start, bytes })
     }
 }
 
@@ -287,6 +310,7 @@ mod tests {
                 after_cr: false,
                 drop,
                 bytes_max: 1 << 20,
+                rules: &TextRules::default(),
             };
             let ran = reader.run(&mut source, &mut |at, line| {
                 lines.push((at, line.to_vec()));

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use protocol::acl::AclEntry;
 use protocol::namenode::{
-    Answer, BATCH_CALLS_MAX, Call, CorruptReason, Reply, Request, SafeModeAction, VERSION,
+    Answer, Body, Call, CorruptReason, Reply, Request, SafeModeAction, VERSION,
 };
 use protocol::permission::Action;
 use protocol::{BlockId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
@@ -94,19 +94,17 @@ impl State {
             return Ok(Err(refusal));
         }
         self.ns.leases.hear(request.call.client, &request.host, now.mono_ms);
-        let Call::Batch(calls) = &request.body else {
-            let answer = self.one_call(nodes, (request, caller), (&request.body, 0), now, out)?;
-            self.show(&request.body, &answer, out);
-            return Ok(answer);
+        let calls = match &request.body {
+            Body::One(call) => {
+                let answer = self.one_call(nodes, (request, caller), (call, 0), now, out)?;
+                self.show(call, &answer, out);
+                return Ok(answer);
+            }
+            Body::Batch(calls) => calls,
         };
-        if calls.len() > BATCH_CALLS_MAX {
-            let text = format!("{} calls in a batch of at most {BATCH_CALLS_MAX}", calls.len());
-            return Ok(Err(refuse(ErrorKind::LimitExceeded, text)));
-        }
         let mut answers = Vec::with_capacity(calls.len());
         for (index, call) in (0..).zip(calls) {
             let answer = match call {
-                Call::Batch(_) => Err(refuse(ErrorKind::InvalidArgument, "batches are not nested")),
                 call if call.is_read() => {
                     let host = request.host.as_str();
                     let reader = super::query::Reader { caller, host, now, txid: 0 };
@@ -227,7 +225,7 @@ impl State {
         match call {
             Call::RenewLease => Some(Ok(Reply::Done)),
             Call::ReportBadReplicas(replicas) => {
-                for bad in replicas {
+                for bad in &replicas[..] {
                     let known = self.ns.block(bad.block);
                     let node = nodes.index(bad.datanode);
                     if let Some(node) = node
@@ -259,6 +257,11 @@ impl State {
             && let Err(refusal) = self.guard(caller).check_superuser()
         {
             return Ok(Err(refusal));
+        }
+        let leaves = matches!(action, SafeModeAction::Leave | SafeModeAction::ForceLeave);
+        if leaves && self.safe_mode == SafeMode::LowResources {
+            let reason = self.safe_mode_reason(nodes, now).unwrap_or_default();
+            return Ok(Err(refuse(ErrorKind::SafeMode, format!("Safe mode stays ON. {reason}"))));
         }
         match action {
             SafeModeAction::Get => {}
@@ -293,6 +296,9 @@ impl State {
 
     fn safe_mode_refusal(&self, nodes: &Datanodes, call: &Call, now: Now) -> Option<RemoteError> {
         let reason = self.safe_mode_reason(nodes, now)?;
+        if self.safe_mode.lets_pass(call) {
+            return None;
+        }
         let of = |file: &InodeId| {
             self.ns.path_of(*file).unwrap_or_else(|| format!("file with inode {file}"))
         };

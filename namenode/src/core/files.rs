@@ -126,7 +126,7 @@ impl Planner<'_> {
             && leases.is_expired(open.holder, self.now.mono_ms, soft_ms)
         {
             self.recover = Some(id);
-            let open = Open::by(Leases::RECOVERER);
+            let open = Open { holder: Leases::RECOVERER, ..open.clone() };
             return Ok(Some(Outcome::Refused(self.refuse_open(verb, path, &open))));
         }
         Err(self.refuse_open(verb, path, open))
@@ -135,9 +135,19 @@ impl Planner<'_> {
     fn refuse_open(&self, verb: &str, path: &DfsPath, open: &Open) -> RemoteError {
         let (holder, host) = (self.request.call.client, self.request.host.as_str());
         if open.holder == Leases::RECOVERER {
-            let text = format!(
+            let mut text = format!(
                 "Failed to {verb} {path} for {holder} on {host} because lease recovery is in progress. Try again later."
             );
+            let is_away = |id: &&DatanodeId| {
+                let node = self.nodes.index(**id).map(|index| self.nodes.node(index).state);
+                node.is_none_or(|state| state == DatanodeState::Dead)
+            };
+            let away: Vec<String> =
+                open.targets.iter().filter(is_away).map(ToString::to_string).collect();
+            if !away.is_empty() {
+                let away = away.join(", ");
+                text.push_str(&format!(" Its last block may need datanodes that are dead: {away}"));
+            }
             return refuse(ErrorKind::RecoveryInProgress, text);
         }
         if open.holder == holder {
@@ -408,16 +418,16 @@ impl Planner<'_> {
         last: Option<&WrittenBlock>,
         publish: Option<&Publish>,
     ) -> Planned {
-        let (file, open, path) = self.held(id)?;
-        let (block_count, known) = (file.blocks.len(), open.known);
+        let (_, open, path) = self.held(id)?;
+        let known = open.known;
         match (last, self.state.ns.open_block(id)) {
             (Some(written), _) => {
                 if let Committed::Waits(refusal) = self.commit_block(id, &path, written)? {
                     return Ok(Outcome::Refused(refusal));
                 }
             }
-            // An empty file whose first block was never written to.
-            (None, Some(block)) if block_count == 1 && known == 0 => {
+            // A block that was never written to: of an empty file, or behind full ones.
+            (None, Some(block)) if known == 0 => {
                 self.edits.push(Edit::DropBlock { file: id, block });
             }
             (None, Some(block)) => {

@@ -10,6 +10,7 @@ use protocol::{BlockId, DfsPath, GenerationStamp, InodeId};
 
 use super::datanodes::{Datanodes, Node, NodeIndex};
 use super::inode::Inode;
+use super::lost::lost_bytes;
 use super::name::Name;
 use super::namespace::Resolved;
 use super::permission::{Caller, Needs};
@@ -134,7 +135,8 @@ impl State {
                 last.replicas = targets.map(|node| (node.info.clone(), state_on(node))).collect();
             }
         }
-        Some(FsckFile { path, status: self.ns.status(id, inode, &inode.name), blocks })
+        let lost_bytes = lost_bytes(self.ns.features(id));
+        Some(FsckFile { path, status: self.ns.status(id, inode, &inode.name), blocks, lost_bytes })
     }
 
     pub(super) fn fsck_block(&self, nodes: &Datanodes, block: BlockId) -> Option<FsckBlock> {

@@ -7,6 +7,7 @@ use protocol::{DfsPath, ErrorKind, InodeId};
 use super::command::refuse;
 use super::datanodes::Datanodes;
 use super::fsck::{BLOCKS_MAX, FILES_MAX, INODES_MAX, number_of_files};
+use super::lost::lost_bytes;
 use super::permission::Caller;
 use super::snapshot_view::{Seen, View};
 use super::state::State;
@@ -115,6 +116,7 @@ impl State {
             }
         }
         let status = self.ns.status_at(seen, path.name().unwrap_or_default());
-        FsckFile { path, status, blocks }
+        let lost_bytes = lost_bytes(seen.state.features(&self.ns, seen.id));
+        FsckFile { path, status, blocks, lost_bytes }
     }
 }

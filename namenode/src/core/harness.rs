@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use protocol::auth::Key;
 use protocol::datanode::{Changes, Command, CommitRecovery, FullReport, Replica};
 use protocol::namenode::{Answer, Call, Create, LocatedBlock, Reply, Request, WrittenBlock};
+use protocol::token::TokenKeys;
 use protocol::{
     BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId,
 };
@@ -28,7 +29,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         epoch: EPOCH,
         host: "nn".to_owned(),
-        token_key: Key::new([1; 32]),
+        token_keys: TokenKeys::new(&Key::new([1; 32])),
         replication: 3,
         block_size: 1000,
         block_size_min: 10,
@@ -160,7 +161,7 @@ impl Harness {
             call: CallId { client: self.client, number },
             user: caller.user.to_owned(),
             host: "host1".to_owned(),
-            body,
+            body: body.into(),
         };
         self.state.set_now(self.now);
         let mut out = Output::default();
@@ -220,7 +221,9 @@ impl Harness {
             };
             let replicas = (1..=3).map(|number| DatanodeId([number; 16])).collect();
             let (datanode, epoch) = (DatanodeId([1; 16]), EPOCH);
-            let commit = CommitRecovery { datanode, epoch, block, stamp, length, replicas };
+            let answered = Vec::new();
+            let commit =
+                CommitRecovery { datanode, epoch, block, stamp, length, replicas, answered };
             let (mut out, now) = (Output::default(), self.now);
             // Refused if a later one was ordered, or the block is gone.
             let _ = self.state.commit_recovery(&mut self.nodes, &commit, now, &mut out).unwrap();

@@ -24,6 +24,7 @@ mod inspect;
 pub mod kept;
 pub mod lease;
 pub mod limits;
+pub mod lost;
 pub mod moves;
 pub mod name;
 pub mod namespace;
@@ -56,6 +57,8 @@ pub mod xattr;
 mod differences;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod lost_tests;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]

@@ -120,17 +120,6 @@ impl State {
             Call::GetXattrs { path, names } => self.xattrs(path, names, reader.caller),
             Call::CheckAccess { path, action } => self.check_access(path, *action, reader.caller),
             Call::SafeMode(_) => Ok(Reply::Flag(self.safe_mode.is_on())),
-            Call::Batch(calls) => Ok(Reply::Batch(
-                calls
-                    .iter()
-                    .map(|call| match call {
-                        Call::Batch(_) => {
-                            Err(refuse(ErrorKind::InvalidArgument, "batches are not nested"))
-                        }
-                        call => self.query(nodes, call, reader),
-                    })
-                    .collect(),
-            )),
             _ => Err(refuse(ErrorKind::InvalidArgument, "not a read")),
         }
     }

@@ -5,6 +5,8 @@
 //!            -> open block -> new stamp, order a DataNode to lead -> CommitRecovery -> close
 //!                  ^               | not committed in time, or that DataNode died
 //!                  +---------------+
+//!                    also while a member is silent that may have more of what was promised, up to the hard limit:
+//!                    then the file is closed at what there is, if anything, and marked
 //!            -> no DataNode of its pipeline for the hard limit -> close without the block
 //! ```
 
@@ -14,13 +16,14 @@ use hashbrown::HashMap;
 use protocol::datanode::{Command, CommitRecovery};
 use protocol::namenode::DatanodeState;
 use protocol::token::AccessMode;
-use protocol::{BlockId, ErrorKind, GenerationStamp, InodeId, RemoteError};
+use protocol::{BlockId, DatanodeId, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
 use super::blocks::Acknowledged;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::edit::{Edit, Outcome, Record};
 use super::inode::File;
 use super::lease::Leases;
+use super::lost::Loss;
 use super::namespace::Block;
 use super::state::{Now, Output, State};
 use crate::error::CoreError;
@@ -224,23 +227,52 @@ impl State {
             return refuse(format!("block {block} has {length} bytes where {block_size} fit"));
         }
         let known = open.map_or(0, |open| open.known);
-        if length < known || replicas.is_empty() && known > 0 {
-            return refuse(format!("block {block} has {length} bytes where {known} were promised"));
+        let left = if replicas.is_empty() { 0 } else { length };
+        let (file, lost) = (info.file, known.saturating_sub(left));
+        let is_late = left > 0 && self.waited_ms(file, now) >= self.settings.lease_hard_ms;
+        if lost > 0 && !is_late && self.may_have_more(nodes, (file, block), &commit.answered) {
+            return refuse(format!(
+                "block {block} has {left} bytes where {known} were promised, and not everybody who may have them was heard"
+            ));
         }
-        let file = info.file;
         let close = Edit::Close { file, at_ms: now.wall_ms };
-        let edits = if replicas.is_empty() || length == 0 {
+        let mut edits = if replicas.is_empty() || length == 0 {
             vec![Edit::DropBlock { file, block }, close]
         } else {
             let targets = replicas.clone();
             let restamp = Edit::RestampBlock { file, block, stamp, targets, prior: None };
             vec![restamp, Edit::CommitBlock { file, block, length }, close]
         };
+        if lost > 0 {
+            edits.push(self.ns.lose(file, lost));
+            let path = self.ns.path_of(file).unwrap_or_default();
+            out.lost.push(Loss { path, block, length: left, lost });
+        }
         let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
         let written = HashMap::from_iter([(block, Acknowledged::durable(replicas.clone()))]);
         self.commit(nodes, &record, &written, out)?;
         self.recoveries.attempts.remove(&file);
         Ok(Ok(()))
+    }
+
+    /// Since when a file is being recovered.
+    fn waited_ms(&self, file: InodeId, now: Now) -> u64 {
+        let attempt = self.recoveries.attempts.get(&file);
+        attempt.map_or(0, |attempt| now.mono_ms.saturating_sub(attempt.first_ms))
+    }
+
+    /// True if a DataNode that was in the block's pipeline, or showed a replica, is not among those who `answered`.
+    fn may_have_more(
+        &self,
+        nodes: &Datanodes,
+        (file, block): (InodeId, BlockId),
+        answered: &[DatanodeId],
+    ) -> bool {
+        let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        let targets = open.map(|open| open.targets.as_slice()).unwrap_or_default();
+        let seen = self.blocks.reports.open_holders(block);
+        let seen = seen.map(|sighting| nodes.node(sighting.node).info.id);
+        targets.iter().copied().chain(seen).any(|member| !answered.contains(&member))
     }
 
     /// Journals what the NameNode decided by itself.

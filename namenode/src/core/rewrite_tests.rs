@@ -53,7 +53,8 @@ fn end_recovery(
     (length, replicas): (u64, Vec<DatanodeId>),
 ) -> Result<(), ErrorKind> {
     let (datanode, epoch) = (DatanodeId([1; 16]), EPOCH);
-    let commit = CommitRecovery { datanode, epoch, block: block.id, stamp, length, replicas };
+    let (block, answered) = (block.id, Vec::new());
+    let commit = CommitRecovery { datanode, epoch, block, stamp, length, replicas, answered };
     let mut out = Output::default();
     let now = h.now;
     let answer = h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap();
@@ -412,6 +413,29 @@ fn random_changes_keep_the_bytes_that_a_list_has() {
         }
         check_replay(&mut model.h);
     }
+}
+
+#[test]
+fn a_block_that_was_never_written_to_goes_when_its_file_is_closed() {
+    let mut h = Harness::with_nodes(1, 3);
+    h.write("/full", 1000, 3);
+    for round in 0..2 {
+        let file = appended(h.call(append("/full")));
+        let add = Call::AddBlock { file: file.file, previous: None, exclude: vec![] };
+        assert!(matches!(h.call(add), Ok(Reply::Block(_))), "round {round}");
+        complete(&mut h, &file, None);
+        assert_eq!(length_of(&mut h, "/full"), (1000, false));
+        assert_eq!(h.state.ns.file(file.file).unwrap().blocks.len(), 1);
+        check_replay(&mut h);
+    }
+    // One that bytes were promised of does not.
+    let file = appended(h.call(append("/full")));
+    let add = Call::AddBlock { file: file.file, previous: None, exclude: vec![] };
+    let Ok(Reply::Block(block)) = h.call(add) else { panic!("no block") };
+    let sync = Call::SyncBlock { file: file.file, block: block.id, stamp: block.stamp, length: 1 };
+    assert_eq!(h.call(sync), Ok(Reply::Done));
+    let call = Call::Complete { file: file.file, last: None, publish: None };
+    assert!(refused(&mut h, call).1.ends_with("of /full is not committed"));
 }
 
 #[test]

@@ -4,11 +4,16 @@
 //! start -> Startup -> threshold and DataNodes reached -> (extension over, no report half told) -> Off
 //! Off -> Manual -> Off        by hand
 //! any -> OldMetadata -> Off   when a DataNode has blocks that were never handed out; off only by force
-//! Off -> LowResources -> Off  by itself when the disk of the metadata is nearly full; off by hand, once there is room
+//! Off -> LowResources -> Off  by itself when the disk of the metadata is nearly full, and when there is room again
 //! ```
+//!
+//! In `LowResources` everything is known that there is: what frees room goes on, calls and orders to DataNodes, so that a full disk
+//! can be emptied by those who filled it.
 //!
 //! The extension is 0 by default where HDFS waits 30 s: replicas that report after the threshold only cause copies, and those are
 //! ordered by urgency and trimmed exactly; 30 s would be the longest part of a restart.
+
+use protocol::namenode::Call;
 
 /// The state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,13 +83,25 @@ impl SafeMode {
         left
     }
 
-    /// Turns it on if resources are low. True if it was turned on now.
+    /// Turns it on if resources are low, and off if that was why it was on. True if it was turned on now.
     pub fn note_resources(&mut self, low: bool) -> bool {
-        let turns_on = low && *self == SafeMode::Off;
-        if turns_on {
-            *self = SafeMode::LowResources;
+        match (low, *self) {
+            (true, SafeMode::Off) => *self = SafeMode::LowResources,
+            (false, SafeMode::LowResources) => *self = SafeMode::Off,
+            _ => return false,
         }
-        turns_on
+        low
+    }
+
+    /// True while DataNodes are not told to copy and delete: what is there is not known, or somebody wants to look at it.
+    pub fn stops_orders(self) -> bool {
+        self.is_on() && self != SafeMode::LowResources
+    }
+
+    /// True if the call goes on although safe mode is on: it frees room where there is too little.
+    pub fn lets_pass(self, call: &Call) -> bool {
+        self == SafeMode::LowResources
+            && matches!(call, Call::Delete { .. } | Call::DeleteSnapshot { .. })
     }
 
     /// Turns it on where metadata that is older than the data would hand out ids again: DataNodes have `ahead_count` replicas with
@@ -110,7 +127,7 @@ impl SafeMode {
         match self {
             SafeMode::Off => None,
             SafeMode::OldMetadata { ahead_count } => Some(format!("DataNodes hold {ahead_count} replicas with ids or generation stamps that this NameNode has never handed out: its metadata directory is older than the data. Nothing is deleted. Start the NameNode with its newest metadata directory, or use \"hdfs dfsadmin -safemode forceExit\" to go on without the files that those replicas belong to; then they are deleted in time.")),
-            SafeMode::LowResources => Some("Resources are low on NN. Please add or free up more resources then turn off safe mode manually. NOTE:  If you turn off safe mode before adding resources, the NN will immediately return to safe mode. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off.".to_owned()),
+            SafeMode::LowResources => Some("Resources are low on NN. Please add or free up more resources: files and snapshots can still be deleted (\"hdfs dfs -rm -skipTrash\", \"hdfs dfs -expunge -immediate\", \"hdfs dfs -deleteSnapshot\"). Safe mode is turned off automatically when there is room again; until then \"hdfs dfsadmin -safemode leave\" is refused.".to_owned()),
             SafeMode::Manual => Some("It was turned on manually. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off.".to_owned()),
             SafeMode::Startup { reached_ms: Some(since) } => {
                 let left_ms = rule.extension_ms.saturating_sub(now_ms.saturating_sub(since));
@@ -180,6 +197,43 @@ mod tests {
             assert_eq!(mode.update(&rule, situation, 0), leaves, "{present}/{total} on {nodes}");
             assert_eq!(mode.is_on(), !leaves);
             assert_eq!(mode.reason(&rule, situation, 0).is_some(), !leaves);
+        }
+    }
+
+    #[test]
+    fn lack_of_room_ends_with_it_and_lets_pass_what_frees_some() {
+        let path = protocol::DfsPath::parse("/x").unwrap();
+        let delete = Call::Delete { path: path.clone(), recursive: true };
+        let name = "s".to_owned();
+        let snapshot = Call::DeleteSnapshot { path: path.clone(), name };
+        let other = Call::AllowSnapshot(path);
+        for (mut mode, low, after, turned_on) in [
+            (SafeMode::Off, true, SafeMode::LowResources, true),
+            (SafeMode::LowResources, true, SafeMode::LowResources, false),
+            (SafeMode::LowResources, false, SafeMode::Off, false),
+            (SafeMode::Manual, false, SafeMode::Manual, false),
+            (SafeMode::Manual, true, SafeMode::Manual, false),
+            (
+                SafeMode::Startup { reached_ms: None },
+                false,
+                SafeMode::Startup { reached_ms: None },
+                false,
+            ),
+            (
+                SafeMode::OldMetadata { ahead_count: 1 },
+                false,
+                SafeMode::OldMetadata { ahead_count: 1 },
+                false,
+            ),
+        ] {
+            let before = mode;
+            assert_eq!((mode.note_resources(low), mode), (turned_on, after), "{before:?} {low}");
+            let is_low = mode == SafeMode::LowResources;
+            assert_eq!(
+                [&delete, &snapshot, &other].map(|call| mode.lets_pass(call)),
+                [is_low, is_low, false]
+            );
+            assert_eq!(mode.stops_orders(), mode.is_on() && !is_low);
         }
     }
 

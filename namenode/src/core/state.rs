@@ -4,16 +4,16 @@
 //! must be durable before any answer or command of the same step leaves.
 
 use hashbrown::HashMap;
-use protocol::auth::Key;
 use protocol::datanode::Command;
 use protocol::namenode::{AdminState, DatanodeState, LocatedBlock, Reply};
-use protocol::token::{AccessMode, BlockToken, TOKEN_LIFETIME};
+use protocol::token::{AccessMode, BlockToken, TokenKeys};
 use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
 
 use super::blocks::{Acknowledged, Blocks};
 use super::datanodes::{Datanodes, NodeIndex};
 use super::drain::Drains;
 use super::edit::{Allotted, CallKey, Edit, Outcome, Record};
+use super::lost::Loss;
 use super::namespace::Namespace;
 use super::permission::{Caller, Guard};
 use super::random::Generator;
@@ -32,8 +32,8 @@ pub struct Settings {
     pub epoch: Epoch,
     /// Name of the NameNode's machine, as refusals tell it.
     pub host: String,
-    /// Key of block tokens.
-    pub token_key: Key,
+    /// Keys of block tokens.
+    pub token_keys: TokenKeys,
     /// Replicas of a file that does not say.
     pub replication: u16,
     /// Bytes per block of a file that does not say.
@@ -94,6 +94,8 @@ pub struct Output {
     pub changed_service: Vec<(DatanodeId, AdminState)>,
     /// DataNodes that a writer found to hold up its pipeline.
     pub slow: Vec<DatanodeId>,
+    /// Files that were closed without bytes which had been promised.
+    pub lost: Vec<Loss>,
     /// Whose things were changed, for each call that was made: `owner:group:rwxr-xr-x`. Empty without an audit log.
     pub shown: Vec<Option<String>>,
 }
@@ -218,7 +220,7 @@ impl State {
         if !starting {
             more |= self.blocks.survey_step(&self.ns, nodes, now.mono_ms);
         }
-        if !self.safe_mode.is_on() {
+        if !self.safe_mode.stops_orders() {
             more |= self.schedule(nodes, now, out);
         }
         more
@@ -257,7 +259,7 @@ impl State {
         Ok(dead)
     }
 
-    /// The rim measured the disk of the metadata. True if safe mode was turned on by it.
+    /// The rim measured the disk of the metadata. True if safe mode was turned on by it; it turns it off, too.
     pub fn note_resources(&mut self, low: bool) -> bool {
         self.resources_low = low;
         self.safe_mode.note_resources(low)
@@ -303,9 +305,7 @@ impl State {
         mode: AccessMode,
         now: Now,
     ) -> BlockToken {
-        let lifetime_ms = u64::try_from(TOKEN_LIFETIME.as_millis()).unwrap_or(u64::MAX);
-        let expires_ms = now.wall_ms.saturating_add(lifetime_ms);
-        BlockToken::issue(&self.settings.token_key, block, stamp, mode, expires_ms)
+        self.settings.token_keys.issue(block, stamp, mode, now.wall_ms)
     }
 
     /// Turns an outcome into the answer: fills in addresses and tokens.

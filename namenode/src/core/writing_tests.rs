@@ -47,6 +47,7 @@ fn commit_on(
         stamp,
         length,
         replicas,
+        answered: Vec::new(),
     };
     let mut out = Output::default();
     let now = harness.now;
@@ -137,6 +138,23 @@ fn other_refusals_speak_hdfs() {
         (list, NotFound, "File /q does not exist."),
         (locations, IsDirectory, "Path is not a file: /a"),
     ]);
+}
+
+#[test]
+fn a_full_disk_can_be_emptied() {
+    let mut h = Harness::with_nodes(1, 3);
+    h.write("/y", 10, 3);
+    assert!(h.state.note_resources(true));
+    let (kind, message) = refusal(h.call(mkdirs("/x", true)));
+    assert_eq!(kind, ErrorKind::SafeMode);
+    assert!(message.contains("can still be deleted"), "{message}");
+    let (kind, message) = refusal(h.call(Call::SafeMode(SafeModeAction::Leave)));
+    assert_eq!(kind, ErrorKind::SafeMode);
+    assert!(message.starts_with("Safe mode stays ON. Resources are low"), "{message}");
+    assert_eq!(h.call(delete("/y", true)), Ok(Reply::Flag(true)));
+    assert!(h.state.is_safe_mode_on());
+    assert!(!h.state.note_resources(false) && !h.state.is_safe_mode_on());
+    assert_eq!(h.call(mkdirs("/x", true)), Ok(Reply::Done));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use client::config::{NAMENODE_VARIABLE, SECRET_FILE_VARIABLE};
 use daemon::auth::Authenticator;
 use daemon::rpc;
 use futures_util::stream;
-use protocol::auth::{Body as SignedBody, Role};
+use protocol::auth::Role;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -68,7 +68,7 @@ impl Fsck {
 pub(super) async fn fsck(State(fsck): State<Fsck>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
-    let signed = rpc::check(&fsck.auth, &parts, SignedBody::Bytes(b""), &[Role::Client]);
+    let signed = rpc::check(&fsck.auth, &parts, &[Role::Client]);
     let repairs = REPAIRS.iter().any(|name| query.text(name).is_some());
     match signed {
         Err(error) if !fsck.believes => return rpc::refuse(error),

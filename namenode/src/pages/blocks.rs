@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use protocol::auth::Key;
     use protocol::namenode::{DatanodeInfo, FileStatus};
-    use protocol::token::{AccessMode, BlockToken};
+    use protocol::token::{AccessMode, TokenKeys};
     use protocol::{BlockId, GenerationStamp};
 
     fn file(count: u64, holders: &[&str]) -> LocatedBlocks {
@@ -167,7 +167,7 @@ mod tests {
             transfer_address: (*address).to_owned(),
             ..DatanodeInfo::default()
         };
-        let key = Key::new([1; 32]);
+        let keys = TokenKeys::new(&Key::new([1; 32]));
         let block = |number| LocatedBlock {
             id: BlockId(number),
             stamp: GenerationStamp(1),
@@ -177,13 +177,7 @@ mod tests {
             durable_min: 0,
             corrupt: false,
             open: false,
-            token: BlockToken::issue(
-                &key,
-                BlockId(number),
-                GenerationStamp(1),
-                AccessMode::Read,
-                0,
-            ),
+            token: keys.issue(BlockId(number), GenerationStamp(1), AccessMode::Read, 0),
         };
         let status = FileStatus { replication: 2, ..FileStatus::default() };
         LocatedBlocks { status, blocks: (0..count).map(block).collect() }

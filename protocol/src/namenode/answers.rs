@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::namenode::{REPLICAS_MAX, VOLUMES_MAX};
 use crate::token::BlockToken;
+use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{BlockId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId};
 
 /// What a file or directory is.
@@ -71,6 +73,7 @@ pub struct LocatedBlocks {
     /// The file.
     pub status: FileStatus,
     /// Blocks that overlap the range, in order.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub blocks: Vec<LocatedBlock>,
 }
 
@@ -86,6 +89,7 @@ pub struct LocatedBlock {
     /// Bytes; of a block being written, what is committed so far.
     pub length: u64,
     /// For readers: replicas, nearest first. For writers: the pipeline.
+    #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<DatanodeInfo>,
     /// Replicas that must be on disk before the block is acknowledged (writers).
     pub durable_min: u16,
@@ -95,6 +99,13 @@ pub struct LocatedBlock {
     pub open: bool,
     /// Permission to read, or to write if it was asked for.
     pub token: BlockToken,
+}
+
+impl LocatedBlock {
+    /// What a DataNode is shown of the permission.
+    pub fn permit(&self) -> (BlockId, GenerationStamp, &BlockToken) {
+        (self.id, self.stamp, &self.token)
+    }
 }
 
 /// How to reach a DataNode.
@@ -213,6 +224,7 @@ pub struct DatanodeReport {
     /// How far its drain is.
     pub drain: DrainReport,
     /// Its data directories that are out of service.
+    #[serde(deserialize_with = "at_most::<VOLUMES_MAX, _, _>")]
     pub failed_volumes: Vec<String>,
     /// Bytes per second that it sends for the balancer at most.
     pub balancer_bandwidth: u64,
@@ -384,8 +396,10 @@ pub struct SnapshottableDirectory {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FsckPage {
     /// Files in path order.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub files: Vec<FsckFile>,
     /// Directories passed on this page, each with the number of files of the page that come before it.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub directories: Vec<(DfsPath, u32)>,
     /// Where the next page continues; `None` at the end.
     pub next: Option<DfsPath>,
@@ -399,7 +413,10 @@ pub struct FsckFile {
     /// The file.
     pub status: FileStatus,
     /// Its blocks in order.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub blocks: Vec<FsckBlock>,
+    /// Bytes behind its end that a writer had been promised and no DataNode has.
+    pub lost_bytes: u64,
 }
 
 /// Health of a block.
@@ -412,6 +429,7 @@ pub struct FsckBlock {
     /// Bytes.
     pub length: u64,
     /// What is known of its replicas: good ones first, then corrupt ones.
+    #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<(DatanodeInfo, ReplicaState)>,
     /// True if all good replicas are on one rack although there are others.
     pub misplaced: bool,
@@ -517,5 +535,6 @@ pub struct BlockInfo {
     /// Wanted replicas.
     pub replication: u16,
     /// What is known of its replicas, those that are about to be deleted included.
+    #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<(DatanodeInfo, ReplicaState)>,
 }

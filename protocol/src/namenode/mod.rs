@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::acl::{AclChange, AclStatus};
 use crate::permission::Action;
-use crate::xattr::{Xattr, XattrFlag};
+use crate::wire::{ENTRIES_MAX, at_most};
+use crate::xattr::{VALUE_BYTES_SENT_MAX, Xattr, XattrFlag};
 use crate::{
     BlockId, CallId, ClientId, DatanodeId, DfsPath, GenerationStamp, InodeId, RemoteError,
 };
@@ -19,7 +20,7 @@ pub use answers::{
 };
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Most entries in one page of a listing, as `dfs.ls.limit`.
 pub const LIST_ENTRIES_MAX: u32 = 1000;
 /// Most bytes of an image in one answer: large enough that a call costs nothing beside them.
@@ -28,6 +29,20 @@ pub const IMAGE_PIECE_BYTES: usize = 4 << 20;
 pub const BATCH_CALLS_MAX: usize = 1000;
 /// Most entries in one page of a snapshot diff: a message stays below a few megabytes.
 pub const DIFF_ENTRIES_MAX: usize = 1000;
+/// Most DataNodes that a writer can name at once.
+pub const DATANODES_MAX: usize = 10_000;
+/// Most replicas that one block can have on the wire: twice what a file may want.
+pub const REPLICAS_MAX: usize = 1024;
+/// Most bad replicas in one report of a reader.
+pub const BAD_REPLICAS_MAX: usize = 1000;
+/// Most files that one call concatenates.
+pub const CONCAT_SOURCES_MAX: usize = 10_000;
+/// Most moves of replicas in one call.
+pub const MOVES_MAX: usize = 10_000;
+/// Most names of attributes in one call: many times what a file can have.
+pub const XATTR_NAMES_MAX: usize = 1000;
+/// Most data directories of a DataNode.
+pub const VOLUMES_MAX: usize = 1000;
 /// Name below a directory under which its snapshots are read.
 pub const DOT_SNAPSHOT: &str = ".snapshot";
 
@@ -43,7 +58,37 @@ pub struct Request {
     /// Network name of the client's machine, to place the first replica there; may be empty.
     pub host: String,
     /// What is asked.
-    pub body: Call,
+    pub body: Body,
+}
+
+/// What is asked in one request. A batch is no [`Call`], so batches do not nest. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Body {
+    /// One call.
+    One(Call),
+    /// Several, each with its own outcome, in order. -> [`Reply::Batch`]
+    Batch(#[serde(deserialize_with = "at_most::<BATCH_CALLS_MAX, _, _>")] Vec<Call>),
+}
+
+impl From<Call> for Body {
+    fn from(call: Call) -> Self {
+        Body::One(call)
+    }
+}
+
+impl Body {
+    /// What is asked, in order.
+    pub fn calls(&self) -> &[Call] {
+        match self {
+            Body::One(call) => std::slice::from_ref(call),
+            Body::Batch(calls) => calls,
+        }
+    }
+
+    /// True if nothing of it changes anything.
+    pub fn is_read(&self) -> bool {
+        self.calls().iter().all(Call::is_read)
+    }
 }
 
 /// The answer to a [`Request`].
@@ -108,6 +153,7 @@ pub enum Call {
         /// The block that was just written, if any.
         previous: Option<WrittenBlock>,
         /// DataNodes that failed this client.
+        #[serde(deserialize_with = "at_most::<DATANODES_MAX, _, _>")]
         exclude: Vec<DatanodeId>,
     },
     /// Gives back a block that was never written to. -> [`Reply::Done`]
@@ -125,6 +171,7 @@ pub enum Call {
         /// The block as the client knows it; `length` is what every survivor has acknowledged.
         block: WrittenBlock,
         /// DataNodes that failed.
+        #[serde(deserialize_with = "at_most::<DATANODES_MAX, _, _>")]
         failed: Vec<DatanodeId>,
         /// One of them did not fail, but held up the others.
         slow: Option<DatanodeId>,
@@ -191,11 +238,11 @@ pub enum Call {
         atime_ms: Option<u64>,
     },
     /// A reader found replicas whose data does not match its checksums. -> [`Reply::Done`]
-    ReportBadReplicas(Vec<BadReplica>),
+    ReportBadReplicas(
+        #[serde(deserialize_with = "at_most::<BAD_REPLICAS_MAX, _, _>")] Vec<BadReplica>,
+    ),
     /// Safe mode. -> [`Reply::Flag`]: true if it is on afterwards.
     SafeMode(SafeModeAction),
-    /// Several calls in one, each with its own outcome, in order; not nested. -> [`Reply::Batch`]
-    Batch(Vec<Call>),
     /// Sets or clears the quotas of a directory; for the superuser. -> [`Reply::Done`]
     SetQuota {
         /// Directory.
@@ -256,6 +303,7 @@ pub enum Call {
         /// File that grows.
         target: DfsPath,
         /// Files in the same directory.
+        #[serde(deserialize_with = "at_most::<CONCAT_SOURCES_MAX, _, _>")]
         sources: Vec<DfsPath>,
     },
     /// Lets a directory have snapshots; for the superuser. -> [`Reply::Done`]
@@ -313,9 +361,9 @@ pub enum Call {
     },
     /// Moves replicas, for the balancer: each is copied, then its old one is deleted. What would break the rules of placement is not
     /// begun. -> [`Reply::Moves`]
-    MoveReplicas(Vec<ReplicaMove>),
+    MoveReplicas(#[serde(deserialize_with = "at_most::<MOVES_MAX, _, _>")] Vec<ReplicaMove>),
     /// How these moves stand. -> [`Reply::Moves`]
-    MoveStates(Vec<ReplicaMove>),
+    MoveStates(#[serde(deserialize_with = "at_most::<MOVES_MAX, _, _>")] Vec<ReplicaMove>),
     /// The access control list. -> [`Reply::Acl`]
     GetAcl(DfsPath),
     /// Changes the access control list. -> [`Reply::Done`]
@@ -330,6 +378,7 @@ pub enum Call {
         /// File or directory.
         path: DfsPath,
         /// Names with their namespaces; none for all that the caller may see.
+        #[serde(deserialize_with = "at_most::<XATTR_NAMES_MAX, _, _>")]
         names: Vec<String>,
     },
     /// Sets an extended attribute. -> [`Reply::Done`]
@@ -339,6 +388,7 @@ pub enum Call {
         /// Name with its namespace.
         name: String,
         /// Value.
+        #[serde(deserialize_with = "at_most::<VALUE_BYTES_SENT_MAX, _, _>")]
         value: Vec<u8>,
         /// Whether it may be there.
         flag: XattrFlag,
@@ -376,28 +426,27 @@ pub enum Call {
 impl Call {
     /// True if the call changes nothing.
     pub fn is_read(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Call::Status(_)
-            | Call::List { .. }
-            | Call::ContentSummary(_)
-            | Call::Locations { .. }
-            | Call::ClusterStatus
-            | Call::Datanodes
-            | Call::Fsck { .. }
-            | Call::OpenFiles { .. }
-            | Call::BlockInfo(_)
-            | Call::SnapshotDiff { .. }
-            | Call::SnapshottableDirectories
-            | Call::BlocksOn { .. }
-            | Call::MoveStates(_)
-            | Call::GetAcl(_)
-            | Call::GetXattrs { .. }
-            | Call::CheckAccess { .. }
-            | Call::CheckSuperuser
-            | Call::SafeMode(SafeModeAction::Get) => true,
-            Call::Batch(calls) => calls.iter().all(Call::is_read),
-            _ => false,
-        }
+                | Call::List { .. }
+                | Call::ContentSummary(_)
+                | Call::Locations { .. }
+                | Call::ClusterStatus
+                | Call::Datanodes
+                | Call::Fsck { .. }
+                | Call::OpenFiles { .. }
+                | Call::BlockInfo(_)
+                | Call::SnapshotDiff { .. }
+                | Call::SnapshottableDirectories
+                | Call::BlocksOn { .. }
+                | Call::MoveStates(_)
+                | Call::GetAcl(_)
+                | Call::GetXattrs { .. }
+                | Call::CheckAccess { .. }
+                | Call::CheckSuperuser
+                | Call::SafeMode(SafeModeAction::Get)
+        )
     }
 }
 
@@ -441,6 +490,7 @@ pub struct WrittenBlock {
     /// Bytes written.
     pub length: u64,
     /// DataNodes that acknowledged the whole of it, in pipeline order.
+    #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<DatanodeId>,
     /// How many of them, from the end, have it on disk (fsynced).
     pub durable_count: u16,
@@ -493,6 +543,7 @@ pub enum Reply {
     /// A page of a directory.
     Listing {
         /// Entries in byte order of names.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         entries: Vec<FileStatus>,
         /// How many follow.
         remaining: u64,
@@ -504,7 +555,7 @@ pub enum Reply {
     /// State of the NameNode.
     Cluster(Box<ClusterStatus>),
     /// All DataNodes.
-    Datanodes(Vec<DatanodeReport>),
+    Datanodes(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<DatanodeReport>),
     /// A page of fsck.
     Fsck(FsckPage),
     /// A new open file.
@@ -512,12 +563,13 @@ pub enum Reply {
     /// A block to write.
     Block(LocatedBlock),
     /// Outcomes of a batch, in order.
-    Batch(Vec<Answer>),
+    Batch(#[serde(deserialize_with = "at_most::<BATCH_CALLS_MAX, _, _>")] Vec<Answer>),
     /// A number.
     Number(u64),
     /// Files being written.
     OpenFiles {
         /// In order of their ids.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         files: Vec<OpenFile>,
         /// Where the next page continues; `None` at the end.
         next: Option<InodeId>,
@@ -525,7 +577,7 @@ pub enum Reply {
     /// One block.
     BlockInfo(Box<BlockInfo>),
     /// Names.
-    Names(Vec<String>),
+    Names(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<String>),
     /// A file opened at its end.
     Appended(Appended),
     /// A path.
@@ -533,20 +585,23 @@ pub enum Reply {
     /// What changed between two snapshots.
     SnapshotDiff {
         /// In the order of HDFS's report.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         entries: Vec<DiffEntry>,
         /// How many follow.
         remaining: u64,
     },
     /// Directories that may have snapshots.
-    Snapshottable(Vec<SnapshottableDirectory>),
+    Snapshottable(
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<SnapshottableDirectory>,
+    ),
     /// Blocks of a DataNode.
-    BlocksOn(Vec<BlockOn>),
+    BlocksOn(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<BlockOn>),
     /// How moves stand, in the order asked.
-    Moves(Vec<MoveState>),
+    Moves(#[serde(deserialize_with = "at_most::<MOVES_MAX, _, _>")] Vec<MoveState>),
     /// An access control list.
     Acl(AclStatus),
     /// Extended attributes in the order asked for, or by name.
-    Xattrs(Vec<Xattr>),
+    Xattrs(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<Xattr>),
     /// A piece of an image.
     Image {
         /// The image.
@@ -554,19 +609,26 @@ pub enum Reply {
         /// Its bytes.
         length: u64,
         /// These, at most [`IMAGE_PIECE_BYTES`]; none at the end.
+        #[serde(deserialize_with = "at_most::<IMAGE_PIECE_BYTES, _, _>")]
         bytes: Vec<u8>,
     },
 }
 
 impl Request {
     /// Builds a request.
-    pub fn new(client: ClientId, number: u64, user: &str, host: &str, body: Call) -> Self {
+    pub fn new(
+        client: ClientId,
+        number: u64,
+        user: &str,
+        host: &str,
+        body: impl Into<Body>,
+    ) -> Self {
         Request {
             version: VERSION,
             call: CallId { client, number },
             user: user.to_owned(),
             host: host.to_owned(),
-            body,
+            body: body.into(),
         }
     }
 }

@@ -42,7 +42,7 @@ fn before_its_outputs_are_fetched(stand: &Stand) {
     });
     let done = stand.attempts(&id, "MAP", "completed");
     let workers: BTreeSet<u32> =
-        done.iter().filter_map(|attempt| stand.worker_of(&id, attempt)).collect();
+        done.iter().filter_map(|attempt| stand.worker_of(attempt)).collect();
     let busy = waits().expect("it waits").1;
     let worker = workers.iter().find(|worker| **worker != busy).unwrap_or(&busy);
     stand.kill(&format!("worker-{worker}"));
@@ -57,7 +57,7 @@ fn in_the_shuffle(stand: &Stand) {
     let mut place = None;
     stand.wait("a reduce fetches", |_| {
         let reduces = stand.attempts(&id, "REDUCE", "running");
-        place = reduces.iter().find_map(|reduce| stand.worker_of(&id, reduce));
+        place = reduces.iter().find_map(|reduce| stand.worker_of(reduce));
         place.is_some() && stand.attempts(&id, "MAP", "completed").len() == 5
     });
     stand.kill(&format!("worker-{}", place.unwrap()));

@@ -43,10 +43,12 @@ fn of_fifty_jobs_all_come_out_right_the_last_user_is_served_soon_and_nothing_is_
     jobs.into_iter().for_each(Running::succeed);
 
     for (number, open) in (1..).zip(open) {
-        let directory = stand.cluster.directory.join(format!("worker-{number}/jobs"));
-        stand.wait("the files of all jobs are gone", |_| {
-            fs::read_dir(&directory).unwrap().next().is_none()
-        });
+        for files in ["jobs", "outputs"] {
+            let directory = stand.cluster.directory.join(format!("worker-{number}/{files}"));
+            stand.wait("the files of all jobs are gone", |_| {
+                fs::read_dir(&directory).unwrap().next().is_none()
+            });
+        }
         stand.wait("no descriptor is left open", |_| open_files(&stand, number) <= open);
     }
     assert_eq!(stand.active_workers(), 2);

@@ -1,7 +1,9 @@
 //! MapReduce under faults, on real processes: tasks that misbehave, daemons that die or stop and come back, damaged and lost map
 //! outputs, races of attempts. What comes out is compared with what the same input gives without a fault.
 
+mod counting;
 mod deaths;
+mod executables;
 mod many;
 mod outputs;
 mod passes;
@@ -118,9 +120,9 @@ impl Stand {
         ids.lines().map(str::to_owned).collect()
     }
 
-    /// The number of the worker that has the files of an attempt.
-    fn worker_of(&self, job: &str, attempt: &str) -> Option<u32> {
-        let place = format!("jobs/{job}/{attempt}");
+    /// The number of the worker that runs or ran an attempt.
+    fn worker_of(&self, attempt: &str) -> Option<u32> {
+        let place = format!("logs/{attempt}");
         (1..=2)
             .find(|number| self.cluster.directory.join(format!("worker-{number}/{place}")).is_dir())
     }

@@ -34,6 +34,7 @@ use crate::op::Op;
 use crate::query::Query;
 use crate::token::Redirect;
 use crate::{drain, path};
+use daemon::serve::Peer;
 use daemon::session;
 
 /// Uploads at once: each has a thread and a window of packets (8 MiB). More wait their turn.
@@ -128,6 +129,9 @@ impl Face {
             Some(KnownUser(user)) => user.clone(),
             None => self.user(&query, op, &path)?,
         };
+        if let Some(peer) = parts.extensions.get::<Peer>() {
+            peer.line.trust();
+        }
         Ok(Asked { op, path, query, client: self.inner.clients.of(&user) })
     }
 

@@ -132,7 +132,7 @@ pub fn is_live(report: &DatanodeReport) -> bool {
 pub(crate) mod tests {
     use super::*;
     use protocol::auth::Key;
-    use protocol::token::{AccessMode, BlockToken, token_key};
+    use protocol::token::{AccessMode, TokenKeys};
     use protocol::{BlockId, DatanodeId, GenerationStamp};
 
     pub(crate) fn node(number: u8, http_port: u16) -> DatanodeInfo {
@@ -149,7 +149,7 @@ pub(crate) mod tests {
 
     pub(crate) fn block(replicas: Vec<DatanodeInfo>) -> LocatedBlock {
         let (id, stamp) = (BlockId(1_073_741_825), GenerationStamp(1001));
-        let key = token_key(&Key::new([1; 32]));
+        let keys = TokenKeys::new(&Key::new([1; 32]));
         LocatedBlock {
             id,
             stamp,
@@ -159,7 +159,7 @@ pub(crate) mod tests {
             durable_min: 0,
             corrupt: false,
             open: false,
-            token: BlockToken::issue(&key, id, stamp, AccessMode::Read, 1),
+            token: keys.issue(id, stamp, AccessMode::Read, 1),
         }
     }
 

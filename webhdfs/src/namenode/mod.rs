@@ -155,7 +155,7 @@ impl<N: Namesystem> Face<N> {
         let Identity { user, by_token } = self.identify(parts, &query).await?;
         let warning = op.judge(&query)?;
         let path = path::decode(parts.uri.path())?;
-        let address = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+        let address = parts.extensions.get::<Peer>().map(|peer| peer.address.ip());
         let headers = &parts.headers;
         Ok(Asked { op, path, query, user, by_token, address, headers, warning })
     }

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use daemon::auth::Authenticator;
 use daemon::rpc;
 use protocol::DfsPath;
-use protocol::auth::{Body, Key, Role};
+use protocol::auth::{Key, Role};
 
 use super::{Asked, Face, Namesystem};
 use crate::config::Auth;
@@ -58,15 +58,18 @@ impl<N: Namesystem> Face<N> {
         let (config, trust) = (&self.inner.settings.config, &self.inner.settings.trust);
         let now_ms = client::rpc::now_ms();
         if let Some(token) = delegation(parts, query) {
+            // Who signs as well, such as a gateway, gets a signed answer.
+            if rpc::is_signed(parts)
+                && let Err(error) = rpc::check(&trust.authenticator, parts, &[Role::Client])
+            {
+                return Err(WebError::new(Exception::Unauthenticated, error.to_string()));
+            }
             let owner = trust.keeper.owner(token, now_ms).await?;
             let user = identity::effective(&owner, query, config)?;
             return Ok(Identity { user, by_token: true });
         }
         // Whoever holds the cluster secret may speak for everybody; a body that follows is not covered, and not read here.
-        let is_signed = || {
-            let roles = &[Role::Client];
-            rpc::check(&trust.authenticator, parts, Body::Bytes(b""), roles).is_ok()
-        };
+        let is_signed = || rpc::check(&trust.authenticator, parts, &[Role::Client]).is_ok();
         let user = match trust.auth {
             Auth::Simple => match cookie::user(&parts.headers, &trust.key, now_ms) {
                 Some(user) if query.text("user.name").is_none() => {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use percent_encoding::percent_decode_str;
 use protocol::auth::Key;
+use protocol::delegation::TOKENS_MAX;
 use protocol::delegation::TokenInfo;
 
 use crate::error::{Exception, WebError};
@@ -30,8 +31,6 @@ use crate::token::{DELEGATION_KIND, Delegation};
 pub const RENEW_INTERVAL_MS: u64 = 24 * 3_600_000;
 /// How long it can be renewed, as HDFS: seven days. None is good for longer at once, either.
 pub const LIFETIME_MS: u64 = 7 * RENEW_INTERVAL_MS;
-/// Tokens at once: a hundred bytes each in the file.
-const TOKENS_MAX: usize = 10_000;
 /// Longest name in a token, bytes: as a user's in a login link.
 const NAME_BYTES_MAX: usize = 255;
 /// First line of the file: what it is, and the version of its form.

@@ -11,9 +11,12 @@ use std::{fs::File, io};
 
 use protocol::frame;
 use protocol::namenode::DatanodeInfo;
+use protocol::token::BlockToken;
 use protocol::transfer::{
-    ACK_BYTES, Ack, Answer, FRAME_BYTES_MAX, Operation, PACKET_HEADER_BYTES, PacketHeader, Reply,
+    ACK_BYTES, Ack, Answer, FRAME_BYTES_MAX, NONCE_BYTES, Operation, PACKET_HEADER_BYTES,
+    PROOF_BYTES, PacketHeader, Reply, Session,
 };
+use protocol::{BlockId, DatanodeId, GenerationStamp, wire};
 
 use super::{Local, Packet, Stream, Timeouts, TransferFailure};
 
@@ -26,6 +29,17 @@ const DESCRIPTOR_COUNT: usize = 2;
 #[derive(Debug)]
 pub struct Connection {
     reader: BufReader<Shared>,
+    /// Once both have said hello.
+    session: Option<Session>,
+}
+
+/// An operation as it came, with what shows that its sender may ask for it.
+#[derive(Debug)]
+pub struct Asked {
+    /// What is asked.
+    pub operation: Operation,
+    body: Vec<u8>,
+    proof: [u8; PROOF_BYTES],
 }
 
 #[derive(Debug)]
@@ -40,19 +54,80 @@ impl Read for Shared {
 impl Connection {
     /// Takes over a connected socket.
     pub fn new(stream: Stream) -> Self {
-        Connection { reader: BufReader::with_capacity(BUFFER_BYTES, Shared(Arc::new(stream))) }
+        let reader = BufReader::with_capacity(BUFFER_BYTES, Shared(Arc::new(stream)));
+        Connection { reader, session: None }
     }
 
-    /// Connects to a DataNode.
+    /// Connects to a DataNode over TCP, wherever it is, and has it prove that it is this one.
     ///
     /// # Errors
-    /// [`TransferFailure::Connect`].
+    /// [`TransferFailure::Connect`]; [`TransferFailure::Impostor`] if it is another.
+    pub fn connect_over_tcp(
+        datanode: &DatanodeInfo,
+        timeouts: Timeouts,
+        permit: (BlockId, GenerationStamp, &BlockToken),
+    ) -> Result<Self, TransferFailure> {
+        let local = Local { boot_id: String::new(), broker: None };
+        Connection::connect(datanode, &local, timeouts, permit)
+    }
+
+    /// Connects to a DataNode and has it prove that it is this one; `local` says how those of this machine are reached.
+    ///
+    /// # Errors
+    /// [`TransferFailure::Connect`]; [`TransferFailure::Impostor`] if it is another.
     pub(crate) fn connect(
         datanode: &DatanodeInfo,
         local: &Local,
         timeouts: Timeouts,
+        (block, stamp, token): (BlockId, GenerationStamp, &BlockToken),
     ) -> Result<Self, TransferFailure> {
-        Stream::connect(datanode, local, timeouts).map(Connection::new)
+        let mut connection = Stream::connect(datanode, local, timeouts).map(Connection::new)?;
+        let nonce = rand::random();
+        let hello = Operation::Hello { block, stamp, token: token.name, nonce };
+        frame::write(&mut &**connection.stream(), &hello)?;
+        let impostor = || TransferFailure::Impostor { address: datanode.transfer_address.clone() };
+        let Reply::Hello { nonce: theirs, proof } = connection.read_answer()? else {
+            return Err(impostor());
+        };
+        let session = Session::new(nonce, theirs);
+        if !session.is_hello(token, datanode.id, &proof) {
+            return Err(impostor());
+        }
+        connection.session = Some(session);
+        Ok(connection)
+    }
+
+    /// Shows whoever connected that this is `datanode`.
+    ///
+    /// # Errors
+    /// [`TransferFailure::Io`].
+    pub fn answer_hello(
+        &mut self,
+        theirs: [u8; NONCE_BYTES],
+        token: &BlockToken,
+        datanode: DatanodeId,
+    ) -> Result<(), TransferFailure> {
+        let nonce = rand::random();
+        let session = Session::new(theirs, nonce);
+        let proof = session.hello(token, datanode);
+        self.session = Some(session);
+        self.send_answer(&Ok(Reply::Hello { nonce, proof }))
+    }
+
+    /// True if whoever sent an operation has the secret of the token that it names.
+    pub fn is_proven(&mut self, asked: &Asked, token: &BlockToken) -> bool {
+        let session = self.session.as_mut();
+        session.is_some_and(|session| session.is_proven(token, &asked.body, &asked.proof))
+    }
+
+    /// An operation's frame with its proof, to be sent next.
+    pub fn sealed(&mut self, operation: &Operation, token: &BlockToken) -> Vec<u8> {
+        let mut frame = frame::encode(operation);
+        if let Some(session) = &mut self.session {
+            let proof = session.prove(token, &frame[frame::HEADER_BYTES..]);
+            frame.extend_from_slice(&proof);
+        }
+        frame
     }
 
     /// The socket.
@@ -85,20 +160,32 @@ impl Connection {
     ///
     /// # Errors
     /// [`TransferFailure::Io`].
-    pub fn send(&mut self, operation: &Operation) -> Result<(), TransferFailure> {
-        Ok(frame::write(&mut &**self.stream(), operation)?)
+    pub fn send(
+        &mut self,
+        operation: &Operation,
+        token: &BlockToken,
+    ) -> Result<(), TransferFailure> {
+        let frame = self.sealed(operation, token);
+        self.send_bytes(&frame)
     }
 
     /// Reads the next operation; `None` if the peer ended the connection between operations.
     ///
     /// # Errors
     /// [`TransferFailure`].
-    pub fn read_operation(&mut self) -> Result<Option<Operation>, TransferFailure> {
-        match frame::read(&mut self.reader, FRAME_BYTES_MAX, "transfer operation") {
-            Ok(operation) => Ok(Some(operation)),
-            Err(error) if error.is_end() => Ok(None),
-            Err(error) => Err(error.into()),
+    pub fn read_operation(&mut self) -> Result<Option<Asked>, TransferFailure> {
+        let body = match frame::read_body(&mut self.reader, FRAME_BYTES_MAX) {
+            Ok(body) => body,
+            Err(error) if error.is_end() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let operation: Operation =
+            wire::decode(&body, "transfer operation").map_err(frame::FrameError::from)?;
+        let mut proof = [0; PROOF_BYTES];
+        if !matches!(operation, Operation::Hello { .. }) {
+            self.reader.read_exact(&mut proof)?;
         }
+        Ok(Some(Asked { operation, body, proof }))
     }
 
     /// Sends an answer.
@@ -122,8 +209,12 @@ impl Connection {
     ///
     /// # Errors
     /// [`TransferFailure`].
-    pub fn ask(&mut self, operation: &Operation) -> Result<Reply, TransferFailure> {
-        self.send(operation)?;
+    pub fn ask(
+        &mut self,
+        operation: &Operation,
+        token: &BlockToken,
+    ) -> Result<Reply, TransferFailure> {
+        self.send(operation, token)?;
         self.read_answer()
     }
 
@@ -134,8 +225,9 @@ impl Connection {
     pub fn ask_descriptors(
         &mut self,
         operation: &Operation,
+        token: &BlockToken,
     ) -> Result<(u64, File, File), TransferFailure> {
-        self.send(operation)?;
+        self.send(operation, token)?;
         let stream = Arc::clone(self.stream());
         // Not through the buffer: reading ahead would swallow the descriptors.
         let answer: Answer = frame::read(&mut &*stream, FRAME_BYTES_MAX, "transfer answer")?;

@@ -14,7 +14,7 @@ use protocol::checksum::ChecksumError;
 use protocol::frame::FrameError;
 use protocol::transfer::TransferError;
 
-pub use connection::Connection;
+pub use connection::{Asked, Connection};
 pub use packet::{Packet, PacketPool, PooledPacket};
 pub use pool::ConnectionPool;
 pub(crate) use stream::Local;
@@ -53,6 +53,12 @@ pub enum TransferFailure {
         /// Cause.
         #[source]
         source: io::Error,
+    },
+    /// Somebody else listens in its place.
+    #[error("what listens at {address} is not the DataNode that should be there")]
+    Impostor {
+        /// Where it should be.
+        address: String,
     },
     /// The connection broke or a timeout passed.
     #[error("connection to the DataNode failed")]

@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use protocol::namenode::DatanodeInfo;
+use protocol::token::BlockToken;
+use protocol::{BlockId, DatanodeId, GenerationStamp};
 
 use super::{Connection, Local, Timeouts, TransferFailure};
 
@@ -22,7 +24,8 @@ pub struct ConnectionPool {
 struct Inner {
     local: Local,
     timeouts: Timeouts,
-    idle: Mutex<HashMap<String, Vec<(Instant, Connection)>>>,
+    /// By who has proven to be at the other end.
+    idle: Mutex<HashMap<DatanodeId, Vec<(Instant, Connection)>>>,
 }
 
 impl ConnectionPool {
@@ -47,25 +50,30 @@ impl ConnectionPool {
         self.inner.local.reaches(datanode)
     }
 
-    /// An idle connection that the peer has not ended, or a new one.
+    /// An idle connection that the peer has not ended, or a new one, on which it has proven who it is; `block`, its stamp and `token`
+    /// are for that.
     ///
     /// # Errors
-    /// [`TransferFailure::Connect`].
-    pub fn take(&self, datanode: &DatanodeInfo) -> Result<Connection, TransferFailure> {
+    /// [`TransferFailure::Connect`] or [`TransferFailure::Impostor`].
+    pub fn take(
+        &self,
+        datanode: &DatanodeInfo,
+        permit: (BlockId, GenerationStamp, &BlockToken),
+    ) -> Result<Connection, TransferFailure> {
         while let Some((since, connection)) = self.pop(datanode) {
             if since.elapsed() < self.inner.timeouts.idle && !connection.is_readable() {
                 return Ok(connection);
             }
         }
-        Connection::connect(datanode, &self.inner.local, self.inner.timeouts)
+        Connection::connect(datanode, &self.inner.local, self.inner.timeouts, permit)
     }
 
     /// Gives back a connection on which nothing is under way.
     pub fn give_back(&self, datanode: &DatanodeInfo, connection: Connection) {
         let mut idle = self.inner.idle.lock();
-        let idle = match idle.get_mut(&datanode.transfer_address) {
+        let idle = match idle.get_mut(&datanode.id) {
             Some(idle) => idle,
-            None => idle.entry(datanode.transfer_address.clone()).or_default(),
+            None => idle.entry(datanode.id).or_default(),
         };
         if idle.len() < IDLE_MAX {
             idle.push((Instant::now(), connection));
@@ -73,6 +81,6 @@ impl ConnectionPool {
     }
 
     fn pop(&self, datanode: &DatanodeInfo) -> Option<(Instant, Connection)> {
-        self.inner.idle.lock().get_mut(&datanode.transfer_address)?.pop()
+        self.inner.idle.lock().get_mut(&datanode.id)?.pop()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use protocol::frame;
 use protocol::namenode::{DatanodeInfo, LocatedBlock};
 use protocol::transfer::{
     Operation, PacketHeader, Reply as TransferReply, Resume, Status, Write as WriteOperation,
@@ -116,9 +115,12 @@ impl OpenBlock {
                 let Some(datanode) = self.located.replicas.first() else {
                     return Err(first(TransferFailure::Unexpected));
                 };
-                before = self.operation(client);
+                let permit = self.located.permit();
+                let mut connection =
+                    client.inner.datanodes.take(datanode, permit).map_err(first)?;
+                before = connection.sealed(&self.operation(client), &self.located.token);
                 self.answered = false;
-                client.inner.datanodes.take(datanode).map_err(first)?
+                connection
             }
         };
         loop {
@@ -168,18 +170,18 @@ impl OpenBlock {
         Some(member)
     }
 
-    fn operation(&self, client: &DfsClient) -> Vec<u8> {
-        frame::encode(&Operation::Write(WriteOperation {
+    fn operation(&self, client: &DfsClient) -> Operation {
+        Operation::Write(WriteOperation {
             block: self.located.id,
             stamp: self.located.stamp,
-            token: self.located.token.clone(),
+            token: self.located.token.name,
             client: client.id(),
             resume: self.resume,
             prefix_only: false,
             pipeline: self.located.replicas.get(1..).unwrap_or_default().to_vec(),
             durable: self.durable(),
             cached: true,
-        }))
+        })
     }
 
     fn read_ack(&mut self, connection: &mut Connection) -> Result<(), Failure> {
@@ -242,12 +244,12 @@ impl OpenBlock {
                 stamp: self.located.stamp,
                 length: acked,
                 target: target.clone(),
-                token: self.located.token.clone(),
+                token: self.located.token.name,
             };
             let datanodes = &client.inner.datanodes;
-            let mut connection =
-                datanodes.take(survivor).map_err(|cause| Failure { member: source, cause })?;
-            match connection.ask(&transfer) {
+            let connection = datanodes.take(survivor, self.located.permit());
+            let mut connection = connection.map_err(|cause| Failure { member: source, cause })?;
+            match connection.ask(&transfer, &self.located.token) {
                 Ok(TransferReply::Done) => datanodes.give_back(survivor, connection),
                 Ok(_) => {
                     return Err(Failure { member: source, cause: TransferFailure::Unexpected });

@@ -1,12 +1,12 @@
-//! Globs as Hadoop's shell has them: `* ? [a-c] [^a] {a,b} \`, expanded here against listings.
+//! Globs as Hadoop has them, in its shell and in the inputs of jobs: `* ? [a-c] [^a] {a,b} \`. Whoever expands them lists directories.
 
 /// True if `text` has any character that a glob gives a meaning to.
-pub(crate) fn is_glob(text: &str) -> bool {
+pub fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{', '\\'])
 }
 
 /// `{a,b}` written out, nested ones too. Unbalanced braces stay as they are.
-pub(crate) fn expand_braces(pattern: &str) -> Vec<String> {
+pub fn expand_braces(pattern: &str) -> Vec<String> {
     let Some((open, close, commas)) = outer_braces(pattern) else {
         return vec![pattern.to_owned()];
     };
@@ -43,7 +43,7 @@ fn outer_braces(pattern: &str) -> Option<(usize, usize, Vec<usize>)> {
 
 /// A pattern for one path element.
 #[derive(Debug)]
-pub(crate) struct Pattern {
+pub struct Pattern {
     tokens: Vec<Token>,
 }
 
@@ -57,7 +57,7 @@ enum Token {
 
 impl Pattern {
     /// Reads a pattern without braces. An unclosed `[` stands for itself.
-    pub(crate) fn new(text: &str) -> Self {
+    pub fn new(text: &str) -> Self {
         let chars: Vec<char> = text.chars().collect();
         let (mut tokens, mut at) = (Vec::new(), 0);
         while let Some(&c) = chars.get(at) {
@@ -87,7 +87,7 @@ impl Pattern {
     }
 
     /// The name that this pattern stands for if it stands for exactly one.
-    pub(crate) fn literal(&self) -> Option<String> {
+    pub fn literal(&self) -> Option<String> {
         self.tokens
             .iter()
             .map(|token| match token {
@@ -98,7 +98,7 @@ impl Pattern {
     }
 
     /// True if the whole of `name` fits.
-    pub(crate) fn matches(&self, name: &str) -> bool {
+    pub fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
         let (mut at, mut token) = (0, 0);
         // Where to go on after a mismatch: the last `*` and how much it has swallowed.

@@ -1,0 +1,176 @@
+//! Compares what the table says with what the disks hold, and believes the disks: files that somebody deleted, or that came back.
+//!
+//! Nothing else finds a lost file that nobody reads before the scanner's turn, weeks later; full reports are made from the table.
+//!
+//! Invariants: a difference counts only if it is still there when it is looked at again, with nobody moving the files of the block; a
+//! file that the table does not know is taken into it or goes to the trash, never to nothing.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::ops::Bound;
+
+use protocol::{BlockId, GenerationStamp};
+
+use super::scan::{self, parse_name};
+use super::volume::{FINALIZED, Volume};
+use super::{Entry, Store};
+use crate::core::replica::Replica;
+use crate::error::StoreError;
+
+/// Replicas of the table that are looked at without letting go of it.
+const CHUNK: usize = 1000;
+
+/// What a comparison found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Differences {
+    /// Replicas whose files are gone.
+    pub lost: usize,
+    /// Replicas that were found and taken.
+    pub found: usize,
+    /// Files of replicas that others have taken the place of.
+    pub stale: usize,
+}
+
+impl Store {
+    /// Compares all volumes that work, until `is_over`.
+    pub fn compare_with_disks(&self, is_over: &dyn Fn() -> bool) -> Differences {
+        let mut differences = Differences::default();
+        for (index, volume) in self.volumes.iter().enumerate() {
+            if volume.is_fenced() || is_over() {
+                continue;
+            }
+            match on_disk(volume, is_over) {
+                Ok(Some(files)) => self.compare_one(index, files, is_over, &mut differences),
+                Ok(None) => return differences,
+                Err(error) => {
+                    let volume = volume.path().display();
+                    tracing::warn!(%volume, %error, "cannot list the replicas of a data directory");
+                }
+            }
+        }
+        differences
+    }
+
+    fn compare_one(
+        &self,
+        index: usize,
+        mut files: HashSet<(BlockId, GenerationStamp)>,
+        is_over: &dyn Fn() -> bool,
+        differences: &mut Differences,
+    ) {
+        let mut after = Bound::Unbounded;
+        loop {
+            let chunk = self.at_rest(index, after);
+            let Some(last) = chunk.last() else { break };
+            after = Bound::Excluded(last.block);
+            for replica in chunk {
+                let known = files.remove(&(replica.block, replica.stamp));
+                // Opening it notices what is lost.
+                let lost = |error| matches!(error, StoreError::Vanished(_));
+                if (!known || !replica.is_finalized())
+                    && self.open_replica(replica.block, replica.stamp).is_err_and(lost)
+                {
+                    differences.lost += 1;
+                }
+                if is_over() {
+                    return;
+                }
+            }
+        }
+        for (block, stamp) in files {
+            self.take_or_discard(index, block, stamp, differences);
+            if is_over() {
+                return;
+            }
+        }
+    }
+
+    /// The next replicas of a volume that nobody writes.
+    fn at_rest(&self, index: usize, after: Bound<BlockId>) -> Vec<Replica> {
+        let replicas = self.replicas.lock();
+        let here = replicas.range((after, Bound::Unbounded));
+        let at_rest = here.filter(|(_, entry)| entry.volume == index && entry.writer.is_none());
+        at_rest.take(CHUNK).map(|(_, entry)| entry.replica).collect()
+    }
+
+    /// A finalized file that the table did not name when it was looked through.
+    fn take_or_discard(
+        &self,
+        index: usize,
+        block: BlockId,
+        stamp: GenerationStamp,
+        differences: &mut Differences,
+    ) {
+        let _moving = self.moves.moving(block);
+        let volume = &self.volumes[index];
+        let place = volume.finalized_place(block, stamp);
+        if !place.block.try_exists().unwrap_or(false) {
+            return;
+        }
+        let known = self.replicas.lock().get(&block).map(|entry| (entry.replica, entry.volume));
+        match known {
+            Some((replica, volume)) if (replica.stamp, volume) == (stamp, index) => {}
+            Some((replica, _)) if replica.stamp < stamp => {
+                tracing::warn!(%block, %stamp, "a file of a newer replica than the one in use");
+            }
+            Some(_) => {
+                let state = crate::core::replica::State::Finalized;
+                volume.discard(&Replica { block, stamp, length: 0, state });
+                differences.stale += 1;
+            }
+            None => self.take(index, &place, (block, stamp), differences),
+        }
+    }
+
+    fn take(
+        &self,
+        index: usize,
+        place: &super::Place,
+        (block, stamp): (BlockId, GenerationStamp),
+        differences: &mut Differences,
+    ) {
+        let folder = place.block.parent().unwrap_or(&place.block);
+        match scan::finalized(folder, block, stamp) {
+            Ok(Some(replica)) => {
+                tracing::warn!(%block, %stamp, "a replica was found that was not known");
+                self.replicas.lock().insert(block, Entry::new(replica, index));
+                // Who knows where it has been.
+                self.suspect(block);
+                self.changes.push(|pending| pending.received(&replica));
+                differences.found += 1;
+            }
+            Ok(None) => tracing::warn!(%block, %stamp, "a file without its checksums was found"),
+            Err(error) => {
+                let error = client::error::chain(&error);
+                tracing::warn!(%block, error, "cannot read a file that was found");
+            }
+        }
+    }
+}
+
+/// The finalized replicas that a volume has files of; `None` if `is_over`.
+fn on_disk(
+    volume: &Volume,
+    is_over: &dyn Fn() -> bool,
+) -> io::Result<Option<HashSet<(BlockId, GenerationStamp)>>> {
+    let mut found = HashSet::new();
+    for folder in fs::read_dir(volume.path().join(FINALIZED))? {
+        let folder = folder?.path();
+        if !folder.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if let Some((block, stamp, false)) = parse_name(&path)
+                && volume.finalized_place(block, stamp).block == path
+            {
+                found.insert((block, stamp));
+            }
+        }
+        if is_over() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(found))
+}

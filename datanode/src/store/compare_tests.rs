@@ -1,0 +1,142 @@
+//! Files that are deleted, brought back or moved beside a running store.
+
+use std::sync::atomic::AtomicBool;
+
+use protocol::DatanodeId;
+use protocol::Epoch;
+use protocol::datanode::Changes;
+
+use super::tests::{STAMP, open, packet, sample};
+use super::*;
+
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+const ENOMEM: i32 = 12;
+const EIO: i32 = 5;
+const NEVER: &dyn Fn() -> bool = &|| false;
+
+fn write(store: &Arc<Store>, block: u64, bytes: usize) {
+    let mut writer = store.write(BlockId(block), STAMP, None, None).unwrap();
+    writer.write(packet(0, &sample(bytes))).unwrap();
+    writer.finalize().unwrap();
+}
+
+fn place(store: &Store, block: u64) -> Place {
+    store.find(BlockId(block), |_| true).unwrap().1
+}
+
+/// What the NameNode is told next.
+fn told(store: &Store) -> Changes {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(store.changes().take(DatanodeId::default(), Epoch(1)))
+}
+
+#[test]
+fn a_file_that_somebody_deleted_is_given_up_by_the_first_reader() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    (1..=2).for_each(|block| write(&store, block, 3000));
+    told(&store);
+    std::fs::remove_file(place(&store, 1).block).unwrap();
+    let error = store.open_at_least(BlockId(1), STAMP).unwrap_err();
+    assert!(matches!(error, StoreError::Vanished(_)), "{error}");
+    assert_eq!(told(&store).deleted, [BlockId(1)]);
+    assert!(matches!(store.open_any(BlockId(1)), Err(StoreError::NotFound(_))));
+    // The checksums alone are damage: the bytes may be all that is left.
+    std::fs::remove_file(place(&store, 2).meta).unwrap();
+    let error = store.open_at_least(BlockId(2), STAMP).unwrap_err();
+    assert!(matches!(error, StoreError::Io { .. }), "{error}");
+    assert_eq!(told(&store).bad.len(), 1);
+    assert_eq!(store.replica_count(), 1);
+    assert!(store.failed_volumes().is_empty());
+}
+
+#[test]
+fn what_the_disks_hold_counts_whatever_the_table_says() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    (1..=600).for_each(|block| write(&store, block, 700));
+    let half = store.write(BlockId(700), STAMP, None, None).unwrap();
+    told(&store);
+    assert_eq!(store.compare_with_disks(NEVER), Differences::default());
+    // One is deleted, one goes away and comes back, an old one returns beside its successor.
+    std::fs::remove_file(place(&store, 300).block).unwrap();
+    let (away, aside) = (place(&store, 301), Place::new(root.path(), BlockId(301), STAMP));
+    for (from, to) in [(&away.block, &aside.block), (&away.meta, &aside.meta)] {
+        std::fs::rename(from, to).unwrap();
+    }
+    let old = store.volumes[0].finalized_place(BlockId(302), GenerationStamp(STAMP.0 - 1));
+    std::fs::copy(place(&store, 302).block, &old.block).unwrap();
+    let differences = store.compare_with_disks(NEVER);
+    assert_eq!(differences, Differences { lost: 2, found: 0, stale: 1 });
+    assert_eq!(told(&store).deleted, [BlockId(300), BlockId(301)]);
+    assert!(!old.block.try_exists().unwrap());
+    for (from, to) in [(&aside.block, &away.block), (&aside.meta, &away.meta)] {
+        std::fs::rename(from, to).unwrap();
+    }
+    let differences = store.compare_with_disks(NEVER);
+    assert_eq!(differences, Differences { lost: 0, found: 1, stale: 0 });
+    let received = told(&store).received;
+    assert_eq!(received.iter().map(|replica| replica.block).collect::<Vec<_>>(), [BlockId(301)]);
+    assert_eq!(store.pop_suspect(), Some(BlockId(301)), "it is not trusted blindly");
+    assert_eq!(store.compare_with_disks(NEVER), Differences::default());
+    drop(half);
+}
+
+/// Readers, a comparison and writers at once: nothing is lost, found or damaged that nobody touched.
+#[test]
+fn who_opens_a_replica_while_it_is_finalized_finds_it() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let over = AtomicBool::new(false);
+    let has_ended = || over.load(Ordering::Acquire);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !has_ended() {
+                    for replica in store.replicas() {
+                        match store.open_at_least(replica.block, replica.stamp) {
+                            // Not begun yet, or its writer has just taken it further.
+                            Ok(_) | Err(StoreError::NotFound(_)) => {}
+                            Err(error) => panic!("{}", client::error::chain(&error)),
+                        }
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !has_ended() {
+                assert_eq!(store.compare_with_disks(&has_ended), Differences::default());
+            }
+        });
+        for round in 0..300 {
+            write(&store, round, 600);
+            // An append takes it out of the finalized ones and back under a newer stamp.
+            let (newer, resume) =
+                (GenerationStamp(STAMP.0 + 1), Resume { prior: STAMP, offset: 600 });
+            let mut writer = store.write(BlockId(round), newer, Some(resume), None).unwrap();
+            writer.write(packet(512, &sample(800)[512..])).unwrap();
+            writer.finalize_unsynced().unwrap();
+        }
+        over.store(true, Ordering::Release);
+    });
+    let changes = told(&store);
+    assert_eq!((changes.bad.len(), changes.deleted.len()), (0, 0));
+    assert_eq!(store.replica_count(), 300);
+}
+
+#[test]
+fn a_process_without_descriptors_says_nothing_of_its_disks() {
+    use std::io::Error;
+    for errno in [EMFILE, ENFILE, ENOMEM] {
+        let error = StoreError::io(BlockId(1), Error::from_raw_os_error(errno));
+        assert!(matches!(error, StoreError::Shortage { .. }) && !error.is_bad_replica());
+    }
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    write(&store, 1, 100);
+    store.fence_unless_short(0, &Error::from_raw_os_error(EMFILE));
+    assert!(store.failed_volumes().is_empty() && store.replica_count() == 1);
+    store.fence_unless_short(0, &Error::from_raw_os_error(EIO));
+    assert_eq!(store.failed_volumes().len(), 1, "EIO is the disk's");
+}

@@ -1,0 +1,34 @@
+//! The tails of a meta file while its replica grows ([`protocol::meta`]).
+//!
+//! Invariant: of the two places one has what was on disk at the last sync. Only the other is written to, until the next sync is over.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use protocol::meta::{Layout, Tail};
+
+/// Which of the tails may be replaced.
+#[derive(Debug, Default)]
+pub(super) struct Tails {
+    spare: usize,
+    /// The spare one was replaced since the last sync.
+    replaced: bool,
+}
+
+impl Tails {
+    /// Writes a tail to the spare place.
+    pub(super) fn put(&mut self, meta_file: &File, tail: Tail) -> io::Result<()> {
+        let mut places = Layout::CURRENT.tail_positions();
+        let at = places.nth(self.spare).expect("the current version has two places");
+        self.replaced = true;
+        meta_file.write_all_at(&tail.encode(), at)
+    }
+
+    /// Both files of the replica are on disk as they are.
+    pub(super) fn synced(&mut self) {
+        if std::mem::take(&mut self.replaced) {
+            self.spare = 1 - self.spare;
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Files whose promised bytes are on no DataNode any more: closed at what there is, marked, and nothing waits for ever.
+
+use protocol::datanode::{Command, CommitRecovery};
+use protocol::namenode::{Appended, Call, FsckFile, LocatedBlock, Reply};
+use protocol::{DatanodeId, ErrorKind, GenerationStamp};
+
+use super::harness::{EPOCH, Harness, canonical, create, dfs};
+use super::state::Output;
+
+/// What readers of "/f" were promised.
+const KNOWN: u64 = 500;
+
+fn id(number: u8) -> DatanodeId {
+    DatanodeId([number; 16])
+}
+
+/// "/f" with [`KNOWN`] synced bytes, whose writer is gone.
+fn abandoned(h: &mut Harness) -> LocatedBlock {
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let block = created.first_block.unwrap();
+    let (file, stamp) = (created.file, block.stamp);
+    let sync = Call::SyncBlock { file, block: block.id, stamp, length: KNOWN };
+    assert_eq!(h.call(sync), Ok(Reply::Done));
+    h.pass(5100, &[1, 2, 3]);
+    block
+}
+
+fn ordered(h: &Harness) -> GenerationStamp {
+    let mut commands = h.commands.iter().rev();
+    let found = commands.find_map(|(_, command)| match command {
+        Command::Recover { stamp, length_min, .. } => Some((*stamp, *length_min)),
+        _ => None,
+    });
+    let (stamp, length_min) = found.expect("a recovery is ordered");
+    assert_eq!(length_min, KNOWN);
+    stamp
+}
+
+fn commit(
+    h: &mut Harness,
+    block: &LocatedBlock,
+    (length, replicas): (u64, &[u8]),
+    answered: &[u8],
+) -> (Result<(), ErrorKind>, Output) {
+    let ids = |numbers: &[u8]| numbers.iter().copied().map(id).collect::<Vec<_>>();
+    let commit = CommitRecovery {
+        datanode: id(1),
+        epoch: EPOCH,
+        block: block.id,
+        stamp: ordered(h),
+        length,
+        replicas: ids(replicas),
+        answered: ids(answered),
+    };
+    let (mut out, now) = (Output::default(), h.now);
+    let answer = h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap();
+    h.records.extend(out.records.iter().cloned());
+    (answer.map_err(|error| error.kind), out)
+}
+
+fn fsck(h: &Harness, path: &str) -> FsckFile {
+    match h.read(&Call::Fsck { path: dfs(path), after: None }) {
+        Ok(Reply::Fsck(mut page)) => page.files.pop().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn append(h: &mut Harness) -> Appended {
+    match h.call(Call::Append { path: dfs("/f"), new_block: false }) {
+        Ok(Reply::Appended(appended)) => appended,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn where_nobody_has_what_was_promised_the_file_is_closed_at_what_there_is_and_marked() {
+    let mut h = Harness::with_nodes(1, 3);
+    let block = abandoned(&mut h);
+    let (ended, out) = commit(&mut h, &block, (480, &[1, 2, 3]), &[1, 2, 3]);
+    assert_eq!(ended, Ok(()));
+    let [loss] = out.lost.as_slice() else { panic!("{:?}", out.lost) };
+    assert_eq!((loss.path.as_str(), loss.length, loss.lost), ("/f", 480, 20));
+    let found = fsck(&h, "/f");
+    assert_eq!((found.status.length, found.status.open, found.lost_bytes), (480, false, 20));
+    // For good, and whichever way it is loaded.
+    assert_eq!(canonical(&mut h.replay().ns), canonical(&mut h.state.ns));
+    h.checkpoint();
+    let loaded = h.reload();
+    h.restart(loaded);
+    assert_eq!(fsck(&h, "/f").lost_bytes, 20);
+    // Until it is written anew.
+    h.write("/f", 10, 3);
+    assert_eq!(fsck(&h, "/f").lost_bytes, 0);
+}
+
+#[test]
+fn a_member_that_was_not_heard_is_waited_for_up_to_the_hard_limit() {
+    let mut h = Harness::with_nodes(1, 3);
+    let block = abandoned(&mut h);
+    let refused = Err(ErrorKind::InvalidArgument);
+    for answered in [&[1, 2][..], &[1, 3], &[], &[1, 2, 2]] {
+        assert_eq!(commit(&mut h, &block, (480, &[1, 2]), answered).0, refused, "{answered:?}");
+    }
+    let silent = h.call(Call::Append { path: dfs("/f"), new_block: false }).unwrap_err();
+    assert_eq!(silent.kind, ErrorKind::RecoveryInProgress);
+    // All of it is there again.
+    let whole = commit(&mut h, &block, (KNOWN, &[1, 2, 3]), &[1, 2, 3]);
+    assert_eq!((whole.0, whole.1.lost.len(), fsck(&h, "/f").lost_bytes), (Ok(()), 0, 0));
+
+    let mut h = Harness::with_nodes(1, 3);
+    let block = abandoned(&mut h);
+    h.pass(5100, &[1, 2]);
+    let away = h.call(Call::Append { path: dfs("/f"), new_block: false }).unwrap_err();
+    assert!(
+        away.message.ends_with(&format!("may need datanodes that are dead: {}", id(3))),
+        "{away}"
+    );
+    let nothing = commit(&mut h, &block, (0, &[]), &[1, 2]).0;
+    assert_eq!(nothing, refused, "where nobody has a byte, whoever is away has them");
+    assert_eq!(commit(&mut h, &block, (480, &[1, 2]), &[1, 2]).0, Ok(()));
+    assert_eq!(fsck(&h, "/f").lost_bytes, 20);
+    assert_eq!(append(&mut h).length, 480, "it can be appended to");
+}
+
+#[test]
+fn a_file_of_which_nothing_is_left_is_closed_too() {
+    let mut h = Harness::with_nodes(1, 3);
+    let block = abandoned(&mut h);
+    let (ended, out) = commit(&mut h, &block, (0, &[]), &[1, 2, 3]);
+    assert_eq!((ended, out.lost[0].lost), (Ok(()), KNOWN));
+    let found = fsck(&h, "/f");
+    assert_eq!((found.blocks.len(), found.status.length, found.lost_bytes), (0, 0, KNOWN));
+    assert_eq!(canonical(&mut h.replay().ns), canonical(&mut h.state.ns));
+}

@@ -1,0 +1,65 @@
+//! Encoding of messages: postcard. Decoding is total, and what it costs is bounded while it goes on, whatever the bytes say.
+//!
+//! - A message takes at most [`MEMORY_MIN_BYTES`] and [`MEMORY_PER_BYTE`] for each of its bytes: values are charged to that before
+//!   they are made, so a small message never becomes a large one.
+//! - It nests at most [`DEPTH_MAX`] deep, so that no message overflows a stack.
+//! - A text has at most [`TEXT_BYTES_MAX`]; a list has at most as many elements as bytes are left, and at most what its field says
+//!   with [`at_most`], looked at before its first element is read. `protocol/tests/bounded.rs` sees to it that every list says so.
+
+mod bounded;
+mod decoder;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use bounded::at_most;
+pub use decoder::DecodeError;
+
+use decoder::Decoder;
+
+/// What any message may take in memory: a full batch of the shortest answers fits.
+pub const MEMORY_MIN_BYTES: usize = 2 << 20;
+/// What a message may take in memory for each of its bytes. Numbers are eight times as long as their encoding, structs of short
+/// fields up to a dozen times.
+pub const MEMORY_PER_BYTE: usize = 24;
+/// Most elements of a list that only ever fills up with what it lists, such as the tasks of a job. Its memory is bounded as that of
+/// every message; what a client may ask for has limits of its own, beside the messages.
+pub const ENTRIES_MAX: usize = 1 << 20;
+/// Deepest nesting of lists, structs and enums. Our messages nest less than half as deep.
+pub const DEPTH_MAX: u8 = 48;
+/// Longest text in a message, in bytes of UTF-8: the longest diagnostics and arguments fit.
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// A message that does not decode as what it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("malformed {what}")]
+pub struct WireError {
+    what: &'static str,
+    #[source]
+    source: DecodeError,
+}
+
+impl WireError {
+    /// What is wrong.
+    pub fn cause(&self) -> &DecodeError {
+        &self.source
+    }
+}
+
+/// Encodes a message.
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    postcard::to_allocvec(message)
+        .expect("messages are plain data: encoding into memory cannot fail")
+}
+
+/// Decodes exactly one message; bytes left over are an error.
+///
+/// # Errors
+/// [`WireError`] if `bytes` is not one whole `T`; `what` names it for people.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T, WireError> {
+    let mut decoder = Decoder::new(bytes);
+    let decoded = T::deserialize(&mut decoder);
+    decoded
+        .and_then(|message| decoder.end().map(|()| message))
+        .map_err(|source| WireError { what, source })
+}

@@ -1,0 +1,148 @@
+//! Damage to the metadata of a NameNode that was stopped: what the commands say is what the start does, a mirror makes up for all
+//! of it, and nothing is given up without being told first.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{assert_content, options, put};
+use crate::support::{Cluster, Options, Outcome, data};
+
+fn segments(directory: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
+    paths.sort();
+    paths
+}
+
+/// Flips a bit in the payload of the record that made a directory.
+fn flip_in_the_record_of(directory: &Path, name: &str) {
+    for path in segments(directory) {
+        let mut bytes = fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(name.len()).position(|part| part == name.as_bytes()) {
+            bytes[at] ^= 1;
+            return fs::write(&path, bytes).unwrap();
+        }
+    }
+    panic!("{name} is in no log file of {}", directory.display());
+}
+
+fn metadata(cluster: &Cluster, words: &[&str]) -> Outcome {
+    let directory = cluster.directory.join("namenode-1");
+    let mut arguments = vec!["admin", "metadata", words[0], "--dir", directory.to_str().unwrap()];
+    arguments.extend(&words[1..]);
+    cluster.hanno(&arguments)
+}
+
+#[test]
+fn a_damaged_log_is_told_by_verify_and_given_up_by_repair_only_when_it_is_asked_to() {
+    let mut cluster = Cluster::start(options(2));
+    for name in ["/before", "/damaged-one", "/after-it"] {
+        cluster.dfs(&["-mkdir", name]).ok();
+    }
+    cluster.stop();
+    let journal = cluster.directory.join("namenode-1/journal");
+    flip_in_the_record_of(&journal.join("log"), "damaged-one");
+
+    // The checkpoint has it all: the command says so, and that a bit has changed.
+    let verified = metadata(&cluster, &["verify"]);
+    assert!(verified.stdout_text().contains("the next start begins from"), "{verified:?}");
+    assert!(verified.stdout_text().contains("are lost in the log"), "{verified:?}");
+    cluster.restart();
+    for name in ["/before", "/damaged-one", "/after-it"] {
+        cluster.dfs(&["-test", "-d", name]).ok();
+    }
+    cluster.stop();
+
+    // Without any checkpoint the log alone does not do.
+    fs::remove_dir_all(journal.join("sled")).unwrap();
+    fs::remove_dir_all(journal.join("image")).unwrap();
+    let verified = metadata(&cluster, &["verify"]);
+    assert_eq!(verified.code, 1);
+    let text = verified.stdout_text();
+    assert!(
+        text.contains("the next start would refuse") && text.contains("metadata repair"),
+        "{text}"
+    );
+    let before = segments(&journal.join("log"));
+    let refused = metadata(&cluster, &["repair"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("nothing was changed"), "{refused:?}");
+    let told = refused.stdout_text();
+    assert!(told.contains("GIVES UP records") && told.contains("after-it"), "{told}");
+    assert_eq!(segments(&journal.join("log")), before);
+
+    metadata(&cluster, &["repair", "--yes"]).ok();
+    let verified = metadata(&cluster, &["verify"]);
+    assert!(verified.stdout_text().contains("the next start begins from"), "{verified:?}");
+    cluster.restart();
+    cluster.dfs(&["-test", "-d", "/before"]).ok();
+    assert_eq!(cluster.dfs(&["-test", "-d", "/damaged-one"]).code, 1);
+    assert_eq!(cluster.dfs(&["-test", "-d", "/after-it"]).code, 1);
+}
+
+#[test]
+fn an_emptied_log_is_no_new_cluster() {
+    let mut cluster = Cluster::start(options(2));
+    cluster.dfs(&["-mkdir", "/before"]).ok();
+    cluster.stop();
+    let journal = cluster.directory.join("namenode-1/journal");
+    for lost in ["sled", "image", "log"] {
+        fs::rename(journal.join(lost), journal.join(format!("{lost}.away"))).unwrap();
+    }
+    let verified = metadata(&cluster, &["verify"]);
+    assert_eq!(verified.code, 1, "{verified:?}");
+    assert!(verified.stdout_text().contains("the next start would refuse"), "{verified:?}");
+    for lost in ["sled", "image", "log"] {
+        let _ = fs::remove_dir_all(journal.join(lost));
+        fs::rename(journal.join(format!("{lost}.away")), journal.join(lost)).unwrap();
+    }
+    cluster.restart();
+    cluster.dfs(&["-test", "-d", "/before"]).ok();
+}
+
+#[test]
+fn a_log_on_a_second_disk_makes_up_for_the_loss_of_the_first_for_both_masters() {
+    let mirror = tempfile::tempdir().unwrap();
+    let place = format!("[{:?}]", mirror.path().to_str().unwrap());
+    let mut options = Options { ..options(2) };
+    options.variables.push(("HANNO_NAMENODE_LOG_DIRS", place.clone()));
+    options.variables.push(("HANNO_JOBTRACKER_LOG_DIRS", place));
+    let mut cluster = Cluster::start(options);
+    let content = data::bytes(3, 100_000);
+    put(&cluster, "/x", &content, (1 << 20, 2));
+    put(&cluster, "/text", b"a b a", (1 << 20, 2));
+    cluster.example("wordcount", &["--reducers", "1", "/text", "/out"]).ok();
+    let jobs = cluster.hanno(&["job", "-list", "all"]).ok().stdout_text();
+    cluster.stop();
+    for (journal, kept) in
+        [("namenode-1/journal", "namenode-log"), ("jobtracker-1", "jobtracker-log")]
+    {
+        let journal = cluster.directory.join(journal);
+        let (log, kept) = (journal.join("log"), mirror.path().join(kept));
+        assert_eq!(segments(&log).len(), segments(&kept).len());
+        let _ = fs::remove_dir_all(journal.join("sled"));
+        let _ = fs::remove_dir_all(journal.join("image"));
+        segments(&log).iter().for_each(|path| fs::write(path, "rubbish").unwrap());
+    }
+    // It finds the mirror by itself, says what is wrong, and that a start will do.
+    let verified = metadata(&cluster, &["verify"]);
+    let text = verified.stdout_text();
+    assert!(
+        text.contains("is not as it was written") && text.contains("the next start begins"),
+        "{text}"
+    );
+    cluster.restart();
+    assert_content(&cluster, "/x", &content);
+    assert_eq!(cluster.hanno(&["job", "-list", "all"]).ok().stdout_text(), jobs);
+    cluster.stop();
+    for (journal, kept) in
+        [("namenode-1/journal", "namenode-log"), ("jobtracker-1", "jobtracker-log")]
+    {
+        let (log, kept) = (cluster.directory.join(journal).join("log"), mirror.path().join(kept));
+        let names = |paths: Vec<PathBuf>| -> Vec<_> {
+            paths.iter().map(|path| path.file_name().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names(segments(&log)), names(segments(&kept)), "healed");
+    }
+}

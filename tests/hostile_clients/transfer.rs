@@ -1,0 +1,353 @@
+//! The block transfer service: operations without right, and others in a DataNode's place.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use client::dfs::transfer::{Connection, ConnectionPool, Timeouts, TransferFailure};
+use client::error::RpcError;
+use client::rpc::{CallOptions, RpcClient, now_ms};
+use protocol::auth::{Key, Role, Service};
+use protocol::namenode::{self, Call, DatanodeInfo, LocatedBlock};
+use protocol::token::{AccessMode, BlockToken, TokenKeys, TokenName};
+use protocol::transfer::{
+    Operation, PACKET_HEADER_BYTES, PROOF_BYTES, Reply, Write as WriteOperation,
+};
+use protocol::{BlockId, ClientId, DfsPath, GenerationStamp, RemoteError, frame};
+
+use super::{Attack, Stand};
+use crate::support::Options;
+
+/// How long a DataNode may take to end a connection.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Idle connections to each transfer port.
+const FLOOD: usize = 1_060;
+
+const ATTACKS: &[Attack] = &[
+    ("operations before hello", no_hello),
+    ("operations with a proof of nothing", wrong_proofs),
+    ("a proof of one connection on another", proof_elsewhere),
+    ("a token of another block, stamp or mode", other_tokens),
+    ("tokens that are over, or that an old key made", old_tokens),
+    ("tokens of another secret", foreign_tokens),
+    ("frames that announce gigabytes", huge_frames),
+    ("every cut of a frame", cut_frames),
+    ("packets that announce gigabytes", huge_packets),
+    ("idle connections to the transfer port", idle_transfers),
+    ("another program on a DataNode's port", impostor_over_tcp),
+    ("another program on a DataNode's local socket", impostor_on_local_socket),
+    ("a DataNode's port that leads to another DataNode", relay),
+    ("another program on a master's port", impostor_master),
+    ("a master of another kind", other_service),
+];
+
+#[test]
+fn nobody_passes_for_a_datanode_or_reads_without_right() {
+    Stand::start(Options { workers: 1, ..Options::default() }).suffer(ATTACKS);
+}
+
+impl Stand {
+    /// A block of a file, with a token to read it.
+    fn a_block(&self) -> LocatedBlock {
+        self.works("a block");
+        let client = crate::support::client::connect(&self.cluster.namenode);
+        let path = DfsPath::parse("/a-block").unwrap();
+        client.locations(&path, 0, u64::MAX).unwrap().blocks.remove(0)
+    }
+}
+
+fn timeouts() -> Timeouts {
+    Timeouts { io: PATIENCE, ..Timeouts::default() }
+}
+
+fn read_of(block: &LocatedBlock, token: TokenName) -> Operation {
+    let (id, stamp) = (block.id, block.stamp);
+    Operation::Read(protocol::transfer::Read { block: id, stamp, token, offset: 0, length: 1 })
+}
+
+fn raw(datanode: &DatanodeInfo) -> TcpStream {
+    let stream = TcpStream::connect(&datanode.transfer_address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// What the DataNode answers to these bytes, if it answers.
+fn answer(datanode: &DatanodeInfo, bytes: &[u8]) -> Option<Result<Reply, RemoteError>> {
+    let mut stream = raw(datanode);
+    let _ = stream.write_all(bytes);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    frame::read(&mut stream, 1 << 20, "answer").ok()
+}
+
+fn is_refused(answer: Option<Result<Reply, RemoteError>>) {
+    assert!(matches!(&answer, None | Some(Err(_))), "{answer:?}");
+}
+
+/// A connection on which the DataNode has proven itself.
+fn greeted(block: &LocatedBlock) -> Connection {
+    let token = (block.id, block.stamp, &block.token);
+    Connection::connect_over_tcp(&block.replicas[0], timeouts(), token).unwrap()
+}
+
+fn no_hello(stand: &Stand) {
+    let block = stand.a_block();
+    let bytes = [frame::encode(&read_of(&block, block.token.name)), vec![0; PROOF_BYTES]].concat();
+    is_refused(answer(&block.replicas[0], &bytes));
+    is_refused(answer(&block.replicas[0], &frame::encode(&write_of(&block, block.token.name))));
+}
+
+fn write_of(block: &LocatedBlock, token: TokenName) -> Operation {
+    Operation::Write(WriteOperation {
+        block: block.id,
+        stamp: block.stamp,
+        token,
+        client: ClientId::default(),
+        resume: None,
+        prefix_only: false,
+        pipeline: Vec::new(),
+        durable: 0,
+        cached: false,
+    })
+}
+
+fn wrong_proofs(stand: &Stand) {
+    let block = stand.a_block();
+    for byte in [0, 0xff] {
+        let mut connection = greeted(&block);
+        let bytes = frame::encode(&read_of(&block, block.token.name));
+        connection.send_bytes(&[bytes, vec![byte; PROOF_BYTES]].concat()).unwrap();
+        assert!(matches!(connection.read_answer(), Err(TransferFailure::Remote(_))));
+    }
+}
+
+fn proof_elsewhere(stand: &Stand) {
+    let block = stand.a_block();
+    let (mut first, mut second) = (greeted(&block), greeted(&block));
+    let bytes = first.sealed(&read_of(&block, block.token.name), &block.token);
+    second.send_bytes(&bytes).unwrap();
+    assert!(matches!(second.read_answer(), Err(TransferFailure::Remote(_))));
+    first.send_bytes(&bytes).unwrap();
+    assert!(matches!(first.read_answer(), Ok(Reply::Reading { .. })));
+}
+
+/// Asks with a token that is not the one for what is asked.
+fn is_refused_with(block: &LocatedBlock, operation: &Operation, token: &BlockToken) {
+    let mut connection = greeted(block);
+    let answer = connection.ask(operation, token);
+    assert!(matches!(answer, Err(TransferFailure::Remote(_))), "{operation:?}: {answer:?}");
+}
+
+fn other_tokens(stand: &Stand) {
+    let block = stand.a_block();
+    let (token, name) = (&block.token, block.token.name);
+    let as_write = TokenName { mode: AccessMode::Write, ..name };
+    is_refused_with(&block, &write_of(&block, name), token);
+    is_refused_with(&block, &write_of(&block, as_write), token);
+    let mut other = block.clone();
+    other.id = BlockId(block.id.0 + 1);
+    is_refused_with(&block, &read_of(&other, name), token);
+    other = LocatedBlock { stamp: GenerationStamp(block.stamp.0 + 1), ..block.clone() };
+    is_refused_with(&block, &read_of(&other, name), token);
+    let longer = TokenName { expires_ms: name.expires_ms + 1, ..name };
+    is_refused_with(&block, &read_of(&block, longer), token);
+}
+
+fn old_tokens(stand: &Stand) {
+    let block = stand.a_block();
+    let keys = TokenKeys::new(&stand.secret);
+    let hour_ms = 3_600_000;
+    let old = keys.issue(block.id, block.stamp, AccessMode::Read, now_ms() - hour_ms);
+    is_refused_with(&block, &read_of(&block, old.name), &old);
+    // With a key of an earlier period nothing can be made that is good now.
+    let name = TokenName { expires_ms: now_ms() + 60_000, ..old.name };
+    let name = TokenName { period: name.period - 2, ..name };
+    let forged = keys.token(block.id, block.stamp, name);
+    is_refused_with(&block, &read_of(&block, forged.name), &forged);
+    let early = TokenName { period: old.name.period + 3, ..name };
+    let forged = keys.token(block.id, block.stamp, early);
+    is_refused_with(&block, &read_of(&block, forged.name), &forged);
+}
+
+fn foreign_tokens(stand: &Stand) {
+    let block = stand.a_block();
+    let keys = TokenKeys::new(&Key::new([9; 32]));
+    let token = keys.issue(block.id, block.stamp, AccessMode::Write, now_ms());
+    is_refused_with(&block, &read_of(&block, token.name), &token);
+    // Whoever has it does not believe the DataNode either.
+    let permit = (block.id, block.stamp, &token);
+    let met = Connection::connect_over_tcp(&block.replicas[0], timeouts(), permit);
+    assert!(matches!(met, Err(TransferFailure::Impostor { .. })), "{met:?}");
+}
+
+fn huge_frames(stand: &Stand) {
+    let datanode = stand.a_block().replicas.remove(0);
+    for length in [(64 << 10) + 1, 1 << 30, u32::MAX] {
+        let head = [length.to_le_bytes(), [0; 4]].concat();
+        is_refused(answer(&datanode, &[head, vec![7; 1 << 20]].concat()));
+    }
+}
+
+fn cut_frames(stand: &Stand) {
+    let block = stand.a_block();
+    let bytes = frame::encode(&read_of(&block, block.token.name));
+    for end in 0..bytes.len() {
+        is_refused(answer(&block.replicas[0], &bytes[..end]));
+    }
+    for at in 0..bytes.len() {
+        let mut altered = bytes.clone();
+        altered[at] ^= 0x55;
+        is_refused(answer(&block.replicas[0], &altered));
+    }
+}
+
+fn huge_packets(stand: &Stand) {
+    let block = stand.a_block();
+    let keys = TokenKeys::new(&stand.secret);
+    let id = BlockId(block.id.0 + 1_000_000);
+    let token = keys.issue(id, block.stamp, AccessMode::Write, now_ms());
+    let other = LocatedBlock { id, token: token.clone(), ..block };
+    let mut connection = greeted(&other);
+    let mut bytes = connection.sealed(&write_of(&other, token.name), &token);
+    let mut header = [0xff; PACKET_HEADER_BYTES];
+    header[16..20].fill(0);
+    // A frame has the same checksum behind its length.
+    let sealed = frame::encode(&super::Raw(header[..20].to_vec()));
+    header[20..].copy_from_slice(&sealed[4..8]);
+    bytes.extend_from_slice(&header);
+    connection.send_bytes(&bytes).unwrap();
+    // It goes, whether or not it says why.
+    let answered = connection.read_answer().and_then(|_| connection.read_ack().map(drop));
+    assert!(answered.is_err(), "{answered:?}");
+}
+
+fn idle_transfers(stand: &Stand) {
+    sys::process::raise_open_files();
+    let mut held = Vec::new();
+    for datanode in stand.datanodes() {
+        for _ in 0..FLOOD {
+            held.extend(TcpStream::connect(&datanode.transfer_address));
+        }
+        stand.works("among idle connections to the transfer port");
+    }
+    // Over TCP, too, as from another machine.
+    let block = stand.a_block();
+    greeted(&block);
+    drop(held);
+}
+
+/// Takes connections, answers none, and tells what was sent on each.
+fn listen(mut accept: impl FnMut() -> Option<Box<dyn Read>> + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        while let Some(mut stream) = accept() {
+            let mut bytes = vec![0; 1 << 16];
+            let read = stream.read(&mut bytes).unwrap_or_default();
+            bytes.truncate(read);
+            if sender.send(bytes).is_err() {
+                return;
+            }
+        }
+    });
+    heard
+}
+
+/// Neither data nor what would be good elsewhere was said to an impostor.
+fn is_harmless(block: &LocatedBlock, heard: &[u8]) {
+    let (block, stamp, token) = (block.id, block.stamp, block.token.name);
+    let mut hello = frame::encode(&Operation::Hello { block, stamp, token, nonce: [0; 16] });
+    assert_eq!(heard.len(), hello.len());
+    let nonce_at = hello.len() - 16;
+    hello.truncate(nonce_at);
+    assert_eq!(heard[frame::HEADER_BYTES..nonce_at], hello[frame::HEADER_BYTES..]);
+}
+
+fn impostor_over_tcp(stand: &Stand) {
+    let block = stand.a_block();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut datanode = block.replicas[0].clone();
+    datanode.transfer_address = listener.local_addr().unwrap().to_string();
+    let heard = listen(move || listener.accept().ok().map(|(stream, _)| Box::new(stream) as _));
+    let pool = ConnectionPool::new(timeouts(), false);
+    let met = pool.take(&datanode, block.permit());
+    assert!(met.is_err(), "{met:?}");
+    is_harmless(&block, &heard.recv_timeout(PATIENCE).unwrap());
+}
+
+fn impostor_on_local_socket(stand: &Stand) {
+    let block = stand.a_block();
+    let name = format!("hanno-hostile-{}", std::process::id());
+    let listener = sys::socket::listen(&name).unwrap();
+    let mut datanode = block.replicas[0].clone();
+    datanode.local_socket = name;
+    let heard = listen(move || listener.accept().ok().map(|(stream, _)| Box::new(stream) as _));
+    let pool = ConnectionPool::new(timeouts(), true);
+    let met = pool.take(&datanode, block.permit());
+    assert!(met.is_err(), "{met:?}");
+    is_harmless(&block, &heard.recv_timeout(PATIENCE).unwrap());
+}
+
+/// Leads every connection elsewhere, in both directions.
+fn lead_to(address: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for near in listener.incoming().map_while(Result::ok) {
+            let far = TcpStream::connect(&address).unwrap();
+            let (mut near_again, mut far_again) =
+                (near.try_clone().unwrap(), far.try_clone().unwrap());
+            let (mut near, mut far) = (near, far);
+            std::thread::spawn(move || std::io::copy(&mut near, &mut far));
+            std::thread::spawn(move || std::io::copy(&mut far_again, &mut near_again));
+        }
+    });
+    own
+}
+
+fn relay(stand: &Stand) {
+    let block = stand.a_block();
+    let mut datanode = block.replicas[0].clone();
+    datanode.transfer_address = lead_to(block.replicas[1].transfer_address.clone());
+    let met = Connection::connect_over_tcp(&datanode, timeouts(), block.permit());
+    assert!(matches!(met, Err(TransferFailure::Impostor { .. })), "{met:?}");
+    // Led to the right one, it is.
+    datanode.transfer_address = lead_to(block.replicas[0].transfer_address.clone());
+    Connection::connect_over_tcp(&datanode, timeouts(), block.permit()).unwrap();
+}
+
+fn call_of(rpc: &RpcClient) -> Result<namenode::Reply, RpcError> {
+    let call = Call::Status(DfsPath::parse("/a-secret-name").unwrap());
+    let request = namenode::Request::new(ClientId([9; 16]), 1, "tester", "", call);
+    rpc.call_blocking("/rpc", &request, CallOptions::once(Duration::from_secs(5)))
+}
+
+fn impostor_master(stand: &Stand) {
+    let says = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n\0\0";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let heard = listen(move || {
+        let (mut stream, _) = listener.accept().ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        let mut heard = vec![0; 1 << 16];
+        let read = stream.read(&mut heard).unwrap_or_default();
+        heard.truncate(read);
+        let _ = stream.write_all(says);
+        Some(Box::new(std::io::Cursor::new(heard)) as _)
+    });
+    let rpc = RpcClient::new(&base, Role::Client, Some(&stand.secret)).unwrap();
+    let answer = call_of(&rpc);
+    assert!(matches!(answer, Err(RpcError::Unproven { .. })), "{answer:?}");
+    let heard = heard.recv_timeout(PATIENCE).unwrap();
+    let heard = String::from_utf8_lossy(&heard);
+    assert!(heard.starts_with("GET /hello ") && !heard.contains("secret-name"), "{heard}");
+}
+
+fn other_service(stand: &Stand) {
+    let rpc = RpcClient::new(&stand.cluster.jobtracker, Role::Client, Some(&stand.secret)).unwrap();
+    let answer = call_of(&rpc.expecting(Service::Namenode));
+    let expected = Service::Jobtracker.as_str();
+    assert!(
+        matches!(&answer, Err(RpcError::OtherDaemon { found, .. }) if found == expected),
+        "{answer:?}"
+    );
+}
