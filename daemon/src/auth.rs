@@ -1,5 +1,5 @@
 //! Who signed a request: signature, destination, clock and nonce, against the cluster secret. All of it is known from the head of the
-//! request; its body is read afterwards ([`crate::bodies`]).
+//! request; its body is read afterwards (`bodies`).
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};

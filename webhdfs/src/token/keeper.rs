@@ -1,6 +1,6 @@
 //! Who says whether a delegation token is good: the NameNode itself from its list, a gateway by asking the NameNode.
 //!
-//! Invariant: a token whose password is wrong costs a gateway no question; one that was cancelled is believed by it for [`BELIEVED_MAX`] at most.
+//! Invariant: a token whose password is wrong costs a gateway no question; one that was cancelled is believed by it for `BELIEVED_MAX` at most.
 
 use std::collections::HashMap;
 use std::sync::Arc;
