@@ -237,6 +237,10 @@ impl Link {
                 Ok(())
             }
             Command::ReportAll => self.report_all(session).await,
+            Command::Verify(replicas) => {
+                replicas.iter().for_each(|(block, _)| self.service.store.suspect(*block));
+                Ok(())
+            }
             Command::ShutDown => {
                 tracing::info!("the operator ends this DataNode");
                 self.dismissed.store(true, Ordering::Release);
@@ -321,6 +325,7 @@ impl Link {
             }
             Command::Delete(_)
             | Command::ReportAll
+            | Command::Verify(_)
             | Command::SetBalancerBandwidth(_)
             | Command::ShutDown => None,
         }

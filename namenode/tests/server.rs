@@ -230,6 +230,7 @@ async fn obey(
             }
         }
         Command::Recover { .. }
+        | Command::Verify(_)
         | Command::ReportAll
         | Command::Cut { .. }
         | Command::SetBalancerBandwidth(_)

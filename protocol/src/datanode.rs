@@ -241,4 +241,8 @@ pub enum Command {
     SetBalancerBandwidth(u64),
     /// End, as after SIGTERM.
     ShutDown,
+    /// A reader found these damaged: verify them soon, and tell of those that are.
+    Verify(
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<(BlockId, GenerationStamp)>,
+    ),
 }

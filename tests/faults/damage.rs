@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::{assert_content, assert_no_panics, flip_a_bit, meta_of, options, put};
+use crate::support::client::connect;
 use crate::support::{Cluster, data};
 
 /// One block of a file in these tests: some hundred checksums.
@@ -220,4 +221,35 @@ fn replica_files_that_somebody_deleted_are_noticed_and_made_anew() {
     cluster.wait_healthy(30);
     assert_content(&cluster, "/read", &content);
     assert_no_panics(&cluster);
+}
+
+/// Whoever can call the NameNode may name any replica; only what its DataNode finds counts.
+#[test]
+fn a_client_that_calls_good_replicas_bad_changes_nothing() {
+    let cluster = Cluster::start(options(3));
+    let content = data::bytes(5, 500_000);
+    put(&cluster, "/x", &content, (BLOCK_BYTES, 3));
+    let replicas = replicas_of(&cluster, content.len() as u64);
+    let client = connect(&cluster.namenode);
+    let path = protocol::DfsPath::parse("/x").unwrap();
+    let located = client.locations(&path, 0, u64::MAX).unwrap();
+    let block = &located.blocks[0];
+    let bad = block.replicas.iter().map(|node| protocol::namenode::BadReplica {
+        block: block.id,
+        stamp: block.stamp,
+        datanode: node.id,
+    });
+    let bad: Vec<_> = bad.collect();
+    for _ in 0..10 {
+        client.call(protocol::namenode::Call::ReportBadReplicas(bad.clone())).unwrap();
+    }
+    let report = cluster.hanno(&["fsck", "/"]).ok().stdout_text();
+    assert!(report.contains("is HEALTHY"), "{report}");
+    flip_a_bit(&replicas[0].1, 1000);
+    client.call(protocol::namenode::Call::ReportBadReplicas(bad)).unwrap();
+    cluster.wait_until("the damaged one is replaced", 30, |cluster| {
+        let good = |(_, path): &(u32, PathBuf)| fs::read(path).is_ok_and(|b| b == content);
+        cluster.replicas().iter().filter(|replica| good(replica)).count() == 3
+    });
+    cluster.wait_healthy(30);
 }

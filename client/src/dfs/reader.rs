@@ -260,6 +260,7 @@ impl DfsReader {
         let replicas: Vec<PooledPacket> = located
             .replicas
             .iter()
+            .chain(&located.damaged)
             .filter_map(|datanode| {
                 source::read_unverified(&self.client, located, datanode, at).ok()
             })

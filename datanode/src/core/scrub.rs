@@ -18,6 +18,8 @@ pub struct Scrub {
     rests_until: Duration,
     /// How long the round had lasted when the DataNode started.
     head_start: Duration,
+    /// The last replica handed out was a suspect.
+    favoured: bool,
 }
 
 /// What the scanner does next.
@@ -40,6 +42,7 @@ impl Scrub {
             not_before: Duration::ZERO,
             rests_until: Duration::ZERO,
             head_start: Duration::ZERO,
+            favoured: false,
         }
     }
 
@@ -55,12 +58,22 @@ impl Scrub {
         (self.cursor, self.round_start, self.head_start)
     }
 
-    /// A replica that is suspected, if it may be read now: it waits neither for its turn nor for the next round.
-    pub fn suspect(&self, now: Duration, pop: impl FnOnce() -> Option<BlockId>) -> Option<Next> {
+    /// A replica that is suspected, if it may be read now. It waits neither for its turn nor for the next round; but while a round
+    /// goes on, every second one is of the round: those who suspect others without end hold up nothing.
+    pub fn suspect(
+        &mut self,
+        now: Duration,
+        pop: impl FnOnce() -> Option<BlockId>,
+    ) -> Option<Next> {
         if now < self.rests_until {
             return None;
         }
-        pop().map(Next::Scan)
+        if std::mem::take(&mut self.favoured) && now >= self.not_before {
+            return None;
+        }
+        let found = pop()?;
+        self.favoured = true;
+        Some(Next::Scan(found))
     }
 
     /// The next step at `now`; `after` finds the first replica within bounds.
@@ -143,6 +156,29 @@ mod tests {
             scrub.next(day, |_| None),
             Next::Wait(22 * day),
             "the next round is a whole one"
+        );
+    }
+
+    #[test]
+    fn suspects_without_end_leave_every_second_turn_to_the_round() {
+        let blocks: BTreeSet<BlockId> = (1..=3).map(BlockId).collect();
+        let mut scrub = Scrub::new(Duration::from_secs(100), 10);
+        let now = Duration::ZERO;
+        let mut scanned = Vec::new();
+        for _ in 0..8 {
+            let suspect = scrub.suspect(now, || Some(BlockId(9)));
+            let after = |from| blocks.range((from, Bound::Unbounded)).next().copied();
+            match suspect.unwrap_or_else(|| scrub.next(now, after)) {
+                Next::Scan(block) => scanned.push(block.0),
+                Next::Wait(_) => {}
+            }
+        }
+        assert_eq!(scanned, [9, 1, 9, 2, 9, 3, 9], "the last turn ended the round");
+        assert_eq!(scrub.suspect(now, || Some(BlockId(9))), Some(Next::Scan(BlockId(9))));
+        assert_eq!(
+            scrub.suspect(now, || Some(BlockId(8))),
+            Some(Next::Scan(BlockId(8))),
+            "none is due"
         );
     }
 }

@@ -1,9 +1,12 @@
 //! Changing calls: a call is judged against the state as it is, becomes edits and an outcome, and only then anything changes.
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashMap;
 use protocol::acl::AclEntry;
+use protocol::datanode::Command;
 use protocol::namenode::{
-    Answer, Body, Call, CorruptReason, Reply, Request, SafeModeAction, VERSION,
+    Answer, BadReplica, Body, Call, DatanodeState, Reply, Request, SafeModeAction, VERSION,
 };
 use protocol::permission::Action;
 use protocol::{BlockId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
@@ -132,7 +135,7 @@ impl State {
         now: Now,
         out: &mut Output,
     ) -> Result<Answer, CoreError> {
-        if let Some(answer) = self.soft_call(nodes, call, caller, now) {
+        if let Some(answer) = self.soft_call(nodes, call, (caller, now), out) {
             return Ok(answer);
         }
         if let Call::SafeMode(action) = call {
@@ -219,22 +222,13 @@ impl State {
         &mut self,
         nodes: &mut Datanodes,
         call: &Call,
-        caller: Caller<'_>,
-        now: Now,
+        (caller, now): (Caller<'_>, Now),
+        out: &mut Output,
     ) -> Option<Answer> {
         match call {
             Call::RenewLease => Some(Ok(Reply::Done)),
             Call::ReportBadReplicas(replicas) => {
-                for bad in &replicas[..] {
-                    let known = self.ns.block(bad.block);
-                    let node = nodes.index(bad.datanode);
-                    if let Some(node) = node
-                        && known.is_some_and(|info| info.stamp == bad.stamp)
-                    {
-                        let found = (node, CorruptReason::CorruptionReported);
-                        self.blocks.mark_corrupt(&self.ns, nodes, bad.block, found);
-                    }
-                }
+                self.order_verification(nodes, replicas, out);
                 Some(Ok(Reply::Done))
             }
             call if call.is_read() => {
@@ -243,6 +237,23 @@ impl State {
             }
             _ => None,
         }
+    }
+
+    /// A client's word counts for nothing by itself: the DataNodes look, and tell if it is true.
+    fn order_verification(&self, nodes: &Datanodes, replicas: &[BadReplica], out: &mut Output) {
+        let mut by_node: BTreeMap<NodeIndex, Vec<(BlockId, GenerationStamp)>> = BTreeMap::new();
+        for bad in replicas {
+            let is_current = self.ns.block(bad.block).is_some_and(|info| info.stamp == bad.stamp);
+            let holder = nodes.index(bad.datanode).filter(|node| {
+                nodes.node(*node).state == DatanodeState::Live
+                    && self.blocks.holders(bad.block).contains(node)
+            });
+            if let (true, Some(node)) = (is_current, holder) {
+                by_node.entry(node).or_default().push((bad.block, bad.stamp));
+            }
+        }
+        let orders = by_node.into_iter().map(|(node, bad)| (node, Command::Verify(bad)));
+        out.commands.extend(orders);
     }
 
     /// Turns safe mode on or off by hand; repeated, it does the same again.

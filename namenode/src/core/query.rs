@@ -238,9 +238,10 @@ impl State {
             false => file.known_length(),
         };
         let corrupt = self.is_corrupt(block);
+        let mut damaged: Vec<NodeIndex> = self.blocks.corrupt_holders(block).collect();
         let holders: Vec<NodeIndex> = match open {
             Some(open) => open.targets.iter().filter_map(|id| nodes.index(*id)).collect(),
-            _ if corrupt => self.blocks.corrupt_holders(block).collect(),
+            _ if corrupt => std::mem::take(&mut damaged),
             // Who has acknowledged it but not synced it can be read from as well.
             _ => [self.blocks.holders(block), &self.blocks.arrivals(block).collect::<Vec<_>>()]
                 .concat(),
@@ -251,6 +252,7 @@ impl State {
             offset,
             length,
             replicas: nearest_first(nodes, &holders, reader, block),
+            damaged: nearest_first(nodes, &damaged, reader, block),
             durable_min: 0,
             corrupt,
             open: open.is_some(),

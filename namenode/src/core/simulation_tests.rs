@@ -11,6 +11,8 @@ use super::harness::{Harness, create, dfs, replica, written};
 use super::hosts::HostLists;
 use super::random::Generator;
 
+/// Steps between visits of a scanner, on average.
+const SCAN_EVERY: usize = 20;
 const NODES: u8 = 6;
 
 /// A DataNode: what is on its disk.
@@ -153,6 +155,16 @@ impl Cluster {
                         self.say(target, Changes { received, ..Changes::default() });
                     }
                 }
+                Command::Verify(doubted) => {
+                    let replicas = &self.disks[&number].replicas;
+                    let is_bad = |(block, stamp): &(BlockId, GenerationStamp)| {
+                        let found =
+                            replicas.get(block).filter(|(r, good)| r.stamp == *stamp && !good);
+                        found.map(|(replica, _)| *replica)
+                    };
+                    let bad: Vec<_> = doubted.iter().filter_map(is_bad).collect();
+                    self.say(number, Changes { bad, ..Changes::default() });
+                }
                 Command::Recover { .. }
                 | Command::ReportAll
                 | Command::Cut { .. }
@@ -199,6 +211,9 @@ impl Cluster {
             if disk.alive && !disk.registered {
                 self.come_back(number);
             }
+            if self.random.below(SCAN_EVERY) == 0 {
+                self.scan(number);
+            }
         }
         for (number, call) in std::mem::take(&mut self.unfinished) {
             match self.h.call_again(number, call.clone()) {
@@ -210,6 +225,16 @@ impl Cluster {
             }
         }
         self.h.state.blocks.check(&self.h.state.ns);
+    }
+
+    /// The scanner of a DataNode comes by: an order to verify may have been lost with its process.
+    fn scan(&mut self, number: u8) {
+        let disk = &self.disks[&number];
+        if disk.alive && disk.registered {
+            let bad = disk.replicas.values().filter(|(_, good)| !good);
+            let bad: Vec<_> = bad.map(|(replica, _)| *replica).collect();
+            self.say(number, Changes { bad, ..Changes::default() });
+        }
     }
 
     fn come_back(&mut self, number: u8) {
@@ -468,7 +493,15 @@ fn a_bad_replica_is_replaced_even_if_its_node_is_the_only_place() {
     assert_eq!(cluster.h.holders(block).len(), usize::from(NODES));
     cluster.disks.get_mut(&2).unwrap().replicas.get_mut(&block).unwrap().1 = false;
     let bad = BadReplica { block, stamp, datanode: DatanodeId([2; 16]) };
-    cluster.h.call(Call::ReportBadReplicas(vec![bad])).unwrap();
+    let good = BadReplica { datanode: DatanodeId([3; 16]), ..bad };
+    cluster.h.call(Call::ReportBadReplicas(vec![bad, good])).unwrap();
+    assert_eq!(
+        cluster.h.holders(block).len(),
+        usize::from(NODES),
+        "a client's word is looked into"
+    );
+    cluster.obey(false);
+    cluster.deliver(false);
     assert_eq!(cluster.h.holders(block).len(), usize::from(NODES) - 1);
     for _ in 0..30 {
         cluster.step(false);
@@ -480,10 +513,10 @@ fn a_bad_replica_is_replaced_even_if_its_node_is_the_only_place() {
 fn nothing_is_deleted_while_all_replicas_are_bad() {
     let mut cluster = Cluster::new(1);
     cluster.write("/f", 3);
-    let (block, stamp, ..) = cluster.files["/f"];
+    let (block, ..) = cluster.files["/f"];
     for number in cluster.h.holders(block) {
-        let bad = BadReplica { block, stamp, datanode: DatanodeId([number; 16]) };
-        cluster.h.call(Call::ReportBadReplicas(vec![bad])).unwrap();
+        let bad = vec![cluster.disks[&number].replicas[&block].0];
+        cluster.h.changes(number, &Changes { bad, ..Changes::default() });
     }
     for _ in 0..50 {
         let alive = cluster.alive();

@@ -377,6 +377,7 @@ impl State {
             offset: block.offset,
             length: block.length,
             replicas,
+            damaged: Vec::new(),
             durable_min: self.durable_min(nodes, block.replication),
             corrupt: false,
             open: true,

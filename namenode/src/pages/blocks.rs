@@ -174,6 +174,7 @@ mod tests {
             offset: number << 20,
             length: 1 << 20,
             replicas: holders.iter().map(replica).collect(),
+            damaged: Vec::new(),
             durable_min: 0,
             corrupt: false,
             open: false,

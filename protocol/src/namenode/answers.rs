@@ -91,9 +91,12 @@ pub struct LocatedBlock {
     /// For readers: replicas, nearest first. For writers: the pipeline.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<DatanodeInfo>,
+    /// For readers: replicas known to be damaged beside them, for what no other has a good chunk of.
+    #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
+    pub damaged: Vec<DatanodeInfo>,
     /// Replicas that must be on disk before the block is acknowledged (writers).
     pub durable_min: u16,
-    /// True if every known replica is corrupt.
+    /// True if every known replica is corrupt: `replicas` holds them, then.
     pub corrupt: bool,
     /// True while it is written: its DataNodes may have more than `length`.
     pub open: bool,

@@ -156,6 +156,7 @@ pub(crate) mod tests {
             offset: 0,
             length: 15,
             replicas,
+            damaged: Vec::new(),
             durable_min: 0,
             corrupt: false,
             open: false,
