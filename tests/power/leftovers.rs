@@ -73,7 +73,7 @@ fn content(client: &DfsClient, name: &str) -> Vec<u8> {
 
 /// Synced with and without the length: all that was synced is there, three times.
 fn check_whole(what: &str, change: Change) {
-    for kind in ["length", "data"] {
+    for kind in ["length", "data", "appended"] {
         println!("{what}, {kind}");
         let mut cluster = start();
         let client = connect(&cluster.namenode);
@@ -82,7 +82,15 @@ fn check_whole(what: &str, change: Change) {
         writer.write_all(&bytes[..SYNCED]).unwrap();
         match kind {
             "length" => writer.hsync_with_length().unwrap(),
-            _ => writer.hsync().unwrap(),
+            "data" => writer.hsync().unwrap(),
+            _ => {
+                // Closed, and begun again by somebody who has synced nothing yet.
+                writer.close().unwrap();
+                cluster.wait_healthy(60);
+                writer = client.append(&path("/f"), false).unwrap();
+                writer.write_all(&bytes[SYNCED..]).unwrap();
+                writer.hflush().unwrap();
+            }
         }
         let directory = cluster.directory.clone();
         let dead = || {

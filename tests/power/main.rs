@@ -12,6 +12,7 @@
 mod leftovers;
 mod load;
 mod rig;
+mod shared_disk;
 #[allow(dead_code, unused_imports, reason = "the other test binary uses the rest")]
 #[path = "../support/mod.rs"]
 mod support;

@@ -92,7 +92,20 @@ struct Disk {
     place: PathBuf,
 }
 
+fn image_directory() -> tempfile::TempDir {
+    let parent = Path::new(MEMORY);
+    let parent = if parent.is_dir() { parent.to_owned() } else { std::env::temp_dir() };
+    tempfile::Builder::new().prefix("hanno-power-").tempdir_in(parent).unwrap()
+}
+
 impl Disk {
+    /// A new file system at `place`.
+    fn make(file_system: FileSystem, image: PathBuf, place: PathBuf) -> Disk {
+        let made = file_system.make(&image) && mount(file_system, &image, &place);
+        assert!(made, "{} cannot be made", image.display());
+        Disk { file_system, image, place }
+    }
+
     /// What the kernel has sent to the device and what is on its way, by the device's own counts.
     fn written(&self) -> Option<(String, String)> {
         let mounts = fs::read_to_string("/proc/mounts").unwrap();
@@ -141,18 +154,14 @@ impl Drop for Disk {
 
 impl Rig {
     pub(crate) fn start(file_system: FileSystem) -> Rig {
-        let parent = Path::new(MEMORY);
-        let parent = if parent.is_dir() { parent.to_owned() } else { std::env::temp_dir() };
-        let images = tempfile::Builder::new().prefix("hanno-power-").tempdir_in(parent).unwrap();
+        let images = image_directory();
         let directory = fresh_directory();
-        let mut disks = Vec::new();
-        for daemon in DAEMONS {
-            let (image, place) = (images.path().join(daemon), directory.join(daemon));
+        let disk = |daemon| {
+            let place = directory.join(daemon);
             fs::create_dir(&place).unwrap();
-            let made = file_system.make(&image) && mount(file_system, &image, &place);
-            assert!(made, "{} cannot be made", image.display());
-            disks.push(Disk { file_system, image, place });
-        }
+            Disk::make(file_system, images.path().join(daemon), place)
+        };
+        let disks = DAEMONS.map(disk).into();
         let mut options = Options { datanodes: 3, workers: 1, ..Options::tight() };
         options.variables.extend([
             ("HANNO_DATANODE_IO_TIMEOUT_MS", "2000".to_owned()),
@@ -162,6 +171,15 @@ impl Rig {
         ]);
         let cluster = Cluster::start_in(directory, options);
         Rig { cluster: Some(cluster), disks, _images: images }
+    }
+
+    /// A cluster with everything on one disk.
+    pub(crate) fn start_on_one_disk(file_system: FileSystem, options: Options) -> Rig {
+        let images = image_directory();
+        let directory = fresh_directory();
+        let disk = Disk::make(file_system, images.path().join("all"), directory.clone());
+        let cluster = Cluster::start_in(directory, options);
+        Rig { cluster: Some(cluster), disks: vec![disk], _images: images }
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {

@@ -33,6 +33,9 @@ const SYNC_THREADS: usize = 2;
 /// Such syncs that may wait; beyond it the writer syncs itself, which slows it down to what the disk takes.
 const SYNC_QUEUE_MAX: usize = 64;
 
+/// Bytes that a writer adds between two looks at the room that is left: beyond what is left to others it goes by so much at most.
+const ROOM_STEP_BYTES: u64 = 4 << 20;
+
 /// How a request stops the writer that has a replica.
 #[derive(Debug)]
 pub(super) struct WriterHandle {
@@ -141,6 +144,8 @@ pub struct ReplicaWriter {
     disk: Option<DiskThread>,
     /// Where the data handed over ends.
     end: u64,
+    /// Up to where there was room.
+    room_end: u64,
     meta_begun: bool,
     tails: Tails,
     /// What is there was written before, and may have been promised: it is guarded before anything is added.
@@ -206,6 +211,7 @@ impl ReplicaWriter {
             cache: Cache::Keep,
             disk: None,
             end: replica.length,
+            room_end: replica.length,
             meta_begun,
             tails: Tails::default(),
             guard: old.filter(|_| matches!(begin, Begin::Resume { .. })).map(|(old, _)| {
@@ -258,6 +264,7 @@ impl ReplicaWriter {
         if header.offset > self.end {
             return Err(StoreError::Gap { block, offset: header.offset, length: self.end });
         }
+        self.find_room(header.end())?;
         self.guard_what_is_there()?;
         self.begin_meta()?;
         self.end = self.end.max(header.end());
@@ -268,6 +275,17 @@ impl ReplicaWriter {
         self.settle()?;
         let outcome = self.files.write(&packet);
         self.note(outcome)
+    }
+
+    /// Refuses to grow into what is left to others on this disk; a master may be among them.
+    fn find_room(&mut self, end: u64) -> Result<(), StoreError> {
+        if end > self.room_end {
+            if self.store.volumes[self.volume].remaining() == Some(0) {
+                return Err(StoreError::Full);
+            }
+            self.room_end = end.saturating_add(ROOM_STEP_BYTES);
+        }
+        Ok(())
     }
 
     /// Packets that are not yet written, the last ones; takes note of what became of the others.
