@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use client::dfs::DfsClient;
 use client::job::{binary_path, hash_file, upload};
 use protocol::address::{Scheme, Typed};
+use protocol::content::Hasher;
 use protocol::{BinaryHash, DfsPath};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::Result;
 use crate::address;
@@ -95,7 +95,7 @@ pub(crate) fn place(job_directory: &Path, name: &str) -> PathBuf {
 struct Stored {
     name: String,
     path: DfsPath,
-    /// SHA-256 of its bytes, hexadecimal.
+    /// [`BinaryHash`] of its bytes, hexadecimal.
     hash: String,
 }
 
@@ -189,10 +189,10 @@ pub(crate) fn link(files: &BTreeMap<String, PathBuf>, directory: &Path) -> Resul
 }
 
 fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<BinaryHash> {
-    let (mut hasher, mut chunk) = (Sha256::new(), vec![0; CHUNK_BYTES]);
+    let (mut hasher, mut chunk) = (Hasher::new(), vec![0; CHUNK_BYTES]);
     loop {
         match from.read(&mut chunk)? {
-            0 => return Ok(BinaryHash(hasher.finalize().into())),
+            0 => return Ok(hasher.finish()),
             count => {
                 hasher.update(&chunk[..count]);
                 to.write_all(&chunk[..count])?;

@@ -106,7 +106,7 @@ byte_id!(
     16
 );
 
-/// SHA-256 of a job's executable.
+/// Hash of an executable or another file of a job ([`crate::content`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BinaryHash(pub [u8; 32]);
 

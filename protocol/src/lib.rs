@@ -21,6 +21,7 @@ pub mod acl;
 pub mod address;
 pub mod auth;
 pub mod checksum;
+pub mod content;
 pub mod counters;
 pub mod datanode;
 pub mod delegation;

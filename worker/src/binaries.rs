@@ -7,16 +7,17 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use client::job::hash_opened;
 use parking_lot::Mutex;
+use protocol::content::Hasher;
 use protocol::jobs::BINARY_DIR;
 use protocol::{BinaryHash, DfsPath};
-use sha2::{Digest, Sha256};
 
 use crate::error::BinaryError;
 use crate::scratch::Place;
@@ -68,8 +69,6 @@ impl Stamp {
 const TEMPORARY_SUFFIX: &str = ".fetch";
 /// Read and executed, by nobody else.
 const MODE: u32 = 0o500;
-/// Read at once while a file is checked.
-const CHUNK_BYTES: usize = 256 << 10;
 
 impl Binaries {
     /// A cache in a directory.
@@ -118,22 +117,14 @@ impl Binaries {
 
     /// Reads a cached file through and remembers it, if it is right.
     fn check(&self, hash: BinaryHash, name: &str) -> io::Result<()> {
-        let mut file = self.place.dir.file(name)?;
+        let file = self.place.dir.file(name)?;
         // Marks it as used, for the next worker; without it the file is only evicted earlier.
         let used = SystemTime::now();
         let _ = file.set_modified(used);
         let before = file.metadata()?;
-        let mut hasher = Sha256::new();
-        let mut chunk = vec![0; CHUNK_BYTES];
-        loop {
-            match file.read(&mut chunk)? {
-                0 => break,
-                count => hasher.update(&chunk[..count]),
-            }
-        }
         let stamp = Stamp::of(&before);
         let is_executable = before.permissions().mode() & MODE == MODE;
-        let is_right = BinaryHash(hasher.finalize().into()) == hash;
+        let is_right = hash_opened(&file)? == hash;
         if !is_right || !is_executable || Stamp::of(&file.metadata()?) != stamp {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is damaged"));
         }
@@ -207,9 +198,9 @@ fn fill<E: FnOnce(io::Error) -> BinaryError>(
 ) -> Result<(), BinaryError> {
     let name = DfsPath::parse(&format!("{BINARY_DIR}/{hash}"))
         .expect("a directory of ours and a hexadecimal name are a path");
-    let mut sink = Hashing { file, hasher: Sha256::new() };
+    let mut sink = Hashing { file, hasher: Hasher::new() };
     source.copy(&name, &mut sink).map_err(|reason| BinaryError::Fetch { hash, reason })?;
-    let found = BinaryHash(sink.hasher.finalize().into());
+    let found = sink.hasher.finish();
     if found != hash {
         return Err(BinaryError::Hash { expected: hash, found });
     }
@@ -219,7 +210,7 @@ fn fill<E: FnOnce(io::Error) -> BinaryError>(
 
 struct Hashing {
     file: File,
-    hasher: Sha256,
+    hasher: Hasher,
 }
 
 impl Write for Hashing {
@@ -259,7 +250,9 @@ mod tests {
     }
 
     fn hash(bytes: &[u8]) -> BinaryHash {
-        BinaryHash(Sha256::digest(bytes).into())
+        let mut hasher = Hasher::new();
+        hasher.update(bytes);
+        hasher.finish()
     }
 
     fn cache(directory: &Path, bytes_max: u64) -> Binaries {

@@ -27,7 +27,6 @@ use protocol::tracker::{
 use protocol::{
     AttemptId, BinaryHash, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskId, TaskKind,
 };
-use sha2::{Digest, Sha256};
 use worker::{BinarySource, Config};
 
 /// Longest wait for anything; a pass never takes that long.
@@ -98,7 +97,7 @@ impl Stand {
         };
         change(&mut config);
         let worker = tokio::spawn(worker::run_with(config, Arc::new(LocalFile), shutdown.clone()));
-        let hash = BinaryHash(Sha256::digest(std::fs::read(task_process()).unwrap()).into());
+        let hash = client::job::hash_file(&task_process()).unwrap();
         let stand = Stand { told, shutdown, secret, hash, data, worker };
         stand.until(|told| !told.registered.is_empty()).await;
         stand

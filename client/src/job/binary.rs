@@ -3,12 +3,15 @@
 //! Invariant: a file in [`BINARY_DIR`] is complete, as it gets its name when it is closed.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::num::NonZero;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use protocol::content::{self, PIECE_BYTES, PieceHash};
 use protocol::jobs::BINARY_DIR;
 use protocol::{BinaryHash, DfsPath, ErrorKind};
-use sha2::{Digest, Sha256};
 
 use super::JobError;
 use crate::dfs::{CreateOptions, DfsClient, DfsError};
@@ -17,20 +20,53 @@ use crate::dfs::{CreateOptions, DfsClient, DfsError};
 const REPLICATION: u16 = 3;
 /// Read and written at once.
 const CHUNK_BYTES: usize = 1 << 20;
+/// Threads that hash one file: more wait for memory.
+const HASH_THREADS_MAX: usize = 8;
 /// Everyone may run it.
 const MODE: u16 = 0o755;
 
-/// Hash of an executable.
+/// Hash of an executable or another file of a job.
 ///
 /// # Errors
 /// [`JobError::Executable`].
 pub fn hash_file(path: &Path) -> Result<BinaryHash, JobError> {
-    let mut digest = Sha256::new();
-    read_chunks(path, |chunk| {
-        digest.update(chunk);
-        Ok(())
+    let fail = |source| JobError::Executable { path: path.to_owned(), source };
+    hash_opened(&File::open(path).map_err(fail)?).map_err(fail)
+}
+
+/// Hash of an open file, from its begin. Several threads share a large one.
+///
+/// # Errors
+/// What the system says, and [`io::ErrorKind::UnexpectedEof`] of a file that is cut off meanwhile.
+pub fn hash_opened(file: &File) -> io::Result<BinaryHash> {
+    let bytes = file.metadata()?.len();
+    let count = bytes.div_ceil(PIECE_BYTES as u64);
+    let next = AtomicU64::new(0);
+    let hash_some = || -> io::Result<Vec<(u64, PieceHash)>> {
+        let (mut chunk, mut found) = (vec![0; PIECE_BYTES], Vec::new());
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return Ok(found);
+            }
+            let at = number * PIECE_BYTES as u64;
+            let length = (bytes - at).min(PIECE_BYTES as u64) as usize;
+            file.read_exact_at(&mut chunk[..length], at)?;
+            found.push((number, content::piece(&chunk[..length])));
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let helpers = cores.min(HASH_THREADS_MAX).min(count as usize).saturating_sub(1);
+    let mut pieces = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..helpers).map(|_| scope.spawn(hash_some)).collect();
+        let mut pieces = hash_some()?;
+        for thread in threads {
+            pieces.extend(thread.join().map_err(|_| io::Error::other("hashing failed"))??);
+        }
+        io::Result::Ok(pieces)
     })?;
-    Ok(BinaryHash(digest.finalize().into()))
+    pieces.sort_unstable_by_key(|(number, _)| *number);
+    Ok(content::join(pieces.iter().map(|(_, piece)| piece), bytes))
 }
 
 /// Where the executable of this hash is kept.
@@ -91,12 +127,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_is_sha_256() {
+    fn a_file_has_the_hash_of_its_bytes() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), b"abc").unwrap();
-        let hash = hash_file(file.path()).unwrap();
-        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(hash.to_string(), expected, "the published value for `abc`");
-        assert_eq!(binary_path(hash).as_str(), format!("/system/hanno/bin/{expected}"));
+        for length in [0, 3, PIECE_BYTES, 5 * PIECE_BYTES + 3] {
+            let bytes: Vec<u8> = (0..length).map(|n| (n % 251) as u8).collect();
+            std::fs::write(file.path(), &bytes).unwrap();
+            let mut hasher = content::Hasher::new();
+            hasher.update(&bytes);
+            let hash = hash_file(file.path()).unwrap();
+            assert_eq!(hash, hasher.finish(), "{length} bytes");
+            assert_eq!(binary_path(hash).as_str(), format!("/system/hanno/bin/{hash}"));
+        }
     }
 }

@@ -23,7 +23,7 @@ use protocol::jobs::{
 };
 use protocol::{AttemptId, CallId, ClientId, JobId, RemoteError};
 
-pub use binary::{binary_path, hash_file, upload};
+pub use binary::{binary_path, hash_file, hash_opened, upload};
 pub use counters::{counter_value, counters_text};
 pub use error::JobError;
 
