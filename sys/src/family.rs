@@ -4,7 +4,9 @@
 //! was started with (a child that left the group and whose parent is gone). A child that left all three behind is not found.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
@@ -17,6 +19,8 @@ use crate::process;
 const ROUNDS_MAX: u32 = 50;
 /// Time for killed processes to go.
 const ROUND_PAUSE: Duration = Duration::from_millis(10);
+/// A line of the process table: a name of at most 64 bytes, and 51 numbers of at most 20 digits.
+const STAT_BYTES_MAX: usize = 2048;
 /// Where the kernel shows processes.
 pub(crate) const PROC: &str = "/proc";
 
@@ -51,15 +55,20 @@ impl Table {
 
     fn read_in(proc: &Path) -> io::Result<Table> {
         let (mut table, mut has_own) = (Table::default(), false);
+        let (mut line, mut path) = ([0; STAT_BYTES_MAX], PathBuf::new());
         for entry in fs::read_dir(proc)? {
             let name = entry?.file_name();
             let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
                 continue;
             };
-            let Some(stat) = seen(fs::read(proc.join(name).join("stat")))? else { continue };
+            path.clear();
+            path.extend([proc, Path::new(&name), Path::new("stat")]);
+            // The kernel gives all of it at once.
+            let read = File::open(&path).and_then(|mut stat| stat.read(&mut line));
+            let Some(count) = seen(read)? else { continue };
             has_own |= pid == std::process::id();
             // The name in it may be no text.
-            match parse(pid, &String::from_utf8_lossy(&stat)) {
+            match parse(pid, &String::from_utf8_lossy(&line[..count])) {
                 Some(row) if row.is_dead => {
                     table.dead_by_parent.entry(row.parent).or_default().push(pid);
                 }
@@ -78,10 +87,11 @@ impl Table {
         self.with_descendants(self.by_group.get(&root).cloned().unwrap_or_default())
     }
 
-    /// As [`Table::family`], with those that carry `mark` (slower: it reads every environment).
+    /// As [`Table::family`], with those below this process that carry `mark` (slower: it reads their environments). Whose parents are gone
+    /// is there, as this process adopts them ([`crate::orphans::adopt`]).
     fn marked_family(&self, root: u32, mark: &str) -> BTreeSet<u32> {
-        let all = self.by_group.values().flatten().copied();
-        let mut members: Vec<u32> = all.filter(|pid| carries(*pid, mark)).collect();
+        let below = self.with_descendants(self.children(std::process::id()).to_vec());
+        let mut members: Vec<u32> = below.into_iter().filter(|pid| carries(*pid, mark)).collect();
         members.extend(self.by_group.get(&root).into_iter().flatten());
         self.with_descendants(members)
     }
@@ -297,6 +307,7 @@ mod tests {
 
     #[test]
     fn grandchildren_that_left_the_group_are_found_by_their_mark_and_killed() {
+        crate::orphans::adopt().unwrap();
         let mark = format!("HANNO_TEST_FAMILY={}", std::process::id());
         // The child in the middle ends at once: the one in a session of its own is nobody's.
         let script = "(setsid sleep 1000 & setsid sleep 1000 &); sleep 1000 & wait";

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sys::family::{self, Table};
@@ -26,6 +26,8 @@ use crate::scratch;
 
 /// How often tasks are looked at: one that allocates a gigabyte a second is caught a gigabyte late.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
+/// How old the process table of a look may be: looks that begin together share one.
+const TABLE_AGE_MAX: Duration = Duration::from_millis(100);
 
 /// The tasks that are looked at. Cheap to clone; clones share.
 #[derive(Clone, Debug)]
@@ -35,6 +37,7 @@ pub(crate) struct Watch {
     /// Directories of attempts that are being deleted: nobody's any more.
     leaving: Arc<Mutex<BTreeSet<OsString>>>,
     seen: Arc<Mutex<Seen>>,
+    table: Arc<Mutex<Option<(Instant, Arc<Table>)>>>,
 }
 
 /// What looks have found.
@@ -160,7 +163,13 @@ impl Watched {
 impl Watch {
     /// A watch over nothing yet.
     pub(crate) fn new(confinement: Confinement) -> Self {
-        Watch { confinement, tasks: Arc::default(), leaving: Arc::default(), seen: Arc::default() }
+        Watch {
+            confinement,
+            tasks: Arc::default(),
+            leaving: Arc::default(),
+            seen: Arc::default(),
+            table: Arc::default(),
+        }
     }
 
     /// What tasks may use.
@@ -239,9 +248,23 @@ impl Watch {
         self.tasks.lock().iter().map(known).collect()
     }
 
+    /// The process table as of this look or another one of about the same time.
+    fn table(&self) -> io::Result<Arc<Table>> {
+        let mut kept = self.table.lock();
+        if let Some((read_at, table)) = kept.as_ref()
+            && read_at.elapsed() < TABLE_AGE_MAX
+        {
+            return Ok(Arc::clone(table));
+        }
+        let read_at = Instant::now();
+        let table = Arc::new(Table::read()?);
+        *kept = Some((read_at, Arc::clone(&table)));
+        Ok(table)
+    }
+
     fn look(&self) -> io::Result<()> {
         let known = self.known();
-        let table = if known.is_empty() { Table::default() } else { Table::read()? };
+        let table = if known.is_empty() { Arc::default() } else { self.table()? };
         let mut memory_bytes: u64 = 0;
         let mut outcome = Ok(());
         for task in known {
@@ -291,7 +314,7 @@ impl Watch {
     /// `free` tells the bytes left on the disk of a directory. A task that cannot be looked at keeps none of the others from being judged.
     fn judge_disk(&self, free: impl Fn(&Path) -> io::Result<u64>) -> io::Result<()> {
         let known = self.known();
-        let table = if known.is_empty() { Table::default() } else { Table::read()? };
+        let table = if known.is_empty() { Arc::default() } else { self.table()? };
         let mut outcome = Ok(());
         let mut most: Option<(&Known, u64)> = None;
         for tasks in by_job(&known) {
