@@ -12,11 +12,13 @@
 //!
 //! Invariant: [`crate::serve::serve`] takes nothing but a [`Guarded`] router, and only [`guard`] makes one.
 
+use std::future::Future;
+
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use tower::Service;
 
 use crate::hosts::Hosts;
 
@@ -34,28 +36,36 @@ const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 /// Routes behind the layer.
 #[derive(Clone, Debug)]
-pub struct Guarded(Router);
+pub struct Guarded {
+    routes: Router,
+    hosts: Hosts,
+}
 
-/// Puts the layer around `router`, for a daemon that is called by the names of `hosts`.
-pub fn guard(router: Router, hosts: Hosts) -> Guarded {
-    Guarded(router.layer(from_fn_with_state(hosts, look)))
+/// Puts the layer around `routes`, for a daemon that is called by the names of `hosts`.
+pub fn guard(routes: Router, hosts: Hosts) -> Guarded {
+    Guarded { routes, hosts }
 }
 
 impl Guarded {
-    /// The routes, to be served.
-    pub(crate) fn into_router(self) -> Router {
-        self.0
+    /// Answers a request. Every request of every daemon comes by here: nothing is boxed but the one future.
+    pub(crate) fn answer(
+        &self,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response> + Send + use<> {
+        let refused = refusal(&self.hosts, request.method(), request.uri(), request.headers());
+        let answering = match refused {
+            Some((status, text)) => Err((status, format!("{text}\n"))),
+            None => Ok(self.routes.clone().call(request)),
+        };
+        async move {
+            let mut response = match answering {
+                Ok(routed) => routed.await.unwrap_or_else(|never| match never {}),
+                Err(refusal) => refusal.into_response(),
+            };
+            response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+            response
+        }
     }
-}
-
-async fn look(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
-    let refusal = refusal(&hosts, request.method(), request.uri(), request.headers());
-    let mut response = match refusal {
-        Some((status, text)) => (status, format!("{text}\n")).into_response(),
-        None => next.run(request).await,
-    };
-    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
-    response
 }
 
 fn refusal(

@@ -27,8 +27,8 @@ impl Hosts {
     /// True if `host` (`host:port`) is a name or an address of this daemon. An address cannot be made to point elsewhere, so all are fine; a
     /// name could.
     pub fn allow(&self, host: &str) -> bool {
-        let host = host_part(host).to_lowercase();
-        self.any || host.parse::<IpAddr>().is_ok() || self.names.contains(&host)
+        let host = host_part(host);
+        self.any || host.parse::<IpAddr>().is_ok() || self.names.contains(&host.to_lowercase())
     }
 
     /// Where the operator lists further names.

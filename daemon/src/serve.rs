@@ -7,23 +7,22 @@
 //! - an answer is produced no faster than its client reads it: hyper's `pipeline_flush` would take a whole body into memory;
 //! - on shutdown no connection is accepted, running requests are finished, for at most `drain_max`.
 
+use std::convert::Infallible;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::response::Response;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tower::ServiceExt;
 
 use crate::Shutdown;
 use crate::error::ServeError;
@@ -90,7 +89,6 @@ pub fn check_exposure(address: &str, allow_unencrypted: bool) -> Result<(), Serv
 
 /// Serves `routes` until `shutdown`, then lets running requests finish.
 pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutdown: Shutdown) {
-    let router = routes.into_router();
     let max = limits.connections_max.min(descriptors::max() / limits.descriptors_part.max(1));
     let (slots, lines) = (Arc::new(Semaphore::new(max.max(1))), Lines::new(max));
     let mut connections = JoinSet::new();
@@ -112,9 +110,9 @@ pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutd
             Ok((stream, peer)) => {
                 is_short = false;
                 let Some(entered) = lines.enter(peer) else { continue };
-                let (router, shutdown) = (router.clone(), shutdown.clone());
+                let (routes, shutdown) = (routes.clone(), shutdown.clone());
                 connections.spawn(async move {
-                    connection(stream, (peer, entered), router, limits, shutdown).await;
+                    connection(stream, (peer, entered), routes, limits, shutdown).await;
                     drop(slot);
                 });
             }
@@ -147,23 +145,21 @@ pub struct Peer {
 async fn connection(
     stream: TcpStream,
     (address, entered): (SocketAddr, Entered),
-    router: Router,
+    routes: Guarded,
     limits: Limits,
     shutdown: Shutdown,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set nodelay");
     }
-    let (line, asked, answered) =
-        (&entered.line, Arc::clone(&entered.line), Arc::clone(&entered.line));
-    let router = router
-        .map_request(move |mut request: hyper::Request<Incoming>| {
-            asked.begin();
-            request.extensions_mut().insert(Peer { address, line: Arc::clone(&asked) });
-            request
-        })
-        .map_response(move |response| finish(response, &answered));
-    let service = TowerToHyperService::new(router);
+    let line = Arc::clone(&entered.line);
+    let service = service_fn(|mut request: hyper::Request<Incoming>| {
+        line.begin();
+        request.extensions_mut().insert(Peer { address, line: Arc::clone(&line) });
+        let answering = routes.answer(request);
+        let line = &line;
+        async move { Ok::<_, Infallible>(finish(answering.await, line)) }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
@@ -232,6 +228,7 @@ impl hyper::body::Body for Noted {
 
 #[cfg(test)]
 mod tests {
+    use axum::Router;
     use std::convert::Infallible;
     use std::sync::atomic::{AtomicUsize, Ordering};
 

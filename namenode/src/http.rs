@@ -23,7 +23,7 @@ use protocol::datanode::{
 use protocol::namenode::{Answer, Body, Call, Reply, Request, VERSION};
 use protocol::{ClientId, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
-use webhdfs::namenode::{From, Trust};
+use webhdfs::namenode::{CallOrigin, Trust};
 use webhdfs::token::book::Book;
 use webhdfs::token::operator;
 
@@ -158,7 +158,7 @@ impl Web {
 }
 
 impl webhdfs::namenode::Namesystem for Web {
-    async fn call(&self, user: &str, from: From<'_>, call: Call) -> Answer {
+    async fn call(&self, user: &str, from: CallOrigin<'_>, call: Call) -> Answer {
         let address = from.address.map(|address| address.to_canonical().to_string());
         let origin = Origin { address: address.unwrap_or_default(), protocol: "webhdfs" };
         self.service.client(self.request(user, from.host, call), origin).await

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Auth, Config, HOSTS_KEY};
 use crate::error::WebError;
-use crate::namenode::{From, KnownUser, Namesystem};
+use crate::namenode::{CallOrigin, KnownUser, Namesystem};
 use crate::op::Op;
 use crate::query::Query;
 use crate::token::keeper::{Asked, Keeper};
@@ -164,7 +164,7 @@ struct Remote {
 }
 
 impl Namesystem for Remote {
-    async fn call(&self, user: &str, from: From<'_>, call: Call) -> Answer {
+    async fn call(&self, user: &str, from: CallOrigin<'_>, call: Call) -> Answer {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let request = RpcRequest::new(self.id, number, user, from.host, call);
         self.rpc.call(TARGET, &request, CallOptions::default()).await.map_err(|error| match error {

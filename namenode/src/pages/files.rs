@@ -14,7 +14,7 @@ use protocol::namenode::{Call, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Re
 use protocol::{ErrorKind, RemoteError};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use webhdfs::namenode::{From, Namesystem};
+use webhdfs::namenode::{CallOrigin, Namesystem};
 
 use super::{Pages, Shown, look, path_of, status_of, unexpected};
 
@@ -137,7 +137,7 @@ async fn make(
         if named.r#type == "directory" {
             let mode = DIRECTORY_MODE;
             let call = Call::Mkdirs { path, mode, unmasked: Some(0o777), parents: false };
-            return pages.web.call(&user, From::default(), call).await.map(drop);
+            return pages.web.call(&user, CallOrigin::default(), call).await.map(drop);
         }
         let body: Body = request.into_body();
         pages.relay.write(&user, &path, named.overwrite, body).await
@@ -155,7 +155,7 @@ async fn delete(
 ) -> Response {
     let deleted = async {
         let call = Call::Delete { path: path_of(&named.path)?, recursive: named.recursive };
-        pages.web.call(&user, From::default(), call).await
+        pages.web.call(&user, CallOrigin::default(), call).await
     };
     match deleted.await {
         Ok(Reply::Flag(false)) => refused(&RemoteError::new(

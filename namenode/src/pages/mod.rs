@@ -29,7 +29,7 @@ use maud::Markup;
 use protocol::namenode::{Answer, Call, FileStatus, LocatedBlocks, Reply};
 use protocol::{DfsPath, ErrorKind, RemoteError};
 use webhdfs::Auth;
-use webhdfs::namenode::{Face, From, Namesystem};
+use webhdfs::namenode::{CallOrigin, Face, Namesystem};
 
 use self::relay::Relay;
 use crate::http::Web;
@@ -105,7 +105,7 @@ impl Pages {
 
     /// Reads the name space as whom a page acts for.
     async fn read(&self, user: Option<&str>, call: Call) -> Answer {
-        self.web.call(self.viewer(user)?, From::default(), call).await
+        self.web.call(self.viewer(user)?, CallOrigin::default(), call).await
     }
 
     /// What a path names; of a directory the entries after a name, at most so many.

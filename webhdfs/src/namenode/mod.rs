@@ -42,17 +42,22 @@ const STARTUP_PAUSE: Duration = Duration::from_millis(100);
 /// Makes calls to the NameNode.
 pub trait Namesystem: Clone + Send + Sync + 'static {
     /// Makes `call` as `user`.
-    fn call(&self, user: &str, from: From<'_>, call: Call) -> impl Future<Output = Answer> + Send;
+    fn call(
+        &self,
+        user: &str,
+        from: CallOrigin<'_>,
+        call: Call,
+    ) -> impl Future<Output = Answer> + Send;
 
     /// Asks for the DataNodes, because a redirect for `user` needs to know them.
     fn datanodes(&self, user: &str) -> impl Future<Output = Answer> + Send {
-        self.call(user, From::default(), Call::Datanodes)
+        self.call(user, CallOrigin::default(), Call::Datanodes)
     }
 }
 
 /// Where a call comes from, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct From<'a> {
+pub struct CallOrigin<'a> {
     /// Name of the client's machine if a DataNode runs there; else empty.
     pub host: &'a str,
     /// Address of the client.
@@ -193,7 +198,7 @@ impl<N: Namesystem> Face<N> {
         let host = self.host_of(asked).await?;
         let deadline = Instant::now() + STARTUP_WAIT_MAX;
         loop {
-            let from = From { host: &host, address: asked.address };
+            let from = CallOrigin { host: &host, address: asked.address };
             match self.inner.namesystem.call(&asked.user, from, call.clone()).await {
                 Ok(reply) => return Ok(reply),
                 Err(error)

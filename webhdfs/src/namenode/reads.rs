@@ -9,7 +9,7 @@ use futures_util::stream;
 use protocol::DfsPath;
 use protocol::namenode::{Call, ClusterStatus, FileStatus, LIST_ENTRIES_MAX, LocatedBlocks, Reply};
 
-use super::{Asked, Face, From, Namesystem, unexpected};
+use super::{Asked, CallOrigin, Face, Namesystem, unexpected};
 use crate::error::WebError;
 use crate::json::locations::{block_locations, block_pool, located_blocks};
 use crate::json::status::{self, FileStatusJson};
@@ -175,7 +175,7 @@ impl<N: Namesystem> Pages<N> {
         let Some(start_after) = self.next.take() else { return Ok(None) };
         let path = self.path.clone();
         let call = Call::List { path, start_after, limit: LIST_ENTRIES_MAX };
-        let from = From { host: "", address: self.address };
+        let from = CallOrigin { host: "", address: self.address };
         let answer = self.face.inner.namesystem.call(&self.user, from, call).await?;
         let Reply::Listing { entries, remaining } = answer else { return Ok(None) };
         if entries.is_empty() {
