@@ -80,7 +80,11 @@ impl Planner<'_> {
         });
         self.push_acl(file, mode, acl);
         let first_block = match create.first_block {
-            true => Some(self.allot(path.as_str(), file, (replication, block_size, 0), &[])?),
+            true => match self.allot(path.as_str(), file, (replication, block_size, 0), &[]) {
+                // A file that stays empty needs none. Whoever writes asks again, and is refused then.
+                Err(refusal) if refusal.kind == ErrorKind::NoDatanodes => None,
+                allotted => Some(allotted?),
+            },
             false => None,
         };
         Ok(Outcome::Created { file, block_size, replication, first_block })
@@ -206,24 +210,37 @@ impl Planner<'_> {
             // A slow one is better than none.
             targets = placement::choose_targets(problem, self.random);
         }
-        if targets.is_empty() && existing.is_empty() {
-            let mut text = format!(
-                "File {path} could only be written to 0 of the 1 minReplication nodes. There are {} datanode(s) running and {} node(s) are excluded in this operation.",
-                self.nodes.count(DatanodeState::Live),
-                excluded.len()
-            );
-            let is_full =
-                |node: &Node| node.state == DatanodeState::Live && node.free() < block_size;
-            let full_count = self.nodes.iter().filter(|(_, node)| is_full(node)).count();
-            if full_count > 0 {
-                text.push_str(&format!(
-                    " {full_count} datanode(s) have no room for a block of {block_size} bytes: delete files, or add disks or datanodes."
-                ));
-            }
-            return Err(refuse(ErrorKind::NoDatanodes, text));
+        if existing.is_empty() {
+            self.check_enough(path, (replication, block_size), (targets.len(), excluded.len()))?;
         }
         self.chosen.extend(targets.iter().map(|target| (*target, block_size)));
         Ok(targets)
+    }
+
+    /// Refuses a block that nobody can take, or that too few have room for: it would never be on as many disks as it must. Those that
+    /// are merely away may come back while it is written.
+    fn check_enough(
+        &self,
+        path: &str,
+        (replication, block_size): (u16, u64),
+        (count, excluded_count): (usize, usize),
+    ) -> Result<(), RemoteError> {
+        let least = usize::from(self.state.durable_min(self.nodes, replication)).max(1);
+        let is_full = |node: &Node| node.state == DatanodeState::Live && node.free() < block_size;
+        let full_count = self.nodes.iter().filter(|(_, node)| is_full(node)).count();
+        if count >= least || (count > 0 && full_count == 0) {
+            return Ok(());
+        }
+        let mut text = format!(
+            "File {path} could only be written to {count} of the {least} minReplication nodes. There are {} datanode(s) running and {excluded_count} node(s) are excluded in this operation.",
+            self.nodes.count(DatanodeState::Live),
+        );
+        if full_count > 0 {
+            text.push_str(&format!(
+                " {full_count} datanode(s) have no room for a block of {block_size} bytes: delete files, or add disks or datanodes."
+            ));
+        }
+        Err(refuse(ErrorKind::NoDatanodes, text))
     }
 
     /// A file that this client writes, and its path.

@@ -15,7 +15,7 @@ use std::time::Instant;
 use protocol::checksum::CHUNK_BYTES;
 use protocol::namenode::{Call, Create, DatanodeInfo, LocatedBlock, Publish, WrittenBlock};
 use protocol::transfer::PACKET_DATA_BYTES;
-use protocol::{BlockId, DatanodeId, DfsPath, GenerationStamp, InodeId};
+use protocol::{BlockId, DatanodeId, DfsPath, GenerationStamp, InodeId, RemoteError};
 
 use self::open_block::{OpenBlock, Until};
 use super::client::{CreateOptions, DfsClient};
@@ -40,6 +40,8 @@ pub struct DfsWriter {
     /// DataNodes that failed, and when.
     excluded: Vec<(DatanodeId, Instant)>,
     failure_count: u32,
+    /// What the last disk said that refused a replica of this file.
+    refused_by_disk: Option<RemoteError>,
     open: bool,
     /// There are bytes that somebody was promised.
     promised: bool,
@@ -79,6 +81,7 @@ impl DfsWriter {
             position: 0,
             excluded: Vec::new(),
             failure_count: 0,
+            refused_by_disk: None,
             open: true,
             promised: false,
             confirmed: None,
@@ -105,6 +108,7 @@ impl DfsWriter {
             position: appended.length,
             excluded: Vec::new(),
             failure_count: 0,
+            refused_by_disk: None,
             open: true,
             promised: true,
             confirmed: None,
@@ -237,9 +241,11 @@ impl DfsWriter {
     pub fn close(mut self) -> Result<(), DfsError> {
         self.check_open()?;
         self.finish_block()?;
-        let last = self.previous.take();
+        let last = self.previous.clone();
         let publish = self.publish.take();
-        self.client.done_patiently(Call::Complete { file: self.file, last, publish })?;
+        self.client
+            .done_patiently(Call::Complete { file: self.file, last, publish })
+            .map_err(|error| self.explain(error))?;
         self.open = false;
         Ok(())
     }
@@ -250,8 +256,8 @@ impl DfsWriter {
         if self.block.is_none() {
             let previous = self.previous.clone();
             let exclude = self.exclude();
-            let located =
-                self.client.block(Call::AddBlock { file: self.file, previous, exclude })?;
+            let add = Call::AddBlock { file: self.file, previous, exclude };
+            let located = self.client.block(add).map_err(|error| self.explain(error))?;
             self.block = Some(OpenBlock::new(located));
         }
         let begin = self.block.as_ref().map_or(0, |block| block.length);

@@ -51,6 +51,20 @@ impl DfsWriter {
         Ok(())
     }
 
+    /// Why too few DataNodes have a block on disk, where disks have said why: the NameNode knows only that they have not.
+    pub(super) fn explain(&mut self, error: DfsError) -> DfsError {
+        let waits = error.kind() == Some(ErrorKind::NotReplicatedYet);
+        let block = self.block.as_ref().map(|block| block.located.id);
+        let block = block.or(self.previous.as_ref().map(|block| block.id));
+        match (self.refused_by_disk.take(), block) {
+            (Some(refusal), Some(block)) if waits => {
+                let (path, failure) = (self.path.clone(), Some(TransferFailure::Remote(refusal)));
+                DfsError::Write { path, block, failure }
+            }
+            _ => error,
+        }
+    }
+
     /// Sends and waits, rebuilding the pipeline as often as it takes.
     pub(super) fn transmit(&mut self, until: Until) -> Result<(), DfsError> {
         loop {
@@ -80,6 +94,11 @@ impl DfsWriter {
                 cause = %crate::error::chain(&failure.cause),
                 "a DataNode of the pipeline failed"
             );
+            if let TransferFailure::Remote(refusal) = &failure.cause
+                && refusal.kind == ErrorKind::Storage
+            {
+                self.refused_by_disk = Some(refusal.clone());
+            }
             self.failure_count += 1;
             if self.failure_count > FAILURES_MAX {
                 let (path, block) = (self.path.clone(), block.located.id);
