@@ -78,7 +78,9 @@ const BY_PATH: &[&str] = &[
 /// Where a worker may use paths: for its data directory, as its configuration names it, and to open what no task can move.
 const BY_PATH_ALLOWED: &[(&str, &[&str])] = &[
     // The data directory itself, made, found and locked before any task runs.
-    ("lib.rs", &["sys::fs::", ".canonicalize()", "Place::open("]),
+    ("directories.rs", &["sys::fs::", ".canonicalize()", "Place::open("]),
+    // The lock of a share of the machine's users.
+    ("users.rs", &["sys::fs::"]),
     // What `Place::open` is.
     ("scratch.rs", &["Dir::open("]),
     // The error of the lock of the data directory.

@@ -59,7 +59,7 @@ impl History {
     /// Finds the files below `data`.
     pub(crate) fn open(data: &Path, count_max: usize) -> io::Result<Self> {
         let root = data.join("history");
-        fs::create_dir_all(&root)?;
+        sys::fs::create_private_dir(&root)?;
         let mut kept = Kept::default();
         find(&root, "", DEPTH, &mut kept)?;
         Ok(History { root, count_max, kept: Arc::new(Mutex::new(kept)) })
@@ -100,7 +100,7 @@ impl History {
             return Ok(());
         }
         let path = self.path(&day, job);
-        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        path.parent().map_or(Ok(()), sys::fs::create_private_dir)?;
         sys::fs::write_atomic_with(&path, MODE, |out| write_lines(picture, out))?;
         let surplus: Vec<(String, JobId)> = {
             let mut kept = self.kept.lock();

@@ -8,6 +8,7 @@ use std::fs;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -26,6 +27,8 @@ const JOBTRACKER_PORT: u16 = 8088;
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 /// The NameNode takes changes once so many DataNodes are there: as many as must have a block on disk before `close` succeeds.
 const DURABLE_DATANODES: u16 = 2;
+/// Nobody but the owner looks into a directory of a cluster.
+const PRIVATE: u32 = 0o700;
 /// Default replication is this, or the number of DataNodes if there are fewer.
 const REPLICATION_MAX: u16 = 3;
 
@@ -72,9 +75,16 @@ impl Layout {
         sys::fs::create_private_dir(data).with_context(|| cannot_make(data))?;
         let root = data.canonicalize().with_context(|| cannot_make(data))?;
         let lock = LockFile::acquire(&root.join("lock"))?;
-        for name in ["conf", "logs", "pids"] {
+        let jobtracker = file_name(Kind::Jobtracker, 1);
+        for name in ["conf", "logs", "pids", &jobtracker] {
             let path = root.join(name);
-            fs::create_dir_all(&path).with_context(|| cannot_make(&path))?;
+            sys::fs::create_private_dir(&path).with_context(|| cannot_make(&path))?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(PRIVATE))
+                .with_context(|| cannot_make(&path))?;
+        }
+        if sys::host::user_id() == 0 {
+            // What lies in it is closed by itself. Jobs of root's workers have users of their own, who pass through on the way to their files.
+            sys::fs::let_pass(&root).with_context(|| cannot_make(&root))?;
         }
         let layout = Layout { root, _lock: lock };
         daemon::secret::load(&layout.secret(), true)?;

@@ -16,6 +16,8 @@ use std::sync::OnceLock;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
 use rustix::io::Errno;
 
+use crate::sandbox::User;
+
 /// Every open: it follows no link, waits for nobody, and ends with the program.
 const OPEN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 /// No way out, by dots, links or the links of `/proc`.
@@ -146,6 +148,45 @@ impl Dir {
             }
             made => made,
         }
+    }
+
+    /// Makes it a user's own, and closed to all others.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn give_to(&self, user: User) -> io::Result<()> {
+        let (owner, group) = user.ids();
+        rustix::fs::fchown(&self.descriptor, Some(owner), Some(group))?;
+        Ok(rustix::fs::fchmod(&self.descriptor, OWNER)?)
+    }
+
+    /// Lets a user make files in it, and change those that are that user's own: neither the directory itself, nor what others make there.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn let_work(&self, user: User) -> io::Result<()> {
+        self.share(user, Mode::RWXU | Mode::RWXG | Mode::SVTX)
+    }
+
+    /// Lets a user read what is in it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn let_read(&self, user: User) -> io::Result<()> {
+        self.share(user, Mode::RWXU | Mode::RGRP | Mode::XGRP)
+    }
+
+    fn share(&self, user: User, mode: Mode) -> io::Result<()> {
+        rustix::fs::fchown(&self.descriptor, None, Some(user.ids().1))?;
+        Ok(rustix::fs::fchmod(&self.descriptor, mode)?)
+    }
+
+    /// Lets everybody pass through it who knows a name in it. Nobody else may list it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn let_pass(&self) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(&self.descriptor, OWNER | Mode::XGRP | Mode::XOTH)?)
     }
 
     /// Gives an open file another name, here.
@@ -358,6 +399,15 @@ impl Dir {
         }
         Ok(here)
     }
+}
+
+/// Makes an open file this process's own, which all others who reach it only read.
+///
+/// # Errors
+/// What the system says.
+pub fn seal(file: &File) -> io::Result<()> {
+    rustix::fs::fchown(file, Some(rustix::process::geteuid()), None)?;
+    Ok(rustix::fs::fchmod(file, Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH)?)
 }
 
 /// Opens a regular file by an absolute path without a link in it, for reading.

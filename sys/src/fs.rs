@@ -122,6 +122,17 @@ pub fn create_private_dir(directory: &Path) -> io::Result<()> {
     }
 }
 
+/// Lets everybody pass through a directory of this user's who knows a name in it.
+///
+/// # Errors
+/// What the system says.
+pub fn let_pass(directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    const PASS: u32 = 0o011;
+    let mode = directory.metadata()?.permissions().mode();
+    fs::set_permissions(directory, fs::Permissions::from_mode(mode | PASS))
+}
+
 /// A file that only one process can hold. Released when dropped or when the process ends in any way.
 #[derive(Debug)]
 pub struct LockFile {

@@ -136,7 +136,8 @@ impl Scene {
         }
         fs::create_dir(at("own")).unwrap();
         fs::write(at("file"), "outside").unwrap();
-        let abstract_name = format!("hanno-test-hostile-{}", std::process::id());
+        let unique = directory.path().file_name().unwrap().display().to_string();
+        let abstract_name = format!("hanno-test-hostile-{unique}");
         let leaked = fs::File::open(at("file")).unwrap();
         rustix::io::fcntl_setfd(&leaked, rustix::io::FdFlags::empty()).unwrap();
         let sockets = (
@@ -239,7 +240,52 @@ fn as_another_user_too() {
     let Some(scene) = Scene::new() else { return };
     if is_root() {
         fs::set_permissions(&scene.own, fs::Permissions::from_mode(0o777)).unwrap();
-        scene.try_all(Some(User(1_900_000_000)));
+        scene.try_all(Some(User::new(1_900_000_000).unwrap()));
+    }
+}
+
+/// Attacks on another process or on its files.
+const BETWEEN_USERS: &[(&str, At, Works)] = &[
+    ("signals", At::Process, Works::Always),
+    ("signals_by_descriptor", At::Process, Works::Always),
+    ("signals_by_ownership", At::Process, Works::Always),
+    ("traces", At::Process, Works::Perhaps),
+    ("reads_memory", At::Process, Works::Perhaps),
+    ("takes_descriptor", At::Process, Works::Perhaps),
+    ("opens_root", At::Process, Works::Always),
+    ("opens_directory", At::Process, Works::Always),
+    ("opens_descriptor", At::Process, Works::Always),
+    ("opens_memory", At::Process, Works::Perhaps),
+    ("opens_environment", At::Process, Works::Always),
+    ("limits_others", At::Process, Works::Always),
+    ("reads_file", At::File, Works::Always),
+    ("writes_file", At::File, Works::Always),
+];
+
+/// The wall between the users of two jobs, alone: as on a kernel that has nothing else.
+#[test]
+fn a_user_reaches_nothing_of_another_users() {
+    let Some(mut scene) = Scene::new() else { return };
+    let [user, other] = [1_900_000_100, 1_900_000_101].map(|number| User::new(number).unwrap());
+    if let Err(error) = sys::sandbox::try_user(user, &[&scene.own]) {
+        println!("NOT RUN: {error}");
+        return;
+    }
+    scene.bystander.kill().unwrap();
+    scene.bystander.wait().unwrap();
+    let start = || Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn();
+    scene.bystander = user.act(start).unwrap();
+    std::os::unix::fs::chown(&scene.file, Some(user.number()), Some(user.number())).unwrap();
+    fs::set_permissions(&scene.file, fs::Permissions::from_mode(0o600)).unwrap();
+    let attack = |name: &str, at, user: User| {
+        let argument = scene.argument(at, 0);
+        user.act(|| Command::new(&scene.program).args([name, &argument]).output()).unwrap()
+    };
+    for (name, at, works) in BETWEEN_USERS {
+        let own = attack(name, *at, user);
+        assert!(own.status.success() || *works == Works::Perhaps, "{name} by its user: {own:?}");
+        let refused = attack(name, *at, other);
+        assert_eq!(refused.status.code(), Some(1), "{name} by another: {refused:?}");
     }
 }
 

@@ -21,6 +21,18 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::script("spoils", "write into another user's job", |scene| {
         format!("echo x >{}/more", scene.victim())
     }),
+    Attack::script("job-signals", "send a signal to a task of another user's job", |scene| {
+        format!("kill -0 {}", scene.victim_process())
+    }),
+    Attack::script("job-spies", "read the environment of a task of another job", |scene| {
+        format!("cat /proc/{}/environ >/dev/null", scene.victim_process())
+    }),
+    Attack::script("job-enters", "enter the directory of a task of another job", |scene| {
+        format!("ls /proc/{}/cwd/", scene.victim_process())
+    }),
+    Attack::script("job-limits", "limit a task of another job", |scene| {
+        scene.program("limits_others", scene.victim_process())
+    }),
     Attack::script("signals", "send a signal to the worker", |scene| {
         format!("kill -0 {}", scene.worker())
     }),

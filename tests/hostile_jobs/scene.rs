@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sys::sandbox::User;
+
 use crate::support::cluster::{example_binary, hanno_binary};
 use crate::support::report::assert_no_panics;
 use crate::support::{Cluster, Options, Outcome};
@@ -29,9 +31,10 @@ const SIGBUS: i32 = 7;
 pub(super) struct Scene {
     pub(super) cluster: Cluster,
     victim: Child,
-    /// The victim's directory on its worker, and its attempt.
+    /// The victim's directory on its worker, its attempt, and a process of it.
     victim_place: String,
     victim_attempt: String,
+    victim_process: String,
     workers: Vec<Option<u32>>,
     /// Logs that have been looked at.
     seen: RefCell<BTreeSet<PathBuf>>,
@@ -55,7 +58,7 @@ impl Scene {
         cluster.dfs(&["-put", line.to_str().unwrap(), "/line"]).ok();
         let marks = cluster.marks();
         let held = format!(
-            "cat\necho \"$mapreduce_job_local_dir $mapreduce_task_attempt_id\" >{0}/victim.new\nmv {0}/victim.new {0}/victim\n\
+            "cat\necho \"$mapreduce_job_local_dir $mapreduce_task_attempt_id $$\" >{0}/victim.new\nmv {0}/victim.new {0}/victim\n\
              while ! [ -e {0}/victim-may-end ]; do sleep 0.05; done\n",
             marks.display()
         );
@@ -73,13 +76,15 @@ impl Scene {
             sys::socket::listen(&abstract_name(&cluster)).unwrap(),
         ];
         let told = fs::read_to_string(told).unwrap();
-        let (place, attempt) = told.trim().rsplit_once(' ').unwrap();
+        let mut words = told.trim().rsplitn(3, ' ').map(str::to_owned);
+        let [process, attempt, place] = [(); 3].map(|()| words.next().unwrap());
         let workers = workers(&cluster);
         let scene = Scene {
             cluster,
             victim,
-            victim_place: place.to_owned(),
-            victim_attempt: attempt.to_owned(),
+            victim_place: place,
+            victim_attempt: attempt,
+            victim_process: process,
             workers,
             seen: RefCell::default(),
             _listeners: listeners,
@@ -137,6 +142,11 @@ impl Scene {
 
     pub(super) fn victim_attempt(&self) -> &str {
         &self.victim_attempt
+    }
+
+    /// A process of another user's running job.
+    pub(super) fn victim_process(&self) -> &str {
+        &self.victim_process
     }
 
     pub(super) fn has_lost_a_worker(&self) -> bool {
@@ -250,6 +260,9 @@ impl Scene {
         let url = format!("{}/workers", self.cluster.jobtracker);
         let page = crate::support::http::request("GET", &url, b"").is(200).text();
         assert_eq!(page.contains("no sandbox"), !walls, "{page}");
+        let user = User::new(worker::Config::default().task_user_first).unwrap();
+        let has_users = sys::sandbox::try_user(user, &[&self.cluster.directory]).is_ok();
+        assert_eq!(page.contains("a user of its own for each job"), walls && has_users, "{page}");
         assert_eq!(self.cluster.directory.join("stolen").is_file(), !walls);
         assert_no_panics(&self.cluster);
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -173,6 +174,14 @@ impl Cluster {
         marks(&self.directory)
     }
 
+    /// A new directory in [`Cluster::marks`].
+    pub(crate) fn marks_of(&self, name: &str) -> PathBuf {
+        let marks = self.marks().join(name);
+        fs::create_dir(&marks).unwrap();
+        open_to_all(&marks);
+        marks
+    }
+
     /// Process id of a daemon, e.g. `datanode-2`.
     pub(crate) fn pid(&self, daemon: &str) -> Option<u32> {
         let path = self.directory.join("pids").join(format!("{daemon}.pid"));
@@ -293,6 +302,7 @@ pub(crate) fn spawn(directory: &Path, options: &Options) -> (Child, String, Stri
     // The one place outside its own where a task of a test may leave word.
     let open = format!("[{:?}]", marks(directory));
     fs::create_dir_all(marks(directory)).unwrap();
+    open_to_all(&marks(directory));
     command.env("HANNO_WORKER_TASK_WRITABLE_PATHS", open);
     command.envs(options.variables.iter().map(|(name, value)| (*name, value.as_str())));
     let errors =
@@ -315,6 +325,11 @@ pub(crate) fn spawn(directory: &Path, options: &Options) -> (Child, String, Stri
     };
     assert!(line.starts_with("ready "), "{line}");
     (child, address("namenode="), address("jobtracker="))
+}
+
+/// Also to users of jobs, where the worker is root.
+fn open_to_all(directory: &Path) {
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
 }
 
 fn marks(directory: &Path) -> PathBuf {

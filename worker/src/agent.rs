@@ -8,6 +8,7 @@
 //! Invariants: the end of an attempt is reported until it is confirmed, across restarts of the JobTracker; files of a job are deleted only when no
 //! process of it is left; what a task may rename is reached from descriptors that were opened before the task began; after the loop every runner's processes are dead.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use protocol::tracker::{
     Action, AttemptState, AttemptUpdate, Launch, MapOutput, Register, Reply, Request, Work,
 };
 use protocol::{AttemptId, BinaryHash, Epoch, JobId, RecordAt, TaskKind};
+use sys::sandbox::User;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::binaries::{Binaries, BinarySource};
@@ -38,6 +40,7 @@ use crate::runner::{self, News, Options, Order, merge_outputs};
 use crate::sandbox::Sandbox;
 use crate::scratch::{self, Place};
 use crate::session::TARGET;
+use crate::users::{Lease, Users};
 use crate::watch::{Leaving, Watch};
 
 /// Events that wait for the loop; beyond it runners wait.
@@ -122,6 +125,8 @@ impl SetupBase {
 struct Job {
     /// Where its tasks may do as they like.
     place: Place,
+    /// Whose its processes are, where they are not the worker's.
+    lease: Option<Lease>,
     /// When something last happened to it.
     touched: Instant,
 }
@@ -285,7 +290,7 @@ impl Agent {
 
     /// Tasks that see only the files of their job are given those of other workers on this machine there.
     fn bring_near(&mut self, outputs: &mut [MapOutput]) {
-        if self.around.sandbox.holds_files() {
+        if self.around.sandbox.hides_files() {
             self.near.bring(outputs, &self.around.register.boot_id, &self.around.outputs);
         }
     }
@@ -325,16 +330,12 @@ impl Agent {
 
     /// A new directory for an attempt, in that of its job, which is made if it is the first.
     fn place(&mut self, id: AttemptId) -> io::Result<Place> {
-        let job = id.task.job;
-        // Tasks are let in there by the inode, so it must be there before the first.
-        self.around.outputs.of_job(job)?;
-        let place = match self.jobs.get(&job) {
-            Some(known) => known.place.clone(),
-            None => self.around.jobs.ensure(job.to_string())?,
+        let job = match self.jobs.entry(id.task.job) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(self.around.open_job(id.task.job)?),
         };
-        let attempt = place.fresh(id.to_string())?;
-        self.jobs.insert(job, Job { place, touched: Instant::now() });
-        Ok(attempt)
+        job.touched = Instant::now();
+        job.place.fresh_of(id.to_string(), job.user())
     }
 
     fn binary(&mut self, hash: BinaryHash, result: &Result<PathBuf, String>) {
@@ -386,6 +387,7 @@ impl Agent {
         let options = Options {
             binary: binary.to_owned(),
             job: job.place.clone(),
+            user: job.user(),
             outputs: self.around.outputs.job_path(id.task.job),
             logs: self.around.logs.clone(),
             setup,
@@ -475,14 +477,9 @@ impl Agent {
             return;
         }
         self.near.forget(job);
-        if self.jobs.remove(&job).is_some() {
-            delete_later(&self.around.jobs, job.to_string(), None);
-            let outputs = self.around.outputs.clone();
-            tokio::task::spawn_blocking(move || {
-                if let Err(error) = outputs.remove_job(job) {
-                    tracing::warn!(%job, %error, "cannot delete the map outputs of a job");
-                }
-            });
+        if let Some(Job { lease, .. }) = self.jobs.remove(&job) {
+            let (jobs, outputs) = (self.around.jobs.clone(), self.around.outputs.clone());
+            tokio::task::spawn_blocking(move || delete_job(job, lease, &jobs, &outputs));
         }
     }
 
@@ -595,7 +592,7 @@ impl Agent {
         if let Some(job) = self.jobs.get_mut(&attempt.task.job) {
             job.touched = Instant::now();
             let leaving = self.around.watch.leaving(&attempt.to_string());
-            delete_later(&job.place, attempt.to_string(), Some(leaving));
+            delete_later(&job.place, attempt.to_string(), leaving);
         }
         self.ended.count(attempt.task.kind, &state);
         let Reached { progress, phase } = reached;
@@ -732,7 +729,7 @@ impl Agent {
 }
 
 /// Deletes what has a name in a directory, without waiting for it. `leaving` is dropped when it is done.
-fn delete_later(place: &Place, name: String, leaving: Option<Leaving>) {
+fn delete_later(place: &Place, name: String, leaving: Leaving) {
     let place = place.clone();
     tokio::task::spawn_blocking(move || {
         if let Err(error) = place.dir.remove(&name) {
@@ -743,7 +740,39 @@ fn delete_later(place: &Place, name: String, leaving: Option<Leaving>) {
     });
 }
 
+/// Ends what is left of a job that is over, and deletes its files. Its user is the next job's only then.
+fn delete_job(job: JobId, lease: Option<Lease>, jobs: &Place, outputs: &Outputs) {
+    lease.iter().for_each(Lease::end_all);
+    let outputs = outputs.remove_job(job).inspect_err(|error| {
+        tracing::warn!(%job, %error, "cannot delete the map outputs of a job");
+    });
+    let files = jobs.dir.remove(job.to_string()).inspect_err(|error| {
+        tracing::warn!(%job, %error, "cannot delete the files of a job");
+    });
+    if files.and(outputs).is_err() {
+        lease.into_iter().for_each(Lease::keep);
+    }
+}
+
+impl Job {
+    fn user(&self) -> Option<User> {
+        self.lease.as_ref().map(Lease::user)
+    }
+}
+
 impl Surroundings {
+    /// The directories of a job that begins here. Tasks are let in there by the inode, so both must be there before the first.
+    fn open_job(&self, job: JobId) -> io::Result<Job> {
+        let lease = self.sandbox.users().map(Users::lease).transpose()?;
+        let place = self.jobs.ensure(job.to_string())?;
+        let outputs = self.outputs.of_job(job)?;
+        if let Some(lease) = &lease {
+            place.dir.let_work(lease.user())?;
+            outputs.dir.let_read(lease.user())?;
+        }
+        Ok(Job { place, lease, touched: Instant::now() })
+    }
+
     fn setup(&self, launch: &Launch) -> Setup {
         Setup {
             program: launch.program.clone(),

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
@@ -67,8 +67,8 @@ impl Stamp {
 }
 
 const TEMPORARY_SUFFIX: &str = ".fetch";
-/// Read and executed, by nobody else.
-const MODE: u32 = 0o500;
+/// Read and executed, by the users of jobs too, who know the names of their own.
+const MODE: u32 = 0o555;
 
 impl Binaries {
     /// A cache in a directory.
@@ -147,6 +147,8 @@ impl Binaries {
         // Of a fetch that was cut off.
         self.place.dir.remove(&temporary).map_err(disk("remove"))?;
         let file = self.place.dir.create(&temporary, MODE).map_err(disk("create"))?;
+        // Whatever is masked from files that this process makes.
+        file.set_permissions(Permissions::from_mode(MODE)).map_err(disk("open up"))?;
         let fetched = fill(file, hash, source, disk).and_then(|()| {
             // What is damaged may be anything.
             self.place.dir.remove(name).map_err(disk("remove"))?;
@@ -267,7 +269,7 @@ mod tests {
         assert!(binaries.known(hash(&program)).is_none());
         let path = binaries.obtain(hash(&program), &Memory(program.clone())).unwrap();
         assert_eq!(fs::read(&path).unwrap(), program);
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o500);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
         assert_eq!(binaries.known(hash(&program)), Some(path));
         let error = binaries.obtain(hash(b"other"), &Memory(program)).unwrap_err();
         assert!(matches!(error, BinaryError::Hash { .. }), "{error}");
@@ -297,11 +299,11 @@ mod tests {
                 fs::remove_file(path).unwrap();
                 fs::create_dir_all(path.join("full")).unwrap();
             },
-            |path| fs::set_permissions(path, fs::Permissions::from_mode(0o400)).unwrap(),
+            |path| fs::set_permissions(path, Permissions::from_mode(0o400)).unwrap(),
         ];
         for (number, spoil) in spoil.into_iter().enumerate() {
             if path.is_file() {
-                fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+                fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
             }
             spoil(&path);
             assert!(binaries.known(hash(&program)).is_none(), "{number}");

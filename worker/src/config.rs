@@ -1,5 +1,6 @@
 //! Configuration of a worker.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,11 @@ pub struct Config {
     /// `available`: tasks are kept from files that are neither their job's nor the system's, from processes and calls that are not theirs, as far as
     /// the kernel can; `required`: a worker on a kernel that cannot does not start; `off`. Default `available`.
     pub task_sandbox: TaskSandbox,
+    /// Where the worker runs as root, the first of the numbers of which each job gets one as its user (and group), so that tasks of different jobs cannot touch each other
+    /// whatever the kernel lacks. Default 2,100,000,000: beyond what accounts, directory services and containers are given; numbers that are somebody's are left out.
+    pub task_user_first: u32,
+    /// How many such numbers there are; each worker of a machine takes up to 4096 of them. Default 1,048,576: 256 workers; 0 is none: tasks run as the worker's user.
+    pub task_user_count: u32,
     /// Files and directories that tasks may also read and execute. Default none; e.g. a directory of programs outside `/usr` and `/opt`.
     pub task_readable_paths: Vec<PathBuf>,
     /// Files and directories that tasks may also change. Default none: what a task leaves outside its directories stays there.
@@ -101,6 +107,8 @@ impl Default for Config {
             task_disk_bytes_max: 64 << 30,
             disk_reserve_bytes: 1 << 30,
             task_sandbox: TaskSandbox::Available,
+            task_user_first: 2_100_000_000,
+            task_user_count: 1 << 20,
             task_readable_paths: Vec::new(),
             task_writable_paths: Vec::new(),
             task_timeout_ms: 600_000,
@@ -132,6 +140,15 @@ impl Config {
                 reason: "it must be at least twice task_memory_bytes_max: a task needs more than its buffers",
             });
         }
+        if self.task_user_count > 0
+            && (self.task_user_first == 0
+                || self.task_user_first.checked_add(self.task_user_count).is_none())
+        {
+            return Err(Error::Setting {
+                key: "task_user_first or task_user_count",
+                reason: "the numbers must lie between 1 and 4294967294",
+            });
+        }
         let extra = self.task_readable_paths.iter().chain(&self.task_writable_paths);
         if extra.into_iter().any(|path| !path.is_absolute()) {
             return Err(Error::Setting {
@@ -140,6 +157,12 @@ impl Config {
             });
         }
         Ok(())
+    }
+
+    /// The numbers for users of jobs.
+    pub(crate) fn task_users(&self) -> Option<RangeInclusive<u32>> {
+        let after_first = self.task_user_count.checked_sub(1)?;
+        Some(self.task_user_first..=self.task_user_first.checked_add(after_first)?)
     }
 
     /// What a task may use.

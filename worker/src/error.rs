@@ -17,6 +17,12 @@ pub enum Error {
         /// Why.
         reason: &'static str,
     },
+    /// Tasks must be held in full, and cannot be.
+    #[error("task_sandbox cannot be used: it is `required`, and {lacking}")]
+    Walls {
+        /// What is not held here, and why.
+        lacking: String,
+    },
     /// The address or the secret cannot be used.
     #[error(transparent)]
     Serve(#[from] ServeError),

@@ -85,20 +85,21 @@ fn spawn(options: &Options, temporary: &Path, id: u64, cookie: &str) -> io::Resu
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    for name in ["PATH", "LANG"] {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
+    if let Some(path) = options.sandbox.search_path() {
+        command.env("PATH", path);
+    }
+    if let Some(language) = std::env::var_os("LANG") {
+        command.env("LANG", language);
     }
     let limits = Limits {
-        user_threads: options.sandbox.user_threads_max()?,
+        user_threads: options.sandbox.user_threads_max(options.user)?,
         ..options.watch.confinement().limits
     };
     sys::detach::detach(command.as_std_mut(), vec![its_socket.into(), its_broker.into()], &limits);
     let runtime = tokio::runtime::Handle::current();
     let (mut child, pids) = options.sandbox.start(
         &format!("runner-{id}"),
-        &options.job.path,
+        (&options.job.path, options.user),
         &[&options.binary, &options.outputs],
         || {
             let _runtime = runtime.enter();

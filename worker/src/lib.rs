@@ -6,15 +6,15 @@
 //! | `session` | registration and polls at the JobTracker |
 //! | `runner`, `launch`, `frames` | one task process, its start and its socket |
 //! | `confinement`, `watch` | what a task may use, and looks at what it does use |
-//! | `sandbox`, `near`, `broker` | what a task can reach, and map outputs brought there |
+//! | `sandbox`, `users`, `near`, `broker` | what a task can reach, as whom, and map outputs brought there |
 //! | `binaries`, `dfs_source` | executables by hash |
 //! | `outputs`, `http` | map outputs and logs for others |
 //! | `metrics` | figures for monitors |
-//! | `logs`, `scratch` | files here |
+//! | `logs`, `directories`, `scratch` | files here |
 //!
 //! Invariants: no process of a job outlives the worker (a runner exits when its socket closes; its group is killed at its end); files below
 //! the data directory belong to one worker process, and those of an earlier one are deleted at start; nothing that a task can rename is opened by its path:
-//! paths are used here alone, for the data directory, and everything below it is reached from descriptors (`scratch`).
+//! paths are used for the data directory alone (`directories`), and everything below it is reached from descriptors (`scratch`).
 
 mod agent;
 mod binaries;
@@ -23,6 +23,7 @@ mod claims;
 mod config;
 mod confinement;
 mod dfs_source;
+mod directories;
 mod error;
 mod frames;
 mod http;
@@ -36,6 +37,7 @@ mod runner;
 mod sandbox;
 mod scratch;
 mod session;
+mod users;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -57,15 +59,15 @@ use tokio::sync::mpsc;
 pub use binaries::BinarySource;
 pub use config::Config;
 pub use error::Error;
-pub use sandbox::TaskSandbox;
+pub use sandbox::{TaskSandbox, Wall};
 
 use agent::{Agent, EVENTS_MAX, SetupBase, Surroundings};
 use binaries::Binaries;
 use dfs_source::DfsSource;
+use directories::Directories;
 use error::disk;
 use outputs::Outputs;
 use sandbox::Sandbox;
-use scratch::Place;
 use watch::Watch;
 
 /// Runs a worker until `shutdown`.
@@ -98,7 +100,6 @@ pub async fn run_with(
         advertise => advertise.to_owned(),
     };
     let directories = Directories::prepare(&absolute(&config.data)?)?;
-    let data = directories.data.clone();
     let worker = WorkerId(rand::random());
     let jobtracker = RpcClient::new(&config.jobtracker, Role::Worker, Some(&secret))?
         .expecting(Service::Jobtracker);
@@ -107,7 +108,7 @@ pub async fn run_with(
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let outputs = Outputs::new(directories.outputs.clone());
     let watch = Watch::new(config.confinement());
-    let sandbox = Arc::new(Sandbox::open(&config, &data)?);
+    let sandbox = Arc::new(Sandbox::open(&config, &directories)?);
     let shared = http::Shared {
         events: events.clone(),
         watch: watch.clone(),
@@ -182,6 +183,19 @@ fn isolation(config: &Config, sandbox: &Sandbox) -> String {
     format!("{}, {}", config.confinement().describe(), sandbox.describe())
 }
 
+/// What would hold for the tasks of a worker with this configuration, found out as that worker would; its data directory is made, and left empty of jobs.
+///
+/// # Errors
+/// [`Error`] if it could not start.
+pub fn walls(config: &Config) -> Result<Vec<Wall>, Error> {
+    config.check()?;
+    let directories = Directories::prepare(&absolute(&config.data)?)?;
+    let sandbox = Sandbox::open(config, &directories)?;
+    let walls = sandbox.walls();
+    sandbox.close();
+    Ok(walls)
+}
+
 /// Equal for workers whose tasks can open each other's files.
 fn machine(config: &Config, worker: WorkerId) -> String {
     match config.shared_outputs {
@@ -194,41 +208,6 @@ fn host(config: &Config) -> String {
     match config.host.as_str() {
         "" => sys::host::host_name(),
         host => host.to_owned(),
-    }
-}
-
-/// Where things are kept.
-struct Directories {
-    /// All of them, without a link in the path: other workers and tasks are told places below.
-    data: PathBuf,
-    jobs: Place,
-    outputs: Place,
-    logs: Place,
-    binaries: Place,
-    /// Held until the worker ends.
-    _lock: sys::fs::LockFile,
-}
-
-impl Directories {
-    /// Makes what is missing, locks, and deletes what an earlier worker left of its jobs.
-    fn prepare(data: &Path) -> Result<Self, Error> {
-        sys::fs::create_private_dir(data).map_err(disk("make directory", data))?;
-        let data = data.canonicalize().map_err(disk("find", data))?;
-        let lock = sys::fs::LockFile::acquire(&data.join("lock"))?;
-        let place = Place::open(&data).map_err(disk("open", &data))?;
-        for name in ["jobs", "outputs"] {
-            place.dir.remove(name).map_err(disk("delete", data.join(name)))?;
-        }
-        let [jobs, outputs, logs, binaries] = ["jobs", "outputs", "logs", "binaries"]
-            .map(|name| place.ensure(name).map_err(disk("make directory", data.join(name))));
-        Ok(Directories {
-            jobs: jobs?,
-            outputs: outputs?,
-            logs: logs?,
-            binaries: binaries?,
-            data,
-            _lock: lock,
-        })
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! Invariants: an output is listed only after its index was read and checked against its data file and the number of partitions of the job; what is served is the
 //! file that was checked, whatever its names led to before and since; it had no other name when it was taken, so none is left to a task; an index here is written by this
-//! worker; attempts are found by their typed id, so no text of a request or a report ever becomes part of a path here.
+//! worker, and both files are its own, for others to read; attempts are found by their typed id, so no text of a request or a report ever becomes part of a path here.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -132,7 +132,11 @@ impl Outputs {
             if data.metadata()?.nlink() != 1 {
                 return Err(io::Error::other("it has another name elsewhere"));
             }
-            dir.create(&index, INDEX_MODE)?.write_all(&shuffle::encode_index(segments))
+            // From here on they are no user's of a job, who could write to them where there are no other walls.
+            sys::beneath::seal(data)?;
+            let mut index = dir.create(&index, INDEX_MODE)?;
+            sys::beneath::seal(&index)?;
+            index.write_all(&shuffle::encode_index(segments))
         };
         kept().inspect_err(|_| {
             // Whatever came is no use; the rest goes with the job.

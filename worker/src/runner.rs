@@ -24,6 +24,7 @@ use protocol::phase::Phase;
 use protocol::runner::{COOKIE_VARIABLE, FROM_RUNNER_BYTES_MAX, FromRunner, Setup, ToRunner};
 use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
 use sys::pids::Group;
+use sys::sandbox::User;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::process::Child;
@@ -56,6 +57,8 @@ pub(crate) struct Options {
     pub(crate) binary: PathBuf,
     /// Its working directory.
     pub(crate) job: Place,
+    /// Whose its processes are; `None`: the worker's.
+    pub(crate) user: Option<User>,
     /// Where it finds the map outputs of its job.
     pub(crate) outputs: PathBuf,
     /// Directory of the logs of all attempts.
@@ -117,7 +120,7 @@ pub(crate) async fn run(
 ) {
     let cookie = protocol::auth::Key::new(rand::random()).to_hex();
     let started = async {
-        let temporary = options.job.fresh(temporary_name(id))?;
+        let temporary = options.job.fresh_of(temporary_name(id), options.user)?;
         Ok((launch::start(&options, &temporary.path, id, &cookie).await?, temporary))
     };
     let diagnostics = match started.await {

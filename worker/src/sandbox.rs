@@ -1,18 +1,21 @@
 //! What a task can reach on this machine: its job's files, its program, what everybody may read of the system. The walls themselves are
-//! [`sys::sandbox`] and [`sys::pids`]; this says where they stand.
+//! [`sys::sandbox`] and [`sys::pids`], who stands between them is [`crate::users`]'; this says where they stand.
 //!
 //! Invariants: of two jobs none can reach the other's files, nor those of the worker, nor end its processes; what the kernel lacks is logged
 //! once and told with everything else that holds ([`Sandbox::describe`]); with `task_sandbox = "required"` a worker without walls does not start.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sys::pids::{Group, Groups};
-use sys::sandbox::{Access, Place, Support, Walls};
+use sys::sandbox::{Access, Place, Support, User, Walls};
 
 use crate::config::Config;
+use crate::directories::Directories;
 use crate::error::Error;
+use crate::users::Users;
 
 /// Where programs and their libraries lie.
 const SYSTEM: &[&str] = &[
@@ -52,71 +55,117 @@ pub enum TaskSandbox {
     Off,
 }
 
+/// One thing that keeps tasks in, or does not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wall {
+    /// What it is about.
+    pub name: &'static str,
+    /// It stands.
+    pub is_held: bool,
+    /// What holds for tasks.
+    pub text: String,
+    /// What it takes where it does not stand.
+    pub remedy: &'static str,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     /// Open to all tasks; `None` if they are not held.
     places: Option<Vec<Place>>,
     support: Support,
+    /// Of jobs, or why they have none.
+    users: Result<Users, String>,
     groups: Option<Groups>,
     /// Threads of a task, all its processes together.
     threads: Option<u64>,
     slots: u64,
+    search_path: Option<OsString>,
 }
 
 impl Sandbox {
-    /// Finds out what the kernel can do. `data` is the worker's locked directory.
-    pub(crate) fn open(config: &Config, data: &Path) -> Result<Self, Error> {
+    /// Finds out what the kernel can do.
+    pub(crate) fn open(config: &Config, directories: &Directories) -> Result<Self, Error> {
         if let Err(error) = sys::detach::keep_inherited() {
             tracing::warn!(%error, "cannot look for what this worker was started with");
         }
-        let support = sys::sandbox::support();
-        let is_whole = support.files && support.signals && support.calls;
-        match config.task_sandbox {
-            TaskSandbox::Required if !is_whole => {
-                return Err(Error::Setting {
-                    key: "task_sandbox",
-                    reason: "it is `required`, and this kernel lacks landlock with signals (Linux 6.12) or seccomp",
-                });
+        let places = (config.task_sandbox != TaskSandbox::Off).then(|| places(config));
+        let users = match places {
+            None => Err("task_sandbox is off".to_owned()),
+            Some(_) => {
+                let Directories { jobs, outputs, binaries, data, .. } = directories;
+                Users::open(config, jobs, &[data, outputs, binaries])
             }
-            TaskSandbox::Available if !is_whole => {
-                tracing::warn!(
-                    ?support,
-                    "this kernel cannot hold tasks fully: look at the page of workers"
-                );
-            }
-            _ => {}
-        }
-        let places = (config.task_sandbox != TaskSandbox::Off).then(|| {
-            let own = |path: &PathBuf, access| Place::new(path.clone(), access);
-            let mut places = system_places();
-            places.extend(config.task_readable_paths.iter().map(|path| own(path, Access::Read)));
-            places.extend(config.task_writable_paths.iter().map(|path| own(path, Access::Change)));
-            places
-        });
+        };
         let threads = (config.task_processes_max > 0)
             .then(|| u64::from(config.task_processes_max) * THREADS_PER_PROCESS);
-        let groups = threads.and_then(|_| groups(data));
+        let groups = threads.and_then(|_| groups(&directories.data.path));
         if groups.is_none()
             && let Err(error) = sys::orphans::adopt()
         {
             tracing::warn!(%error, "processes that leave their tasks are not found");
         }
-        Ok(Sandbox { places, support, groups, threads, slots: u64::from(config.slots()) })
+        let support = sys::sandbox::support();
+        let slots = u64::from(config.slots());
+        let search_path = search_path(users.as_ref().ok());
+        let sandbox = Sandbox { places, support, users, groups, threads, slots, search_path };
+        sandbox.judge(config)?;
+        Ok(sandbox)
     }
 
-    /// Calls `start`, which starts a process, inside: with the files of a job, and what it may read besides. The group has the process and what comes of it.
+    /// Whether what is held is enough for the configuration.
+    fn judge(&self, config: &Config) -> Result<(), Error> {
+        let mut lacking = Vec::new();
+        let Support { files, signals, calls } = self.support;
+        if !(files && signals && calls) {
+            lacking
+                .push("this kernel lacks landlock with signals (Linux 6.12) or seccomp".to_owned());
+        }
+        // An ordinary user's worker has none to give.
+        let has_power = sys::host::user_id() == 0 && config.task_user_count > 0;
+        if let Err(reason) = &self.users
+            && has_power
+        {
+            lacking.push(format!("jobs get no users of their own: {reason}"));
+        }
+        match config.task_sandbox {
+            TaskSandbox::Required if !lacking.is_empty() => {
+                return Err(Error::Walls { lacking: lacking.join("; ") });
+            }
+            TaskSandbox::Available => {
+                lacking.iter().for_each(|lacking| {
+                    tracing::warn!(
+                        "tasks are not held fully, as the page of workers shows: {lacking}"
+                    );
+                });
+            }
+            TaskSandbox::Required | TaskSandbox::Off => {}
+        }
+        Ok(())
+    }
+
+    /// Where tasks look for programs.
+    pub(crate) fn search_path(&self) -> Option<&OsStr> {
+        self.search_path.as_deref()
+    }
+
+    /// Users for jobs, where this worker has some.
+    pub(crate) fn users(&self) -> Option<&Users> {
+        self.users.as_ref().ok()
+    }
+
+    /// Calls `start`, which starts a process, inside: as the user of a job, with its files, and what it may read besides. The group has the process and what comes of it.
     pub(crate) fn start<T: Send>(
         &self,
         name: &str,
-        job_directory: &Path,
+        (job_directory, user): (&Path, Option<User>),
         readable: &[&PathBuf],
         start: impl FnOnce() -> io::Result<T> + Send,
     ) -> io::Result<(T, Option<Group>)> {
         let walls = self.places.as_ref().map(|places| {
             let readable = readable.iter().map(|path| Place::new(*path, Access::Read));
             let own = std::iter::once(Place::new(job_directory, Access::Change)).chain(readable);
-            Walls { places: places.iter().cloned().chain(own).collect(), user: None }
+            Walls { places: places.iter().cloned().chain(own).collect(), user }
         });
         let group = match (&self.groups, self.threads) {
             (Some(groups), Some(threads)) => Some(groups.group(name, threads)?),
@@ -126,15 +175,20 @@ impl Sandbox {
         Ok((started, group))
     }
 
-    /// Where there are no groups, the bound of threads of the worker's user, what runs now included: that of all tasks together. The kernel
-    /// does not hold root to it.
-    pub(crate) fn user_threads_max(&self) -> io::Result<Option<u64>> {
-        match (&self.groups, self.threads) {
-            (None, Some(threads)) => {
-                Ok(Some(sys::process::user_threads()?.saturating_add(threads * self.slots)))
-            }
-            _ => Ok(None),
-        }
+    /// Where there are no groups, the bound of threads of a task's user: that of all its tasks together, and where that user is the worker's, of what runs
+    /// now besides. The kernel does not hold root to it.
+    pub(crate) fn user_threads_max(&self, user: Option<User>) -> io::Result<Option<u64>> {
+        let (None, Some(threads)) = (&self.groups, self.threads) else { return Ok(None) };
+        let besides = match user {
+            Some(_) => 0,
+            None => sys::process::user_threads()?,
+        };
+        Ok(Some(besides.saturating_add(threads * self.slots)))
+    }
+
+    /// True if a task may not open what is another worker's.
+    pub(crate) fn hides_files(&self) -> bool {
+        self.holds_files() || self.users.is_ok()
     }
 
     /// True if a task sees only the files of its own job.
@@ -142,50 +196,74 @@ impl Sandbox {
         self.places.is_some() && self.support.files
     }
 
-    /// What holds for tasks here, for people.
-    pub(crate) fn describe(&self) -> String {
-        let held = |is_held: bool, yes: &'static str, no: &'static str| match is_held {
-            true => yes,
-            false => no,
+    /// What holds for tasks here.
+    pub(crate) fn walls(&self) -> Vec<Wall> {
+        let wall = |name, is_held, yes: &str, no: &str, remedy| Wall {
+            name,
+            is_held,
+            text: if is_held { yes } else { no }.to_owned(),
+            remedy,
         };
-        let mut parts = match &self.places {
-            None => vec!["no sandbox (task_sandbox is off)"],
-            Some(_) => vec![
-                held(
-                    self.support.files,
-                    "no files but its job's and the system's",
-                    "no sandbox for files (this kernel has no landlock)",
-                ),
-                held(
-                    self.support.signals,
-                    "no signals to others",
-                    "signals to others (this kernel's landlock is too old)",
-                ),
-                held(
-                    self.support.calls,
-                    "no Unix sockets, no calls for namespaces, mounts, terminals, other processes",
-                    "all calls (this kernel has no seccomp)",
-                ),
-                "no new privileges",
-            ],
-        };
-        if self.threads.is_some() {
-            parts.push(held(
-                self.groups.is_some(),
-                "forks bounded by a cgroup",
-                "forks bounded by looks and the user's limit",
+        let mut walls = Vec::new();
+        if self.places.is_none() {
+            let text = "no sandbox (task_sandbox is off)";
+            walls.push(wall("sandbox", false, "", text, "set task_sandbox to \"available\""));
+        } else {
+            let Support { files, signals, calls } = self.support;
+            walls.push(wall(
+                "files",
+                files,
+                "no files but its job's and the system's",
+                "no sandbox for files (this kernel has no landlock)",
+                "Linux 5.19 or later with landlock among its security modules (lsm=landlock,...)",
             ));
+            walls.push(wall(
+                "signals",
+                signals,
+                "no signals to others",
+                "signals to others (this kernel's landlock is too old)",
+                "Linux 6.12 or later with landlock",
+            ));
+            walls.push(wall(
+                "calls",
+                calls,
+                "no Unix sockets, no calls for namespaces, mounts, terminals, other processes",
+                "all calls (this kernel has no seccomp)",
+                "a kernel with seccomp filters",
+            ));
+            walls.push(wall("privileges", true, "no new privileges", "", ""));
+            walls.push(self.user_wall());
         }
-        parts.push(held(
-            self.groups.is_some(),
-            "ended as a cgroup",
-            "ended by looks, orphans adopted (no cgroup)",
-        ));
-        parts.join(", ")
+        let has_groups = self.groups.is_some();
+        let remedy = "a worker that runs as root, with the pids hierarchy of version 1 cgroups";
+        if self.threads.is_some() {
+            let (yes, no) =
+                ("forks bounded by a cgroup", "forks bounded by looks and the user's limit");
+            walls.push(wall("forks", has_groups, yes, no, remedy));
+        }
+        let no = "ended by looks, orphans adopted (no cgroup)";
+        walls.push(wall("ends", has_groups, "ended as a cgroup", no, remedy));
+        walls
+    }
+
+    fn user_wall(&self) -> Wall {
+        let text = match &self.users {
+            Ok(users) => users.describe(),
+            Err(reason) => format!("the worker's user ({reason})"),
+        };
+        let remedy = "a worker that runs as root with the capabilities that it has by default, on directories that other users may pass through (chmod o+x)";
+        Wall { name: "users", is_held: self.users.is_ok(), text, remedy }
+    }
+
+    /// The same, for people.
+    pub(crate) fn describe(&self) -> String {
+        let texts: Vec<String> = self.walls().into_iter().map(|wall| wall.text).collect();
+        texts.join(", ")
     }
 
     /// Nothing runs any more.
     pub(crate) fn close(&self) {
+        self.users.iter().for_each(Users::end_all);
         if let Some(Err(error)) = self.groups.as_ref().map(Groups::clear) {
             tracing::warn!(%error, "the groups of tasks are left");
         }
@@ -202,6 +280,26 @@ fn groups(data: &Path) -> Option<Groups> {
             |error| tracing::info!(%error, "no cgroups for tasks: looks bound their forks"),
         )
         .ok()
+}
+
+/// The directories of the worker's that the users of jobs may look into: a search in another would end with "permission denied" where there is no such program at all.
+fn search_path(users: Option<&Users>) -> Option<OsString> {
+    let path = std::env::var_os("PATH")?;
+    let Some(users) = users else { return Some(path) };
+    let open = users.open_to(std::env::split_paths(&path).collect());
+    let joined = open.and_then(|open| std::env::join_paths(open).map_err(io::Error::other));
+    Some(joined.unwrap_or_else(|error| {
+        tracing::warn!(%error, "tasks search all directories of PATH");
+        path
+    }))
+}
+
+fn places(config: &Config) -> Vec<Place> {
+    let own = |path: &PathBuf, access| Place::new(path.clone(), access);
+    let mut places = system_places();
+    places.extend(config.task_readable_paths.iter().map(|path| own(path, Access::Read)));
+    places.extend(config.task_writable_paths.iter().map(|path| own(path, Access::Change)));
+    places
 }
 
 fn system_places() -> Vec<Place> {

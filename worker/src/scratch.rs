@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sys::beneath::Dir;
+use sys::sandbox::User;
 
 /// A directory: open, and with the path that tasks know it by. Clones share it.
 #[derive(Clone, Debug)]
@@ -32,6 +33,17 @@ impl Place {
     pub(crate) fn fresh(&self, name: impl AsRef<OsStr>) -> io::Result<Place> {
         let dir = self.dir.fresh_dir(name.as_ref())?;
         Ok(Place { dir: Arc::new(dir), path: self.path.join(name.as_ref()) })
+    }
+
+    /// As [`Place::fresh`], given to a user; it lies where that user cannot have put another directory into its place.
+    pub(crate) fn fresh_of(
+        &self,
+        name: impl AsRef<OsStr>,
+        user: Option<User>,
+    ) -> io::Result<Place> {
+        let place = self.fresh(name)?;
+        user.map_or(Ok(()), |user| place.dir.give_to(user))?;
+        Ok(place)
     }
 }
 

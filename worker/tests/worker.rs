@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ use protocol::tracker::{
 use protocol::{
     AttemptId, BinaryHash, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskId, TaskKind,
 };
+use sys::sandbox::User;
 use worker::{BinarySource, Config};
 
 /// Longest wait for anything; a pass never takes that long.
@@ -69,6 +71,8 @@ struct Stand {
 impl Stand {
     async fn start(change: impl FnOnce(&mut Config)) -> Stand {
         let data = tempfile::tempdir().unwrap();
+        // Where the worker is root, users of jobs pass through.
+        std::fs::set_permissions(data.path(), Permissions::from_mode(0o711)).unwrap();
         let secret_file = data.path().join("secret");
         let secret = daemon::secret::load(&secret_file, true).unwrap();
         let told = Arc::new(Mutex::new(Told { epoch: 1, ..Told::default() }));
@@ -169,6 +173,22 @@ impl Stand {
 
     async fn log(&self, attempt: AttemptId) -> String {
         self.http().get(&format!("/logs/{attempt}")).await.unwrap().text().await.unwrap()
+    }
+
+    /// The log of an attempt that runs, once it has this word.
+    async fn log_with(&self, attempt: AttemptId, word: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            assert!(Instant::now() < deadline, "no {word} in the log");
+            let response = self.http().get(&format!("/logs/{attempt}")).await;
+            if let Ok(response) = response {
+                let text = response.text().await.unwrap();
+                if text.contains(word) {
+                    return text;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// One of the worker's figures.
@@ -322,18 +342,7 @@ async fn a_process_that_dies_fails_its_attempt_with_its_last_words() {
 async fn a_killed_attempt_takes_its_children_along() {
     let stand = Stand::start(|_| {}).await;
     let attempt = stand.launch(0, "hang");
-    let deadline = Instant::now() + PATIENCE;
-    let log = loop {
-        assert!(Instant::now() < deadline, "no log");
-        let response = stand.http().get(&format!("/logs/{attempt}")).await;
-        if let Ok(response) = response {
-            let text = response.text().await.unwrap();
-            if text.contains("child") {
-                break text;
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
+    let log = stand.log_with(attempt, "child").await;
     stand.order(Action::Kill(attempt));
     assert_eq!(stand.end_of(attempt).await.state, AttemptState::Killed);
     until_dead(number_after(&log, "pid")).await;
@@ -541,4 +550,97 @@ async fn a_grandchild_that_left_is_killed_too() {
     assert!(matches!(stand.end_of(attempt).await.state, AttemptState::Killed));
     until_dead(left).await;
     stand.stop().await;
+}
+
+/// The user and group that a process acts as.
+fn user_of(pid: u32) -> User {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let number = |name| {
+        let line = status.lines().find_map(|line: &str| line.strip_prefix(name)).unwrap();
+        let numbers: Vec<u32> =
+            line.split_whitespace().map(|number| number.parse().unwrap()).collect();
+        assert_eq!(numbers, vec![numbers[0]; 4], "{status}");
+        numbers[0]
+    };
+    assert_eq!(number("Uid:"), number("Gid:"), "{status}");
+    assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
+    User::new(number("Uid:")).expect("a task of root's worker is not root")
+}
+
+/// True if a user may open a path so, whatever other walls a task would have.
+fn opens(user: User, path: &Path, how: &OpenOptions) -> bool {
+    user.act(|| how.open(path).map(drop)).is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_of_roots_worker_have_users_of_their_own() {
+    let first = User::new(Config::default().task_user_first).unwrap();
+    if let Err(error) = sys::sandbox::try_user(first, &[&std::env::temp_dir()]) {
+        println!("NOT RUN: {error}");
+        return;
+    }
+    let stand = Stand::start(|config| config.slot_count = 4).await;
+    let health = stand.http().get("/healthz").await.unwrap().text().await.unwrap();
+    assert!(health.contains("a user of its own for each job"), "{health}");
+    let map = stand.launch(0, "map");
+    stand.end_of(map).await;
+    let other_job = JobId { number: 2, ..JOB };
+    let mut other = stand.launch_order(0, "hang");
+    other.attempt.task.job = other_job;
+    let (hanging, others) = (stand.launch(1, "hang"), other.attempt);
+    stand.order(Action::Launch(Box::new(other)));
+    let pids = [
+        number_after(&stand.log_with(hanging, "child").await, "pid"),
+        number_after(&stand.log_with(others, "child").await, "pid"),
+    ];
+    let [user, other] = pids.map(user_of);
+    assert_ne!(user, other);
+
+    let worker = stand.data.path().join("worker");
+    let (files, outputs) =
+        (worker.join(format!("jobs/{JOB}")), worker.join(format!("outputs/{JOB}")));
+    let data = outputs.join(format!("{map}.data"));
+    let own = files.join(hanging.to_string());
+    let binary = worker.join(format!("binaries/{}", stand.hash));
+    let (read, write) =
+        (OpenOptions::new().read(true).clone(), OpenOptions::new().write(true).clone());
+    for (path, may_read, may_write) in [
+        (&files, [true, false], false),
+        (&own, [true, false], false),
+        (&outputs, [true, false], false),
+        (&data, [true, false], false),
+        (&data.with_extension("index"), [true, false], false),
+        (&binary, [true, true], false),
+        (&worker.join("jobs"), [false, false], false),
+        (&worker.join("outputs"), [false, false], false),
+        (&worker.join("binaries"), [false, false], false),
+        (&worker.join("logs"), [false, false], false),
+        (&worker.join("lock"), [false, false], false),
+        (&stand.data.path().join("secret"), [false, false], false),
+    ] {
+        let found = [user, other].map(|user| opens(user, path, &read));
+        assert_eq!(found, may_read, "reading {}", path.display());
+        let found = [user, other].map(|user| opens(user, path, &write));
+        assert_eq!(found, [may_write; 2], "writing {}", path.display());
+    }
+    let made = |user: User, place: &Path| {
+        user.act(|| std::fs::write(place.join("made"), "").map(drop)).is_ok()
+    };
+    assert!(made(user, &own) && made(user, &files) && !made(user, &outputs));
+    assert!(!made(other, &own) && !made(other, &files));
+    let renamed = user.act(|| std::fs::rename(&data, own.join("taken")));
+    assert!(renamed.is_err(), "an output was taken back");
+
+    // One that left everything behind ends with its job at the latest.
+    let left = user.act(|| std::process::Command::new("sleep").arg("1000").spawn());
+    let mut left = left.unwrap();
+    stand.order(Action::ForgetJob(JOB));
+    let deadline = Instant::now() + PATIENCE;
+    while files.is_dir() || outputs.is_dir() || left.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "something of the job is left");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(sys::process::is_alive(pids[1]), "the other job goes on");
+    stand.stop().await;
+    until_dead(pids[1]).await;
 }

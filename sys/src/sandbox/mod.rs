@@ -5,6 +5,7 @@
 //! the kernel lacks is left out and told by [`support`], never pretended; nothing inside can leave or widen the sandbox.
 
 mod calls;
+mod user;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -15,10 +16,11 @@ use landlock::{
     Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
 };
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::pids::Group;
+
+pub use user::{User, numbers_in_use, open_to, try_user};
 
 /// The rights that are handled: those of the newest kernel this was tested on. Older ones know fewer.
 const RIGHTS: ABI = ABI::V6;
@@ -53,10 +55,6 @@ impl Place {
         Place { path: path.into(), access }
     }
 }
-
-/// A user of the machine that nobody is: a number without a name, and the group of the same number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct User(pub u32);
 
 /// What holds those inside besides the calls that are refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,8 +108,13 @@ pub fn inside<T: Send>(
         if support.files {
             hold_files(places)?;
         }
-        user.map_or(Ok(()), become_user)?;
-        drop_capabilities()?;
+        match user {
+            Some(user) => user.become_for_good()?,
+            None => {
+                drop_bounding_set()?;
+                drop_capabilities()?;
+            }
+        }
         if support.calls {
             calls::refuse()?;
         }
@@ -161,8 +164,8 @@ fn rights(access: Access) -> BitFlags<AccessFs> {
     }
 }
 
-/// Takes away what lets root pass by the rights of others, and the way back to it.
-fn drop_capabilities() -> io::Result<()> {
+/// Takes away the way back to capabilities, by programs that bring some.
+fn drop_bounding_set() -> io::Result<()> {
     for capability in CapabilitySet::all().iter() {
         match rustix::thread::remove_capability_from_bounding_set(capability) {
             // Not known to this kernel; not ours to give up: who has none gets none either, as no program brings any.
@@ -170,21 +173,17 @@ fn drop_capabilities() -> io::Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(())
+}
+
+/// Takes away what lets root pass by the rights of others.
+fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),
         inheritable: CapabilitySet::empty(),
     };
     Ok(rustix::thread::set_capabilities(None, none)?)
-}
-
-/// From here on this thread is another user's, for good, in no group but that user's own.
-fn become_user(User(number): User) -> io::Result<()> {
-    let (user, group) = (Uid::from_raw(number), Gid::from_raw(number));
-    rustix::thread::set_thread_groups(&[])?;
-    rustix::thread::set_thread_res_gid(group, group, group)?;
-    rustix::thread::set_thread_res_uid(user, user, user)?;
-    Ok(())
 }
 
 /// What anybody may read below `directory`: as few places as that takes.

@@ -62,8 +62,7 @@ impl Stand {
     }
 
     fn begin_as(&self, user: &str, name: &str, shut: &[&str], more: &[&str]) -> Running<'_> {
-        let marks = self.cluster.marks().join(name);
-        fs::create_dir(&marks).unwrap();
+        let marks = self.cluster.marks_of(name);
         shut.iter().for_each(|gate| drop(fs::File::create(marks.join(format!("shut-{gate}")))));
         let begin = format!("MARKS={}\n{GATE}", marks.display());
         let words = r#"awk '{ n = split($0, w, /[ \t\r\f]+/); for (i = 1; i <= n; i++) if (w[i] != "") print w[i] "\t" 1 }'"#;

@@ -1,0 +1,287 @@
+//! Users of the machine that nobody is: numbers without a name, of which every set of processes that shall not touch another's gets one.
+//!
+//! Invariants: what acts as such a user has no groups but the one of the same number and no capabilities, and no way back; a [`User`] is never root, nor the
+//! number that says "nobody in particular", so that ending all processes of one can never end the machine's.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use rustix::fs::Access;
+use rustix::io::Errno;
+use rustix::process::{Gid, Pid, Signal, Uid};
+use rustix::thread::{CapabilitySet, capabilities};
+
+use super::{drop_bounding_set, drop_capabilities, on_a_thread};
+use crate::family::PROC;
+
+/// What it takes to run processes as others, to give them files, and to measure, end and remove all of it afterwards.
+const NEEDED: [(CapabilitySet, &str); 7] = [
+    (CapabilitySet::SETUID, "CAP_SETUID"),
+    (CapabilitySet::SETGID, "CAP_SETGID"),
+    (CapabilitySet::CHOWN, "CAP_CHOWN"),
+    (CapabilitySet::FOWNER, "CAP_FOWNER"),
+    (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE"),
+    (CapabilitySet::KILL, "CAP_KILL"),
+    (CapabilitySet::SYS_PTRACE, "CAP_SYS_PTRACE"),
+];
+/// Where numbers are given to users, groups, and the users of containers: the file, and which of its fields, divided by colons, is the first number; the next is how many
+/// there are, where the last is true.
+const GIVEN: [(&str, usize, bool); 4] = [
+    ("/etc/passwd", 2, false),
+    ("/etc/group", 2, false),
+    ("/etc/subuid", 1, true),
+    ("/etc/subgid", 1, true),
+];
+/// Rounds of ending all processes of a user: one is enough, unless a kernel ends only those that it has seen by then.
+const ENDINGS_MAX: u32 = 3;
+
+/// A user of the machine that nobody is: a number without a name, and the group of the same number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct User(u32);
+
+impl User {
+    /// `None` for root, and for the number by which calls mean "no change".
+    pub fn new(number: u32) -> Option<User> {
+        (number != 0 && number != u32::MAX).then_some(User(number))
+    }
+
+    /// The number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn ids(self) -> (Uid, Gid) {
+        (Uid::from_raw(self.0), Gid::from_raw(self.0))
+    }
+
+    /// Calls `act` on a thread that is this user.
+    ///
+    /// # Errors
+    /// If this process may not become that user, or `act` fails.
+    pub fn act<T: Send>(self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        on_a_thread(|| {
+            self.become_for_good()?;
+            act()
+        })
+    }
+
+    /// From here on this thread is this user's, for good, in no group but that user's own, without capabilities.
+    pub(super) fn become_for_good(self) -> io::Result<()> {
+        let (user, group) = self.ids();
+        // Whose it is afterwards may not take from this set any more.
+        drop_bounding_set()?;
+        rustix::thread::set_thread_groups(&[])?;
+        rustix::thread::set_thread_res_gid(group, group, group)?;
+        rustix::thread::set_thread_res_uid(user, user, user)?;
+        drop_capabilities()
+    }
+
+    /// Ends all processes of this user, wherever they are: in one call, so that none forks its way past it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn end_all(self) -> io::Result<()> {
+        self.act(|| {
+            for _ in 0..ENDINGS_MAX {
+                // The group of the first process stands for all that the caller may signal, which are this user's; this very process is spared.
+                match rustix::process::kill_process_group(Pid::INIT, Signal::KILL) {
+                    Ok(()) => {}
+                    Err(Errno::SRCH) => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Whether this process can run others as `user`, and that user pass through these directories.
+///
+/// # Errors
+/// Why not; [`io::ErrorKind::PermissionDenied`] names what is lacking, or the directory that is closed.
+pub fn try_user(user: User, directories: &[&Path]) -> io::Result<()> {
+    let denied = |text: String| io::Error::new(io::ErrorKind::PermissionDenied, text);
+    if !rustix::process::geteuid().is_root() {
+        return Err(denied("it does not run as root".to_owned()));
+    }
+    let held = capabilities(None)?.effective;
+    let lacking = NEEDED.iter().filter(|(needed, _)| !held.contains(*needed));
+    let lacking: Vec<&str> = lacking.map(|(_, name)| *name).collect();
+    if !lacking.is_empty() {
+        return Err(denied(format!("it has no {}", lacking.join(", "))));
+    }
+    let closed = user.act(|| Ok(directories.iter().find_map(|path| closed_part(path))));
+    let closed = closed.map_err(|error| {
+        denied(format!("this machine or container has no user {}: {error}", user.number()))
+    })?;
+    match closed {
+        None => Ok(()),
+        Some(path) => Err(denied(format!("{} is closed to other users", path.display()))),
+    }
+}
+
+/// Those of `directories` that a user may pass through.
+///
+/// # Errors
+/// If this process may not become that user.
+pub fn open_to(user: User, directories: Vec<PathBuf>) -> io::Result<Vec<PathBuf>> {
+    user.act(|| Ok(directories.into_iter().filter(|path| closed_part(path).is_none()).collect()))
+}
+
+/// The first directory on the way, or the last itself, that this user may not pass through.
+fn closed_part(path: &Path) -> Option<PathBuf> {
+    let mut parts: Vec<&Path> = path.ancestors().collect();
+    parts.reverse();
+    let is_closed = |part: &&Path| rustix::fs::access(*part, Access::EXEC_OK).is_err();
+    parts.into_iter().find(is_closed).map(Path::to_owned)
+}
+
+/// Numbers of `range` that are somebody's: a user's, a group's, those of containers, or of processes that run now. Users that only a directory service knows are not
+/// among them.
+///
+/// # Errors
+/// If the processes cannot be looked at.
+pub fn numbers_in_use(range: &RangeInclusive<u32>) -> io::Result<Vec<RangeInclusive<u32>>> {
+    let mut used = Vec::new();
+    for (file, field, is_counted) in GIVEN {
+        // A machine without the file gives nobody numbers by it.
+        let text = fs::read_to_string(file).unwrap_or_default();
+        used.extend(text.lines().filter_map(|line| given(line, field, is_counted)));
+    }
+    for entry in fs::read_dir(PROC)? {
+        let path = entry?.path();
+        if path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).is_none() {
+            continue;
+        }
+        // It may be gone.
+        let status = fs::read_to_string(path.join("status")).unwrap_or_default();
+        used.extend(numbers_of(&status).map(|number| number..=number));
+    }
+    used.retain(|used| used.start() <= range.end() && used.end() >= range.start());
+    Ok(used)
+}
+
+fn given(line: &str, field: usize, is_counted: bool) -> Option<RangeInclusive<u32>> {
+    let mut fields = line.split(':').skip(field);
+    let first: u32 = fields.next()?.parse().ok()?;
+    let count: u32 = if is_counted { fields.next()?.trim().parse().ok()? } else { 1 };
+    (count > 0).then(|| first..=first.saturating_add(count - 1))
+}
+
+/// The users and groups that a process acts as, by its `/proc/PID/status`.
+fn numbers_of(status: &str) -> impl Iterator<Item = u32> {
+    let lines = status.lines().filter_map(|line| {
+        line.strip_prefix("Uid:").or(line.strip_prefix("Gid:")).or(line.strip_prefix("Groups:"))
+    });
+    lines.flat_map(str::split_whitespace).filter_map(|number| number.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::process::{Child, Command};
+
+    /// In the range of nobody's that the tests of this crate use.
+    fn user(number: u32) -> User {
+        User::new(1_900_000_000 + number).unwrap()
+    }
+
+    fn is_possible() -> bool {
+        let possible = try_user(user(0), &[]);
+        if let Err(error) = &possible {
+            println!("NOT RUN: {error}");
+        }
+        possible.is_ok()
+    }
+
+    fn sleeper(user: User) -> Child {
+        user.act(|| Command::new("sleep").arg("1000").spawn()).unwrap()
+    }
+
+    #[test]
+    fn root_and_nobody_in_particular_are_no_such_users() {
+        assert_eq!((User::new(0), User::new(u32::MAX)), (None, None));
+    }
+
+    #[test]
+    fn a_process_of_a_user_has_that_users_number_and_nothing_else() {
+        if !is_possible() {
+            return;
+        }
+        let output = user(1).act(|| Command::new("cat").arg("/proc/self/status").output()).unwrap();
+        let status = String::from_utf8(output.stdout).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let number = user(1).number().to_string();
+        assert_eq!(field("Uid:"), vec![number.clone(); 4]);
+        assert_eq!(field("Gid:"), vec![number; 4]);
+        assert_eq!(field("Groups:"), Vec::<String>::new());
+        for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+            assert_eq!(u64::from_str_radix(&field(set)[0], 16), Ok(0), "{set}");
+        }
+        assert_eq!(rustix::process::geteuid().as_raw(), 0, "this process is who it was");
+    }
+
+    #[test]
+    fn all_processes_of_a_user_end_and_nobody_elses() {
+        if !is_possible() {
+            return;
+        }
+        let mut own = [sleeper(user(2)), sleeper(user(2))];
+        let mut other = sleeper(user(3));
+        user(2).end_all().unwrap();
+        for child in &mut own {
+            assert!(!child.wait().unwrap().success());
+        }
+        assert!(other.try_wait().unwrap().is_none());
+        // Where nobody is left, there is nothing to do.
+        user(2).end_all().unwrap();
+        user(3).end_all().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_is_closed_is_named() {
+        if !is_possible() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let below = directory.path().join("below");
+        fs::create_dir(&below).unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let closed = try_user(user(4), &[&below]).unwrap_err().to_string();
+        assert_eq!(closed, format!("{} is closed to other users", directory.path().display()));
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711)).unwrap();
+        try_user(user(4), &[&below]).unwrap();
+        let closed = directory.path().join("closed");
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+        let missing = directory.path().join("missing");
+        let open = open_to(user(4), vec![closed, below.clone(), missing]).unwrap();
+        assert_eq!(open, std::slice::from_ref(&below));
+        assert_eq!(below.metadata().unwrap().uid(), 0);
+    }
+
+    #[test]
+    fn numbers_of_processes_and_of_containers_are_in_use() {
+        assert_eq!(given("ann:x:1000:1000::/:/bin/sh", 2, false), Some(1000..=1000));
+        assert_eq!(given("ann:100000:65536", 1, true), Some(100_000..=165_535));
+        for broken in ["", "ann", "ann:x", "ann:-1:2", "ann:1:0", "ann:1:x"] {
+            assert_eq!(given(broken, 1, true), None, "{broken}");
+        }
+        if !is_possible() {
+            return;
+        }
+        let mut child = sleeper(user(5));
+        let number = user(5).number();
+        let used = numbers_in_use(&(number - 1..=number + 1)).unwrap();
+        assert!(used.contains(&(number..=number)), "{used:?}");
+        user(5).end_all().unwrap();
+        child.wait().unwrap();
+        assert_eq!(numbers_in_use(&(number..=number)).unwrap(), []);
+    }
+}
