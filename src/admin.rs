@@ -11,7 +11,7 @@ use crate::connect::{self, Overrides, describe};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, report, safe_mode};
 use crate::output::{EXIT_FAILED, EXIT_OK, say, tell, unless_reader_left};
-use crate::{token, top};
+use crate::{doctor, token, top};
 
 /// Bytes of a key, value or record that `metadata dump` shows.
 const DUMP_BYTES_MAX: usize = 256;
@@ -49,6 +49,9 @@ pub(crate) enum AdminCommand {
     /// Watch the cluster in the terminal: DataNodes, blocks, workers, jobs
     #[command(after_help = "Example:\n  hanno admin top\n  hanno admin top --once")]
     Top(top::TopArgs),
+    /// Look at what this machine offers to daemons and tasks: kernel, walls, limits, clock, disks
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::DoctorArgs),
     /// Tell or set the log level of a running daemon, until it ends
     #[command(
         after_help = "Examples:\n  hanno admin log-level http://127.0.0.1:9870 namenode\n  hanno admin log-level http://127.0.0.1:9864 datanode::scanner debug"
@@ -124,6 +127,7 @@ pub(crate) fn run(command: &AdminCommand, overrides: &Overrides) -> u8 {
         AdminCommand::Token(args) => token::run(args, overrides),
         AdminCommand::Open { user } => open(overrides, user.as_deref()),
         AdminCommand::Top(args) => top::cluster(args, overrides),
+        AdminCommand::Doctor(args) => doctor::run(args),
         AdminCommand::LogLevel { daemon, logger, level } => {
             log_level(overrides, daemon, logger, level.as_deref())
         }

@@ -22,6 +22,7 @@ mod daemons;
 mod debug;
 mod dfs;
 mod dfsadmin;
+mod doctor;
 mod fsck;
 mod getconf;
 mod hadoop;

@@ -11,6 +11,7 @@ mod capturing;
 mod conformance;
 mod corruption;
 mod disk_full;
+mod doctor;
 #[allow(
     dead_code,
     clippy::duplicate_mod,

@@ -30,6 +30,18 @@ where
     parse(&text, path, daemon, optional, &variables)
 }
 
+/// As [`load`], where there is no file: the defaults, and what variables say.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_without_file<T>(daemon: &str, optional: &[&str]) -> Result<T, ConfigError>
+where
+    T: Serialize + DeserializeOwned + Default,
+{
+    let variables = env::vars().collect::<Vec<_>>();
+    parse("", Path::new("(no file)"), daemon, optional, &variables)
+}
+
 fn parse<T>(
     text: &str,
     path: &Path,

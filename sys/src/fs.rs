@@ -216,6 +216,24 @@ pub fn space(path: &Path) -> io::Result<Space> {
     Ok(Space { capacity: stat.f_blocks * stat.f_frsize, available: stat.f_bavail * stat.f_frsize })
 }
 
+/// Files that there can be on a file system, and those that there are not yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inodes {
+    /// In all; 0 where files are made room for as they come.
+    pub capacity: u64,
+    /// Left for this user.
+    pub available: u64,
+}
+
+/// Inodes of the file system that holds `path`.
+///
+/// # Errors
+/// What the system says.
+pub fn inodes(path: &Path) -> io::Result<Inodes> {
+    let stat = rustix::fs::statvfs(path)?;
+    Ok(Inodes { capacity: stat.f_files, available: stat.f_favail })
+}
+
 /// True if this process, as the user it acts as, may read (`read`) and change (`write`) what `path` leads to; nobody may do
 /// anything to what is not there.
 ///

@@ -17,6 +17,11 @@ pub fn host_name() -> String {
     if name.is_empty() { "localhost".to_owned() } else { name }
 }
 
+/// The version of the kernel.
+pub fn kernel_release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
 /// Name of the user this process runs as: `HADOOP_USER_NAME` if set (as Hadoop's clients do), else from the password file,
 /// else `$USER`, else the number.
 pub fn user_name() -> String {

@@ -69,7 +69,7 @@ pub(crate) fn run_beside(pid: u32, arguments: &[&str]) {
     assert_eq!(outcome.code, 0, "{arguments:?}: {}", outcome.stderr);
 }
 
-fn in_namespace(script: &str) -> Command {
+pub(crate) fn in_namespace(script: &str) -> Command {
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c", script]);
     command
