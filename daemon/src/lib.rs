@@ -9,7 +9,7 @@
 //! | [`groups`] | groups of users, remembered for a while |
 //! | [`rpc`] | routes that carry signed messages |
 //! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown |
-//! | `line` | who may keep a connection, and who makes room |
+//! | [`guests`] [`line`] | who may keep a connection, and who makes room |
 //! | [`descriptors`] | how many files and sockets there may be |
 //! | [`shutdown`] | one token that ends everything |
 //! | [`metrics`] | figures for monitors |
@@ -28,6 +28,7 @@ pub mod descriptors;
 pub mod error;
 pub mod front;
 pub mod groups;
+pub mod guests;
 pub mod hosts;
 pub mod inspect;
 pub mod line;

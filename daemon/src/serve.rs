@@ -1,7 +1,7 @@
 //! The accept loop of every daemon: HTTP/1.1 with limits, and a clean end.
 //!
 //! - at most `connections_max` at once, and no more than the process may have descriptors for; more wait in the listen queue;
-//! - connections that nobody has signed a request on end after some idle seconds, and make room for others ([`crate::line`]);
+//! - connections that nobody has signed a request on end after some idle seconds, and make room for others ([`crate::guests`]);
 //! - a request's head must arrive within `header_timeout` and fit 64 headers and 64 KiB: slow or endless heads cost little;
 //! - what routes see has passed [`front`](crate::front);
 //! - an answer is produced no faster than its client reads it: hyper's `pipeline_flush` would take a whole body into memory;
@@ -27,7 +27,8 @@ use tokio::task::JoinSet;
 use crate::Shutdown;
 use crate::error::ServeError;
 use crate::front::{Guarded, HEAD_BYTES_MAX};
-use crate::line::{Entered, Line, Lines, STRANGER_IDLE_MAX};
+use crate::guests::{Entered, Guest, Guests, Peer as Calling};
+use crate::line::{Line, STRANGER_IDLE_MAX};
 use crate::{descriptors, rpc};
 
 /// Headers per request. Clients send a handful.
@@ -90,12 +91,12 @@ pub fn check_exposure(address: &str, allow_unencrypted: bool) -> Result<(), Serv
 /// Serves `routes` until `shutdown`, then lets running requests finish.
 pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutdown: Shutdown) {
     let max = limits.connections_max.min(descriptors::max() / limits.descriptors_part.max(1));
-    let (slots, lines) = (Arc::new(Semaphore::new(max.max(1))), Lines::new(max));
+    let (slots, guests) = (Arc::new(Semaphore::new(max.max(1))), Guests::new(max, 0));
     let mut connections = JoinSet::new();
     let mut is_short = false;
     loop {
         if slots.available_permits() == 0 {
-            lines.make_room();
+            guests.make_room();
         }
         let slot = tokio::select! {
             slot = Arc::clone(&slots).acquire_owned() => slot.expect("the semaphore is never closed"),
@@ -109,7 +110,8 @@ pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutd
         match accepted {
             Ok((stream, peer)) => {
                 is_short = false;
-                let Some(entered) = lines.enter(peer) else { continue };
+                let calling = Calling::at(peer.ip());
+                let Some(entered) = guests.enter(calling, Arc::default()) else { continue };
                 let (routes, shutdown) = (routes.clone(), shutdown.clone());
                 connections.spawn(async move {
                     connection(stream, (peer, entered), routes, limits, shutdown).await;
@@ -121,7 +123,7 @@ pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutd
                     tracing::warn!(%error, "cannot accept connections");
                 }
                 is_short = true;
-                lines.make_room();
+                guests.make_room();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -144,7 +146,7 @@ pub struct Peer {
 
 async fn connection(
     stream: TcpStream,
-    (address, entered): (SocketAddr, Entered),
+    (address, entered): (SocketAddr, Entered<Line>),
     routes: Guarded,
     limits: Limits,
     shutdown: Shutdown,
@@ -152,7 +154,7 @@ async fn connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set nodelay");
     }
-    let line = Arc::clone(&entered.line);
+    let line = Arc::clone(&entered.guest);
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         line.begin();
         request.extensions_mut().insert(Peer { address, line: Arc::clone(&line) });

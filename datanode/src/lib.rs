@@ -178,7 +178,8 @@ impl Sockets {
         tcp.set_nonblocking(true).map_err(fail)?;
         let unix = match config.local_socket {
             true => {
-                let name = protocol::transfer::local_socket_name(rand::random());
+                let name =
+                    protocol::transfer::local_socket_name(sys::host::user_id(), rand::random());
                 let listener = sys::socket::listen(&name).map_err(fail)?;
                 listener.set_nonblocking(true).map_err(fail)?;
                 Some((listener, name))

@@ -318,21 +318,24 @@ pub struct ReplicaSummary {
     pub finalized: bool,
 }
 
-/// Begins the name of the abstract Unix socket of a DataNode; a hexadecimal number of 128 bits follows.
+/// Begins the name of the abstract Unix socket of a DataNode; the number of its user, a dash and a hexadecimal number of 128 bits follow.
 const LOCAL_SOCKET_PREFIX: &str = "hanno-datanode-";
 const LOCAL_SOCKET_DIGITS: usize = 32;
 
-/// The name of the abstract Unix socket of a DataNode that drew `number`.
-pub fn local_socket_name(number: u128) -> String {
-    format!("{LOCAL_SOCKET_PREFIX}{number:032x}")
+/// The name of the abstract Unix socket of a DataNode that runs as `user` and drew `number`. Anybody may listen there once it does not: who connects looks whether it is that
+/// user ([`local_socket_user`]).
+pub fn local_socket_name(user: u32, number: u128) -> String {
+    format!("{LOCAL_SOCKET_PREFIX}{user}-{number:032x}")
 }
 
-/// True if `name` is the name of an abstract Unix socket of some DataNode.
-pub fn is_local_socket_name(name: &str) -> bool {
-    name.strip_prefix(LOCAL_SOCKET_PREFIX).is_some_and(|digits| {
-        digits.len() == LOCAL_SOCKET_DIGITS
-            && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
-    })
+/// Whose the abstract Unix socket of a DataNode is, by its name; `None` if it is no name of one.
+pub fn local_socket_user(name: &str) -> Option<u32> {
+    let (user, digits) = name.strip_prefix(LOCAL_SOCKET_PREFIX)?.split_once('-')?;
+    let is_number = digits.len() == LOCAL_SOCKET_DIGITS
+        && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    let number: u32 = user.parse().ok().filter(|_| is_number)?;
+    // One user has one form.
+    (number.to_string() == user).then_some(number)
 }
 
 /// What goes before the data of a packet.
@@ -568,17 +571,21 @@ mod tests {
 
     #[test]
     fn names_of_datanodes_are_known_from_others() {
-        for number in [0, 1, u128::MAX] {
-            assert!(is_local_socket_name(&local_socket_name(number)));
+        for (user, number) in [(0, 0), (1000, 1), (u32::MAX, u128::MAX)] {
+            let name = local_socket_name(user, number);
+            assert_eq!(local_socket_user(&name), Some(user), "{name}");
+            assert!(name.len() <= 107, "the kernel takes no longer names");
         }
-        let name = local_socket_name(7);
-        for other in
-            ["", "hanno-worker-1", "/run/docker.sock", "hanno-datanode-", &name[1..], &name[..46]]
-        {
-            assert!(!is_local_socket_name(other), "{other}");
+        let name = local_socket_name(1000, 7);
+        let (head, tail) = (&name[1..], &name[..name.len() - 1]);
+        for other in ["", "hanno-worker-1", "/run/docker.sock", "hanno-datanode-", head, tail] {
+            assert_eq!(local_socket_user(other), None, "{other}");
         }
-        for other in [format!("{name}0"), name.to_uppercase(), name.replace('7', "g")] {
-            assert!(!is_local_socket_name(&other), "{other}");
+        for (from, to) in [("7", "70"), ("7", "g"), ("1000", "01000"), ("1000", "+1000")] {
+            assert_eq!(local_socket_user(&name.replace(from, to)), None, "{to}");
+        }
+        for (from, to) in [("1000", ""), ("1000", "-1"), ("1000", "4294967296"), ("h", "H")] {
+            assert_eq!(local_socket_user(&name.replace(from, to)), None, "{to}");
         }
     }
 

@@ -1,9 +1,14 @@
 //! Abstract Unix sockets: named, without a file, gone with their process; and sending without waiting.
 //!
-//! Abstract sockets carry no file permissions, so whatever listens on one checks a token or cookie first.
+//! Abstract sockets carry no file permissions, so whatever listens on one checks a token or cookie first, and whoever connects looks at whose it is ([`peer_user`]).
+
+#![allow(
+    unsafe_code,
+    reason = "rustix believes that every peer has a process id; the proof is at the call"
+)]
 
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
@@ -41,6 +46,51 @@ pub fn connect_now(name: &str) -> io::Result<UnixStream> {
     Ok(socket)
 }
 
+/// The user of the process at the other end: who connected, or began to listen.
+///
+/// # Errors
+/// What the system says.
+pub fn peer_user(socket: &UnixStream) -> io::Result<u32> {
+    // The process of the peer is 0 where it lies in no namespace of ours.
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the descriptor is open for as long as `socket` is borrowed; the call writes at most `length` bytes, which is the size of `peer`, and `length` itself; all
+    // fields of `peer` are numbers, of which every value is valid.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    match result {
+        0 => Ok(peer.uid),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// True if a local socket of `user` is for this process: it is that user's too, or root's, whom every user has to believe.
+pub fn is_for_us(user: u32) -> bool {
+    let own = crate::host::user_id();
+    own == 0 || own == user
+}
+
+/// Whether it is `user` who listens at the other end of a connected socket.
+///
+/// # Errors
+/// [`io::ErrorKind::PermissionDenied`] if it is another; else what the system says.
+pub fn check_listener(socket: &UnixStream, user: u32) -> io::Result<()> {
+    match peer_user(socket)? {
+        peer if peer == user => Ok(()),
+        peer => {
+            let text = format!("user {peer} listens where user {user} should");
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+        }
+    }
+}
+
 /// Sends what `socket` takes at once; how many bytes.
 ///
 /// # Errors
@@ -71,6 +121,32 @@ mod tests {
         };
         assert!(!callers.is_empty());
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn both_sides_tell_whose_they_are() {
+        let name = format!("hanno-test-whose-{}", std::process::id());
+        let own = crate::host::user_id();
+        let users = |listener: &UnixListener, client: UnixStream| {
+            let (accepted, _) = listener.accept().unwrap();
+            (peer_user(&client).unwrap(), peer_user(&accepted).unwrap())
+        };
+        let listener = listen(&name).unwrap();
+        assert_eq!(users(&listener, connect(&name).unwrap()), (own, own));
+        drop(listener);
+        let other = crate::sandbox::User::new(1_900_000_200).unwrap();
+        if let Err(error) = crate::sandbox::try_user(other, &[]) {
+            println!("NOT RUN: {error}");
+            return;
+        }
+        let listener = other.act(|| listen(&name)).unwrap();
+        let connected = connect(&name).unwrap();
+        check_listener(&connected, other.number()).unwrap();
+        let refused = check_listener(&connected, own).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(users(&listener, connected), (other.number(), own));
+        let client = other.act(|| connect_now(&name)).unwrap();
+        assert_eq!(users(&listener, client), (other.number(), other.number()));
     }
 
     #[test]

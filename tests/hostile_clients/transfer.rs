@@ -2,25 +2,29 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use client::dfs::transfer::{Connection, ConnectionPool, Timeouts, TransferFailure};
+use client::dfs::transfer::{Connection, ConnectionPool, Stream, Timeouts, TransferFailure};
 use client::error::RpcError;
 use client::rpc::{CallOptions, RpcClient, now_ms};
 use protocol::auth::{Key, Role, Service};
 use protocol::namenode::{self, Call, DatanodeInfo, LocatedBlock};
 use protocol::token::{AccessMode, BlockToken, TokenKeys, TokenName};
 use protocol::transfer::{
-    Operation, PACKET_HEADER_BYTES, PROOF_BYTES, Reply, Write as WriteOperation,
+    Operation, PACKET_HEADER_BYTES, PROOF_BYTES, Reply, Write as WriteOperation, local_socket_name,
 };
 use protocol::{BlockId, ClientId, DfsPath, GenerationStamp, RemoteError, frame};
+use sys::sandbox::User;
 
 use super::{Attack, Stand};
 use crate::support::Options;
 
 /// How long a DataNode may take to end a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A number that nobody has.
+const ANOTHER_USER: u32 = 1_900_000_300;
 /// Idle connections to each transfer port.
 const FLOOD: usize = 1_060;
 
@@ -37,6 +41,9 @@ const ATTACKS: &[Attack] = &[
     ("idle connections to the transfer port", idle_transfers),
     ("another program on a DataNode's port", impostor_over_tcp),
     ("another program on a DataNode's local socket", impostor_on_local_socket),
+    ("another user's program on a DataNode's local socket", impostor_of_another_user),
+    ("another user asks for open files", another_users_descriptors),
+    ("another user's idle connections to the local socket", another_users_flood),
     ("a DataNode's port that leads to another DataNode", relay),
     ("another program on a master's port", impostor_master),
     ("a master of another kind", other_service),
@@ -276,7 +283,7 @@ fn impostor_over_tcp(stand: &Stand) {
 
 fn impostor_on_local_socket(stand: &Stand) {
     let block = stand.a_block();
-    let name = format!("hanno-hostile-{}", std::process::id());
+    let name = local_socket_name(sys::host::user_id(), rand::random());
     let listener = sys::socket::listen(&name).unwrap();
     let mut datanode = block.replicas[0].clone();
     datanode.local_socket = name;
@@ -285,6 +292,71 @@ fn impostor_on_local_socket(stand: &Stand) {
     let met = pool.take(&datanode, block.permit());
     assert!(met.is_err(), "{met:?}");
     is_harmless(&block, &heard.recv_timeout(PATIENCE).unwrap());
+}
+
+/// Somebody else of this machine; `None`, and says so, where the tests may not act as one.
+fn another_user() -> Option<User> {
+    let user = User::new(ANOTHER_USER).unwrap();
+    let possible = sys::sandbox::try_user(user, &[]);
+    possible.inspect_err(|error| println!("NOT RUN: {error}")).ok().map(|()| user)
+}
+
+fn impostor_of_another_user(stand: &Stand) {
+    let Some(user) = another_user() else { return };
+    let block = stand.a_block();
+    // The DataNode of that name has ended.
+    let name = local_socket_name(sys::host::user_id(), rand::random());
+    let listener = user.act(|| sys::socket::listen(&name)).unwrap();
+    let mut datanode = block.replicas[0].clone();
+    datanode.local_socket = name;
+    let heard = listen(move || listener.accept().ok().map(|(stream, _)| Box::new(stream) as _));
+    let connection = ConnectionPool::new(timeouts(), true).take(&datanode, block.permit()).unwrap();
+    assert!(connection.stream().unix().is_none(), "the DataNode itself is met over TCP");
+    assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), b"", "nothing was said to the other");
+}
+
+/// A connection to the local socket of a DataNode, made by a user.
+fn local(user: User, datanode: &DatanodeInfo) -> std::io::Result<UnixStream> {
+    user.act(|| sys::socket::connect_now(&datanode.local_socket))
+}
+
+fn another_users_descriptors(stand: &Stand) {
+    let Some(user) = another_user() else { return };
+    let block = stand.a_block();
+    let datanode = &block.replicas[0];
+    let (id, stamp, token) = (block.id, block.stamp, block.token.name);
+    let ask = Operation::Descriptors { block: id, stamp, token };
+    let own = sys::socket::connect(&datanode.local_socket).unwrap();
+    let mut own = Connection::greet(Stream::Unix(own), datanode, block.permit()).unwrap();
+    own.ask_descriptors(&ask, &block.token).unwrap();
+    // Somebody who has been given the very same token: he may read, as over TCP.
+    let theirs = local(user, datanode).unwrap();
+    let mut theirs = Connection::greet(Stream::Unix(theirs), datanode, block.permit()).unwrap();
+    let refused = theirs.ask_descriptors(&ask, &block.token).map(drop);
+    assert!(matches!(refused, Err(TransferFailure::Remote(_))), "{refused:?}");
+    let answer = theirs.ask(&read_of(&block, token), &block.token);
+    assert!(matches!(answer, Ok(Reply::Reading { .. })), "{answer:?}");
+}
+
+fn another_users_flood(stand: &Stand) {
+    let Some(user) = another_user() else { return };
+    sys::process::raise_open_files();
+    let block = stand.a_block();
+    let mut held = Vec::new();
+    for datanode in stand.datanodes() {
+        for _ in 0..FLOOD {
+            held.extend(local(user, &datanode));
+        }
+    }
+    for datanode in &block.replicas {
+        // Another one's flood takes neither the way of files on this machine nor that of others.
+        let pool = ConnectionPool::new(timeouts(), true);
+        let connection = pool.take(datanode, block.permit()).unwrap();
+        assert!(connection.stream().unix().is_some(), "the local socket is taken");
+    }
+    greeted(&block);
+    stand.works("among another user's idle connections");
+    drop(held);
 }
 
 /// Leads every connection elsewhere, in both directions.

@@ -1,12 +1,13 @@
 //! Connects to DataNodes on this machine for a task, which may not make Unix sockets itself: there is no wall that would keep it from those of others.
 //!
-//! Invariant: it connects to DataNodes and to nothing else, whatever name it is asked for.
+//! Invariant: it connects to DataNodes and to nothing else, whatever name it is asked for and whoever listens there: who does is the user that the name says, and
+//! one whose sockets are for this worker.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as Connected;
 
-use protocol::transfer::is_local_socket_name;
+use protocol::transfer::local_socket_user;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
 
@@ -32,27 +33,35 @@ async fn question(socket: &mut UnixStream) -> io::Result<Vec<u8>> {
 
 /// A connection to a DataNode; `None` if it is none, or does not take one now.
 fn connect(name: &[u8]) -> Option<Connected> {
-    let name = std::str::from_utf8(name).ok().filter(|name| is_local_socket_name(name))?;
-    sys::socket::connect_now(name).ok()
+    let name = std::str::from_utf8(name).ok()?;
+    let user = local_socket_user(name).filter(|user| sys::socket::is_for_us(*user))?;
+    let connected = sys::socket::connect_now(name).ok()?;
+    let checked = sys::socket::check_listener(&connected, user);
+    checked.inspect_err(|error| tracing::warn!(name, %error, "not a DataNode any more")).ok()?;
+    Some(connected)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::transfer::local_socket_name;
     use sys::broker::Broker;
 
     #[tokio::test]
     async fn connects_to_datanodes_and_to_nobody_else() {
-        let datanode = protocol::transfer::local_socket_name(rand::random());
+        let own = sys::host::user_id();
+        let datanode = local_socket_name(own, rand::random());
+        // One that has ended, and in whose place this very user listens, who is not the one it was.
+        let gone = local_socket_name(own + 1, rand::random());
         let other = format!("hanno-test-other-{}", std::process::id());
-        let listeners = [&datanode, &other].map(|name| sys::socket::listen(name).unwrap());
+        let listeners = [&datanode, &other, &gone].map(|name| sys::socket::listen(name).unwrap());
         let (ours, theirs) = Connected::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let serving = tokio::spawn(serve(UnixStream::from_std(ours).unwrap()));
         let asking = tokio::task::spawn_blocking(move || {
             let broker = Broker::new(theirs).unwrap();
-            let nobody = protocol::transfer::local_socket_name(0);
-            for refused in [&other, &nobody, "", "/run/docker.sock", "\u{0}"] {
+            let nobody = local_socket_name(own, 0);
+            for refused in [&other, &nobody, &gone, "", "/run/docker.sock", "\u{0}"] {
                 let error = broker.connect(refused).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "{refused}");
             }

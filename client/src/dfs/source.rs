@@ -132,6 +132,7 @@ impl Local {
     ) -> Result<Option<Self>, TransferFailure> {
         let mut connection = client.inner.datanodes.take(datanode, block.permit())?;
         if connection.stream().unix().is_none() {
+            client.inner.datanodes.give_back(datanode, connection);
             return Ok(None);
         }
         let (id, stamp, token) = (block.id, block.stamp, block.token.name);

@@ -3,8 +3,9 @@
 //!
 //! Limits: threads (`connections_max`), operations at once (`transfers_max`; more are answered "busy"), time for a peer to make
 //! progress. Every operation needs a block token, checked before anything is asked of the store, and proof that its sender has the
-//! token's secret. A connection on which nothing was proven yet is a stranger's: strangers have seconds, at most half of all
-//! connections, and where there is no room the one that has waited longest ends. TCP leaves a part of all to local sockets.
+//! token's secret. A connection on which nothing was proven yet is a stranger's: strangers have seconds, and make room as
+//! [`daemon::guests`] says. A part of all connections is for root and this DataNode's own user on the local socket; who else comes there
+//! has no more than over TCP.
 
 mod read;
 mod recover;
@@ -16,13 +17,14 @@ use std::net::{Shutdown, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use client::dfs::transfer::{
     Asked, Connection, ConnectionPool, PacketPool, Stream, TransferFailure,
 };
 use client::rpc::now_ms;
+use daemon::guests::{Guest, Guests, Peer};
 use parking_lot::Mutex;
 use protocol::ErrorKind;
 use protocol::token::{TokenError, TokenKeys};
@@ -41,10 +43,8 @@ const DRAIN_BYTES_MAX: u64 = 4 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a stranger may take to prove what he may.
 const STRANGER_MAX: Duration = Duration::from_secs(5);
-/// Strangers have at most this part of all connections.
-const STRANGERS_PART: usize = 2;
-/// This part of all connections is for local sockets alone.
-const LOCAL_PART: usize = 4;
+/// This part of all connections is for the own user and root on the local socket alone.
+const OWN_PART: usize = 4;
 /// How long the accept loop waits before it looks again after a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Longest sleep of the accept loops; they are woken by connections and by shutdown.
@@ -76,7 +76,7 @@ pub struct Service {
     limits: Limits,
     balancing: Balancing,
     transfers: AtomicUsize,
-    connections: Mutex<Connections>,
+    callers: Arc<Guests<Caller>>,
 }
 
 /// The share of the network that the balancer may use, over all its copies.
@@ -108,23 +108,25 @@ impl Balancing {
     }
 }
 
-#[derive(Debug, Default)]
-struct Connections {
-    /// Oldest first.
-    open: Vec<Open>,
-    closed: bool,
-}
-
+/// A connection, as far as room is concerned. On a stranger's nothing is under way.
 #[derive(Debug)]
-struct Open {
+struct Caller {
     stream: Arc<Stream>,
-    /// Nothing was proven on it yet.
-    is_stranger: bool,
+    /// Something was proven on it.
+    is_trusted: AtomicBool,
 }
 
-impl Connections {
-    fn strangers(&self) -> impl Iterator<Item = &Open> {
-        self.open.iter().filter(|open| open.is_stranger)
+impl Guest for Caller {
+    fn is_trusted(&self) -> bool {
+        self.is_trusted.load(Ordering::Relaxed)
+    }
+
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    fn leave(&self) {
+        self.stream.shutdown();
     }
 }
 
@@ -154,7 +156,7 @@ impl Service {
             limits,
             balancing: Balancing::new(balancer_bandwidth),
             transfers: AtomicUsize::new(0),
-            connections: Mutex::default(),
+            callers: Guests::new(limits.connections_max, limits.connections_max / OWN_PART),
         })
     }
 
@@ -171,10 +173,10 @@ impl Service {
     /// Accepts TCP connections until `stop` ends; blocks.
     pub fn accept_tcp(self: &Arc<Self>, listener: &TcpListener, stop: &UnixStream) {
         while self.wait_for(listener, stop) {
-            let accepted = listener.accept().and_then(|(stream, _)| {
+            let accepted = listener.accept().and_then(|(stream, address)| {
                 stream.set_nonblocking(false)?;
                 stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
+                Ok((Stream::Tcp(stream), Peer::at(address.ip())))
             });
             self.accepted(accepted);
         }
@@ -185,7 +187,8 @@ impl Service {
         while self.wait_for(listener, stop) {
             let accepted = listener.accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(false)?;
-                Ok(Stream::Unix(stream))
+                let peer = Peer::user(sys::socket::peer_user(&stream)?);
+                Ok((Stream::Unix(stream), peer))
             });
             self.accepted(accepted);
         }
@@ -193,9 +196,7 @@ impl Service {
 
     /// Ends all connections and refuses new ones.
     pub fn close(&self) {
-        let mut connections = self.connections.lock();
-        connections.closed = true;
-        connections.open.iter().for_each(|open| open.stream.shutdown());
+        self.callers.close();
     }
 
     /// False once `stop` has ended.
@@ -213,24 +214,20 @@ impl Service {
         }
     }
 
-    fn accepted(self: &Arc<Self>, accepted: std::io::Result<Stream>) {
-        let start = accepted.and_then(|stream| {
+    fn accepted(self: &Arc<Self>, accepted: std::io::Result<(Stream, Peer)>) {
+        let start = accepted.and_then(|(stream, peer)| {
             stream.set_timeouts(self.limits.io_timeout.min(STRANGER_MAX))?;
             let connection = Connection::new(stream);
-            if !self.enter(connection.stream()) {
+            let stream = Arc::clone(connection.stream());
+            let caller = Caller { stream, is_trusted: AtomicBool::new(false) };
+            let Some(entered) = self.callers.enter(peer, Arc::new(caller)) else {
                 let busy = OperationError::Busy { max: self.limits.connections_max };
                 refuse(connection, &busy);
                 return Ok(());
-            }
+            };
             let service = Arc::clone(self);
-            let stream = Arc::clone(connection.stream());
-            let spawned = std::thread::Builder::new()
-                .name("transfer".to_owned())
-                .spawn(move || service.serve(connection));
-            if spawned.is_err() {
-                self.leave(&stream);
-            }
-            spawned.map(drop)
+            let serve = move || service.serve(connection, (&entered.guest, peer));
+            std::thread::Builder::new().name("transfer".to_owned()).spawn(serve).map(drop)
         });
         if let Err(error) = start
             && error.kind() != std::io::ErrorKind::WouldBlock
@@ -240,46 +237,7 @@ impl Service {
         }
     }
 
-    fn enter(&self, stream: &Arc<Stream>) -> bool {
-        let mut connections = self.connections.lock();
-        let all = self.limits.connections_max;
-        let is_local = stream.unix().is_some();
-        let room = if is_local { all } else { all - all / LOCAL_PART };
-        let is_full = connections.open.len() >= room;
-        if is_full || connections.strangers().count() >= (all / STRANGERS_PART).max(1) {
-            // Its thread ends and makes room; the new one is taken all the same where the limit of threads allows it.
-            let same = |open: &&Open| is_local || open.stream.unix().is_none();
-            let oldest = connections.strangers().find(same).map(|open| Arc::clone(&open.stream));
-            if let Some(oldest) = oldest {
-                oldest.shutdown();
-                connections.open.retain(|open| !Arc::ptr_eq(&open.stream, &oldest));
-            }
-        }
-        let open = !connections.closed && connections.open.len() < room;
-        if open {
-            connections.open.push(Open { stream: Arc::clone(stream), is_stranger: true });
-        }
-        open
-    }
-
-    /// Something was proven on the connection: it may stay.
-    fn trust(&self, stream: &Arc<Stream>) -> std::io::Result<()> {
-        let mut connections = self.connections.lock();
-        let mut open = connections.open.iter_mut();
-        if let Some(open) = open.find(|open| Arc::ptr_eq(&open.stream, stream)) {
-            open.is_stranger = false;
-        }
-        stream.set_timeouts(self.limits.io_timeout)
-    }
-
-    fn leave(&self, stream: &Arc<Stream>) {
-        let mut connections = self.connections.lock();
-        connections.open.retain(|open| !Arc::ptr_eq(&open.stream, stream));
-    }
-
-    fn serve(self: Arc<Self>, mut connection: Connection) {
-        let stream = Arc::clone(connection.stream());
-        let mut is_stranger = true;
+    fn serve(self: Arc<Self>, mut connection: Connection, (caller, peer): (&Caller, Peer)) {
         loop {
             let asked = match connection.read_operation() {
                 Ok(Some(asked)) => asked,
@@ -302,17 +260,19 @@ impl Service {
                 refuse(connection, &error);
                 break;
             }
-            if is_stranger && self.trust(&stream).is_err() {
-                break;
+            if !caller.is_trusted() {
+                caller.is_trusted.store(true, Ordering::Relaxed);
+                if caller.stream.set_timeouts(self.limits.io_timeout).is_err() {
+                    break;
+                }
             }
-            is_stranger = false;
             if self.transfers.fetch_add(1, Ordering::Relaxed) >= self.limits.transfers_max {
                 self.transfers.fetch_sub(1, Ordering::Relaxed);
                 let busy = OperationError::Busy { max: self.limits.transfers_max };
                 refuse(connection, &busy);
                 break;
             }
-            let outcome = self.carry_out(&mut connection, asked.operation);
+            let outcome = self.carry_out(&mut connection, peer, asked.operation);
             self.transfers.fetch_sub(1, Ordering::Relaxed);
             match outcome {
                 Ok(After::Keep) => {}
@@ -328,17 +288,24 @@ impl Service {
                 }
             }
         }
-        self.leave(&stream);
     }
 
     fn carry_out(
         self: &Arc<Self>,
         connection: &mut Connection,
+        peer: Peer,
         operation: Operation,
     ) -> Result<After, OperationError> {
         match operation {
             Operation::Write(write) => self.write(connection, write),
             Operation::Read(read) => self.read(connection, &read),
+            Operation::Descriptors { .. } if peer != Peer::Own => {
+                // An open file lasts longer than the token.
+                let error = OperationError::Invalid(
+                    "open files are handed to root and the DataNode's own user alone",
+                );
+                self.answer(connection, Err(error))
+            }
             Operation::Descriptors { block, stamp, .. } => {
                 self.pass_descriptors(connection, block, stamp)
             }

@@ -79,9 +79,22 @@ impl Connection {
         datanode: &DatanodeInfo,
         local: &Local,
         timeouts: Timeouts,
+        permit: (BlockId, GenerationStamp, &BlockToken),
+    ) -> Result<Self, TransferFailure> {
+        let stream = Stream::connect(datanode, local, timeouts)?;
+        Connection::greet(stream, datanode, permit)
+    }
+
+    /// Has whoever is at the other end of `stream` prove that it is this DataNode.
+    ///
+    /// # Errors
+    /// [`TransferFailure::Impostor`] if it is another; else what became of the connection.
+    pub fn greet(
+        stream: Stream,
+        datanode: &DatanodeInfo,
         (block, stamp, token): (BlockId, GenerationStamp, &BlockToken),
     ) -> Result<Self, TransferFailure> {
-        let mut connection = Stream::connect(datanode, local, timeouts).map(Connection::new)?;
+        let mut connection = Connection::new(stream);
         let nonce = rand::random();
         let hello = Operation::Hello { block, stamp, token: token.name, nonce };
         frame::write(&mut &**connection.stream(), &hello)?;

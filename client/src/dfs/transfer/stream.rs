@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::namenode::DatanodeInfo;
+use protocol::transfer::local_socket_user;
 use sys::broker::Broker;
 use sys::poll::Wait;
 
@@ -23,11 +24,17 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// True if `datanode` says that it runs on this machine and offers a Unix socket, and such sockets are to be used.
+    /// True if `datanode` says that it runs on this machine and offers a Unix socket that is for us, and such sockets are to be used.
     pub(crate) fn reaches(&self, datanode: &DatanodeInfo) -> bool {
-        !self.boot_id.is_empty()
-            && datanode.boot_id == self.boot_id
-            && !datanode.local_socket.is_empty()
+        self.listener(datanode).is_some()
+    }
+
+    /// The user who listens on the Unix socket of a DataNode.
+    fn listener(&self, datanode: &DatanodeInfo) -> Option<u32> {
+        let is_here = !self.boot_id.is_empty() && datanode.boot_id == self.boot_id;
+        let user = local_socket_user(&datanode.local_socket).filter(|_| is_here)?;
+        // A broker knows by itself.
+        (self.broker.is_some() || sys::socket::is_for_us(user)).then_some(user)
     }
 }
 
@@ -66,15 +73,20 @@ impl Stream {
 
     /// Connects to the Unix socket of a DataNode on this machine; `None` if there is none that answers.
     fn connect_local(datanode: &DatanodeInfo, local: &Local) -> Option<Self> {
-        if !local.reaches(datanode) {
-            return None;
-        }
+        let user = local.listener(datanode)?;
         let name = &datanode.local_socket;
         let connected = match &local.broker {
             Some(broker) => broker.connect(name),
             None => sys::socket::connect(name),
         };
-        connected.ok().map(Stream::Unix)
+        let connected = connected.ok()?;
+        match sys::socket::check_listener(&connected, user) {
+            Ok(()) => Some(Stream::Unix(connected)),
+            Err(error) => {
+                tracing::warn!(name, %error, "not a DataNode's local socket any more, TCP is used");
+                None
+            }
+        }
     }
 
     fn connect_tcp(address: &str, timeout: Duration) -> io::Result<Self> {

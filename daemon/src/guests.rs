@@ -1,0 +1,277 @@
+//! The connections of a service: who may stay, and who makes room.
+//!
+//! A connection is a stranger's until something was proven on it. Strangers may have half of all connections and, from one other machine or one other user of this
+//! machine, half of that; where there is no room for one more, the idle stranger that has been there longest ends. So a flood of connections that ask for nothing
+//! displaces itself, and whoever asks at once gets his answer. A service with local sockets keeps a part of all for root and for the user that it runs as.
+//!
+//! Invariant: a guest that was told to leave is counted no more; where it takes more than its place, such as a thread, the service bounds that by itself.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Strangers have at most this part of all connections.
+const STRANGERS_PART: usize = 2;
+/// Strangers of one other machine or user have at most this part of all connections.
+const PEER_PART: usize = 4;
+
+/// Who is at the other end, as far as it can be known before anything was said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peer {
+    /// Another machine.
+    Machine(IpAddr),
+    /// Somebody on this machine: on loopback everybody has the same address.
+    Here,
+    /// An ordinary user of this machine, on a local socket.
+    User(u32),
+    /// Root, or the user that this service runs as, on a local socket.
+    Own,
+}
+
+impl Peer {
+    /// Who has a network address.
+    pub fn at(address: IpAddr) -> Peer {
+        match address.to_canonical() {
+            address if address.is_loopback() => Peer::Here,
+            address => Peer::Machine(address),
+        }
+    }
+
+    /// The user at the other end of a local socket.
+    pub fn user(number: u32) -> Peer {
+        match number == 0 || number == sys::host::user_id() {
+            true => Peer::Own,
+            false => Peer::User(number),
+        }
+    }
+
+    /// Whether it can be told from others, and has a bound of its own.
+    fn is_one(self) -> bool {
+        matches!(self, Peer::Machine(_) | Peer::User(_))
+    }
+}
+
+/// A connection, as far as room is concerned.
+pub trait Guest {
+    /// Something was proven on it.
+    fn is_trusted(&self) -> bool;
+    /// Nothing that was asked on it is under way.
+    fn is_idle(&self) -> bool;
+    /// It is to end.
+    fn leave(&self);
+}
+
+/// All connections of a service, oldest first.
+#[derive(Debug)]
+pub struct Guests<G> {
+    max: usize,
+    /// For [`Peer::Own`] alone.
+    reserved: usize,
+    all: Mutex<All<G>>,
+}
+
+#[derive(Debug)]
+struct All<G> {
+    next: u64,
+    open: BTreeMap<u64, (Peer, Arc<G>)>,
+    is_closed: bool,
+}
+
+impl<G: Guest> Guests<G> {
+    /// Room for `max`, of which `reserved` are for [`Peer::Own`] alone.
+    pub fn new(max: usize, reserved: usize) -> Arc<Self> {
+        let all = All { next: 0, open: BTreeMap::new(), is_closed: false };
+        Arc::new(Guests { max, reserved, all: Mutex::new(all) })
+    }
+
+    /// Takes a connection up; `None` if there is no room that a stranger could have. Somebody may have to end for it.
+    pub fn enter(self: &Arc<Self>, peer: Peer, guest: Arc<G>) -> Option<Entered<G>> {
+        let mut all = self.all.lock();
+        if all.is_closed {
+            return None;
+        }
+        // Few are looked at while there is room for all of them.
+        if all.open.len() >= self.max / PEER_PART
+            && let Some(crowd) = self.crowd(&all, peer)
+        {
+            let leaving = all.open.iter().find(|(_, (other, guest))| {
+                let may_go = match crowd {
+                    Crowd::OfPeer => *other == peer,
+                    Crowd::OfAll => peer == Peer::Own || *other != Peer::Own,
+                };
+                may_go && !guest.is_trusted() && guest.is_idle()
+            });
+            let number = *leaving?.0;
+            if let Some((_, guest)) = all.open.remove(&number) {
+                guest.leave();
+            }
+        }
+        let number = all.next;
+        all.next += 1;
+        all.open.insert(number, (peer, Arc::clone(&guest)));
+        Some(Entered { guests: Arc::clone(self), number, guest })
+    }
+
+    /// Who has too many for one more of `peer`.
+    fn crowd(&self, all: &All<G>, peer: Peer) -> Option<Crowd> {
+        let strangers = || all.open.values().filter(|(_, guest)| !guest.is_trusted());
+        let of_peer = || strangers().filter(|(other, _)| *other == peer).count();
+        if peer.is_one() && of_peer() >= (self.max / PEER_PART).max(1) {
+            return Some(Crowd::OfPeer);
+        }
+        let room = match peer {
+            Peer::Own => self.max,
+            _ => self.max - self.reserved,
+        };
+        let is_full =
+            all.open.len() >= room || strangers().count() >= (self.max / STRANGERS_PART).max(1);
+        is_full.then_some(Crowd::OfAll)
+    }
+
+    /// Has the oldest idle stranger end, if there is one.
+    pub fn make_room(&self) {
+        let all = self.all.lock();
+        let mut guests = all.open.values().map(|(_, guest)| guest);
+        if let Some(guest) = guests.find(|guest| !guest.is_trusted() && guest.is_idle()) {
+            guest.leave();
+        }
+    }
+
+    /// Has all end, and takes none up any more.
+    pub fn close(&self) {
+        let mut all = self.all.lock();
+        all.is_closed = true;
+        all.open.values().for_each(|(_, guest)| guest.leave());
+    }
+}
+
+/// Too many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Crowd {
+    /// Strangers of one peer.
+    OfPeer,
+    /// Of all together.
+    OfAll,
+}
+
+/// A connection that is counted until this is dropped.
+#[derive(Debug)]
+pub struct Entered<G> {
+    guests: Arc<Guests<G>>,
+    number: u64,
+    /// It.
+    pub guest: Arc<G>,
+}
+
+impl<G> Drop for Entered<G> {
+    fn drop(&mut self) {
+        self.guests.all.lock().open.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Caller {
+        is_trusted: AtomicBool,
+        is_busy: AtomicBool,
+        has_left: AtomicBool,
+    }
+
+    impl Guest for Caller {
+        fn is_trusted(&self) -> bool {
+            self.is_trusted.load(Ordering::Relaxed)
+        }
+
+        fn is_idle(&self) -> bool {
+            !self.is_busy.load(Ordering::Relaxed)
+        }
+
+        fn leave(&self) {
+            self.has_left.store(true, Ordering::Relaxed);
+        }
+    }
+
+    type Stand = Arc<Guests<Caller>>;
+
+    fn machine(number: u8) -> Peer {
+        Peer::at([10, 0, 0, number].into())
+    }
+
+    fn enter(guests: &Stand, peer: Peer) -> Option<Entered<Caller>> {
+        guests.enter(peer, Arc::default())
+    }
+
+    fn has_left(entered: &Entered<Caller>) -> bool {
+        entered.guest.has_left.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_flood_displaces_itself() {
+        for flooding in [machine(2), Peer::User(1001)] {
+            let guests = Guests::new(16, 0);
+            let trusted = enter(&guests, machine(1)).unwrap();
+            trusted.guest.is_trusted.store(true, Ordering::Relaxed);
+            let busy = enter(&guests, machine(1)).unwrap();
+            busy.guest.is_busy.store(true, Ordering::Relaxed);
+            let waiting = enter(&guests, Peer::User(7)).unwrap();
+            let flood: Vec<_> = (0..20).map(|_| enter(&guests, flooding).unwrap()).collect();
+            assert_eq!(flood.iter().filter(|entered| !has_left(entered)).count(), 4);
+            assert!(has_left(&flood[0]) && !has_left(&flood[19]));
+            assert!(!has_left(&trusted) && !has_left(&busy) && !has_left(&waiting));
+            let other = enter(&guests, machine(3)).unwrap();
+            assert!(!has_left(&other));
+            // Where all of a peer's connections have something to do, it gets no more.
+            flood.iter().for_each(|entered| entered.guest.is_busy.store(true, Ordering::Relaxed));
+            assert!(enter(&guests, flooding).is_none());
+            drop(flood);
+            assert!(enter(&guests, flooding).is_some());
+        }
+    }
+
+    #[test]
+    fn floods_that_cannot_be_told_apart_have_half_and_displace_each_other() {
+        let guests = Guests::new(16, 0);
+        let flood: Vec<_> = (0..20).map(|_| enter(&guests, Peer::Here).unwrap()).collect();
+        assert_eq!(flood.iter().filter(|entered| !has_left(entered)).count(), 8);
+        let other = enter(&guests, machine(3)).unwrap();
+        assert!(!has_left(&other) && !has_left(&flood[19]));
+    }
+
+    #[test]
+    fn a_part_is_for_root_and_the_own_user() {
+        let guests = Guests::new(16, 4);
+        let others: Vec<_> = (0..12)
+            .map(|number| {
+                let entered = enter(&guests, machine(number)).unwrap();
+                entered.guest.is_trusted.store(true, Ordering::Relaxed);
+                entered
+            })
+            .collect();
+        assert!(enter(&guests, machine(20)).is_none() && enter(&guests, Peer::User(1)).is_none());
+        let own: Vec<_> = (0..4).map(|_| enter(&guests, Peer::user(0)).unwrap()).collect();
+        // Nobody else displaces them, as idle as they are.
+        assert!(enter(&guests, Peer::User(1)).is_none());
+        assert!(!own.iter().any(has_left));
+        let next = enter(&guests, Peer::Own).unwrap();
+        assert!(has_left(&own[0]) && !has_left(&next));
+        guests.close();
+        assert!(others.iter().all(has_left) && enter(&guests, Peer::Own).is_none());
+    }
+
+    #[test]
+    fn peers_are_told_apart_as_far_as_they_can_be() {
+        assert_eq!(Peer::at([127, 0, 0, 9].into()), Peer::Here);
+        let mapped: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
+        assert_eq!(Peer::at(mapped), machine(1));
+        assert_eq!(Peer::user(0), Peer::Own);
+        assert_eq!(Peer::user(sys::host::user_id()), Peer::Own);
+        assert_eq!(Peer::user(sys::host::user_id() + 1), Peer::User(sys::host::user_id() + 1));
+    }
+}
