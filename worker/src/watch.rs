@@ -37,7 +37,14 @@ pub(crate) struct Watch {
     /// Directories of attempts that are being deleted: nobody's any more.
     leaving: Arc<Mutex<BTreeSet<OsString>>>,
     seen: Arc<Mutex<Seen>>,
-    table: Arc<Mutex<Option<(Instant, Arc<Table>)>>>,
+    latest: Arc<Mutex<Option<Reading>>>,
+}
+
+/// A process table and when it was read.
+#[derive(Clone, Debug)]
+struct Reading {
+    at: Instant,
+    table: Arc<Table>,
 }
 
 /// What looks have found.
@@ -168,7 +175,7 @@ impl Watch {
             tasks: Arc::default(),
             leaving: Arc::default(),
             seen: Arc::default(),
-            table: Arc::default(),
+            latest: Arc::default(),
         }
     }
 
@@ -250,15 +257,15 @@ impl Watch {
 
     /// The process table as of this look or another one of about the same time.
     fn table(&self) -> io::Result<Arc<Table>> {
-        let mut kept = self.table.lock();
-        if let Some((read_at, table)) = kept.as_ref()
-            && read_at.elapsed() < TABLE_AGE_MAX
+        let mut latest = self.latest.lock();
+        if let Some(Reading { at, table }) = latest.as_ref()
+            && at.elapsed() < TABLE_AGE_MAX
         {
             return Ok(Arc::clone(table));
         }
-        let read_at = Instant::now();
+        let at = Instant::now();
         let table = Arc::new(Table::read()?);
-        *kept = Some((read_at, Arc::clone(&table)));
+        *latest = Some(Reading { at, table: Arc::clone(&table) });
         Ok(table)
     }
 
