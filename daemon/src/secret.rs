@@ -10,7 +10,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use protocol::auth::Key;
 use rand::TryRng;
@@ -52,10 +52,70 @@ pub fn load(path: &Path, create: bool) -> Result<Key, ServeError> {
     }
 }
 
+/// Reads the secret or makes it, as [`load`], and keeps `copies` of it. One that is lost is taken from them, so that a cluster never
+/// gets another one by the loss of a disk.
+///
+/// # Errors
+/// As [`load`]; a copy that cannot be read or written is a warning.
+pub fn load_or_make(path: &Path, copies: &[PathBuf]) -> Result<Key, ServeError> {
+    let fail = |reason: String| ServeError::Secret { path: path.to_owned(), reason };
+    if !path.try_exists().map_err(|error| fail(error.to_string()))? {
+        for copy in copies {
+            match fs::metadata(copy) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                _ => {}
+            }
+            // A copy that is there and no good is no reason to make another secret.
+            let key = load(copy, false)?;
+            sys::fs::write_atomic(path, key.file_text().as_bytes(), 0o600)
+                .map_err(|error| fail(error.to_string()))?;
+            tracing::warn!(path = %path.display(), copy = %copy.display(), "the secret was lost and is taken from its copy");
+            break;
+        }
+    }
+    let key = load(path, true)?;
+    for copy in copies {
+        if load(copy, false).is_ok_and(|copied| copied == key) {
+            continue;
+        }
+        let parent = copy.parent().unwrap_or(Path::new("."));
+        let written = sys::fs::create_private_dir(parent)
+            .and_then(|()| sys::fs::write_atomic(copy, key.file_text().as_bytes(), 0o600));
+        if let Err(error) = written {
+            tracing::warn!(copy = %copy.display(), %error, "cannot keep a copy of the secret");
+        }
+    }
+    Ok(key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_lost_one_comes_back_from_its_copy_and_is_never_replaced_by_another() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let copies = [at("one/secret"), at("two/secret")];
+        let key = load_or_make(&at("secret"), &copies).unwrap();
+        assert!(copies.iter().all(|copy| load(copy, false).unwrap() == key));
+        fs::remove_file(at("secret")).unwrap();
+        fs::remove_dir_all(at("one")).unwrap();
+        assert!(load_or_make(&at("secret"), &copies).unwrap() == key);
+        assert!(load(&copies[0], false).unwrap() == key);
+
+        fs::remove_file(at("secret")).unwrap();
+        fs::write(&copies[0], "damaged").unwrap();
+        let refused = load_or_make(&at("secret"), &copies).unwrap_err().to_string();
+        assert!(refused.contains("one/secret"), "{refused}");
+        assert!(!at("secret").exists(), "nothing is made");
+        // What the cluster uses counts; a copy of another is replaced.
+        fs::write(at("secret"), key.file_text()).unwrap();
+        fs::set_permissions(at("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(load_or_make(&at("secret"), &copies).unwrap() == key);
+        assert!(load(&copies[0], false).unwrap() == key);
+    }
 
     #[test]
     fn is_made_once_and_kept_private() {
