@@ -31,6 +31,9 @@ pub(super) fn counted(block: &FsckBlock, maintenance: bool) -> usize {
 pub(super) fn describe_file(file: &FsckFile, request: &Request, pool: &str, text: &mut String) {
     let open = file.status.open;
     if open && !request.open_for_write {
+        if let Some(line) = waiting(file) {
+            let _ = write!(text, "\n{line}");
+        }
         return;
     }
     let shown = request.files || open;
@@ -44,6 +47,10 @@ pub(super) fn describe_file(file: &FsckFile, request: &Request, pool: &str, text
         );
     }
     let mut problems = 0;
+    if let Some(line) = waiting(file) {
+        let _ = write!(text, "\n{line}");
+        problems += 1;
+    }
     let (mut missing, mut corrupt) = ((0, 0), (0, 0));
     for block in complete_blocks(file) {
         if is_corrupt(block) {
@@ -79,6 +86,18 @@ pub(super) fn describe_file(file: &FsckFile, request: &Request, pool: &str, text
     if request.files && request.blocks {
         describe_blocks(file, request, pool, text);
     }
+}
+
+/// The line about a file whose recovery waits for dead DataNodes.
+fn waiting(file: &FsckFile) -> Option<String> {
+    (!file.awaited.is_empty()).then(|| {
+        format!(
+            "{}: WAITING: its writer is gone, and its last block may need DataNodes that are dead: {}. \
+             It is closed when they are back, or without what they have after the hard limit of leases.\n",
+            file.path,
+            file.awaited.join(", ")
+        )
+    })
 }
 
 /// Lines about a block that has too few replicas, or all on one rack; how many there are.

@@ -532,7 +532,13 @@ pub(super) mod tests {
             misplaced: false,
         };
         let blocks = blocks.iter().enumerate().map(block).collect();
-        FsckFile { path: DfsPath::parse(path).unwrap(), status, blocks, lost_bytes: 0 }
+        FsckFile {
+            path: DfsPath::parse(path).unwrap(),
+            status,
+            blocks,
+            lost_bytes: 0,
+            awaited: Vec::new(),
+        }
     }
 
     /// What is said of all of it.
@@ -564,6 +570,25 @@ pub(super) mod tests {
             "{text}"
         );
         assert_eq!((totals.exit_code(), totals.corrupt_block_count), (EXIT_FAILED, 0));
+    }
+
+    #[test]
+    fn a_file_whose_recovery_waits_for_dead_datanodes_is_told_with_and_without_openforwrite() {
+        let mut waiting = FsckFile {
+            awaited: vec!["a:9866".to_owned(), "b:9866".to_owned()],
+            ..file("/f", 3, &[(80, 0, 0)])
+        };
+        waiting.status.open = true;
+        let line = "/f: WAITING: its writer is gone, and its last block may need DataNodes that are dead: a:9866, b:9866. \
+             It is closed when they are back, or without what they have after the hard limit of leases.\n";
+        for open_for_write in [false, true] {
+            let request = Request { open_for_write, ..Request::default() };
+            let (totals, text) = whole(&[waiting.clone(), file("/g", 3, &[(15, 3, 0)])], &request);
+            assert!(text.contains(line) && text.contains("Status: HEALTHY"), "{text}");
+            assert!(text.contains("\n Files that wait for dead data-nodes:\t1\n"), "{text}");
+            assert!(!text.contains(" OK\n"), "{text}");
+            assert_eq!((totals.exit_code(), totals.waiting_file_count), (EXIT_OK, 1));
+        }
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(super) struct Totals {
     /// Files that were closed without bytes which a writer had synced, and these bytes.
     pub(super) lost_file_count: u64,
     pub(super) lost_length: u64,
+    /// Files whose recovery waits for dead DataNodes.
+    pub(super) waiting_file_count: u64,
     pub(super) missing_replica_count: u64,
     pub(super) pending_replication_count: u64,
     pub(super) default_replication: u16,
@@ -68,6 +70,7 @@ impl Totals {
 
     /// Counts a file. One that is being written is only counted as such, unless `open_too`.
     pub(super) fn add(&mut self, file: &FsckFile, (open_too, maintenance): (bool, bool)) {
+        self.waiting_file_count += u64::from(!file.awaited.is_empty());
         if file.status.open {
             self.open_file_count += 1;
             if !open_too {
@@ -137,7 +140,7 @@ impl Totals {
              Total symlinks:\t\t0\n\n\
              Replicated Blocks:\n \
              Total size:\t{} B{}\n \
-             Total files:\t{}{}\n \
+             Total files:\t{}{}\n{} \
              Total blocks (validated):\t{blocks}{}{}\n{}{}{ERASURE_CODED}",
             self.datanode_count,
             self.rack_count,
@@ -146,6 +149,7 @@ impl Totals {
             self.open_part(self.open_length, "Total open files size: ", " B"),
             self.file_count,
             self.open_part(self.open_file_count, "Files currently being written: ", ""),
+            self.waiting_text(),
             if blocks == 0 { String::new() } else { format!(" (avg. block size {average} B)") },
             self.open_part(self.open_block_count, "Total open file blocks (not validated): ", ""),
             self.starred(),
@@ -216,6 +220,13 @@ impl Totals {
         match self.open_file_count {
             0 => String::new(),
             _ => format!(" ({before}{number}{after})"),
+        }
+    }
+
+    fn waiting_text(&self) -> String {
+        match self.waiting_file_count {
+            0 => String::new(),
+            count => format!(" Files that wait for dead data-nodes:\t{count}\n"),
         }
     }
 

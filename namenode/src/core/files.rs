@@ -142,12 +142,8 @@ impl Planner<'_> {
             let mut text = format!(
                 "Failed to {verb} {path} for {holder} on {host} because lease recovery is in progress. Try again later."
             );
-            let is_away = |id: &&DatanodeId| {
-                let node = self.nodes.index(**id).map(|index| self.nodes.node(index).state);
-                node.is_none_or(|state| state == DatanodeState::Dead)
-            };
-            let away: Vec<String> =
-                open.targets.iter().filter(is_away).map(ToString::to_string).collect();
+            let away = super::recovery::away(self.nodes, open);
+            let away: Vec<String> = away.iter().map(ToString::to_string).collect();
             if !away.is_empty() {
                 let away = away.join(", ");
                 text.push_str(&format!(" Its last block may need datanodes that are dead: {away}"));

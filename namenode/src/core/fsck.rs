@@ -136,7 +136,13 @@ impl State {
             }
         }
         let lost_bytes = lost_bytes(self.ns.features(id));
-        Some(FsckFile { path, status: self.ns.status(id, inode, &inode.name), blocks, lost_bytes })
+        let awaited = self.awaited(nodes, id).into_iter().map(|id| match nodes.index(id) {
+            Some(index) => nodes.node(index).info.transfer_address.clone(),
+            None => id.to_string(),
+        });
+        let awaited = awaited.collect();
+        let status = self.ns.status(id, inode, &inode.name);
+        Some(FsckFile { path, status, blocks, lost_bytes, awaited })
     }
 
     pub(super) fn fsck_block(&self, nodes: &Datanodes, block: BlockId) -> Option<FsckBlock> {

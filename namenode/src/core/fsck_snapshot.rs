@@ -117,6 +117,6 @@ impl State {
         }
         let status = self.ns.status_at(seen, path.name().unwrap_or_default());
         let lost_bytes = lost_bytes(seen.state.features(&self.ns, seen.id));
-        FsckFile { path, status, blocks, lost_bytes }
+        FsckFile { path, status, blocks, lost_bytes, awaited: Vec::new() }
     }
 }

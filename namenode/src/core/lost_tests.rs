@@ -99,6 +99,7 @@ fn where_nobody_has_what_was_promised_the_file_is_closed_at_what_there_is_and_ma
 fn a_member_that_was_not_heard_is_waited_for_up_to_the_hard_limit() {
     let mut h = Harness::with_nodes(1, 3);
     let block = abandoned(&mut h);
+    assert_eq!(fsck(&h, "/f").awaited, Vec::<String>::new(), "all are there");
     let refused = Err(ErrorKind::InvalidArgument);
     for answered in [&[1, 2][..], &[1, 3], &[], &[1, 2, 2]] {
         assert_eq!(commit(&mut h, &block, (480, &[1, 2]), answered).0, refused, "{answered:?}");
@@ -117,10 +118,15 @@ fn a_member_that_was_not_heard_is_waited_for_up_to_the_hard_limit() {
         away.message.ends_with(&format!("may need datanodes that are dead: {}", id(3))),
         "{away}"
     );
+    assert_eq!(
+        fsck(&h, "/f").awaited,
+        [h.nodes.node(h.nodes.index(id(3)).unwrap()).info.transfer_address.clone()]
+    );
     let nothing = commit(&mut h, &block, (0, &[]), &[1, 2]).0;
     assert_eq!(nothing, refused, "where nobody has a byte, whoever is away has them");
     assert_eq!(commit(&mut h, &block, (480, &[1, 2]), &[1, 2]).0, Ok(()));
-    assert_eq!(fsck(&h, "/f").lost_bytes, 20);
+    let found = fsck(&h, "/f");
+    assert_eq!((found.lost_bytes, found.awaited), (20, Vec::new()), "it waits for nobody now");
     assert_eq!(append(&mut h).length, 480, "it can be appended to");
 }
 

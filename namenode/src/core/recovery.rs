@@ -21,7 +21,7 @@ use protocol::{BlockId, DatanodeId, ErrorKind, GenerationStamp, InodeId, RemoteE
 use super::blocks::Acknowledged;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::edit::{Edit, Outcome, Record};
-use super::inode::File;
+use super::inode::{File, Open};
 use super::lease::Leases;
 use super::lost::Loss;
 use super::namespace::Block;
@@ -275,6 +275,18 @@ impl State {
         targets.iter().copied().chain(seen).any(|member| !answered.contains(&member))
     }
 
+    /// The dead DataNodes that the recovery of an open file waits for, because they may have what was promised.
+    pub(super) fn awaited(&self, nodes: &Datanodes, file: InodeId) -> Vec<DatanodeId> {
+        let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        let is_waited_for = |open: &&Open| {
+            open.holder == Leases::RECOVERER && self.recoveries.attempts.contains_key(&file)
+        };
+        match open.filter(is_waited_for) {
+            Some(open) if self.ns.open_block(file).is_some() => away(nodes, open),
+            _ => Vec::new(),
+        }
+    }
+
     /// Journals what the NameNode decided by itself.
     fn commit_own(
         &mut self,
@@ -286,4 +298,13 @@ impl State {
         let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
         self.commit(nodes, &record, &HashMap::new(), out)
     }
+}
+
+/// Those of the pipeline of a file's last block that are dead or not known.
+pub(super) fn away(nodes: &Datanodes, open: &Open) -> Vec<DatanodeId> {
+    let is_away = |id: &&DatanodeId| {
+        let node = nodes.index(**id).map(|index| nodes.node(index).state);
+        node.is_none_or(|state| state == DatanodeState::Dead)
+    };
+    open.targets.iter().filter(is_away).copied().collect()
 }

@@ -420,6 +420,9 @@ pub struct FsckFile {
     pub blocks: Vec<FsckBlock>,
     /// Bytes behind its end that a writer had been promised and no DataNode has.
     pub lost_bytes: u64,
+    /// DataNodes that are dead and may have bytes which a writer had been promised: its recovery waits for them.
+    #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
+    pub awaited: Vec<String>,
 }
 
 /// Health of a block.
