@@ -207,6 +207,9 @@ fn cluster_lines(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Vec<String
         status.live_count,
         status.dead_count
     )];
+    for out in &status.log_dirs_left_out {
+        lines.push(format!("! directory of log_dirs left out: {}", safe(out)));
+    }
     if let Some(reason) = &status.safe_mode {
         lines.push(format!("! safe mode: {}", safe(reason.lines().next().unwrap_or_default())));
     }

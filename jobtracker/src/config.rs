@@ -19,9 +19,12 @@ use crate::error::Error;
 pub struct Config {
     /// Directory of the journal; made if missing. Default `jobtracker`.
     pub data: PathBuf,
-    /// Further directories, on other disks, in which the log of the journal is kept in full, in `jobtracker-log` below each: an event counts
-    /// when it is synced in all. Default none. One that fails stops the JobTracker, which is started again without it.
+    /// Further directories, on other disks, in which log and images of the journal are kept, in `jobtracker-journal` below each: one is enough
+    /// for a start where `data` is lost, histories aside. An event counts when it is synced in all. Default none. One whose log fails stops
+    /// the JobTracker, which is started again without it.
     pub log_dirs: Vec<PathBuf>,
+    /// Time after which an image of the journal is written if anything changed. Default 3,600,000.
+    pub image_interval_ms: u64,
     /// `host:port` to listen on. Default `127.0.0.1:9001`: this machine only.
     pub bind: String,
     /// `http://host:port` of the NameNode. Default `http://127.0.0.1:9870`.
@@ -102,6 +105,7 @@ impl Default for Config {
         Config {
             data: PathBuf::from("jobtracker"),
             log_dirs: Vec::new(),
+            image_interval_ms: 3_600_000,
             bind: "127.0.0.1:9001".to_owned(),
             namenode: "http://127.0.0.1:9870".to_owned(),
             secret_file: PathBuf::from("secret"),
@@ -157,6 +161,9 @@ impl Config {
         if !journal::mirrors_are_sound(&self.log_dirs) {
             let reason = "it names a directory twice, or none";
             return Err(Error::Setting { key: "log_dirs", reason });
+        }
+        if self.image_interval_ms == 0 {
+            return Err(Error::Setting { key: "image_interval_ms", reason: "it must not be 0" });
         }
         if self.connections_max == 0 {
             return Err(Error::Setting { key: "connections_max", reason: "it must be at least 1" });

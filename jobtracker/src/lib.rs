@@ -102,7 +102,7 @@ async fn start(
     }
     for out in &recovered.left_out {
         let (directory, reason) = (out.dir.display(), &out.reason);
-        tracing::error!(%directory, reason, "a log directory does not work and is left out: replace its disk");
+        tracing::error!(%directory, reason, "a directory of log_dirs does not work and is left out: replace its disk");
     }
     tracing::info!(%address, epoch = recovered.epoch.0, last = recovered.last.0, "jobtracker starts");
 
@@ -158,8 +158,11 @@ async fn open_journal(
     fatal: &Arc<Mutex<Option<String>>>,
     durable: watch::Sender<u64>,
 ) -> Result<Opened, Error> {
-    let options = Options { cache_bytes: CACHE_BYTES, ..Options::new(config.data.clone()) }
-        .with_mirrors(&config.log_dirs, "jobtracker-log")
+    let image_interval = Duration::from_millis(config.image_interval_ms);
+    let options =
+        Options { cache_bytes: CACHE_BYTES, image_interval, ..Options::new(config.data.clone()) };
+    let options = options
+        .with_mirrors(&config.log_dirs, "jobtracker-journal")
         .map_err(|source| Error::System { action: "find the working directory", source })?;
     let (rules, shutdown, fatal) = (config.rules(), shutdown.clone(), Arc::clone(fatal));
     let open = move || {

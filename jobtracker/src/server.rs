@@ -85,6 +85,13 @@ pub(crate) struct Overview {
     pub(crate) jobs: Vec<JobReport>,
     pub(crate) workers: Vec<WorkerReport>,
     pub(crate) queues: Vec<QueueReport>,
+    /// Directories of `log_dirs` that are left out, each with the reason.
+    pub(crate) log_dirs_left_out: Vec<String>,
+}
+
+fn left_out(journal: &Journal) -> Vec<String> {
+    let left_out = journal.left_out().into_iter();
+    left_out.map(|out| format!("{}: {}", out.dir.display(), out.reason)).collect()
 }
 
 /// What waits for durability.
@@ -300,6 +307,7 @@ impl Server {
             jobs: self.core.job_reports(),
             workers: self.core.worker_reports(self.now()),
             queues: self.core.queue_reports(),
+            log_dirs_left_out: left_out(&self.journal),
         });
         if wanted.is_some() {
             self.overview = Some((Instant::now(), Arc::clone(&overview)));

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 pub use crate::chain::RecordFn;
 use crate::chain::{Chain, Copy, Hole, Proof};
 use crate::error::{JournalError, RecoverError, StoreError};
+use crate::home::{Home, Homes};
 use crate::id::{Epoch, Txid};
 use crate::image;
 use crate::mark::{self, Found};
 use crate::mirrors;
 use crate::options::Options;
-use crate::recover::Places;
+use crate::recover::{self, Places};
 pub use crate::repair::{GivenUp, Repair};
 use crate::sled_kv::chain as error_chain;
 use crate::store::{KvPlace, Store};
@@ -58,7 +59,7 @@ pub enum Entry<'a> {
     },
 }
 
-/// Checks every byte of the journal in `dir` with its default log directory.
+/// Checks every byte of the journal in `dir` and of the mirrors that it remembers.
 pub fn verify(dir: &Path) -> Result<Report, JournalError> {
     verify_with(&Options::new(dir))
 }
@@ -75,7 +76,7 @@ pub fn verify_with(options: &Options) -> Result<Report, JournalError> {
         epoch: chain.epoch(),
         store_applied: survey.store.map(|(applied, _)| applied),
         store_rows: survey.store.map_or(0, |(_, rows)| rows),
-        images: survey.good_images.clone(),
+        images: survey.good_images.iter().map(|(applied, rows, _)| (*applied, *rows)).collect(),
         start_from: None,
         problems: survey.problems.clone(),
     };
@@ -89,11 +90,10 @@ pub fn verify_with(options: &Options) -> Result<Report, JournalError> {
 /// Everything there is to see of a journal.
 pub(crate) struct Survey {
     pub(crate) places: Places,
+    pub(crate) homes: Homes,
     pub(crate) chain: Chain,
-    pub(crate) found: Found,
-    /// All images, good or not, newest first.
-    pub(crate) images: Vec<(Txid, PathBuf)>,
-    good_images: Vec<(Txid, u64)>,
+    /// As of which record, how many rows, and where; newest first, each once.
+    good_images: Vec<(Txid, u64, PathBuf)>,
     store: Option<(Txid, u64)>,
     pub(crate) problems: Vec<String>,
 }
@@ -103,29 +103,22 @@ pub(crate) fn survey(options: &Options) -> Result<Survey, JournalError> {
     let mut places = options.places();
     let disk = places.disk.clone();
     let mut problems = Vec::new();
-    if options.log_dirs.is_empty() {
-        places.log_dirs = mirrors::read(&*disk, &places.dir, &mut problems)?;
+    if options.mirrors.is_empty() {
+        places.mirrors = mirrors::read(&*disk, &places.dir, &mut problems)?;
     }
-    let (mut dirs, mut refusal) = (Vec::new(), None);
-    for dir in &places.log_dirs {
-        match disk.list(dir).map_err(crate::error::disk("list", dir)) {
-            Ok(_) => dirs.push(dir.clone()),
-            Err(error) => {
-                problems.push(error_chain(&error));
-                refusal.get_or_insert(error);
-            }
+    let (mut all, mut left_out) = (Vec::new(), Vec::new());
+    for dir in places.homes() {
+        match Home::look(&*disk, dir) {
+            Ok(home) => all.push(home),
+            Err(error) => recover::leave_out(&places, dir, error, &mut left_out)?,
         }
     }
-    if let (true, Some(error)) = (dirs.is_empty(), refusal) {
-        return Err(error);
-    }
-    let chain = Chain::read(&*disk, &dirs)?;
+    let homes = Homes::of(all, &left_out)?;
+    problems.extend(left_out.into_iter().map(|out| out.reason));
+    describe_homes(&homes, &mut problems);
+    let chain = Chain::read(&*disk, homes.log_dirs())?;
     problems.extend(chain.notes.iter().cloned());
     describe_log(&chain, &mut problems);
-    let found = mark::read(&*disk, &places.dir)?;
-    if found == Found::Damaged {
-        problems.push(format!("{} is damaged", places.dir.join(mark::NAME).display()));
-    }
     let store = match open_store(options, &mut problems) {
         Ok(store) => store.map(|store| (store.applied(), store.row_count())),
         Err(error) => {
@@ -133,23 +126,23 @@ pub(crate) fn survey(options: &Options) -> Result<Survey, JournalError> {
             None
         }
     };
-    let images = image::list(&*disk, &places.image_dir())?;
-    let mut good_images = Vec::new();
-    for (_, path) in &images {
-        match image::read(&*disk, path, &mut |_, _| Ok(())) {
-            Ok(info) => good_images.push((info.applied, info.row_count)),
+    let mut good_images: Vec<(Txid, u64, PathBuf)> = Vec::new();
+    for (_, path) in homes.images() {
+        match image::read(&*disk, &path, &mut |_, _| Ok(())) {
+            Ok(info) if good_images.last().is_some_and(|(last, ..)| *last == info.applied) => {}
+            Ok(info) => good_images.push((info.applied, info.row_count, path)),
             Err(error) => problems.push(error_chain(&error)),
         }
     }
-    Ok(Survey { places, chain, found, images, good_images, store, problems })
+    Ok(Survey { places, homes, chain, good_images, store, problems })
 }
 
 impl Survey {
     /// What the checkpoints tell of the log.
     pub(crate) fn proof(&self) -> Proof {
-        let imaged = self.images.first().map(|(applied, _)| *applied);
+        let imaged = self.homes.images().first().map(|(applied, _)| *applied);
         let applied = imaged.max(self.store.map(|(applied, _)| applied));
-        Proof { applied: applied.unwrap_or_default(), found: self.found }
+        Proof { applied: applied.unwrap_or_default(), found: self.homes.found() }
     }
 
     /// The last record of all, where a clean stop tells it.
@@ -160,7 +153,7 @@ impl Survey {
     /// What a start may begin from, in the order in which it tries.
     fn bases(&self) -> impl Iterator<Item = Txid> {
         let store = self.store.iter().map(|(applied, _)| *applied);
-        store.chain(self.good_images.iter().map(|(applied, _)| *applied)).chain([Txid::ZERO])
+        store.chain(self.good_images.iter().map(|(applied, ..)| *applied)).chain([Txid::ZERO])
     }
 
     /// What the next start begins from.
@@ -195,7 +188,7 @@ impl Survey {
     }
 }
 
-/// Shows the rows of the checkpoint and then the records after it.
+/// Shows the rows of the checkpoint, or of the newest image that will do where there is none, and then the records after it.
 pub fn dump(
     dir: &Path,
     see: &mut dyn FnMut(Entry<'_>) -> Result<(), RecoverError>,
@@ -203,27 +196,30 @@ pub fn dump(
     dump_with(&Options::new(dir), see)
 }
 
-/// Like [`dump`], for a journal with its own log directories.
+/// Like [`dump`], for a journal with its own mirrors.
 pub fn dump_with(
     options: &Options,
     see: &mut dyn FnMut(Entry<'_>) -> Result<(), RecoverError>,
 ) -> Result<(), JournalError> {
     let _lock = crate::take_lock(&options.dir)?;
     let survey = survey(options)?;
-    let store = open_store(options, &mut Vec::new()).map_err(JournalError::Store)?;
-    let mut applied = Txid::ZERO;
-    if let Some(store) = store {
-        applied = store.applied();
+    let base = survey.start_from()?;
+    let disk = &*survey.places.disk;
+    let image = survey.good_images.iter().find(|(applied, ..)| *applied == base);
+    if survey.store.is_some_and(|(applied, _)| applied == base) {
+        let store = open_store(options, &mut Vec::new()).map_err(JournalError::Store)?;
+        let store = store.ok_or(JournalError::Store(StoreError::NotDescribed))?;
         store
             .for_each_row(&mut |key, value| {
                 see(Entry::Row { key, value }).map_err(StoreError::NotAccepted)
             })
             .map_err(JournalError::Store)?;
+    } else if let Some((.., path)) = image {
+        image::read(disk, path, &mut |key, value| see(Entry::Row { key, value }))?;
     }
-    survey.chain.covers_from(applied, &survey.proof(), &options.dir)?;
-    survey.chain.replay(&*survey.places.disk, applied, &mut |txid, epoch, body| {
-        see(Entry::Record { txid, epoch, body })
-    })
+    survey
+        .chain
+        .replay(disk, base, &mut |txid, epoch, body| see(Entry::Record { txid, epoch, body }))
 }
 
 fn open_store(options: &Options, notes: &mut Vec<String>) -> Result<Option<Store>, StoreError> {
@@ -234,10 +230,28 @@ fn open_store(options: &Options, notes: &mut Vec<String>) -> Result<Option<Store
     Store::load(place.open(notes)?, &mut |_, _| Ok(())).map(Some)
 }
 
+fn describe_homes(homes: &Homes, problems: &mut Vec<String>) {
+    for (index, home) in homes.iter().enumerate() {
+        let path = home.dir.join(mark::NAME);
+        if home.found == Found::Damaged {
+            problems.push(format!("{} is damaged", path.display()));
+        }
+        if !homes.is_believed(index) {
+            let dir = home.dir.display();
+            problems.push(format!(
+                "nothing tells whose {dir} is: the next start puts aside what is in it, and fills it"
+            ));
+        }
+    }
+    let dirs: Vec<PathBuf> = homes.iter().map(|home| home.dir.clone()).collect();
+    let without = homes.without_image(&dirs);
+    problems.extend(without.map(|home| format!("{} lacks the newest image", home.dir.display())));
+}
+
 fn describe_log(chain: &Chain, problems: &mut Vec<String>) {
     for segment in &chain.segments {
         for (dir, copy) in chain.dirs.iter().zip(&segment.copies) {
-            let path = dir.join(crate::segment::file_name(segment.first));
+            let path = dir.path.join(crate::segment::file_name(segment.first));
             match copy {
                 Copy::Missing => problems.push(format!("{} is missing", path.display())),
                 Copy::Behind => {
@@ -247,7 +261,7 @@ fn describe_log(chain: &Chain, problems: &mut Vec<String>) {
                 Copy::Differs => {
                     problems.push(format!("{} is not as it was written", path.display()));
                 }
-                Copy::Same => {}
+                Copy::Same | Copy::Pruned => {}
             }
         }
     }

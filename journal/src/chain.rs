@@ -14,10 +14,20 @@ use crate::mark::Found;
 use crate::segment::{self, Foreign, Loss, Scan};
 use crate::sled_kv::chain as error_chain;
 
+/// A directory that has the log.
+#[derive(Clone, Debug)]
+pub(crate) struct LogDir {
+    pub(crate) path: PathBuf,
+    /// Whether its files count; if not it has none.
+    pub(crate) is_believed: bool,
+    /// Records up to here are not needed in it: it has images that contain them.
+    pub(crate) floor: Txid,
+}
+
 /// All segments of all log directories.
 pub(crate) struct Chain {
-    /// The log directories, in the order of the options.
-    pub(crate) dirs: Vec<PathBuf>,
+    /// The log directories, the first one first.
+    pub(crate) dirs: Vec<LogDir>,
     /// In txid order.
     pub(crate) segments: Vec<Segment>,
     /// Records that were on disk and are in no copy, in txid order.
@@ -46,6 +56,8 @@ pub(crate) struct Segment {
 pub(crate) enum Copy {
     /// No file.
     Missing,
+    /// No file, and none is needed there.
+    Pruned,
     /// It has less, but nothing else.
     Behind,
     /// Bytes of it have changed, or an earlier start wrote it.
@@ -85,7 +97,13 @@ impl Proof {
     }
 
     fn was_used(&self) -> bool {
-        self.applied > Txid::ZERO || self.found != Found::Nothing
+        let is_marked = match self.found {
+            Found::Nothing => false,
+            Found::Damaged => true,
+            // A directory is marked with nothing before it gets anything.
+            Found::Mark(mark) => mark.epoch > Epoch(0) || mark.last > Txid::ZERO,
+        };
+        self.applied > Txid::ZERO || is_marked
     }
 
     /// The newest start that is known.
@@ -96,21 +114,16 @@ impl Proof {
 
 impl Chain {
     /// Reads and checks the whole log.
-    pub(crate) fn read(disk: &dyn Disk, dirs: &[PathBuf]) -> Result<Chain, JournalError> {
+    pub(crate) fn read(disk: &dyn Disk, dirs: Vec<LogDir>) -> Result<Chain, JournalError> {
         let mut firsts = BTreeSet::new();
-        for dir in dirs {
-            let names = disk.list(dir).map_err(crate::error::disk("list", dir))?;
+        for LogDir { path, .. } in dirs.iter().filter(|dir| dir.is_believed) {
+            let names = disk.list(path).map_err(crate::error::disk("list", path))?;
             firsts.extend(names.iter().filter_map(|name| segment::first_of(name)));
         }
-        let mut chain = Chain {
-            dirs: dirs.to_vec(),
-            segments: Vec::new(),
-            holes: Vec::new(),
-            torn: None,
-            notes: Vec::new(),
-        };
+        let mut chain =
+            Chain { dirs, segments: Vec::new(), holes: Vec::new(), torn: None, notes: Vec::new() };
         for first in firsts {
-            let Copies { files, notes } = read_copies(disk, dirs, first)?;
+            let Copies { files, notes } = read_copies(disk, &chain.dirs, first)?;
             chain.notes.extend(notes);
             let copies = current(&files, first);
             let scan = segment::scan(&copies, first, &mut |_, _, _| ())
@@ -121,11 +134,18 @@ impl Chain {
             chain.segments.push(Segment { first, last: scan.last, scan, copies });
         }
         chain.find_holes();
+        for segment in &mut chain.segments {
+            for (copy, dir) in segment.copies.iter_mut().zip(&chain.dirs) {
+                if *copy == Copy::Missing && dir.is_believed && segment.last <= dir.floor {
+                    *copy = Copy::Pruned;
+                }
+            }
+        }
         Ok(chain)
     }
 
     fn foreign(&self, first: Txid, version: u32) -> JournalError {
-        let path = self.dirs[0].join(segment::file_name(first));
+        let path = self.dirs[0].path.join(segment::file_name(first));
         JournalError::Foreign { path, version, known: segment::LAYOUT }
     }
 
@@ -174,8 +194,9 @@ impl Chain {
 
     /// The path of a copy that is there.
     pub(crate) fn path(&self, segment: &Segment) -> PathBuf {
-        let present = segment.copies.iter().position(|copy| *copy != Copy::Missing);
-        self.dirs[present.unwrap_or(0)].join(segment::file_name(segment.first))
+        let is_present = |copy: &Copy| !matches!(copy, Copy::Missing | Copy::Pruned);
+        let present = segment.copies.iter().position(is_present);
+        self.dirs[present.unwrap_or(0)].path.join(segment::file_name(segment.first))
     }
 
     /// The last good record of the log.
@@ -202,7 +223,7 @@ impl Chain {
         proof: &Proof,
         dir: &Path,
     ) -> Result<(), JournalError> {
-        let (log_dir, dir) = (self.dirs[0].clone(), dir.to_owned());
+        let (log_dir, dir) = (self.dirs[0].path.clone(), dir.to_owned());
         // After a clean stop the end is known, however little of the log is left.
         let end = proof.closed_end(self);
         if end.is_some_and(|end| base >= end) {
@@ -306,17 +327,18 @@ struct Copies {
 }
 
 /// Reads every copy of a segment. One that cannot be read is taken for an empty file while another can.
-fn read_copies(disk: &dyn Disk, dirs: &[PathBuf], first: Txid) -> Result<Copies, JournalError> {
+fn read_copies(disk: &dyn Disk, dirs: &[LogDir], first: Txid) -> Result<Copies, JournalError> {
     let name = segment::file_name(first);
     let mut copies = Copies { files: Vec::new(), notes: Vec::new() };
     let (mut failed, mut is_any_read) = (None, false);
-    for dir in dirs {
-        let names = disk.list(dir).map_err(crate::error::disk("list", dir))?;
-        if !names.contains(&name) {
+    for LogDir { path, is_believed, .. } in dirs {
+        let is_there = *is_believed
+            && disk.list(path).map_err(crate::error::disk("list", path))?.contains(&name);
+        if !is_there {
             copies.files.push(None);
             continue;
         }
-        match disk::read(disk, &dir.join(&name)) {
+        match disk::read(disk, &path.join(&name)) {
             Ok(bytes) => {
                 is_any_read = true;
                 copies.files.push(Some(bytes));

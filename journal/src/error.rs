@@ -103,6 +103,33 @@ pub enum JournalError {
         epoch: Epoch,
     },
 
+    /// Two directories do not belong together.
+    #[error(
+        "{} and {} hold different journals, or one that went on apart in each; take one out of `log_dirs`, or move aside what it \
+         holds: an empty directory is filled from the others",
+        .dir.display(), .other.display()
+    )]
+    OtherJournal {
+        /// One of them.
+        dir: PathBuf,
+        /// The other; it has the newer start.
+        other: PathBuf,
+    },
+
+    /// The first directory is empty, and a mirror that may hold what was in it cannot be read.
+    #[error(
+        "{} holds nothing, and {}, which may hold what was in it, does not work ({reason}); mount it, or take it out of `log_dirs`",
+        .dir.display(), .mirror.display()
+    )]
+    MirrorNeeded {
+        /// The first directory.
+        dir: PathBuf,
+        /// The mirror.
+        mirror: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+
     /// A file was written in another layout.
     #[error("{} has layout version {version}; this program knows only version {known}", .path.display())]
     Foreign {

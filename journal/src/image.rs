@@ -86,6 +86,23 @@ pub(crate) fn write(
     }
 }
 
+/// Copies an image into `dir`.
+pub(crate) fn copy(disk_: &dyn Disk, from: &Path, dir: &Path) -> Result<(), JournalError> {
+    let name = from.file_name().and_then(|name| name.to_str());
+    let name = name.expect("images are listed by text names");
+    let mut input = disk_.open(from).map_err(disk("open", from))?;
+    let mut chunk = vec![0; COPY_BYTES];
+    let written = publish(disk_, dir, name, |file| {
+        loop {
+            match input.read(&mut chunk)? {
+                0 => return Ok(()),
+                len => file.append(&chunk[..len])?,
+            }
+        }
+    });
+    written.map(drop)
+}
+
 struct Writer<'a> {
     file: &'a mut dyn DiskFile,
     hash: Sha256,
@@ -277,6 +294,9 @@ pub(crate) const SECTION_BYTES: usize = 1 << 20;
 
 /// Largest payload that a reader accepts, in bytes.
 const SECTION_BYTES_MAX: usize = SECTION_BYTES + ROW_BYTES_MAX;
+
+/// Bytes that a copy reads at once: 1 MiB, enough to keep a disk busy.
+const COPY_BYTES: usize = 1 << 20;
 
 const ROW_BYTES_MAX: usize = 8 + KEY_BYTES_MAX + VALUE_BYTES_MAX;
 const MAGIC: &[u8; 8] = b"HANNOIMG";

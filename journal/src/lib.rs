@@ -7,15 +7,20 @@
 //! ([`Journal::checkpoint`]); they reach sled, a page of neighbouring rows at a time, in the background. At the next start
 //! [`Journal::open`] loads the rows and replays the records after them into the owner's [`Recover`].
 //!
+//! A journal can have mirrors: directories on other disks with the log and the images. Each of them is enough to restore everything,
+//! and so is the first directory without them.
+//!
 //! Invariants of the crate:
 //! - a record that was reported durable is there after any crash, and so is every record before it;
-//! - no acknowledged record depends on sled: log + image can always rebuild it;
+//! - no acknowledged record depends on sled: log + image can always rebuild it, those of the first directory or of any mirror that
+//!   was not left out;
+//! - directories that have gone different ways are never read as one;
 //! - the first failed write or sync stops the journal for good ([`JournalError`]); it is never retried;
 //! - damage is found (every byte that is read back is under a checksum) and either repaired from another
 //!   copy or refused with a clear message; nothing that was damaged is deleted.
 //!
-//! Files in a journal's directory: `lock`, `epoch`, `log-dirs`, `log/<first txid>.log`, `image/<txid>.image`,
-//! `sled/`, and what was put aside: `sled.bad-<n>`, `*.bad-<n>`, `sled.snap-aside-<n>`.
+//! Files in each directory of a journal: `lock`, `epoch`, `log/<first txid>.log`, `image/<txid>.image`, and what was put aside:
+//! `*.bad-<n>`. In the first one also `mirrors`, `sled/`, `sled.bad-<n>`, `sled.snap-aside-<n>`.
 
 pub mod admin;
 mod bytes;
@@ -23,6 +28,7 @@ mod chain;
 mod checkpoint;
 mod disk;
 mod error;
+mod home;
 mod id;
 mod image;
 mod log;
@@ -101,12 +107,12 @@ impl Journal {
         observer: Box<dyn Fn(Txid) + Send>,
         fatal: Box<dyn Fn(&JournalError) + Send + Sync>,
     ) -> Result<(Journal, Recovered), JournalError> {
-        let Started { log, checkpointer, recovered, image_wanted } = started;
+        let Started { log, checkpointer, recovered, image_wanted, is_image_missing } = started;
         let shared = Arc::new(Shared::new(
             limits,
-            recovered.last,
-            checkpointer.applied(),
-            image_wanted,
+            (recovered.last, checkpointer.applied()),
+            image_wanted || is_image_missing,
+            recovered.left_out.clone(),
             fatal,
         ));
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
@@ -145,7 +151,7 @@ impl Journal {
         self.inner.shared.append(bodies)
     }
 
-    /// The last record that is on disk in every log directory.
+    /// The last record that is on disk in every directory.
     pub fn durable(&self) -> Txid {
         self.inner.shared.durable()
     }
@@ -192,6 +198,12 @@ impl Journal {
         answer.recv().map_err(|_| JournalError::Stopped)
     }
 
+    /// Mirrors that would not do if the first directory were lost: those left out at the start, and those that did not get the last
+    /// image.
+    pub fn left_out(&self) -> Vec<LeftOut> {
+        self.inner.shared.left_out()
+    }
+
     /// Figures for metrics.
     pub fn stats(&self) -> Stats {
         let shared = &self.inner.shared;
@@ -210,6 +222,7 @@ impl Journal {
             checkpoint_pending_bytes: shared.checkpoint_bytes(),
             images: counters.images.load(Ordering::Relaxed),
             image_failures: counters.image_failures.load(Ordering::Relaxed),
+            left_out: shared.left_out().len() as u64,
         }
     }
 
@@ -252,15 +265,15 @@ fn take_lock(dir: &Path) -> Result<LockFile, JournalError> {
     })
 }
 
-/// The lock of the journal's directory and of each log directory elsewhere: no two journals may take one for their own. A directory
-/// that does not work is left to the start.
+/// The lock of the journal's directory and of each mirror: no two journals may take one for their own. A mirror that does not work is
+/// left to the start.
 fn take_locks(options: &Options) -> Result<Vec<LockFile>, JournalError> {
     let mut locks = vec![take_lock(&options.dir)?];
-    for dir in options.log_dirs().iter().filter(|dir| !dir.starts_with(&options.dir)) {
+    for dir in &options.mirrors {
         match take_lock(dir) {
             Ok(lock) => locks.push(lock),
             Err(error @ JournalError::Locked { .. }) => return Err(error),
-            Err(error) => tracing::warn!(%error, "log directory not locked"),
+            Err(error) => tracing::warn!(%error, "mirror not locked"),
         }
     }
     Ok(locks)
@@ -271,7 +284,7 @@ fn take_locks(options: &Options) -> Result<Vec<LockFile>, JournalError> {
 pub struct Stats {
     /// Records made durable.
     pub records: u64,
-    /// Their bytes in one log directory.
+    /// Their bytes in one directory.
     pub bytes: u64,
     /// Syncs, one per batch.
     pub commits: u64,
@@ -291,4 +304,6 @@ pub struct Stats {
     pub images: u64,
     /// Images that could not be exported.
     pub image_failures: u64,
+    /// Mirrors left out now; see [`Journal::left_out`].
+    pub left_out: u64,
 }

@@ -7,13 +7,14 @@
 //! - no sector is written twice;
 //! - after an error nothing more is written: what the failed sync left behind is for recovery to judge.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile, publish};
 use crate::error::{JournalError, disk};
+use crate::home::log_dir;
 use crate::id::{Epoch, Txid};
-use crate::mark::Mark;
+use crate::mark::{self, Mark, Starts};
 use crate::recover::{LeftOut, Places};
 use crate::sector::{self, Place, SECTOR_BYTES};
 use crate::segment::{self, Header};
@@ -25,12 +26,13 @@ const RESERVE_BYTES: u64 = 1 << 20;
 /// Appends batches to the newest segment in every log directory.
 pub(crate) struct LogWriter {
     disk: Arc<dyn Disk>,
-    /// The journal's directory.
-    dir: PathBuf,
-    dirs: Vec<PathBuf>,
-    /// The newest segment, open in each of `dirs`.
+    /// The journal's directories, the first one first.
+    homes: Vec<PathBuf>,
+    /// The newest segment, open in each of `homes`.
     files: Vec<Box<dyn DiskFile>>,
     epoch: Epoch,
+    /// Up to this one.
+    starts: Starts,
     next: Txid,
     segment_first: Txid,
     segment_len: u64,
@@ -47,24 +49,27 @@ pub(crate) struct LogWriter {
 }
 
 impl LogWriter {
-    /// Starts a new segment at `next` in each of `dirs` that works, and says so in the mark. An empty segment of that name is
+    /// Starts a new segment at `next` in each of `homes` that works, and says so in its mark. An empty segment of that name is
     /// replaced: its place in the log is taken by this start's epoch.
     ///
+    /// REQUIRES: the newest of `starts` is this one.
+    ///
     /// # Errors
-    /// What the first directory said, if none works.
+    /// What the first directory said; mirrors that fail are left out.
     pub(crate) fn start(
         places: &Places,
-        dirs: Vec<PathBuf>,
-        epoch: Epoch,
+        homes: Vec<PathBuf>,
+        starts: Starts,
         next: Txid,
         left_out: &mut Vec<LeftOut>,
     ) -> Result<LogWriter, JournalError> {
+        let epoch = starts.newest().map_or(Epoch(0), |start| start.epoch);
         let mut writer = LogWriter {
             disk: places.disk.clone(),
-            dir: places.dir.clone(),
-            dirs: Vec::new(),
+            homes: Vec::new(),
             files: Vec::new(),
             epoch,
+            starts,
             next,
             segment_first: next,
             segment_len: SECTOR_BYTES as u64,
@@ -75,24 +80,22 @@ impl LogWriter {
             buffer: Vec::new(),
             failed: false,
         };
-        let mut failed = Vec::new();
-        for dir in dirs {
-            match writer.make_segment(&dir) {
+        for home in homes {
+            let made = writer.make_segment(&home);
+            match made.and_then(|file| writer.mark(&home, false).map(|()| file)) {
                 Ok(file) => {
                     writer.files.push(file);
-                    writer.dirs.push(dir);
+                    writer.homes.push(home);
                 }
-                Err(error) => failed.push((dir, error)),
+                Err(error) => crate::recover::leave_out(places, &home, error, left_out)?,
             }
         }
-        crate::recover::leave_out(failed, writer.dirs.len(), left_out)?;
-        writer.mark(false)?;
         Ok(writer)
     }
 
-    /// The directories that are written to.
-    pub(crate) fn dirs(&self) -> &[PathBuf] {
-        &self.dirs
+    /// The directories that are written to, the first one first.
+    pub(crate) fn homes(&self) -> &[PathBuf] {
+        &self.homes
     }
 
     /// Makes one batch durable and returns the txid of its last record.
@@ -125,7 +128,7 @@ impl LogWriter {
         self.write()?;
         self.next = Txid(self.next.0 + u64::from(record_count));
         if !self.is_marked {
-            self.mark(false)?;
+            self.homes.iter().try_for_each(|home| self.mark(home, false))?;
             self.is_marked = true;
         }
         Ok(Txid(self.next.0 - 1))
@@ -136,8 +139,8 @@ impl LogWriter {
         let end = self.segment_len + self.buffer.len() as u64;
         let room = RESERVE_BYTES.min(self.segment_bytes_max.saturating_sub(end));
         let reserve = (end > self.reserved_len).then(|| self.buffer.len() as u64 + room);
-        for (file, dir) in self.files.iter_mut().zip(&self.dirs) {
-            let path = || dir.join(segment::file_name(self.segment_first));
+        for (file, home) in self.files.iter_mut().zip(&self.homes) {
+            let path = || log_dir(home).join(segment::file_name(self.segment_first));
             if let Some(bytes) = reserve {
                 file.reserve(bytes).map_err(|error| disk("make room in", path())(error))?;
             }
@@ -168,18 +171,19 @@ impl LogWriter {
             return Err(JournalError::Stopped);
         }
         self.failed = true;
-        self.mark(true)
+        let marked: Vec<_> = self.homes.iter().map(|home| self.mark(home, true)).collect();
+        marked.into_iter().collect()
     }
 
-    fn mark(&self, is_closed: bool) -> Result<(), JournalError> {
+    fn mark(&self, home: &Path, is_closed: bool) -> Result<(), JournalError> {
         let mark = Mark { epoch: self.epoch, last: Txid(self.next.0 - 1), is_closed };
-        mark.write(&*self.disk, &self.dir)
+        mark::write(&*self.disk, home, mark, &self.starts)
     }
 
     fn roll(&mut self) -> Result<(), JournalError> {
         self.files.clear();
-        for dir in &self.dirs {
-            self.files.push(self.make_segment(dir)?);
+        for home in &self.homes {
+            self.files.push(self.make_segment(home)?);
         }
         self.segment_first = self.next;
         self.segment_len = SECTOR_BYTES as u64;
@@ -187,8 +191,9 @@ impl LogWriter {
         Ok(())
     }
 
-    fn make_segment(&self, dir: &std::path::Path) -> Result<Box<dyn DiskFile>, JournalError> {
+    fn make_segment(&self, home: &Path) -> Result<Box<dyn DiskFile>, JournalError> {
         let header = Header { first: self.next, epoch: self.epoch }.encode();
-        publish(&*self.disk, dir, &segment::file_name(self.next), |file| file.append(&header))
+        let name = segment::file_name(self.next);
+        publish(&*self.disk, &log_dir(home), &name, |file| file.append(&header))
     }
 }

@@ -1,12 +1,12 @@
-//! The file `log-dirs` in a journal's directory: where its log is kept besides `log`, so that who looks at the directory later finds
-//! all of it.
+//! The file `mirrors` in a journal's first directory: the further directories that hold the journal, so that who looks at it later
+//! finds all of it.
 //!
 //! ```text
 //! magic "HANNODIR" | layout u32 = 1 | count u32 | (length u32 | path)* | crc32 of these u32
 //! ```
 //!
-//! Little endian. A path below the journal's directory is kept relative to it, so that a directory can be moved. Without the file the
-//! log is in `log` alone.
+//! Little endian. A path below the journal's directory is kept relative to it, so that a directory can be moved. Without the file
+//! there are none.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -16,9 +16,9 @@ use crate::bytes::u32_at;
 use crate::disk::{self, Disk, publish};
 use crate::error::JournalError;
 
-/// Remembers the log directories, if that is news.
+/// Remembers the mirrors, if that is news.
 pub(crate) fn remember(disk: &dyn Disk, dir: &Path, dirs: &[PathBuf]) -> Result<(), JournalError> {
-    let is_default = dirs == [dir.join("log")];
+    let is_default = dirs.is_empty();
     let bytes = encode(dir, dirs);
     let names = disk.list(dir).map_err(crate::error::disk("list", dir))?;
     let is_known = if names.iter().any(|name| name == NAME) {
@@ -32,7 +32,7 @@ pub(crate) fn remember(disk: &dyn Disk, dir: &Path, dirs: &[PathBuf]) -> Result<
     publish(disk, dir, NAME, |file| file.append(&bytes)).map(drop)
 }
 
-/// The log directories of the journal in `dir`.
+/// The mirrors of the journal in `dir`.
 ///
 /// # Errors
 /// [`JournalError::Foreign`] for another layout; what the system says. A damaged file counts as none and is noted.
@@ -41,10 +41,9 @@ pub(crate) fn read(
     dir: &Path,
     notes: &mut Vec<String>,
 ) -> Result<Vec<PathBuf>, JournalError> {
-    let default = || vec![dir.join("log")];
     let names = disk.list(dir).map_err(crate::error::disk("list", dir))?;
     if !names.iter().any(|name| name == NAME) {
-        return Ok(default());
+        return Ok(Vec::new());
     }
     let path = dir.join(NAME);
     match decode(&disk::read(disk, &path)?) {
@@ -53,9 +52,9 @@ pub(crate) fn read(
             notes.push(format!(
                 "{} is damaged: only {} is looked at",
                 path.display(),
-                default()[0].display()
+                dir.display()
             ));
-            Ok(default())
+            Ok(Vec::new())
         }
         Err(version) => Err(JournalError::Foreign { path, version, known: LAYOUT }),
     }
@@ -98,10 +97,10 @@ fn paths(bytes: &[u8]) -> Option<Vec<PathBuf>> {
         out.push(PathBuf::from(OsString::from_vec(path.to_vec())));
         at += 4 + len;
     }
-    (at == bytes.len() && !out.is_empty()).then_some(out)
+    (at == bytes.len()).then_some(out)
 }
 
-const NAME: &str = "log-dirs";
+const NAME: &str = "mirrors";
 const MAGIC: &[u8; 8] = b"HANNODIR";
 const LAYOUT: u32 = 1;
 

@@ -16,10 +16,10 @@ use crate::threads::Limits;
 pub struct Options {
     /// Its directory; created if missing. One journal per directory.
     pub dir: PathBuf,
-    /// Where the log is written, in each of them in full. Default: empty, which means `dir/log`. A second
-    /// one on another disk lets the journal survive the loss of a disk; each costs one sync per batch. A
-    /// directory added later is filled at the next start.
-    pub log_dirs: Vec<PathBuf>,
+    /// Further directories, each with the log in full and the images, from which everything can be restored. Default: none. One on
+    /// another disk lets the journal survive the loss of a disk; each costs one sync per batch. One that is added later is filled at
+    /// the next start.
+    pub mirrors: Vec<PathBuf>,
     /// Size at which a log segment ends, in bytes. Default 64 MiB: some minutes of full load, so that old
     /// records can go in pieces, and read in a moment at start-up.
     pub segment_bytes_max: u64,
@@ -46,7 +46,7 @@ impl Options {
     pub fn new(dir: impl Into<PathBuf>) -> Options {
         Options {
             dir: dir.into(),
-            log_dirs: Vec::new(),
+            mirrors: Vec::new(),
             segment_bytes_max: 64 << 20,
             batch_records_max: 1024,
             batch_bytes_max: 256 << 10,
@@ -57,20 +57,15 @@ impl Options {
         }
     }
 
-    /// The log in `dir/log` and, in full, in `name` below each of `mirrors`; without mirrors in `dir/log` alone.
+    /// With a mirror in `name` below each of `parents`.
     ///
     /// # Errors
     /// A relative path is one below the working directory, and that cannot be found.
-    pub fn with_mirrors(mut self, mirrors: &[PathBuf], name: &str) -> std::io::Result<Options> {
-        self.log_dirs = vec![self.dir.join("log")];
-        for mirror in mirrors {
-            self.log_dirs.push(std::path::absolute(mirror)?.join(name));
+    pub fn with_mirrors(mut self, parents: &[PathBuf], name: &str) -> std::io::Result<Options> {
+        for parent in parents {
+            self.mirrors.push(std::path::absolute(parent)?.join(name));
         }
         Ok(self)
-    }
-
-    pub(crate) fn log_dirs(&self) -> Vec<PathBuf> {
-        if self.log_dirs.is_empty() { vec![self.dir.join("log")] } else { self.log_dirs.clone() }
     }
 
     pub(crate) fn sled_place(&self) -> SledPlace {
@@ -82,7 +77,8 @@ impl Options {
             disk: Arc::new(RealDisk),
             kv: Arc::new(self.sled_place()),
             dir: self.dir.clone(),
-            log_dirs: self.log_dirs(),
+            mirrors: self.mirrors.clone(),
+            nonce: rand::random(),
             segment_bytes_max: self.segment_bytes_max,
             section_bytes: image::SECTION_BYTES,
         }

@@ -10,25 +10,29 @@
 //! (1) put the bad sled aside, build a new one from what was found ◄──────────┘
 //! ```
 //!
+//! Images and log are read from the first directory and its mirrors alike (see `home`), so each of them alone is enough.
+//!
 //! Invariants:
-//! - the log is not touched before a state has been found and every record after it was accepted;
+//! - no log is touched before a state has been found and every record after it was accepted;
 //! - the last batch is written and synced once more and the torn tail behind it cut, in every directory before the new segment appears, so an end that
 //!   is torn in an older segment is never the trace of a crash;
 //! - the new epoch is on disk (in the new segment's header) before anybody hears of it;
-//! - a log directory that fails is left out of this start as long as another works. What this start writes it does not get, and no
-//!   later start takes it for the whole log: the epoch in the mark tells that there was more.
+//! - a mirror that fails is left out of this start. What this start writes it does not get, and no later start takes it for the whole:
+//!   the marks of the others tell that there was more;
+//! - a directory that lacks something says how much there was before any of it is filled in: half filled it is never taken for the whole.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::chain::{Chain, Copy, Proof, Segment};
-use crate::checkpoint::{Checkpointer, IMAGES_KEPT};
+use crate::checkpoint::Checkpointer;
 use crate::disk::{self, Disk, publish};
 use crate::error::{JournalError, RecoverError, StoreError};
+use crate::home::{Home, Homes, image_dir, log_dir};
 use crate::id::{Epoch, Txid};
 use crate::image;
 use crate::log::LogWriter;
-use crate::mark::{self, Found};
+use crate::mark::{self, Found, Mark, Start};
 use crate::mirrors;
 use crate::segment;
 use crate::sled_kv::chain as error_chain;
@@ -64,11 +68,11 @@ pub struct Recovered {
     pub fresh: bool,
     /// What was found wrong and what was done about it, one line each; for the log.
     pub notes: Vec<String>,
-    /// Log directories that do not work and get nothing until the next start.
+    /// Mirrors that do not work and get nothing until the next start.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A log directory that does not work.
+/// A mirror that does not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The directory.
@@ -83,14 +87,17 @@ pub(crate) struct Places {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) kv: Arc<dyn KvPlace>,
     pub(crate) dir: PathBuf,
-    pub(crate) log_dirs: Vec<PathBuf>,
+    pub(crate) mirrors: Vec<PathBuf>,
+    /// Random: tells this start from every other one with the same epoch.
+    pub(crate) nonce: u64,
     pub(crate) segment_bytes_max: u64,
     pub(crate) section_bytes: usize,
 }
 
 impl Places {
-    pub(crate) fn image_dir(&self) -> PathBuf {
-        self.dir.join("image")
+    /// All directories, the first one first.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = &PathBuf> {
+        std::iter::once(&self.dir).chain(&self.mirrors)
     }
 }
 
@@ -101,48 +108,44 @@ pub(crate) struct Started {
     pub(crate) recovered: Recovered,
     /// The log has a hole before the checkpoint: a new image makes up for it.
     pub(crate) image_wanted: bool,
+    /// Not every directory has the newest image, or one is bad.
+    pub(crate) is_image_missing: bool,
 }
 
 /// Recovers and starts the new epoch.
 pub(crate) fn start(places: &Places, state: &mut dyn Recover) -> Result<Started, JournalError> {
     let disk = &*places.disk;
     let (mut notes, mut left_out) = (Vec::new(), Vec::new());
-    for dir in [&places.dir, &places.image_dir()] {
-        make_ready(disk, dir)?;
-    }
-    let dirs = usable_dirs(places, &mut left_out)?;
-    let mut chain = Chain::read(disk, &dirs)?;
+    let homes = Homes::of(usable_homes(places, &mut left_out)?, &left_out)?;
+    note_marks(&homes, &mut notes);
+    let mut chain = Chain::read(disk, homes.log_dirs())?;
     notes.extend(chain.notes.iter().cloned());
-    let images = image::list(disk, &places.image_dir())?;
-    if let Some((older, _)) = images.get(IMAGES_KEPT - 1) {
-        chain.forget_before(*older);
-    }
-    let found = mark::read(disk, &places.dir)?;
-    if found == Found::Damaged {
-        let path = places.dir.join(mark::NAME);
-        notes.push(format!("{} is damaged; the epoch was taken from the log", path.display()));
+    if let Some(older) = homes.older_image() {
+        chain.forget_before(older);
     }
 
-    let base = find_base(places, &chain, &images, found, state, &mut notes)?;
+    let base = find_base(places, &chain, &homes, state, &mut notes)?;
     note_losses(&chain, &base, &mut notes);
     chain.replay(disk, base.applied, &mut |txid, _, body| state.replay(txid, body))?;
 
     let last = chain.last().max(base.applied);
-    let marked = found.mark().map_or(Epoch(0), |mark| mark.epoch);
+    let marked = homes.found().mark().map_or(Epoch(0), |mark| mark.epoch);
     let epoch = chain.epoch().max(base.epoch).max(marked).next();
-    let dirs = heal(disk, &chain, &mut left_out, &mut notes)?;
+    let dirs = heal(disk, &homes, &chain, &mut left_out, &mut notes)?;
+    let is_image_missing = base.is_image_bad || homes.without_image(&dirs).next().is_some();
+    let applied = base.applied;
     let store = match base.store {
         Some(store) => store,
         None => rebuild(places, &base, &mut notes)?,
     };
-    mirrors::remember(disk, &places.dir, &places.log_dirs)?;
-    let log = LogWriter::start(places, dirs, epoch, last.next(), &mut left_out)?;
+    mirrors::remember(disk, &places.dir, &places.mirrors)?;
+    let starts = homes.starts().and(Start { epoch, nonce: places.nonce });
+    let log = LogWriter::start(places, dirs, starts, last.next(), &mut left_out)?;
     let fresh = last == Txid::ZERO;
-    let image_wanted = !chain.holes.is_empty() || chain.known_last() < base.applied;
-    let places = Places { log_dirs: log.dirs().to_vec(), ..places.clone() };
-    let checkpointer = Checkpointer::new(places, store, epoch)?;
+    let image_wanted = !chain.holes.is_empty() || chain.known_last() < applied;
+    let checkpointer = Checkpointer::new(places.clone(), log.homes().to_vec(), store, epoch)?;
     let recovered = Recovered { epoch, last, fresh, notes, left_out };
-    Ok(Started { log, checkpointer, recovered, image_wanted })
+    Ok(Started { log, checkpointer, recovered, image_wanted, is_image_missing })
 }
 
 fn make_ready(disk: &dyn Disk, dir: &Path) -> Result<(), JournalError> {
@@ -150,35 +153,55 @@ fn make_ready(disk: &dyn Disk, dir: &Path) -> Result<(), JournalError> {
     disk::remove_temporaries(disk, dir)
 }
 
-/// The log directories that can be read.
-fn usable_dirs(places: &Places, left_out: &mut Vec<LeftOut>) -> Result<Vec<PathBuf>, JournalError> {
-    let (mut dirs, mut failed) = (Vec::new(), Vec::new());
-    for dir in &places.log_dirs {
-        match make_ready(&*places.disk, dir) {
-            Ok(()) => dirs.push(dir.clone()),
-            Err(error) => failed.push((dir.clone(), error)),
+/// The directories that can be read, the first one first.
+fn usable_homes(places: &Places, left_out: &mut Vec<LeftOut>) -> Result<Vec<Home>, JournalError> {
+    let disk = &*places.disk;
+    let mut homes = Vec::new();
+    for dir in places.homes() {
+        let looked = [dir, &log_dir(dir), &image_dir(dir)]
+            .into_iter()
+            .try_for_each(|dir| make_ready(disk, dir))
+            .and_then(|()| Home::look(disk, dir));
+        match looked {
+            Ok(home) => homes.push(home),
+            Err(error) => leave_out(places, dir, error, left_out)?,
         }
     }
-    leave_out(failed, dirs.len(), left_out)?;
-    Ok(dirs)
+    Ok(homes)
 }
 
-/// Notes the directories that failed while `left` others work.
+/// Notes that a mirror failed.
 ///
 /// # Errors
-/// The first failure, if none works.
+/// The failure, if it is the first directory's or one that a person has to decide on.
 pub(crate) fn leave_out(
-    failed: Vec<(PathBuf, JournalError)>,
-    left: usize,
+    places: &Places,
+    dir: &Path,
+    error: JournalError,
     left_out: &mut Vec<LeftOut>,
 ) -> Result<(), JournalError> {
-    for (dir, error) in failed {
-        if left == 0 {
-            return Err(error);
-        }
-        left_out.push(LeftOut { dir, reason: error_chain(&error) });
+    if dir == places.dir || matches!(error, JournalError::Foreign { .. }) {
+        return Err(error);
     }
+    left_out.push(LeftOut { dir: dir.to_owned(), reason: error_chain(&error) });
     Ok(())
+}
+
+fn note_marks(homes: &Homes, notes: &mut Vec<String>) {
+    for (index, home) in homes.iter().enumerate() {
+        let path = home.dir.join(mark::NAME);
+        let is_believed = homes.is_believed(index);
+        match home.found {
+            Found::Damaged if is_believed => {
+                notes.push(format!("{} is damaged; the log and the others tell", path.display()));
+            }
+            Found::Damaged => notes.push(format!("{} is damaged", path.display())),
+            Found::Nothing if !is_believed && !home.files().is_empty() => {
+                notes.push(format!("{} is missing", path.display()));
+            }
+            Found::Nothing | Found::Mark(_) => {}
+        }
+    }
 }
 
 /// The checkpoint that the state was restored from.
@@ -189,21 +212,23 @@ struct Base {
     store: Option<Store>,
     /// The image, if one is the base.
     image: Option<PathBuf>,
+    /// An image was tried and is no good.
+    is_image_bad: bool,
 }
 
 /// Restores the newest checkpoint that is whole and that the log continues.
 fn find_base(
     places: &Places,
     chain: &Chain,
-    images: &[(Txid, PathBuf)],
-    found: Found,
+    homes: &Homes,
     state: &mut dyn Recover,
     notes: &mut Vec<String>,
 ) -> Result<Base, JournalError> {
     let disk = &*places.disk;
-    let mut refusal = None;
+    let (mut refusal, mut is_image_bad) = (None, false);
+    let images = homes.images();
     let imaged = images.first().map_or(Txid::ZERO, |(applied, _)| *applied);
-    let mut proof = Proof { applied: imaged, found };
+    let mut proof = Proof { applied: imaged, found: homes.found() };
     let mut covers = |applied: Txid| {
         proof.applied = proof.applied.max(applied);
         match chain.covers_from(applied, &proof, &places.dir) {
@@ -218,7 +243,7 @@ fn find_base(
         Ok(Some(store)) => {
             if covers(store.applied()) {
                 let (applied, epoch) = (store.applied(), store.epoch());
-                return Ok(Base { applied, epoch, store: Some(store), image: None });
+                return Ok(Base { applied, epoch, store: Some(store), image: None, is_image_bad });
             }
         }
         Ok(None) => {}
@@ -227,7 +252,7 @@ fn find_base(
             notes.push(format!("the checkpoint store is not usable: {}", error_chain(&error)));
         }
     }
-    for (_, path) in images {
+    for (_, path) in &images {
         state.reset();
         let read = image::read(disk, path, &mut |key, value| state.load(key, value));
         let info = read.and_then(|info| match state.loaded(info.applied) {
@@ -241,18 +266,22 @@ fn find_base(
                     epoch: info.epoch,
                     store: None,
                     image: Some(path.clone()),
+                    is_image_bad,
                 });
             }
             Ok(_) => {}
             Err(error @ JournalError::Foreign { .. }) => return Err(error),
-            Err(error) => notes.push(error_chain(&error)),
+            Err(error) => {
+                is_image_bad = true;
+                notes.push(error_chain(&error));
+            }
         }
     }
     state.reset();
     if covers(Txid::ZERO) {
         let applied = Txid::ZERO;
         state.loaded(applied).map_err(|source| JournalError::Restore { applied, source })?;
-        return Ok(Base { applied, epoch: Epoch(0), store: None, image: None });
+        return Ok(Base { applied, epoch: Epoch(0), store: None, image: None, is_image_bad });
     }
     Err(refusal.expect("the last attempt failed because the log does not cover it"))
 }
@@ -326,26 +355,53 @@ fn note_losses(chain: &Chain, base: &Base, notes: &mut Vec<String>) {
     }
 }
 
-/// Makes all log directories hold the same records, durably, and cuts the torn tail. Returns those that work.
+/// Makes all directories hold the same records, durably, and cuts the torn tail. Returns those that work, the first one first.
 pub(crate) fn heal(
     disk: &dyn Disk,
+    homes: &Homes,
     chain: &Chain,
     left_out: &mut Vec<LeftOut>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<PathBuf>, JournalError> {
-    let (mut dirs, mut failed) = (Vec::new(), Vec::new());
-    for (index, dir) in chain.dirs.iter().enumerate() {
-        let healed = chain.segments.iter().enumerate().try_for_each(|(at, segment)| {
-            let is_last = at + 1 == chain.segments.len();
-            heal_copy(disk, chain, (segment, is_last), index, notes)
-        });
-        match healed {
-            Ok(()) => dirs.push(dir.clone()),
-            Err(error) => failed.push((dir.clone(), error)),
+    let all: Vec<&Home> = homes.iter().collect();
+    let mut healed = Vec::new();
+    // The one with the newest mark comes first: what the others are told of, it has then.
+    for index in homes.newest_first() {
+        let mark = homes.lacks(index).filter(|_| !healed.is_empty());
+        let mark = mark.map(|mark| Mark { last: chain.last(), is_closed: false, ..mark });
+        match heal_home(disk, homes, (all[index], index), chain, mark, notes) {
+            Ok(()) => healed.push(index),
+            Err(error) if index == 0 => return Err(error),
+            Err(error) => {
+                left_out.push(LeftOut { dir: all[index].dir.clone(), reason: error_chain(&error) });
+            }
         }
     }
-    leave_out(failed, dirs.len(), left_out)?;
-    Ok(dirs)
+    healed.sort_unstable();
+    Ok(healed.into_iter().map(|index| all[index].dir.clone()).collect())
+}
+
+fn heal_home(
+    disk: &dyn Disk,
+    homes: &Homes,
+    (home, index): (&Home, usize),
+    chain: &Chain,
+    mark: Option<Mark>,
+    notes: &mut Vec<String>,
+) -> Result<(), JournalError> {
+    if !homes.is_believed(index) {
+        for (dir, name) in home.files() {
+            let aside = put_aside(disk, &dir, &name)?;
+            notes.push(format!("nothing tells whose it is: kept as {}", aside.display()));
+        }
+    }
+    if let Some(mark) = mark {
+        mark::write(disk, &home.dir, mark, &homes.starts())?;
+    }
+    chain.segments.iter().enumerate().try_for_each(|(at, segment)| {
+        let is_last = at + 1 == chain.segments.len();
+        heal_copy(disk, chain, (segment, is_last), index, notes)
+    })
 }
 
 fn heal_copy(
@@ -355,10 +411,11 @@ fn heal_copy(
     dir_index: usize,
     notes: &mut Vec<String>,
 ) -> Result<(), JournalError> {
-    let dir = &chain.dirs[dir_index];
+    let dir = &chain.dirs[dir_index].path;
     let name = segment::file_name(segment.first);
     let path = dir.join(&name);
     match segment.copies[dir_index] {
+        Copy::Pruned => return Ok(()),
         Copy::Same if !is_last => return Ok(()),
         Copy::Same => {
             // Also when nothing is cut: what an earlier process wrote may not be on disk yet.

@@ -9,7 +9,7 @@
 //! - nothing is given up that a start could still restore;
 //! - cut off anywhere, it can be run again, and a start before that refuses as before or loses nothing more.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sys::fs::LockFile;
 
@@ -17,11 +17,13 @@ use crate::admin::{Survey, survey};
 use crate::chain::{Copy, RecordFn};
 use crate::disk::publish;
 use crate::error::JournalError;
+use crate::home::Home;
 use crate::id::{Epoch, Txid};
-use crate::mark::Mark;
+use crate::mark::{self, Mark, Start};
 use crate::options::Options;
 use crate::recover::{self, keep_aside, put_aside};
 use crate::segment::{self, Header};
+use crate::sled_kv::chain as error_chain;
 
 /// Consecutive records that are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,12 +93,11 @@ impl Repair {
     /// # Errors
     /// [`JournalError`]: then nothing is lost, and it can be tried again.
     pub fn apply(self) -> Result<Vec<String>, JournalError> {
-        let Survey { places, chain, images, found, .. } = &self.survey;
-        let disk = &*places.disk;
+        let Survey { places, homes, chain, .. } = &self.survey;
         let mut done = Vec::new();
         if self.given_up.is_empty() {
             let mut left_out = Vec::new();
-            recover::heal(disk, chain, &mut left_out, &mut done)?;
+            recover::heal(&*places.disk, homes, chain, &mut left_out, &mut done)?;
             done.extend(
                 left_out
                     .into_iter()
@@ -104,33 +105,58 @@ impl Repair {
             );
             return Ok(done);
         }
-        for (applied, path) in images.iter().filter(|(applied, _)| *applied > self.kept) {
-            let aside = put_aside(disk, &places.image_dir(), &crate::image::file_name(*applied))?;
+        // What is not believed is put aside by the next start, and filled.
+        let believed = homes.iter().enumerate().filter(|(index, _)| homes.is_believed(*index));
+        for (index, home) in believed {
+            match self.give_up_in(home, index, &mut done) {
+                Ok(()) => {}
+                Err(error) if index == 0 => return Err(error),
+                Err(error) => {
+                    done.push(format!("left out {}: {}", home.dir.display(), error_chain(&error)));
+                }
+            }
+        }
+        done.push(format!("the log ends at record {}", self.kept));
+        Ok(done)
+    }
+
+    fn give_up_in(
+        &self,
+        home: &Home,
+        index: usize,
+        done: &mut Vec<String>,
+    ) -> Result<(), JournalError> {
+        let Survey { places, homes, chain, .. } = &self.survey;
+        let disk = &*places.disk;
+        for (applied, path) in home.images.iter().filter(|(applied, _)| *applied > self.kept) {
+            let dir = path.parent().expect("images are in a directory");
+            let aside = put_aside(disk, dir, &crate::image::file_name(*applied))?;
             done.push(format!("moved {} to {}", path.display(), aside.display()));
         }
         let next = self.kept.next();
-        let epoch = found.mark().map_or(Epoch(0), |mark| mark.epoch).max(chain.epoch());
-        for (index, dir) in chain.dirs.iter().enumerate() {
-            // The newest first: the log never shows a hole that was not there.
-            for segment in chain.segments.iter().rev() {
-                let name = segment::file_name(segment.first);
-                if segment.copies[index] == Copy::Missing || segment.scan.reach() <= self.kept {
-                    continue;
-                }
-                let aside = if segment.first >= next {
-                    put_aside(disk, dir, &name)?
-                } else {
-                    keep_aside(disk, dir, &name)?
-                };
-                done.push(format!("kept {} as {}", dir.join(&name).display(), aside.display()));
+        let dir: &Path = &chain.dirs[index].path;
+        // The newest first: the log never shows a hole that was not there.
+        for segment in chain.segments.iter().rev() {
+            let name = segment::file_name(segment.first);
+            let is_absent = matches!(segment.copies[index], Copy::Missing | Copy::Pruned);
+            if is_absent || segment.scan.reach() <= self.kept {
+                continue;
             }
-            // A segment that begins here says that nothing behind it in older ones counts.
-            let header = Header { first: next, epoch }.encode();
-            publish(disk, dir, &segment::file_name(next), |file| file.append(&header))?;
+            let aside = if segment.first >= next {
+                put_aside(disk, dir, &name)?
+            } else {
+                keep_aside(disk, dir, &name)?
+            };
+            done.push(format!("kept {} as {}", dir.join(&name).display(), aside.display()));
         }
-        Mark { epoch, last: self.kept, is_closed: true }.write(disk, &places.dir)?;
-        done.push(format!("the log ends at record {}", self.kept));
-        Ok(done)
+        let marked = homes.found().mark().map_or(Epoch(0), |mark| mark.epoch);
+        let epoch = marked.max(chain.epoch());
+        // A segment that begins here says that nothing behind it in older ones counts.
+        let header = Header { first: next, epoch }.encode();
+        publish(disk, dir, &segment::file_name(next), |file| file.append(&header))?;
+        // A mirror that is away has what is given up here: it belongs to this journal no more.
+        let starts = homes.starts().turned(Start { epoch, nonce: places.nonce });
+        mark::write(disk, &home.dir, Mark { epoch, last: self.kept, is_closed: true }, &starts)
     }
 
     /// The journal's directory.

@@ -180,6 +180,19 @@ impl SimWorld {
         world.durable_names.remove(path);
     }
 
+    /// Removes all files below `prefix`, a whole disk, behind everybody's back.
+    pub(crate) fn lose_disk(&self, prefix: &str) {
+        let mut world = self.world();
+        world.names.retain(|path, _| !path.starts_with(prefix));
+        world.durable_names.retain(|path, _| !path.starts_with(prefix));
+        world.name_changes.retain(|(dir, _)| !dir.starts_with(prefix));
+    }
+
+    /// Removes the engine, which is on a disk that is lost.
+    pub(crate) fn lose_engine(&self) {
+        self.world().engines.clear();
+    }
+
     /// A number below `bound`.
     pub(crate) fn below(&self, bound: u64) -> u64 {
         self.world().below(bound)

@@ -104,12 +104,13 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..25)
 }
 
-fn places(world: &SimWorld, log_dirs: &[&str]) -> Places {
+fn places(world: &SimWorld, mirrors: &[&str]) -> Places {
     Places {
         disk: Arc::new(world.clone()),
         kv: Arc::new(SimKvPlace::new(world)),
         dir: PathBuf::from("/j"),
-        log_dirs: log_dirs.iter().map(PathBuf::from).collect(),
+        mirrors: mirrors.iter().map(PathBuf::from).collect(),
+        nonce: 0,
         segment_bytes_max: 3000,
         section_bytes: 100,
     }
@@ -128,13 +129,15 @@ struct Run {
     epoch: Epoch,
     map: Map,
     started: Option<Started>,
+    /// Whether each directory alone is enough: none was left out, and none lacks an image.
+    is_doubled: bool,
 }
 
 impl Run {
-    fn new(seed: u64, log_dirs: &[&str]) -> Run {
+    fn new(seed: u64, mirrors: &[&str]) -> Run {
         let world = SimWorld::new(seed);
         Run {
-            places: places(&world, log_dirs),
+            places: places(&world, mirrors),
             world,
             history: vec![Rows::new()],
             acknowledged: 0,
@@ -143,6 +146,7 @@ impl Run {
             epoch: Epoch(0),
             map: Map::default(),
             started: None,
+            is_doubled: false,
         }
     }
 
@@ -150,6 +154,7 @@ impl Run {
     fn start(&mut self) -> Result<(), JournalError> {
         self.started = None;
         self.map = Map::default();
+        self.places.nonce += 1;
         let started = recover::start(&self.places, &mut self.map)?;
         let last = started.recovered.last;
         assert_eq!(last, self.map.last);
@@ -164,8 +169,23 @@ impl Run {
         self.history.truncate(last.0 as usize + 1);
         self.acknowledged = last.0;
         self.epoch = started.recovered.epoch;
+        self.is_doubled = started.recovered.left_out.is_empty() && !started.is_image_missing;
+        let is_wanted = started.is_image_missing;
         self.started = Some(started);
-        Ok(())
+        if is_wanted { self.step(&Op::Export) } else { Ok(()) }
+    }
+
+    /// The process ends and the disk with `prefix` is lost, with the engine if it is the first one; then it starts again.
+    fn lose_disk(&mut self, prefix: &str) {
+        self.started = None;
+        self.world.lose_disk(prefix);
+        if prefix == "/j" {
+            self.world.lose_engine();
+            self.may_lose_engine = true;
+        }
+        self.start().unwrap_or_else(|error| panic!("without {prefix}: {error}"));
+        self.may_lose_engine = false;
+        assert!(self.is_doubled, "{prefix} was not filled");
     }
 
     fn step(&mut self, op: &Op) -> Result<(), JournalError> {
@@ -190,11 +210,14 @@ impl Run {
                 self.applied = at;
             }
             // An image that cannot be written does not stop a journal.
-            Op::Export => {
-                if let Err(error @ JournalError::Store(_)) = started.checkpointer.export() {
-                    return Err(error);
+            Op::Export => match started.checkpointer.export() {
+                Err(error @ JournalError::Store(_)) => return Err(error),
+                Err(_) => {}
+                Ok(_) => {
+                    let is_left_out = !started.recovered.left_out.is_empty();
+                    self.is_doubled = !is_left_out && started.checkpointer.left_out().is_empty();
                 }
-            }
+            },
             Op::Stop => {
                 started.log.close()?;
                 return self.start();
@@ -226,15 +249,15 @@ impl Run {
     }
 }
 
-const ONE: &[&str] = &["/j/log"];
-const TWO: &[&str] = &["/a/log", "/b/log"];
+const ONE: &[&str] = &[];
+const TWO: &[&str] = &["/m"];
 
 /// Runs `ops` once for each operation they cause, with `fault` at that operation.
-fn fault_everywhere(seed: u64, ops: &[Op], log_dirs: &[&str], fault: Fault, is_engine_frail: bool) {
-    let mut calm = Run::new(seed, log_dirs);
+fn fault_everywhere(seed: u64, ops: &[Op], mirrors: &[&str], fault: Fault, is_engine_frail: bool) {
+    let mut calm = Run::new(seed, mirrors);
     calm.run(ops);
     for at in 1..=calm.world.ops() {
-        let mut run = Run::new(seed ^ at, log_dirs);
+        let mut run = Run::new(seed ^ at, mirrors);
         if is_engine_frail {
             run.world.make_engine_frail();
         }
@@ -256,6 +279,45 @@ fn fault_everywhere(seed: u64, ops: &[Op], log_dirs: &[&str], fault: Fault, is_e
             run.step(op).expect("it works again");
         }
         run.power_cut();
+    }
+}
+
+/// Runs `ops` once for each operation they cause, with `fault` at that operation, and then loses one of the two disks, works on, and
+/// loses the other one.
+fn lose_each_disk_everywhere(seed: u64, ops: &[Op], fault: Fault) {
+    let mut calm = Run::new(seed, TWO);
+    calm.run(ops);
+    for at in 1..=calm.world.ops() {
+        for disks in [["/j", "/m"], ["/m", "/j"]] {
+            let mut run = Run::new(seed ^ at, TWO);
+            run.may_lose_engine = fault != Fault::Crash;
+            run.world.plan(at, fault);
+            run.run(ops);
+            for disk in disks {
+                // A fault while it is filled again.
+                let second = 1 + run.world.below(60);
+                run.world.plan(second, fault);
+                run.started = None;
+                run.world.lose_disk(disk);
+                if disk == "/j" {
+                    run.world.lose_engine();
+                }
+                run.may_lose_engine = true;
+                if run.start().is_err() {
+                    assert!(run.world.has_fired());
+                }
+                run.world.reboot();
+                // Whatever the fault left half done, the next start ends; an image that failed comes with the one after.
+                run.start().expect("it always opens");
+                run.start().expect("it always opens");
+                assert!(run.is_doubled, "{disk} was not filled");
+                run.may_lose_engine = fault != Fault::Crash;
+                for op in &ops[..ops.len().min(3)] {
+                    run.step(op).expect("it works again");
+                }
+                run.power_cut();
+            }
+        }
     }
 }
 
@@ -288,13 +350,14 @@ proptest! {
         fault_everywhere(seed, &ops, ONE, Fault::Full, false);
     }
 
-    /// Any damage to one of two log directories is repaired from the other.
+    /// Any damage to the files of one of two directories is repaired from the other.
     #[test]
-    fn a_damaged_log_directory_is_repaired(seed: u64, ops in ops(), flips in 1..6u64) {
+    fn a_damaged_directory_is_repaired(seed: u64, ops in ops(), flips in 1..6u64, first: bool) {
         let mut run = Run::new(seed, TWO);
         run.run(&ops);
         run.started = None;
-        let files = run.world.files("/a/log");
+        let (bad, other) = if first { ("/j", "/m") } else { ("/m", "/j") };
+        let files = run.world.files(bad);
         for _ in 0..flips {
             let file = &files[run.world.below(files.len() as u64) as usize];
             let (place, kind) = (run.world.below(1 << 20) as usize, run.world.below(4));
@@ -307,10 +370,12 @@ proptest! {
             });
         }
         run.start().unwrap();
-        for file in run.world.files("/b/log") {
-            run.world.lose(&file);
-        }
-        run.start().unwrap();
+        // A bad image is found when it is needed, or when the next one makes it the older of two.
+        run.step(&Op::Commit(vec![vec![1, 2]])).unwrap();
+        run.step(&Op::Checkpoint).unwrap();
+        run.step(&Op::Export).unwrap();
+        run.lose_disk(other);
+        run.lose_disk(bad);
     }
 
     /// One flipped bit in the only copy: everything is there, or the start is refused.
@@ -336,6 +401,21 @@ proptest! {
                 );
             }
         }
+    }
+}
+
+proptest! {
+    // Each case is some hundred runs with six starts each.
+    #![proptest_config(ProptestConfig { max_shrink_time: 20_000, ..ProptestConfig::with_cases(8) })]
+
+    #[test]
+    fn either_disk_lost_after_a_crash_at_every_operation(seed: u64, ops in ops()) {
+        lose_each_disk_everywhere(seed, &ops[..ops.len().min(10)], Fault::Crash);
+    }
+
+    #[test]
+    fn either_disk_lost_after_an_error_at_every_operation(seed: u64, ops in ops()) {
+        lose_each_disk_everywhere(seed, &ops[..ops.len().min(10)], Fault::Io);
     }
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariants:
-//! - `durable` moves only after the sync of every log directory, `applied` only after the sync of the store;
+//! - `durable` moves only after the sync of every directory's log, `applied` only after the sync of the store;
 //! - the first error or panic in a thread stops both, is told to `fatal` once, and nothing is
 //!   acknowledged after it;
 //! - no lock is held while calling out (disk, store, observer, fatal).
@@ -25,6 +25,7 @@ use crate::checkpoint::Checkpointer;
 use crate::error::JournalError;
 use crate::id::Txid;
 use crate::log::LogWriter;
+use crate::recover::LeftOut;
 use crate::segment::{BODY_BYTES_MAX, RECORD_HEAD_LEN};
 use crate::store::Change;
 
@@ -58,6 +59,10 @@ pub(crate) struct Shared {
     applied: AtomicU64,
     checkpoint_bytes: AtomicU64,
     stopped: AtomicBool,
+    /// Mirrors that the start left out.
+    left_out: Vec<LeftOut>,
+    /// Mirrors that did not get the last image.
+    without_image: Mutex<Vec<LeftOut>>,
     fatal: Fatal,
     pub(crate) counters: Counters,
 }
@@ -98,9 +103,9 @@ pub(crate) struct Counters {
 impl Shared {
     pub(crate) fn new(
         limits: Limits,
-        last: Txid,
-        applied: Txid,
+        (last, applied): (Txid, Txid),
         image_wanted: bool,
+        left_out: Vec<LeftOut>,
         fatal: Fatal,
     ) -> Shared {
         Shared {
@@ -120,6 +125,8 @@ impl Shared {
             applied: AtomicU64::new(applied.0),
             checkpoint_bytes: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
+            left_out,
+            without_image: Mutex::default(),
             fatal,
             counters: Counters::default(),
         }
@@ -201,6 +208,10 @@ impl Shared {
 
     pub(crate) fn queue_bytes(&self) -> u64 {
         lock(&self.commits).bytes
+    }
+
+    pub(crate) fn left_out(&self) -> Vec<LeftOut> {
+        self.left_out.iter().chain(&*lock(&self.without_image)).cloned().collect()
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -410,7 +421,9 @@ fn export(
 ) -> Result<bool, JournalError> {
     // What the image contains ends with a segment: it goes when the image is the older of two, and what follows is apart from it.
     shared.request_roll(sync_channel(1).0);
-    match checkpointer.export() {
+    let exported = checkpointer.export();
+    *lock(&shared.without_image) = checkpointer.left_out().to_vec();
+    match exported {
         Ok(path) => {
             shared.counters.images.fetch_add(1, Ordering::Relaxed);
             for reply in replies {

@@ -255,12 +255,12 @@ fn damage_in_the_only_log() {
 }
 
 #[test]
-fn a_second_log_directory_survives_the_loss_of_the_first() {
+fn a_mirror_makes_up_for_the_loss_of_the_first_directory() {
     let home = tempfile::tempdir().unwrap();
-    let dirs = [home.path().join("a"), home.path().join("b")];
-    let two = Options { log_dirs: dirs.to_vec(), ..options(&home.path().join("j")) };
+    let (first, mirror) = (home.path().join("j"), home.path().join("m"));
+    let two = Options { mirrors: vec![mirror.clone()], ..options(&first) };
     filled(&two);
-    for path in files(&dirs[0]) {
+    for path in files(&first.join("log")) {
         damage(&path, Damage::Flip, 777);
     }
     let report = admin::verify_with(&two).unwrap();
@@ -270,10 +270,40 @@ fn a_second_log_directory_survives_the_loss_of_the_first() {
     drop(journal);
     let report = admin::verify_with(&two).unwrap();
     assert_eq!(report.problems, Vec::<String>::new());
+    // Segments were pruned: the log alone is not enough.
+    assert!(report.log_first > Txid(1), "{report:?}");
+    let names = |dir: &Path, part: &str| -> Vec<_> {
+        let paths = files(&dir.join(part)).into_iter();
+        let names = paths.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+        names.filter(|name| !name.contains(".bad-")).collect()
+    };
 
-    fs::remove_dir_all(&dirs[1]).unwrap();
-    let (_, recovered, map) = open(&two).unwrap();
-    assert_eq!((recovered.last, map), (Txid(1500), model(1500)));
+    // A mirror is a journal by itself.
+    let report = admin::verify(&mirror).unwrap();
+    assert_eq!((report.start_from, report.problems), (Some(Txid(1200)), Vec::new()));
+    let mut map = Map::default();
+    admin::dump(&mirror, &mut |entry| match entry {
+        admin::Entry::Row { key, value } => map.load(key, value),
+        admin::Entry::Record { txid, body, .. } => map.replay(txid, body),
+    })
+    .unwrap();
+    assert!(map == model(1500), "a mirror is dumped from its image");
+
+    for lost in [&first, &mirror, &first] {
+        fs::remove_dir_all(lost).unwrap();
+        let (journal, recovered, map) = open(&two).unwrap();
+        assert!((recovered.last, map) == (Txid(1500), model(1500)), "{recovered:?}");
+        // What was asked for before comes first.
+        journal.export_image().unwrap();
+        assert_eq!(journal.left_out(), []);
+        drop(journal);
+        for part in ["log", "image"] {
+            let [ours, theirs] = [&first, &mirror].map(|dir| names(dir, part));
+            assert!(ours.iter().all(|name| theirs.contains(name)), "{ours:?} {theirs:?}");
+        }
+        let report = admin::verify_with(&two).unwrap();
+        assert_eq!(report.problems, Vec::<String>::new());
+    }
 }
 
 #[test]

@@ -55,8 +55,8 @@ fn open(options: &Options) -> Result<(Journal, journal::Recovered, Map), Journal
 }
 
 fn options(dir: &Path, mirror: bool) -> Options {
-    let log_dirs = if mirror { vec![dir.join("log"), dir.join("mirror")] } else { Vec::new() };
-    Options { log_dirs, cache_bytes: 1 << 20, ..Options::new(dir) }
+    let mirrors = if mirror { vec![dir.join("mirror")] } else { Vec::new() };
+    Options { mirrors, cache_bytes: 1 << 20, ..Options::new(dir) }
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -175,7 +175,7 @@ fn a_flip_in_either_copy_is_healed_from_the_other() {
             let last = opened(&good, true, |dir| {
                 flip(&segment(&dir.join("log")), at);
                 // Another place of the other copy: each has what the other lost.
-                flip(&segment(&dir.join("mirror")), (at + used(&log) / 2) % used(&log));
+                flip(&segment(&dir.join("mirror/log")), (at + used(&log) / 2) % used(&log));
             });
             assert_eq!(last.unwrap(), RECORDS, "{} byte {at}", good.display());
         }

@@ -42,9 +42,9 @@ pub struct Config {
     pub allow_unencrypted: bool,
     /// Where the metadata is kept. Default `hanno-data/namenode`.
     pub data_dir: PathBuf,
-    /// Further directories, on other disks, in which the log of the metadata is kept in full, in `namenode-log` below each: a change is
-    /// answered when it is synced in all. Each costs one sync per group of changes. Default none. One that fails stops the NameNode, which is
-    /// started again without it.
+    /// Further directories, on other disks, in which log and images of the metadata are kept, in `namenode-journal` below each, and the
+    /// secret if it is in `data_dir`: one is enough for a start where `data_dir` is lost. A change is answered when it is synced in all; each
+    /// costs one sync per group of changes. Default none. One whose log fails stops the NameNode, which is started again without it.
     pub log_dirs: Vec<PathBuf>,
     /// The cluster secret; made at the first start. Default: `secret` in `data_dir`.
     pub secret_file: Option<PathBuf>,
@@ -116,6 +116,9 @@ pub struct Config {
     pub checkpoint_rows: usize,
     /// Time after which a checkpoint step is written if anything changed. Default 2000.
     pub checkpoint_ms: u64,
+    /// Time after which an image is written if anything changed, as `dfs.namenode.checkpoint.period`. Default 3,600,000: an image costs as
+    /// much as all rows.
+    pub image_interval_ms: u64,
     /// Whether permission bits are enforced. Default true. Even without, only owners change permissions and owners of files.
     pub permissions: bool,
     /// Who passes every check and may do what only an administrator may. Default: the user that the NameNode runs as.
@@ -179,6 +182,7 @@ impl Default for Config {
             resource_check_ms: 1000,
             checkpoint_rows: 10_000,
             checkpoint_ms: 2000,
+            image_interval_ms: 3_600_000,
             permissions: true,
             superuser: None,
             supergroup: "supergroup".to_owned(),
@@ -253,6 +257,7 @@ impl Config {
             (self.audit_bytes_max > 0, "audit_bytes_max", "must not be 0"),
             (self.directory_items_max > 0, "directory_items_max", "must not be 0"),
             (self.checkpoint_rows > 0, "checkpoint_rows", "must not be 0"),
+            (self.image_interval_ms > 0, "image_interval_ms", "must not be 0"),
         ];
         match rules.into_iter().find(|(holds, ..)| !holds) {
             None => Ok(()),

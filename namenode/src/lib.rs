@@ -40,6 +40,7 @@ pub mod trash;
 mod waiters;
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -133,7 +134,8 @@ pub async fn run_on(
         })
         .map_err(|source| Error::Host { action: "start the loop's thread", source })?;
     let ticker = tokio::spawn(tick(sender.clone(), config.tick_ms(), shutdown.clone()));
-    let watcher = tokio::spawn(resources::watch(sender.clone(), config.clone(), shutdown.clone()));
+    let disks = resources::Disks { config: config.clone(), journal: journal.clone() };
+    let watcher = tokio::spawn(resources::watch(sender.clone(), disks, shutdown.clone()));
 
     let (audit, audit_writer) = start_audit(&config)?;
     let service = Service {
@@ -183,14 +185,21 @@ fn start_audit(config: &Config) -> Result<(Option<Audit>, Option<audit::Writer>)
     Ok(audit.unzip())
 }
 
-/// The data directory and the secret; both are made at the first start.
+/// The data directory and the secret; both are made at the first start, or the secret is taken from a mirror.
 fn prepare(config: &Config) -> Result<Key, Error> {
     sys::fs::create_private_dir(&config.data_dir).map_err(|source| Error::Directory {
         action: "create",
         path: config.data_dir.clone(),
         source,
     })?;
-    daemon::secret::load(&config.secret_path(), true).map_err(Error::Service)
+    let path = config.secret_path();
+    // One that lies elsewhere is not lost with the data directory.
+    let copies: Vec<PathBuf> = if path.starts_with(&config.data_dir) {
+        config.log_dirs.iter().map(|dir| dir.join(JOURNAL_MIRROR).join("secret")).collect()
+    } else {
+        Vec::new()
+    };
+    daemon::secret::load_or_make(&path, &copies).map_err(Error::Service)
 }
 
 /// What callers of WebHDFS are judged by.
@@ -242,6 +251,9 @@ fn restore_kept(
     Ok(book)
 }
 
+/// What the NameNode's share of a directory of `log_dirs` is called.
+const JOURNAL_MIRROR: &str = "namenode-journal";
+
 /// Opens the journal and rebuilds the state.
 fn open(
     config: &Config,
@@ -267,15 +279,16 @@ fn open(
         })
     };
     let mut recovering = Recovering::default();
-    let options = Options::new(config.data_dir.join("journal"))
-        .with_mirrors(&config.log_dirs, "namenode-log")
+    let image_interval = Duration::from_millis(config.image_interval_ms);
+    let options = Options { image_interval, ..Options::new(config.data_dir.join("journal")) }
+        .with_mirrors(&config.log_dirs, JOURNAL_MIRROR)
         .map_err(|source| Error::Host { action: "find the working directory", source })?;
     let (journal, recovered) =
         Journal::open(options, &mut recovering, observer, fatal).map_err(Error::Journal)?;
     recovered.notes.iter().for_each(|note| tracing::warn!(note, "found at start"));
     for out in &recovered.left_out {
         let (directory, reason) = (out.dir.display(), &out.reason);
-        tracing::error!(%directory, reason, "a log directory does not work and is left out: replace its disk");
+        tracing::error!(%directory, reason, "a directory of log_dirs does not work and is left out: replace its disk");
     }
     let (load, replay) = recovering.work();
     let clock = Clock::start();

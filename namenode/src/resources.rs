@@ -1,16 +1,25 @@
-//! Looks at the disk of the metadata: a full one would end the NameNode, so it stops taking changes while there is room left.
+//! Looks at the disks of the metadata: a full one would end the NameNode, so it stops taking changes while there is room left; and which
+//! directories of `log_dirs` are left out is told.
 
 use std::time::Duration;
 
 use daemon::Shutdown;
+use journal::Journal;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use crate::config::Config;
 use crate::server::Event;
 
+/// What is looked at.
+pub(crate) struct Disks {
+    pub(crate) config: Config,
+    pub(crate) journal: Journal,
+}
+
 /// Tells the loop at every look, until `shutdown`. The first look is at once.
-pub(crate) async fn watch(events: mpsc::Sender<Event>, config: Config, shutdown: Shutdown) {
+pub(crate) async fn watch(events: mpsc::Sender<Event>, disks: Disks, shutdown: Shutdown) {
+    let Disks { config, journal } = disks;
     let mut interval = tokio::time::interval(Duration::from_millis(config.resource_check_ms));
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut low = false;
@@ -25,7 +34,10 @@ pub(crate) async fn watch(events: mpsc::Sender<Event>, config: Config, shutdown:
         let event = match looked {
             Ok(Ok(space)) => {
                 low = is_low(space.available, config.free_space_min, low);
-                Event::Resources { available: space.available, low }
+                let left_out = journal.left_out().into_iter();
+                let left_out =
+                    left_out.map(|out| format!("{}: {}", out.dir.display(), out.reason)).collect();
+                Event::Resources { available: space.available, low, left_out }
             }
             Ok(Err(error)) => {
                 tracing::warn!(%error, "cannot tell the free space of the metadata's disk");

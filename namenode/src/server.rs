@@ -59,6 +59,8 @@ pub(crate) enum Event {
         available: u64,
         /// Below `free_space_min`.
         low: bool,
+        /// Directories of `log_dirs` that are left out, each with the reason.
+        left_out: Vec<String>,
     },
     /// The end.
     Stop,
@@ -427,7 +429,8 @@ fn apply(
             let answered = Answered { answer: Ok(Reply::Done), shown: Vec::new() };
             turn.waiters.push(Waiter::Client(sender, answered));
         }
-        Event::Resources { available, low } => {
+        Event::Resources { available, low, left_out } => {
+            state.note_left_out(left_out);
             if state.note_resources(low) {
                 tracing::error!(
                     available,

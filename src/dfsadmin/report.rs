@@ -118,6 +118,9 @@ fn report_text(
     if let Some(reason) = &status.safe_mode {
         text.push_str(&format!("Safe mode is ON\n{reason}\n"));
     }
+    for out in &status.log_dirs_left_out {
+        text.push_str(&format!("Directory of log_dirs left out: {out}\n"));
+    }
     text.push_str(&format!(
         "Configured Capacity: {}\nPresent Capacity: {}\nDFS Remaining: {}\nDFS Used: {}\nDFS Used%: {}\n\
          Replicated Blocks:\n\tUnder replicated blocks: {}\n\tBlocks with corrupt replicas: {}\n\tMissing blocks: {}\n\
@@ -222,6 +225,7 @@ pub(crate) mod tests {
             dead_count: 0,
             txid: 9,
             trash_interval_ms: 0,
+            log_dirs_left_out: Vec::new(),
         }
     }
 
@@ -271,6 +275,12 @@ pub(crate) mod tests {
         assert!(
             dead.starts_with("Safe mode is ON\nby hand\nConfigured Capacity: 0 (0 B)\n"),
             "{dead}"
+        );
+        let out = ClusterStatus { log_dirs_left_out: vec!["/m: no room".to_owned()], ..status() };
+        let text = report_text(&out, &[], &[], now_ms, &TimeZone::UTC);
+        assert!(
+            text.starts_with("Directory of log_dirs left out: /m: no room\nConfigured"),
+            "{text}"
         );
         assert!(dead.contains("Dead datanodes (1):") && !dead.contains("Live datanodes"), "{dead}");
     }

@@ -51,6 +51,13 @@ pub(super) fn registry(overview: &Overview) -> Registry {
     mr.register("tasks", "Tasks of jobs known, by kind and state", tasks);
     mr.register("slots", "Task slots of all workers", slots);
     mr.register("workers", "Workers, by liveness", workers);
+    let left_out: Gauge = Gauge::default();
+    left_out.set(i64::try_from(overview.log_dirs_left_out.len()).unwrap_or(i64::MAX));
+    mr.register(
+        "journal_directories_left_out",
+        "Directories of log_dirs that are left out",
+        left_out,
+    );
     registry
 }
 
@@ -87,6 +94,7 @@ mod tests {
             status,
             jobs: vec![job],
             workers: Vec::new(),
+            log_dirs_left_out: Vec::new(),
             queues: Vec::new(),
         };
         let text = daemon::metrics::text(&registry(&overview));

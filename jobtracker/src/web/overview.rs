@@ -52,6 +52,11 @@ fn alerts(overview: &Overview, now_ms: u64) -> Vec<String> {
         alerts
             .push("No worker is registered: jobs wait. Start one with `hanno worker`.".to_owned());
     }
+    for out in &overview.log_dirs_left_out {
+        alerts.push(format!(
+            "The journal has a copy less, a directory of log_dirs is left out: {out}."
+        ));
+    }
     let late: Vec<&str> = overview
         .workers
         .iter()

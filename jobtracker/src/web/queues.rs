@@ -135,6 +135,7 @@ mod tests {
             status,
             jobs: Vec::new(),
             workers: Vec::new(),
+            log_dirs_left_out: Vec::new(),
             queues,
         };
         let page = page(&overview, 0).into_string();

@@ -287,6 +287,7 @@ impl State {
             dead_count: u32::try_from(dead_count).unwrap_or(u32::MAX),
             txid: reader.txid,
             trash_interval_ms: self.settings.trash_interval_ms,
+            log_dirs_left_out: self.log_dirs_left_out.clone(),
         }
     }
 

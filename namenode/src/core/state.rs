@@ -112,6 +112,8 @@ pub struct State {
     pub(super) safe_mode: SafeMode,
     /// The disk of the metadata is nearly full, as the rim measured it last.
     pub(super) resources_low: bool,
+    /// Directories of the metadata's mirrors that are left out, each with the reason.
+    pub(super) log_dirs_left_out: Vec<String>,
     /// Configuration.
     pub settings: Settings,
     pub(super) random: Generator,
@@ -134,6 +136,7 @@ impl State {
             retry,
             safe_mode: SafeMode::Startup { reached_ms: None },
             resources_low: false,
+            log_dirs_left_out: Vec::new(),
             settings,
             random,
             recoveries: Recoveries::default(),
@@ -263,6 +266,11 @@ impl State {
     pub fn note_resources(&mut self, low: bool) -> bool {
         self.resources_low = low;
         self.safe_mode.note_resources(low)
+    }
+
+    /// The rim tells which mirrors of the metadata are left out.
+    pub fn note_left_out(&mut self, left_out: Vec<String>) {
+        self.log_dirs_left_out = left_out;
     }
 
     /// True while changes are refused.

@@ -112,6 +112,11 @@ fn journal(registry: &mut Registry, picture: &Picture) {
         registry,
         &[
             ("journal_queue_bytes", "Bytes that wait for a sync", stats.queue_bytes),
+            (
+                "journal_directories_left_out",
+                "Directories of log_dirs that are left out",
+                stats.left_out,
+            ),
             ("last_txid", "Last durable transaction", picture.status.txid),
         ],
     );
@@ -136,6 +141,7 @@ mod tests {
             "namenode_changes_seconds_count 0",
             "namenode_refused_calls_total 1",
             "namenode_journal_commit_seconds_total 0.0",
+            "namenode_journal_directories_left_out 0",
             "namenode_last_txid 77",
             "# EOF",
         ] {

@@ -81,6 +81,11 @@ fn alerts(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Vec<String> {
     if let Some(reason) = &status.safe_mode {
         alerts.push(format!("Safe mode: nothing can be changed. {reason}"));
     }
+    for out in &status.log_dirs_left_out {
+        alerts.push(format!(
+            "The metadata has a copy less, a directory of log_dirs is left out: {out}."
+        ));
+    }
     if status.low_redundancy_count > 0 {
         alerts.push(format!(
             "{} blocks have too few replicas; {} copies are under way.",

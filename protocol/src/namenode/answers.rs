@@ -197,6 +197,9 @@ pub struct ClusterStatus {
     pub txid: u64,
     /// How long deleted files stay in the trash, milliseconds; 0 for no trash.
     pub trash_interval_ms: u64,
+    /// Directories of `log_dirs` that are left out, each with the reason: the metadata has a copy less.
+    #[serde(deserialize_with = "at_most::<VOLUMES_MAX, _, _>")]
+    pub log_dirs_left_out: Vec<String>,
 }
 
 /// A DataNode as the NameNode sees it.
