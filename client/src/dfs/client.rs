@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::address::Site;
 use protocol::auth::{Role, Service};
@@ -26,6 +26,8 @@ use crate::rpc::{CallOptions, RpcClient};
 const TARGET: &str = "/rpc";
 /// How long the end of a file may wait for copies of its last block: longer than a DataNode that is gone counts as there.
 const COPY_WAIT: Duration = Duration::from_secs(150);
+/// Between two questions whether the copies are there; jittered.
+const COPY_PAUSE: Duration = Duration::from_millis(500);
 
 /// A client of the file system. Cheap to clone; clones share connections and leases. Its calls block.
 #[derive(Clone, Debug)]
@@ -450,11 +452,17 @@ impl DfsClient {
 
     /// As [`DfsClient::done`], for a call that waits until blocks are copied.
     pub(super) fn done_patiently(&self, call: Call) -> Result<(), DfsError> {
-        let options = self.inner.options;
-        let options = CallOptions { retry_for: options.retry_for.max(COPY_WAIT), ..options };
-        match self.call_with(call, options)? {
-            Reply::Done => Ok(()),
-            _ => Err(DfsError::Unexpected),
+        let deadline = Instant::now() + COPY_WAIT;
+        loop {
+            match self.done(call.clone()) {
+                Err(error)
+                    if error.kind() == Some(ErrorKind::NotReplicatedYet)
+                        && Instant::now() < deadline =>
+                {
+                    std::thread::sleep(COPY_PAUSE.mul_f64(rand::random_range(0.5..1.0)));
+                }
+                ended => return ended,
+            }
         }
     }
 
