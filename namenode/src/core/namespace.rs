@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 
 use hashbrown::HashSet;
 use protocol::namenode::FileStatus;
+use protocol::path::ELEMENT_BYTES_MAX;
 use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId};
 
 use super::children::Position;
@@ -45,6 +46,24 @@ pub struct Namespace {
     pub(super) dirty: Dirty,
     pub(super) effects: Vec<Effect>,
     pub(super) complete_block_count: u64,
+}
+
+/// What paths may have more, from a directory on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Elements.
+    pub elements: usize,
+    /// Bytes, slashes included.
+    pub bytes: usize,
+}
+
+impl Room {
+    /// True if even a chain of all its directories with the longest names would fit.
+    fn is_enough_for(self, directory: &Directory) -> bool {
+        let chain = usize::try_from(directory.total.directory_count).unwrap_or(usize::MAX);
+        let bytes = chain.saturating_mul(ELEMENT_BYTES_MAX + 1);
+        chain <= self.elements && bytes <= self.bytes
+    }
 }
 
 /// What the namespace knows of a block. Its replicas are in `Blocks`.
@@ -297,6 +316,27 @@ impl Namespace {
             let _ = write!(path, "/{name}");
         }
         Some(path)
+    }
+
+    /// An entry below a directory, at any depth, for whose path from there is no room. Looks only into directories that are large enough
+    /// to have one.
+    pub fn beyond(&self, top: &Directory, room: Room) -> Option<InodeId> {
+        let mut stack = vec![(top, room)];
+        while let Some((directory, room)) = stack.pop() {
+            if room.is_enough_for(directory) {
+                continue;
+            }
+            for (id, inode) in self.children(directory) {
+                let bytes = inode.name.as_bytes().len() + 1;
+                let elements = room.elements.checked_sub(1);
+                let (Some(elements), Some(bytes)) = (elements, room.bytes.checked_sub(bytes))
+                else {
+                    return Some(id);
+                };
+                stack.extend(inode.directory().map(|below| (below, Room { elements, bytes })));
+            }
+        }
+        None
     }
 
     /// True if `id` is `ancestor` or lies below it.

@@ -1,11 +1,12 @@
 //! The two renames of HDFS: without options (false instead of most errors, moves into directories) and with.
 
+use protocol::path::{DEPTH_MAX, PATH_BYTES_MAX, PathError};
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::command::{Planned, Planner, refuse};
 use super::edit::{Edit, Outcome};
-use super::namespace::Resolved;
+use super::namespace::{Resolved, Room};
 use super::permission::{Blocked, Needs, Way};
 
 /// Directory of the trash in a home directory.
@@ -66,6 +67,7 @@ impl<'a> Planner<'a> {
         if path.starts_with(from) {
             return no;
         }
+        self.check_depth(&source, (from, &path))?;
         self.push_move(source.id, parent, &path);
         Ok(Outcome::Flag(true))
     }
@@ -180,8 +182,32 @@ impl<'a> Planner<'a> {
             let text = format!("rename destination parent {} not found.", parent_path());
             return Err(refuse(ErrorKind::NotFound, text));
         };
+        self.check_depth(&source, (from, to))?;
         self.push_move(source.id, parent.id, to);
         Ok(())
+    }
+
+    /// Refuses to push a tree below what a path can name: nobody could read, move or delete it there.
+    fn check_depth(
+        &self,
+        source: &Resolved<'_>,
+        (from, to): (&DfsPath, &DfsPath),
+    ) -> Result<(), RemoteError> {
+        let depth = |path: &DfsPath| path.elements().count();
+        let (deeper, longer) = (depth(to) > depth(from), to.as_str().len() > from.as_str().len());
+        let Some(directory) = source.inode.directory().filter(|_| deeper || longer) else {
+            return Ok(());
+        };
+        let room =
+            Room { elements: DEPTH_MAX - depth(to), bytes: PATH_BYTES_MAX - to.as_str().len() };
+        match self.state.ns.beyond(directory, room) {
+            None => Ok(()),
+            Some(id) => {
+                let entry = self.state.ns.path_of(id).unwrap_or_default();
+                let text = format!("rename: {} {entry} would be below {to}", PathError::Long);
+                Err(refuse(ErrorKind::LimitExceeded, text))
+            }
+        }
     }
 
     fn check_replaceable(
@@ -219,4 +245,58 @@ fn ends_in_trash(path: &DfsPath, carries: impl FnOnce() -> bool) -> bool {
     elements.next() == Some("user")
         && elements.next().is_some()
         && elements.next().map_or_else(carries, |name| name == TRASH)
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::namenode::{Call, Reply};
+
+    use super::super::harness::{Harness, dfs};
+    use super::*;
+
+    fn make(harness: &mut Harness, path: &str) {
+        let call = Call::Mkdirs { path: dfs(path), mode: 0o755, unmasked: None, parents: true };
+        assert_eq!(harness.call(call), Ok(Reply::Done), "{path}");
+    }
+
+    /// Nothing is pushed below what a path can name, by either rename, and what just fits is moved and can be read.
+    #[test]
+    fn a_tree_is_not_pushed_beyond_the_depth_that_can_be_read() {
+        let mut harness = Harness::new(1);
+        let chain = |count: usize| "/d".repeat(count);
+        make(&mut harness, &format!("/a{}", chain(980)));
+        make(&mut harness, &format!("/long/{}", vec!["x".repeat(255); 30].join("/")));
+        for depth in [19, 20] {
+            make(&mut harness, &format!("/deep{depth}{}", "/e".repeat(depth - 1)));
+        }
+        let rename = |from: &str, to: String, overwrite| Call::Rename {
+            from: dfs(from),
+            to: dfs(&to),
+            overwrite,
+        };
+        let below = |depth: usize| format!("/deep{depth}{}", "/e".repeat(depth - 1));
+        for overwrite in [None, Some(false), Some(true)] {
+            for (from, to) in [
+                ("/a", format!("{}/a", below(20))),
+                ("/long", format!("/{}/long", ["y".repeat(250), "y".repeat(250)].join("/"))),
+            ] {
+                if from == "/long" {
+                    make(&mut harness, to.rsplit_once('/').unwrap().0);
+                }
+                let refused = harness.call(rename(from, to.clone(), overwrite)).unwrap_err();
+                assert_eq!(refused.kind, ErrorKind::LimitExceeded, "{to}");
+                let text = "rename: Pathname too long.  Limit 8000 characters, 1000 levels. ";
+                assert!(refused.message.starts_with(text), "{}", refused.message);
+            }
+        }
+        // Into a directory, as it is without options.
+        let into = harness.call(rename("/a", below(20), None)).unwrap_err();
+        assert_eq!(into.kind, ErrorKind::LimitExceeded);
+        let fits = format!("{}/a", below(19));
+        assert_eq!(harness.call(rename("/a", fits.clone(), None)), Ok(Reply::Flag(true)));
+        let deepest = Call::Status(dfs(&format!("{fits}{}", chain(980))));
+        assert!(matches!(harness.read(&deepest), Ok(Reply::Status(_))));
+        // What becomes no deeper is never looked into.
+        assert_eq!(harness.call(rename(&fits, "/a".to_owned(), Some(false))), Ok(Reply::Done));
+    }
 }
