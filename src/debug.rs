@@ -38,22 +38,36 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     }
 }
 
-/// The value behind an option.
-fn value_of<'a>(arguments: &'a [OsString], option: &str) -> Option<&'a str> {
-    let at = arguments.iter().position(|argument| argument == option)?;
-    arguments.get(at + 1)?.to_str()
+/// What `recoverLease` is told: the path, and how often to try.
+fn lease_arguments(arguments: &[OsString]) -> Result<(&str, u32), String> {
+    let (mut path, mut tries_max) = (None, 1);
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let word = word.to_str().ok_or("an argument that is not UTF-8")?;
+        let mut value = || {
+            let value = words.next().and_then(|value| value.to_str());
+            value.ok_or_else(|| format!("option {word} requires 1 argument."))
+        };
+        match word {
+            "-path" => path = Some(value()?),
+            "-retries" => {
+                let count = value()?.parse::<u32>().map_err(|error| {
+                    format!("Failed to parse the argument to -retries: {error}")
+                })?;
+                tries_max = count.max(1);
+            }
+            _ => return Err(format!("recoverLease: unknown option {word}")),
+        }
+    }
+    let missing = "You must supply a -path argument to recoverLease.";
+    Ok((path.ok_or(missing)?, tries_max))
 }
 
 fn recover_lease(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let Some(text) = value_of(arguments, "-path") else {
-        tell!("You must supply a -path argument to recoverLease.");
-        return EXIT_FAILED;
-    };
-    let tries_max = match value_of(arguments, "-retries").map(str::parse::<u32>) {
-        None => 1,
-        Some(Ok(count)) => count.max(1),
-        Some(Err(error)) => {
-            tell!("Failed to parse the argument to -retries: {error}");
+    let (text, tries_max) = match lease_arguments(arguments) {
+        Ok(told) => told,
+        Err(text) => {
+            tell!("{text}");
             return EXIT_FAILED;
         }
     };
@@ -95,4 +109,29 @@ fn recover_lease(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let tries = if tries_max == 1 { "try" } else { "tries" };
     tell!("Giving up on recoverLease for {text} after {tries_max} {tries}.");
     EXIT_FAILED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_known_or_named() {
+        let told = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            lease_arguments(&words).map(|(path, tries)| (path.to_owned(), tries))
+        };
+        assert_eq!(told(&["-path", "/a"]), Ok(("/a".to_owned(), 1)));
+        assert_eq!(told(&["-retries", "3", "-path", "/a"]), Ok(("/a".to_owned(), 3)));
+        for (words, part) in [
+            (&[][..], "-path"),
+            (&["-path"], "option -path requires"),
+            (&["-path", "/a", "-force"], "unknown option -force"),
+            (&["/a"], "unknown option /a"),
+            (&["-path", "/a", "-retries", "x"], "-retries"),
+        ] {
+            let text = told(words).unwrap_err();
+            assert!(text.contains(part), "{words:?}: {text}");
+        }
+    }
 }

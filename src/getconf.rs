@@ -43,8 +43,16 @@ pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {
         ["-nnRpcAddresses"] => {
             Session::open(&overrides).map(|session| session.authority().to_owned())
         }
-        _ => {
+        [] | ["-confKey"] => {
             tell_text!("{USAGE}");
+            return EXIT_USAGE;
+        }
+        ["-confKey" | "-namenodes" | "-nnRpcAddresses", .., last] => {
+            tell_text!("getconf: {last}: one argument too many\n{USAGE}");
+            return EXIT_USAGE;
+        }
+        [option, ..] => {
+            tell_text!("getconf: unknown option {option}\n{USAGE}");
             return EXIT_USAGE;
         }
     };

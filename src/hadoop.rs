@@ -6,9 +6,10 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use client::ClientConfig;
 
 use crate::connect::{Overrides, warn_unused};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say, tell, tell_text};
@@ -66,17 +67,84 @@ pub(crate) static COMMANDS: &[Command] = &[
 const HADOOP_VERSION: &str = "3.4.1";
 /// Names of this program besides `hanno`.
 pub(crate) const PROGRAMS: [&str; 3] = ["hdfs", "hadoop", "mapred"];
-/// Options of Hadoop's scripts before the command, each with a value, that mean nothing here.
-const SCRIPT_OPTIONS: [&str; 3] = ["--config", "--loglevel", "--hostnames"];
+/// Names the directory of Hadoop's configuration files, as `--config` does.
+const DIRECTORY_VARIABLE: &str = "HADOOP_CONF_DIR";
+/// The file of such a directory that names the file system.
+const SITE_FILE: &str = "core-site.xml";
+
+/// Takes the options of Hadoop's scripts off the front: the words after them, and where the cluster is.
+fn of_script(args: &[OsString]) -> Result<(&[OsString], Overrides), String> {
+    let (mut rest, mut overrides, mut directory) = (args, Overrides::default(), None);
+    while let Some((option, tail)) = rest.split_first() {
+        let name = match option.to_str() {
+            Some(name @ ("--config" | "--loglevel")) => name,
+            Some(
+                name @ ("--hostnames" | "--hosts" | "--workers" | "--daemon" | "--buildpaths"),
+            ) => {
+                return Err(format!(
+                    "option {name} is not here: it is for starting daemons by ssh"
+                ));
+            }
+            _ => break,
+        };
+        let Some((value, tail)) = tail.split_first() else {
+            return Err(format!("option {name} requires 1 argument."));
+        };
+        match name {
+            "--config" => directory = Some(value),
+            _ => warn_unused(&format!("option {name}")),
+        }
+        rest = tail;
+    }
+    overrides.file_system = match directory {
+        Some(directory) => {
+            let named = file_system_in(Path::new(directory))?;
+            named.map(|address| ("--config", address))
+        }
+        None => of_variable()?,
+    };
+    Ok((rest, overrides))
+}
+
+/// What the directory of the environment names, where nothing of ours names a NameNode.
+fn of_variable() -> Result<Option<(&'static str, String)>, String> {
+    let directory = std::env::var_os(DIRECTORY_VARIABLE).filter(|value| !value.is_empty());
+    let Some(directory) = directory.map(PathBuf::from) else { return Ok(None) };
+    // Such a directory may be there for other programs.
+    if !directory.join(SITE_FILE).is_file() {
+        return Ok(None);
+    }
+    let Some(address) = file_system_in(&directory)? else { return Ok(None) };
+    let config = ClientConfig::load().map_err(|error| error.to_string())?;
+    let authority = |text: &str| text.split_once("://").map_or(text, |(_, rest)| rest).to_owned();
+    match config.namenode {
+        None => Ok(Some((DIRECTORY_VARIABLE, address))),
+        Some(ours) if authority(&ours) == authority(address.trim_end_matches('/')) => Ok(None),
+        Some(ours) => {
+            tell!(
+                "hanno: {DIRECTORY_VARIABLE} names {address}; {ours} is used, which our own configuration names"
+            );
+            Ok(None)
+        }
+    }
+}
+
+/// The file system that a directory of Hadoop's configuration files names.
+fn file_system_in(directory: &Path) -> Result<Option<String>, String> {
+    let file = directory.join(SITE_FILE);
+    let text = file.to_str().ok_or("the directory of the configuration is not UTF-8")?;
+    file_system_of(text)
+}
 
 /// Started as `program`.
 pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
-    let mut args = args;
-    while let [option, _, rest @ ..] = args
-        && option.to_str().is_some_and(|text| SCRIPT_OPTIONS.contains(&text))
-    {
-        args = rest;
-    }
+    let (args, overrides) = match of_script(args) {
+        Ok(found) => found,
+        Err(text) => {
+            tell!("{program}: {text}");
+            return EXIT_USAGE;
+        }
+    };
     let Some((name, rest)) = args.split_first() else {
         tell_text!("{}", usage(program));
         return EXIT_USAGE;
@@ -84,8 +152,8 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
     let name = name.to_string_lossy();
     let of_program = |command: &&Command| command.programs.contains(&program);
     match COMMANDS.iter().filter(of_program).find(|command| command.name == name) {
-        Some(command) => (command.run)(rest, &Overrides::default()),
-        None if matches!(&*name, "-version" | "--version") => version(rest, &Overrides::default()),
+        Some(command) => (command.run)(rest, &overrides),
+        None if matches!(&*name, "-version" | "--version") => version(rest, &overrides),
         None if matches!(&*name, "-help" | "--help" | "-h") => {
             say!("{}", usage(program).trim_end());
             EXIT_OK
@@ -224,6 +292,26 @@ mod tests {
         ] {
             assert_eq!(run(program, &words(args)), code, "{program} {args:?}");
         }
+    }
+
+    #[test]
+    fn options_of_scripts_are_honoured_or_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let dir = directory.path().to_str().unwrap();
+        for line in [
+            &["--config"][..],
+            &["--config", dir, "dfs"],
+            &["--daemon", "start"],
+            &["--hostnames", "a"],
+        ] {
+            assert!(of_script(&words(line)).is_err(), "{line:?}");
+        }
+        let site = "<configuration><property><name>fs.defaultFS</name><value>hanno://g:2</value></property></configuration>";
+        std::fs::write(directory.path().join(SITE_FILE), site).unwrap();
+        let args = words(&["--loglevel", "WARN", "--config", dir, "dfs", "-ls"]);
+        let (rest, overrides) = of_script(&args).unwrap();
+        assert_eq!(rest, words(&["dfs", "-ls"]));
+        assert_eq!(overrides.file_system, Some(("--config", "hanno://g:2".to_owned())));
     }
 
     #[test]

@@ -123,6 +123,11 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         tell_text!("{name}: Unknown command\n{}", usage());
         return EXIT_USAGE;
     };
+    if let Some(option) = unknown_option(command, rest) {
+        tell!("{name}: Illegal option {option}");
+        tell!("{}", usage_of(command));
+        return EXIT_USAGE;
+    }
     let (min, max) = command.words;
     if rest.len() < min || rest.len() > max {
         // Where it takes any number of words Hadoop counts them.
@@ -146,6 +151,20 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
             EXIT_USAGE
         }
     }
+}
+
+/// A word that is meant as an option and is none of this command's: its usage line has them all.
+fn unknown_option<'a>(command: &Command, words: &'a [String]) -> Option<&'a str> {
+    let known = |word: &str| {
+        let mut options = command.arguments.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        options.any(|option| option == word)
+    };
+    let is_option = |word: &&String| {
+        let rest = word.strip_prefix('-').unwrap_or_default();
+        // Numbers may be negative, and are told to be wrong as such.
+        rest.starts_with(|c: char| !c.is_ascii_digit())
+    };
+    words.iter().find(|word| is_option(word) && !known(word)).map(String::as_str)
 }
 
 fn synopsis(command: &Command) -> String {
@@ -190,11 +209,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_option_that_a_command_does_not_have_is_named() {
+        let unknown = |name: &str, words: &[&str]| {
+            let command = all().find(|command| command.name == name).unwrap();
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            unknown_option(command, &words).map(str::to_owned)
+        };
+        for (name, words, expected) in [
+            ("metasave", &["-x"][..], Some("-x")),
+            ("metasave", &["x"], None),
+            ("fetchImage", &["-force", "/d"], Some("-force")),
+            ("report", &["-live", "-dead"], None),
+            ("report", &["-live", "-alive"], Some("-alive")),
+            ("listOpenFiles", &["-path", "/a", "-block"], Some("-block")),
+            ("setQuota", &["-5", "/a"], None),
+            ("setSpaceQuota", &["5", "-storageType", "DISK", "/a"], None),
+            ("refreshNodes", &["-now"], Some("-now")),
+        ] {
+            assert_eq!(unknown(name, words).as_deref(), expected, "{name} {words:?}");
+        }
+    }
+
+    #[test]
     fn names_are_unique_and_mistakes_are_255() {
         let mut names: Vec<&str> = all().map(|command| command.name).collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
-        for words in [&[][..], &["-foo"], &["-safemode"], &["-metasave"], &["-help", "foo"]] {
+        for words in [
+            &[][..],
+            &["-foo"],
+            &["-safemode"],
+            &["-metasave"],
+            &["-metasave", "-x"],
+            &["-fetchImage", "--force"],
+            &["-help", "foo"],
+        ] {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
             assert_eq!(run(&words, &Overrides::default()), EXIT_USAGE, "{words:?}");
         }
