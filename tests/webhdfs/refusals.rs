@@ -136,7 +136,13 @@ const REFUSALS: &[Refusal] = &[
     ),
     ("GET", "/d/f/x?op=GETFILESTATUS", 404, NOT_FOUND, "File does not exist: /d/f/x"),
     ("PUT", "/d/f?op=MKDIRS", 403, EXISTS, "Path is not a directory: /d/f"),
-    ("PUT", "/d/f/x?op=MKDIRS", 403, EXISTS, "Parent path is not a directory: /d/f x"),
+    (
+        "PUT",
+        "/d/f/x?op=MKDIRS",
+        403,
+        "org.apache.hadoop.fs.ParentNotDirectoryException",
+        "Parent path is not a directory: /d/f x",
+    ),
     ("PUT", "/d/f?op=CREATE", 403, EXISTS, "/d/f for client 127.0.0.1 already exists"),
     ("PUT", "/d?op=CREATE&overwrite=true", 403, EXISTS, "/d already exists as a directory"),
     (

@@ -239,10 +239,10 @@ fn exception_of(op: Op, kind: ErrorKind) -> Exception {
     match kind {
         ErrorKind::NotFound | ErrorKind::IsDirectory => Exception::FileNotFound,
         ErrorKind::AlreadyExists => Exception::FileAlreadyExists,
-        ErrorKind::NotDirectory if op == Op::Mkdirs => Exception::FileAlreadyExists,
         ErrorKind::NotDirectory => match op {
             // What makes a name is told that a file is in the way, ...
             Op::Create
+            | Op::Mkdirs
             | Op::Rename
             | Op::Concat
             | Op::SetQuota
@@ -340,7 +340,7 @@ mod tests {
             (Op::SetOwner, ErrorKind::InvalidArgument, Exception::IllegalArgument),
             (Op::Open, ErrorKind::IsDirectory, Exception::FileNotFound),
             (Op::Mkdirs, ErrorKind::AlreadyExists, Exception::FileAlreadyExists),
-            (Op::Mkdirs, ErrorKind::NotDirectory, Exception::FileAlreadyExists),
+            (Op::Mkdirs, ErrorKind::NotDirectory, Exception::ParentNotDirectory),
             (Op::Create, ErrorKind::NotDirectory, Exception::ParentNotDirectory),
             (Op::Delete, ErrorKind::NotDirectory, Exception::AccessControl),
             (Op::GetFileStatus, ErrorKind::NotDirectory, Exception::AccessControl),
