@@ -170,13 +170,14 @@ fn open(overrides: &Overrides, user: Option<&str>) -> Result<u8> {
 
 /// Hadoop's address for levels, asked with a signature; its answer has one line per fact.
 fn log_level(overrides: &Overrides, daemon: &str, logger: &str, level: Option<&str>) -> Result<u8> {
-    let rpc = connect::daemon(&overrides.config()?, daemon)?;
+    let config = overrides.config()?;
+    let rpc = connect::daemon(&config, daemon)?;
     let mut target = format!("/logLevel?log={}", webhdfs::path::encode_value(logger));
     if let Some(level) = level {
         target.push_str(&format!("&level={}", webhdfs::path::encode_value(level)));
     }
     let page = client::rpc::runtime()
-        .block_on(async { anyhow::Ok(rpc.get(&target).await?.text().await?) })?;
+        .block_on(async { anyhow::Ok(rpc.get_as(&config.user(), &target).await?.text().await?) })?;
     let told = page.lines().find_map(|line| line.split_once("Effective Level: <b>"));
     let Some((level, _)) = told.and_then(|(_, rest)| rest.split_once('<')) else {
         bail!("{daemon} did not tell the level of {logger}");

@@ -263,7 +263,8 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
         Request::Kill(_) => return kill(&client, id),
         Request::SetPriority { priority, .. } => return set_priority(&client, id, priority),
         Request::Events { from, count, .. } => client.tasks(id).map(|tasks| {
-            say!("{}", attempts::events_text(id, &tasks, *from, *count).trim_end());
+            let text = attempts::events_text((id, client.address()), &tasks, *from, *count);
+            say!("{}", text.trim_end());
         }),
         Request::AttemptIds { kind, state, .. } => client.tasks(id).map(|tasks| {
             attempts::ids(&tasks, *kind, state).iter().for_each(|id| say!("{id}"));
@@ -290,10 +291,12 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
 /// Ends a job that is not over.
 fn kill(client: &JobClient, id: JobId) -> Result<u8> {
     let state = match client.status(id) {
-        Ok(report) => report.state,
+        Ok(report) => Some(report.state),
+        // Who may end it need not be one who may look at it.
+        Err(error) if error.kind() == Some(ErrorKind::PermissionDenied) => None,
         Err(error) => return known(Err(error), id),
     };
-    if let Some(refusal) = kill_refusal(id, state) {
+    if let Some(refusal) = state.and_then(|state| kill_refusal(id, state)) {
         say!("{refusal}");
         return Ok(EXIT_USAGE);
     }
@@ -446,6 +449,7 @@ mod tests {
             queue: "etl".to_owned(),
             priority: Priority::High,
             slot_count: 3,
+            is_outline: false,
         }
     }
 

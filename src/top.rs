@@ -279,6 +279,7 @@ mod tests {
             queue: "default".to_owned(),
             priority: Priority::Normal,
             slot_count: 1,
+            is_outline: false,
         }
     }
 

@@ -38,6 +38,7 @@ mod streaming;
 mod streaming_rules;
 mod terminals;
 mod tidy;
+mod views;
 mod webhdfs;
 mod wide;
 mod writing;

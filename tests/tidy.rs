@@ -204,6 +204,23 @@ fn a_worker_reaches_files_from_descriptors() {
     }
 }
 
+/// Routes are made of `daemon::access::Routes`, which wants to know of each whose it is: a plain router would not ask.
+#[test]
+fn routes_around_jobs_say_whose_they_are() {
+    let of_jobs = |path: &PathBuf| {
+        ["jobtracker/src", "worker/src"].iter().any(|folder| path.starts_with(root().join(folder)))
+    };
+    let mut wrong = Vec::new();
+    for path in sources().iter().filter(|path| of_jobs(path)) {
+        let text = fs::read_to_string(path).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        if code.contains("Router") {
+            wrong.push(path.display().to_string());
+        }
+    }
+    assert!(wrong.is_empty(), "these make routes past daemon::access: {wrong:?}");
+}
+
 #[test]
 fn files_open_with_their_purpose_and_stay_short() {
     let mut lines = Vec::new();

@@ -22,6 +22,7 @@ use protocol::auth::{
     Nonce, Occasion, ReadyKey, Role, Service, Signature, SignedRequest, answer_key, login_target,
 };
 use protocol::{ErrorKind, RemoteError, wire};
+pub use reqwest::Response;
 use reqwest::Url;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -141,7 +142,7 @@ struct Post<'a> {
 /// An answer to a request that was signed for one incarnation.
 enum Heard {
     /// An answer, or a failure that has nothing to do with who is asked.
-    Told(Result<(Signed, reqwest::Response), RpcError>),
+    Told(Result<(Signed, Response), RpcError>),
     /// Perhaps another incarnation answers there now.
     Stale(RpcError),
 }
@@ -265,13 +266,26 @@ impl RpcClient {
     ///
     /// # Errors
     /// [`RpcError`].
-    pub async fn get(&self, target: &str) -> Result<reqwest::Response, RpcError> {
+    pub async fn get(&self, target: &str) -> Result<Response, RpcError> {
         let (signed, response) = self.ask(&Question { target, post: None }).await?;
         self.noting(self.proof(&signed, &response).map(|_| response))
     }
 
+    /// As [`RpcClient::get`], for what is shown to users: in the name of `user`.
+    ///
+    /// # Errors
+    /// [`RpcError`].
+    pub async fn get_as(&self, user: &str, target: &str) -> Result<Response, RpcError> {
+        let mut named = self.inner.url.clone();
+        named.set_query(None);
+        named.query_pairs_mut().append_pair("user.name", user);
+        let name = named.query().unwrap_or_default();
+        let joint = if target.contains('?') { '&' } else { '?' };
+        self.get(&format!("{target}{joint}{name}")).await
+    }
+
     /// Asks the incarnation that is known, and again if another one answers by now. The answer is 2xx and not proven yet.
-    async fn ask(&self, question: &Question<'_>) -> Result<(Signed, reqwest::Response), RpcError> {
+    async fn ask(&self, question: &Question<'_>) -> Result<(Signed, Response), RpcError> {
         let timeout = question.post.as_ref().map_or(HELLO_TIMEOUT, |post| post.timeout);
         let known = *self.inner.known.read();
         let first = match known {
@@ -308,7 +322,7 @@ impl RpcClient {
         &self,
         Question { target, post }: &Question<'_>,
         to: Incarnation,
-    ) -> Result<(Signed, reqwest::Response), RpcError> {
+    ) -> Result<(Signed, Response), RpcError> {
         let (url, http) = (self.url(target)?, &self.inner.http);
         let (signed, request) = match post {
             None => (self.sign("GET", target, BodyDigest::EMPTY, to).await?, http.get(url)),
@@ -360,11 +374,7 @@ impl RpcClient {
     }
 
     /// What an answer's signature says, if it is good.
-    fn proof(
-        &self,
-        signed: &Signed,
-        response: &reqwest::Response,
-    ) -> Result<AnswerSignature, RpcError> {
+    fn proof(&self, signed: &Signed, response: &Response) -> Result<AnswerSignature, RpcError> {
         let header = response.headers().get(ANSWER_HEADER).and_then(|value| value.to_str().ok());
         let (nonce, status) = (signed.nonce, response.status().as_u16());
         header
@@ -374,18 +384,14 @@ impl RpcClient {
     }
 
     /// The whole of an answer that was signed with its content.
-    async fn whole(
-        &self,
-        signed: &Signed,
-        response: reqwest::Response,
-    ) -> Result<bytes::Bytes, RpcError> {
+    async fn whole(&self, signed: &Signed, response: Response) -> Result<bytes::Bytes, RpcError> {
         let digest = self.proof(signed, &response)?.body.ok_or_else(|| self.unproven())?;
         let bytes = response.bytes().await.map_err(|source| self.unreachable(source))?;
         if BodyDigest::of(&bytes) == digest { Ok(bytes) } else { Err(self.unproven()) }
     }
 
     /// An answer other than 2xx. It need not be signed: it is an error, whoever sent it.
-    async fn refusal(&self, mut response: reqwest::Response) -> Heard {
+    async fn refusal(&self, mut response: Response) -> Heard {
         let (address, status) = (self.inner.base.clone(), response.status().as_u16());
         let mut reason = Vec::new();
         while let Ok(Some(piece)) = response.chunk().await {

@@ -1,23 +1,22 @@
 //! What operators ask of every daemon at Hadoop's addresses: `/conf`, `/logLevel`, `/stacks`.
 //!
-//! Reading is free, as with `/metrics`; a level is set only by a request that the holder of the cluster secret signed, so that no
-//! page in a browser can do it. No secret is in a configuration: it names the file.
+//! They are shown to users; a level is set only by a request that the holder of the cluster secret signed, so that no page in a browser can do
+//! it. No secret is in a configuration: it names the file.
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::{Query, Request, State};
-use axum::http::request::Parts;
+use axum::extract::{Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use maud::{PreEscaped, html};
-use protocol::auth::Role;
+use protocol::auth::HELLO;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toml::{Table, Value};
 
-use crate::auth::Authenticator;
+use crate::access::{Access, Audience, Routes, User};
+use crate::auth::AuthError;
 use crate::{log, rpc};
 
 /// Where a value that nobody set comes from, in the words of `/conf`.
@@ -80,21 +79,14 @@ fn flatten(prefix: &str, table: &Table, found: &mut Vec<(String, String)>) {
     }
 }
 
-#[derive(Clone)]
-struct Inspected {
-    auth: Authenticator,
-    settings: Arc<Vec<Setting>>,
-}
-
 /// The routes, for a daemon with these settings; with them the one that tells who it is.
-pub fn router(auth: Authenticator, settings: Vec<Setting>) -> Router {
-    let hello = rpc::hello(auth.clone());
-    Router::new()
-        .route("/conf", get(conf))
-        .route("/logLevel", get(log_level))
-        .route("/stacks", get(stacks))
-        .with_state(Inspected { auth, settings: Arc::new(settings) })
-        .merge(hello)
+pub fn routes(access: &Access, settings: Vec<Setting>) -> Routes {
+    Routes::new(access)
+        .route("/conf", Audience::Users, get(conf))
+        .route("/logLevel", Audience::Users, get(log_level))
+        .route("/stacks", Audience::Users, get(stacks))
+        .route(HELLO, Audience::Signers, rpc::hello(access.authenticator().clone()))
+        .with_state(Arc::new(settings))
 }
 
 #[derive(Deserialize)]
@@ -105,7 +97,7 @@ struct Wanted {
 
 /// `/conf` as Hadoop's: XML, or JSON if the client accepts that or asks for it.
 async fn conf(
-    State(inspected): State<Inspected>,
+    State(all): State<Arc<Vec<Setting>>>,
     headers: HeaderMap,
     Query(wanted): Query<Wanted>,
 ) -> Response {
@@ -122,7 +114,6 @@ async fn conf(
         None => accepts_json,
     };
     let name = wanted.name.as_deref().filter(|name| !name.is_empty());
-    let all = &inspected.settings;
     let chosen: Vec<&Setting> =
         all.iter().filter(|setting| name.is_none_or(|name| name == setting.key)).collect();
     if let (Some(name), true) = (name, chosen.is_empty()) {
@@ -178,17 +169,12 @@ struct Level {
 }
 
 /// `/logLevel` as Hadoop's: tells the level of a logger, sets it where `level` is given.
-async fn log_level(
-    State(inspected): State<Inspected>,
-    Query(asked): Query<Level>,
-    request: Request,
-) -> Response {
+async fn log_level(user: User, Query(asked): Query<Level>) -> Response {
     let mut lines = Vec::new();
     if let Some(logger) = asked.log.as_deref().filter(|logger| !logger.is_empty()) {
         lines.push(("Submitted Class Name", logger.to_owned()));
         if let Some(level) = asked.level.as_deref().filter(|level| !level.is_empty()) {
-            let (parts, _) = request.into_parts();
-            if let Err(refusal) = change(&inspected.auth, &parts, logger, level) {
+            if let Err(refusal) = change(&user, logger, level) {
                 return refusal;
             }
             lines.push(("Submitted Level", level.to_owned()));
@@ -211,18 +197,15 @@ async fn log_level(
 }
 
 #[allow(clippy::result_large_err, reason = "a refusal is the answer as it is sent")]
-fn change(auth: &Authenticator, parts: &Parts, logger: &str, level: &str) -> Result<(), Response> {
-    if let Err(error) = rpc::check(auth, parts, &[Role::Client]) {
-        let mut refusal = rpc::refuse(error);
-        if refusal.status() == StatusCode::UNAUTHORIZED {
-            let text = format!("{error}; `hanno admin log-level` signs what it asks\n");
-            *refusal.body_mut() = text.into();
-        }
-        return Err(refusal);
+fn change(user: &User, logger: &str, level: &str) -> Result<(), Response> {
+    if !user.is_signed {
+        let error = AuthError::Missing;
+        let text = format!("{error}; `hanno admin log-level` signs what it asks\n");
+        return Err((StatusCode::UNAUTHORIZED, text).into_response());
     }
     log::set_level(logger, level)
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response())?;
-    tracing::warn!(logger, level, "a log level was set");
+    tracing::warn!(logger, level, user = user.name, "a log level was set");
     Ok(())
 }
 
@@ -236,11 +219,16 @@ async fn stacks() -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Auth;
+    use crate::auth::Authenticator;
+    use axum::Router;
     use axum::body::Body;
     use http_body_util::BodyExt;
     use std::sync::LazyLock;
 
-    use protocol::auth::{BodyDigest, Key, Nonce, Occasion, Service, Signature, SignedRequest};
+    use protocol::auth::{
+        BodyDigest, Key, Nonce, Occasion, Role, Service, Signature, SignedRequest,
+    };
     use tower::ServiceExt;
 
     #[derive(Serialize)]
@@ -267,7 +255,8 @@ mod tests {
 
     async fn ask(target: &str, headers: &[(&str, String)]) -> (u16, String) {
         let all = settings("x", &Sample { size: 6, ..Sample::default() });
-        let router = router(AUTH.clone(), all);
+        // Every name is believed: who asks without one is somebody.
+        let router = Router::from(routes(&Access::new(AUTH.clone(), None, Auth::Simple), all));
         let mut request = axum::http::Request::get(target);
         for (name, value) in headers {
             request = request.header(*name, value);
@@ -304,12 +293,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_level_is_told_to_all_and_set_by_who_has_the_secret() {
+    async fn a_level_is_told_to_users_and_set_by_who_has_the_secret() {
         let (status, text) = ask("/logLevel?log=inspect_test", &[]).await;
         assert_eq!(status, 200);
         assert!(text.contains("<!-- OUTPUT -->Submitted Class Name: <b>inspect_test</b><br>\n"));
         assert!(text.contains("Effective Level: <b>"), "{text}");
-        let target = "/logLevel?log=inspect_test&level=debug";
+        let target = "/logLevel?log=inspect_test&level=debug&user.name=ann";
         assert_eq!(ask(target, &[]).await.0, 401);
         let secret = Key::new([3; 32]);
         let signed = |target: &'static str, role: Role, number: u64| {
@@ -326,7 +315,7 @@ mod tests {
         let (status, text) = ask(target, &signed(target, Role::Client, 2)).await;
         // Without a subscriber of ours in this process nothing can be set, and that is told.
         assert!(status == 200 || text.contains("not started"), "{status} {text}");
-        let wrong = "/logLevel?log=inspect_test&level=loud";
+        let wrong = "/logLevel?log=inspect_test&level=loud&user.name=ann";
         assert_eq!(ask(wrong, &signed(wrong, Role::Client, 3)).await.0, 400);
         assert_eq!(ask("/stacks", &[]).await.0, 404);
     }

@@ -4,7 +4,10 @@
 //! |---|---|
 //! | [`config`] | a typed struct from a TOML file and `HANNO_…` variables; an unknown key names the nearest known one |
 //! | [`secret`] | the cluster secret: made at the first start, mode 0600 |
+//! | [`access`] | whose each route is, and who asks |
+//! | [`audit`] | lines of who did what, on disk |
 //! | [`auth`] | checks who signed a request, for whom, and signs the answer |
+//! | [`carried`] | work that goes on though its caller hangs up |
 //! | `bodies` | reads what was let in, within a budget and a time |
 //! | [`groups`] | groups of users, remembered for a while |
 //! | [`rpc`] | routes that carry signed messages |
@@ -20,9 +23,12 @@
 //! | [`session`] | who is signed in at the pages, and which requests of theirs may change something |
 //! | [`log`] | structured lines on standard error |
 
+pub mod access;
+pub mod audit;
 pub mod auth;
 pub mod beans;
 mod bodies;
+pub mod carried;
 pub mod config;
 pub mod descriptors;
 pub mod error;

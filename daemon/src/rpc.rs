@@ -4,7 +4,6 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -13,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use hyper::body::Body as _;
-use protocol::auth::{ANSWER_HEADER, BodyDigest, HELLO, Role, SCHEME, SignedRequest};
+use protocol::auth::{ANSWER_HEADER, BodyDigest, Role, SCHEME, SignedRequest};
 use protocol::{RemoteError, wire};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,13 +25,14 @@ use crate::serve::Peer;
 ///
 /// `body_bytes_max` bounds the request. One that is not signed by one of `roles` is answered 401, 403 or 421, and its body is not read;
 /// one that does not decode is answered 400.
-pub fn message<Q, A, H, F>(
+pub fn message<S, Q, A, H, F>(
     auth: Authenticator,
     roles: &'static [Role],
     body_bytes_max: usize,
     handler: H,
-) -> MethodRouter
+) -> MethodRouter<S>
 where
+    S: Clone + Send + Sync + 'static,
     Q: DeserializeOwned + Send + 'static,
     A: Serialize + Send + 'static,
     H: Fn(Q) -> F + Send + Sync + 'static,
@@ -51,13 +51,14 @@ pub struct Sender {
 }
 
 /// As [`message`]; `handler` also gets the sender.
-pub fn message_from<Q, A, H, F>(
+pub fn message_from<S, Q, A, H, F>(
     auth: Authenticator,
     roles: &'static [Role],
     body_bytes_max: usize,
     handler: H,
-) -> MethodRouter
+) -> MethodRouter<S>
 where
+    S: Clone + Send + Sync + 'static,
     Q: DeserializeOwned + Send + 'static,
     A: Serialize + Send + 'static,
     H: Fn(Sender, Q) -> F + Send + Sync + 'static,
@@ -97,8 +98,13 @@ where
 }
 
 /// A GET route that is signed; `handler` gets who signed it and the request.
-pub fn signed_get<H, F>(auth: Authenticator, roles: &'static [Role], handler: H) -> MethodRouter
+pub fn signed_get<S, H, F>(
+    auth: Authenticator,
+    roles: &'static [Role],
+    handler: H,
+) -> MethodRouter<S>
 where
+    S: Clone + Send + Sync + 'static,
     H: Fn(Signer, Request) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
@@ -115,24 +121,21 @@ where
     })
 }
 
-/// The route at which a daemon says who it is, to those who can sign.
-pub fn hello(auth: Authenticator) -> Router {
-    Router::new().route(
-        HELLO,
-        get(move |request: Request| {
-            let auth = auth.clone();
-            async move {
-                let (parts, body) = request.into_parts();
-                match auth.check_hello(authorization(&parts), signed(&parts)) {
-                    Ok(checked) => {
-                        trust(&parts);
-                        sealed(wire::encode(&auth.hello()), &checked.seal)
-                    }
-                    Err(error) => unread(refuse(error), &body),
+/// What a daemon says at `/hello` of who it is, to those who can sign.
+pub fn hello<S: Clone + Send + Sync + 'static>(auth: Authenticator) -> MethodRouter<S> {
+    get(move |request: Request| {
+        let auth = auth.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            match auth.check_hello(authorization(&parts), signed(&parts)) {
+                Ok(checked) => {
+                    trust(&parts);
+                    sealed(wire::encode(&auth.hello()), &checked.seal)
                 }
+                Err(error) => unread(refuse(error), &body),
             }
-        }),
-    )
+        }
+    })
 }
 
 /// A layer for routes that are open to all: who signs a request gets its answer signed, and a wrong signature is refused.
@@ -214,7 +217,7 @@ fn refuse_body(error: BodyError) -> Response {
 }
 
 /// Ends the connection behind an answer, unless there is no body that would be left on it.
-fn unread(response: Response, body: &Body) -> Response {
+pub(crate) fn unread(response: Response, body: &Body) -> Response {
     if body.is_end_stream() { response } else { closing(response) }
 }
 

@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::extract::{FromRef, FromRequestParts, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -24,6 +23,7 @@ use parking_lot::Mutex;
 use protocol::auth::{LOGIN_METHOD, Role, SignedRequest, login_target};
 use serde::Deserialize;
 
+use crate::access::{Access, Audience, Routes, is_user_name};
 use crate::auth::{AuthError, Authenticator};
 use crate::page;
 
@@ -33,8 +33,6 @@ pub const HEADER: &str = "x-hanno-page";
 const SESSION_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 /// Sessions at once; beyond it the oldest ends. Each is one browser of a person.
 const SESSIONS_MAX: usize = 1_000;
-/// Longest name of a user that a link may carry.
-const USER_BYTES_MAX: usize = 255;
 
 /// The sessions at one daemon's pages. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -87,10 +85,10 @@ impl Sessions {
     }
 
     /// The routes `/login` and `/logout`.
-    pub fn routes<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
-        Router::new()
-            .route("/login", get(login))
-            .route("/logout", post(logout))
+    pub fn routes<S: Clone + Send + Sync + 'static>(&self, access: &Access) -> Routes<S> {
+        Routes::new(access)
+            .route("/login", Audience::Anybody, get(login))
+            .route("/logout", Audience::Changers, post(logout))
             .with_state(self.clone())
     }
 
@@ -150,10 +148,7 @@ impl Sessions {
     }
 
     fn check(&self, link: &Link) -> Result<(), AuthError> {
-        let is_name = !link.user.is_empty()
-            && link.user.len() <= USER_BYTES_MAX
-            && !link.user.contains(|c: char| c.is_control() || c.is_whitespace());
-        if !is_name {
+        if !is_user_name(&link.user) {
             return Err(AuthError::Wrong);
         }
         let target = login_target(self.inner.service, &link.user);
@@ -232,6 +227,11 @@ async fn login(State(sessions): State<Sessions>, Query(link): Query<Link>) -> Re
     }
 }
 
+/// The answer to a browser in which nobody is signed in.
+pub(crate) fn refused_page() -> Response {
+    explain(StatusCode::UNAUTHORIZED, Some("This is shown to those who are signed in."))
+}
+
 fn explain(status: StatusCode, reason: Option<&str>) -> Response {
     let content = html! {
         h1 { "Signing in" }
@@ -260,6 +260,7 @@ async fn logout(_: Actor, State(sessions): State<Sessions>, headers: HeaderMap) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::Router;
     use axum::body::Body as Sent;
     use axum::http::HeaderValue;
     use axum::middleware::from_fn;

@@ -9,6 +9,7 @@ use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use daemon::access::Access;
 use daemon::auth::Authenticator;
 use daemon::{beans, inspect};
 use protocol::auth::{self, Key};
@@ -34,6 +35,8 @@ pub(crate) fn router(
     service: &Arc<Service>,
     info: &DatanodeInfo,
 ) -> Router {
+    let auth = Authenticator::new(secret, auth::Service::Datanode);
+    let access = Access::new(auth, None, config.webhdfs.auth);
     let settings = inspect::settings("datanode", config);
     let monitor = Monitor {
         service: Arc::clone(service),
@@ -46,7 +49,7 @@ pub(crate) fn router(
         .route("/jmx", get(jmx))
         .route("/blockScannerReport", get(scanner_report))
         .with_state(monitor)
-        .merge(inspect::router(Authenticator::new(secret, auth::Service::Datanode), settings))
+        .merge(inspect::routes(&access, settings))
 }
 
 async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<beans::Wanted>) -> Response {

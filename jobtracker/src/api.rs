@@ -1,5 +1,5 @@
-//! What scripts and monitors read without a signature: `/api/v1` in our own shapes, Hadoop's APIs of jobs that are over (`history`) and that run (`master`), and `/metrics`. Like the
-//! pages, under this machine's own names. What changes something is in `changes`, for who is signed in at the pages.
+//! What scripts and monitors read: `/api/v1` in our own shapes, Hadoop's APIs of jobs that are over (`history`) and that run (`master`), for users;
+//! `/metrics`, for anybody. What changes something is in `changes`, for who is signed in at the pages.
 
 mod changes;
 mod history;
@@ -10,78 +10,76 @@ mod xml;
 
 use std::io;
 
+use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response, Result};
 use axum::routing::get;
-use axum::{Json, Router};
+use daemon::access::{Access, Audience, Routes};
 use daemon::beans;
-use protocol::jobs::{Call, Reply, Request};
-use protocol::{CallId, ClientId, JobId};
+use protocol::JobId;
+use protocol::jobs::{Call, Reply};
 
+use crate::desk::Desk;
 use crate::history_events::write_lines;
-use crate::http::{Refused, Shared, named};
+use crate::http::{Shared, named};
+use crate::logs;
+use crate::server::look::Look;
 
 /// What `/api/v1` is, for programs.
 const OPENAPI: &str = include_str!("api/openapi.json");
 
 /// All routes.
-pub(crate) fn router(shared: Shared) -> Router {
-    Router::new()
-        .route("/api/v1/jobs", get(jobs))
-        .route("/api/v1/openapi.json", get(openapi))
-        .route("/api/v1/jobs/{id}", get(job))
-        .route("/api/v1/jobs/{id}/tasks", get(tasks))
-        .route("/api/v1/jobs/{id}/history", get(job_history))
-        .route("/api/v1/workers", get(workers))
-        .route("/api/v1/queues", get(queues))
-        .merge(changes::routes())
-        .route("/metrics", get(metrics))
-        .route("/prom", get(metrics))
-        .route("/jmx", get(jmx))
-        .merge(history::routes().merge(master::routes()).layer(from_fn(xml::negotiate)))
-        .with_state(shared)
+pub(crate) fn routes(access: &Access) -> Routes<Shared> {
+    let (open, users) = (Audience::Anybody, Audience::Users);
+    let hadoops = history::routes(access).merge(master::routes(access));
+    Routes::new(access)
+        .route("/api/v1/jobs", users, get(jobs))
+        .route("/api/v1/openapi.json", open, get(openapi))
+        .route("/api/v1/jobs/{id}", users, get(job))
+        .route("/api/v1/jobs/{id}/tasks", users, get(tasks))
+        .route("/api/v1/jobs/{id}/history", users, get(job_history))
+        .route("/api/v1/jobs/{id}/attempts/{attempt}/log", users, get(logs::route))
+        .route("/api/v1/workers", open, get(workers))
+        .route("/api/v1/queues", users, get(queues))
+        .merge(changes::routes(access))
+        .route("/metrics", open, get(metrics))
+        .route("/prom", open, get(metrics))
+        .route("/jmx", open, get(jmx))
+        .merge(hadoops.map(|routes| routes.layer(from_fn(xml::negotiate))))
 }
 
-/// Asks what clients may ask, in nobody's name: reads need none.
-async fn read(shared: &Shared, body: Call) -> Result<Reply, Refused> {
-    let request = Request {
-        version: protocol::jobs::VERSION,
-        call: CallId { client: ClientId::default(), number: 0 },
-        user: String::new(),
-        body,
-    };
-    shared.client(request).await.map_err(Refused)
+async fn jobs(desk: Desk) -> Result<Response> {
+    Ok(Json(&desk.overview().await?.jobs.seen_by(desk.viewer())).into_response())
 }
 
-async fn jobs(State(shared): State<Shared>) -> Result<Response> {
-    Ok(Json(&shared.overview().await?.jobs).into_response())
-}
-
-async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
-    match read(&shared, Call::Status(named(&id)?)).await? {
+async fn job(desk: Desk, Path(id): Path<String>) -> Result<Response> {
+    match desk.call(Call::Status(named(&id)?)).await? {
         Reply::Job(report) => Ok(Json(report).into_response()),
         _ => Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
     }
 }
 
-async fn tasks(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
-    match read(&shared, Call::Tasks(named(&id)?)).await? {
+async fn tasks(desk: Desk, Path(id): Path<String>) -> Result<Response> {
+    match desk.call(Call::Tasks(named(&id)?)).await? {
         Reply::Tasks(tasks) => Ok(Json(tasks).into_response()),
         _ => Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
     }
 }
 
 /// Events of a job, one JSON object a line: from its file if it is over, else what has happened so far.
-async fn job_history(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
+async fn job_history(desk: Desk, Path(id): Path<String>) -> Result<Response> {
     let id: JobId = named(&id)?;
-    let history = shared.history.clone();
+    let history = desk.history.clone();
     let kept = tokio::task::spawn_blocking(move || history.file(id)).await;
     let body = match kept {
-        Ok(Ok(Some(mut file))) => stream::body(move |out| io::copy(&mut file, out).map(drop)),
+        Ok(Ok(Some((whose, mut file)))) => {
+            desk.find(|reply| Look::Kept(id, whose, reply)).await?;
+            stream::body(move |out| io::copy(&mut file, out).map(drop))
+        }
         Ok(Ok(None)) => {
-            let picture = shared.picture(id).await?;
+            let picture = desk.picture(id).await?;
             stream::body(move |out| write_lines(&picture, out))
         }
         Ok(Err(error)) => {
@@ -97,8 +95,8 @@ async fn workers(State(shared): State<Shared>) -> Result<Response> {
     Ok(Json(&shared.overview().await?.workers).into_response())
 }
 
-async fn queues(State(shared): State<Shared>) -> Result<Response> {
-    Ok(Json(&shared.overview().await?.queues).into_response())
+async fn queues(desk: Desk) -> Result<Response> {
+    Ok(Json(&desk.overview().await?.queues).into_response())
 }
 
 async fn openapi() -> Response {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use daemon::ConfigError;
+use daemon::access::Auth;
 use daemon::groups::{GroupSource, Groups, Superusers};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,15 @@ pub struct Config {
     pub allow_unencrypted: bool,
     /// Host names under which browsers may reach the pages, besides loopback and the address listened on. Default none.
     pub page_hosts: Vec<String>,
+    /// How who looks at pages and APIs proves who it is: `"token"`, by a session (`hanno admin open`) or a signature, or `"simple"`, by the name
+    /// alone. Default `"token"`: every user of the machine, and every task of a job, could say to be anybody under `"simple"`.
+    pub auth: Auth,
+    /// Whether changes, and looks that were refused, are told in `audit.log` of `data`. Default true.
+    pub audit: bool,
+    /// Bytes at which the audit log is put aside. Default 64 MiB, about 400,000 changes.
+    pub audit_bytes_max: u64,
+    /// Full audit logs that are kept. Default 8.
+    pub audit_files_max: u32,
     /// Connections at once; more wait. Default 20,000: 10,000 workers hold one open each and report over another.
     pub connections_max: usize,
     /// Milliseconds without a sign of a worker after which it gets no new work. Default 5,000: five missed reports.
@@ -88,10 +98,10 @@ pub struct Config {
     pub static_groups: BTreeMap<String, Vec<String>>,
     /// Milliseconds that the groups of a user are remembered. Default 300,000: reading them costs two small files.
     pub groups_ttl_ms: u64,
-    /// Who may change the jobs of all, in Hadoop's form: users with commas, a blank, groups with commas; `*` is everybody. Hadoop's
+    /// Who may look at and change the jobs of all, in Hadoop's form: users with commas, a blank, groups with commas; `*` is everybody. Hadoop's
     /// `mapreduce.cluster.administrators`; read at start and by `hanno mradmin -refreshQueues`. Default empty: the superuser alone.
     pub administrators: String,
-    /// Who may change the jobs of a queue, by queue, in the same form; Hadoop's `acl-administer-jobs`. Read when `administrators` is. Default none.
+    /// Who may look at and change the jobs of a queue, by queue, in the same form; Hadoop's `acl-administer-jobs`. Read when `administrators` is. Default none.
     pub queue_administrators: BTreeMap<String, String>,
     /// Queues with rules of their own, by name; read at start and by `hanno mradmin -refreshQueues`. Default none.
     pub queues: BTreeMap<String, QueueRules>,
@@ -111,6 +121,10 @@ impl Default for Config {
             secret_file: PathBuf::from("secret"),
             allow_unencrypted: false,
             page_hosts: Vec::new(),
+            auth: Auth::Token,
+            audit: true,
+            audit_bytes_max: 64 << 20,
+            audit_files_max: 8,
             connections_max: 20_000,
             worker_suspect_ms: 5_000,
             worker_dead_ms: 30_000,
@@ -164,6 +178,9 @@ impl Config {
         }
         if self.image_interval_ms == 0 {
             return Err(Error::Setting { key: "image_interval_ms", reason: "it must not be 0" });
+        }
+        if self.audit_bytes_max == 0 {
+            return Err(Error::Setting { key: "audit_bytes_max", reason: "it must not be 0" });
         }
         if self.connections_max == 0 {
             return Err(Error::Setting { key: "connections_max", reason: "it must be at least 1" });

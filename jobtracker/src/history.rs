@@ -15,15 +15,18 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use protocol::JobId;
-use protocol::history::LineCheck;
+use protocol::history::{HistoryEvent, LineCheck};
 
 use crate::core::picture::Picture;
+use crate::core::rights::{Operation, Whose};
 use crate::history_events::write_lines;
 
 /// Suffix of the files.
 const SUFFIX: &str = "jsonl";
 /// Everybody who can reach the data directory may read them.
 const MODE: u32 = 0o640;
+/// The line that tells whose a job is.
+const SUBMITTED_LINE: u64 = 2;
 /// Pause after a write that failed: a disk is seldom emptied faster.
 const RETRY_PAUSE: Duration = Duration::from_secs(60);
 
@@ -78,11 +81,11 @@ impl History {
             && (has_room || kept.oldest_first.first().is_some_and(is_newer))
     }
 
-    /// The file of a job that is over, every line of it as it was written; `None` if it is not kept.
+    /// The file of a job that is over, every line of it as it was written, and who may look at it; `None` if it is not kept.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] names the file and the line that is damaged; else what the system says.
-    pub(crate) fn file(&self, job: JobId) -> io::Result<Option<File>> {
+    pub(crate) fn file(&self, job: JobId) -> io::Result<Option<(Whose, File)>> {
         let Some(day) = self.kept.lock().days.get(&job).cloned() else { return Ok(None) };
         let path = self.path(&day, job);
         match File::open(&path) {
@@ -165,10 +168,14 @@ impl Due {
     }
 }
 
-/// Reads a file to its end and goes back to its start.
-fn check_lines(file: File, path: &Path) -> io::Result<File> {
+/// Reads a file to its end and goes back to its start; whose job it is about.
+fn check_lines(file: File, path: &Path) -> io::Result<(Whose, File)> {
     let mut lines = BufReader::new(file);
-    let (mut check, mut line) = (LineCheck::default(), Vec::new());
+    let (mut check, mut line, mut whose) = (LineCheck::default(), Vec::new(), None);
+    let damaged = |number: u64| {
+        let what = format!("{} is damaged in line {number}", path.display());
+        io::Error::new(io::ErrorKind::InvalidData, what)
+    };
     for number in 1u64.. {
         line.clear();
         if lines.read_until(b'\n', &mut line)? == 0 {
@@ -176,13 +183,27 @@ fn check_lines(file: File, path: &Path) -> io::Result<File> {
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
         if !check.is_good(text) {
-            let what = format!("{} is damaged in line {number}", path.display());
-            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            return Err(damaged(number));
+        }
+        if number == SUBMITTED_LINE {
+            whose = submitted(text);
         }
     }
+    let whose = whose.ok_or_else(|| damaged(SUBMITTED_LINE))?;
     let mut file = lines.into_inner();
     file.rewind()?;
-    Ok(file)
+    Ok((whose, file))
+}
+
+/// Who may look at a job, as the line of its submission tells.
+fn submitted(line: &[u8]) -> Option<Whose> {
+    match serde_json::from_slice(line).ok()? {
+        HistoryEvent::JobSubmitted(event) => {
+            let of = (event.user_name.as_str(), event.job_queue_name.as_str());
+            Some(Whose::new(of, &event.properties, Operation::View))
+        }
+        _ => None,
+    }
 }
 
 /// Directories from the root to a file.
@@ -233,7 +254,8 @@ mod tests {
 
     fn text(history: &History, number: u32) -> Option<String> {
         let mut text = String::new();
-        history.file(job(number)).unwrap()?.read_to_string(&mut text).unwrap();
+        let (_, mut file) = history.file(job(number)).unwrap()?;
+        file.read_to_string(&mut text).unwrap();
         Some(text)
     }
 

@@ -1,5 +1,5 @@
 //! The HTTP face: signed calls of clients and workers, progress as server-sent events, health. Pages are in `pages`, what scripts and
-//! monitors read without a signature in `api`.
+//! monitors read in `api`. Each route says whose it is ([`daemon::access`]).
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -7,19 +7,20 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{FromRef, Request, State};
+use axum::Json;
+use axum::extract::{FromRef, Path, State};
 use axum::http::StatusCode;
-use axum::middleware::from_fn_with_state;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{self, IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
 use client::rpc::Health;
+use daemon::access::{Access, Audience, Routes};
 use daemon::auth::Authenticator;
+use daemon::carried::carried;
 use daemon::groups::Groups;
 use daemon::inspect::Setting;
 use daemon::page::live::Board;
-use daemon::rpc;
+use daemon::rpc::{self, Sender};
 use daemon::session::Sessions;
 use futures_util::stream;
 use protocol::auth::{Key, Role};
@@ -27,10 +28,12 @@ use protocol::jobs::{self, JobReport};
 use protocol::{ErrorKind, JobId, RemoteError, tracker};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::core::picture::Picture;
+use crate::audit::{Audit, Origin};
+use crate::desk::Desk;
 use crate::history::History;
 use crate::kept::Kept;
-use crate::server::{Event, Overview, stopping};
+use crate::server::look::{Look, Overview};
+use crate::server::{Event, stopping};
 use crate::{api, pages};
 
 /// Largest call of a client: the description of a job with a million splits fits the journal's record, and so this.
@@ -56,6 +59,10 @@ pub(crate) struct Shared {
     pub(crate) groups: Arc<Groups>,
     /// Who is signed in at the pages.
     pub(crate) sessions: Sessions,
+    /// Who did what.
+    pub(crate) audit: Audit,
+    /// True if names are believed.
+    pub(crate) believes_names: bool,
     /// The configuration.
     pub(crate) settings: Arc<Vec<Setting>>,
     /// When this process began to serve.
@@ -73,19 +80,18 @@ impl Shared {
         answer.await.map_err(|_| stopping())
     }
 
-    /// Asks the loop for what may not be there.
-    pub(crate) async fn find<T>(
-        &self,
-        event: impl FnOnce(oneshot::Sender<Result<T, RemoteError>>) -> Event,
-    ) -> Result<T, Refused> {
-        let found = self.ask(event).await.and_then(|found| found);
-        found.map_err(Refused)
-    }
-
-    /// Has the loop answer a client, whose groups go with the call.
-    pub(crate) async fn client(&self, request: jobs::Request) -> jobs::Answer {
-        let membership = self.groups.of(&request.user).await;
-        self.ask(|reply| Event::Client(request, membership, reply)).await?
+    /// Has the loop answer a client, whose groups go with the call, and tells it in the audit log: also if its caller hangs up.
+    pub(crate) async fn client(&self, request: jobs::Request, origin: Origin) -> jobs::Answer {
+        let shared = self.clone();
+        carried(async move {
+            let told = shared.audit.about(&request.user, &origin, &request.body);
+            let membership = shared.groups.of(&request.user).await;
+            let asked = shared.ask(|reply| Event::Client(request, membership, reply)).await;
+            let answer = asked.and_then(|answer| answer);
+            shared.audit.note(told, &answer).await;
+            answer
+        })
+        .await
     }
 
     /// What the start page shows.
@@ -99,22 +105,6 @@ impl Shared {
         change: Option<u64>,
     ) -> Result<Arc<Overview>, Refused> {
         self.ask(|reply| Event::Overview(change, reply)).await.map_err(Refused)
-    }
-
-    /// A job as its page shows it.
-    pub(crate) async fn picture(&self, job: JobId) -> Result<Arc<Picture>, Refused> {
-        let kept = self.kept.find(job);
-        let is_kept = kept.is_some();
-        let made = self.find(|reply| Event::Picture(job, is_kept, reply)).await?;
-        match (made, kept) {
-            (Some(made), _) => {
-                let made = Arc::new(*made);
-                self.kept.keep(&made);
-                Ok(made)
-            }
-            (None, Some(kept)) => Ok(kept),
-            (None, None) => Err(Refused(stopping())),
-        }
     }
 }
 
@@ -146,19 +136,21 @@ pub(crate) fn named<T: FromStr>(text: &str) -> Result<T, StatusCode> {
 }
 
 /// All routes.
-pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
-    let (for_clients, for_workers, for_watchers) = (shared.clone(), shared.clone(), shared.clone());
-    let client_calls = rpc::message(
+pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Routes {
+    let (for_clients, for_workers) = (shared.clone(), shared.clone());
+    let client_calls = rpc::message_from(
         auth.clone(),
         &[Role::Client],
         CLIENT_BODY_BYTES_MAX,
-        move |request: jobs::Request| {
+        move |sender: Sender, request: jobs::Request| {
             let shared = for_clients.clone();
-            async move { shared.client(request).await }
+            let address = sender.address.map(|address| address.to_canonical().to_string());
+            let origin = Origin { address: address.unwrap_or_default(), protocol: "rpc" };
+            async move { shared.client(request, origin).await }
         },
     );
     let worker_calls = rpc::message(
-        auth.clone(),
+        auth,
         &[Role::Worker],
         WORKER_BODY_BYTES_MAX,
         move |request: tracker::Request| {
@@ -166,18 +158,14 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
             async move { shared.ask(|reply| Event::Worker(request, reply)).await? }
         },
     );
-    let sealing = from_fn_with_state(auth.clone(), rpc::seal_if_signed);
-    let watching = rpc::signed_get(auth, &[Role::Client], move |_, request: Request| {
-        let shared = for_watchers.clone();
-        async move { events(&shared, request.uri().path()).await.into_response() }
-    });
-    let calls = Router::new()
-        .route("/rpc", client_calls)
-        .route("/rpc/worker", worker_calls)
-        .route("/api/v1/jobs/{id}/events", watching);
-    let health = Router::new().route("/healthz", get(health)).with_state(shared.clone());
-    let open = pages::router(shared.clone()).merge(api::router(shared)).layer(sealing);
-    calls.merge(health).merge(open)
+    Routes::new(access)
+        .route("/rpc", Audience::Signers, client_calls)
+        .route("/rpc/worker", Audience::Signers, worker_calls)
+        .route("/healthz", Audience::Anybody, get(health))
+        .route("/api/v1/jobs/{id}/events", Audience::Users, get(events))
+        .merge(pages::routes(access, &shared.sessions))
+        .merge(api::routes(access))
+        .with_state(shared)
 }
 
 async fn health(State(shared): State<Shared>) -> Result<Response, Refused> {
@@ -199,10 +187,10 @@ async fn health(State(shared): State<Shared>) -> Result<Response, Refused> {
     Ok(Json(health).into_response())
 }
 
-/// Pictures of a job until it is final. `path` is `/api/v1/jobs/{id}/events`.
-async fn events(shared: &Shared, path: &str) -> response::Result<Response> {
-    let id: JobId = named(path.split('/').nth(4).unwrap_or_default())?;
-    let receiver = shared.find(|reply| Event::Watch(id, reply)).await?;
+/// Pictures of a job until it is final.
+async fn events(desk: Desk, Path(id): Path<String>) -> response::Result<Response> {
+    let id: JobId = named(&id)?;
+    let receiver = desk.find(|reply| Look::Watch(id, reply)).await?;
     let pictures = stream::unfold(Some(receiver), |receiver| async move {
         let mut receiver: watch::Receiver<Arc<JobReport>> = receiver?;
         receiver.changed().await.ok()?;
@@ -216,20 +204,32 @@ async fn events(shared: &Shared, path: &str) -> response::Result<Response> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use daemon::access::Auth;
+    use daemon::inspect;
+    use protocol::auth::Service;
     use tempfile::TempDir;
 
     use super::*;
+
+    #[test]
+    fn the_documentation_lists_every_route_with_whose_it_is() {
+        let (shared, ..) = shared();
+        let auth = Authenticator::new(&shared.secret, Service::Jobtracker);
+        let access = Access::new(auth.clone(), Some(shared.sessions.clone()), Auth::Token);
+        let all = routes(shared, &access, auth).merge(inspect::routes(&access, Vec::new()));
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/routes.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let table = format!("## JobTracker\n\n{}", all.table());
+        assert!(page.contains(&table), "docs/routes.md does not say:\n{table}");
+    }
 
     /// What routes share, with a loop that is played by whoever holds the receiver.
     pub(crate) fn shared() -> (Shared, mpsc::Receiver<Event>, TempDir) {
         let (events, received) = mpsc::channel(16);
         let directory = TempDir::new().unwrap();
         let secret = Key::new([1; 32]);
-        let sessions = Sessions::new(
-            Authenticator::new(&secret, protocol::auth::Service::Jobtracker),
-            "jobtracker",
-            "h:1",
-        );
+        let sessions =
+            Sessions::new(Authenticator::new(&secret, Service::Jobtracker), "jobtracker", "h:1");
         let shared = Shared {
             events,
             secret_file: PathBuf::new(),
@@ -241,6 +241,8 @@ pub(crate) mod tests {
             kept: Kept::default(),
             settings: Arc::default(),
             sessions,
+            audit: Audit::default(),
+            believes_names: false,
             since: Instant::now(),
         };
         (shared, received, directory)

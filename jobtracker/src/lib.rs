@@ -7,6 +7,9 @@
 //! | `store` | edits as journal records and checkpoint rows |
 //! | `effects` | work on the file system |
 //! | `http` | signed calls, events, health |
+//! | `desk` | the JobTracker as one user sees it |
+//! | `audit` | who changed what, and who was refused |
+//! | `logs` | logs of attempts, from the workers |
 //! | `pages`, `web` | pages for people |
 //! | `api` | JSON for scripts, Hadoop's history API, metrics |
 //! | `history`, `history_events` | jobs that are over, as files of events |
@@ -17,8 +20,10 @@
 //! task runs again.
 
 mod api;
+mod audit;
 mod config;
 mod core;
+mod desk;
 mod effects;
 mod error;
 mod exclude;
@@ -26,6 +31,7 @@ mod history;
 mod history_events;
 mod http;
 mod kept;
+mod logs;
 mod pages;
 mod resources;
 mod server;
@@ -38,6 +44,7 @@ use std::time::{Duration, Instant};
 
 use client::rpc::RpcClient;
 use daemon::Shutdown;
+use daemon::access::{Access, Auth, SIMPLE_WARNING};
 use daemon::auth::Authenticator;
 use daemon::front;
 use daemon::hosts::Hosts;
@@ -122,10 +129,19 @@ async fn start(
     let mut server = Server::new(state, journal, recovered.last, outside, events.clone(), poll_max);
     server.start(Epoch(recovered.epoch.0), cluster_start());
 
+    if config.auth == Auth::Simple {
+        tracing::warn!("{SIMPLE_WARNING}");
+    }
+    let (audit, audit_writer) = audit::Audit::start(&config)
+        .map_err(|source| Error::System { action: "open the audit log", source })?;
     let authenticator = Authenticator::new(&secret, Service::Jobtracker);
+    let sessions = Sessions::new(authenticator.clone(), "jobtracker", &address.to_string());
+    let access = Access::new(authenticator.clone(), Some(sessions.clone()), config.auth);
     let settings = inspect::settings("jobtracker", &config);
     let shared = http::Shared {
-        sessions: Sessions::new(authenticator.clone(), "jobtracker", &address.to_string()),
+        sessions,
+        audit,
+        believes_names: config.auth == Auth::Simple,
         events,
         secret_file: std::path::absolute(&config.secret_file)
             .map_err(|source| Error::System { action: "find the working directory", source })?,
@@ -138,12 +154,16 @@ async fn start(
         settings: Arc::new(settings.clone()),
         since: Instant::now(),
     };
-    let inspected = inspect::router(authenticator.clone(), settings);
+    let inspected = inspect::routes(&access, settings);
     let hosts = Hosts::new(&address.to_string(), &config.page_hosts, "`page_hosts`");
-    let router = front::guard(http::router(shared, authenticator).merge(inspected), hosts);
+    let routes = http::routes(shared, &access, authenticator).merge(inspected);
+    let router = front::guard(routes.into(), hosts);
     let limits = Limits { connections_max: config.connections_max, ..Limits::default() };
     let serving = serve::serve(listener, router, limits, shutdown.clone());
     tokio::join!(server.run(inbox, durable_seen, shutdown), serving);
+    if let Some(writer) = audit_writer {
+        writer.close().await;
+    }
     match fatal.lock().take() {
         Some(reason) => Err(Error::JournalStopped { reason }),
         None => Ok(()),

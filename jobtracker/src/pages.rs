@@ -6,25 +6,27 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::Json;
+use axum::extract::{FromRequestParts, OptionalFromRequestParts, Path, Query, State};
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderName};
 use axum::http::request::Parts;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response, Result};
 use axum::routing::get;
-use axum::{Json, Router};
-use client::rpc::{RpcClient, now_ms};
+use client::rpc::now_ms;
+use daemon::access::{Access, Audience, Routes, SIMPLE_WARNING, User};
 use daemon::page::{self, Frame, Search, Site, live};
+use daemon::session::Sessions;
 use futures_util::stream;
 use maud::Markup;
-use protocol::auth::Role;
 use protocol::{AttemptId, JobId, TaskId};
 
 use crate::core::picture::Picture;
-use crate::http::{Refused, Shared, named};
-use crate::server::{Event, Overview};
-use crate::web;
+use crate::desk::Desk;
+use crate::http::{Shared, named};
+use crate::server::look::{Look, Overview};
+use crate::{logs, web};
 
 /// Bytes shown of the end of each of an attempt's two streams.
 const LOG_TAIL_BYTES: usize = 64 << 10;
@@ -32,26 +34,26 @@ const LOG_TAIL_BYTES: usize = 64 << 10;
 const LOG_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All pages.
-pub(crate) fn router(shared: Shared) -> Router {
-    Router::new()
-        .route("/", get(overview))
-        .route("/live", get(overview_changes))
-        .route("/jobs", get(jobs))
-        .route("/jobs/{id}", get(job))
-        .route("/jobs/{id}/live", get(job_changes))
-        .route("/jobs/{id}/report.html", get(report))
-        .route("/jobs/{id}/trace.json", get(trace))
-        .route("/jobs/{id}/attempts", get(attempts))
-        .route("/jobs/{id}/attempts/{attempt}", get(attempt))
-        .route("/jobs/{id}/tasks/{task}", get(task))
-        .route("/compare", get(compare))
-        .route("/queues", get(queues))
-        .route("/workers", get(workers))
-        .route("/workers/{address}", get(worker))
-        .route("/about", get(about))
-        .merge(page::assets())
-        .merge(shared.sessions.routes())
-        .with_state(shared)
+pub(crate) fn routes(access: &Access, sessions: &Sessions) -> Routes<Shared> {
+    let (open, users) = (Audience::Anybody, Audience::Users);
+    Routes::new(access)
+        .route("/", open, get(overview))
+        .route("/live", open, get(overview_changes))
+        .route("/jobs", users, get(jobs))
+        .route("/jobs/{id}", users, get(job))
+        .route("/jobs/{id}/live", users, get(job_changes))
+        .route("/jobs/{id}/report.html", users, get(report))
+        .route("/jobs/{id}/trace.json", users, get(trace))
+        .route("/jobs/{id}/attempts", users, get(attempts))
+        .route("/jobs/{id}/attempts/{attempt}", users, get(attempt))
+        .route("/jobs/{id}/tasks/{task}", users, get(task))
+        .route("/compare", users, get(compare))
+        .route("/queues", users, get(queues))
+        .route("/workers", open, get(workers))
+        .route("/workers/{address}", users, get(worker))
+        .route("/about", users, get(about))
+        .merge(page::assets(access))
+        .merge(sessions.routes(access))
 }
 
 const SITE: Site = Site {
@@ -67,7 +69,7 @@ const SITE: Site = Site {
 };
 
 /// Draws pages for who looks.
-struct Viewer {
+struct Drawing {
     namenode: Arc<str>,
     /// Who is signed in.
     user: Option<String>,
@@ -75,17 +77,17 @@ struct Viewer {
     change: Option<u64>,
 }
 
-impl FromRequestParts<Shared> for Viewer {
+impl FromRequestParts<Shared> for Drawing {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Infallible> {
         let user = shared.sessions.user(&parts.headers);
         let change = live::seen(&parts.headers);
-        Ok(Viewer { namenode: Arc::clone(&shared.namenode), user, change })
+        Ok(Drawing { namenode: Arc::clone(&shared.namenode), user, change })
     }
 }
 
-impl Viewer {
+impl Drawing {
     /// True if changes are offered.
     fn may_act(&self) -> bool {
         self.user.is_some()
@@ -110,41 +112,70 @@ impl Viewer {
     }
 }
 
-async fn overview(State(shared): State<Shared>, viewer: Viewer) -> Result<Response> {
-    viewer.follow(&shared, "Overview", "/", |seen| web::overview::page(seen, now_ms())).await
+async fn overview(
+    State(shared): State<Shared>,
+    user: Option<SignedIn>,
+    viewer: Drawing,
+) -> Result<Response> {
+    let viewing = match user {
+        Some(SignedIn(user)) => Some(Desk::open(&shared, user).await),
+        None => None,
+    };
+    let draw = |seen: &Overview| {
+        let jobs = viewing.as_ref().map(|desk| seen.jobs.seen_by(desk.viewer()));
+        let warning = shared.believes_names.then_some(SIMPLE_WARNING);
+        web::overview::page(seen, (jobs.as_deref(), warning), now_ms())
+    };
+    viewer.follow(&shared, "Overview", "/", draw).await
+}
+
+/// Who is signed in, on a page that is open to all.
+struct SignedIn(User);
+
+impl OptionalFromRequestParts<Shared> for SignedIn {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        shared: &Shared,
+    ) -> Result<Option<Self>, Infallible> {
+        let name = shared.sessions.user(&parts.headers);
+        Ok(name.map(|name| SignedIn(User { name, address: None, is_signed: false })))
+    }
 }
 
 async fn jobs(
-    State(shared): State<Shared>,
+    desk: Desk,
     Query(query): Query<web::jobs::Query>,
-    viewer: Viewer,
+    viewer: Drawing,
 ) -> Result<Response> {
-    let draw = |seen: &Overview| web::jobs::page(&seen.jobs, &query, now_ms());
-    viewer.follow(&shared, "Jobs", "/jobs", draw).await
+    let draw =
+        |seen: &Overview| web::jobs::page(&seen.jobs.seen_by(desk.viewer()), &query, now_ms());
+    viewer.follow(&desk, "Jobs", "/jobs", draw).await
 }
 
-async fn queues(State(shared): State<Shared>, viewer: Viewer) -> Result<Response> {
-    viewer.follow(&shared, "Queues", "/queues", |seen| web::queues::page(seen, now_ms())).await
+async fn queues(desk: Desk, viewer: Drawing) -> Result<Response> {
+    let draw =
+        |seen: &Overview| web::queues::page(seen, &seen.jobs.seen_by(desk.viewer()), now_ms());
+    viewer.follow(&desk, "Queues", "/queues", draw).await
 }
 
-async fn workers(State(shared): State<Shared>, viewer: Viewer) -> Result<Response> {
+async fn workers(State(shared): State<Shared>, viewer: Drawing) -> Result<Response> {
     viewer.follow(&shared, "Workers", "/workers", |seen| web::workers::page(&seen.workers)).await
 }
 
 /// One worker, drawn again when the overview looks different.
-async fn worker(
-    State(shared): State<Shared>,
-    Path(address): Path<String>,
-    viewer: Viewer,
-) -> Result<Response> {
-    let found = shared.ask(|reply| Event::WorkerAt(address, reply)).await.map_err(Refused)?;
-    let picture = found.ok_or((StatusCode::NOT_FOUND, "There is no such worker now.\n"))?;
+async fn worker(desk: Desk, Path(address): Path<String>, viewer: Drawing) -> Result<Response> {
+    let picture = desk
+        .worker(address)
+        .await?
+        .ok_or((StatusCode::NOT_FOUND, "There is no such worker now.\n"))?;
     let content = web::workers::one(&picture, now_ms());
     Ok(viewer.frame(&picture.report.host, "/workers", Some("/live".to_owned()), &content))
 }
 
 /// What this daemon is and how it is configured.
-async fn about(State(shared): State<Shared>, viewer: Viewer) -> Result<Response> {
+async fn about(State(shared): State<Shared>, viewer: Drawing) -> Result<Response> {
     let overview = shared.overview().await?;
     let facts = [
         ("Started (UTC)", page::format::time(overview.started_ms)),
@@ -156,19 +187,19 @@ async fn about(State(shared): State<Shared>, viewer: Viewer) -> Result<Response>
 
 /// Two runs side by side.
 async fn compare(
-    State(shared): State<Shared>,
+    desk: Desk,
     Query(query): Query<web::compare::Query>,
-    viewer: Viewer,
+    viewer: Drawing,
 ) -> Result<Response> {
-    let (_, a) = picture(&shared, &query.a).await?;
-    let (_, b) = picture(&shared, &query.b).await?;
+    let (_, a) = picture(&desk, &query.a).await?;
+    let (_, b) = picture(&desk, &query.b).await?;
     let content = web::compare::page(&a, &b, now_ms());
     Ok(viewer.frame("Comparison", "/jobs", None, &content))
 }
 
-async fn picture(shared: &Shared, id: &str) -> Result<(JobId, Arc<Picture>)> {
+async fn picture(desk: &Desk, id: &str) -> Result<(JobId, Arc<Picture>)> {
     let id: JobId = named(id)?;
-    Ok((id, shared.picture(id).await?))
+    Ok((id, desk.picture(id).await?))
 }
 
 /// Where a page of a job that is not over hears of changes.
@@ -182,66 +213,62 @@ fn kept(name: &str) -> [(HeaderName, String); 1] {
 }
 
 /// A job's page as one file.
-async fn report(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
-    let (id, picture) = picture(&shared, &id).await?;
+async fn report(desk: Desk, Path(id): Path<String>) -> Result<Response> {
+    let (id, picture) = picture(&desk, &id).await?;
     let content = web::job::page(&picture, &[], false, now_ms());
     let file = page::alone(&picture.report.name, &content);
     Ok((kept(&format!("{id}.html")), file).into_response())
 }
 
 /// A job's timeline for trace viewers.
-async fn trace(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
-    let (id, picture) = picture(&shared, &id).await?;
+async fn trace(desk: Desk, Path(id): Path<String>) -> Result<Response> {
+    let (id, picture) = picture(&desk, &id).await?;
     let trace = web::trace::trace(&picture, now_ms());
     Ok((kept(&format!("{id}.trace.json")), Json(trace)).into_response())
 }
 
-async fn job(
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-    viewer: Viewer,
-) -> Result<Response> {
-    let (id, picture) = picture(&shared, &id).await?;
-    let runs = shared.find(|reply| Event::OtherRuns(id, web::compare::RUNS_MAX, reply)).await?;
+async fn job(desk: Desk, Path(id): Path<String>, viewer: Drawing) -> Result<Response> {
+    let (id, picture) = picture(&desk, &id).await?;
+    let runs = desk.find(|reply| Look::OtherRuns(id, web::compare::RUNS_MAX, reply)).await?;
     let live = events_of(id, &picture);
     let content = web::job::page(&picture, &runs, viewer.may_act(), now_ms());
     Ok(viewer.frame(&picture.report.name, "/jobs", live, &content))
 }
 
 async fn attempts(
-    State(shared): State<Shared>,
+    desk: Desk,
     Path(id): Path<String>,
     Query(query): Query<web::attempts::Query>,
-    viewer: Viewer,
+    viewer: Drawing,
 ) -> Result<Response> {
-    let (id, picture) = picture(&shared, &id).await?;
+    let (id, picture) = picture(&desk, &id).await?;
     let live = events_of(id, &picture);
     let content = web::attempts::table(&picture, &query, now_ms());
     Ok(viewer.frame(&format!("Attempts of {}", picture.report.name), "/jobs", live, &content))
 }
 
 async fn attempt(
-    State(shared): State<Shared>,
+    desk: Desk,
     Path((job, attempt)): Path<(String, String)>,
-    viewer: Viewer,
+    viewer: Drawing,
 ) -> Result<Response> {
     let (job, id): (JobId, AttemptId) = (named(&job)?, named(&attempt)?);
     if id.task.job != job {
         return Err(StatusCode::NOT_FOUND.into());
     }
-    let picture = shared.find(|reply| Event::Attempt(id, reply)).await?;
-    let log = read_log(&shared, &picture.worker.http_address, id).await;
+    let picture = desk.find(|reply| Look::Attempt(id, reply)).await?;
+    let log = read_log(&desk, &picture.worker.http_address, id).await;
     let live = picture.row.state.is_live().then(|| format!("/jobs/{job}/live"));
     let content = web::attempts::one(id, &picture, &log, viewer.may_act(), now_ms());
     Ok(viewer.frame(&id.to_string(), "/jobs", live, &content))
 }
 
 async fn task(
-    State(shared): State<Shared>,
+    desk: Desk,
     Path((job, task)): Path<(String, String)>,
-    viewer: Viewer,
+    viewer: Drawing,
 ) -> Result<Response> {
-    let (job, picture) = picture(&shared, &job).await?;
+    let (job, picture) = picture(&desk, &job).await?;
     let id: TaskId = named(&task)?;
     if id.job != job || id.index >= picture.task_count(id.kind) {
         return Err(StatusCode::NOT_FOUND.into());
@@ -257,29 +284,23 @@ async fn read_log(shared: &Shared, worker: &str, id: AttemptId) -> web::attempts
     let missing = |reason: &dyn std::fmt::Display| {
         Log::Missing(format!("The log cannot be had from the worker: {reason}"))
     };
-    let client =
-        match RpcClient::new(&format!("http://{worker}"), Role::Jobtracker, Some(&shared.secret)) {
-            Ok(client) => client,
-            Err(error) => return missing(&error),
-        };
-    let target = format!("/logs/{id}?tail={LOG_TAIL_BYTES}");
-    let read = async { client.get(&target).await.map(|response| response.text()) };
-    match tokio::time::timeout(LOG_TIMEOUT, async {
-        Ok::<_, client::error::RpcError>(read.await?.await)
-    })
-    .await
-    {
-        Ok(Ok(Ok(text))) => Log::Text(text),
-        Ok(Ok(Err(error))) => missing(&error),
+    let query = format!("tail={LOG_TAIL_BYTES}");
+    let read = async {
+        let response =
+            logs::ask(shared, worker, id, &query).await.map_err(|error| error.to_string())?;
+        response.text().await.map_err(|error| error.to_string())
+    };
+    match tokio::time::timeout(LOG_TIMEOUT, read).await {
+        Ok(Ok(text)) => Log::Text(text),
         Ok(Err(error)) => missing(&error),
         Err(_) => missing(&"it does not answer in time"),
     }
 }
 
 /// `change` whenever a job looks different, `end` when it is final.
-async fn job_changes(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response> {
+async fn job_changes(desk: Desk, Path(id): Path<String>) -> Result<Response> {
     let id: JobId = named(&id)?;
-    let watched = shared.find(|reply| Event::Watch(id, reply)).await?;
+    let watched = desk.find(|reply| Look::Watch(id, reply)).await?;
     let changes = stream::unfold(Some(watched), |watched| async move {
         let mut watched = watched?;
         watched.changed().await.ok()?;

@@ -7,6 +7,8 @@
 //! An order may reach a worker together with later ones whose edits are still on their way to the disk: orders are harmless without
 //! their edits, because a task is decided by its edit alone.
 
+pub(crate) mod look;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
@@ -16,16 +18,14 @@ use std::time::{Duration, Instant};
 use daemon::groups::Membership;
 use daemon::page::live::Board;
 use journal::{Journal, Txid};
-use protocol::jobs::{
-    Answer, Call, Counters, JobReport, QueueReport, Reply, Request, TrackerStatus, WorkerReport,
-};
-use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskId, WorkerId, tracker, wire};
+use protocol::jobs::{Answer, Call, JobReport, Reply, Request};
+use protocol::{ErrorKind, JobId, RemoteError, WorkerId, tracker, wire};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use self::look::{ListedJobs, Look, Overview, Viewer};
 use crate::config::Config;
 use crate::core::edit::Edit;
-use crate::core::picture::{AttemptPicture, Picture};
-use crate::core::rights::Caller;
+use crate::core::rights::{Caller, Operation};
 use crate::core::submit::Submission;
 use crate::core::worker_picture::WorkerPicture;
 use crate::core::{Core, EffectDone, EffectOrder, Now, Output};
@@ -56,37 +56,12 @@ pub(crate) enum Event {
     EffectDone(JobId, Option<EffectDone>),
     /// The history of a job is written, or could not be.
     HistoryWritten(JobId, io::Result<()>),
-    /// Someone wants to watch a job.
-    Watch(JobId, oneshot::Sender<Result<watch::Receiver<Arc<JobReport>>, RemoteError>>),
+    /// Somebody looks at a job.
+    Look(Viewer, Look),
     /// The start page and `/healthz`: as of now, or at least as new as a change that watchers were told of.
     Overview(Option<u64>, oneshot::Sender<Arc<Overview>>),
-    /// The page of a job; `None` if it is over and who asks (`true`) has kept its picture.
-    Picture(JobId, bool, oneshot::Sender<Result<Option<Box<Picture>>, RemoteError>>),
-    /// Other jobs of a job's name, at most so many.
-    OtherRuns(JobId, usize, oneshot::Sender<Result<Vec<JobReport>, RemoteError>>),
-    /// The page of an attempt.
-    Attempt(AttemptId, oneshot::Sender<Result<AttemptPicture, RemoteError>>),
     /// The page of the worker at an address; `None` if there is none.
-    WorkerAt(String, oneshot::Sender<Option<Box<WorkerPicture>>>),
-    /// Counters of a job's maps and of its reduces.
-    Counters(JobId, oneshot::Sender<Result<[Counters; 2], RemoteError>>),
-    /// Counters of a task.
-    TaskCounters(TaskId, oneshot::Sender<Result<Counters, RemoteError>>),
-}
-
-/// What the start page and `/healthz` show.
-pub(crate) struct Overview {
-    /// The last change that watchers were told of before.
-    pub(crate) change: u64,
-    pub(crate) epoch: u64,
-    /// When this process began, milliseconds since the epoch.
-    pub(crate) started_ms: u64,
-    pub(crate) status: TrackerStatus,
-    pub(crate) jobs: Vec<JobReport>,
-    pub(crate) workers: Vec<WorkerReport>,
-    pub(crate) queues: Vec<QueueReport>,
-    /// Directories of `log_dirs` that are left out, each with the reason.
-    pub(crate) log_dirs_left_out: Vec<String>,
+    WorkerAt(Viewer, String, oneshot::Sender<Option<Box<WorkerPicture>>>),
 }
 
 fn left_out(journal: &Journal) -> Vec<String> {
@@ -266,29 +241,13 @@ impl Server {
                 self.histories_due.written(job, outcome.is_ok(), Instant::now());
                 self.write_history();
             }
-            Event::Watch(job, reply) => {
-                let watching = self.watch(job);
-                let _ = reply.send(watching);
-            }
+            Event::Look(viewer, look) => self.show(&viewer, look),
             Event::Overview(wanted, reply) => drop(reply.send(self.overview(wanted))),
-            // Whoever asked for a page and left needs no answer.
-            Event::Picture(job, is_kept, reply) => {
-                let picture = match is_kept && self.core.is_over(job) {
-                    true => Ok(None),
-                    false => self.core.picture(job).map(|picture| Some(Box::new(picture))),
-                };
-                drop(reply.send(picture));
-            }
-            Event::OtherRuns(job, count_max, reply) => {
-                drop(reply.send(self.core.other_runs(job, count_max)));
-            }
-            Event::WorkerAt(address, reply) => {
-                let picture = self.core.worker_picture(&address, self.now());
+            Event::WorkerAt(viewer, address, reply) => {
+                let caller = viewer.caller();
+                let picture = self.core.worker_picture(&caller, &address, self.now());
                 drop(reply.send(picture.map(Box::new)));
             }
-            Event::Attempt(id, reply) => drop(reply.send(self.core.attempt_picture(id))),
-            Event::Counters(job, reply) => drop(reply.send(self.core.counters_by_kind(job))),
-            Event::TaskCounters(id, reply) => drop(reply.send(self.core.task_counters(id))),
         }
     }
 
@@ -304,7 +263,7 @@ impl Server {
             epoch: self.core.epoch().0,
             started_ms: self.started_ms,
             status: self.core.status(),
-            jobs: self.core.job_reports(),
+            jobs: ListedJobs::new(self.core.jobs_with_viewers()),
             workers: self.core.worker_reports(self.now()),
             queues: self.core.queue_reports(),
             log_dirs_left_out: left_out(&self.journal),
@@ -355,7 +314,7 @@ impl Server {
                     Err(error) => Err(error),
                 }
             }
-            Call::List => Ok(Reply::Jobs(self.core.job_reports())),
+            Call::List => Ok(Reply::Jobs(self.core.job_reports(&caller))),
             Call::Status(job) => {
                 self.core.job_report(job).map(|report| Reply::Job(Box::new(report)))
             }
@@ -382,18 +341,19 @@ impl Server {
     /// Refuses who may not do what is asked.
     fn check_rights(&self, caller: &Caller<'_>, body: &Call) -> Result<(), RemoteError> {
         match body {
-            Call::Kill(job) | Call::SetPriority(job, _) => self.core.check_modify(caller, *job),
-            Call::StopAttempt { attempt, .. } => self.core.check_modify(caller, attempt.task.job),
+            Call::Kill(job) | Call::SetPriority(job, _) => {
+                self.core.check(caller, Operation::Modify, *job)
+            }
+            Call::StopAttempt { attempt, .. } => {
+                self.core.check(caller, Operation::Modify, attempt.task.job)
+            }
+            Call::Status(job) | Call::Tasks(job) => self.core.check(caller, Operation::View, *job),
+            Call::Replay(attempt) => self.core.check(caller, Operation::View, attempt.task.job),
             Call::RefreshNodes => self.core.check_administrator(caller, "refreshNodes"),
             Call::RefreshQueues => self.core.check_administrator(caller, "refreshQueues"),
-            Call::Submit(_)
-            | Call::List
-            | Call::Status(_)
-            | Call::Tasks(_)
-            | Call::TrackerStatus
-            | Call::Queues
-            | Call::Workers
-            | Call::Replay(_) => Ok(()),
+            Call::Submit(_) | Call::List | Call::TrackerStatus | Call::Queues | Call::Workers => {
+                Ok(())
+            }
         }
     }
 

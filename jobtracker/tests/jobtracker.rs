@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use client::rpc::{CallOptions, RpcClient};
 use daemon::Shutdown;
+use daemon::access::Auth;
 use daemon::auth::Authenticator;
 use daemon::serve::{self, Limits};
 use jobtracker::Config;
 use parking_lot::Mutex;
-use protocol::auth::{Key, Role, Service};
+use protocol::auth::{HELLO, Key, Role, Service};
 use protocol::jobs::{self, Counters, JobSpec, JobState, Split};
 use protocol::namenode::{self, Body, Call, Created, FileStatus, Reply};
 use protocol::tracker::{self, Action, AttemptState, AttemptUpdate, Register};
@@ -215,7 +216,7 @@ impl Stand {
         );
         let listener = serve::bind("127.0.0.1:0", false).await.unwrap();
         let namenode = format!("http://{}", listener.local_addr().unwrap());
-        let router = Router::new().route("/rpc", route).merge(daemon::rpc::hello(auth));
+        let router = Router::new().route("/rpc", route).route(HELLO, daemon::rpc::hello(auth));
         let hosts = daemon::hosts::Hosts::new("localhost:1", &[], "`hosts`");
         let router = daemon::front::guard(router, hosts);
         tokio::spawn(serve::serve(listener, router, Limits::default(), Shutdown::new()));
@@ -246,6 +247,7 @@ impl Stand {
             secret_file: self.data.path().join("secret"),
             settle_ms: 50,
             poll_ms: 100,
+            auth: Auth::Simple,
             ..Config::default()
         };
         self.tracker = Some(tokio::spawn(jobtracker::run(config, self.shutdown.clone())));
@@ -377,7 +379,8 @@ impl Stand {
     /// Follows the events of a job to the last.
     async fn watch(&self, job: JobId) -> jobs::JobReport {
         let target = format!("/api/v1/jobs/{job}/events");
-        let text = self.client(Role::Client).get(&target).await.unwrap().text().await.unwrap();
+        let client = self.client(Role::Client);
+        let text = client.get_as("ann", &target).await.unwrap().text().await.unwrap();
         let last = text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back();
         serde_json::from_str(last.unwrap()).unwrap()
     }
@@ -459,6 +462,11 @@ async fn a_job_is_run_published_and_remembered() {
     assert_eq!(stand.tree(), expected, "nothing was made");
 
     let pages = reqwest_text(&stand.address, "/").await;
+    assert!(
+        !pages.contains("a &lt;job&gt;") && pages.contains("auth = &quot;simple&quot;"),
+        "{pages}"
+    );
+    let pages = reqwest_text(&stand.address, "/jobs").await;
     assert!(pages.contains("a &lt;job&gt;") && pages.contains(&job.to_string()), "{pages}");
     let page = reqwest_text(&stand.address, &format!("/jobs/{job}")).await;
     assert!(page.contains("SUCCEEDED") && page.contains("<svg"), "{page}");
@@ -521,6 +529,8 @@ async fn reqwest_text(address: &str, target: &str) -> String {
 async fn get(address: &str, target: &str, host: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let joint = if target.contains('?') { '&' } else { '?' };
+    let target = format!("{target}{joint}user.name=ann");
     let request = format!("GET {target} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
@@ -616,7 +626,7 @@ async fn unsigned_and_old_senders_are_refused() {
     let health = wrong.health().await.unwrap();
     assert_eq!((health.service.as_str(), health.ready), ("jobtracker", true));
     assert!(health.secret_file.unwrap().ends_with(Path::new("secret")));
-    assert!(wrong.get("/api/v1/jobs/job_000000000001_0001/events").await.is_err());
+    assert!(wrong.get_as("ann", "/api/v1/jobs/job_000000000001_0001/events").await.is_err());
     stand.close().await;
 }
 

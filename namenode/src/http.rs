@@ -10,7 +10,9 @@ use axum::middleware::from_fn;
 use axum::routing::get;
 use axum::{Json, Router};
 use daemon::Shutdown;
+use daemon::access::Access;
 use daemon::auth::{Authenticator, Signer};
+use daemon::carried::carried;
 use daemon::front::{self, Guarded};
 use daemon::hosts::Hosts;
 use daemon::rpc::{self, Sender};
@@ -28,7 +30,6 @@ use webhdfs::token::book::Book;
 use webhdfs::token::operator;
 
 use crate::audit::{self, Audit, Origin};
-use crate::carried::carried;
 use crate::config::Config;
 use crate::lists;
 use crate::monitor::{self, Load};
@@ -77,11 +78,11 @@ pub(crate) fn router(
         advertised: advertised.clone(),
     };
     let sessions = Sessions::new(auth.clone(), "namenode", &advertised);
+    let access = Access::new(auth.clone(), Some(sessions.clone()), config.webhdfs.auth);
     let face = webhdfs::namenode::Face::new(web.clone(), settings);
-    let pages = pages::router(web.clone(), face.clone(), sessions);
+    let pages = pages::router(web.clone(), face.clone(), (sessions, &access));
     let monitor = monitor::router(web, auth.clone(), advertised.clone());
     let web = face.router().layer(from_fn(session::refuse_foreign));
-    let inspected = auth.clone();
     let hosts = Hosts::new(config.advertised(), &config.webhdfs.hosts, webhdfs::config::HOSTS_KEY);
     let routes = Router::new()
         .route(
@@ -119,7 +120,7 @@ pub(crate) fn router(
         .merge(web)
         .merge(pages)
         .merge(monitor)
-        .merge(daemon::inspect::router(inspected, settings::of(config)));
+        .merge(daemon::inspect::routes(&access, settings::of(config)));
     front::guard(routes, hosts)
 }
 
@@ -202,8 +203,10 @@ impl Service {
         // Reads show nobody's permissions.
         let shown = shown.into_iter().chain(std::iter::repeat(None));
         for ((told, permissions), answer) in told.into_iter().zip(shown).zip(answers) {
-            if let Some(told) = told {
-                audit.note(at_ms, (told, permissions, origin.protocol), answer).await;
+            let line =
+                told.and_then(|told| audit::line((told, permissions, origin.protocol), answer));
+            if let Some(line) = line {
+                audit.note(at_ms, line).await;
             }
         }
         answer

@@ -19,7 +19,6 @@
 
 mod admin;
 mod audit;
-mod carried;
 pub mod config;
 pub mod core;
 pub mod error;
@@ -180,7 +179,7 @@ pub async fn run_on(
 }
 
 fn start_audit(config: &Config) -> Result<(Option<Audit>, Option<audit::Writer>), Error> {
-    let audit = config.audit.then(|| Audit::start(config)).transpose();
+    let audit = config.audit.then(|| audit::start(config)).transpose();
     let audit = audit.map_err(|source| Error::Host { action: "open the audit log", source })?;
     Ok(audit.unzip())
 }

@@ -11,7 +11,7 @@ use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{AttemptId, BinaryHash, CallId, DfsPath, JobId, RemoteError, TaskId};
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Where job executables are kept in the file system, by hash.
 pub const BINARY_DIR: &str = "/system/hanno/bin";
 
@@ -333,6 +333,22 @@ pub struct JobReport {
     pub priority: Priority,
     /// Slots it holds now.
     pub slot_count: u32,
+    /// True if who asks may not look at the job: name, counters, diagnostics and output are left out then.
+    pub is_outline: bool,
+}
+
+impl JobReport {
+    /// What everybody with a name may know of a job: what it takes of the cluster.
+    pub fn outline(self) -> JobReport {
+        JobReport {
+            name: String::new(),
+            counters: Counters::default(),
+            diagnostics: String::new(),
+            output: DfsPath::root(),
+            is_outline: true,
+            ..self
+        }
+    }
 }
 
 /// Tasks by state.
@@ -373,7 +389,7 @@ pub struct AttemptReport {
     pub state: String,
     /// Machine of its worker.
     pub host: String,
-    /// `http://host:port/logs/{attempt}` of its worker.
+    /// Path of its log at the JobTracker, which gets it from the worker.
     pub log_url: String,
     /// Start, milliseconds since the epoch.
     pub started_ms: u64,

@@ -43,7 +43,7 @@ pub(super) struct Plan {
     pub(super) worker_slots: Vec<u32>,
     /// First port if the user chose.
     pub(super) port_base: Option<u16>,
-    /// How callers of WebHDFS prove who they are.
+    /// How callers over HTTP prove who they are.
     pub(super) auth: Auth,
 }
 
@@ -116,7 +116,7 @@ impl Layout {
     /// Writes every daemon's configuration.
     pub(super) fn write_configs(&self, plan: &Plan, ports: &Ports) -> Result<Vec<Spec>> {
         let namenode = self.spec(Kind::Namenode, 1, &self.namenode_config(plan, ports))?;
-        let jobtracker = self.spec(Kind::Jobtracker, 1, &self.jobtracker_config(ports))?;
+        let jobtracker = self.spec(Kind::Jobtracker, 1, &self.jobtracker_config(plan, ports))?;
         let masters = [
             namenode::Config::load(&namenode.config).map(|config| config.free_space_min)?,
             jobtracker::Config::load(&jobtracker.config).map(|config| config.free_space_min)?,
@@ -171,10 +171,11 @@ impl Layout {
         text
     }
 
-    fn jobtracker_config(&self, ports: &Ports) -> String {
+    fn jobtracker_config(&self, plan: &Plan, ports: &Ports) -> String {
         let mut text = self.common(ports.jobtracker);
         line(&mut text, "data", self.data(Kind::Jobtracker, 1));
         line(&mut text, "namenode", quoted(&url(ports.namenode)));
+        line(&mut text, "auth", quoted(auth_word(plan.auth)));
         text
     }
 
@@ -237,12 +238,15 @@ fn line(text: &mut String, key: &str, value: impl std::fmt::Display) {
 
 /// The table that NameNode and DataNodes must agree on; it comes last.
 fn webhdfs_table(text: &mut String, auth: Auth) {
-    let word = match auth {
+    text.push_str("[webhdfs]\n");
+    line(text, "auth", quoted(auth_word(auth)));
+}
+
+fn auth_word(auth: Auth) -> &'static str {
+    match auth {
         Auth::Token => "token",
         Auth::Simple => "simple",
-    };
-    text.push_str("[webhdfs]\n");
-    line(text, "auth", quoted(word));
+    }
 }
 
 fn quoted(text: &str) -> String {

@@ -55,7 +55,7 @@ pub(crate) struct ClusterArgs {
     /// Listen on this port and the following ones [default: 9870 and 8088 if free, else free ones]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port_base: Option<u16>,
-    /// How callers of WebHDFS prove who they are: by a token (`hanno admin token`), or not at all
+    /// How callers over HTTP prove who they are: by a token (`hanno admin token`) or a session (`hanno admin open`), or not at all
     #[arg(long, value_enum, default_value_t = AuthMode::Token)]
     auth: AuthMode,
     /// End when this process, the parent, ends
@@ -63,10 +63,10 @@ pub(crate) struct ClusterArgs {
     parent: Option<u32>,
 }
 
-/// How callers of WebHDFS prove who they are.
+/// How callers over HTTP prove who they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum AuthMode {
-    /// By a delegation token
+    /// By a delegation token, or a session at the pages
     Token,
     /// Not at all: every user of this machine may say to be anybody
     Simple,

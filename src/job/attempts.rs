@@ -4,7 +4,12 @@ use protocol::jobs::{AttemptReport, TaskReport};
 use protocol::{JobId, TaskKind};
 
 /// Attempts that ended, in the order of their ends, `count` of them after the first `from`.
-pub(super) fn events_text(id: JobId, tasks: &[TaskReport], from: usize, count: usize) -> String {
+pub(super) fn events_text(
+    (id, address): (JobId, &str),
+    tasks: &[TaskReport],
+    from: usize,
+    count: usize,
+) -> String {
     let mut ended: Vec<&AttemptReport> = tasks
         .iter()
         .flat_map(|task| &task.attempts)
@@ -17,7 +22,7 @@ pub(super) fn events_text(id: JobId, tasks: &[TaskReport], from: usize, count: u
         shown.len()
     );
     for attempt in shown {
-        text.push_str(&format!("{} {} {}\n", attempt.state, attempt.id, attempt.log_url));
+        text.push_str(&format!("{} {} {address}{}\n", attempt.state, attempt.id, attempt.log_url));
     }
     text
 }
@@ -39,7 +44,7 @@ mod tests {
             id: id.to_owned(),
             state: state.to_owned(),
             host: "h".to_owned(),
-            log_url: format!("http://h/logs/{id}"),
+            log_url: format!("/log/{id}"),
             started_ms: 1,
             finished_ms,
             diagnostics: String::new(),
@@ -61,11 +66,14 @@ mod tests {
             task(TaskKind::Reduce, vec![attempt("c", "SUCCEEDED", 5)]),
         ];
         assert_eq!(
-            events_text(job, &tasks, 0, 9),
+            events_text((job, "http://h"), &tasks, 0, 9),
             "Task completion events for job_202611201830_0001\nNumber of events (from 0) are: 2\n\
-             SUCCEEDED c http://h/logs/c\nFAILED a http://h/logs/a\n"
+             SUCCEEDED c http://h/log/c\nFAILED a http://h/log/a\n"
         );
-        assert!(events_text(job, &tasks, 1, 1).ends_with("are: 1\nFAILED a http://h/logs/a\n"));
+        assert!(
+            events_text((job, "http://h"), &tasks, 1, 1)
+                .ends_with("are: 1\nFAILED a http://h/log/a\n")
+        );
         assert_eq!(ids(&tasks, TaskKind::Map, "RUNNING"), ["b"]);
         assert!(ids(&tasks, TaskKind::Reduce, "RUNNING").is_empty());
     }

@@ -83,6 +83,10 @@ fn pages_of_large_things_appear_at_once() {
     println!("{TASKS} tasks took {:.0?}", begin.elapsed());
     let list = cluster.hanno(&["job", "-list", "all"]).ok().stdout_text();
     let job = list.split_whitespace().find(|word| word.starts_with("job_")).unwrap();
+    let links = cluster.hanno(&["admin", "open"]).ok().stdout_text();
+    let link = links.lines().find_map(|line| line.strip_prefix("JobTracker")).unwrap().trim();
+    browser.open(link);
+    browser.wait_text("tester");
     let page = format!("{}/jobs/{job}", cluster.jobtracker);
     viewer.look("jobtracker-1", "the job", &page);
     for path in linked(&browser, &page) {

@@ -47,12 +47,11 @@ fn people_see_and_steer_the_cluster_in_a_browser() {
     assert_eq!(pictures.wanting(), Vec::<String>::new());
 }
 
-/// Everybody may read; nothing is offered that would change something, and a session cannot be guessed.
+/// Everybody may see how the cluster is; nothing is offered that would change something, and a session cannot be guessed.
 fn without_a_session(stage: &Stage, browser: &Browser) {
-    let job = format!("/jobs/{}", stage.succeeded);
     for (daemon, path) in [
         (&stage.cluster.jobtracker, "/"),
-        (&stage.cluster.jobtracker, job.as_str()),
+        (&stage.cluster.jobtracker, "/workers"),
         (&stage.cluster.namenode, "/"),
         (&stage.cluster.namenode, "/datanodes"),
     ] {
@@ -63,6 +62,12 @@ fn without_a_session(stage: &Stage, browser: &Browser) {
         browser.assert_quiet(path);
     }
     // What is in the cluster is not shown, and how to see it is.
+    for path in ["/jobs", &format!("/jobs/{}", stage.succeeded), "/queues", "/about"] {
+        browser.open(&format!("{}{path}", stage.cluster.jobtracker));
+        browser.wait_text("hanno admin open");
+        let text = browser.script("return document.body.innerText").to_string();
+        assert!(!text.contains("wordcount") && !text.contains("hanno.jobtracker."), "{text}");
+    }
     for path in ["/browse?path=/texts", "/snapshots", "/about"] {
         browser.open(&format!("{}{path}", stage.cluster.namenode));
         browser.wait_text("how to sign in");
@@ -282,8 +287,9 @@ fn a_running_job(stage: &Stage, browser: &Browser, pictures: &Pictures, id: &str
     browser.wait_text("KILLED");
     assert_eq!(put_state(browser, id, attempt_id, "KILLED"), 200);
     browser.assert_quiet("a running attempt");
-    let masters = format!("{jobtracker}/ws/v1/mapreduce/jobs");
-    let masters = http::request("GET", &masters, b"").is(200).json();
+    let session = stage.cluster.session("JobTracker", "tester");
+    let ask = |url: &str| http::request_with("GET", url, &session, b"").is(200);
+    let masters = ask(&format!("{jobtracker}/ws/v1/mapreduce/jobs")).json();
     let own =
         masters["jobs"]["job"].as_array().unwrap().iter().find(|job| job["id"] == id).unwrap();
     assert_eq!((&own["state"], &own["name"]), (&json!("RUNNING"), &json!(HOSTILE)));
@@ -299,7 +305,7 @@ fn a_running_job(stage: &Stage, browser: &Browser, pictures: &Pictures, id: &str
     stage.open_gate("first");
     browser.wait_text("SUCCEEDED");
     assert_eq!(browser.script("return window.unmoved"), true, "the page was loaded again");
-    let told = http::request("GET", &format!("{job}/live"), b"").is(200).text();
+    let told = ask(&format!("{job}/live")).text();
     assert_eq!(told, "event: end\ndata: now\n\n", "an event without data would not arrive");
     browser.click("#counters summary");
     browser.wait_text(HOSTILE);

@@ -86,9 +86,8 @@ impl Stage {
     }
 
     pub(super) fn jobs(&self) -> Vec<serde_json::Value> {
-        let url = format!("{}/api/v1/jobs", self.cluster.jobtracker);
-        let answer = crate::support::http::request("GET", &url, b"").is(200);
-        answer.json().as_array().expect("a list").clone()
+        let jobs = self.cluster.hanno(&["job", "-list", "all", "--json"]).ok().stdout_text();
+        serde_json::from_str(&jobs).expect("a list")
     }
 
     pub(super) fn state(&self, id: &str) -> String {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::cluster::hanno_binary;
+use crate::support::cluster::{SUPERUSER, hanno_binary};
 use crate::support::{Cluster, Options, data, http};
 
 /// If set, the shapes are written instead of compared.
@@ -26,7 +26,13 @@ assert families and all(f.type != 'unknown' for f in families), families
 print(sum(len(f.samples) for f in families))";
 
 fn get(url: &str) -> Value {
-    http::request("GET", url, b"").is(200).json()
+    http::request("GET", &named(url), b"").is(200).json()
+}
+
+/// An address, asked in the name of who runs the jobs here.
+fn named(url: &str) -> String {
+    let joint = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{joint}user.name={SUPERUSER}")
 }
 
 #[test]
@@ -34,6 +40,7 @@ fn programs_read_what_is_described() {
     let mut options = Options { workers: 1, ..Options::tight() };
     // Files are shown to those who are signed in, or everybody where names are believed.
     options.variables.push(("HANNO_NAMENODE_WEBHDFS", r#"{ auth = "simple" }"#.to_owned()));
+    options.variables.push(("HANNO_JOBTRACKER_AUTH", "simple".to_owned()));
     let cluster = Cluster::start(options);
     let local = tempfile::tempdir().unwrap();
     let source = local.path().join("text");
@@ -107,7 +114,7 @@ fn hadoops(cluster: &Cluster, job: &str) {
         compare(name, &shape(&get(&url)));
     }
     let missing =
-        http::request("GET", &format!("{of_job}/tasks/task_1_0001_m_000000"), b"").is(404);
+        http::request("GET", &named(&format!("{of_job}/tasks/task_1_0001_m_000000")), b"").is(404);
     compare("refusal", &shape(&missing.json()));
     let counters = get(&format!("{of_job}/counters"));
     let text = counters.to_string();
@@ -144,7 +151,7 @@ fn masters(cluster: &Cluster, job: &str) {
     assert_eq!(get(&format!("{one}/info"))["info"]["appId"], application);
     for missing in [one.replace("application_", "application_9"), format!("{all}/jobs/{job}9")] {
         let url = if missing.ends_with("mapreduce") { format!("{missing}/jobs") } else { missing };
-        compare("refusal", &shape(&http::request("GET", &url, b"").is(404).json()));
+        compare("refusal", &shape(&http::request("GET", &named(&url), b"").is(404).json()));
     }
 }
 
@@ -152,7 +159,8 @@ fn masters(cluster: &Cluster, job: &str) {
 fn xml(cluster: &Cluster, job: &str) {
     let ask = |url: &str, accept: &str| {
         let mut connection = http::Connection::open(url);
-        connection.send_head("GET", url, &format!("Accept: {accept}\r\nConnection: close\r\n"));
+        let headers = format!("Accept: {accept}\r\nConnection: close\r\n");
+        connection.send_head("GET", &named(url), &headers);
         connection.answer()
     };
     let base = format!("{}/ws/v1", cluster.jobtracker);
@@ -222,7 +230,7 @@ fn changes_need_a_right(cluster: &Cluster) {
         ("PUT", &masters, r#"{"state":"KILLED"}"#),
         ("DELETE", &own, ""),
     ];
-    let eve = session(cluster, "eve");
+    let eve = cluster.session("JobTracker", "eve");
     for (method, url, body) in changes {
         let answer = act(cluster, &eve, (method, url, body)).is(403);
         assert!(answer.text().contains("eve"), "{method} {url}: {}", answer.text());
@@ -230,7 +238,7 @@ fn changes_need_a_right(cluster: &Cluster) {
     let report = newest();
     assert_eq!((&report["state"], &report["priority"]), (&json!("Running"), &json!("NORMAL")));
     assert_eq!(report["maps"]["failed_attempts"], 0);
-    let owner = session(cluster, report["user"].as_str().unwrap());
+    let owner = cluster.session("JobTracker", report["user"].as_str().unwrap());
     for (method, url, body) in [changes[0], changes[4]] {
         act(cluster, &owner, (method, url, body)).is(202);
     }
@@ -239,19 +247,10 @@ fn changes_need_a_right(cluster: &Cluster) {
     let _ = driver.wait();
 }
 
-/// Signs a user in at the JobTracker. Returns the cookie.
-fn session(cluster: &Cluster, user: &str) -> String {
-    let links = cluster.hanno(&["admin", "open", "--user", user]).ok().stdout_text();
-    let link = links.lines().find_map(|line| line.strip_prefix("JobTracker")).unwrap().trim();
-    let answer = http::request("GET", link, b"").is(303);
-    answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
-}
-
 /// What a page of the JobTracker sends in a session.
 fn act(cluster: &Cluster, session: &str, (method, url, body): (&str, &str, &str)) -> http::Answer {
     let mut connection = http::Connection::open(url);
-    let page =
-        format!("Origin: {}\r\nX-Hanno-Page: 1\r\nCookie: {session}\r\n", cluster.jobtracker);
+    let page = format!("Origin: {}\r\nX-Hanno-Page: 1\r\n{session}", cluster.jobtracker);
     let length = format!("Content-Length: {}\r\nConnection: close\r\n", body.len());
     connection.send_head(method, url, &format!("{page}{length}"));
     connection.send(body.as_bytes()).unwrap();

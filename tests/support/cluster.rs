@@ -158,6 +158,15 @@ impl Cluster {
         command
     }
 
+    /// Signs a user in at the pages of the `JobTracker` or the `NameNode`; the header by which a browser says so.
+    pub(crate) fn session(&self, daemon: &str, user: &str) -> String {
+        let links = self.hanno(&["admin", "open", "--user", user]).ok().stdout_text();
+        let link = links.lines().find_map(|line| line.strip_prefix(daemon)).unwrap().trim();
+        let answer = super::http::request("GET", link, b"").is(303);
+        let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap();
+        format!("Cookie: {cookie}\r\n")
+    }
+
     /// A search path that begins with links of Hadoop's names, made in `directory`, and the folder of the binaries.
     pub(crate) fn path_with_links(&self, directory: &Path) -> String {
         let programs = directory.join("bin");

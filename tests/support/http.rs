@@ -11,7 +11,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 

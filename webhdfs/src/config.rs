@@ -2,24 +2,11 @@
 
 use std::collections::BTreeMap;
 
+pub use daemon::access::{Auth, SIMPLE_WARNING};
 use serde::{Deserialize, Serialize};
 
 /// Where an operator lists further names of a daemon with WebHDFS.
 pub const HOSTS_KEY: &str = "`hosts` in [webhdfs]";
-
-/// What is said wherever names are believed.
-pub const SIMPLE_WARNING: &str = "auth = \"simple\": every user of this machine, and whoever reaches a port, may act as anybody over WebHDFS";
-
-/// How a caller proves who it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Auth {
-    /// A delegation token is needed, or the signature of one who holds the cluster secret.
-    #[default]
-    Token,
-    /// `user.name` is believed, as in HDFS without Kerberos: whoever reaches a port is whom it says, the superuser included.
-    Simple,
-}
 
 /// The table.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -1,5 +1,5 @@
-//! What a worker serves: segments of map outputs to reduces, logs of attempts to people, its health and figures to
-//! monitors.
+//! What a worker serves: segments of map outputs to reduces, logs of attempts to the JobTracker, which shows them to those who may look at the
+//! job, its health and figures to monitors.
 //!
 //! Segments are read from the data file in pieces by positioned reads on a blocking thread and streamed; the index was checked when the
 //! output was taken. The answer's form is in [`protocol::shuffle`].
@@ -13,15 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Query, Request};
 use axum::http::{StatusCode, Uri, header};
-use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use client::rpc::Health;
+use daemon::access::{Access, Audience, Routes};
 use daemon::auth::{Authenticator, Signer};
 use daemon::beans;
 use daemon::rpc;
@@ -61,7 +60,7 @@ pub(crate) struct Shared {
 }
 
 /// All routes.
-pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
+pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Routes {
     let served = Arc::new(AtomicU64::new(0));
     let figures = {
         let (shared, served) = (shared.clone(), Arc::clone(&served));
@@ -89,12 +88,11 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
         let (outputs, served) = (for_fetches.clone(), Arc::clone(&served));
         async move { map_output(&outputs, &signer, &request, served) }
     });
-    let sealing = from_fn_with_state(auth.clone(), rpc::seal_if_signed);
-    let log_reads =
-        rpc::signed_get(auth, &[Role::Client, Role::Jobtracker], move |_, request: Request| {
-            let logs = for_logs.clone();
-            async move { attempt_logs(logs, request.uri().clone()).await }
-        });
+    // Who may look at a job is the JobTracker's to say.
+    let log_reads = rpc::signed_get(auth, &[Role::Jobtracker], move |_, request: Request| {
+        let logs = for_logs.clone();
+        async move { attempt_logs(logs, request.uri().clone()).await }
+    });
     let (slot_count, isolation) = (shared.slot_count, shared.isolation);
     let health = get(move || {
         let (secret_file, isolation) = (for_health.clone(), isolation.clone());
@@ -111,13 +109,14 @@ pub(crate) fn router(shared: Shared, auth: Authenticator) -> Router {
             })
         }
     });
-    let open = Router::new()
-        .route("/healthz", health)
-        .route("/metrics", figures.clone())
-        .route("/prom", figures)
-        .route("/jmx", beans)
-        .layer(sealing);
-    Router::new().route(ROUTE, fetches).route("/logs/{attempt}", log_reads).merge(open)
+    let (open, signers) = (Audience::Anybody, Audience::Signers);
+    Routes::new(access)
+        .route("/healthz", open, health)
+        .route("/metrics", open, figures.clone())
+        .route("/prom", open, figures)
+        .route("/jmx", open, beans)
+        .route(ROUTE, signers, fetches)
+        .route("/logs/{attempt}", signers, log_reads)
 }
 
 /// The figures now; `None` at the end.
@@ -287,4 +286,36 @@ fn parse_log_query(query: &str) -> Option<(Vec<StreamKind>, u64)> {
         }
     }
     Some((wanted, tail))
+}
+
+#[cfg(test)]
+mod tests {
+    use daemon::access::Auth;
+    use daemon::inspect;
+    use protocol::auth::{Key, Service};
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn the_documentation_lists_every_route_with_whose_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::open(directory.path()).unwrap();
+        let shared = Shared {
+            events: mpsc::channel(1).0,
+            watch: Watch::new(Config::default().confinement()),
+            outputs: Outputs::new(place.clone()),
+            logs: place,
+            secret_file: PathBuf::new(),
+            slot_count: 1,
+            isolation: String::new(),
+        };
+        let auth = Authenticator::new(&Key::new([1; 32]), Service::Worker);
+        let access = Access::new(auth.clone(), None, Auth::Token);
+        let all = routes(shared, &access, auth).merge(inspect::routes(&access, Vec::new()));
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/routes.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let table = format!("## Workers\n\n{}", all.table());
+        assert!(page.contains(&table), "docs/routes.md does not say:\n{table}");
+    }
 }

@@ -46,6 +46,7 @@ use std::time::Duration;
 
 use client::rpc::RpcClient;
 use daemon::Shutdown;
+use daemon::access::{Access, Auth};
 use daemon::auth::Authenticator;
 use daemon::front;
 use daemon::hosts::Hosts;
@@ -145,9 +146,11 @@ pub async fn run_with(
     let agent = Agent::new(around).run(inbox, shutdown.clone());
     let auth = Authenticator::new(&secret, Service::Worker);
     let settings = inspect::settings("worker", &config);
-    let inspected = inspect::router(auth.clone(), settings);
+    let access = Access::new(auth.clone(), None, Auth::Token);
+    let inspected = inspect::routes(&access, settings);
     let hosts = Hosts::new(&http_address, &config.hosts, "`hosts`");
-    let router = front::guard(http::router(shared, auth).merge(inspected), hosts);
+    let routes = http::routes(shared, &access, auth).merge(inspected);
+    let router = front::guard(routes.into(), hosts);
     let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
     let talking = tokio::spawn(session::run(jobtracker, worker, events));
     let watching = tokio::spawn(watch.run());

@@ -17,7 +17,7 @@ use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::serve::{self, Limits};
 use parking_lot::Mutex;
-use protocol::auth::{Key, Role, Service};
+use protocol::auth::{HELLO, Key, Role, Service};
 use protocol::frame::{self, HEADER_BYTES};
 use protocol::jobs::Split;
 use protocol::pass::{Pass, PassName};
@@ -87,7 +87,8 @@ impl Stand {
             1 << 20,
             move |request: Request| answer(Arc::clone(&answering), request),
         );
-        let router = Router::new().route("/rpc/worker", route).merge(daemon::rpc::hello(auth));
+        let router =
+            Router::new().route("/rpc/worker", route).route(HELLO, daemon::rpc::hello(auth));
         let hosts = daemon::hosts::Hosts::new("localhost:1", &[], "`hosts`");
         let router = daemon::front::guard(router, hosts);
         tokio::spawn(serve::serve(listener, router, Limits::default(), shutdown.clone()));
@@ -171,8 +172,13 @@ impl Stand {
         RpcClient::new(&format!("http://{address}"), Role::Client, Some(&self.secret)).unwrap()
     }
 
+    /// The worker as the JobTracker asks it.
+    fn as_jobtracker(&self) -> RpcClient {
+        RpcClient::new(self.http().base(), Role::Jobtracker, Some(&self.secret)).unwrap()
+    }
+
     async fn log(&self, attempt: AttemptId) -> String {
-        self.http().get(&format!("/logs/{attempt}")).await.unwrap().text().await.unwrap()
+        self.as_jobtracker().get(&format!("/logs/{attempt}")).await.unwrap().text().await.unwrap()
     }
 
     /// The log of an attempt that runs, once it has this word.
@@ -180,7 +186,7 @@ impl Stand {
         let deadline = Instant::now() + PATIENCE;
         loop {
             assert!(Instant::now() < deadline, "no {word} in the log");
-            let response = self.http().get(&format!("/logs/{attempt}")).await;
+            let response = self.as_jobtracker().get(&format!("/logs/{attempt}")).await;
             if let Ok(response) = response {
                 let text = response.text().await.unwrap();
                 if text.contains(word) {
@@ -439,6 +445,8 @@ async fn map_outputs_are_served_by_partition() {
         assert!(stand.http().get(target).await.is_err(), "{target}");
     }
     stand.until_figure("worker_task_disk_bytes", |bytes| bytes >= stored).await;
+    let log = stand.http().get(&format!("/logs/{map}")).await.unwrap_err();
+    assert!(log.to_string().contains("403"), "clients ask the JobTracker: {log}");
     let other =
         RpcClient::new(stand.http().base(), Role::Client, Some(&Key::new([1; 32]))).unwrap();
     let error = other.get(&beyond.to_target()).await.unwrap_err();
@@ -534,7 +542,7 @@ async fn a_grandchild_that_left_is_killed_too() {
     let attempt = stand.launch(0, "leave");
     let deadline = Instant::now() + PATIENCE;
     let log = loop {
-        let log = match stand.http().get(&format!("/logs/{attempt}")).await {
+        let log = match stand.as_jobtracker().get(&format!("/logs/{attempt}")).await {
             Ok(log) => log.text().await.unwrap(),
             Err(_) => String::new(),
         };

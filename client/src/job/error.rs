@@ -15,12 +15,6 @@ pub enum JobError {
     /// The JobTracker refused or was not reached.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// Not an address of a log.
-    #[error("`{address}` is no address of a log")]
-    LogAddress {
-        /// As reported.
-        address: String,
-    },
     /// A log broke off.
     #[error("cannot read the log {address}")]
     Log {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use protocol::auth::{Key, Role, Service};
+use protocol::auth::{Role, Service};
 use protocol::jobs::{
     Call, Counters, JobReport, JobSpec, Priority, QueueReport, Replay, Reply, Request, TaskReport,
     TrackerStatus, VERSION, WorkerReport,
@@ -44,7 +44,6 @@ const WATCH_RETRY_FOR: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug)]
 pub struct JobClient {
     rpc: RpcClient,
-    secret: Option<Key>,
     user: String,
     client: ClientId,
     calls: Arc<AtomicU64>,
@@ -61,7 +60,7 @@ impl JobClient {
         let rpc =
             RpcClient::new(address, Role::Client, secret.as_ref())?.expecting(Service::Jobtracker);
         let client = ClientId(rand::random());
-        Ok(JobClient { rpc, secret, user: config.user(), client, calls: Arc::default() })
+        Ok(JobClient { rpc, user: config.user(), client, calls: Arc::default() })
     }
 
     /// Address of the JobTracker.
@@ -139,7 +138,7 @@ impl JobClient {
     pub fn history(&self, id: JobId) -> Result<String, JobError> {
         let target = format!("/api/v1/jobs/{id}/history");
         runtime().block_on(async {
-            let response = self.rpc.get(&target).await?;
+            let response = self.rpc.get_as(&self.user, &target).await?;
             let address = format!("{}{target}", self.rpc.base());
             response.text().await.map_err(|source| JobError::Log { address, source })
         })
@@ -263,18 +262,13 @@ impl JobClient {
         }
     }
 
-    /// Text of an attempt's log, from the worker that ran it ([`protocol::jobs::AttemptReport::log_url`]).
+    /// Text of an attempt's log, which the JobTracker gets from the worker that ran it ([`protocol::jobs::AttemptReport::log_url`]).
     ///
     /// # Errors
     /// [`JobError`] if the worker is gone or has no log of it.
     pub fn log(&self, log_url: &str) -> Result<Vec<u8>, JobError> {
-        let malformed = || JobError::LogAddress { address: log_url.to_owned() };
-        let rest = log_url.strip_prefix("http://").ok_or_else(malformed)?;
-        let (host, path) = rest.split_once('/').ok_or_else(malformed)?;
-        let worker = RpcClient::new(&format!("http://{host}"), Role::Client, self.secret.as_ref())?
-            .expecting(Service::Worker);
         runtime().block_on(async {
-            let response = worker.get(&format!("/{path}")).await?;
+            let response = self.rpc.get_as(&self.user, log_url).await?;
             let bytes = response.bytes().await;
             bytes
                 .map(|bytes| bytes.to_vec())
@@ -285,7 +279,7 @@ impl JobClient {
     /// The last report if the stream brought it; none if it broke before.
     async fn watch_once(&self, id: JobId, each: &mut impl FnMut(&JobReport)) -> Option<JobReport> {
         let target = format!("/api/v1/jobs/{id}/events");
-        let mut response = match self.rpc.get(&target).await {
+        let mut response = match self.rpc.get_as(&self.user, &target).await {
             Ok(response) => response,
             Err(error) => {
                 tracing::debug!(%error, "cannot watch the job, asking instead");

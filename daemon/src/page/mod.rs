@@ -7,12 +7,13 @@ pub mod about;
 pub mod format;
 pub mod live;
 
-use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::access::{Access, Audience, Routes};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");
@@ -178,12 +179,13 @@ pub fn bar(share: f32) -> Markup {
 }
 
 /// Routes of the style sheet, the scripts and the icon.
-pub fn assets<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    Router::new()
-        .route("/style.css", get(|| asset("text/css; charset=utf-8", STYLE)))
-        .route("/live.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
-        .route("/actions.js", get(|| asset("text/javascript; charset=utf-8", ACTIONS)))
-        .route("/icon.svg", get(|| asset("image/svg+xml", ICON)))
+pub fn assets<S: Clone + Send + Sync + 'static>(access: &Access) -> Routes<S> {
+    let open = Audience::Anybody;
+    Routes::new(access)
+        .route("/style.css", open, get(|| asset("text/css; charset=utf-8", STYLE)))
+        .route("/live.js", open, get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
+        .route("/actions.js", open, get(|| asset("text/javascript; charset=utf-8", ACTIONS)))
+        .route("/icon.svg", open, get(|| asset("image/svg+xml", ICON)))
 }
 
 async fn asset(kind: &'static str, text: &'static str) -> Response {
@@ -193,7 +195,11 @@ async fn asset(kind: &'static str, text: &'static str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Auth;
+    use crate::auth::Authenticator;
+    use axum::Router;
     use axum::http::{Request, StatusCode};
+    use protocol::auth::{Key, Service};
     use tower::ServiceExt;
 
     #[test]
@@ -226,9 +232,11 @@ mod tests {
             head.split(['"']).filter(|value| value.starts_with('/') || value.contains(':'));
         let loaded: Vec<&str> = loaded.collect();
         assert_eq!(loaded, ["/style.css", "/icon.svg", "/live.js", "/actions.js"]);
+        let auth = Authenticator::new(&Key::new([1; 32]), Service::Namenode);
+        let access = Access::new(auth, None, Auth::Token);
         for path in loaded {
             let request = Request::get(path).body(Body::empty()).unwrap();
-            let answer = assets::<()>().oneshot(request).await.unwrap();
+            let answer = Router::from(assets(&access)).oneshot(request).await.unwrap();
             assert_eq!(answer.status(), StatusCode::OK, "{path}");
         }
     }

@@ -1,25 +1,30 @@
 //! What people do to jobs from pages: kill, priority, the end of attempts. In the name of who is signed in ([`daemon::session`]).
 
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, put};
-use axum::{Json, Router};
-use daemon::session::Actor;
-use protocol::jobs::{Call, Priority, Request};
-use protocol::{AttemptId, CallId, ClientId, ErrorKind, JobId, TaskId};
+use daemon::access::{Access, Audience, Routes, User};
+use daemon::serve::Peer;
+use daemon::session::{Actor, SessionError};
+use protocol::jobs::{Call, Priority};
+use protocol::{AttemptId, ErrorKind, JobId, TaskId};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::desk::Desk;
 use crate::http::{Refused, Shared};
 
 /// All routes.
-pub(super) fn routes() -> Router<Shared> {
-    Router::new()
-        .route("/api/v1/jobs/{id}", delete(kill).patch(change))
-        .route("/api/v1/jobs/{id}/tasks/{task}/state", put(stop_task))
-        .route("/api/v1/jobs/{id}/attempts/{attempt}/state", put(stop_attempt))
+pub(super) fn routes(access: &Access) -> Routes<Shared> {
+    let changers = Audience::Changers;
+    Routes::new(access)
+        .route("/api/v1/jobs/{id}", changers, delete(kill).patch(change))
+        .route("/api/v1/jobs/{id}/tasks/{task}/state", changers, put(stop_task))
+        .route("/api/v1/jobs/{id}/attempts/{attempt}/state", changers, put(stop_attempt))
 }
 
 /// What may be changed of a job.
@@ -80,43 +85,40 @@ fn body<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refusal> {
     serde_json::from_slice(bytes).map_err(|error| bad(&error.to_string()))
 }
 
-/// Makes a change in the name of who is signed in. Nobody repeats it, so its call has no id.
-pub(super) async fn act(
-    shared: &Shared,
-    Actor(user): Actor,
-    body: Call,
-) -> Result<Response, Refusal> {
-    tracing::info!(user, ?body, "asked for at a page");
-    let call = CallId { client: ClientId::default(), number: 0 };
-    let request = Request { version: protocol::jobs::VERSION, call, user, body };
-    shared.client(request).await.map_err(Refused)?;
+/// Makes a change in the name of who is signed in.
+pub(super) async fn act(acting: &Acting, body: Call) -> Result<Response, Refusal> {
+    tracing::info!(user = acting.0.viewer().user(), ?body, "asked for at a page");
+    acting.0.call(body).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({}))).into_response())
 }
 
-async fn kill(
-    actor: Actor,
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-) -> Result<Response, Refusal> {
-    act(&shared, actor, Call::Kill(parsed(&id, "job")?)).await
+/// The desk of who may change something. A handler takes it first: to anybody else nothing that the request names is looked at.
+pub(super) struct Acting(pub(super) Desk);
+
+impl FromRequestParts<Shared> for Acting {
+    type Rejection = SessionError;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, SessionError> {
+        let Actor(name) = Actor::from_request_parts(parts, shared).await?;
+        let address = parts.extensions.get::<Peer>().map(|peer| peer.address.ip().to_canonical());
+        Ok(Acting(Desk::open(shared, User { name, address, is_signed: false }).await))
+    }
 }
 
-async fn change(
-    actor: Actor,
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-    bytes: Bytes,
-) -> Result<Response, Refusal> {
+async fn kill(acting: Acting, Path(id): Path<String>) -> Result<Response, Refusal> {
+    act(&acting, Call::Kill(parsed(&id, "job")?)).await
+}
+
+async fn change(acting: Acting, Path(id): Path<String>, bytes: Bytes) -> Result<Response, Refusal> {
     let id: JobId = parsed(&id, "job")?;
     let Change { priority } = body(&bytes)?;
     let priority =
         Priority::from_name(&priority).ok_or_else(|| bad("there is no such priority"))?;
-    act(&shared, actor, Call::SetPriority(id, priority)).await
+    act(&acting, Call::SetPriority(id, priority)).await
 }
 
 async fn stop_attempt(
-    actor: Actor,
-    State(shared): State<Shared>,
+    acting: Acting,
     Path((job, attempt)): Path<(String, String)>,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
@@ -126,20 +128,19 @@ async fn stop_attempt(
         return Err(Refusal(StatusCode::NOT_FOUND, format!("{attempt} is not of {job}")));
     }
     let fail = body::<Wanted>(&bytes)?.fail()?;
-    act(&shared, actor, Call::StopAttempt { attempt, fail }).await
+    act(&acting, Call::StopAttempt { attempt, fail }).await
 }
 
 /// Ends the attempts of a task that run.
 async fn stop_task(
-    actor: Actor,
-    State(shared): State<Shared>,
+    acting: Acting,
     Path((job, task)): Path<(String, String)>,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
     let job: JobId = parsed(&job, "job")?;
     let task: TaskId = parsed(&task, "task")?;
     let fail = body::<Wanted>(&bytes)?.fail()?;
-    let picture = shared.picture(job).await?;
+    let picture = acting.0.picture(job).await?;
     let is_own = |attempt: &AttemptId| attempt.task == task;
     let live = picture.attempts.iter().filter(|row| row.state.is_live());
     let live: Vec<AttemptId> = live.map(|row| picture.attempt_id(row)).filter(is_own).collect();
@@ -148,16 +149,20 @@ async fn stop_task(
     }
     let mut answer = StatusCode::ACCEPTED.into_response();
     for attempt in live {
-        answer = act(&shared, actor.clone(), Call::StopAttempt { attempt, fail }).await?;
+        answer = act(&acting, Call::StopAttempt { attempt, fail }).await?;
     }
     Ok(answer)
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::Router;
     use axum::body::Body;
     use axum::http::Request as HttpRequest;
+    use daemon::access::Auth;
+    use daemon::auth::Authenticator;
     use daemon::session::HEADER;
+    use protocol::auth::{Key, Service};
     use tower::ServiceExt;
 
     use super::*;
@@ -166,6 +171,8 @@ mod tests {
     #[tokio::test]
     async fn who_acts_is_checked_before_anything_that_is_named() {
         let (shared, mut events, _directory) = shared();
+        let auth = Authenticator::new(&Key::new([1; 32]), Service::Jobtracker);
+        let access = Access::new(auth, Some(shared.sessions.clone()), Auth::Token);
         let (job, task) = ("job_202611201830_0001", "task_202611201830_0001_m_000000");
         let attempt = format!("attempt_{}_0", &task["task_".len()..]);
         for (method, target) in [
@@ -187,7 +194,7 @@ mod tests {
                     request = request.header("origin", origin);
                 }
                 let request = request.body(Body::from("{\"state\":\"KILLED\"}")).unwrap();
-                let routes = routes().with_state(shared.clone());
+                let routes = Router::from(routes(&access).with_state(shared.clone()));
                 let status = routes.oneshot(request).await.unwrap().status();
                 assert_eq!(status, expected, "{method} {target} from {origin:?}");
             }

@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::Json;
+use axum::extract::{Path, Query};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
+use daemon::access::{Access, Audience, Routes};
 use protocol::jobs::{Counters, JobReport, JobState};
 use protocol::{AttemptId, ErrorKind, JobId, TaskId, TaskKind};
 use serde::Deserialize;
@@ -17,36 +18,37 @@ use serde_json::{Value, json};
 
 use crate::core::picture::{AttemptRow, Picture};
 use crate::core::task::AttemptState;
+use crate::desk::Desk;
 use crate::http::{Refused, Shared};
-use crate::server::Event;
+use crate::server::look::Look;
 
 /// Version of the API that these shapes are taken from; tools look at the first number.
 const HADOOP_VERSION: &str = "3.4.0";
 
 /// All routes.
-pub(super) fn routes() -> Router<Shared> {
-    let jobs = "/ws/v1/history/mapreduce/jobs";
-    Router::new()
-        .route("/ws/v1/history", get(info))
-        .route("/ws/v1/history/info", get(info))
-        .route(jobs, get(list))
-        .route(&format!("{jobs}/{{job}}"), get(job))
-        .merge(parts(jobs))
+pub(super) fn routes(access: &Access) -> Routes<Shared> {
+    let (jobs, users) = ("/ws/v1/history/mapreduce/jobs", Audience::Users);
+    Routes::new(access)
+        .route("/ws/v1/history", users, get(info))
+        .route("/ws/v1/history/info", users, get(info))
+        .route(jobs, users, get(list))
+        .route(&format!("{jobs}/{{job}}"), users, get(job))
+        .merge(parts(access, jobs))
 }
 
 /// Routes of what jobs consist of, below the address of all jobs: the same for jobs that run and for those that are over.
-pub(super) fn parts(jobs: &str) -> Router<Shared> {
-    let of = |rest: &str| format!("{jobs}/{{job}}{rest}");
-    Router::new()
-        .route(&of("/counters"), get(counters))
-        .route(&of("/conf"), get(configuration))
-        .route(&of("/tasks"), get(tasks))
-        .route(&of("/tasks/{task}"), get(task))
-        .route(&of("/jobattempts"), get(job_attempts))
-        .route(&of("/tasks/{task}/counters"), get(task_counters))
-        .route(&of("/tasks/{task}/attempts"), get(attempts))
-        .route(&of("/tasks/{task}/attempts/{attempt}"), get(attempt))
-        .route(&of("/tasks/{task}/attempts/{attempt}/counters"), get(attempt_counters))
+pub(super) fn parts(access: &Access, jobs: &str) -> Routes<Shared> {
+    let (of, users) = (|rest: &str| format!("{jobs}/{{job}}{rest}"), Audience::Users);
+    Routes::new(access)
+        .route(&of("/counters"), users, get(counters))
+        .route(&of("/conf"), users, get(configuration))
+        .route(&of("/tasks"), users, get(tasks))
+        .route(&of("/tasks/{task}"), users, get(task))
+        .route(&of("/jobattempts"), users, get(job_attempts))
+        .route(&of("/tasks/{task}/counters"), users, get(task_counters))
+        .route(&of("/tasks/{task}/attempts"), users, get(attempts))
+        .route(&of("/tasks/{task}/attempts/{attempt}"), users, get(attempt))
+        .route(&of("/tasks/{task}/attempts/{attempt}/counters"), users, get(attempt_counters))
 }
 
 /// A job that an address names; what else the address names is not looked at.
@@ -111,6 +113,9 @@ impl IntoResponse for Failure {
         let (status, message) = match self {
             Failure::Missing(message) => (StatusCode::NOT_FOUND, message),
             Failure::Not(status, message) => (status, message),
+            Failure::Refused(refused) if refused.0.kind == ErrorKind::PermissionDenied => {
+                (StatusCode::FORBIDDEN, refused.0.message)
+            }
             Failure::Refused(refused) => return refused.into_response(),
         };
         let exception = match status {
@@ -144,14 +149,14 @@ pub(super) fn known<T>(
     })
 }
 
-pub(super) async fn picture(shared: &Shared, id: &str) -> Result<Arc<Picture>, Failure> {
+pub(super) async fn picture(desk: &Desk, id: &str) -> Result<Arc<Picture>, Failure> {
     let unknown = || Failure::Missing(format!("job, {id}, is not found"));
     let job: JobId = id.parse().map_err(|_| unknown())?;
-    known(shared.picture(job).await, unknown)
+    known(desk.picture(job).await, unknown)
 }
 
-async fn info(State(shared): State<Shared>) -> Result<Response, Failure> {
-    let started_ms = shared.overview().await?.started_ms;
+async fn info(desk: Desk) -> Result<Response, Failure> {
+    let started_ms = desk.overview().await?.started_ms;
     Ok(Json(json!({ "historyInfo": {
         "startedOn": started_ms,
         "hadoopVersion": HADOOP_VERSION,
@@ -161,17 +166,15 @@ async fn info(State(shared): State<Shared>) -> Result<Response, Failure> {
     .into_response())
 }
 
-async fn list(
-    State(shared): State<Shared>,
-    Query(wanted): Query<Wanted>,
-) -> Result<Response, Failure> {
-    let overview = shared.overview().await?;
+async fn list(desk: Desk, Query(wanted): Query<Wanted>) -> Result<Response, Failure> {
+    let overview = desk.overview().await?;
     let jobs: Vec<Value> = overview
         .jobs
+        .seen_by(desk.viewer())
         .iter()
         .filter(|job| wanted.takes(job))
         .take(wanted.limit.unwrap_or(usize::MAX))
-        .map(summary)
+        .map(|job| summary(job))
         .collect();
     Ok(Json(json!({ "jobs": { "job": jobs } })).into_response())
 }
@@ -202,11 +205,8 @@ fn summary(job: &JobReport) -> Value {
     })
 }
 
-async fn job(
-    State(shared): State<Shared>,
-    Path(OfJob { job: id }): Path<OfJob>,
-) -> Result<Response, Failure> {
-    let picture = picture(&shared, &id).await?;
+async fn job(desk: Desk, Path(OfJob { job: id }): Path<OfJob>) -> Result<Response, Failure> {
+    let picture = picture(&desk, &id).await?;
     let report = &picture.report;
     let mut object = summary(report);
     let [shuffled, merged] = gathering_ms(&picture);
@@ -262,12 +262,9 @@ fn gathering_ms(picture: &Picture) -> [u64; 2] {
     sums.map(|sum: u64| sum.checked_div(count).unwrap_or(0))
 }
 
-async fn counters(
-    State(shared): State<Shared>,
-    Path(OfJob { job: id }): Path<OfJob>,
-) -> Result<Response, Failure> {
-    let picture = picture(&shared, &id).await?;
-    let [maps, reduces] = shared.find(|reply| Event::Counters(picture.id, reply)).await?;
+async fn counters(desk: Desk, Path(OfJob { job: id }): Path<OfJob>) -> Result<Response, Failure> {
+    let picture = picture(&desk, &id).await?;
+    let [maps, reduces] = desk.find(|reply| Look::Counters(picture.id, reply)).await?;
     let total = &picture.report.counters;
     let groups = counter_groups(total, |group, name| {
         json!({
@@ -298,11 +295,11 @@ fn own_groups(counters: &Counters) -> Vec<Value> {
 
 /// The master of a job is this JobTracker, for all attempts of it that Hadoop might have had.
 async fn job_attempts(
-    State(shared): State<Shared>,
+    desk: Desk,
     Path(OfJob { job: id }): Path<OfJob>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let picture = picture(&shared, &id).await?;
+    let picture = picture(&desk, &id).await?;
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let attempt = json!({
         "id": 1,
@@ -316,10 +313,10 @@ async fn job_attempts(
 }
 
 async fn configuration(
-    State(shared): State<Shared>,
+    desk: Desk,
     Path(OfJob { job: id }): Path<OfJob>,
 ) -> Result<Response, Failure> {
-    let picture = picture(&shared, &id).await?;
+    let picture = picture(&desk, &id).await?;
     let properties: Vec<Value> = picture
         .properties
         .iter()
@@ -335,11 +332,11 @@ struct TaskType {
 }
 
 async fn tasks(
-    State(shared): State<Shared>,
+    desk: Desk,
     Path(OfJob { job: id }): Path<OfJob>,
     Query(wanted): Query<TaskType>,
 ) -> Result<Response, Failure> {
-    let picture = picture(&shared, &id).await?;
+    let picture = picture(&desk, &id).await?;
     let kinds = match wanted.r#type.as_deref() {
         Some("m") => vec![TaskKind::Map],
         Some("r") => vec![TaskKind::Reduce],
@@ -406,21 +403,21 @@ fn unknown_task(text: &str) -> Failure {
 }
 
 async fn task(
-    State(shared): State<Shared>,
+    desk: Desk,
     Path(OfTask { job: id, task: name }): Path<OfTask>,
 ) -> Result<Response, Failure> {
-    let picture = picture(&shared, &id).await?;
+    let picture = picture(&desk, &id).await?;
     let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
     Ok(Json(json!({ "task": task_object(&picture, task.kind, task.index) })).into_response())
 }
 
 async fn task_counters(
-    State(shared): State<Shared>,
+    desk: Desk,
     Path(OfTask { job: id, task: name }): Path<OfTask>,
 ) -> Result<Response, Failure> {
-    let picture = picture(&shared, &id).await?;
+    let picture = picture(&desk, &id).await?;
     let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
-    let groups = own_groups(&shared.find(|reply| Event::TaskCounters(task, reply)).await?);
+    let groups = own_groups(&desk.find(|reply| Look::TaskCounters(task, reply)).await?);
     let object = json!({ "id": task.to_string(), "taskCounterGroup": groups });
     Ok(Json(json!({ "jobTaskCounters": object })).into_response())
 }
@@ -437,10 +434,10 @@ pub(super) fn unknown_attempt(text: &str) -> Failure {
 }
 
 async fn attempt(
-    State(shared): State<Shared>,
+    desk: Desk,
     Path(OfAttempt { job: id, task, attempt: name }): Path<OfAttempt>,
 ) -> Result<Response, Failure> {
-    let picture = picture(&shared, &id).await?;
+    let picture = picture(&desk, &id).await?;
     let wanted = parse_attempt(&picture, &task, &name).ok_or_else(|| unknown_attempt(&name))?;
     let rows = of_task(&picture, wanted.task.kind, wanted.task.index);
     let row = rows.iter().find(|row| row.number == wanted.number);
@@ -449,22 +446,22 @@ async fn attempt(
 }
 
 async fn attempt_counters(
-    State(shared): State<Shared>,
+    desk: Desk,
     Path(OfAttempt { job: id, task, attempt: name }): Path<OfAttempt>,
 ) -> Result<Response, Failure> {
-    let picture = picture(&shared, &id).await?;
+    let picture = picture(&desk, &id).await?;
     let wanted = parse_attempt(&picture, &task, &name).ok_or_else(|| unknown_attempt(&name))?;
-    let found = shared.find(|reply| Event::Attempt(wanted, reply)).await;
+    let found = desk.find(|reply| Look::Attempt(wanted, reply)).await;
     let groups = own_groups(&known(found, || unknown_attempt(&name))?.counters);
     let object = json!({ "id": wanted.to_string(), "taskAttemptCounterGroup": groups });
     Ok(Json(json!({ "jobTaskAttemptCounters": object })).into_response())
 }
 
 async fn attempts(
-    State(shared): State<Shared>,
+    desk: Desk,
     Path(OfTask { job: id, task: name }): Path<OfTask>,
 ) -> Result<Response, Failure> {
-    let picture = picture(&shared, &id).await?;
+    let picture = picture(&desk, &id).await?;
     let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
     let rows = of_task(&picture, task.kind, task.index);
     let objects: Vec<Value> = rows.iter().map(|row| attempt_object(&picture, row)).collect();

@@ -4,18 +4,19 @@
 //! one job of that application, whose number is the job's. What a job consists of is told as in the history ([`super::history`]); a job
 //! that is over still answers, so that who follows it sees its end.
 
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
-use daemon::session::Actor;
+use axum::routing::{get, put};
+use daemon::access::{Access, Audience, Routes};
 use protocol::jobs::{Call, JobReport};
 use protocol::{AttemptId, JobId, TaskKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::changes::Acting;
 use super::history::{
     self, Failure, OfAttempt, OfJob, known, parse_attempt, picture, state_name, successes,
     unknown_attempt,
@@ -23,43 +24,46 @@ use super::history::{
 use super::{changes, xml};
 use crate::core::picture::Picture;
 use crate::core::task::AttemptState;
+use crate::desk::Desk;
 use crate::http::Shared;
-use crate::server::Event;
+use crate::server::look::Look;
 
 /// Begin of the ids of applications; the rest is a job's.
 const APPLICATION: &str = "application_";
 /// Begin of the ids of jobs.
 const JOB: &str = "job_";
 
+/// The state of an attempt, below the jobs.
+const STATE: &str = "{job}/tasks/{task}/attempts/{attempt}/state";
+
 /// All routes.
-pub(super) fn routes() -> Router<Shared> {
+pub(super) fn routes(access: &Access) -> Routes<Shared> {
+    let users = Audience::Users;
     let below = |base: &str| {
         let jobs = format!("{base}/ws/v1/mapreduce/jobs");
-        Router::new()
-            .route(&format!("{jobs}/{{job}}"), get(job))
-            .route(
-                &format!("{jobs}/{{job}}/tasks/{{task}}/attempts/{{attempt}}/state"),
-                get(state).put(set_state),
-            )
-            .merge(history::parts(&jobs))
+        Routes::new(access)
+            .route(&format!("{jobs}/{{job}}"), users, get(job))
+            .route(&format!("{jobs}/{STATE}"), users, get(state))
+            .route(&format!("{jobs}/{STATE}"), Audience::Changers, put(set_state))
+            .merge(history::parts(access, &jobs))
     };
-    Router::new()
-        .route("/ws/v1/mapreduce", get(info))
-        .route("/ws/v1/mapreduce/info", get(info))
-        .route("/ws/v1/mapreduce/jobs", get(list))
+    Routes::new(access)
+        .route("/ws/v1/mapreduce", users, get(info))
+        .route("/ws/v1/mapreduce/info", users, get(info))
+        .route("/ws/v1/mapreduce/jobs", users, get(list))
         .merge(below(""))
-        .route("/proxy/{application}/ws/v1/mapreduce", get(info_of_one))
-        .route("/proxy/{application}/ws/v1/mapreduce/info", get(info_of_one))
-        .route("/proxy/{application}/ws/v1/mapreduce/jobs", get(list_of_one))
+        .route("/proxy/{application}/ws/v1/mapreduce", users, get(info_of_one))
+        .route("/proxy/{application}/ws/v1/mapreduce/info", users, get(info_of_one))
+        .route("/proxy/{application}/ws/v1/mapreduce/jobs", users, get(list_of_one))
         .merge(below("/proxy/{application}"))
 }
 
 /// The job of an application.
-async fn report_of(shared: &Shared, application: &str) -> Result<JobReport, Failure> {
+async fn report_of(desk: &Desk, application: &str) -> Result<JobReport, Failure> {
     let unknown = || Failure::Missing(format!("app, {application}, is not found"));
     let job = application.strip_prefix(APPLICATION).map(|rest| format!("{JOB}{rest}"));
     let job: JobId = job.and_then(|job| job.parse().ok()).ok_or_else(unknown)?;
-    match known(super::read(shared, Call::Status(job)).await, unknown)? {
+    match known(desk.call(Call::Status(job)).await, unknown)? {
         protocol::jobs::Reply::Job(report) => Ok(*report),
         _ => Err(unknown()),
     }
@@ -76,18 +80,15 @@ fn about(application: &str, (name, user): (&str, &str), started_ms: u64, end_ms:
     .into_response()
 }
 
-async fn info(State(shared): State<Shared>) -> Result<Response, Failure> {
-    let started_ms = shared.overview().await?.started_ms;
+async fn info(desk: Desk) -> Result<Response, Failure> {
+    let started_ms = desk.overview().await?.started_ms;
     let application = format!("{APPLICATION}{started_ms}_0000");
     let who = ("Hanno JobTracker", sys::host::user_name());
     Ok(about(&application, (who.0, &who.1), started_ms, client::rpc::now_ms()))
 }
 
-async fn info_of_one(
-    State(shared): State<Shared>,
-    Path(application): Path<String>,
-) -> Result<Response, Failure> {
-    let report = report_of(&shared, &application).await?;
+async fn info_of_one(desk: Desk, Path(application): Path<String>) -> Result<Response, Failure> {
+    let report = report_of(&desk, &application).await?;
     let who = (report.name.as_str(), report.user.as_str());
     Ok(about(&application, who, report.submitted_ms, end_ms(&report)))
 }
@@ -97,18 +98,16 @@ fn end_ms(report: &JobReport) -> u64 {
     if report.finished_ms == 0 { client::rpc::now_ms() } else { report.finished_ms }
 }
 
-async fn list(State(shared): State<Shared>) -> Result<Response, Failure> {
-    let overview = shared.overview().await?;
-    let running = overview.jobs.iter().filter(|job| !job.state.is_final());
-    let jobs: Vec<Value> = running.map(summary).collect();
+async fn list(desk: Desk) -> Result<Response, Failure> {
+    let overview = desk.overview().await?;
+    let seen = overview.jobs.seen_by(desk.viewer());
+    let running = seen.iter().filter(|job| !job.state.is_final());
+    let jobs: Vec<Value> = running.map(|job| summary(job)).collect();
     Ok(Json(json!({ "jobs": { "job": jobs } })).into_response())
 }
 
-async fn list_of_one(
-    State(shared): State<Shared>,
-    Path(application): Path<String>,
-) -> Result<Response, Failure> {
-    let report = report_of(&shared, &application).await?;
+async fn list_of_one(desk: Desk, Path(application): Path<String>) -> Result<Response, Failure> {
+    let report = report_of(&desk, &application).await?;
     Ok(Json(json!({ "jobs": { "job": [summary(&report)] } })).into_response())
 }
 
@@ -138,11 +137,8 @@ fn summary(job: &JobReport) -> Value {
     })
 }
 
-async fn job(
-    State(shared): State<Shared>,
-    Path(OfJob { job: id }): Path<OfJob>,
-) -> Result<Response, Failure> {
-    let picture = picture(&shared, &id).await?;
+async fn job(desk: Desk, Path(OfJob { job: id }): Path<OfJob>) -> Result<Response, Failure> {
+    let picture = picture(&desk, &id).await?;
     let (maps, reduces) = (&picture.report.maps, &picture.report.reduces);
     let mut object = summary(&picture.report);
     let more = json!({
@@ -168,20 +164,17 @@ fn live(picture: &Picture, kind: TaskKind) -> usize {
 }
 
 /// The attempt that an address names, and where it stands.
-async fn named(shared: &Shared, of: &OfAttempt) -> Result<(AttemptId, AttemptState), Failure> {
+async fn named(desk: &Desk, of: &OfAttempt) -> Result<(AttemptId, AttemptState), Failure> {
     let OfAttempt { job, task, attempt } = of;
-    let picture = picture(shared, job).await?;
+    let picture = picture(desk, job).await?;
     let id = parse_attempt(&picture, task, attempt).ok_or_else(|| unknown_attempt(attempt))?;
-    let found = shared.find(|reply| Event::Attempt(id, reply)).await;
+    let found = desk.find(|reply| Look::Attempt(id, reply)).await;
     let found = known(found, || unknown_attempt(attempt))?;
     Ok((id, found.row.state))
 }
 
-async fn state(
-    State(shared): State<Shared>,
-    Path(of): Path<OfAttempt>,
-) -> Result<Response, Failure> {
-    let (_, state) = named(&shared, &of).await?;
+async fn state(desk: Desk, Path(of): Path<OfAttempt>) -> Result<Response, Failure> {
+    let (_, state) = named(&desk, &of).await?;
     Ok(Json(json!({ "state": state.name() })).into_response())
 }
 
@@ -193,8 +186,7 @@ struct Wanted {
 
 /// Kills an attempt: accepted while it runs, done once it is killed.
 async fn set_state(
-    actor: Actor,
-    State(shared): State<Shared>,
+    acting: Acting,
     Path(of): Path<OfAttempt>,
     headers: HeaderMap,
     body: Bytes,
@@ -205,14 +197,14 @@ async fn set_state(
     if wanted.state != killed {
         return Err(bad(format!("Only '{killed}' is allowed as a target state.")));
     }
-    let (attempt, state) = named(&shared, &of).await?;
+    let (attempt, state) = named(&acting.0, &of).await?;
     if !state.is_live() {
         return match state {
             AttemptState::Killed => Ok(Json(json!({ "state": killed })).into_response()),
             _ => Err(bad(format!("{attempt} is over: {}", state.name()))),
         };
     }
-    let asked = changes::act(&shared, actor, Call::StopAttempt { attempt, fail: false }).await;
+    let asked = changes::act(&acting, Call::StopAttempt { attempt, fail: false }).await;
     asked.map_err(|changes::Refusal(status, text)| Failure::Not(status, text))?;
     Ok((StatusCode::ACCEPTED, Json(json!({ "state": state.name() }))).into_response())
 }

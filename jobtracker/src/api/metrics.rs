@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use protocol::jobs::JobState;
 
-use crate::server::Overview;
+use crate::server::look::Overview;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct State {
@@ -25,7 +25,7 @@ pub(super) fn registry(overview: &Overview) -> Registry {
     let (jobs, tasks) =
         (Family::<State, Gauge>::default(), Family::<TaskKindState, Gauge>::default());
     let (slots, workers) = (Family::<State, Gauge>::default(), Family::<State, Gauge>::default());
-    for job in &overview.jobs {
+    for job in overview.jobs.figures() {
         jobs.get_or_create(&State { state: name(job.state) }).inc();
         for (kind, counts) in [("map", &job.maps), ("reduce", &job.reduces)] {
             for (state, count) in [
@@ -74,6 +74,7 @@ fn name(state: JobState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::look::tests::listed;
     use crate::web::tests::report;
     use protocol::jobs::TrackerStatus;
 
@@ -92,7 +93,7 @@ mod tests {
             epoch: 1,
             started_ms: 0,
             status,
-            jobs: vec![job],
+            jobs: listed(vec![job]),
             workers: Vec::new(),
             log_dirs_left_out: Vec::new(),
             queues: Vec::new(),

@@ -11,15 +11,20 @@ use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskKind};
 use super::job::{Job, Phase, SPLITS_KEPT_MAX};
 use super::preemption::Standing;
 use super::queues::Queue;
+use super::rights::{Caller, Operation};
 use super::task::Task;
 use super::task_set::TaskSet;
 use super::workers::{Liveness, Worker};
 use super::{Core, Now};
 
 impl Core {
-    /// All jobs, newest first.
-    pub(crate) fn job_reports(&self) -> Vec<JobReport> {
-        self.jobs.values().rev().map(job_report).collect()
+    /// All jobs, newest first; of those that `caller` may not look at, the outline.
+    pub(crate) fn job_reports(&self, caller: &Caller<'_>) -> Vec<JobReport> {
+        let report = |job: &Job| match self.may(caller, Operation::View, job) {
+            true => job_report(job),
+            false => job_report(job).outline(),
+        };
+        self.jobs.values().rev().map(report).collect()
     }
 
     /// One job.
@@ -27,14 +32,18 @@ impl Core {
         self.jobs.get(&id).map(job_report).ok_or_else(|| unknown_job(id))
     }
 
-    /// Other jobs of the same name, newest first, at most so many.
+    /// Other jobs of the same name that `caller` may look at, newest first, at most so many.
     pub(crate) fn other_runs(
         &self,
+        caller: &Caller<'_>,
         id: JobId,
         count_max: usize,
     ) -> Result<Vec<JobReport>, RemoteError> {
         let job = self.jobs.get(&id).ok_or_else(|| unknown_job(id))?;
-        let is_other = |other: &&Job| other.id != id && other.spec.name == job.spec.name;
+        let is_other = |other: &&Job| {
+            let is_one = other.id != id && other.spec.name == job.spec.name;
+            is_one && self.may(caller, Operation::View, other)
+        };
         Ok(self.jobs.values().rev().filter(is_other).take(count_max).map(job_report).collect())
     }
 
@@ -181,7 +190,7 @@ pub(crate) fn unknown_job(id: JobId) -> RemoteError {
 }
 
 /// A job as people see it.
-pub(super) fn job_report(job: &Job) -> JobReport {
+pub(crate) fn job_report(job: &Job) -> JobReport {
     let state = match job.phase {
         Phase::Preparing | Phase::Running | Phase::Ending(_) => JobState::Running,
         Phase::Committing => JobState::Committing,
@@ -204,6 +213,7 @@ pub(super) fn job_report(job: &Job) -> JobReport {
         queue: job.queue.clone(),
         priority: job.priority,
         slot_count: job.live_count(),
+        is_outline: false,
     }
 }
 
@@ -212,7 +222,7 @@ fn task_report(job: &Job, kind: TaskKind, index: u32, task: &Task) -> TaskReport
     let attempts = task.attempts.iter().map(|attempt| {
         let name = AttemptId { task: id, number: attempt.number }.to_string();
         AttemptReport {
-            log_url: format!("http://{}/logs/{name}", attempt.http_address),
+            log_url: format!("/api/v1/jobs/{}/attempts/{name}/log", job.id),
             id: name,
             state: attempt.state.name().to_owned(),
             host: attempt.host.clone(),

@@ -1,19 +1,70 @@
 //! Who may do what to jobs and to the JobTracker.
 //!
-//! Reading is free. A job is changed by its owner, those whom the owner lets (Hadoop's `mapreduce.job.acl-modify-job`), the administrators of its
-//! queue and those of the cluster; the rules of the JobTracker are read again for the administrators of the cluster alone.
+//! What a job takes of the cluster is known to all users: its [`JobReport::outline`]. It is looked at and changed by its owner, those whom the
+//! owner lets (Hadoop's `mapreduce.job.acl-view-job` and `mapreduce.job.acl-modify-job`), the administrators of its queue and those of the
+//! cluster; the rules of the JobTracker are read again for the administrators of the cluster alone.
 //!
 //! Invariant: the core asks nobody; a call brings its caller's groups with it.
 
 use std::collections::BTreeMap;
 
+use protocol::jobs::JobReport;
 use protocol::property::keys;
 use protocol::{ErrorKind, JobId, RemoteError};
 
+use super::job::Job;
 use super::{Core, report};
 
-/// Property of a job that names who else may change it.
-const MODIFY_PROPERTY: &str = keys::ACL_MODIFY.name();
+/// What is done to a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operation {
+    /// Look at it, its tasks, counters, settings and logs.
+    View,
+    /// End it or its attempts, change its priority.
+    Modify,
+}
+
+impl Operation {
+    /// Hadoop's name.
+    fn name(self) -> &'static str {
+        match self {
+            Operation::View => "VIEW_JOB",
+            Operation::Modify => "MODIFY_JOB",
+        }
+    }
+
+    /// Property of a job that names who else may do it.
+    fn property(self) -> &'static str {
+        match self {
+            Operation::View => keys::ACL_VIEW.name(),
+            Operation::Modify => keys::ACL_MODIFY.name(),
+        }
+    }
+}
+
+/// Whose a job is, and whom its owner lets do something to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Whose {
+    owner: String,
+    queue: String,
+    list: Option<String>,
+}
+
+impl Whose {
+    /// Of a job of `owner` in `queue`.
+    pub(crate) fn new(
+        (owner, queue): (&str, &str),
+        properties: &BTreeMap<String, String>,
+        operation: Operation,
+    ) -> Self {
+        let list = properties.get(operation.property()).cloned();
+        Whose { owner: owner.to_owned(), queue: queue.to_owned(), list }
+    }
+
+    fn of(job: &Job, operation: Operation) -> Self {
+        Whose::new((&job.user, &job.queue), &job.spec.properties, operation)
+    }
+}
 
 /// Users and groups, in Hadoop's form: names of users with commas, a blank, names of groups with commas; `*` is everybody.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -78,23 +129,65 @@ pub(crate) struct Caller<'a> {
     pub(crate) is_superuser: bool,
 }
 
+impl Administrators {
+    /// True if `caller` may do to a job what `whose` was asked for.
+    pub(crate) fn allow(&self, caller: &Caller<'_>, whose: &Whose) -> bool {
+        let by_owner =
+            || whose.list.as_deref().is_some_and(|list| AccessList::parse(list).holds(caller));
+        let of_queue = || self.queues.get(&whose.queue).is_some_and(|list| list.holds(caller));
+        whose.owner == caller.user || self.administer(caller) || of_queue() || by_owner()
+    }
+
+    fn administer(&self, caller: &Caller<'_>) -> bool {
+        caller.is_superuser || self.cluster.holds(caller)
+    }
+}
+
+/// The refusal of an operation on a job.
+fn refusal(caller: &Caller<'_>, operation: Operation, id: JobId) -> RemoteError {
+    let (user, operation) = (caller.user, operation.name());
+    let text = format!("User {user} cannot perform operation {operation} on {id}");
+    RemoteError::new(ErrorKind::PermissionDenied, text)
+}
+
 impl Core {
-    /// Refuses who may not change a job.
-    pub(crate) fn check_modify(&self, caller: &Caller<'_>, id: JobId) -> Result<(), RemoteError> {
+    /// Refuses who may not do that to a job.
+    pub(crate) fn check(
+        &self,
+        caller: &Caller<'_>,
+        operation: Operation,
+        id: JobId,
+    ) -> Result<(), RemoteError> {
         let job = self.job(id).ok_or_else(|| report::unknown_job(id))?;
-        let let_by_owner = || {
-            let list = job.spec.properties.get(MODIFY_PROPERTY);
-            list.is_some_and(|list| AccessList::parse(list).holds(caller))
-        };
-        let of_queue = || {
-            let list = self.rules.administrators.queues.get(&job.queue);
-            list.is_some_and(|list| list.holds(caller))
-        };
-        if job.user == caller.user || self.administers(caller) || of_queue() || let_by_owner() {
-            return Ok(());
+        match self.may(caller, operation, job) {
+            true => Ok(()),
+            false => Err(refusal(caller, operation, id)),
         }
-        let text = format!("User {} cannot perform operation MODIFY_JOB on {id}", caller.user);
-        Err(RemoteError::new(ErrorKind::PermissionDenied, text))
+    }
+
+    /// True if `caller` may do that to a job.
+    pub(super) fn may(&self, caller: &Caller<'_>, operation: Operation, job: &Job) -> bool {
+        self.rules.administrators.allow(caller, &Whose::of(job, operation))
+    }
+
+    /// Refuses who may not look at a job that is known by its history alone.
+    pub(crate) fn check_kept(
+        &self,
+        caller: &Caller<'_>,
+        whose: &Whose,
+        id: JobId,
+    ) -> Result<(), RemoteError> {
+        match self.rules.administrators.allow(caller, whose) {
+            true => Ok(()),
+            false => Err(refusal(caller, Operation::View, id)),
+        }
+    }
+
+    /// All jobs, newest first, each with who may look at it.
+    pub(crate) fn jobs_with_viewers(&self) -> (Administrators, Vec<(JobReport, Whose)>) {
+        let listed = |job: &Job| (report::job_report(job), Whose::of(job, Operation::View));
+        let jobs = self.jobs.values().rev().map(listed).collect();
+        (self.rules.administrators.clone(), jobs)
     }
 
     /// Refuses who does not administer the cluster; `what` is Hadoop's name of the call.
@@ -103,15 +196,11 @@ impl Core {
         caller: &Caller<'_>,
         what: &str,
     ) -> Result<(), RemoteError> {
-        if self.administers(caller) {
+        if self.rules.administrators.administer(caller) {
             return Ok(());
         }
         let text = format!("User {} doesn't have permission to call '{what}'", caller.user);
         Err(RemoteError::new(ErrorKind::PermissionDenied, text))
-    }
-
-    fn administers(&self, caller: &Caller<'_>) -> bool {
-        caller.is_superuser || self.rules.administrators.cluster.holds(caller)
     }
 }
 

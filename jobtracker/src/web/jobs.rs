@@ -1,5 +1,6 @@
 //! All jobs known, filtered and sorted; the choice is in the address.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
@@ -29,7 +30,7 @@ pub(crate) struct Query {
 }
 
 /// The page.
-pub(crate) fn page(jobs: &[JobReport], query: &Query, now_ms: u64) -> Markup {
+pub(crate) fn page(jobs: &[Cow<'_, JobReport>], query: &Query, now_ms: u64) -> Markup {
     let chosen = choose(jobs, query, now_ms);
     let pages = chosen.len().div_ceil(PAGE_ROWS).max(1);
     let page = query.page.min(pages - 1);
@@ -61,8 +62,9 @@ pub(crate) fn table(jobs: &[&JobReport], now_ms: u64) -> Markup {
             } }
             @for job in jobs {
                 tr {
-                    td { a href={ "/jobs/" (job.id) } { (job.id) } }
-                    td { (state(job.state)) } td.wide { (job.name) }
+                    td { @if job.is_outline { (job.id) } @else { a href={ "/jobs/" (job.id) } { (job.id) } } }
+                    td { (state(job.state)) }
+                    td.wide { @if job.is_outline { span.soft { "shown to its owner" } } @else { (job.name) } }
                     td { (bar(job.map_progress)) " " span.soft { (job.maps.completed) "/" (job.maps.total) } }
                     td { (bar(job.reduce_progress)) " " span.soft { (job.reduces.completed) "/" (job.reduces.total) } }
                     td.number { (format::duration(elapsed_ms(job, now_ms))) }
@@ -78,7 +80,7 @@ fn elapsed_ms(job: &JobReport, now_ms: u64) -> u64 {
     end.saturating_sub(job.submitted_ms)
 }
 
-fn choose<'a>(jobs: &'a [JobReport], query: &Query, now_ms: u64) -> Vec<&'a JobReport> {
+fn choose<'a>(jobs: &'a [Cow<'_, JobReport>], query: &Query, now_ms: u64) -> Vec<&'a JobReport> {
     let wanted = query.q.to_lowercase();
     let fits = |job: &&JobReport| {
         let state = match query.state.as_str() {
@@ -98,7 +100,7 @@ fn choose<'a>(jobs: &'a [JobReport], query: &Query, now_ms: u64) -> Vec<&'a JobR
             && now_ms.saturating_sub(job.submitted_ms) <= hours.saturating_mul(HOUR_MS)
             && (wanted.is_empty() || text())
     };
-    let mut chosen: Vec<&JobReport> = jobs.iter().filter(fits).collect();
+    let mut chosen: Vec<&JobReport> = jobs.iter().map(|job| &**job).filter(fits).collect();
     match query.sort.as_str() {
         "time" => chosen.sort_by_key(|job| Reverse(elapsed_ms(job, now_ms))),
         "name" => chosen.sort_by(|a, b| a.name.cmp(&b.name)),
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn filters_and_orders() {
-        let jobs = jobs();
+        let jobs: Vec<Cow<'_, JobReport>> = jobs().into_iter().map(Cow::Owned).collect();
         let names = |query: Query| -> Vec<String> {
             choose(&jobs, &query, 3_000).iter().map(|job| job.name.clone()).collect()
         };

@@ -59,6 +59,7 @@ pub(crate) fn stop_buttons(url: &str, what: &str) -> Markup {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::borrow::Cow;
     use std::collections::BTreeMap;
 
     use protocol::jobs::{Counters, JobReport, Priority, TaskCounts};
@@ -88,6 +89,7 @@ pub(crate) mod tests {
             queue: "default".to_owned(),
             priority: Priority::Normal,
             slot_count: 0,
+            is_outline: false,
         }
     }
 
@@ -163,7 +165,7 @@ pub(crate) mod tests {
             attempts::table(&picture, &attempts::Query::default(), 9),
             attempts::one(id, &attempt, &log, true, 9),
             jobs::page(
-                std::slice::from_ref(&picture.report),
+                &[Cow::Borrowed(&picture.report)],
                 &jobs::Query { q: hostile.to_owned(), ..Default::default() },
                 9,
             ),

@@ -1,11 +1,13 @@
 //! Queues: what each may use, uses and wants, and the jobs that wait in it.
 
+use std::borrow::Cow;
+
 use daemon::page::format;
 use maud::{Markup, html};
 use protocol::jobs::{JobReport, QueueReport};
 
 use super::jobs;
-use crate::server::Overview;
+use crate::server::look::Overview;
 
 /// Jobs listed per queue; the rest is a link away.
 const JOBS_SHOWN_MAX: usize = 10;
@@ -14,7 +16,7 @@ const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 18.0;
 
 /// The page.
-pub(crate) fn page(overview: &Overview, now_ms: u64) -> Markup {
+pub(crate) fn page(overview: &Overview, seen: &[Cow<'_, JobReport>], now_ms: u64) -> Markup {
     let slots = overview.status.slot_count;
     let weights: u64 = overview.queues.iter().map(|queue| u64::from(queue.weight)).sum();
     html! {
@@ -32,7 +34,7 @@ pub(crate) fn page(overview: &Overview, now_ms: u64) -> Markup {
         }
         @for queue in &overview.queues {
             @let running: Vec<&JobReport> =
-                overview.jobs.iter().filter(|job| job.queue == queue.name && !job.state.is_final()).collect();
+                seen.iter().map(|job| &**job).filter(|job| job.queue == queue.name && !job.state.is_final()).collect();
             @if !running.is_empty() {
                 h2 { (queue.name) span.soft { " · " (running.len()) " jobs" } }
                 (jobs::table(&running[..running.len().min(JOBS_SHOWN_MAX)], now_ms))
@@ -102,6 +104,7 @@ fn table(queues: &[QueueReport], weights: u64) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::look::ListedJobs;
     use protocol::jobs::TrackerStatus;
 
     #[test]
@@ -133,12 +136,12 @@ mod tests {
             epoch: 1,
             started_ms: 0,
             status,
-            jobs: Vec::new(),
+            jobs: ListedJobs::default(),
             workers: Vec::new(),
             log_dirs_left_out: Vec::new(),
             queues,
         };
-        let page = page(&overview, 0).into_string();
+        let page = page(&overview, &[], 0).into_string();
         assert!(!page.contains("<img") && page.contains("&lt;img"), "{page}");
         assert!(page.contains("2 of 1.5 slots, 4 wanted besides"), "{page}");
     }

@@ -84,13 +84,10 @@ pub(crate) fn one(picture: &WorkerPicture, now_ms: u64) -> Markup {
             tr { th { "Tasks are held in" } td.wide { (worker.isolation) } }
         } }
         h2 { "Runs now" }
-        @if picture.running.is_empty() { p.empty { "Nothing runs there." } } @else { (running(&picture.running, now_ms)) }
-        p.soft {
-            "Of the worker itself: "
-            @for (path, name) in [("/metrics", "metrics"), ("/conf", "configuration")] {
-                a href={ "http://" (worker.http_address) (path) } { (name) } " "
-            }
-        }
+        @if picture.running.is_empty() && picture.hidden_count == 0 { p.empty { "Nothing runs there." } }
+        @if !picture.running.is_empty() { (running(&picture.running, now_ms)) }
+        @if picture.hidden_count > 0 { p.soft { (picture.hidden_count) " tasks of jobs that are shown to their owners." } }
+        p.soft { "Of the worker itself: " a href={ "http://" (worker.http_address) "/metrics" } { "metrics" } }
     }
 }
 
@@ -173,7 +170,8 @@ mod tests {
         let list = page(std::slice::from_ref(&report)).into_string();
         assert!(list.contains("1\u{202f}200") && list.contains(">33<"), "{list}");
         assert!(list.contains("/workers/h%3A1%22%3E%3Cimg"), "{list}");
-        let one = one(&WorkerPicture { report, held_count: 5, running }, 3_000).into_string();
+        let one = one(&WorkerPicture { report, held_count: 5, running, hidden_count: 0 }, 3_000)
+            .into_string();
         for text in ["attempt_202611201830_0001_m_000007_0", "map 43%", "2.0 s", ">5<"] {
             assert!(one.contains(text), "{text}: {one}");
         }

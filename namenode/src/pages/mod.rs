@@ -22,6 +22,7 @@ use axum::extract::{FromRef, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
+use daemon::access::{Access, STATIC_USER};
 use daemon::page::live::Board;
 use daemon::page::{self, Frame, Search, Site};
 use daemon::session::{SessionError, Sessions};
@@ -34,9 +35,6 @@ use webhdfs::namenode::{CallOrigin, Face, Namesystem};
 use self::relay::Relay;
 use crate::http::Web;
 use crate::settings;
-
-/// Whom pages act for where nobody is signed in and names are believed: Hadoop's static user of its pages.
-const USER: &str = "dr.who";
 
 const SITE: Site = Site {
     name: "Hanno NameNode",
@@ -61,7 +59,7 @@ struct Pages {
 }
 
 /// All pages. Bytes of files go over `face`.
-pub(crate) fn router(web: Web, face: Face<Web>, sessions: Sessions) -> Router {
+pub(crate) fn router(web: Web, face: Face<Web>, (sessions, access): (Sessions, &Access)) -> Router {
     let board = Board::default();
     tokio::spawn(live::watch(web.clone(), board.clone()));
     Router::new()
@@ -72,8 +70,8 @@ pub(crate) fn router(web: Web, face: Face<Web>, sessions: Sessions) -> Router {
         .route("/snapshots", get(snapshots))
         .route("/about", get(about))
         .merge(files::routes())
-        .merge(page::assets())
-        .merge(sessions.routes())
+        .merge(page::assets(access))
+        .merge(sessions.routes(access))
         .with_state(Pages { web, sessions, relay: Relay::new(face), board })
 }
 
@@ -96,7 +94,7 @@ impl Pages {
     fn viewer<'a>(&self, user: Option<&'a str>) -> Result<&'a str, RemoteError> {
         match (user, self.web.service().config.webhdfs.auth) {
             (Some(user), _) => Ok(user),
-            (None, Auth::Simple) => Ok(USER),
+            (None, Auth::Simple) => Ok(STATIC_USER),
             (None, Auth::Token) => {
                 Err(RemoteError::new(ErrorKind::Unauthenticated, SessionError::Missing.to_string()))
             }
@@ -148,7 +146,7 @@ fn unexpected() -> RemoteError {
 
 /// Looks at the cluster for a page.
 pub(crate) async fn look(web: &Web, call: Call) -> Answer {
-    web.look(USER, call).await
+    web.look(STATIC_USER, call).await
 }
 
 /// What a page is besides its content.

@@ -7,7 +7,7 @@ use protocol::jobs::JobState;
 use protocol::sizing::ReduceSizing;
 use protocol::{AttemptId, JobId, TaskId, WorkerId};
 
-use super::world::{World, spec};
+use super::world::{ROOT, World, spec};
 
 /// Steps that suffice for the jobs to end, several times over.
 const STEPS_MAX: usize = 2_000;
@@ -84,7 +84,7 @@ impl Run {
         }
         panic!(
             "not over with a restart before step {restart:?}: {:#?}",
-            self.world.core.job_reports()
+            self.world.core.job_reports(&ROOT)
         );
     }
 }

@@ -7,7 +7,7 @@ use protocol::jobs::Counters;
 use protocol::phase::Phase;
 use protocol::tracker::{AttemptState as Reported, AttemptUpdate};
 
-use super::world::{World, spec};
+use super::world::{ROOT, World, spec};
 use crate::core::task::AttemptState;
 
 #[test]
@@ -60,10 +60,10 @@ fn a_worker_is_found_by_its_address() {
         world.advance(Duration::from_millis(1));
     }
     let address = world.snapshot(worker).http_address;
-    let picture = world.core.worker_picture(&address, world.now).unwrap();
+    let picture = world.core.worker_picture(&ROOT, &address, world.now).unwrap();
     let running: Vec<AttemptId> = picture.running.iter().map(|attempt| attempt.id).collect();
     assert_eq!(running, world.running(worker));
     assert!(running.iter().all(|id| id.task.job == job));
     assert_eq!(picture.report.running_count, 2);
-    assert!(world.core.worker_picture("elsewhere:1", world.now).is_none());
+    assert!(world.core.worker_picture(&ROOT, "elsewhere:1", world.now).is_none());
 }

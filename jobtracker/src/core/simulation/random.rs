@@ -8,7 +8,7 @@ use protocol::jobs::{JobSpec, JobState, Priority};
 use protocol::sizing::ReduceSizing;
 use protocol::{JobId, WorkerId};
 
-use super::world::{RULES, World, spec};
+use super::world::{ROOT, RULES, World, spec};
 use crate::core::Rules;
 use crate::core::queues::{Policy, QueueRules};
 use crate::core::task::StopReason;
@@ -203,7 +203,7 @@ impl History {
                 return;
             }
         }
-        panic!("not all jobs end: {:#?}", self.world.core.job_reports());
+        panic!("not all jobs end: {:#?}", self.world.core.job_reports(&ROOT));
     }
 }
 

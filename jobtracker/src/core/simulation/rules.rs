@@ -6,7 +6,7 @@ use protocol::jobs::{JobSpec, JobState};
 use protocol::tracker::Action;
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind, WorkerId};
 
-use super::world::{World, spec};
+use super::world::{ROOT, World, spec};
 use crate::core::Rules;
 use crate::core::job::Phase;
 use crate::core::queues::QueueRules;
@@ -411,7 +411,7 @@ fn the_history_is_bounded() {
     for number in 1..=30 {
         start(&mut world, number, &[], 0);
     }
-    assert_eq!(world.core.job_reports().len(), super::world::RULES.history_job_count_max);
+    assert_eq!(world.core.job_reports(&ROOT).len(), super::world::RULES.history_job_count_max);
     world.check_replay();
 }
 
@@ -429,7 +429,7 @@ fn other_runs_have_the_same_name_and_the_newest_come_first() {
         })
         .collect();
     let runs = |job: JobId, count_max| -> Vec<String> {
-        let runs = world.core.other_runs(job, count_max).unwrap();
+        let runs = world.core.other_runs(&ROOT, job, count_max).unwrap();
         runs.into_iter().map(|run| run.id).collect()
     };
     let name = |index: usize| jobs[index].to_string();
@@ -437,5 +437,5 @@ fn other_runs_have_the_same_name_and_the_newest_come_first() {
     assert_eq!(runs(jobs[3], 1), [name(2)]);
     assert!(runs(jobs[1], 5).is_empty());
     let unknown = JobId { number: 99, ..jobs[0] };
-    assert!(world.core.other_runs(unknown, 5).is_err());
+    assert!(world.core.other_runs(&ROOT, unknown, 5).is_err());
 }

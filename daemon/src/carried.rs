@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 
 /// Runs `work`; when the future is dropped before its end, a task takes it over.
-pub(crate) fn carried<W>(work: W) -> impl Future<Output = W::Output> + Send
+pub fn carried<W>(work: W) -> impl Future<Output = W::Output> + Send
 where
     W: Future<Output: Send> + Send + 'static,
 {

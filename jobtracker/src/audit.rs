@@ -1,0 +1,219 @@
+//! What the audit log tells: who asked for a change of a job or of the JobTracker, from where, and whether it was allowed; and looks at jobs that were
+//! refused. How lines are kept is [`daemon::audit`]'s, and their form is that of the NameNode's log.
+//!
+//! ```text
+//! 2026-01-05 10:30:00,123 INFO JobTracker.audit: allowed=false⇥ugi=eve (auth:SIMPLE)⇥ip=/127.0.0.1⇥cmd=killJob⇥job=job_202601051030_0001⇥arg=null⇥proto=rpc
+//! ```
+
+use std::fmt;
+use std::io;
+
+use daemon::audit::{self, Keeping, put};
+use protocol::jobs::{Answer, Call, Reply};
+use protocol::{ErrorKind, JobId, RemoteError};
+
+use crate::config::Config;
+
+/// Stands before each line.
+const LOGGER: &str = "JobTracker.audit";
+/// A look at a job, whatever of it was asked for.
+const VIEW: &str = "viewJob";
+
+/// The writer.
+pub(crate) type Writer = audit::Writer<Line>;
+
+/// Where a call came from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Origin {
+    /// Address of the client; empty if it is not known.
+    pub(crate) address: String,
+    /// The protocol.
+    pub(crate) protocol: &'static str,
+}
+
+/// A line to be: all but the time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Line {
+    allowed: bool,
+    told: Told,
+    job: Option<JobId>,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Line { allowed, told: Told { user, origin, entry }, job } = self;
+        let mut text = format!("allowed={allowed}\tugi=");
+        put(&mut text, user);
+        text.push_str(" (auth:SIMPLE)\tip=/");
+        put(&mut text, &origin.address);
+        let job = job.map_or_else(|| "null".to_owned(), |job| job.to_string());
+        let argument = entry.argument.as_deref().unwrap_or("null");
+        text.push_str(&format!("\tcmd={}\tjob={job}\targ=", entry.command));
+        put(&mut text, argument);
+        write!(out, "{text}\tproto={}", origin.protocol)
+    }
+}
+
+/// What a call is about, kept while it is answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Told {
+    user: String,
+    origin: Origin,
+    entry: Entry,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Entry {
+    command: &'static str,
+    job: Option<JobId>,
+    /// The queue of a new job, the priority, the attempt.
+    argument: Option<String>,
+    /// True if it is told only when it was refused.
+    is_look: bool,
+}
+
+impl Entry {
+    fn change(command: &'static str, job: Option<JobId>, argument: Option<String>) -> Self {
+        Entry { command, job, argument, is_look: false }
+    }
+
+    fn look(job: JobId) -> Self {
+        Entry { command: VIEW, job: Some(job), argument: None, is_look: true }
+    }
+
+    /// `None` for what everybody may ask.
+    fn of(call: &Call) -> Option<Self> {
+        Some(match call {
+            Call::Submit(spec) => Entry::change("submitJob", None, Some(spec.name.clone())),
+            Call::Kill(job) => Entry::change("killJob", Some(*job), None),
+            Call::SetPriority(job, priority) => {
+                Entry::change("setJobPriority", Some(*job), Some(priority.name().to_owned()))
+            }
+            Call::StopAttempt { attempt, fail } => {
+                let command = if *fail { "failTask" } else { "killTask" };
+                Entry::change(command, Some(attempt.task.job), Some(attempt.to_string()))
+            }
+            Call::RefreshNodes => Entry::change("refreshNodes", None, None),
+            Call::RefreshQueues => Entry::change("refreshQueues", None, None),
+            Call::Status(job) | Call::Tasks(job) => Entry::look(*job),
+            Call::Replay(attempt) => Entry::look(attempt.task.job),
+            Call::List | Call::TrackerStatus | Call::Queues | Call::Workers => return None,
+        })
+    }
+}
+
+/// The log, if there is one. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Audit {
+    queue: Option<audit::Audit<Line>>,
+}
+
+impl Audit {
+    /// Opens the log and starts its writer, if there is to be one.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or the thread not started.
+    pub(crate) fn start(config: &Config) -> io::Result<(Audit, Option<Writer>)> {
+        if !config.audit {
+            return Ok((Audit::default(), None));
+        }
+        let (queue, writer) = audit::Audit::start(Keeping {
+            logger: LOGGER,
+            directory: config.data.clone(),
+            bytes_max: config.audit_bytes_max,
+            files_max: config.audit_files_max,
+        })?;
+        Ok((Audit { queue: Some(queue) }, Some(writer)))
+    }
+
+    /// What is to be told of a call once it is answered.
+    pub(crate) fn about(&self, user: &str, origin: &Origin, call: &Call) -> Option<Told> {
+        self.queue.as_ref()?;
+        let entry = Entry::of(call)?;
+        Some(Told { user: user.to_owned(), origin: origin.clone(), entry })
+    }
+
+    /// Tells what came of a call.
+    pub(crate) async fn note(&self, told: Option<Told>, answer: &Answer) {
+        if let (Some(queue), Some(line)) = (&self.queue, told.and_then(|told| line(told, answer))) {
+            queue.note(client::rpc::now_ms(), line).await;
+        }
+    }
+
+    /// Tells a look at a job that was refused; other failures are not told.
+    pub(crate) async fn look_refused(
+        &self,
+        (user, origin): (&str, &Origin),
+        job: JobId,
+        refusal: &RemoteError,
+    ) {
+        if refusal.kind == ErrorKind::PermissionDenied && self.queue.is_some() {
+            let entry = Entry::look(job);
+            let told = Told { user: user.to_owned(), origin: origin.clone(), entry };
+            self.note(Some(told), &Err(refusal.clone())).await;
+        }
+    }
+}
+
+/// The line of a call that came to an end; none for failures that rights have no part in, as in HDFS's log.
+fn line(told: Told, answer: &Answer) -> Option<Line> {
+    let (allowed, job) = match answer {
+        Ok(_) if told.entry.is_look => return None,
+        Ok(Reply::Submitted(job)) => (true, Some(*job)),
+        Ok(_) => (true, told.entry.job),
+        Err(error) if error.kind == ErrorKind::PermissionDenied => (false, told.entry.job),
+        Err(_) => return None,
+    };
+    Some(Line { allowed, told, job })
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::jobs::Priority;
+
+    use super::*;
+
+    const JOB: JobId = JobId { cluster_start: 202_601_051_030, number: 1 };
+
+    fn text(user: &str, call: &Call, answer: &Answer) -> Option<String> {
+        let origin = Origin { address: "127.0.0.1".to_owned(), protocol: "rpc" };
+        let entry = Entry::of(call)?;
+        let line = line(Told { user: user.to_owned(), origin, entry }, answer)?;
+        Some(line.to_string())
+    }
+
+    #[test]
+    fn changes_are_told_and_looks_that_were_refused() {
+        let refused: Answer = Err(RemoteError::new(ErrorKind::PermissionDenied, ""));
+        let failed: Answer = Err(RemoteError::new(ErrorKind::UnknownJob, ""));
+        let start = "\tugi=ann (auth:SIMPLE)\tip=/127.0.0.1\tcmd=";
+        let end = "\tproto=rpc";
+        for (call, answer, expected) in [
+            (
+                Call::Kill(JOB),
+                Ok(Reply::Done),
+                Some("trueXkillJob\tjob=job_202601051030_0001\targ=null"),
+            ),
+            (
+                Call::SetPriority(JOB, Priority::High),
+                refused.clone(),
+                Some("falseXsetJobPriority\tjob=job_202601051030_0001\targ=HIGH"),
+            ),
+            (Call::RefreshQueues, refused.clone(), Some("falseXrefreshQueues\tjob=null\targ=null")),
+            (
+                Call::Status(JOB),
+                refused.clone(),
+                Some("falseXviewJob\tjob=job_202601051030_0001\targ=null"),
+            ),
+            (Call::Status(JOB), Ok(Reply::Done), None),
+            (Call::Kill(JOB), failed, None),
+            (Call::List, Ok(Reply::Done), None),
+        ] {
+            let expected =
+                expected.map(|text| format!("allowed={}{end}", text.replacen('X', start, 1)));
+            assert_eq!(text("ann", &call, &answer), expected, "{call:?}");
+        }
+        let forged = text("eve\nallowed=true", &Call::Kill(JOB), &refused).unwrap();
+        assert!(forged.starts_with("allowed=false\tugi=eve?allowed=true (auth"), "{forged}");
+    }
+}
