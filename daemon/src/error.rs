@@ -68,6 +68,18 @@ pub enum ServeError {
         /// As configured.
         address: String,
     },
+    /// Others would be told an address that is none.
+    #[error(
+        "{key} = \"{address}\" is no address that others can call: set `{remedy} = \"host:port\"` to the one that they shall use"
+    )]
+    Uncallable {
+        /// Its key.
+        key: &'static str,
+        /// As configured.
+        address: String,
+        /// The key that says what others are told.
+        remedy: &'static str,
+    },
     /// The cluster secret cannot be read or made.
     #[error("cannot use the cluster secret {}: {reason}", path.display())]
     Secret {

@@ -8,7 +8,7 @@
 //! - on shutdown no connection is accepted, running requests are finished, for at most `drain_max`.
 
 use std::convert::Infallible;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -63,12 +63,56 @@ impl Default for Limits {
     }
 }
 
-/// Listens on `address` (`host:port`, port 0 for any). An address that other machines can reach needs
-/// `allow_unencrypted`.
+/// By which address others call what listens.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a> {
+    /// By the one of the second key, or else by the one that is listened on, of the first.
+    Address {
+        /// The key of the address that is listened on.
+        key: &'static str,
+        /// The key of the other one.
+        remedy: &'static str,
+        /// Its value.
+        advertise: Option<&'a str>,
+    },
+    /// By one that they know without being told: from their own configuration, or from their request.
+    Nobody,
+}
+
+impl<'a> Told<'a> {
+    /// Of the keys `bind` and `advertise`.
+    pub fn advertised(advertise: Option<&'a str>) -> Self {
+        Told::Address { key: "bind", remedy: "advertise", advertise }
+    }
+
+    /// Refuses to tell others `0.0.0.0`, which for each of them is itself.
+    ///
+    /// # Errors
+    /// [`ServeError::Uncallable`] names the key and the remedy.
+    pub fn check(self, bind: &str) -> Result<(), ServeError> {
+        let Told::Address { key, remedy, advertise } = self else { return Ok(()) };
+        let (key, address) = advertise.map_or((key, bind), |advertise| (remedy, advertise));
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let is_any = host.is_empty() || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
+        match is_any {
+            true => Err(ServeError::Uncallable { key, address: address.to_owned(), remedy }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Listens on `address` (`host:port`, port 0 for any), by which others are told as `told` says. An address that other machines can reach
+/// needs `allow_unencrypted`.
 ///
 /// # Errors
-/// [`ServeError::Exposed`] or [`ServeError::Bind`].
-pub async fn bind(address: &str, allow_unencrypted: bool) -> Result<TcpListener, ServeError> {
+/// [`ServeError`].
+pub async fn bind(
+    address: &str,
+    told: Told<'_>,
+    allow_unencrypted: bool,
+) -> Result<TcpListener, ServeError> {
+    told.check(address)?;
     check_exposure(address, allow_unencrypted)?;
     TcpListener::bind(address)
         .await
@@ -267,6 +311,31 @@ mod tests {
             let chunk = (before < ANSWER_BYTES).then(|| Ok(Frame::data(self.chunk.clone())));
             Poll::Ready(chunk)
         }
+    }
+
+    #[test]
+    fn others_are_told_an_address_that_they_can_call() {
+        for (bind, advertise, wrong) in [
+            ("127.0.0.1:0", None, None),
+            ("nn.local:9870", None, None),
+            ("0.0.0.0:9870", Some("nn.local:9870"), None),
+            ("[::]:9870", Some("10.0.0.1:9870"), None),
+            ("0.0.0.0:9870", None, Some("bind = \"0.0.0.0:9870\"")),
+            ("[::]:9870", None, Some("bind = \"[::]:9870\"")),
+            (":9870", None, Some("bind = \":9870\"")),
+            ("10.0.0.1:9870", Some("0.0.0.0:9870"), Some("advertise = \"0.0.0.0:9870\"")),
+        ] {
+            let checked =
+                Told::advertised(advertise).check(bind).map_err(|error| error.to_string());
+            match wrong {
+                None => assert_eq!(checked, Ok(()), "{bind} {advertise:?}"),
+                Some(part) => {
+                    let text = checked.unwrap_err();
+                    assert!(text.contains(part) && text.contains("`advertise = "), "{text}");
+                }
+            }
+        }
+        assert!(Told::Nobody.check("0.0.0.0:1").is_ok());
     }
 
     #[tokio::test]

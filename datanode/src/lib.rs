@@ -34,6 +34,7 @@ use client::dfs::transfer::{ConnectionPool, Timeouts};
 use client::rpc::{Health, RpcClient};
 use daemon::front;
 use daemon::hosts::Hosts;
+use daemon::serve::Told;
 use daemon::{ServeError, Shutdown};
 use protocol::auth::{self, Key, Role};
 use protocol::namenode::DatanodeInfo;
@@ -60,7 +61,12 @@ const PEER_IDLE_MAX: Duration = Duration::from_secs(20);
 pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     config.check()?;
     let secret = daemon::secret::load(&config.secret_file, false)?;
-    let http = daemon::serve::bind(&config.http_bind, config.allow_unencrypted).await?;
+    let told = Told::Address {
+        key: "http_bind",
+        remedy: "http_advertise",
+        advertise: config.http_advertise.as_deref(),
+    };
+    let http = daemon::serve::bind(&config.http_bind, told, config.allow_unencrypted).await?;
     let sockets = Sockets::bind(&config)?;
     let volumes: Vec<VolumeConfig> = config
         .data_directories
@@ -172,6 +178,7 @@ struct Sockets {
 
 impl Sockets {
     fn bind(config: &Config) -> Result<Self, Error> {
+        Told::advertised(config.advertise.as_deref()).check(&config.bind)?;
         daemon::serve::check_exposure(&config.bind, config.allow_unencrypted)?;
         let fail = |source| ServeError::Bind { address: config.bind.clone(), source };
         let tcp = TcpListener::bind(&config.bind).map_err(fail)?;

@@ -50,7 +50,7 @@ use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::inspect;
 use daemon::page::live::Board;
-use daemon::serve::{self, Limits};
+use daemon::serve::{self, Limits, Told};
 use daemon::session::Sessions;
 use journal::{Journal, JournalError, Options};
 use parking_lot::Mutex;
@@ -94,7 +94,8 @@ async fn start(
 ) -> Result<(), Error> {
     config.check()?;
     let secret = daemon::secret::load(&config.secret_file, false)?;
-    let listener = serve::bind(&config.bind, config.allow_unencrypted).await?;
+    // Workers and clients have its address in their own configurations.
+    let listener = serve::bind(&config.bind, Told::Nobody, config.allow_unencrypted).await?;
     let address = listener
         .local_addr()
         .map_err(|source| Error::System { action: "tell the address listened on", source })?;

@@ -150,6 +150,9 @@ fn everything_is_restarted_in_turn_under_load_and_nobody_notices() {
     assert_eq!(bad_ends.collect::<Vec<_>>(), Vec::<&str>::new(), "each was asked and ended well");
 }
 
+/// Exit code of `timeout` where what it runs did not end.
+const TIMED_OUT: i32 = 124;
+
 /// Runs a daemon of a stopped or running cluster by itself; it is expected to end.
 fn daemon(cluster: &Cluster, kind: &str, variables: &[(&str, String)]) -> Outcome {
     let config = cluster.directory.join(format!("conf/{kind}-1.toml"));
@@ -157,6 +160,27 @@ fn daemon(cluster: &Cluster, kind: &str, variables: &[(&str, String)]) -> Outcom
     command.arg("30").arg(hanno_binary()).arg(kind).arg("--config").arg(config);
     command.envs(variables.iter().map(|(name, value)| (*name, value.as_str())));
     Outcome::of(command)
+}
+
+#[test]
+fn nobody_is_told_an_address_that_is_none() {
+    let mut cluster = Cluster::start(options(1));
+    cluster.stop();
+    for (kind, key, remedy) in [
+        ("namenode", "bind", "advertise"),
+        ("datanode", "bind", "advertise"),
+        ("datanode", "http_bind", "http_advertise"),
+        ("worker", "bind", "advertise"),
+    ] {
+        let variable = |key: &str| format!("HANNO_{kind}_{key}").to_uppercase();
+        let (bind, allow) = (variable(key), variable("allow_unencrypted"));
+        let variables = [(bind.as_str(), "0.0.0.0:0".to_owned()), (&allow, "true".to_owned())];
+        let refused = daemon(&cluster, kind, &variables);
+        let told = refused.stderr.lines().last().unwrap_or_default();
+        assert!(refused.code != 0 && refused.code != TIMED_OUT, "{kind} {key}: {told}");
+        assert!(told.contains(&format!("{key} = \"0.0.0.0:0\"")), "{kind} {key}: {told}");
+        assert!(told.contains(&format!("set `{remedy} = ")), "{kind} {key}: {told}");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use client::{ClientConfig, RpcError};
 use daemon::auth::Authenticator;
 use daemon::front;
 use daemon::hosts::Hosts;
-use daemon::serve::{self, Limits};
+use daemon::serve::{self, Limits, Told};
 use daemon::session;
 use daemon::{ServeError, Shutdown};
 use protocol::auth::{Role, Service};
@@ -111,7 +111,10 @@ pub async fn run(config: GatewayConfig, shutdown: Shutdown) -> Result<(), Gatewa
     }
     config.webhdfs.warn();
     let secret = daemon::secret::load(&config.secret_file, false)?;
-    let listener = serve::bind(&config.bind, config.allow_unencrypted).await?;
+    // Who is sent on is sent to the host that it asked.
+    let told =
+        config.advertise.as_deref().map_or(Told::Nobody, |address| Told::advertised(Some(address)));
+    let listener = serve::bind(&config.bind, told, config.allow_unencrypted).await?;
     let advertised = config.advertise.clone().unwrap_or_else(|| config.bind.clone());
     let rpc =
         RpcClient::new(&config.namenode, Role::Client, Some(&secret))?.expecting(Service::Namenode);

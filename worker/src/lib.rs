@@ -51,7 +51,7 @@ use daemon::auth::Authenticator;
 use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::inspect;
-use daemon::serve::{self, Limits};
+use daemon::serve::{self, Limits, Told};
 use protocol::WorkerId;
 use protocol::auth::{Role, Service};
 use protocol::tracker::{self, Register};
@@ -92,7 +92,9 @@ pub async fn run_with(
 ) -> Result<(), Error> {
     config.check()?;
     let secret = daemon::secret::load(&config.secret_file, false)?;
-    let listener = serve::bind(&config.bind, config.allow_unencrypted).await?;
+    let advertise = Some(config.advertise.as_str()).filter(|address| !address.is_empty());
+    let told = Told::advertised(advertise);
+    let listener = serve::bind(&config.bind, told, config.allow_unencrypted).await?;
     let http_address = match config.advertise.as_str() {
         "" => listener
             .local_addr()
