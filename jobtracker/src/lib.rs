@@ -54,7 +54,7 @@ use daemon::serve::{self, Limits, Told};
 use daemon::session::Sessions;
 use journal::{Journal, JournalError, Options};
 use parking_lot::Mutex;
-use protocol::auth::{Role, Service};
+use protocol::auth::{Key, Role, Service};
 use protocol::{ClientId, Epoch};
 use tokio::sync::{mpsc, watch};
 
@@ -130,14 +130,8 @@ async fn start(
     let mut server = Server::new(state, journal, recovered.last, outside, events.clone(), poll_max);
     server.start(Epoch(recovered.epoch.0), cluster_start());
 
-    if config.auth == Auth::Simple {
-        tracing::warn!("{SIMPLE_WARNING}");
-    }
-    let (audit, audit_writer) = audit::Audit::start(&config)
-        .map_err(|source| Error::System { action: "open the audit log", source })?;
-    let authenticator = Authenticator::new(&secret, Service::Jobtracker);
-    let sessions = Sessions::new(authenticator.clone(), "jobtracker", &address.to_string());
-    let access = Access::new(authenticator.clone(), Some(sessions.clone()), config.auth);
+    let Guards { authenticator, sessions, access, audit, writer } =
+        Guards::new(&config, &secret, &address.to_string())?;
     let settings = inspect::settings("jobtracker", &config);
     let shared = http::Shared {
         sessions,
@@ -162,12 +156,36 @@ async fn start(
     let limits = Limits { connections_max: config.connections_max, ..Limits::default() };
     let serving = serve::serve(listener, router, limits, shutdown.clone());
     tokio::join!(server.run(inbox, durable_seen, shutdown), serving);
-    if let Some(writer) = audit_writer {
+    if let Some(writer) = writer {
         writer.close().await;
     }
     match fatal.lock().take() {
         Some(reason) => Err(Error::JournalStopped { reason }),
         None => Ok(()),
+    }
+}
+
+/// Who is let in, and what is told of them.
+struct Guards {
+    authenticator: Authenticator,
+    sessions: Sessions,
+    access: Access,
+    audit: audit::Audit,
+    writer: Option<audit::Writer>,
+}
+
+impl Guards {
+    /// Of the JobTracker at an address; says in the log if it believes names.
+    fn new(config: &Config, secret: &Key, address: &str) -> Result<Self, Error> {
+        if config.auth == Auth::Simple {
+            tracing::warn!("{SIMPLE_WARNING}");
+        }
+        let (audit, writer) = audit::Audit::start(config)
+            .map_err(|source| Error::System { action: "open the audit log", source })?;
+        let authenticator = Authenticator::new(secret, Service::Jobtracker);
+        let sessions = Sessions::new(authenticator.clone(), "jobtracker", address);
+        let access = Access::new(authenticator.clone(), Some(sessions.clone()), config.auth);
+        Ok(Guards { authenticator, sessions, access, audit, writer })
     }
 }
 

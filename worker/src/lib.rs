@@ -55,6 +55,7 @@ use daemon::serve::{self, Limits, Told};
 use protocol::WorkerId;
 use protocol::auth::{Role, Service};
 use protocol::tracker::{self, Register};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 pub use binaries::BinarySource;
@@ -92,16 +93,7 @@ pub async fn run_with(
 ) -> Result<(), Error> {
     config.check()?;
     let secret = daemon::secret::load(&config.secret_file, false)?;
-    let advertise = Some(config.advertise.as_str()).filter(|address| !address.is_empty());
-    let told = Told::advertised(advertise);
-    let listener = serve::bind(&config.bind, told, config.allow_unencrypted).await?;
-    let http_address = match config.advertise.as_str() {
-        "" => listener
-            .local_addr()
-            .map_err(|source| Error::System { action: "tell the address listened on", source })?
-            .to_string(),
-        advertise => advertise.to_owned(),
-    };
+    let (listener, http_address) = listen(&config).await?;
     let directories = Directories::prepare(&absolute(&config.data)?)?;
     let worker = WorkerId(rand::random());
     let jobtracker = RpcClient::new(&config.jobtracker, Role::Worker, Some(&secret))?
@@ -161,6 +153,21 @@ pub async fn run_with(
     watching.abort();
     sandbox.close();
     Ok(())
+}
+
+/// Listens, and tells the address by which others call it.
+async fn listen(config: &Config) -> Result<(TcpListener, String), Error> {
+    let advertise = Some(config.advertise.as_str()).filter(|address| !address.is_empty());
+    let told = Told::advertised(advertise);
+    let listener = serve::bind(&config.bind, told, config.allow_unencrypted).await?;
+    let address = match advertise {
+        Some(advertise) => advertise.to_owned(),
+        None => listener
+            .local_addr()
+            .map_err(|source| Error::System { action: "tell the address listened on", source })?
+            .to_string(),
+    };
+    Ok((listener, address))
 }
 
 fn register(
