@@ -47,6 +47,8 @@ pub struct DfsWriter {
     promised: bool,
     /// Block and stamp under which the NameNode knows that the pipeline works.
     confirmed: Option<(BlockId, GenerationStamp)>,
+    /// Bytes of the block that is being written which are on disk.
+    synced: u64,
     _lease: Lease,
 }
 
@@ -85,6 +87,7 @@ impl DfsWriter {
             open: true,
             promised: false,
             confirmed: None,
+            synced: 0,
             _lease: lease,
         })
     }
@@ -112,6 +115,7 @@ impl DfsWriter {
             open: true,
             promised: true,
             confirmed: None,
+            synced: 0,
             _lease: lease,
         };
         if let Some(located) = appended.last {
@@ -135,6 +139,7 @@ impl DfsWriter {
         let mut tail = vec![0; (length % CHUNK_BYTES as u64) as usize];
         let chunk = length - tail.len() as u64;
         self.block = Some(OpenBlock::resumed(located, prior));
+        self.synced = length;
         if tail.is_empty() {
             return Ok(());
         }
@@ -211,18 +216,20 @@ impl DfsWriter {
             self.widen()?;
         }
         self.push_all(sync)?;
+        if sync {
+            self.synced = self.block.as_ref().map_or(0, |block| block.window.acked_length());
+        }
         self.confirm(update_length)?;
         self.promised = true;
         Ok(())
     }
 
-    /// Tells the NameNode how much of the block is with everybody: the first time under each stamp, since from then on
-    /// replicas with older stamps lack what was promised, or whenever the length shall be seen.
+    /// Tells the NameNode how much of the block is on disk: the first time under each stamp, since from then on replicas with older
+    /// stamps lack what was promised, or whenever the length shall be seen. What is only in the memory of DataNodes may go with their
+    /// power, and is promised to nobody.
     fn confirm(&mut self, update_length: bool) -> Result<(), DfsError> {
         let (id, stamp, length) = match (&self.block, &self.previous) {
-            (Some(block), _) => {
-                (block.located.id, block.located.stamp, block.window.acked_length())
-            }
+            (Some(block), _) => (block.located.id, block.located.stamp, self.synced),
             (None, Some(previous)) => (previous.id, previous.stamp, previous.length),
             (None, None) => return Ok(()),
         };
@@ -259,6 +266,7 @@ impl DfsWriter {
             let add = Call::AddBlock { file: self.file, previous, exclude };
             let located = self.client.block(add).map_err(|error| self.explain(error))?;
             self.block = Some(OpenBlock::new(located));
+            self.synced = 0;
         }
         let begin = self.block.as_ref().map_or(0, |block| block.length);
         let packet = self.packet.get_or_insert_with(|| {
