@@ -2,7 +2,6 @@
 //!
 //! The first bytes decide (gzip, SequenceFile, Avro, zstd, bzip2), then the suffix (`.deflate`, `.snappy`, `.lz4`, and those again). Everything is a stream: memory does not grow with the file.
 
-#[cfg(feature = "avro")]
 mod avro;
 mod sequence;
 
@@ -30,7 +29,6 @@ enum Packing {
     Plain,
     By(FileCodec),
     Sequence,
-    #[cfg(feature = "avro")]
     Avro,
 }
 
@@ -55,7 +53,6 @@ fn print(context: &Context, item: &Item, screen: &mut Screen) -> Result<(), Fail
         Packing::Plain => Box::new(file),
         Packing::By(codec) => codec.decoder(file).map_err(broken)?,
         Packing::Sequence => Box::new(Lines::of(sequence::Records::new(file).map_err(broken)?)),
-        #[cfg(feature = "avro")]
         Packing::Avro => Box::new(Lines::of(avro::Records::new(file).map_err(broken)?)),
     };
     let mut buffer = vec![0; BUFFER_BYTES];
@@ -71,6 +68,12 @@ fn print(context: &Context, item: &Item, screen: &mut Screen) -> Result<(), Fail
 trait Records {
     /// Appends the next one; false at the end.
     fn append(&mut self, line: &mut Vec<u8>) -> io::Result<bool>;
+}
+
+impl<R: Read> Records for avro::Records<R> {
+    fn append(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
+        self.append(line)
+    }
 }
 
 /// Records as text.
@@ -115,7 +118,6 @@ fn packing_of(first: &[u8], name: &str) -> Packing {
     match suffix {
         _ if first.starts_with(GZIP_MAGIC) => Packing::By(FileCodec::Gzip),
         _ if first.starts_with(SEQUENCE_MAGIC) => Packing::Sequence,
-        #[cfg(feature = "avro")]
         _ if first.starts_with(avro::MAGIC) => Packing::Avro,
         _ if first.starts_with(ZSTD_MAGIC) => Packing::By(FileCodec::Zstd),
         "bz2" | "" if first.starts_with(BZIP2_MAGIC) => Packing::By(FileCodec::Bzip2),
@@ -147,7 +149,6 @@ mod tests {
             (&[0x1f, 0x8b, 8][..], "x", Packing::By(FileCodec::Gzip)),
             (b"SEQ\x06", "x.gz", Packing::Sequence),
             (&[0x28, 0xb5, 0x2f, 0xfd], "x", Packing::By(FileCodec::Zstd)),
-            #[cfg(feature = "avro")]
             (b"Obj\x01\x04", "x", Packing::Avro),
             (b"Obj is text", "x.avro", Packing::Plain),
             (b"BZh91AY", "x.bz2", Packing::By(FileCodec::Bzip2)),
