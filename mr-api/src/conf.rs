@@ -14,6 +14,8 @@ use crate::error::Error;
 const FILE_BYTES_MAX: u64 = 4 << 20;
 /// How deep values may refer to others, as in Hadoop.
 const DEPTH_MAX: usize = 20;
+/// Longest value with what it refers to (1 MiB): a value that refers twice to one that refers twice, and so on, would have no end.
+const VALUE_BYTES_MAX: usize = 1 << 20;
 
 /// A command line with what its `-conf FILE` say in their place, before everything else: `-D` wins wherever it stands.
 pub(crate) fn expand(words: &[String]) -> Result<Vec<String>, Error> {
@@ -34,10 +36,32 @@ pub(crate) fn expand(words: &[String]) -> Result<Vec<String>, Error> {
             _ => rest.push(word.clone()),
         }
     }
-    let given = properties.iter().flat_map(|(name, value)| {
-        ["-D".to_owned(), format!("{name}={}", resolve(value, &properties, 0))]
-    });
-    Ok(given.chain(rest).collect())
+    let mut given = Vec::new();
+    for (name, value) in resolved(&properties).map_err(Error::usage)? {
+        given.extend(["-D".to_owned(), format!("{name}={value}")]);
+    }
+    given.extend(rest);
+    Ok(given)
+}
+
+/// Properties with what their values refer to in its place.
+fn resolved(properties: &BTreeMap<String, String>) -> Result<Vec<(&str, String)>, String> {
+    let mut all = Vec::new();
+    for (name, value) in properties {
+        let (mut out, mut left) = (String::new(), VALUE_BYTES_MAX);
+        resolve(value, properties, 0, &mut left, &mut out).ok_or_else(|| {
+            format!("-conf: property {name} is longer than {VALUE_BYTES_MAX} bytes with what it refers to")
+        })?;
+        all.push((name.as_str(), out));
+    }
+    Ok(all)
+}
+
+/// Reads a file's text, for those who feed it any.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn take(text: &str) -> Result<usize, String> {
+    let properties: BTreeMap<String, String> = parse(text)?.into_iter().collect();
+    Ok(resolved(&properties)?.len())
 }
 
 fn read(path: &Path) -> Result<Vec<(String, String)>, Error> {
@@ -130,22 +154,32 @@ fn plain(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// `${name}` and `${env.NAME}` replaced where they are known.
-fn resolve(value: &str, properties: &BTreeMap<String, String>, depth: usize) -> String {
-    let (mut out, mut rest) = (String::new(), value);
+/// Appends a value with `${name}` and `${env.NAME}` replaced where they are known; `None` if more than `left` bytes and references would be.
+fn resolve(
+    value: &str,
+    properties: &BTreeMap<String, String>,
+    depth: usize,
+    left: &mut usize,
+    out: &mut String,
+) -> Option<()> {
+    let push = |text: &str, left: &mut usize, out: &mut String| {
+        *left = left.checked_sub(text.len())?;
+        out.push_str(text);
+        Some(())
+    };
+    let mut rest = value;
     while let Some((before, after)) = rest.split_once("${").filter(|_| depth < DEPTH_MAX) {
         let Some((name, behind)) = after.split_once('}') else { break };
-        out.push_str(before);
-        match (name.strip_prefix("env."), properties.get(name)) {
-            (Some(variable), _) if std::env::var_os(variable).is_some() => {
-                out.push_str(&std::env::var_os(variable).unwrap_or_default().to_string_lossy());
-            }
-            (_, Some(value)) => out.push_str(&resolve(value, properties, depth + 1)),
-            _ => out.push_str(&format!("${{{name}}}")),
+        push(before, left, out)?;
+        *left = left.checked_sub(1)?;
+        match (name.strip_prefix("env.").and_then(std::env::var_os), properties.get(name)) {
+            (Some(variable), _) => push(&variable.to_string_lossy(), left, out)?,
+            (_, Some(value)) => resolve(value, properties, depth + 1, left, out)?,
+            _ => push(&format!("${{{name}}}"), left, out)?,
         }
         rest = behind;
     }
-    out + rest
+    push(rest, left, out)
 }
 
 #[cfg(test)]
@@ -180,6 +214,25 @@ mod tests {
                 "-conf"
             ]
         );
+    }
+
+    #[test]
+    fn values_that_refer_to_each_other_end() {
+        let property = |name: &str, value: &str| {
+            format!("<property><name>{name}</name><value>{value}</value></property>")
+        };
+        let file = |last: &str| {
+            let chain: String = (0..25)
+                .map(|n| property(&format!("p{n}"), &format!("${{p{}}}", n + 1).repeat(10)))
+                .collect();
+            format!("<configuration>{chain}{}</configuration>", property("p25", last))
+        };
+        for text in [file("x"), file("")] {
+            let error = take(&text).unwrap_err();
+            assert!(error.starts_with("-conf: property p"), "{error}");
+        }
+        let itself = format!("<configuration>{}</configuration>", property("a", "1${a}"));
+        assert_eq!(take(&itself), Ok(1));
     }
 
     #[test]

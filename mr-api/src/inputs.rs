@@ -111,7 +111,8 @@ fn file(path: String, entry: Entry) -> FileToCut {
 /// The paths that fit a glob, each once, in order.
 fn matches(tree: &impl Tree, glob: &str) -> Result<BTreeSet<String>> {
     let mut all = BTreeSet::new();
-    for text in expand_braces(glob) {
+    let too_many = |error| Error::usage(format!("{glob}: {error}"));
+    for text in expand_braces(glob).map_err(too_many)? {
         let root = if text.starts_with('/') { "/" } else { "" };
         let elements: Vec<Pattern> =
             text.split('/').filter(|element| !element.is_empty()).map(Pattern::new).collect();

@@ -5,20 +5,38 @@ pub fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{', '\\'])
 }
 
+/// Most patterns that one with braces stands for. Each costs a look at directories of its own; twenty pairs of two would be a million.
+pub const ALTERNATIVES_MAX: usize = 10_000;
+
+/// A pattern that stands for too many.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the braces stand for more than {ALTERNATIVES_MAX} patterns")]
+pub struct TooManyAlternatives;
+
 /// `{a,b}` written out, nested ones too. Unbalanced braces stay as they are.
-pub fn expand_braces(pattern: &str) -> Vec<String> {
-    let Some((open, close, commas)) = outer_braces(pattern) else {
-        return vec![pattern.to_owned()];
-    };
-    let (before, after) = (&pattern[..open], &pattern[close + 1..]);
+///
+/// # Errors
+/// [`TooManyAlternatives`].
+pub fn expand_braces(pattern: &str) -> Result<Vec<String>, TooManyAlternatives> {
     let mut alternatives = Vec::new();
-    let mut start = open + 1;
-    for end in commas.into_iter().chain([close]) {
-        let alternative = format!("{before}{}{after}", &pattern[start..end]);
-        alternatives.extend(expand_braces(&alternative));
-        start = end + 1;
+    // What is still to be written out, the next one last.
+    let mut rest = vec![pattern.to_owned()];
+    while let Some(pattern) = rest.pop() {
+        let Some((open, close, commas)) = outer_braces(&pattern) else {
+            alternatives.push(pattern);
+            continue;
+        };
+        if alternatives.len() + rest.len() + commas.len() >= ALTERNATIVES_MAX {
+            return Err(TooManyAlternatives);
+        }
+        let (before, after) = (&pattern[..open], &pattern[close + 1..]);
+        let mut end = close;
+        for start in commas.into_iter().rev().chain([open]) {
+            rest.push(format!("{before}{}{after}", &pattern[start + 1..end]));
+            end = start;
+        }
     }
-    alternatives
+    Ok(alternatives)
 }
 
 /// Positions of the first balanced pair of braces and of the commas directly in it.
@@ -206,7 +224,19 @@ mod tests {
             (r"\{a,b}", &[r"\{a,b}"]),
             ("{}", &[""]),
         ] {
-            assert_eq!(expand_braces(pattern), expanded, "{pattern}");
+            assert_eq!(expand_braces(pattern).unwrap(), expanded, "{pattern}");
         }
+    }
+
+    #[test]
+    fn braces_that_stand_for_too_many_are_refused() {
+        assert_eq!(expand_braces(&"{a,b}".repeat(13)).unwrap().len(), 1 << 13);
+        for pattern in
+            ["{a,b}".repeat(14), "{a,b}".repeat(10_000), format!("{{{}}}", ",".repeat(10_000))]
+        {
+            assert_eq!(expand_braces(&pattern), Err(TooManyAlternatives));
+        }
+        let nested = ["{".repeat(5_000), "}".repeat(5_000)].concat();
+        assert_eq!(expand_braces(&nested).unwrap(), [""]);
     }
 }

@@ -108,7 +108,7 @@ impl Context {
         let text = text_of(operand)?;
         if glob::is_glob(text) {
             let mut items = Vec::new();
-            for alternative in glob::expand_braces(text) {
+            for alternative in alternatives(text)? {
                 self.match_elements(&alternative, &mut items)?;
             }
             items.sort_by(|a, b| a.named.path.cmp(&b.named.path));
@@ -125,10 +125,11 @@ impl Context {
     /// Like [`Context::expand`] for paths that need not exist.
     pub(crate) fn expand_any(&self, operand: &OsString) -> Result<Vec<Named>, Failure> {
         let text = text_of(operand)?;
-        if glob::is_glob(text)
-            && let Ok(items) = self.expand(operand)
-        {
-            return Ok(items.into_iter().map(|item| item.named).collect());
+        if glob::is_glob(text) {
+            alternatives(text)?;
+            if let Ok(items) = self.expand(operand) {
+                return Ok(items.into_iter().map(|item| item.named).collect());
+            }
         }
         Ok(vec![self.resolver.resolve(text)?])
     }
@@ -245,4 +246,9 @@ impl Screen {
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(|error| Failure::output(&error))
     }
+}
+
+/// The patterns without braces that one stands for.
+pub(super) fn alternatives(text: &str) -> Result<Vec<String>, Failure> {
+    glob::expand_braces(text).map_err(|error| Failure::at(text, error.to_string()))
 }

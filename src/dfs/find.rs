@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
-use protocol::glob::{self, Pattern};
+use protocol::glob::Pattern;
 
-use super::context::{Context, Item, Screen};
+use super::context::{Context, Item, Screen, alternatives};
 use super::error::Failure;
 use super::path::text_of;
 
@@ -46,7 +46,7 @@ fn parse(words: &[OsString]) -> Result<Vec<Term>, Failure> {
                 let text = words.next().ok_or_else(|| {
                     Failure::Usage(format!("Not enough arguments: {word} needs a pattern"))
                 })?;
-                terms.push(name_term(text_of(text)?, name == "iname"));
+                terms.push(name_term(text_of(text)?, name == "iname")?);
             }
             "print" => terms.push(Term::Print { end: "\n" }),
             "print0" => terms.push(Term::Print { end: "\0" }),
@@ -57,10 +57,10 @@ fn parse(words: &[OsString]) -> Result<Vec<Term>, Failure> {
     Ok(terms)
 }
 
-fn name_term(text: &str, ignore_case: bool) -> Term {
+fn name_term(text: &str, ignore_case: bool) -> Result<Term, Failure> {
     let text = if ignore_case { text.to_lowercase() } else { text.to_owned() };
-    let patterns = glob::expand_braces(&text).iter().map(|text| Pattern::new(text)).collect();
-    Term::Name { patterns, ignore_case }
+    let patterns = alternatives(&text)?.iter().map(|text| Pattern::new(text)).collect();
+    Ok(Term::Name { patterns, ignore_case })
 }
 
 fn visit(
@@ -129,7 +129,7 @@ mod tests {
             ("A*", true, "abc", true),
             ("{x,y}?", false, "y1", true),
         ] {
-            let Term::Name { patterns, .. } = name_term(pattern, ignore_case) else {
+            let Ok(Term::Name { patterns, .. }) = name_term(pattern, ignore_case) else {
                 unreachable!()
             };
             assert_eq!(patterns.iter().any(|pattern| pattern.matches(name)), fits, "{pattern}");

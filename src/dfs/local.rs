@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use protocol::address::Typed;
 use protocol::glob::{self, Pattern};
 
+use super::context::alternatives;
 use super::error::Failure;
 
 /// A suffix that marks a file being copied, as Hadoop's shell has it.
@@ -23,17 +24,17 @@ pub(super) fn path_of(operand: &OsStr) -> PathBuf {
 }
 
 /// What an operand stands for: itself if it exists, else all matches if it is a glob, else itself.
-pub(super) fn expand(operand: &OsStr) -> Vec<PathBuf> {
+pub(super) fn expand(operand: &OsStr) -> Result<Vec<PathBuf>, Failure> {
     let path = path_of(operand);
     let text = match path.to_str() {
         Some(text) if glob::is_glob(text) && fs::symlink_metadata(&path).is_err() => text,
-        _ => return vec![path],
+        _ => return Ok(vec![path]),
     };
     let mut found: Vec<PathBuf> =
-        glob::expand_braces(text).iter().flat_map(|text| matches(text)).collect();
+        alternatives(text)?.iter().flat_map(|text| matches(text)).collect();
     found.sort();
     found.dedup();
-    if found.is_empty() { vec![path] } else { found }
+    Ok(if found.is_empty() { vec![path] } else { found })
 }
 
 fn matches(text: &str) -> Vec<PathBuf> {
@@ -184,10 +185,11 @@ mod tests {
         for name in ["a1", "a2", "b[1]", "b1"] {
             fs::write(path(name), "").unwrap();
         }
-        assert_eq!(expand(path("a*").as_os_str()), [path("a1"), path("a2")]);
-        assert_eq!(expand(path("{b1,a1}").as_os_str()), [path("a1"), path("b1")]);
-        assert_eq!(expand(path("b[1]").as_os_str()), [path("b[1]")]);
-        assert_eq!(expand(path("x*").as_os_str()), [path("x*")]);
+        assert_eq!(expand(path("a*").as_os_str()).unwrap(), [path("a1"), path("a2")]);
+        assert_eq!(expand(path("{b1,a1}").as_os_str()).unwrap(), [path("a1"), path("b1")]);
+        assert_eq!(expand(path("b[1]").as_os_str()).unwrap(), [path("b[1]")]);
+        assert_eq!(expand(path("x*").as_os_str()).unwrap(), [path("x*")]);
+        assert!(expand(OsStr::new(&"{a,b}".repeat(20))).is_err());
         assert_eq!(
             name_of(&path(".")).unwrap(),
             directory.path().file_name().unwrap().to_str().unwrap()

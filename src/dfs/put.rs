@@ -44,7 +44,8 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
         let target = put.target(Path::new("-"), &target, target_status.as_ref())?;
         return put.standard_input(&target);
     }
-    let sources: Vec<PathBuf> = sources.iter().flat_map(|source| local::expand(source)).collect();
+    let expanded = sources.iter().map(|source| local::expand(source));
+    let sources: Vec<PathBuf> = expanded.collect::<Result<Vec<_>, _>>()?.concat();
     let into_directory = target_status.as_ref().is_some_and(|status| status.directory);
     if sources.len() > 1 && !into_directory {
         return Err(match target_status {

@@ -52,7 +52,8 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
     }
     target.cluster()?;
     let mut files = Vec::new();
-    for path in sources.iter().filter(|source| *source != "-").flat_map(|s| local::expand(s)) {
+    let local = sources.iter().filter(|source| *source != "-").map(|source| local::expand(source));
+    for path in local.collect::<Result<Vec<_>, _>>()?.concat() {
         let file = File::open(&path).map_err(|error| Failure::local(&path, &error))?;
         if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
             return Err(Failure::at(path.to_string_lossy(), "Is a directory"));

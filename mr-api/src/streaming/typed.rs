@@ -116,13 +116,16 @@ impl Cursor<'_> {
 /// Appends a value as people write it. A value that does not parse is written as the bytes it is.
 pub(super) fn put_text(value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
-    if !matches!(write(&mut { value }, out), Some(())) {
+    if !matches!(write(&mut { value }, 0, out), Some(())) {
         out.truncate(start);
         out.extend_from_slice(value);
     }
 }
 
-fn write(value: &mut &[u8], out: &mut Vec<u8>) -> Option<()> {
+fn write(value: &mut &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
+    if depth > DEPTH_MAX {
+        return None;
+    }
     let code = take(value, 1)?[0];
     match code {
         1 => out.extend_from_slice((take(value, 1)?[0] as i8).to_string().as_bytes()),
@@ -146,7 +149,7 @@ fn write(value: &mut &[u8], out: &mut Vec<u8>) -> Option<()> {
                 if index > 0 {
                     out.extend_from_slice(b", ");
                 }
-                write(value, out)?;
+                write(value, depth + 1, out)?;
             }
             out.push(b']');
         }
@@ -156,9 +159,9 @@ fn write(value: &mut &[u8], out: &mut Vec<u8>) -> Option<()> {
                 if index > 0 {
                     out.extend_from_slice(b", ");
                 }
-                write(value, out)?;
+                write(value, depth + 1, out)?;
                 out.push(b'=');
-                write(value, out)?;
+                write(value, depth + 1, out)?;
             }
             out.push(b'}');
         }
@@ -226,6 +229,10 @@ mod tests {
         assert!(length(&[11]).is_err());
         assert!(length(&[BYTES, 0xff, 0, 0, 0]).is_err());
         assert!(length(&[LIST; 100]).is_err());
+        // As text it is the bytes it is, however deep it goes.
+        let mut out = Vec::new();
+        put_text(&[LIST; 1 << 20], &mut out);
+        assert_eq!(out, [LIST; 1 << 20]);
     }
 
     proptest! {
