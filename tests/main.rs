@@ -10,6 +10,7 @@ mod browser;
 mod capturing;
 mod conformance;
 mod corruption;
+mod dependencies;
 mod disk_full;
 mod doctor;
 #[allow(
@@ -19,6 +20,7 @@ mod doctor;
 )]
 mod examples;
 mod faults;
+mod fuzzing;
 mod guide;
 mod hostile_clients;
 mod hostile_jobs;

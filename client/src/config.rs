@@ -301,7 +301,7 @@ impl ClientConfig {
         Self::parse(path, &text).map(Some)
     }
 
-    fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         let fail = |reason: String| ConfigError::Parse {
             path: path.to_owned(),
             reason: reason.split_whitespace().collect::<Vec<_>>().join(" "),

@@ -3,6 +3,9 @@
 pub mod config;
 pub mod dfs;
 pub mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod job;
 pub mod pass;
 pub mod rpc;

@@ -42,7 +42,7 @@ where
     parse("", Path::new("(no file)"), daemon, optional, &variables)
 }
 
-fn parse<T>(
+pub(crate) fn parse<T>(
     text: &str,
     path: &Path,
     daemon: &str,

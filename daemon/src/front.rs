@@ -68,7 +68,7 @@ impl Guarded {
     }
 }
 
-fn refusal(
+pub(crate) fn refusal(
     hosts: &Hosts,
     method: &Method,
     uri: &Uri,

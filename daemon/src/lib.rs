@@ -33,6 +33,9 @@ pub mod config;
 pub mod descriptors;
 pub mod error;
 pub mod front;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod groups;
 pub mod guests;
 pub mod hosts;

@@ -12,6 +12,9 @@
 mod config;
 pub mod core;
 pub mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod metrics;
 mod monitor;
 mod namenode;

@@ -6,7 +6,7 @@ mod history;
 mod master;
 mod metrics;
 mod stream;
-mod xml;
+pub(crate) mod xml;
 
 use std::io;
 

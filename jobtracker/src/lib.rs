@@ -27,6 +27,9 @@ mod desk;
 mod effects;
 mod error;
 mod exclude;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod history;
 mod history_events;
 mod http;

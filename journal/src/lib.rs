@@ -28,6 +28,9 @@ mod chain;
 mod checkpoint;
 mod disk;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod home;
 mod id;
 mod image;

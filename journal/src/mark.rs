@@ -85,7 +85,7 @@ impl Found {
     }
 }
 
-fn encode(mark: Mark, starts: &Starts) -> Vec<u8> {
+pub(crate) fn encode(mark: Mark, starts: &Starts) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(&LAYOUT.to_le_bytes());
     out.extend_from_slice(&mark.epoch.0.to_le_bytes());
@@ -101,7 +101,7 @@ fn encode(mark: Mark, starts: &Starts) -> Vec<u8> {
 }
 
 /// `Err` is the version of another layout.
-fn decode(bytes: &[u8]) -> Result<Option<(Mark, Starts)>, u32> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Option<(Mark, Starts)>, u32> {
     let Some(body) = bytes.len().checked_sub(4).filter(|_| bytes.starts_with(MAGIC)) else {
         return Ok(None);
     };

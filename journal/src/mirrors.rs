@@ -60,7 +60,7 @@ pub(crate) fn read(
     }
 }
 
-fn encode(dir: &Path, dirs: &[PathBuf]) -> Vec<u8> {
+pub(crate) fn encode(dir: &Path, dirs: &[PathBuf]) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(&LAYOUT.to_le_bytes());
     out.extend_from_slice(&(dirs.len() as u32).to_le_bytes());
@@ -74,7 +74,7 @@ fn encode(dir: &Path, dirs: &[PathBuf]) -> Vec<u8> {
 }
 
 /// `None` if it is damaged; `Err` is the version of another layout.
-fn decode(bytes: &[u8]) -> Result<Option<Vec<PathBuf>>, u32> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Vec<PathBuf>>, u32> {
     let Some(body) = bytes.len().checked_sub(4).filter(|_| bytes.starts_with(MAGIC)) else {
         return Ok(None);
     };

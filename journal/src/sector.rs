@@ -152,6 +152,20 @@ pub(crate) fn restore(sector: &mut [u8], head: Head, place: Place) {
     sector[SECTOR_BYTES - HEAD_LEN..].copy_from_slice(&head);
 }
 
+/// A sector that says of itself whatever it is told to, under checksums that fit.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn sealed(
+    place: Place,
+    (used, epoch, batch, index): (u16, Epoch, BatchName, u32),
+    payload: &[u8; PAYLOAD_LEN],
+) -> [u8; SECTOR_BYTES] {
+    let mut sector = [0; SECTOR_BYTES];
+    sector[HEAD_LEN..HEAD_LEN + PAYLOAD_LEN].copy_from_slice(payload);
+    let payload_crc = crc32fast::hash(payload);
+    restore(&mut sector, Head { used, epoch, batch, index, payload_crc }, place);
+    sector
+}
+
 /// Sectors that a stream of so many bytes takes.
 pub(crate) fn sectors_of(bytes: usize) -> usize {
     bytes.div_ceil(PAYLOAD_LEN)
@@ -198,6 +212,7 @@ fn decode_head(bytes: &[u8], place: Place) -> Option<Head> {
         && bytes[4..6] == [KIND_BATCH, 0]
         && usize::from(used) <= PAYLOAD_LEN
         && head.batch.record_count > 0
+        && head.batch.first.0.checked_add(u64::from(head.batch.record_count)).is_some()
         && head.index < head.batch.sector_count
         && head.batch.sector_count as usize <= sectors_of(STREAM_BYTES_MAX)
         && u64::from(head.index) < place.index;

@@ -60,6 +60,9 @@ mod entry;
 mod error;
 mod fold;
 mod formats;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod graph;
 mod guard;
 mod heaviest;

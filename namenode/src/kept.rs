@@ -24,7 +24,7 @@ const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 12;
 const FILE_MODE: u32 = 0o600;
 
-fn encode(kept: &Kept) -> Vec<u8> {
+pub(crate) fn encode(kept: &Kept) -> Vec<u8> {
     let body = wire::encode(kept);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
     bytes.extend_from_slice(MAGIC);
@@ -35,7 +35,7 @@ fn encode(kept: &Kept) -> Vec<u8> {
 }
 
 /// `None` for what is not one whole file of this version.
-fn decode(bytes: &[u8]) -> Option<Kept> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<Kept> {
     let (header, body) = bytes.split_at_checked(HEADER_BYTES)?;
     let number = |at: usize| Some(u32::from_le_bytes(header.get(at..at + 4)?.try_into().ok()?));
     let is_whole =

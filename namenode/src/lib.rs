@@ -22,6 +22,9 @@ mod audit;
 pub mod config;
 pub mod core;
 pub mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod groups;
 mod http;
 mod kept;

@@ -88,7 +88,7 @@ impl Topology {
 }
 
 /// The rack in the first line whose first word is one of `names`; `#` begins a comment.
-fn find_in_table<'a>(text: &'a str, names: &[&str]) -> Option<&'a str> {
+pub(crate) fn find_in_table<'a>(text: &'a str, names: &[&str]) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let mut words = line.split('#').next()?.split_whitespace();
         let name = words.next()?;

@@ -27,6 +27,9 @@ pub mod datanode;
 pub mod delegation;
 pub mod error;
 pub mod frame;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod glob;
 mod hex;
 pub mod history;

@@ -540,7 +540,9 @@ impl Ack {
             *status = Status::from_byte(*byte).ok_or(damaged)?;
         }
         let waits_ms = std::array::from_fn(|number| u32_at(&bytes, ACK_WAITS_AT + 4 * number));
-        Ok(Ack { sequence: u32_at(&bytes, 0), count, statuses, waits_ms })
+        let ack = Ack { sequence: u32_at(&bytes, 0), count, statuses, waits_ms };
+        // Behind the last member there is nothing.
+        if ack.encode() == bytes { Ok(ack) } else { Err(damaged) }
     }
 }
 
@@ -656,6 +658,17 @@ mod tests {
             let mut bad = ack;
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(Ack::decode(bad).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn what_no_member_sends_is_no_ack() {
+        let ack = Ack::new(258, Status::Success).with_wait(7).encode();
+        for at in [6, 20, 21, 28, 87] {
+            let mut other = ack;
+            other[at] = 1;
+            seal(&mut other);
+            assert_eq!(Ack::decode(other), Err(TransferError::Damaged { what: "ack" }), "{at}");
         }
     }
 

@@ -90,7 +90,7 @@ pub fn encode_index(segments: &[SegmentInfo]) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Result<Vec<SegmentInfo>, (u64, Damage)> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<SegmentInfo>, (u64, Damage)> {
     let Some((body, crc)) = bytes.split_last_chunk::<CRC_BYTES>() else {
         return Err((bytes.len() as u64, Damage::Truncated));
     };

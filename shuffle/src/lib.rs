@@ -16,6 +16,9 @@ mod buffer;
 mod codec;
 mod combine;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod index;
 mod key;
 mod merge;

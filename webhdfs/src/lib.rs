@@ -21,6 +21,9 @@ pub mod cookie;
 pub mod datanode;
 pub mod drain;
 pub mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod gateway;
 pub mod identity;
 pub mod json;

@@ -26,6 +26,9 @@ mod dfs_source;
 mod directories;
 mod error;
 mod frames;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod http;
 mod launch;
 mod logs;

@@ -27,13 +27,13 @@ pub struct Cursor {
     pub round_ms: u64,
 }
 
-fn format(cursor: Cursor) -> String {
+pub(super) fn format(cursor: Cursor) -> String {
     let block = cursor.block.map_or_else(|| "none".to_owned(), |block| block.0.to_string());
     let body = format!("scanner 1\ncursor {block}\nround {}\n", cursor.round_ms);
     format!("{body}crc {:08x}\n", crc32fast::hash(body.as_bytes()))
 }
 
-fn parse(text: &str) -> Option<Cursor> {
+pub(super) fn parse(text: &str) -> Option<Cursor> {
     let (body, crc) = text.split_at(text.find("crc ")?);
     if crc != format!("crc {:08x}\n", crc32fast::hash(body.as_bytes())) {
         return None;

@@ -11,6 +11,9 @@ mod compare;
 mod cursor;
 mod disk;
 mod folder;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod moves;
 mod scan;
 mod scans;

@@ -215,13 +215,13 @@ fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error>
 }
 
 /// `crc <8 hex>` in the last line covers the lines before.
-fn format_version(identity: Identity) -> String {
+pub(super) fn format_version(identity: Identity) -> String {
     let cluster = identity.cluster.map_or_else(|| "none".to_owned(), |id| id.to_string());
     let body = format!("layout {LAYOUT}\ncluster {cluster}\ndatanode {}\n", identity.datanode);
     format!("{body}crc {:08x}\n", crc32fast::hash(body.as_bytes()))
 }
 
-fn parse_version(text: &str, path: &Path) -> Result<Identity, Error> {
+pub(super) fn parse_version(text: &str, path: &Path) -> Result<Identity, Error> {
     let fail = |reason: &str| Error::Directory { path: path.to_owned(), reason: reason.to_owned() };
     let damaged = || fail("the VERSION file is damaged");
     let (body, crc) = text.split_at(text.find("crc ").ok_or_else(damaged)?);

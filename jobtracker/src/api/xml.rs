@@ -60,7 +60,7 @@ async fn turned(answer: Response) -> Option<Response> {
 }
 
 /// How welcome a form is, 0 to 1: by the range of the `Accept` header that names it most closely.
-fn quality(headers: &HeaderMap, form: &str) -> f32 {
+pub(crate) fn quality(headers: &HeaderMap, form: &str) -> f32 {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut ranges = accepted.flat_map(|value| value.split(',')).peekable();
     if ranges.peek().is_none() {
@@ -82,7 +82,7 @@ fn quality(headers: &HeaderMap, form: &str) -> f32 {
 }
 
 /// An answer as a document; `None` if it is not one object.
-fn document(answer: Value) -> Option<String> {
+pub(crate) fn document(answer: Value) -> Option<String> {
     let Value::Object(entries) = &answer else { return None };
     let (root, mut content) = match entries.iter().next() {
         Some((name, content @ Value::Object(_))) if entries.len() == 1 => {
@@ -123,7 +123,7 @@ fn is_writable(c: char) -> bool {
 }
 
 /// A state that somebody wants, in the form that its header names.
-pub(super) fn wanted<T: for<'a> Deserialize<'a>>(
+pub(crate) fn wanted<T: for<'a> Deserialize<'a>>(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<T, String> {

@@ -226,3 +226,19 @@ proptest::proptest! {
         let _ = merged(&[&bytes], Txid(5), &result);
     }
 }
+
+/// A sector whose records would be numbered beyond the last number was never written here.
+#[test]
+fn records_behind_the_last_number_are_lost_and_nothing_overflows() {
+    let (good, starts) = segment(&[&[10]]);
+    for (first, count) in [(u64::MAX, 1), (u64::MAX - 1, 2), (u64::MAX - 5, u32::MAX)] {
+        let mut file = good.clone();
+        let mut stream = Vec::new();
+        (0..2).for_each(|_| put_record(&mut stream, &[7]));
+        let place = Place { segment: Txid(5), index: (file.len() / SECTOR_BYTES) as u64 };
+        sector::encode(&mut file, place, (Txid(first), count), Epoch(3), &stream);
+        let (scan, seen) = scan_all(&[&file]);
+        assert_eq!((seen, ranges(&scan)), (vec![5], vec![(6, OPEN)]), "{first}");
+        assert_eq!(scan.losses[0].at as usize, starts[0] + SECTOR_BYTES);
+    }
+}

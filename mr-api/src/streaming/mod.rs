@@ -11,6 +11,9 @@ mod aggregate;
 mod args;
 mod command;
 mod environment;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod io;
 mod key_field;
 mod process;

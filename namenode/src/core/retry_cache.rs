@@ -120,6 +120,7 @@ impl RetryCache {
         let number: [u8; 8] =
             key.get(1..).and_then(|key| key.try_into().ok()).ok_or(CoreError::BadRow("answers"))?;
         let number = u64::from_be_bytes(number);
+        let next = number.checked_add(1).ok_or(CoreError::BadRow("answers"))?;
         let (entries, rest): (Vec<(CallKey, u64, Outcome)>, &[u8]) =
             postcard::take_from_bytes(value).map_err(|_| CoreError::BadRow("answers"))?;
         if !rest.is_empty() {
@@ -132,7 +133,7 @@ impl RetryCache {
         self.saved_count = self.order.len();
         let end = self.gone_count + self.order.len() as u64;
         self.chunks.push_back(Chunk { number, newest_ms, end });
-        self.next_chunk = self.next_chunk.max(number + 1);
+        self.next_chunk = self.next_chunk.max(next);
         Ok(())
     }
 
@@ -254,5 +255,8 @@ mod tests {
             assert!(RetryCache::default().load_row(&row_key, &value[..end]).is_err());
         }
         assert!(RetryCache::default().load_row(&row_key[..5], &value).is_err());
+        // A number behind which none is left.
+        let last = [&[ROW_PREFIX][..], &[0xff; 8]].concat();
+        assert!(RetryCache::default().load_row(&last, &value).is_err());
     }
 }

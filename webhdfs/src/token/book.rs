@@ -56,7 +56,7 @@ type Tokens = BTreeMap<u32, Entry>;
 
 /// A good token.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Entry {
+pub(crate) struct Entry {
     issued_ms: u64,
     expires_ms: u64,
     last_ms: u64,
@@ -290,7 +290,7 @@ fn put_aside(path: &Path) -> io::Result<BTreeMap<u32, Entry>> {
     Ok(BTreeMap::new())
 }
 
-fn render(tokens: &BTreeMap<u32, Entry>) -> String {
+pub(crate) fn render(tokens: &BTreeMap<u32, Entry>) -> String {
     let mut text = format!("{HEAD}\n");
     for (sequence, Entry { issued_ms, expires_ms, last_ms, owner, renewer }) in tokens {
         let (owner, renewer) = (path::encode_value(owner), path::encode_value(renewer));
@@ -302,7 +302,7 @@ fn render(tokens: &BTreeMap<u32, Entry>) -> String {
     text
 }
 
-fn parse(text: &str) -> Option<BTreeMap<u32, Entry>> {
+pub(crate) fn parse(text: &str) -> Option<BTreeMap<u32, Entry>> {
     let (body, crc) = text.strip_suffix('\n')?.rsplit_once("crc32 ")?;
     if crc != format!("{:08x}", crc32fast::hash(body.as_bytes())) {
         return None;

@@ -26,7 +26,7 @@ use crate::op::Op;
 /// Kind of a delegation token, as Hadoop names WebHDFS's.
 pub const DELEGATION_KIND: &str = "WEBHDFS delegation";
 /// Kind of a redirect's token.
-const REDIRECT_KIND: &str = "HANNO redirect";
+pub(crate) const REDIRECT_KIND: &str = "HANNO redirect";
 /// How long a redirect's token is good, milliseconds: an hour. Clients like fsspec keep the URL for a whole upload.
 pub const REDIRECT_LIFETIME_MS: u64 = 3_600_000;
 /// Longest token, characters: far above any real one, far below what a request's head may hold.
@@ -154,14 +154,14 @@ impl Redirect {
 }
 
 /// The outer form.
-struct Sealed {
+pub(crate) struct Sealed {
     identifier: Vec<u8>,
     password: Vec<u8>,
     kind: String,
 }
 
 impl Sealed {
-    fn new(key: &Key, kind: &str, identifier: Vec<u8>) -> Self {
+    pub(crate) fn new(key: &Key, kind: &str, identifier: Vec<u8>) -> Self {
         let password = key.mac(&[&length_of(kind), kind.as_bytes(), &identifier]).to_vec();
         Sealed { identifier, password, kind: kind.to_owned() }
     }
@@ -171,7 +171,7 @@ impl Sealed {
         key.mac_matches(&[&length_of(kind), kind.as_bytes(), &self.identifier], &self.password)
     }
 
-    fn encode(&self, service: &str) -> String {
+    pub(crate) fn encode(&self, service: &str) -> String {
         URL_SAFE_NO_PAD.encode(self.bytes(service))
     }
 

@@ -1,0 +1,85 @@
+//! What takes any bytes here, for `fuzz/`: heads of requests of anybody, and the configuration of a daemon.
+
+use std::path::Path;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use serde::{Deserialize, Serialize};
+
+use crate::config;
+use crate::front::refusal;
+use crate::hosts::{Hosts, host_part};
+
+/// The name of a target, and what takes its bytes.
+pub type Decoder = (&'static str, fn(&[u8]));
+
+/// Every decoder.
+pub const DECODERS: &[Decoder] =
+    &[("request_heads", request_heads), ("daemon_config", daemon_config)];
+
+/// A method and an address, then headers, a line each.
+pub fn request_heads(bytes: &[u8]) {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
+    let (method, uri) = first.split_once(' ').unwrap_or(("GET", &first));
+    let (Ok(method), Ok(uri)) = (method.parse::<Method>(), uri.parse::<Uri>()) else { return };
+    let mut headers = HeaderMap::new();
+    for line in lines {
+        let Some(at) = line.iter().position(|byte| *byte == b':') else { continue };
+        let name = HeaderName::from_bytes(&line[..at]);
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(line[at + 1..].trim_ascii()))
+        {
+            headers.append(name, value);
+        }
+    }
+    let hosts = Hosts::new("nn.local:9870", &["files.example".to_owned()], "`hosts`");
+    let refusal = refusal(&hosts, &method, &uri, &headers);
+    let host = headers.get("host").and_then(|host| host.to_str().ok());
+    match host {
+        Some(host) if !hosts.allow(host) => assert!(refusal.is_some(), "{host}"),
+        Some(host) => assert!(host.starts_with('[') || !host_part(host).contains(':')),
+        None => assert!(refusal.is_some_and(|(status, _)| status == StatusCode::BAD_REQUEST
+            || status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)),
+    }
+}
+
+/// A configuration with a key of each kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Sample {
+    bind: String,
+    heartbeat_ms: u64,
+    share: f64,
+    names: Vec<String>,
+    rack: Option<String>,
+}
+
+impl Default for Sample {
+    fn default() -> Self {
+        let (bind, names) = ("127.0.0.1:0".to_owned(), Vec::new());
+        Sample { bind, heartbeat_ms: 3000, share: 0.5, names, rack: None }
+    }
+}
+
+/// A file of a configuration, and a variable of one.
+pub fn daemon_config(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let parse = |text: &str, variables: &[(String, String)]| {
+        config::parse::<Sample>(text, Path::new("x.toml"), "datanode", &["rack"], variables)
+    };
+    let _ = parse(&text, &[]);
+    let (name, value) = text.split_once('=').unwrap_or(("BIND", &text));
+    let _ = parse("", &[(format!("HANNO_DATANODE_{name}"), value.to_owned())]);
+}
+
+#[cfg(test)]
+#[path = "../../fuzz/replay.rs"]
+mod replay;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn seeds_are_taken_as_ever() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds");
+        super::replay::replay(seeds.as_ref(), super::DECODERS);
+    }
+}

@@ -1,0 +1,99 @@
+//! What takes any bytes here, for `fuzz/`: records of the journal, rows of the checkpoint, bodies of requests, lines of histories.
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use journal::{Recover, Txid};
+use protocol::history::HistoryEvent;
+use serde_json::Value;
+
+use crate::api::xml;
+use crate::config::Config;
+use crate::core::edit::Edit;
+use crate::core::rights::AccessList;
+use crate::store::Replay;
+
+/// The name of a target, and what takes its bytes.
+pub type Decoder = (&'static str, fn(&[u8]));
+
+/// Every decoder.
+pub const DECODERS: &[Decoder] = &[
+    ("jobtracker_records", jobtracker_records),
+    ("jobtracker_rows", jobtracker_rows),
+    ("state_bodies", state_bodies),
+    ("history_events", history_events),
+];
+
+/// Takes a piece off the front whose length its first two bytes say.
+fn piece<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, rest) = bytes.split_first_chunk::<2>()?;
+    let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+    let (piece, rest) = rest.split_at(length);
+    *bytes = rest;
+    Some(piece)
+}
+
+/// Records one after the other: each is a length and a body.
+pub fn jobtracker_records(bytes: &[u8]) {
+    if let Ok(edit) = protocol::wire::decode::<Edit>(bytes, "edit") {
+        let encoded = protocol::wire::encode(&edit);
+        let again = protocol::wire::decode::<Edit>(&encoded, "edit").expect("it was encoded");
+        assert_eq!(protocol::wire::encode(&again), encoded);
+    }
+    let (mut replay, mut rest) = (Replay::new(Config::default().rules()), bytes);
+    for txid in 1.. {
+        let Some(body) = piece(&mut rest) else { break };
+        if replay.replay(Txid(txid), body).is_err() {
+            break;
+        }
+    }
+}
+
+/// Rows one after the other: length and key, length and value.
+pub fn jobtracker_rows(bytes: &[u8]) {
+    let (mut replay, mut rest) = (Replay::new(Config::default().rules()), bytes);
+    while let (Some(key), Some(value)) = (piece(&mut rest), piece(&mut rest)) {
+        if replay.load(key, value).is_err() {
+            return;
+        }
+    }
+    let _ = replay.loaded(Txid(1));
+}
+
+/// What somebody wants of a job, as JSON and as XML; how welcome each is; and lists of users.
+pub fn state_bodies(bytes: &[u8]) {
+    for kind in ["application/json", "application/xml"] {
+        let kind = HeaderValue::from_static(kind);
+        let headers: HeaderMap = [(header::CONTENT_TYPE, kind)].into_iter().collect();
+        let _ = xml::wanted::<Value>(&headers, bytes);
+    }
+    if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
+        let _ = xml::document(value);
+    }
+    if let Ok(accept) = HeaderValue::from_bytes(bytes) {
+        let headers: HeaderMap = [(header::ACCEPT, accept)].into_iter().collect();
+        let _ = xml::quality(&headers, "application/xml");
+    }
+    let _ = AccessList::parse(&String::from_utf8_lossy(bytes));
+}
+
+/// Lines of a history.
+pub fn history_events(bytes: &[u8]) {
+    for line in String::from_utf8_lossy(bytes).lines() {
+        let Ok(event) = serde_json::from_str::<HistoryEvent>(line) else { continue };
+        let shown = serde_json::to_string(&event).expect("events are plain data");
+        let again: HistoryEvent = serde_json::from_str(&shown).expect("it was just written");
+        assert_eq!(serde_json::to_string(&again).ok(), Some(shown));
+    }
+}
+
+#[cfg(test)]
+#[path = "../../fuzz/replay.rs"]
+mod replay;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn seeds_are_taken_as_ever() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds");
+        super::replay::replay(seeds.as_ref(), super::DECODERS);
+    }
+}

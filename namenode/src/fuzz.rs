@@ -1,0 +1,99 @@
+//! What takes any bytes here, for `fuzz/`: records of the journal, rows of the checkpoint, and files that operators keep.
+
+use jiff::tz::TimeZone;
+use protocol::{ClusterId, InodeId};
+
+use crate::core::edit::{Edit, Record};
+use crate::core::hosts::HostLists;
+use crate::core::state::Loaded;
+use crate::{kept, topology, trash};
+
+/// The name of a target, and what takes its bytes.
+pub type Decoder = (&'static str, fn(&[u8]));
+
+/// Every decoder.
+pub const DECODERS: &[Decoder] = &[
+    ("namenode_records", namenode_records),
+    ("namenode_rows", namenode_rows),
+    ("nodes_in_maintenance", nodes_in_maintenance),
+    ("operators_lists", operators_lists),
+];
+
+/// Takes a piece off the front whose length its first two bytes say.
+fn piece<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, rest) = bytes.split_first_chunk::<2>()?;
+    let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+    let (piece, rest) = rest.split_at(length);
+    *bytes = rest;
+    Some(piece)
+}
+
+/// Records one after the other, over a root directory: each is a length and a body.
+pub fn namenode_records(bytes: &[u8]) {
+    if let Ok(record) = Record::decode(bytes) {
+        assert_eq!(Record::decode(&record.encode()), Ok(record));
+    }
+    let mut loaded = Loaded::default();
+    let (owner, group) = ("root".to_owned(), "root".to_owned());
+    let format = Edit::Format { cluster: ClusterId([7; 16]), owner, group, at_ms: 1 };
+    loaded.ns.apply(&format).expect("an empty namespace is formatted");
+    let mut rest = bytes;
+    while let Some(body) = piece(&mut rest) {
+        if loaded.replay(body).is_err() {
+            return;
+        }
+    }
+    let _ = (loaded.ns.take_rows(), loaded.retry.take_rows(1));
+    let _ = loaded.ns.features(InodeId::ROOT);
+}
+
+/// Rows one after the other: length and key, length and value.
+pub fn namenode_rows(bytes: &[u8]) {
+    let (mut loaded, mut rest) = (Loaded::default(), bytes);
+    while let (Some(key), Some(value)) = (piece(&mut rest), piece(&mut rest)) {
+        if loaded.load_row(key, value).is_err() {
+            return;
+        }
+    }
+    if loaded.ns.finish_load().is_ok() {
+        let _ = (loaded.ns.take_rows(), loaded.retry.take_rows(1));
+    }
+}
+
+/// Files of nodes in maintenance, as they are and with a header that fits.
+pub fn nodes_in_maintenance(bytes: &[u8]) {
+    let mut sealed = b"HNKP\x01\0\0\0".to_vec();
+    sealed.extend_from_slice(&crc32fast::hash(bytes).to_le_bytes());
+    sealed.extend_from_slice(bytes);
+    for bytes in [bytes, &sealed] {
+        if let Some(node) = kept::decode(bytes) {
+            let encoded = kept::encode(&node);
+            assert_eq!(kept::decode(&encoded).map(|node| kept::encode(&node)), Some(encoded));
+        }
+    }
+}
+
+/// Lists of hosts, racks of machines, names of checkpoints of the trash.
+pub fn operators_lists(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let _ = HostLists::parse_hosts(&text);
+    let _ = topology::find_in_table(&text, &["host1", "10.0.0.1"]);
+    let zone = TimeZone::UTC;
+    if let Some(at_ms) = trash::checkpoint_time(&text, &zone) {
+        let name = trash::checkpoint_name(at_ms, &zone);
+        assert_eq!(trash::checkpoint_time(&name, &zone), Some(at_ms));
+    }
+}
+
+#[cfg(test)]
+#[path = "../../fuzz/replay.rs"]
+mod replay;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn seeds_are_taken_as_ever() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds");
+        super::replay::replay(seeds.as_ref(), super::DECODERS);
+    }
+}

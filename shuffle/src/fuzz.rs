@@ -1,0 +1,68 @@
+//! What takes any bytes here, for `fuzz/`: map outputs and their indexes, which tasks write and others fetch.
+
+use crate::block::{HEADER_BYTES, Header};
+use crate::codec::Codec;
+use crate::index::{decode, encode_index};
+use crate::segment::verify_segment;
+
+/// The name of a target, and what takes its bytes.
+pub type Decoder = (&'static str, fn(&[u8]));
+
+/// Every decoder.
+pub const DECODERS: &[Decoder] =
+    &[("shuffle_index", shuffle_index), ("shuffle_segment", shuffle_segment)];
+
+/// The index of a map output, as it is and with the checksum that belongs to it.
+pub fn shuffle_index(bytes: &[u8]) {
+    let mut sealed = bytes.to_vec();
+    if let Some(at) = bytes.len().checked_sub(4) {
+        let crc = crc32fast::hash(&sealed[..at]);
+        sealed[at..].copy_from_slice(&crc.to_le_bytes());
+    }
+    for bytes in [bytes, &sealed] {
+        if let Ok(segments) = decode(bytes) {
+            assert_eq!(encode_index(&segments), bytes);
+            let ends = segments.iter().map(|segment| segment.offset.checked_add(segment.stored));
+            assert!(ends.into_iter().all(|end| end.is_some()));
+        }
+    }
+}
+
+/// A segment, as it is, and of blocks whose checksums fit. Of those the bytes say: codec, raw length, number of records, and stored length, two bytes
+/// each but for the codec, then what is stored.
+pub fn shuffle_segment(bytes: &[u8]) {
+    let _ = verify_segment(bytes);
+    let (mut segment, mut rest) = (Vec::new(), bytes);
+    let (mut record_count, mut raw_count) = (0, 0);
+    while let Some((head, behind)) = rest.split_first_chunk::<7>() {
+        let number = |at: usize| u32::from(u16::from_le_bytes([head[at], head[at + 1]]));
+        let codec = if head[0].is_multiple_of(2) { Codec::None } else { Codec::Lz4 };
+        let (stored, behind) = behind.split_at(behind.len().min(number(5) as usize));
+        let (records, raw) = (number(3), number(1));
+        let crc = crc32fast::hash(stored);
+        let header = Header::Block { codec, raw, stored: stored.len() as u32, records, crc };
+        segment.extend_from_slice(&header.encode());
+        segment.extend_from_slice(stored);
+        (record_count, raw_count) = (record_count + u64::from(records), raw_count + u64::from(raw));
+        rest = behind;
+    }
+    let end = Header::End { records: record_count, raw: raw_count };
+    segment.extend_from_slice(&end.encode());
+    if let Ok(totals) = verify_segment(&segment) {
+        assert_eq!((totals.records, totals.raw), (record_count, raw_count));
+        assert!(verify_segment(&segment[..segment.len() - HEADER_BYTES]).is_err());
+    }
+}
+
+#[cfg(test)]
+#[path = "../../fuzz/replay.rs"]
+mod replay;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn seeds_are_taken_as_ever() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds");
+        super::replay::replay(seeds.as_ref(), super::DECODERS);
+    }
+}

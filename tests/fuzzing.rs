@@ -1,0 +1,57 @@
+//! Every decoder that is fuzzed has a target, a place in the manifest of `fuzz/`, and seeds that the tests of its crate replay; there is no
+//! target without a decoder.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn names(folder: &str) -> Vec<PathBuf> {
+    fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap().to_str().unwrap().to_owned()
+}
+
+/// The targets in the tables `DECODERS`, and the one of the command itself.
+fn decoders() -> BTreeSet<String> {
+    let mut found: BTreeSet<String> = ["avro_files".to_owned()].into();
+    for folder in names("") {
+        let Ok(text) = fs::read_to_string(folder.join("src/fuzz.rs")) else { continue };
+        let (_, table) = text.split_once("pub const DECODERS").unwrap();
+        let (table, _) = table.split_once("];").unwrap();
+        for entry in table.split("(\"").skip(1) {
+            let name = entry.split('"').next().unwrap();
+            assert!(found.insert(name.to_owned()), "two decoders are called {name}");
+        }
+        assert!(text.contains("replay::replay("), "{} replays no seeds", folder.display());
+    }
+    found
+}
+
+#[test]
+fn every_decoder_has_a_target_and_seeds() {
+    let decoders = decoders();
+    assert!(decoders.len() > 40, "only {} decoders were found", decoders.len());
+    let targets: BTreeSet<String> =
+        names("fuzz/fuzz_targets").iter().map(|path| stem(path)).collect();
+    assert_eq!(targets, decoders);
+    let seeds: BTreeSet<String> = names("fuzz/seeds").iter().map(|path| stem(path)).collect();
+    assert_eq!(seeds, decoders);
+    let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
+    for name in &decoders {
+        let target =
+            fs::read_to_string(root().join(format!("fuzz/fuzz_targets/{name}.rs"))).unwrap();
+        assert!(target.contains(&format!("::{name}(bytes)")), "{name} is not what it says");
+        assert!(
+            manifest.contains(&format!("name = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"")),
+            "{name}"
+        );
+        assert!(!names(&format!("fuzz/seeds/{name}")).is_empty(), "{name} has no seeds");
+    }
+    assert_eq!(manifest.matches("[[bin]]").count(), decoders.len());
+}

@@ -1,0 +1,51 @@
+//! What takes any bytes here, for `fuzz/`: what the process of a task says on its socket.
+
+use protocol::runner::FromRunner;
+use protocol::tracker::{AttemptState, HotKey};
+use protocol::{AttemptId, JobId, TaskId, TaskKind, wire};
+
+use crate::claims::{Heard, Speaker};
+use crate::runner::News;
+
+/// The name of a target, and what takes its bytes.
+pub type Decoder = (&'static str, fn(&[u8]));
+
+/// Every decoder.
+pub const DECODERS: &[Decoder] = &[("task_claims", task_claims)];
+
+/// A message of a task, to its worker.
+pub fn task_claims(bytes: &[u8]) {
+    let Ok(message) = wire::decode::<FromRunner>(bytes, "message") else { return };
+    let job = JobId { cluster_start: 202_611_201_830, number: 7 };
+    let attempt = |kind| AttemptId { task: TaskId { job, kind, index: 3 }, number: 0 };
+    for current in [None, Some(attempt(TaskKind::Map)), Some(attempt(TaskKind::Reduce))] {
+        let speaker = Speaker { job, current, is_greeted: true };
+        match speaker.hear(message.clone()) {
+            Heard::News(News::Progress { attempt, progress, .. }) => {
+                assert_eq!(Some(attempt), current);
+                assert!((0.0..=1.0).contains(&progress));
+            }
+            Heard::News(News::Ended { attempt, state, counters, progress, .. }) => {
+                assert_eq!(Some(attempt), current);
+                assert!((0.0..=1.0).contains(&progress) && counters.check().is_ok());
+                if let AttemptState::OutputDone { hot_keys, .. } = state {
+                    assert!(hot_keys.len() <= HotKey::COUNT_MAX);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "../../fuzz/replay.rs"]
+mod replay;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn seeds_are_taken_as_ever() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds");
+        super::replay::replay(seeds.as_ref(), super::DECODERS);
+    }
+}
