@@ -279,7 +279,8 @@ pub enum Call {
         /// Begin a new block even if the last one has room.
         new_block: bool,
     },
-    /// Every member of the pipeline has so much of the block, under its newest stamp: readers and a recovery may count on it.
+    /// Every member of the pipeline has what was acknowledged, under its newest stamp, and so much of it on disk: readers and a recovery
+    /// may count on that.
     /// -> [`Reply::Done`]
     SyncBlock {
         /// The open file.

@@ -45,8 +45,8 @@ pub struct DfsWriter {
     open: bool,
     /// There are bytes that somebody was promised.
     promised: bool,
-    /// Block and stamp under which the NameNode knows that the pipeline works.
-    confirmed: Option<(BlockId, GenerationStamp)>,
+    /// Block and stamp under which the NameNode knows that the pipeline works, and whether it heard that something is on disk.
+    confirmed: Option<(BlockId, GenerationStamp, bool)>,
     /// Bytes of the block that is being written which are on disk.
     synced: u64,
     _lease: Lease,
@@ -224,20 +224,25 @@ impl DfsWriter {
         Ok(())
     }
 
-    /// Tells the NameNode how much of the block is on disk: the first time under each stamp, since from then on replicas with older
-    /// stamps lack what was promised, or whenever the length shall be seen. What is only in the memory of DataNodes may go with their
-    /// power, and is promised to nobody.
+    /// Tells the NameNode that everybody has what was acknowledged, and how much of it is on disk: the first time under each stamp, since
+    /// from then on replicas with older stamps lack something, the first time that something is on disk, and whenever the length shall be
+    /// seen. What is only in the memory of DataNodes may go with their power: that length is told to nobody.
     fn confirm(&mut self, update_length: bool) -> Result<(), DfsError> {
-        let (id, stamp, length) = match (&self.block, &self.previous) {
-            (Some(block), _) => (block.located.id, block.located.stamp, self.synced),
-            (None, Some(previous)) => (previous.id, previous.stamp, previous.length),
+        let (id, stamp, acked, synced) = match (&self.block, &self.previous) {
+            (Some(OpenBlock { located, window, .. }), _) => {
+                (located.id, located.stamp, window.acked_length(), self.synced)
+            }
+            (None, Some(previous)) => {
+                (previous.id, previous.stamp, previous.length, previous.length)
+            }
             (None, None) => return Ok(()),
         };
-        if length == 0 || (self.confirmed == Some((id, stamp)) && !update_length) {
+        let told = (id, stamp, synced > 0);
+        if acked == 0 || (self.confirmed == Some(told) && !update_length) {
             return Ok(());
         }
-        self.client.done(Call::SyncBlock { file: self.file, block: id, stamp, length })?;
-        self.confirmed = Some((id, stamp));
+        self.client.done(Call::SyncBlock { file: self.file, block: id, stamp, length: synced })?;
+        self.confirmed = Some(told);
         Ok(())
     }
 

@@ -192,6 +192,11 @@ fn hostile_files_are_refused() {
         let text = refusal(&file);
         assert!(text.contains(problem), "{what}: {text}");
     }
+}
+
+#[test]
+fn lengths_that_a_file_claims_take_no_memory() {
+    const ENDLESS: i64 = 1 << 50;
     let claims = |bytes: i64| {
         let mut claims = file(r#""null""#, "null", 0, b"");
         claims.extend([number(1), number(bytes)].concat());
