@@ -216,6 +216,7 @@ fn a_worker_without_room_fails_its_attempts_with_the_remedy_and_others_run_them(
     assert!(found == data::word_count(&text));
     let id = job.stderr.split_once("Running job: ").and_then(|(_, rest)| rest.split(':').next());
     let config = client::ClientConfig {
+        user: Some(crate::support::cluster::SUPERUSER.to_owned()),
         jobtracker: Some(cluster.jobtracker.clone()),
         secret_file: Some(cluster.directory.join("secret")),
         ..client::ClientConfig::default()

@@ -172,7 +172,7 @@ fn misdirected(stand: &Stand) {
     assert_eq!(datanodes.len(), 3);
     // A level that is set at one DataNode is set at no other.
     let url = format!("http://{}", datanodes[0]);
-    let target = "/logLevel?log=hostile&level=debug";
+    let target = "/logLevel?log=hostile&level=debug&user.name=tester";
     let mut forged = Forged::right(&url, secret, Role::Client, target, Vec::new());
     forged.method = "GET";
     let header = forged.header();
