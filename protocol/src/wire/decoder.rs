@@ -10,6 +10,7 @@
 //! ```
 
 use std::fmt::Display;
+use std::ops::{BitOrAssign, Shl, Shr};
 
 use serde::de::value::U32Deserializer;
 use serde::de::{
@@ -78,6 +79,7 @@ pub(super) struct Decoder<'de> {
 }
 
 impl<'de> Decoder<'de> {
+    #[inline]
     pub(super) fn new(input: &'de [u8]) -> Self {
         let memory_left =
             input.len().saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_MIN_BYTES);
@@ -85,6 +87,7 @@ impl<'de> Decoder<'de> {
     }
 
     /// Checks that nothing is left.
+    #[inline]
     pub(super) fn end(&self) -> Result<()> {
         match self.input.len() {
             0 => Ok(()),
@@ -92,12 +95,14 @@ impl<'de> Decoder<'de> {
         }
     }
 
+    #[inline]
     fn charge(&mut self, bytes: usize) -> Result<()> {
         self.memory_left = self.memory_left.checked_sub(bytes).ok_or(DecodeError::Memory)?;
         Ok(())
     }
 
     /// Reads something that is one level deeper and takes so much memory.
+    #[inline]
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == DEPTH_MAX {
             return Err(DecodeError::Depth);
@@ -109,29 +114,56 @@ impl<'de> Decoder<'de> {
         value
     }
 
+    #[inline]
     fn take(&mut self, count: usize) -> Result<&'de [u8]> {
         let (taken, rest) = self.input.split_at_checked(count).ok_or(DecodeError::End)?;
         self.input = rest;
         Ok(taken)
     }
 
+    #[inline]
     fn byte(&mut self) -> Result<u8> {
         let (first, rest) = self.input.split_first().ok_or(DecodeError::End)?;
         self.input = rest;
         Ok(*first)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         Ok(self.take(N)?.try_into().expect("as many bytes as were asked for"))
     }
 
     /// A number of at most `bits` bits.
+    #[inline]
     fn varint(&mut self, bits: u32) -> Result<u128> {
-        let mut value = 0;
+        match self.input.split_first() {
+            // As most are.
+            Some((&byte, rest)) if byte < 0x80 => {
+                self.input = rest;
+                Ok(u128::from(byte))
+            }
+            _ if bits <= u64::BITS => Ok(u128::from(self.varint_in_parts::<u64>(bits)?)),
+            _ => self.varint_in_parts::<u128>(bits),
+        }
+    }
+
+    /// Of 64 bits where that is enough: a wider number costs twice as much.
+    #[inline]
+    fn varint_in_parts<T>(&mut self, bits: u32) -> Result<T>
+    where
+        T: From<u8>
+            + Default
+            + PartialEq
+            + BitOrAssign
+            + Shl<u32, Output = T>
+            + Shr<u32, Output = T>
+            + Copy,
+    {
+        let mut value = T::default();
         for place in 0..bits.div_ceil(7) {
             let byte = self.byte()?;
-            let (part, shift) = (u128::from(byte & 0x7f), place * 7);
-            if shift + 7 > bits && part >> (bits - shift) != 0 {
+            let (part, shift) = (T::from(byte & 0x7f), place * 7);
+            if shift + 7 > bits && part >> (bits - shift) != T::default() {
                 break;
             }
             value |= part << shift;
@@ -142,12 +174,14 @@ impl<'de> Decoder<'de> {
         Err(DecodeError::Value { expected: "number" })
     }
 
+    #[inline]
     fn zigzag(&mut self, bits: u32) -> Result<i128> {
         let value = self.varint(bits)?;
         Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
     }
 
     /// Elements that are announced; each takes a byte at least.
+    #[inline]
     fn count(&mut self) -> Result<usize> {
         let announced = self.varint(u64::BITS)? as u64;
         let left = self.input.len();
@@ -155,6 +189,7 @@ impl<'de> Decoder<'de> {
         count.ok_or(DecodeError::Count { announced, left })
     }
 
+    #[inline]
     fn bytes(&mut self) -> Result<&'de [u8]> {
         let bytes = self.count().map_err(|_| DecodeError::End)?;
         if bytes > TEXT_BYTES_MAX {
@@ -163,10 +198,12 @@ impl<'de> Decoder<'de> {
         self.take(bytes)
     }
 
+    #[inline]
     fn text(&mut self) -> Result<&'de str> {
         std::str::from_utf8(self.bytes()?).map_err(|_| DecodeError::Value { expected: "UTF-8" })
     }
 
+    #[inline]
     fn fields<V: Visitor<'de>>(&mut self, count: usize, visitor: V) -> Result<V::Value> {
         self.nested(|decoder| visitor.visit_seq(Elements { decoder, left: count }))
     }
@@ -174,7 +211,7 @@ impl<'de> Decoder<'de> {
 
 macro_rules! numbers {
     ($($method:ident $visit:ident $read:ident $type:ty;)*) => {
-        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        $(#[inline] fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
             visitor.$visit(self.$read(<$type>::BITS)? as $type)
         })*
     };
@@ -183,18 +220,22 @@ macro_rules! numbers {
 impl<'de> Deserializer<'de> for &mut Decoder<'de> {
     type Error = DecodeError;
 
+    #[inline]
     fn is_human_readable(&self) -> bool {
         false
     }
 
+    #[inline]
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value> {
         Err(DecodeError::Value { expected: "value of a known type" })
     }
 
+    #[inline]
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         self.deserialize_any(visitor)
     }
 
+    #[inline]
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match self.byte()? {
             0 => visitor.visit_bool(false),
@@ -203,10 +244,12 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
         }
     }
 
+    #[inline]
     fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_u8(self.byte()?)
     }
 
+    #[inline]
     fn deserialize_i8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_i8(self.byte()?.cast_signed())
     }
@@ -222,14 +265,17 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
         deserialize_i128 visit_i128 zigzag i128;
     }
 
+    #[inline]
     fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_f32(f32::from_le_bytes(self.array()?))
     }
 
+    #[inline]
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_f64(f64::from_le_bytes(self.array()?))
     }
 
+    #[inline]
     fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let mut chars = self.text()?.chars();
         match (chars.next(), chars.next()) {
@@ -238,22 +284,27 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
         }
     }
 
+    #[inline]
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_borrowed_str(self.text()?)
     }
 
+    #[inline]
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         self.deserialize_str(visitor)
     }
 
+    #[inline]
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_borrowed_bytes(self.bytes()?)
     }
 
+    #[inline]
     fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         self.deserialize_bytes(visitor)
     }
 
+    #[inline]
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match self.byte()? {
             0 => visitor.visit_none(),
@@ -262,10 +313,12 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
         }
     }
 
+    #[inline]
     fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_unit()
     }
 
+    #[inline]
     fn deserialize_unit_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -274,6 +327,7 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
         visitor.visit_unit()
     }
 
+    #[inline]
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -282,15 +336,18 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
         self.nested(|decoder| visitor.visit_newtype_struct(decoder))
     }
 
+    #[inline]
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let count = self.count()?;
         self.fields(count, visitor)
     }
 
+    #[inline]
     fn deserialize_tuple<V: Visitor<'de>>(self, count: usize, visitor: V) -> Result<V::Value> {
         self.fields(count, visitor)
     }
 
+    #[inline]
     fn deserialize_tuple_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -300,11 +357,13 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
         self.fields(count, visitor)
     }
 
+    #[inline]
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let left = self.count()?;
         self.nested(|decoder| visitor.visit_map(Elements { decoder, left }))
     }
 
+    #[inline]
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -314,6 +373,7 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
         self.fields(fields.len(), visitor)
     }
 
+    #[inline]
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -323,6 +383,7 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
         self.nested(|decoder| visitor.visit_enum(Variant { decoder }))
     }
 
+    #[inline]
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         self.deserialize_any(visitor)
     }
@@ -337,6 +398,7 @@ struct Elements<'a, 'de> {
 impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
     type Error = DecodeError;
 
+    #[inline]
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
         if self.left == 0 {
             return Ok(None);
@@ -346,6 +408,7 @@ impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
         seed.deserialize(&mut *self.decoder).map(Some)
     }
 
+    #[inline]
     fn size_hint(&self) -> Option<usize> {
         Some(self.left)
     }
@@ -354,15 +417,18 @@ impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
 impl<'de> MapAccess<'de> for Elements<'_, 'de> {
     type Error = DecodeError;
 
+    #[inline]
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
         self.next_element_seed(seed)
     }
 
+    #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
         self.decoder.charge(size_of::<V::Value>())?;
         seed.deserialize(&mut *self.decoder)
     }
 
+    #[inline]
     fn size_hint(&self) -> Option<usize> {
         Some(self.left)
     }
@@ -376,6 +442,7 @@ impl<'de> EnumAccess<'de> for Variant<'_, 'de> {
     type Error = DecodeError;
     type Variant = Self;
 
+    #[inline]
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self)> {
         let number = self.decoder.varint(u32::BITS)? as u32;
         let number: U32Deserializer<DecodeError> = number.into_deserializer();
@@ -386,18 +453,22 @@ impl<'de> EnumAccess<'de> for Variant<'_, 'de> {
 impl<'de> VariantAccess<'de> for Variant<'_, 'de> {
     type Error = DecodeError;
 
+    #[inline]
     fn unit_variant(self) -> Result<()> {
         Ok(())
     }
 
+    #[inline]
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value> {
         seed.deserialize(self.decoder)
     }
 
+    #[inline]
     fn tuple_variant<V: Visitor<'de>>(self, count: usize, visitor: V) -> Result<V::Value> {
         self.decoder.fields(count, visitor)
     }
 
+    #[inline]
     fn struct_variant<V: Visitor<'de>>(
         self,
         fields: &'static [&'static str],
