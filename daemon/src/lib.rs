@@ -12,7 +12,7 @@
 //! | [`groups`] | groups of users, remembered for a while |
 //! | [`rpc`] | routes that carry signed messages |
 //! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown |
-//! | [`guests`] [`line`] | who may keep a connection, and who makes room |
+//! | [`guests`] [`line`](mod@line) | who may keep a connection, and who makes room |
 //! | [`descriptors`] | how many files and sockets there may be |
 //! | [`shutdown`] | one token that ends everything |
 //! | [`metrics`] | figures for monitors |
