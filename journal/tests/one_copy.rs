@@ -1,12 +1,12 @@
 //! Damage at every place of a log on a real disk, with the real sled: whatever an undamaged byte can still prove is kept, what was
 //! acknowledged is never dropped without a word, and `verify` says what a start does.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use journal::{Change, Journal, JournalError, Options, Recover, RecoverError, Txid, admin};
+
+use crate::support::copy;
 
 /// The last value of each key; a record is a key and a value.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,19 +57,6 @@ fn open(options: &Options) -> Result<(Journal, journal::Recovered, Map), Journal
 fn options(dir: &Path, mirror: bool) -> Options {
     let mirrors = if mirror { vec![dir.join("mirror")] } else { Vec::new() };
     Options { mirrors, cache_bytes: 1 << 20, ..Options::new(dir) }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 /// Journals with `RECORDS` records, the checkpoint as of `applied`: one after a clean stop, one as a kill leaves it.
