@@ -30,6 +30,7 @@ mod kills;
 mod monitoring;
 mod operation;
 mod permissions;
+mod power;
 mod programs;
 mod replay;
 mod rest;

@@ -4,15 +4,14 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use client::dfs::{CreateOptions, DfsClient};
 use protocol::DfsPath;
 use protocol::meta::Layout;
 
-use super::support::client::connect;
-use super::support::{Cluster, Options, data};
 use super::switch;
+use crate::support::client::connect;
+use crate::support::{Cluster, Options, data};
 
 /// Bytes that are synced; they end in the middle of a chunk.
 const SYNCED: usize = 100_100;
@@ -57,12 +56,10 @@ fn cut_to(path: &Path, length: u64) {
 type Change = fn(usize, &Path, &Path);
 
 /// Waits until the file is closed.
-fn recover(client: &DfsClient, name: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !client.recover_lease(&path(name)).unwrap_or(false) {
-        assert!(Instant::now() < deadline, "{name} is stuck");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+fn recover(cluster: &Cluster, client: &DfsClient, name: &str) {
+    cluster.wait_until("the file is closed", 60, |_| {
+        client.recover_lease(&path(name)).unwrap_or(false)
+    });
 }
 
 fn content(client: &DfsClient, name: &str) -> Vec<u8> {
@@ -101,7 +98,7 @@ fn check_whole(what: &str, change: Change) {
         };
         switch::cut(&mut cluster, || (), dead);
         let client = connect(&cluster.namenode);
-        recover(&client, "/f");
+        recover(&cluster, &client, "/f");
         let found = content(&client, "/f");
         assert!(found.len() >= SYNCED && found[..SYNCED] == bytes[..SYNCED], "{}", found.len());
         cluster.wait_healthy(60);
@@ -156,7 +153,7 @@ fn a_file_whose_synced_bytes_are_on_no_disk_is_closed_and_told_of() {
         read.is_ok_and(|count| count == left)
     });
     assert!(begin == bytes[..left]);
-    recover(&client, "/f");
+    recover(&cluster, &client, "/f");
     assert!(content(&client, "/f") == bytes[..left]);
     let report = cluster.hanno(&["fsck", "/"]);
     let lost = format!("/f: CORRUPT: {} bytes that a writer had synced are lost", SYNCED - left);

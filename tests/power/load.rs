@@ -12,8 +12,8 @@ use client::dfs::{CreateOptions, DfsClient, DfsError, DfsWriter};
 use client::rpc::CallOptions;
 use protocol::DfsPath;
 
-use super::support::client::{config, connect};
-use super::support::{Cluster, data};
+use crate::support::client::{config, connect};
+use crate::support::{Cluster, data};
 
 /// Writers that sync whatever they have written, half of them with the length.
 const WRITERS: u64 = 6;

@@ -7,15 +7,10 @@
 //! `HANNO_CUTS` (cuts per file system), `HANNO_TEST_SEED`, `HANNO_POWER_FILE_SYSTEM` (only this one) are for the long suite. It needs
 //! root, loop devices and `mkfs.ext4`, `mkfs.xfs`.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 mod leftovers;
 mod load;
 mod rig;
 mod shared_disk;
-#[allow(dead_code, unused_imports, reason = "the other test binary uses the rest")]
-#[path = "../support/mod.rs"]
-mod support;
 mod switch;
 
 use load::{Counts, Load};

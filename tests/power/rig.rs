@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::support::cluster::fresh_directory;
-use super::support::{Cluster, Options};
 use super::switch;
+use crate::support::cluster::fresh_directory;
+use crate::support::{Cluster, Options};
 
 /// Daemons whose data is on an image of its own.
 const DAEMONS: [&str; 4] = ["namenode-1", "datanode-1", "datanode-2", "datanode-3"];

@@ -3,8 +3,8 @@
 use std::fs;
 
 use super::rig::{self, FileSystem, Rig};
-use super::support::mount::Ballast;
-use super::support::{Cluster, Options, data};
+use crate::support::mount::Ballast;
+use crate::support::{Cluster, Options, data};
 
 /// Puts at once: what all of them write together must not go beyond what is left to the masters either.
 const WRITERS: usize = 6;

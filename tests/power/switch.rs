@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::support::Cluster;
-use super::support::cluster::spawn;
+use crate::support::Cluster;
+use crate::support::cluster::spawn;
 
 /// Time for killed processes to end.
 const END_MAX: Duration = Duration::from_secs(60);
