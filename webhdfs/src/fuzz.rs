@@ -129,12 +129,3 @@ pub fn token_lists(bytes: &[u8]) {
 #[cfg(test)]
 #[path = "../../fuzz/replay.rs"]
 mod replay;
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn seeds_are_taken_as_ever() {
-        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds");
-        super::replay::replay(seeds.as_ref(), super::DECODERS);
-    }
-}
