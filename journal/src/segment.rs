@@ -14,7 +14,8 @@
 //! Little endian. The file's name is its first txid; the epoch is that of the start that made it. The file is made by temporary, sync,
 //! rename, so no crash leaves it without its header. Written by `log`, read by `chain`.
 //!
-//! Several copies of a file are read as one: of each sector the best copy is taken.
+//! Several copies of a file are read as one: of each sector the best copy is taken. A batch is in all of them before the next one is
+//! written to any, so a copy that has the last batch and then nothing tells that nothing was acknowledged after it.
 //!
 //! Invariant: [`scan`] never reports as good what was not written, and it tells two kinds of bad ends apart. **Torn**: sectors of
 //! the last batch were never written (they are zeros, or the file ends), and every other one of them is as it was written: nobody
@@ -316,8 +317,26 @@ impl<'a> Scanner<'a> {
         Ok(epoch)
     }
 
+    /// Whether a copy that has all that was written has nothing behind the last batch: what another copy has there was never written.
+    fn is_unwritten_in_a_copy(&self) -> bool {
+        let newest = self.copies.iter().filter_map(|bytes| header_epoch(bytes, self.first)).max();
+        let last_good = self.out.len / SECTOR_BYTES as u64 - 1;
+        self.copies.iter().any(|bytes| {
+            let place = Place { segment: self.first, index: last_good };
+            let has_all = last_good == 0 || matches!(sector::look(bytes, place), Look::Good { .. });
+            let behind = usize::try_from(self.next * SECTOR_BYTES as u64).unwrap_or(usize::MAX);
+            let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+            let header = header_epoch(bytes, self.first);
+            header.is_some()
+                && header == newest
+                && has_all
+                && is_zero(bytes.get(behind..).unwrap_or_default())
+        })
+    }
+
     fn finish(mut self) -> Scan {
-        if let Some(index) = self.lost_at {
+        let lost_at = self.lost_at.filter(|_| !self.is_unwritten_in_a_copy());
+        if let Some(index) = lost_at {
             self.out.losses.extend(self.out.torn.take());
             let at = index * SECTOR_BYTES as u64;
             self.out.losses.push(Loss { from: self.expected, to: Txid::MAX, at });

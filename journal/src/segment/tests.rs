@@ -204,6 +204,29 @@ fn copies_make_up_for_each_other_sector_by_sector() {
     }
 }
 
+/// Bytes behind the end of one copy are no record where another copy that has all of them ends; one that lacks some tells nothing.
+#[test]
+fn a_copy_that_has_the_last_batch_tells_where_the_log_ends() {
+    let good = good();
+    let mut dirty = good.clone();
+    dirty.resize(good.len() + 600, 7);
+    let mut with_room = good.clone();
+    with_room.resize(good.len() + 5000, 0);
+    for whole in [&good, &with_room] {
+        let copies: [&[u8]; 2] = [&dirty, whole];
+        let (scan, _) = scan_all(&copies);
+        assert_eq!((ranges(&scan), scan.torn, scan.last), (vec![], None, Txid(9)));
+        assert!(merged(&copies, Txid(5), &scan) == good);
+    }
+    let mut no_header = good.clone();
+    no_header[..SECTOR_BYTES].fill(1);
+    let mut bad_last = good.clone();
+    bad_last[good.len() - SECTOR_BYTES..].fill(1);
+    for part in [&good[..1536], &good[..SECTOR_BYTES], &no_header, &bad_last, &[]] {
+        assert_eq!(ranges(&scan_all(&[&dirty, part]).0), [(10, OPEN)], "{}", part.len());
+    }
+}
+
 #[test]
 fn another_layout_is_named_and_a_wrong_name_is_not_taken() {
     let mut newer = good();
