@@ -212,7 +212,10 @@ fn lengths_that_a_file_claims_take_no_memory() {
 }
 
 /// What is fuzzed here.
-const DECODERS: &[(&str, fn(&[u8]))] = &[("avro_files", avro_files)];
+const DECODERS: &[Decoder] = &[("avro_files", avro_files)];
+
+/// The name of its seeds, and what takes them.
+type Decoder = (&'static str, fn(&[u8]));
 
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
