@@ -141,12 +141,17 @@ fn closed_part(path: &Path) -> Option<PathBuf> {
 /// among them.
 ///
 /// # Errors
-/// If the processes cannot be looked at.
+/// If the files that give numbers or the processes cannot be looked at.
 pub fn numbers_in_use(range: &RangeInclusive<u32>) -> io::Result<Vec<RangeInclusive<u32>>> {
     let mut used = Vec::new();
     for (file, field, is_counted) in GIVEN {
-        // A machine without the file gives nobody numbers by it.
-        let text = fs::read_to_string(file).unwrap_or_default();
+        let text = match fs::read(file) {
+            // A machine without the file gives nobody numbers by it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            text => text?,
+        };
+        // People's names in it may be no UTF-8.
+        let text = String::from_utf8_lossy(&text);
         used.extend(text.lines().filter_map(|line| given(line, field, is_counted)));
     }
     for entry in fs::read_dir(PROC)? {
@@ -154,9 +159,9 @@ pub fn numbers_in_use(range: &RangeInclusive<u32>) -> io::Result<Vec<RangeInclus
         if path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).is_none() {
             continue;
         }
-        // It may be gone.
-        let status = fs::read_to_string(path.join("status")).unwrap_or_default();
-        used.extend(numbers_of(&status).map(|number| number..=number));
+        // It may be gone, and the name in it may be no text.
+        let status = fs::read(path.join("status")).unwrap_or_default();
+        used.extend(numbers_of(&String::from_utf8_lossy(&status)).map(|number| number..=number));
     }
     used.retain(|used| used.start() <= range.end() && used.end() >= range.start());
     Ok(used)
@@ -180,7 +185,10 @@ fn numbers_of(status: &str) -> impl Iterator<Item = u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::process::CommandExt;
     use std::process::{Child, Command};
 
     /// In the range of nobody's that the tests of this crate use.
@@ -283,5 +291,16 @@ mod tests {
         user(5).end_all().unwrap();
         child.wait().unwrap();
         assert_eq!(numbers_in_use(&(number..=number)).unwrap(), []);
+        // One that hides behind a name that is no text.
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711)).unwrap();
+        let program = directory.path().join(OsStr::from_bytes(b"\xff\xfe"));
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+        let hides = || Command::new(&program).arg0("sleep").arg("1000").spawn();
+        let mut child = user(5).act(hides).unwrap();
+        let used = numbers_in_use(&(number..=number)).unwrap();
+        assert!(used.contains(&(number..=number)), "{used:?}");
+        user(5).end_all().unwrap();
+        child.wait().unwrap();
     }
 }
