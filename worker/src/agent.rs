@@ -732,10 +732,7 @@ impl Agent {
 fn delete_later(place: &Place, name: String, leaving: Leaving) {
     let place = place.clone();
     tokio::task::spawn_blocking(move || {
-        if let Err(error) = place.dir.remove(&name) {
-            let directory = place.path.join(name);
-            tracing::warn!(directory = %directory.display(), %error, "cannot delete files of a job");
-        }
+        place.remove(&name);
         drop(leaving);
     });
 }

@@ -121,7 +121,8 @@ pub(crate) async fn run(
     let cookie = protocol::auth::Key::new(rand::random()).to_hex();
     let started = async {
         let temporary = options.job.fresh_of(temporary_name(id), options.user)?;
-        Ok((launch::start(&options, &temporary.path, id, &cookie).await?, temporary))
+        let process = launch::start(&options, &temporary.path, id, &cookie).await?;
+        Ok::<_, io::Error>((process, temporary))
     };
     let diagnostics = match started.await {
         Ok((mut process, temporary)) => {
@@ -157,10 +158,7 @@ pub(crate) async fn run(
             brokering.abort();
             runner.finish(process.child, process.pids, &cookie, end).await
         }
-        Err(error) => {
-            let error: io::Error = error;
-            format!("cannot start {}: {error}", options.binary.display())
-        }
+        Err(error) => format!("cannot start {}: {error}", options.binary.display()),
     };
     // The worker's loop has ended: nobody listens any more.
     let _ = events.send(Event::Runner(id, News::Gone { diagnostics })).await;
@@ -428,14 +426,9 @@ fn temporary_name(id: u64) -> String {
     format!("tmp-{id}")
 }
 
-/// Removes temporary files; what cannot be removed goes with the files of the job.
+/// Removes temporary files.
 async fn remove(job: Place, name: String) {
-    let removed = tokio::task::spawn_blocking(move || {
-        if let Err(error) = job.dir.remove(&name) {
-            let directory = job.path.join(name);
-            tracing::warn!(directory = %directory.display(), %error, "temporary files are left");
-        }
-    });
+    let removed = tokio::task::spawn_blocking(move || job.remove(&name));
     // The runtime ends, and the worker with it; the next one begins with an empty directory.
     let _ = removed.await;
 }

@@ -45,6 +45,14 @@ impl Place {
         user.map_or(Ok(()), |user| place.dir.give_to(user))?;
         Ok(place)
     }
+
+    /// Removes what has a name in it. What cannot be removed now goes with what is around it.
+    pub(crate) fn remove(&self, name: &str) {
+        if let Err(error) = self.dir.remove(name) {
+            let path = self.path.join(name);
+            tracing::warn!(path = %path.display(), %error, "cannot delete files of a job");
+        }
+    }
 }
 
 /// What a task is told where its directory cannot be used; a full disk is told with its remedy.
