@@ -78,6 +78,8 @@ pub(crate) enum Event {
     Disk(Option<u64>),
     /// What became of a report.
     Reported(Outcome),
+    /// The files of a job are gone, or cannot be deleted.
+    Deleted(JobId),
 }
 
 /// What the loop needs and never changes.
@@ -171,6 +173,8 @@ pub(crate) struct Agent {
     runner_count: u64,
     jobs: BTreeMap<JobId, Job>,
     forgotten: BTreeSet<JobId>,
+    /// Jobs whose files are being deleted.
+    deleting: BTreeSet<JobId>,
     near: Near,
     outbox: Outbox,
     pruned: Instant,
@@ -191,6 +195,7 @@ impl Agent {
             runner_count: 0,
             jobs: BTreeMap::new(),
             forgotten: BTreeSet::new(),
+            deleting: BTreeSet::new(),
             near: Near::default(),
             outbox: Outbox::default(),
             pruned: Instant::now(),
@@ -260,6 +265,7 @@ impl Agent {
                     self.report(false);
                 }
             }
+            Event::Deleted(job) => self.deleting.retain(|going| *going != job),
         }
     }
 
@@ -290,7 +296,8 @@ impl Agent {
 
     /// Tasks that see only the files of their job are given those of other workers on this machine there.
     fn bring_near(&mut self, outputs: &mut [MapOutput]) {
-        if self.around.sandbox.hides_files() {
+        let is_going = |output: &MapOutput| self.deleting.contains(&output.attempt.task.job);
+        if self.around.sandbox.hides_files() && !outputs.iter().any(is_going) {
             self.near.bring(outputs, &self.around.register.boot_id, &self.around.outputs);
         }
     }
@@ -299,6 +306,10 @@ impl Agent {
         let (id, hash) = (launch.attempt, launch.program.binary);
         if self.attempts.contains_key(&id) {
             return;
+        }
+        // It would get directories that are on their way out: it is tried again, here or elsewhere.
+        if self.deleting.contains(&id.task.job) {
+            return self.end(id, AttemptState::Killed, Counters::default());
         }
         self.forgotten.remove(&id.task.job);
         let place = match self.place(id) {
@@ -478,8 +489,13 @@ impl Agent {
         }
         self.near.forget(job);
         if let Some(Job { lease, .. }) = self.jobs.remove(&job) {
+            self.deleting.insert(job);
             let (jobs, outputs) = (self.around.jobs.clone(), self.around.outputs.clone());
-            tokio::task::spawn_blocking(move || delete_job(job, lease, &jobs, &outputs));
+            let events = self.around.events.clone();
+            tokio::task::spawn_blocking(move || {
+                delete_job(job, lease, &jobs, &outputs);
+                let _ = events.blocking_send(Event::Deleted(job));
+            });
         }
     }
 

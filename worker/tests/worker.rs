@@ -560,6 +560,32 @@ async fn a_grandchild_that_left_is_killed_too() {
     stand.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_comes_back_while_its_files_are_deleted_is_tried_again_until_they_are() {
+    /// They take a while to delete.
+    const FILES: usize = 20_000;
+    let stand = Stand::start(|_| {}).await;
+    stand.end_of(stand.launch(0, "map")).await;
+    let files = stand.data.path().join(format!("worker/jobs/{JOB}"));
+    for number in 0..FILES {
+        File::create(files.join(format!("left-{number}"))).unwrap();
+    }
+    stand.order(Action::ForgetJob(JOB));
+    let deadline = Instant::now() + PATIENCE;
+    while std::fs::read_dir(&files).is_ok_and(|names| names.count() >= FILES) {
+        assert!(Instant::now() < deadline, "nothing is deleted");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let (mut index, mut state) = (1, AttemptState::Killed);
+    while state == AttemptState::Killed {
+        assert!(Instant::now() < deadline, "it never runs");
+        state = stand.end_of(stand.launch(index, "map")).await.state;
+        index += 1;
+    }
+    assert!(matches!(state, AttemptState::MapDone { .. }), "{state:?}");
+    stand.stop().await;
+}
+
 /// The user and group that a process acts as.
 fn user_of(pid: u32) -> User {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
