@@ -115,8 +115,21 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, String> {
                 }
                 _ => {}
             }
-        } else if !tag.ends_with('/') {
-            let element = tag.split_whitespace().next().unwrap_or_default();
+            continue;
+        }
+        let (tag, is_empty) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
+        let (element, attributes) =
+            tag.split_once(char::is_whitespace).map_or((tag, ""), |(name, more)| (name, more));
+        match element {
+            "include" | "xi:include" => return Err(format!("`{element}` is not read here")),
+            "property" if is_empty || !attributes.trim().is_empty() => {
+                return Err("a property has its name and value in elements of their own".to_owned());
+            }
+            "name" if is_empty => return Err("a property has no name".to_owned()),
+            "value" if is_empty => value = Some(String::new()),
+            _ => {}
+        }
+        if !is_empty {
             open.push(element.to_owned());
             content.clear();
         }
@@ -194,7 +207,7 @@ mod tests {
             <property><name> a.b </name><value>x &lt;&#65;&amp;</value><final>true</final></property>\n\
             <property><value>${a.b}/${c}/${no.such}</value><description>text</description><name>d</name></property>\n\
             <property><name>c</name><value><![CDATA[<1>]]></value></property><property><name>e</name></property>\n\
-            </configuration>";
+            <property><name>f</name><value/></property></configuration>";
         fs::write(&path, text).unwrap();
         let path = path.to_string_lossy();
         let words = ["in", "-conf", &path, "-D", "a.b=2", "--", "-conf"].map(str::to_owned);
@@ -207,6 +220,8 @@ mod tests {
                 "c=<1>",
                 "-D",
                 "d=x <A&/<1>/${no.such}",
+                "-D",
+                "f=",
                 "in",
                 "-D",
                 "a.b=2",
@@ -243,6 +258,10 @@ mod tests {
             ("<configuration><property></configuration>", "closed as"),
             ("<configuration><property><value>1</value></property></configuration>", "no name"),
             ("<configuration>&bad;</configuration>", "`&bad;`"),
+            ("<configuration><property name=\"a\" value=\"1\"/></configuration>", "of their own"),
+            ("<configuration><property name='a'></property></configuration>", "of their own"),
+            ("<configuration><xi:include href='b.xml'/></configuration>", "`xi:include`"),
+            ("<configuration><property><name/><value>1</value></property>", "no name"),
             ("<configuration", "does not end"),
         ] {
             let error = parse(text).unwrap_err();
