@@ -3,7 +3,7 @@
 //! Invariants: names that begin with `_` or `.` are left out of directories and globs; a directory within an input directory is read, passed over
 //! or an error, as the job's properties say, and never dropped without a word.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use protocol::glob::{Pattern, expand_braces, is_glob};
 use protocol::property::keys;
@@ -26,8 +26,8 @@ pub(crate) struct Entry {
 pub(crate) trait Tree {
     /// What `path` is, if it is there.
     fn look(&self, path: &str) -> Result<Option<Entry>>;
-    /// Names and what they are, in order; of what is no directory nothing.
-    fn list(&self, path: &str) -> Result<Vec<(String, Entry)>>;
+    /// The names that are wanted and what they are, in order; of what is no directory nothing. Nothing is asked of the others.
+    fn list(&self, path: &str, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, Entry)>>;
 }
 
 /// What becomes of directories in input directories.
@@ -64,8 +64,7 @@ pub(crate) fn expand(tree: &impl Tree, paths: &[String], inner: Inner) -> Result
                 if matches.is_empty() {
                     return Err(Error::NoMatch { pattern: path.clone() }.into());
                 }
-                for path in matches {
-                    let Some(entry) = tree.look(&path)? else { continue };
+                for (path, entry) in matches {
                     add(tree, &path, entry, inner, &mut files)?;
                 }
             }
@@ -89,13 +88,13 @@ fn add(
     let mut directories = vec![path.to_owned()];
     while let Some(directory) = directories.pop() {
         let mut below = Vec::new();
-        for (name, entry) in tree.list(&directory)? {
+        for (name, entry) in tree.list(&directory, &|name| !is_hidden(name))? {
             let path = join(&directory, &name);
-            match (is_hidden(&name), entry.is_directory, inner) {
-                (true, ..) | (_, true, Inner::Ignored) => {}
-                (_, false, _) => files.push(file(path, entry)),
-                (_, true, Inner::Read) => below.push(path),
-                (_, true, Inner::Refused) => return Err(Error::NotAFile { path }.into()),
+            match (entry.is_directory, inner) {
+                (true, Inner::Ignored) => {}
+                (false, _) => files.push(file(path, entry)),
+                (true, Inner::Read) => below.push(path),
+                (true, Inner::Refused) => return Err(Error::NotAFile { path }.into()),
             }
         }
         // Those of the first directory come first.
@@ -108,40 +107,38 @@ fn file(path: String, entry: Entry) -> FileToCut {
     FileToCut { path, length: entry.length, block_bytes: entry.block_bytes }
 }
 
-/// The paths that fit a glob, each once, in order.
-fn matches(tree: &impl Tree, glob: &str) -> Result<BTreeSet<String>> {
-    let mut all = BTreeSet::new();
+/// The paths that fit a glob and what they are, each once, in order.
+fn matches(tree: &impl Tree, glob: &str) -> Result<BTreeMap<String, Entry>> {
+    let mut all = BTreeMap::new();
     let too_many = |error| Error::usage(format!("{glob}: {error}"));
     for text in expand_braces(glob).map_err(too_many)? {
         let root = if text.starts_with('/') { "/" } else { "" };
         let elements: Vec<Pattern> =
             text.split('/').filter(|element| !element.is_empty()).map(Pattern::new).collect();
-        let mut found = vec![root.to_owned()];
+        // What they are is known of those that were listed.
+        let mut found = vec![(root.to_owned(), None)];
         for (index, pattern) in elements.iter().enumerate() {
             let is_last = index + 1 == elements.len();
+            let is_wanted = |name: &str| pattern.matches(name) && !(is_last && is_hidden(name));
             let mut next = Vec::new();
-            for path in found {
-                match pattern.literal() {
-                    Some(name) => next.push(join(&path, &name)),
-                    None => {
-                        let listed = tree.list(if path.is_empty() { "." } else { &path })?;
-                        let fits = |(name, entry): &(String, Entry)| {
-                            let is_passed =
-                                if is_last { is_hidden(name) } else { !entry.is_directory };
-                            !is_passed && pattern.matches(name)
-                        };
-                        next.extend(
-                            listed.iter().filter(|it| fits(it)).map(|(name, _)| join(&path, name)),
-                        );
-                    }
+            for (path, _) in found {
+                if let Some(name) = pattern.literal() {
+                    next.push((join(&path, &name), None));
+                    continue;
                 }
+                let directory: &str = if path.is_empty() { "." } else { &path };
+                let listed = tree.list(directory, &is_wanted)?.into_iter();
+                let below = listed.filter(|(_, entry)| is_last || entry.is_directory);
+                next.extend(below.map(|(name, entry)| (join(&path, &name), Some(entry))));
             }
             found = next;
         }
-        for path in found {
-            if tree.look(&path)?.is_some() {
-                all.insert(path);
-            }
+        for (path, known) in found {
+            let entry = match known {
+                None => tree.look(&path)?,
+                known => known,
+            };
+            all.extend(entry.map(|entry| (path, entry)));
         }
     }
     Ok(all)
@@ -157,59 +154,73 @@ fn join(directory: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::cell::Cell;
+    use std::collections::BTreeSet;
 
     use super::*;
 
     /// Files by path; directories are what they lie in.
-    struct Files(BTreeMap<&'static str, u64>);
+    struct Files {
+        files: BTreeMap<&'static str, u64>,
+        /// Paths that were asked for one by one.
+        looks: Cell<usize>,
+    }
+
+    impl Files {
+        fn entry(&self, path: &str) -> Option<Entry> {
+            let entry = |is_directory, length| Entry { is_directory, length, block_bytes: 1 };
+            let below = format!("{path}/");
+            if let Some(length) = self.files.get(path) {
+                return Some(entry(false, *length));
+            }
+            let is_directory = self.files.keys().any(|file| file.starts_with(&below));
+            is_directory.then(|| entry(true, 0))
+        }
+    }
 
     impl Tree for Files {
         fn look(&self, path: &str) -> Result<Option<Entry>> {
-            let entry = |is_directory, length| Entry { is_directory, length, block_bytes: 1 };
-            let below = format!("{path}/");
-            if let Some(length) = self.0.get(path) {
-                return Ok(Some(entry(false, *length)));
-            }
-            let is_directory = self.0.keys().any(|file| file.starts_with(&below));
-            Ok(is_directory.then(|| entry(true, 0)))
+            self.looks.set(self.looks.get() + 1);
+            Ok(self.entry(path))
         }
 
-        fn list(&self, path: &str) -> Result<Vec<(String, Entry)>> {
+        fn list(
+            &self,
+            path: &str,
+            is_wanted: &dyn Fn(&str) -> bool,
+        ) -> Result<Vec<(String, Entry)>> {
             let below = if path == "/" { "/".to_owned() } else { format!("{path}/") };
             let names: BTreeSet<String> = self
-                .0
+                .files
                 .keys()
                 .filter_map(|file| file.strip_prefix(&below))
                 .map(|rest| rest.split('/').next().unwrap_or_default().to_owned())
+                .filter(|name| is_wanted(name))
                 .collect();
             let entry = |name: String| {
-                let entry = self.look(&format!("{below}{name}"))?.expect("listed");
-                Ok((name, entry))
+                let entry = self.entry(&format!("{below}{name}")).expect("listed");
+                (name, entry)
             };
-            names.into_iter().map(entry).collect()
+            Ok(names.into_iter().map(entry).collect())
         }
     }
 
     fn tree() -> Files {
-        Files(
-            [
-                "/in/a.txt",
-                "/in/b[1].txt",
-                "/in/c.log",
-                "/in/_SUCCESS",
-                "/2024/x",
-                "/2025/x",
-                "/2025/y",
-                "/deep/1",
-                "/deep/sub/2",
-                "/deep/sub/more/3",
-                "/deep/_temporary/4",
-                "/deep/z",
-            ]
-            .map(|path| (path, 1))
-            .into(),
-        )
+        let files = [
+            "/in/a.txt",
+            "/in/b[1].txt",
+            "/in/c.log",
+            "/in/_SUCCESS",
+            "/2024/x",
+            "/2025/x",
+            "/2025/y",
+            "/deep/1",
+            "/deep/sub/2",
+            "/deep/sub/more/3",
+            "/deep/_temporary/4",
+            "/deep/z",
+        ];
+        Files { files: files.map(|path| (path, 1)).into(), looks: Cell::new(0) }
     }
 
     fn expanded(path: &str, inner: Inner) -> Result<Vec<String>> {
@@ -238,6 +249,15 @@ mod tests {
         for (path, part) in [("/in/*.csv", "matches 0 files"), ("/nothing", "does not exist")] {
             let error = expanded(path, Inner::Refused).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_list_has_told_is_not_asked_for_again() {
+        for (path, looks) in [("/in/*", 1), ("/202?/*", 1), ("/*/x", 5), ("/in", 1)] {
+            let tree = tree();
+            expand(&tree, &[path.to_owned()], Inner::Refused).unwrap();
+            assert_eq!(tree.looks.get(), looks, "{path}");
         }
     }
 

@@ -24,7 +24,7 @@ impl Tree for Cluster<'_> {
         Ok(status.as_ref().map(entry))
     }
 
-    fn list(&self, path: &str) -> Result<Vec<(String, Entry)>> {
+    fn list(&self, path: &str, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, Entry)>> {
         let path = DfsPath::parse(path)?;
         match self.0.try_status(&path).map_err(Error::dfs("look for", &path))? {
             Some(status) if status.directory => {}
@@ -33,7 +33,9 @@ impl Tree for Cluster<'_> {
         let mut entries = Vec::new();
         for status in self.0.list(&path) {
             let status = status.map_err(Error::dfs("list", &path))?;
-            entries.push((status.name.clone(), entry(&status)));
+            if is_wanted(&status.name) {
+                entries.push((status.name.clone(), entry(&status)));
+            }
         }
         Ok(entries)
     }

@@ -31,7 +31,7 @@ impl Tree for Machine {
         }
     }
 
-    fn list(&self, path: &str) -> Result<Vec<(String, Entry)>> {
+    fn list(&self, path: &str, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, Entry)>> {
         let path = Path::new(path);
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {}
@@ -41,9 +41,11 @@ impl Tree for Machine {
         }
         let mut entries = Vec::new();
         for path in read_dir(path)? {
-            let metadata = fs::metadata(&path).map_err(Error::file("read", &path))?;
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            entries.push((name, entry(&metadata)));
+            if is_wanted(&name) {
+                let metadata = fs::metadata(&path).map_err(Error::file("read", &path))?;
+                entries.push((name, entry(&metadata)));
+            }
         }
         Ok(entries)
     }
