@@ -1,7 +1,5 @@
 //! What the command line of a job says, with the properties of [`protocol::property`].
 
-use std::num::NonZeroU32;
-
 use protocol::property::{self, Key, Properties, Scope, Value, Verdict, keys};
 use shuffle::Codec;
 
@@ -70,9 +68,12 @@ impl Options {
         Ok((share * 1000.0) as u16)
     }
 
-    /// Most maps that a job may have.
-    pub(crate) fn maps_max(&self) -> Result<Option<NonZeroU32>, Error> {
-        Ok(self.value(keys::MAPS_MAX)?.and_then(NonZeroU32::new))
+    /// Refuses a job that would have more maps than it may.
+    pub(crate) fn check_map_count(&self, count: usize) -> Result<(), Error> {
+        match self.value(keys::MAPS_MAX)?.unwrap_or(0) {
+            most if most > 0 && count > most as usize => Err(Error::TooManyMaps { count, most }),
+            _ => Ok(()),
+        }
     }
 
     /// The value of a property, if it is given.
@@ -160,5 +161,10 @@ mod tests {
             let error = options(&[text]).check(Scope::Jobs).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
+        for (most, allowed) in [("mapreduce.job.max.map=3", 3), ("mapreduce.job.max.map=0", 1000)] {
+            options(&[most]).check_map_count(allowed).unwrap();
+        }
+        let error = options(&["mapreduce.job.max.map=3"]).check_map_count(4).unwrap_err();
+        assert!(error.to_string().contains("would have 4 maps, and may have 3"), "{error}");
     }
 }

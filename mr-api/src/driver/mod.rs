@@ -262,12 +262,8 @@ impl<'a> Driver<'a> {
             };
             all.extend(inputs::splits(&self.dfs, &paths, number as u32, input.cut, &cutting)?);
         }
-        match self.options.maps_max()? {
-            Some(most) if all.len() > most.get() as usize => {
-                Err(Error::TooManyMaps { count: all.len(), most: most.get() }.into())
-            }
-            _ => Ok(all),
-        }
+        self.options.check_map_count(all.len())?;
+        Ok(all)
     }
 
     fn spec(

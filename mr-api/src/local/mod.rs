@@ -248,6 +248,7 @@ impl LocalRunner {
                 &rules,
             )?);
         }
+        self.options.check_map_count(all.len())?;
         Ok(all)
     }
 
