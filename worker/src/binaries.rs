@@ -165,16 +165,17 @@ impl Binaries {
     /// Removes the least recently used until the rest fits. Running programs keep their file.
     fn evict(&self, keep: &str) {
         let Ok(names) = self.place.dir.names() else { return };
-        let mut known = self.known.lock();
-        let used = |name: &OsString, modified: SystemTime| {
-            let known = known.iter().find(|(hash, _)| hash.to_string().as_str() == name);
-            known.map_or(modified, |(_, known)| known.used.max(modified))
-        };
+        // The worker's loop looks at what is known: it does not wait while files are looked at and removed.
+        let known = self.known.lock().clone();
+        let uses: HashMap<OsString, SystemTime> =
+            known.into_iter().map(|(hash, known)| (hash.to_string().into(), known.used)).collect();
         let mut files: Vec<(SystemTime, u64, OsString)> = names
             .into_iter()
             .filter_map(|name| {
                 let metadata = self.place.dir.file(&name).ok()?.metadata().ok()?;
-                Some((used(&name, metadata.modified().ok()?), metadata.len(), name))
+                let modified = metadata.modified().ok()?;
+                let used = uses.get(&name).map_or(modified, |used| modified.max(*used));
+                Some((used, metadata.len(), name))
             })
             .collect();
         files.sort();
@@ -184,7 +185,7 @@ impl Binaries {
                 break;
             }
             if name != keep && self.place.dir.remove(&name).is_ok() {
-                known.retain(|hash, _| hash.to_string().as_str() != name);
+                self.known.lock().retain(|hash, _| hash.to_string().as_str() != name);
                 bytes -= length;
             }
         }
