@@ -55,8 +55,8 @@ pub(crate) enum Origin {
 impl SideFile {
     /// A file of the driver's machine, by its path as it is.
     pub(crate) fn of_machine(path: &str, name: &str) -> Result<SideFile, Error> {
-        let named = SideFile::parse(name)?;
-        Ok(SideFile { origin: Origin::Local(path.into()), ..named })
+        check_name(name, path)?;
+        Ok(SideFile { name: name.to_owned(), origin: Origin::Local(path.into()) })
     }
 
     /// `PATH` or `PATH#NAME`; with a scheme (`hdfs:///…`, `webhdfs://…`) a file of the cluster, with `file:` or none a local one.
@@ -78,11 +78,17 @@ impl SideFile {
         };
         let last = place.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let name = name.unwrap_or(last);
-        if name.is_empty() || name.contains('/') || name == "." || name == ".." {
-            return Err(Error::usage(format!("side file `{text}` has no usable name")));
-        }
+        check_name(name, text)?;
         Ok(SideFile { name: name.to_owned(), origin })
     }
+}
+
+/// Refuses what leads out of a directory; `text` is what was typed.
+fn check_name(name: &str, text: &str) -> Result<(), Error> {
+    if name.is_empty() || name.contains('/') || name == "." || name == ".." {
+        return Err(Error::usage(format!("side file `{text}` has no usable name")));
+    }
+    Ok(())
 }
 
 /// Where the side file `name` lies in the directory of a job.
@@ -135,7 +141,8 @@ pub(crate) fn localise(
     let directory = job_directory.join(DIRECTORY);
     fs::create_dir_all(&directory).map_err(Error::file("create directory", &directory))?;
     for file in serde_json::from_str::<Vec<Stored>>(property)? {
-        let place = directory.join(SideFile::parse(&file.name)?.name);
+        check_name(&file.name, &file.name)?;
+        let place = directory.join(&file.name);
         if !place.try_exists().map_err(Error::file("look for", &place))? {
             fetch(dfs, &file, &place)?;
         }

@@ -35,8 +35,8 @@ pub(crate) struct Shipped {
     /// This is a task: what is not here was not shipped.
     is_task: bool,
     variables: BTreeMap<String, Option<String>>,
-    /// Names of files by what the function calls them.
-    files: BTreeMap<String, String>,
+    /// Paths of files, as the function calls them.
+    files: BTreeSet<String>,
     values: BTreeMap<String, String>,
 }
 
@@ -51,11 +51,7 @@ impl Shipped {
             };
             match (option.as_str(), value) {
                 (ENV, value) => drop(shipped.variables.insert(name, value)),
-                // A path may have any character; the name of a file has no slash.
-                (FILE, Some(_)) => match text.rsplit_once('=') {
-                    Some((path, name)) => drop(shipped.files.insert(path.into(), name.into())),
-                    None => break,
-                },
+                (FILE, _) => drop(shipped.files.replace(text.clone())),
                 (VALUE, Some(value)) => drop(shipped.values.insert(name, value)),
                 _ => break,
             }
@@ -118,8 +114,8 @@ impl Shipped {
                 value.as_ref().map_or_else(|| name.clone(), |value| format!("{name}={value}"));
             words.extend([ENV.to_owned(), text]);
         }
-        for (path, name) in &self.files {
-            words.extend([FILE.to_owned(), format!("{path}={name}")]);
+        for path in &self.files {
+            words.extend([FILE.to_owned(), path.clone()]);
         }
         for (name, value) in &self.values {
             words.extend([VALUE.to_owned(), format!("{name}={value}")]);
@@ -129,28 +125,30 @@ impl Shipped {
 
     /// A file of the driver's machine: here, or where the worker has put it.
     pub(crate) fn file(&mut self, path: &str) -> Result<PathBuf> {
+        let name = name_of(path);
         if self.is_task {
-            let name = self.files.get(path).ok_or_else(|| not_shipped("file", path))?;
-            return Ok(cache::place(&std::env::current_dir()?, name));
+            if !self.files.contains(path) {
+                return Err(not_shipped("file", path).into());
+            }
+            return Ok(cache::place(&std::env::current_dir()?, &name));
         }
         let here = Path::new(path);
         if !std::fs::metadata(here).map_err(Error::file("read", here))?.is_file() {
             return Err(Error::usage(format!("{path} is not a file")).into());
         }
-        let name = here.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let other = self.files.iter().find(|(other, taken)| **taken == name && *other != path);
-        if let Some((other, _)) = other {
+        let other = self.files.iter().find(|other| name_of(other) == name && *other != path);
+        if let Some(other) = other {
             let text =
                 format!("the files {other} and {path} have the same name: tasks find them by it");
             return Err(Error::usage(text).into());
         }
-        self.files.insert(path.to_owned(), name);
+        self.files.insert(path.to_owned());
         Ok(here.to_owned())
     }
 
     /// What the files are to the job.
     pub(crate) fn side_files(&self) -> Result<Vec<SideFile>, Error> {
-        self.files.iter().map(|(path, name)| SideFile::of_machine(path, name)).collect()
+        self.files.iter().map(|path| SideFile::of_machine(path, &name_of(path))).collect()
     }
 
     /// A value that only the driver makes.
@@ -175,6 +173,11 @@ impl Shipped {
     }
 }
 
+/// By what name workers put a file.
+fn name_of(path: &str) -> String {
+    Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 fn check_length(name: &str, value: &str) -> Result<()> {
     if value.len() <= VALUE_BYTES_MAX && !value.contains('\0') {
         return Ok(());
@@ -197,7 +200,7 @@ mod tests {
     #[test]
     fn what_is_read_comes_back_in_a_task() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a b.txt").to_string_lossy().into_owned();
+        let path = directory.path().join("a:b=c #1.txt").to_string_lossy().into_owned();
         std::fs::write(&path, "x").unwrap();
         let mut driver = Shipped::default();
         let read = |shipped: &mut Shipped| {
@@ -212,6 +215,9 @@ mod tests {
         let words = [driver.words(), vec!["--top".into(), "3".into()]].concat();
         let (mut task, rest) = Shipped::take(&words);
         assert_eq!(rest, ["--top", "3"]);
+        let sent: Vec<String> =
+            driver.side_files().unwrap().into_iter().map(|file| file.name).collect();
+        assert_eq!(sent, ["a:b=c #1.txt"]);
         assert_eq!(
             (&task.variables, &task.files, &task.values),
             (&driver.variables, &driver.files, &driver.values)
@@ -219,6 +225,7 @@ mod tests {
         assert!(!task.variables.contains_key("PATH"), "the worker's holds");
         task.is_task = true;
         let there = task.around(|task| {
+            assert!(task.file(&path).unwrap().ends_with("side-files/a:b=c #1.txt"));
             assert!(task.file("/elsewhere").unwrap_err().to_string().contains("/elsewhere"));
             assert!(task.value("time", || panic!("only the driver makes it")).is_err());
             read(task)
