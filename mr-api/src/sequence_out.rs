@@ -3,12 +3,11 @@
 //! Invariant: the same records of the same task give the same bytes, whichever attempt writes them; also the sync mark, which is made of
 //! the file's name.
 
+use protocol::property::CompressType;
 use sha2::{Digest, Sha256};
 
 use crate::Result;
 use crate::codec::FileCodec;
-use protocol::property::CompressType;
-
 use crate::error::Error;
 use crate::job::{OutputTo, text_out};
 use crate::sequence::{Compression, SequenceWriter};

@@ -65,7 +65,7 @@ pub(crate) fn plan(
     rules: &TextRules,
     mut line_ends: impl FnMut(usize, u64) -> Result<Vec<u64>>,
 ) -> Result<Vec<Vec<Part>>> {
-    let is_cut = cut == Cut::Blocks || rules.can_cut();
+    let can_cut = rules.can_cut();
     let mut splits = Vec::new();
     let (mut combined, mut combined_bytes): (Vec<Part>, u64) = (Vec::new(), 0);
     for (index, file) in files.iter().enumerate() {
@@ -84,9 +84,7 @@ pub(crate) fn plan(
                 }
             }
             _ if compressed || cut == Cut::Whole => splits.push(vec![whole]),
-            Cut::Blocks | Cut::TextBlocks | Cut::Combined { .. } if !is_cut => {
-                splits.push(vec![whole]);
-            }
+            Cut::TextBlocks | Cut::Combined { .. } if !can_cut => splits.push(vec![whole]),
             Cut::Lines { count } => {
                 let mut start = 0;
                 for end in line_ends(index, count.max(1))? {

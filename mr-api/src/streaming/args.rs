@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::aggregate::AGGREGATE;
 use protocol::property::{Count, Key, PipeEncoding as Encoding, Properties, Value, keys};
 
+use super::aggregate::AGGREGATE;
 use super::command;
 use super::io::{RecordReader, RecordWriter};
 use super::key_field::{self, KeyFields};

@@ -11,7 +11,6 @@
 use std::io::{self, Read};
 
 use memchr::memmem;
-
 use protocol::property::PipeEncoding as Encoding;
 
 use super::typed;
