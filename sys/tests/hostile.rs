@@ -244,24 +244,6 @@ fn as_another_user_too() {
     }
 }
 
-/// Attacks on another process or on its files.
-const BETWEEN_USERS: &[(&str, At, Works)] = &[
-    ("signals", At::Process, Works::Always),
-    ("signals_by_descriptor", At::Process, Works::Always),
-    ("signals_by_ownership", At::Process, Works::Always),
-    ("traces", At::Process, Works::Perhaps),
-    ("reads_memory", At::Process, Works::Perhaps),
-    ("takes_descriptor", At::Process, Works::Perhaps),
-    ("opens_root", At::Process, Works::Always),
-    ("opens_directory", At::Process, Works::Always),
-    ("opens_descriptor", At::Process, Works::Always),
-    ("opens_memory", At::Process, Works::Perhaps),
-    ("opens_environment", At::Process, Works::Always),
-    ("limits_others", At::Process, Works::Always),
-    ("reads_file", At::File, Works::Always),
-    ("writes_file", At::File, Works::Always),
-];
-
 /// The wall between the users of two jobs, alone: as on a kernel that has nothing else.
 #[test]
 fn a_user_reaches_nothing_of_another_users() {
@@ -281,7 +263,9 @@ fn a_user_reaches_nothing_of_another_users() {
         let argument = scene.argument(at, 0);
         user.act(|| Command::new(&scene.program).args([name, &argument]).output()).unwrap()
     };
-    for (name, at, works) in BETWEEN_USERS {
+    // Those on another process or on its files.
+    let between = ATTACKS.iter().filter(|(_, at, _)| matches!(at, At::Process | At::File));
+    for (name, at, works) in between {
         let own = attack(name, *at, user);
         assert!(own.status.success() || *works == Works::Perhaps, "{name} by its user: {own:?}");
         let refused = attack(name, *at, other);
