@@ -221,6 +221,30 @@ fn routes_around_jobs_say_whose_they_are() {
     assert!(wrong.is_empty(), "these make routes past daemon::access: {wrong:?}");
 }
 
+/// Who looks for a line of the operator's guide in a log finds it there.
+#[test]
+fn log_lines_of_the_guide_are_written() {
+    let page = fs::read_to_string(root().join("docs/operations.md")).unwrap();
+    let (_, behind) = page.split_once("\nLog lines (").unwrap();
+    let table = behind.split("\n\n").nth(1).unwrap();
+    let named: Vec<&str> = table
+        .lines()
+        .filter_map(|row| row.strip_prefix("| `")?.split(" | ").next())
+        .flat_map(|cell| cell.split('`').step_by(2))
+        .filter(|line| !line.is_empty())
+        .collect();
+    assert!(named.len() > 10, "{named:?}");
+    let is_code = |path: &PathBuf| path.iter().any(|part| part == "src");
+    let code: Vec<String> = sources()
+        .iter()
+        .filter(|path| is_code(path))
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    for line in named {
+        assert!(code.iter().any(|text| text.contains(line)), "nothing logs `{line}`");
+    }
+}
+
 #[test]
 fn files_open_with_their_purpose_and_stay_short() {
     let mut lines = Vec::new();
