@@ -143,7 +143,7 @@ impl Replay {
     }
 
     fn restore(&mut self, txid: u64, body: &[u8]) -> Result<(), RecoverError> {
-        let edit: Edit = wire::decode(body, "edit").map_err(RecoverError::new)?;
+        let edit: Edit = wire::decode_stored(body, "edit").map_err(RecoverError::new)?;
         self.core.apply(&edit);
         let chunk_count = u16::try_from(body.len().div_ceil(VALUE_BYTES_MAX))
             .map_err(|_| RecoverError::new("an edit is too long"))?;
@@ -184,7 +184,7 @@ impl Recover for Replay {
     }
 
     fn replay(&mut self, txid: Txid, body: &[u8]) -> Result<(), RecoverError> {
-        let edit: Edit = wire::decode(body, "edit").map_err(RecoverError::new)?;
+        let edit: Edit = wire::decode_stored(body, "edit").map_err(RecoverError::new)?;
         self.core.apply(&edit);
         self.rows.note(txid, &edit, body, &self.core);
         Ok(())

@@ -40,7 +40,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Kept> {
     let number = |at: usize| Some(u32::from_le_bytes(header.get(at..at + 4)?.try_into().ok()?));
     let is_whole =
         header.starts_with(MAGIC) && number(4)? == VERSION && number(8)? == crc32fast::hash(body);
-    is_whole.then(|| wire::decode(body, "node in maintenance").ok())?
+    is_whole.then(|| wire::decode_stored(body, "node in maintenance").ok())?
 }
 
 /// The files, and whose they are.

@@ -76,6 +76,7 @@ pub(super) struct Decoder<'de> {
     input: &'de [u8],
     depth: u8,
     memory_left: usize,
+    text_bytes_max: usize,
 }
 
 impl<'de> Decoder<'de> {
@@ -83,7 +84,12 @@ impl<'de> Decoder<'de> {
     pub(super) fn new(input: &'de [u8]) -> Self {
         let memory_left =
             input.len().saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_MIN_BYTES);
-        Decoder { input, depth: 0, memory_left }
+        Decoder { input, depth: 0, memory_left, text_bytes_max: TEXT_BYTES_MAX }
+    }
+
+    /// Of what this program wrote itself.
+    pub(super) fn of_stored(input: &'de [u8]) -> Self {
+        Decoder { input, depth: 0, memory_left: usize::MAX, text_bytes_max: usize::MAX }
     }
 
     /// Checks that nothing is left.
@@ -192,7 +198,7 @@ impl<'de> Decoder<'de> {
     #[inline]
     fn bytes(&mut self) -> Result<&'de [u8]> {
         let bytes = self.count().map_err(|_| DecodeError::End)?;
-        if bytes > TEXT_BYTES_MAX {
+        if bytes > self.text_bytes_max {
             return Err(DecodeError::Text { bytes });
         }
         self.take(bytes)
@@ -486,7 +492,7 @@ mod tests {
     use serde::{Deserialize, Serialize};
 
     use super::*;
-    use crate::wire::{at_most, decode, encode};
+    use crate::wire::{at_most, decode, decode_stored, encode};
 
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
     enum Sample {
@@ -522,6 +528,7 @@ mod tests {
         let bytes = [encode(&100_000u32), vec![0; 100_000]].concat();
         let error = decode::<Vec<Large>>(&bytes, "list").unwrap_err();
         assert_eq!(*error.cause(), DecodeError::Memory);
+        assert!(decode_stored::<Vec<Large>>(&bytes, "list").is_ok(), "it was taken once");
     }
 
     #[test]
@@ -539,6 +546,7 @@ mod tests {
         let long = [encode(&(2 * TEXT_BYTES_MAX)), vec![b'x'; 2 * TEXT_BYTES_MAX]].concat();
         let error = decode::<String>(&long, "text").unwrap_err();
         assert_eq!(*error.cause(), DecodeError::Text { bytes: 2 * TEXT_BYTES_MAX });
+        assert!(decode_stored::<String>(&long, "text").is_ok(), "it was taken once");
     }
 
     #[test]

@@ -57,7 +57,26 @@ pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
 /// # Errors
 /// [`WireError`] if `bytes` is not one whole `T`; `what` names it for people.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T, WireError> {
-    let mut decoder = Decoder::new(bytes);
+    whole(Decoder::new(bytes), what)
+}
+
+/// Decodes exactly one value that this program wrote to a disk itself, and that a checksum vouches for. Its depth and its lists are bounded
+/// as those of a message, its memory and its texts are not: what was written once must be readable whenever it is needed, also in a form
+/// that is much shorter than the message it came in.
+///
+/// # Errors
+/// As of [`decode`].
+pub fn decode_stored<T: DeserializeOwned>(
+    bytes: &[u8],
+    what: &'static str,
+) -> Result<T, WireError> {
+    whole(Decoder::of_stored(bytes), what)
+}
+
+fn whole<T: DeserializeOwned>(
+    mut decoder: Decoder<'_>,
+    what: &'static str,
+) -> Result<T, WireError> {
     let decoded = T::deserialize(&mut decoder);
     decoded
         .and_then(|message| decoder.end().map(|()| message))
