@@ -77,6 +77,8 @@ pub(super) struct Decoder<'de> {
     depth: u8,
     memory_left: usize,
     text_bytes_max: usize,
+    /// Bytes of the next value that are charged already: it lies in a list, or within another value.
+    charged: usize,
 }
 
 impl<'de> Decoder<'de> {
@@ -84,12 +86,13 @@ impl<'de> Decoder<'de> {
     pub(super) fn new(input: &'de [u8]) -> Self {
         let memory_left =
             input.len().saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_MIN_BYTES);
-        Decoder { input, depth: 0, memory_left, text_bytes_max: TEXT_BYTES_MAX }
+        Decoder { input, depth: 0, memory_left, text_bytes_max: TEXT_BYTES_MAX, charged: 0 }
     }
 
     /// Of what this program wrote itself.
     pub(super) fn of_stored(input: &'de [u8]) -> Self {
-        Decoder { input, depth: 0, memory_left: usize::MAX, text_bytes_max: usize::MAX }
+        let (memory_left, text_bytes_max) = (usize::MAX, usize::MAX);
+        Decoder { input, depth: 0, memory_left, text_bytes_max, charged: 0 }
     }
 
     /// Checks that nothing is left.
@@ -107,17 +110,26 @@ impl<'de> Decoder<'de> {
         Ok(())
     }
 
-    /// Reads something that is one level deeper and takes so much memory.
+    /// Reads something that is one level deeper. What of it is not charged yet lies in a box.
     #[inline]
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == DEPTH_MAX {
             return Err(DecodeError::Depth);
         }
-        self.charge(size_of::<T>())?;
+        self.charge(size_of::<T>().saturating_sub(self.charged))?;
+        self.charged = size_of::<T>();
         self.depth += 1;
         let value = read(self);
         self.depth -= 1;
         value
+    }
+
+    /// Reads one element of a list or map.
+    #[inline]
+    fn element<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value> {
+        self.charge(size_of::<T::Value>())?;
+        self.charged = size_of::<T::Value>();
+        seed.deserialize(self)
     }
 
     #[inline]
@@ -211,7 +223,7 @@ impl<'de> Decoder<'de> {
 
     #[inline]
     fn fields<V: Visitor<'de>>(&mut self, count: usize, visitor: V) -> Result<V::Value> {
-        self.nested(|decoder| visitor.visit_seq(Elements { decoder, left: count }))
+        self.nested(|decoder| visitor.visit_seq(Fields { decoder, left: count }))
     }
 }
 
@@ -344,8 +356,8 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
 
     #[inline]
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        let count = self.count()?;
-        self.fields(count, visitor)
+        let left = self.count()?;
+        self.nested(|decoder| visitor.visit_seq(Elements { decoder, left }))
     }
 
     #[inline]
@@ -395,7 +407,32 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
     }
 }
 
-/// What is left of a list, map or struct.
+/// What is left of a struct or tuple, whose fields lie within it.
+struct Fields<'a, 'de> {
+    decoder: &'a mut Decoder<'de>,
+    left: usize,
+}
+
+impl<'de> SeqAccess<'de> for Fields<'_, 'de> {
+    type Error = DecodeError;
+
+    #[inline]
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        self.decoder.charged = size_of::<T::Value>();
+        seed.deserialize(&mut *self.decoder).map(Some)
+    }
+
+    #[inline]
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.left)
+    }
+}
+
+/// What is left of a list or map, which takes memory for each element.
 struct Elements<'a, 'de> {
     decoder: &'a mut Decoder<'de>,
     left: usize,
@@ -410,8 +447,7 @@ impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
             return Ok(None);
         }
         self.left -= 1;
-        self.decoder.charge(size_of::<T::Value>())?;
-        seed.deserialize(&mut *self.decoder).map(Some)
+        self.decoder.element(seed).map(Some)
     }
 
     #[inline]
@@ -430,8 +466,7 @@ impl<'de> MapAccess<'de> for Elements<'_, 'de> {
 
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
-        self.decoder.charge(size_of::<V::Value>())?;
-        seed.deserialize(&mut *self.decoder)
+        self.decoder.element(seed)
     }
 
     #[inline]
@@ -466,6 +501,7 @@ impl<'de> VariantAccess<'de> for Variant<'_, 'de> {
 
     #[inline]
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value> {
+        self.decoder.charged = size_of::<T::Value>();
         seed.deserialize(self.decoder)
     }
 
@@ -492,6 +528,8 @@ mod tests {
     use serde::{Deserialize, Serialize};
 
     use super::*;
+    use crate::DfsPath;
+    use crate::jobs::Split;
     use crate::wire::{at_most, decode, decode_stored, encode};
 
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -528,7 +566,25 @@ mod tests {
         let bytes = [encode(&100_000u32), vec![0; 100_000]].concat();
         let error = decode::<Vec<Large>>(&bytes, "list").unwrap_err();
         assert_eq!(*error.cause(), DecodeError::Memory);
+        let error = decode::<Vec<Box<Large>>>(&bytes, "list").unwrap_err();
+        assert_eq!(*error.cause(), DecodeError::Memory, "what lies in boxes counts, too");
         assert!(decode_stored::<Vec<Large>>(&bytes, "list").is_ok(), "it was taken once");
+    }
+
+    /// Splits of numbered rows are the shortest structs that messages have many of.
+    #[test]
+    fn what_lies_within_a_value_is_charged_with_it_alone() {
+        let split = |row| Split {
+            path: DfsPath::root(),
+            offset: row,
+            length: 1,
+            hosts: Vec::new(),
+            racks: Vec::new(),
+            input: 0,
+            more: Vec::new(),
+        };
+        let splits: Vec<Split> = (0..100_000).map(split).collect();
+        assert_eq!(decode::<Vec<Split>>(&encode(&splits), "splits"), Ok(splits));
     }
 
     #[test]

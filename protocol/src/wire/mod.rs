@@ -20,8 +20,8 @@ use decoder::Decoder;
 /// What any message may take in memory: a full batch of the shortest answers fits.
 pub const MEMORY_MIN_BYTES: usize = 2 << 20;
 /// What a message may take in memory for each of its bytes. Numbers are eight times as long as their encoding, structs of short
-/// fields up to a dozen times.
-pub const MEMORY_PER_BYTE: usize = 24;
+/// fields up to fifteen times.
+pub const MEMORY_PER_BYTE: usize = 16;
 /// Most elements of a list that only ever fills up with what it lists, such as the tasks of a job. Its memory is bounded as that of
 /// every message; what a client may ask for has limits of its own, beside the messages.
 pub const ENTRIES_MAX: usize = 1 << 20;
