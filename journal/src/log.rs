@@ -87,10 +87,26 @@ impl LogWriter {
                     writer.files.push(file);
                     writer.homes.push(home);
                 }
-                Err(error) => crate::recover::leave_out(places, &home, error, left_out)?,
+                Err(error) => {
+                    crate::recover::leave_out(places, &home, error, left_out)?;
+                    writer.unmake_segment(&home);
+                }
             }
         }
         Ok(writer)
+    }
+
+    /// Removes the new segment of a directory that is left out: an empty one would tell later that nothing was written to the others
+    /// either. Where that fails the disk is beyond being read.
+    fn unmake_segment(&self, home: &Path) {
+        let path = log_dir(home).join(segment::file_name(self.next));
+        let removed = self.disk.remove(&path).and_then(|()| self.disk.sync_dir(&log_dir(home)));
+        match removed {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(path = %path.display(), %error, "an empty segment stays");
+            }
+            _ => {}
+        }
     }
 
     /// The directories that are written to, the first one first.

@@ -419,6 +419,36 @@ proptest! {
     }
 }
 
+/// A mirror that a start left out, at whatever operation it failed, does not tell that there was nothing.
+#[test]
+fn a_mirror_that_was_left_out_hides_no_loss() {
+    let (mut count, mut at) = (0, 0);
+    loop {
+        at += 1;
+        let mut run = Run::new(at, TWO);
+        run.start().unwrap();
+        run.step(&Op::Commit(vec![vec![1, 2]])).unwrap();
+        run.world.plan(at, Fault::Full);
+        let is_started = run.step(&Op::Restart).is_ok();
+        if !run.world.has_fired() {
+            break;
+        }
+        let started = run.started.as_ref().filter(|_| is_started);
+        if started.is_none_or(|started| started.recovered.left_out.is_empty()) {
+            continue;
+        }
+        count += 1;
+        run.step(&Op::Commit(vec![vec![3, 4]])).unwrap();
+        run.started = None;
+        // The only copy of the last record.
+        let path = PathBuf::from("/j/log").join(segment::file_name(Txid(2)));
+        run.world.tamper(&path, |bytes| bytes[SECTOR_BYTES..2 * SECTOR_BYTES].fill(1));
+        let error = recover::start(&run.places, &mut Map::default()).err();
+        assert!(matches!(error, Some(JournalError::LogDamaged { .. })), "{at}: {error:?}");
+    }
+    assert!(count > 3, "only {count} operations on the mirror");
+}
+
 #[test]
 fn the_log_is_pruned_only_behind_the_older_of_two_good_images() {
     let mut run = Run::new(3, ONE);
