@@ -118,6 +118,23 @@ mod tests {
     }
 
     #[test]
+    fn copies_are_private_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let copies = [at("one/secret")];
+        let key = load_or_make(&at("secret"), &copies).unwrap();
+        let mode = || fs::metadata(&copies[0]).unwrap().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&copies[0], fs::Permissions::from_mode(0o644)).unwrap();
+        fs::rename(at("secret"), at("aside")).unwrap();
+        let refused = load_or_make(&at("secret"), &copies).unwrap_err().to_string();
+        assert!(refused.contains("one/secret") && refused.contains("chmod 600"), "{refused}");
+        fs::rename(at("aside"), at("secret")).unwrap();
+        assert!(load_or_make(&at("secret"), &copies).unwrap() == key);
+        assert_eq!(mode(), 0o600);
+    }
+
+    #[test]
     fn is_made_once_and_kept_private() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("secret");
