@@ -109,6 +109,8 @@ pub struct OpenReplica {
     pub block: File,
     /// The checksums ([`protocol::meta`]).
     pub meta: File,
+    /// The checksum of its last chunk may be that of more bytes than readers may see.
+    pub is_tail_open: bool,
 }
 
 impl Store {
@@ -291,11 +293,14 @@ impl Store {
         stamp: GenerationStamp,
     ) -> Result<OpenReplica, StoreError> {
         let mut opened = self.open_if(block, |replica| replica.stamp >= stamp)?;
-        if !opened.replica.is_finalized()
+        let found = opened.replica;
+        if !found.is_finalized()
             && let Some(entry) = self.replicas.lock().get(&block)
         {
-            opened.replica.length = opened.replica.length.min(entry.visible_length());
+            opened.replica.length = found.length.min(entry.visible_length());
         }
+        let is_written = matches!(found.state, State::Receiving | State::Finalizing);
+        opened.is_tail_open = is_written || opened.replica.length < found.length;
         Ok(opened)
     }
 
@@ -307,7 +312,7 @@ impl Store {
         let still = self.moves.still(block);
         let (replica, place) = self.find(block, &fits)?;
         match place.open_for_reading() {
-            Ok((file, meta)) => Ok(OpenReplica { replica, block: file, meta }),
+            Ok((block, meta)) => Ok(OpenReplica { replica, block, meta, is_tail_open: false }),
             Err(error) => {
                 drop(still);
                 Err(self.cannot_open(&replica, error))

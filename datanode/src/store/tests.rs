@@ -233,6 +233,36 @@ fn readers_see_what_all_members_have_while_a_writer_is_there_and_after_it() {
 }
 
 #[test]
+fn the_checksum_of_a_last_chunk_is_not_trusted_where_more_than_readers_see_is_in_it() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let block = BlockId(1);
+    let tail = || {
+        let opened = store.open_at_least(block, STAMP).unwrap();
+        (opened.replica.length, opened.replica.state, opened.is_tail_open)
+    };
+    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    writer.write(packet(0, &sample(3000))).unwrap();
+    writer.note_acked(700);
+    assert_eq!(tail(), (700, State::Receiving, true));
+    drop(writer);
+    assert_eq!(tail(), (700, State::Unfinished, true));
+    let resume = Some(Resume { prior: STAMP, offset: 700 });
+    let mut writer = store.write(block, STAMP, resume, None).unwrap();
+    writer.write(packet(512, &sample(3000)[512..])).unwrap();
+    // As a finalize does while it waits for the disk.
+    let (from, to) =
+        (store.find(block, |_| true).unwrap().1, store.volumes[0].finalized_place(block, STAMP));
+    store.volumes[0].finalized_folder(block).unwrap();
+    from.rename(&to).unwrap();
+    store.set_finalizing(block);
+    assert_eq!(tail(), (700, State::Finalizing, true));
+    to.rename(&from).unwrap();
+    writer.finalize().unwrap();
+    assert_eq!(tail(), (3000, State::Finalized, false));
+}
+
+#[test]
 fn a_damaged_replica_is_read_until_a_good_one_takes_its_place() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());

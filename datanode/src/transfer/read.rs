@@ -10,7 +10,6 @@ use protocol::transfer::{Answer, PACKET_DATA_BYTES, PacketHeader, Read, Reply};
 use protocol::{BlockId, GenerationStamp};
 
 use super::{After, Service};
-use crate::core::replica::State;
 use crate::error::{OperationError, StoreError};
 use crate::store::OpenReplica;
 
@@ -45,7 +44,7 @@ impl Service {
                 // Within a stream there is no room for an answer: the reader sees it end.
                 return if sequence == 0 { Err(error.into()) } else { Ok(After::Close) };
             }
-            if replica.replica.state == State::Receiving {
+            if replica.is_tail_open {
                 seal_tail(&mut packet);
             }
             connection.send_packet(&before, &packet)?;
@@ -102,8 +101,8 @@ impl Service {
     }
 }
 
-/// Computes the checksum of the last chunk anew if that is partial: its writer may have replaced the one on disk by that of a
-/// longer chunk. Bytes before the replica's length do not change.
+/// Computes the checksum of the last chunk anew if that is partial: the one on disk may be that of a longer chunk. Bytes before the
+/// replica's length do not change.
 fn seal_tail(packet: &mut Packet) {
     let begin = packet.data().len() / CHUNK_BYTES * CHUNK_BYTES;
     let mut crc = Vec::with_capacity(CRC_BYTES);
