@@ -126,6 +126,39 @@ fn who_opens_a_replica_while_it_is_finalized_finds_it() {
 }
 
 #[test]
+fn who_opens_a_replica_while_it_is_deleted_finds_it_or_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let over = AtomicBool::new(false);
+    let has_ended = || over.load(Ordering::Acquire);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !has_ended() {
+                    match store.open_any(BlockId(1)) {
+                        Ok(_) | Err(StoreError::NotFound(_)) => {}
+                        Err(error) => panic!("{}", client::error::chain(&error)),
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !has_ended() {
+                assert_eq!(store.compare_with_disks(&has_ended), Differences::default());
+            }
+        });
+        for _ in 0..300 {
+            store.write(BlockId(1), STAMP, None, None).unwrap().finalize_unsynced().unwrap();
+            store.delete(BlockId(1), STAMP);
+        }
+        over.store(true, Ordering::Release);
+    });
+    let changes = told(&store);
+    assert_eq!((changes.bad.len(), changes.deleted), (0, vec![BlockId(1)]));
+    assert_eq!(store.replica_count(), 0);
+}
+
+#[test]
 fn a_process_without_descriptors_says_nothing_of_its_disks() {
     use std::io::Error;
     for errno in [EMFILE, ENFILE, ENOMEM] {

@@ -533,6 +533,7 @@ impl Store {
             tracing::warn!(%block, %error, "cannot delete now");
             return;
         }
+        let _moving = self.moves.moving(block);
         let mut replicas = self.replicas.lock();
         let newer =
             replicas.get(&block).is_some_and(|e| e.replica.stamp > stamp || e.writer.is_some());

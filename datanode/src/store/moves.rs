@@ -1,7 +1,8 @@
 //! Keeps who opens the files of a replica apart from who moves them.
 //!
 //! A finalize and an append rename both files of a replica and then say so in the table. Between these steps the table names a place where
-//! they are not, which would look like a lost file.
+//! they are not, which would look like a lost file. A deletion does it the other way round: who opens them then would find none, and a
+//! comparison with the disks one that nobody knows.
 //!
 //! Invariant: while a [`Still`] of a block is held, its files are where the table says, unless somebody else removed them.
 
