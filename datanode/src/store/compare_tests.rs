@@ -159,6 +159,25 @@ fn who_opens_a_replica_while_it_is_deleted_finds_it_or_nothing() {
 }
 
 #[test]
+fn what_a_comparison_finds_on_a_volume_that_is_coming_back_stays() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    (1..=2).for_each(|block| write(&store, block, 3000));
+    store.fence(0, &std::io::Error::from_raw_os_error(EIO));
+    assert_eq!(store.replica_count(), 0);
+    let volume = &store.volumes[0];
+    volume.reopen().unwrap();
+    let mut found = BTreeMap::new();
+    scan::scan(volume, 0, &store.volumes, &mut found).unwrap();
+    volume.unfence();
+    let differences = store.compare_with_disks(NEVER);
+    assert_eq!(differences, Differences { lost: 0, found: 2, stale: 0 });
+    assert_eq!(store.take_back(0, found), 0);
+    assert_eq!(store.compare_with_disks(NEVER), Differences::default());
+    assert!((1..=2).all(|block| store.open_any(BlockId(block)).is_ok()));
+}
+
+#[test]
 fn a_process_without_descriptors_says_nothing_of_its_disks() {
     use std::io::Error;
     for errno in [EMFILE, ENFILE, ENOMEM] {

@@ -248,16 +248,26 @@ impl Store {
             return Err(error);
         }
         volume.unfence();
+        Ok(self.take_back(index, found))
+    }
+
+    /// Adds what was found on a volume that is in service again; returns how much that is.
+    fn take_back(&self, index: usize, found: BTreeMap<BlockId, Entry>) -> usize {
         let mut count = 0;
         for (block, entry) in found {
-            let mut replicas = self.replicas.lock();
-            if replicas.contains_key(&block) {
-                drop(replicas);
-                // Made anew on another volume meanwhile.
-                volume.discard(&entry.replica);
-                continue;
-            }
             let replica = entry.replica;
+            let mut replicas = self.replicas.lock();
+            match replicas.get(&block).map(|known| (known.volume, known.replica.stamp)) {
+                // A comparison with the disks was faster.
+                Some(known) if known == (index, replica.stamp) => continue,
+                Some(_) => {
+                    drop(replicas);
+                    // Made anew on another volume meanwhile.
+                    self.volumes[index].discard(&replica);
+                    continue;
+                }
+                None => {}
+            }
             replicas.insert(block, entry);
             drop(replicas);
             count += 1;
@@ -268,7 +278,7 @@ impl Store {
                 false => pending.unfinished(&replica),
             });
         }
-        Ok(count)
+        count
     }
 
     /// Opens a replica with this stamp for reading.
