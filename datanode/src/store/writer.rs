@@ -173,17 +173,12 @@ enum Guard {
 #[derive(Debug, Default)]
 struct Background {
     running: AtomicBool,
-    failed: AtomicBool,
-    /// It failed because the disk is full.
-    full: AtomicBool,
+    /// How a sync failed. Held while one runs: the system tells a failure once, and who syncs next would hear that all is well.
+    failure: Mutex<Option<io::ErrorKind>>,
 }
 
 fn volume_is_fenced(store: &Store, volume: usize) -> bool {
     store.volumes[volume].is_fenced()
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl ReplicaWriter {
@@ -400,12 +395,10 @@ impl ReplicaWriter {
     /// [`StoreError::Io`]; the volume is then out of service.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.settle()?;
-        let result = if self.background.failed.load(Ordering::Acquire) {
-            let full = self.background.full.load(Ordering::Acquire);
-            let kind = if full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };
-            Err(io::Error::new(kind, "an earlier sync of this replica failed"))
-        } else {
-            self.files.block.sync_data().and_then(|()| self.files.meta.sync_data())
+        let failure = *self.background.failure.lock();
+        let result = match failure {
+            Some(kind) => Err(io::Error::new(kind, "an earlier sync of this replica failed")),
+            None => self.files.block.sync_data().and_then(|()| self.files.meta.sync_data()),
         };
         self.unsynced_bytes = 0;
         result.map_err(|error| self.sync_failed(error))?;
@@ -518,11 +511,12 @@ impl ReplicaWriter {
         self.unsynced_bytes = 0;
         let (file, background) = (Arc::clone(&self.files.block), Arc::clone(&self.background));
         self.store.syncs.run(Box::new(move || {
+            let mut failure = background.failure.lock();
             if let Err(error) = file.sync_data() {
                 tracing::error!(%error, "sync failed while a replica was written");
-                background.full.store(is_full(&error), Ordering::Release);
-                background.failed.store(true, Ordering::Release);
+                *failure = Some(error.kind());
             }
+            drop(failure);
             background.running.store(false, Ordering::Release);
         }));
     }
