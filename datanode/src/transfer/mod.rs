@@ -38,9 +38,13 @@ pub use recover::{Recovered, lead_recovery};
 pub use send::{Cut, cut, replicate};
 
 /// Bytes read and thrown away after a refusal, so that the refusal is not lost to a reset of the connection.
-const DRAIN_BYTES_MAX: u64 = 4 << 20;
+const DRAIN_BYTES_MAX: usize = 4 << 20;
+/// Bytes of them that are read at once.
+const DRAIN_STEP_BYTES: usize = 16 << 10;
 /// Time for that.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+const DRAIN_MAX: Duration = Duration::from_secs(1);
+/// Time for that where all others who connect wait for its end.
+const ACCEPT_DRAIN_MAX: Duration = Duration::from_millis(50);
 /// How long a stranger may take to prove what he may.
 const STRANGER_MAX: Duration = Duration::from_secs(5);
 /// This part of all connections is for the own user and root on the local socket alone.
@@ -222,7 +226,7 @@ impl Service {
             let caller = Caller { stream, is_trusted: AtomicBool::new(false) };
             let Some(entered) = self.callers.enter(peer, Arc::new(caller)) else {
                 let busy = OperationError::Busy { max: self.limits.connections_max };
-                refuse(connection, &busy);
+                refuse(connection, &busy, ACCEPT_DRAIN_MAX);
                 return Ok(());
             };
             let service = Arc::clone(self);
@@ -250,14 +254,14 @@ impl Service {
             if let Operation::Hello { nonce, .. } = asked.operation {
                 if let Err(error) = self.answer_hello(&mut connection, &asked.operation, nonce) {
                     tracing::debug!(error = %client::error::chain(&error), "hello refused");
-                    refuse(connection, &error);
+                    refuse(connection, &error, DRAIN_MAX);
                     break;
                 }
                 continue;
             }
             if let Err(error) = self.check(&mut connection, &asked) {
                 tracing::info!(error = %client::error::chain(&error), "operation refused");
-                refuse(connection, &error);
+                refuse(connection, &error, DRAIN_MAX);
                 break;
             }
             if !caller.is_trusted() {
@@ -269,7 +273,7 @@ impl Service {
             if self.transfers.fetch_add(1, Ordering::Relaxed) >= self.limits.transfers_max {
                 self.transfers.fetch_sub(1, Ordering::Relaxed);
                 let busy = OperationError::Busy { max: self.limits.transfers_max };
-                refuse(connection, &busy);
+                refuse(connection, &busy, DRAIN_MAX);
                 break;
             }
             let outcome = self.carry_out(&mut connection, peer, asked.operation);
@@ -283,7 +287,7 @@ impl Service {
                 }
                 Err(error) => {
                     tracing::info!(error = %client::error::chain(&error), "operation refused");
-                    refuse(connection, &error);
+                    refuse(connection, &error, DRAIN_MAX);
                     break;
                 }
             }
@@ -372,7 +376,7 @@ impl Service {
 }
 
 /// Says no and closes; what the peer has sent meanwhile is read first, so that the answer is not lost to a reset.
-fn refuse(mut connection: Connection, error: &OperationError) {
+fn refuse(mut connection: Connection, error: &OperationError, drain_max: Duration) {
     if connection.send_answer(&Err(error.to_remote())).is_err() {
         return;
     }
@@ -380,9 +384,27 @@ fn refuse(mut connection: Connection, error: &OperationError) {
     // All of this is only courtesy to the peer.
     if let Stream::Tcp(tcp) = &*stream {
         let _ = tcp.shutdown(Shutdown::Write);
-        let _ = stream.set_timeouts(DRAIN_TIMEOUT);
-        let _ = std::io::copy(&mut (&*stream).take(DRAIN_BYTES_MAX), &mut std::io::sink());
+        let _ = drain(&stream, drain_max);
     }
+}
+
+/// Reads until the peer ends, but no longer than `time`, however it spaces what it sends.
+fn drain(mut stream: &Stream, time: Duration) -> std::io::Result<()> {
+    let (deadline, mut left) = (Instant::now() + time, DRAIN_BYTES_MAX);
+    let mut bytes = vec![0; DRAIN_STEP_BYTES];
+    while left > 0 {
+        let rest = deadline.saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            break;
+        }
+        stream.set_timeouts(rest)?;
+        let count = stream.read(&mut bytes)?;
+        if count == 0 {
+            break;
+        }
+        left = left.saturating_sub(count);
+    }
+    Ok(())
 }
 
 /// A peer's refusal as the status of a pipeline member.
