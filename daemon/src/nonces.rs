@@ -53,7 +53,8 @@ impl Nonces {
     /// [`Refused`].
     pub(crate) fn take(&mut self, role: Role, nonce: Nonce, now_ms: u64) -> Result<(), Refused> {
         let window = now_ms / u64::try_from(WINDOW.as_millis()).expect("ten minutes");
-        if window != self.window {
+        // A clock that is set back over the border of a window makes earlier signatures good again: nothing is forgotten.
+        if window != self.window && window + 1 != self.window {
             let old = std::mem::take(&mut self.now);
             self.before = if window == self.window + 1 { old } else { HashMap::new() };
             self.window = window;
@@ -151,6 +152,20 @@ mod tests {
                 assert_eq!(again, Err(Refused::Seen), "{later}");
             }
             assert_eq!(nonces.take(Role::Worker, nonce(5), start), Ok(()), "another sender");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_makes_nobody_forget() {
+        let border = NOW / WINDOW_MS * WINDOW_MS;
+        let mut nonces = Nonces::default();
+        nonces.take(Role::Client, nonce(5), border - 1).unwrap();
+        nonces.take(Role::Client, nonce(6), border).unwrap();
+        for later in [border - 1, border, border - WINDOW_MS, border + WINDOW_MS - 1] {
+            for number in [5, 6] {
+                let again = nonces.take(Role::Client, nonce(number), later);
+                assert_eq!(again, Err(Refused::Seen), "{number} at {later}");
+            }
         }
     }
 
