@@ -140,10 +140,12 @@ pub enum StoreError {
 impl StoreError {
     /// Puts an error of the disk in context.
     pub fn io(block: BlockId, source: io::Error) -> Self {
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full,
-            _ if sys::fs::is_shortage(&source) => StoreError::Shortage { block, source },
-            _ => StoreError::Io { block, source },
+        if sys::fs::is_full(&source) {
+            StoreError::Full
+        } else if sys::fs::is_shortage(&source) {
+            StoreError::Shortage { block, source }
+        } else {
+            StoreError::Io { block, source }
         }
     }
 

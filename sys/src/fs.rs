@@ -264,6 +264,11 @@ pub fn is_shortage(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| short.iter().any(|errno| errno.raw_os_error() == code))
 }
 
+/// True if an error says that the disk, or the part of it that this user may have, is full, and nothing about how it works.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

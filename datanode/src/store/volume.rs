@@ -361,7 +361,7 @@ impl Volume {
         }
         match written {
             // Full is not broken.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
+            Err(error) if sys::fs::is_full(&error) => Ok(()),
             written => written,
         }
     }
