@@ -35,6 +35,7 @@ use protocol::transfer::{ReplicaSummary, Resume};
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 
 use crate::core::replica::{self, Begin, Refusal, Replica, State};
+use crate::core::report::PendingChanges;
 use crate::core::volumes::{self, Usage};
 use crate::error::{Error, StoreError};
 
@@ -521,10 +522,10 @@ impl Store {
         };
         let replica = Replica { stamp, ..old };
         let begin = Begin::Resume { offset: length };
-        let parts = (handle, begin, Some((old, volume)));
+        let parts = (Arc::clone(&handle), begin, Some((old, volume)));
         let writer = ReplicaWriter::begin(self, replica, volume, parts, moving);
         if writer.is_err()
-            && let Some(entry) = self.replicas.lock().get_mut(&block)
+            && let Some(entry) = held(&mut self.replicas.lock(), block, &handle)
         {
             entry.writer = None;
         }
@@ -637,10 +638,7 @@ impl Store {
     /// Removes what a write that could not begin left in the map; the replica that it was to repair stays.
     fn forget_failed_write(&self, block: BlockId, handle: &Arc<WriterHandle>) {
         let mut replicas = self.replicas.lock();
-        let Some(entry) = replicas.get_mut(&block) else { return };
-        if !entry.writer.as_ref().is_some_and(|writer| Arc::ptr_eq(writer, handle)) {
-            return;
-        }
+        let Some(entry) = held(&mut replicas, block, handle) else { return };
         if entry.replica.is_finalized() {
             entry.writer = None;
         } else {
@@ -648,23 +646,42 @@ impl Store {
         }
     }
 
-    /// Sets the length that readers see.
-    fn set_length(&self, block: BlockId, length: u64) {
-        if let Some(entry) = self.replicas.lock().get_mut(&block) {
-            entry.replica.length = length;
-        }
+    /// Changes a replica for its writer; false if that has lost it, as its volume was given up.
+    fn change(
+        &self,
+        block: BlockId,
+        handle: &Arc<WriterHandle>,
+        change: impl FnOnce(&mut Replica),
+    ) -> bool {
+        let mut replicas = self.replicas.lock();
+        let entry = held(&mut replicas, block, handle);
+        entry.map(|entry| change(&mut entry.replica)).is_some()
     }
 
-    /// Lets go of a replica in its new state.
-    fn release(&self, replica: Replica) {
-        if let Some(entry) = self.replicas.lock().get_mut(&replica.block) {
-            entry.replica = replica;
-            let writer = entry.writer.take();
-            entry.visible = writer.map_or(u64::MAX, |writer| writer.acked());
+    /// Ends a writer's hold of a replica, which is `left`, or nothing, and tells of it; false if the writer has lost it before.
+    fn release(
+        &self,
+        block: BlockId,
+        handle: &Arc<WriterHandle>,
+        left: Option<Replica>,
+        tell: impl FnOnce(&mut PendingChanges),
+    ) -> bool {
+        let mut replicas = self.replicas.lock();
+        let Some(entry) = held(&mut replicas, block, handle) else { return false };
+        match left {
+            Some(replica) => {
+                entry.replica = replica;
+                entry.writer = None;
+                entry.visible = handle.acked();
+            }
+            None => drop(replicas.remove(&block)),
         }
+        // Before somebody else changes it: what is told last counts.
+        self.changes.push(tell);
+        true
     }
 
-    /// Gives up a replica whose bytes on disk are not certain any more.
+    /// Gives up a replica whose file is gone.
     fn give_up(&self, replica: &Replica) {
         self.replicas.lock().remove(&replica.block);
         self.changes.push(|pending| pending.deleted(replica.block));
@@ -680,22 +697,14 @@ impl Store {
         }
     }
 
-    /// Notes that the files of a replica are in their last place.
-    fn set_finalizing(&self, block: BlockId) {
-        if let Some(entry) = self.replicas.lock().get_mut(&block)
-            && entry.replica.state == State::Receiving
-        {
-            entry.replica.state = State::Finalizing;
-        }
-    }
-
     /// Takes a volume out of service after a failed sync; its replicas are given up.
     fn fence(&self, index: usize, cause: &std::io::Error) {
         if !self.volumes[index].fence(cause) {
             return;
         }
         let mut lost = Vec::new();
-        self.replicas.lock().retain(|block, entry| {
+        let mut replicas = self.replicas.lock();
+        replicas.retain(|block, entry| {
             if entry.volume == index {
                 lost.push(*block);
             }
@@ -703,6 +712,18 @@ impl Store {
         });
         self.changes.push(|pending| lost.iter().for_each(|block| pending.deleted(*block)));
     }
+}
+
+/// The entry of a block that this writer holds.
+fn held<'a>(
+    replicas: &'a mut BTreeMap<BlockId, Entry>,
+    block: BlockId,
+    handle: &Arc<WriterHandle>,
+) -> Option<&'a mut Entry> {
+    let is_holder = |entry: &&mut Entry| {
+        entry.writer.as_ref().is_some_and(|writer| Arc::ptr_eq(writer, handle))
+    };
+    replicas.get_mut(&block).filter(is_holder)
 }
 
 #[cfg(test)]

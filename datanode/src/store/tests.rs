@@ -73,6 +73,42 @@ fn a_directory_that_goes_away_is_fenced_and_comes_back_with_what_it_held() {
 }
 
 #[test]
+fn a_writer_whose_volume_was_given_up_says_so_and_leaves_its_successor_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let config = |name: &str| VolumeConfig {
+        path: root.path().join(name),
+        reserved_bytes: Some(0),
+        trash_grace: Duration::ZERO,
+        bypass_cache: true,
+    };
+    let store = Arc::new(Store::open(&[config("a"), config("b")], 1 << 20, None).unwrap());
+    let data = sample(3000);
+    let lost = |result: Result<(), StoreError>| matches!(result, Err(StoreError::NotFound(_)));
+    let [mut empty, mut some, done] = [1, 2, 3].map(|number| {
+        let at = BlockId(number);
+        // The first volume has its turn each time.
+        store.next_volume.store(0, Ordering::Relaxed);
+        store.write(at, STAMP, None, None).unwrap()
+    });
+    some.write(packet(0, &data[..1024])).unwrap();
+    store.fence(0, &std::io::Error::other("gone"));
+    assert_eq!(store.replica_count(), 0);
+    let successors = [1, 2].map(|number| {
+        let mut writer = store.write(BlockId(number), STAMP, None, None).unwrap();
+        writer.write(packet(0, &data)).unwrap();
+        writer
+    });
+    assert!(lost(empty.sync_entry()) && lost(some.write(packet(1024, &data[1024..]))));
+    assert!(lost(done.finalize_unsynced()));
+    drop((empty, some));
+    successors.into_iter().for_each(|writer| writer.finalize().unwrap());
+    for number in [1, 2] {
+        check(&store, number, STAMP, &data, State::Finalized);
+    }
+    assert_eq!(store.replica_count(), 2);
+}
+
+#[test]
 fn as_many_directories_may_fail_as_are_tolerated() {
     let root = tempfile::tempdir().unwrap();
     let config = |name: &str| VolumeConfig {
@@ -255,7 +291,7 @@ fn the_checksum_of_a_last_chunk_is_not_trusted_where_more_than_readers_see_is_in
         (store.find(block, |_| true).unwrap().1, store.volumes[0].finalized_place(block, STAMP));
     store.volumes[0].finalized_folder(block).unwrap();
     from.rename(&to).unwrap();
-    store.set_finalizing(block);
+    store.replicas.lock().get_mut(&block).unwrap().replica.state = State::Finalizing;
     assert_eq!(tail(), (700, State::Finalizing, true));
     to.rename(&from).unwrap();
     writer.finalize().unwrap();

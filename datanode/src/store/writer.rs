@@ -26,6 +26,7 @@ use super::tails::Tails;
 use super::verify;
 use super::volume::Place;
 use crate::core::replica::{Begin, Replica, State};
+use crate::core::report::PendingChanges;
 use crate::error::StoreError;
 
 /// Threads for syncs that nobody waits for.
@@ -175,10 +176,6 @@ struct Background {
     running: AtomicBool,
     /// How a sync failed. Held while one runs: the system tells a failure once, and who syncs next would hear that all is well.
     failure: Mutex<Option<io::ErrorKind>>,
-}
-
-fn volume_is_fenced(store: &Store, volume: usize) -> bool {
-    store.volumes[volume].is_fenced()
 }
 
 impl ReplicaWriter {
@@ -331,7 +328,7 @@ impl ReplicaWriter {
         if written.end > self.replica.length {
             self.replica.length = written.end;
             if self.repairs.is_none() {
-                self.store.set_length(block, written.end);
+                self.change(|replica| replica.length = written.end)?;
             }
         }
         if let Some(tail) = written.tail {
@@ -385,8 +382,18 @@ impl ReplicaWriter {
         self.files.meta.set_len(Layout::CURRENT.file_bytes(length)).map_err(io_error)?;
         self.replica.length = length;
         self.end = length;
-        self.store.set_length(id, length);
-        Ok(())
+        self.change(|replica| replica.length = length)
+    }
+
+    /// Changes the replica as others see it.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if it was given up with its volume: what is on that is no replica any more.
+    fn change(&self, change: impl FnOnce(&mut Replica)) -> Result<(), StoreError> {
+        match self.store.change(self.replica.block, &self.handle, change) {
+            true => Ok(()),
+            false => Err(StoreError::NotFound(self.replica.block)),
+        }
     }
 
     /// Syncs everything so far.
@@ -444,7 +451,7 @@ impl ReplicaWriter {
             sync_folders(&[&self.place]).map_err(|error| self.sync_failed(error))?;
             self.entry_synced = true;
         }
-        Ok(())
+        self.change(|_| ())
     }
 
     /// Completes the replica: sync both files, move them, sync the folder, tell.
@@ -475,22 +482,25 @@ impl ReplicaWriter {
         let to = volume.finalized_place(id, self.replica.stamp);
         let folder = volume.finalized_folder(id).map_err(|error| StoreError::io(id, error))?;
         let moving = self.store.moves.moving(id);
+        self.change(|_| ())?;
         self.place.rename(&to).map_err(|error| StoreError::io(id, error))?;
-        self.store.set_finalizing(id);
+        self.change(|replica| {
+            if replica.state == State::Receiving {
+                replica.state = State::Finalizing;
+            }
+        })?;
         drop(moving);
         self.place = to;
         if sync && let Err(error) = folder.sync() {
             return Err(self.sync_failed(error));
         }
-        if volume_is_fenced(&self.store, self.volume) {
-            // The replica was given up with its volume.
-            return Err(StoreError::NotFound(id));
-        }
         self.replica.state = State::Finalized;
         let replica = self.replica;
-        self.store.release(replica);
-        self.store.changes.push(|pending| pending.received(&replica));
-        Ok(())
+        let tell = |pending: &mut PendingChanges| pending.received(&replica);
+        match self.store.release(id, &self.handle, Some(replica), tell) {
+            true => Ok(()),
+            false => Err(StoreError::NotFound(id)),
+        }
     }
 
     /// Completes the replica on another thread: what was acknowledged before does not wait for this disk.
@@ -621,22 +631,19 @@ impl Drop for ReplicaWriter {
             }
         }
         self.disk = None;
-        let repairs = self.repairs.take();
-        match (self.replica.state, repairs) {
-            (State::Receiving, Some(old)) => {
+        if self.replica.state == State::Receiving && self.change(|_| ()).is_ok() {
+            let id = self.replica.block;
+            let left = Replica { state: State::Unfinished, ..self.replica };
+            if let Some(old) = self.repairs {
                 self.remove_files();
-                self.store.release(old);
-            }
-            (State::Receiving, None) if self.lost || self.replica.length == 0 => {
+                self.store.release(id, &self.handle, Some(old), |_| ());
+            } else if self.lost || left.length == 0 {
                 self.remove_files();
-                self.store.give_up(&self.replica);
+                self.store.release(id, &self.handle, None, |pending| pending.deleted(id));
+            } else {
+                let tell = |pending: &mut PendingChanges| pending.unfinished(&left);
+                self.store.release(id, &self.handle, Some(left), tell);
             }
-            (State::Receiving, None) => {
-                self.replica.state = State::Unfinished;
-                self.store.release(self.replica);
-                self.store.changes.push(|pending| pending.unfinished(&self.replica));
-            }
-            _ => {}
         }
         self.handle.finish();
     }
