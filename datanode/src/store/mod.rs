@@ -396,6 +396,8 @@ impl Store {
                 self.stop_writer(block)?;
             }
             let handle = Arc::new(WriterHandle::new(stream.clone()));
+            // A disk may take its time to tell how much room it has: others use the table meanwhile.
+            let free = self.choose_volume();
             let moving = self.moves.moving(block);
             let mut replicas = self.replicas.lock();
             let existing = replicas.get(&block);
@@ -411,7 +413,7 @@ impl Store {
             let old = existing.map(|entry| (entry.replica, entry.volume));
             let volume = match (&begin, old) {
                 (Begin::Resume { .. } | Begin::Repair, Some((_, volume))) => volume,
-                _ => self.choose_volume()?,
+                _ => free?,
             };
             let length = match begin {
                 Begin::Resume { .. } => old.map_or(0, |(replica, _)| replica.length),
