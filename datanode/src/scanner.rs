@@ -94,7 +94,13 @@ fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &Un
     let opened = match store.open_any(block) {
         Ok(opened) => opened,
         // Deleted meanwhile, or its volume is out of service.
-        Err(StoreError::NotFound(_) | StoreError::Shortage { .. }) => return 0,
+        Err(StoreError::NotFound(_)) => return 0,
+        Err(StoreError::Shortage { .. }) => {
+            // Nothing was verified: once more, when others have ended.
+            store.suspect(block);
+            has_ended(stop, SLEEP_MAX);
+            return 0;
+        }
         Err(error) => {
             tracing::warn!(error = %client::error::chain(&error), "scanner cannot open a replica");
             store.scans().note_bad();
