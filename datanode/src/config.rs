@@ -34,11 +34,12 @@ pub struct Config {
     /// Offer an abstract Unix socket to clients on this machine: they map replicas instead of copying them.
     pub local_socket: bool,
     /// Bytes to leave free in each data directory for other programs. Absent: 1 GiB, or 2 % of the disk if that is more, but at
-    /// most a tenth of it. New replicas stop there; a replica that is being written may go on into it.
+    /// most a tenth of it. New replicas stop there, and those that are being written within 4 MiB each.
     pub reserved_bytes: Option<u64>,
     /// Operations at once: one thread and one packet buffer (1 MiB) each; a write of large packets one more thread and two more buffers.
+    /// No more than a sixteenth of the descriptors that this process may have.
     pub transfers_max: usize,
-    /// Connections at once, idle ones included: one thread each.
+    /// Connections at once, idle ones included: one thread each. No more than an eighth of the descriptors that this process may have.
     pub connections_max: usize,
     /// Milliseconds to establish a connection to another DataNode. 5 s: they are on the local network.
     pub connect_timeout_ms: u64,

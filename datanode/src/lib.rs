@@ -99,17 +99,8 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         idle: PEER_IDLE_MAX.min(config.io_timeout() / 2),
     };
     let peers = ConnectionPool::new(timeouts, true);
-    // Of the descriptors a quarter is for HTTP, an eighth for connections of this service, a quarter for what its operations open, and the
-    // rest for disks, peers and the log.
-    let descriptors = daemon::descriptors::max();
-    let limits = Limits {
-        transfers_max: config.transfers_max.min(descriptors / 16).max(1),
-        connections_max: config.connections_max.min(descriptors / 8).max(4),
-        io_timeout: config.io_timeout(),
-        writer_idle_max: Duration::from_millis(config.writer_idle_ms),
-    };
     let bandwidth = config.balancer_bandwidth_bytes;
-    let service = Service::new(store, peers, TokenKeys::new(&secret), limits, bandwidth);
+    let service = Service::new(store, peers, TokenKeys::new(&secret), limits(&config), bandwidth);
     let rpc = RpcClient::new(&config.namenode, Role::Datanode, Some(&secret))?
         .expecting(auth::Service::Namenode);
     let threads = Threads::start(sockets, &service, &config)?;
@@ -133,6 +124,28 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     service.close();
     tokio::task::spawn_blocking(|| drop(threads)).await.expect("the threads are joined");
     result
+}
+
+/// What the transfer service may take. Of the descriptors a quarter is for HTTP, an eighth for connections of this service, a quarter for
+/// what its operations open, and the rest for disks, peers and the log.
+fn limits(config: &Config) -> Limits {
+    let descriptors = daemon::descriptors::max();
+    let transfers_max = config.transfers_max.min(descriptors / 16).max(1);
+    let connections_max = config.connections_max.min(descriptors / 8).max(4);
+    if transfers_max < config.transfers_max || connections_max < config.connections_max {
+        tracing::warn!(
+            descriptors,
+            transfers_max,
+            connections_max,
+            "fewer operations and connections at once than configured, for want of descriptors"
+        );
+    }
+    Limits {
+        transfers_max,
+        connections_max,
+        io_timeout: config.io_timeout(),
+        writer_idle_max: Duration::from_millis(config.writer_idle_ms),
+    }
 }
 
 fn router(config: &Config, service: &Arc<Service>) -> Router {
