@@ -54,17 +54,7 @@ pub fn replicate(
         return Err(OperationError::Invalid("only finalized replicas are copied"));
     }
     let [first, rest @ ..] = targets else { return Ok(()) };
-    let write = Write {
-        block,
-        stamp,
-        token: token.name,
-        client: ClientId::default(),
-        resume: None,
-        prefix_only: false,
-        pipeline: rest.to_vec(),
-        durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
-        cached: false,
-    };
+    let write = write_to(rest, block, stamp, &token);
     service.send(&replica, first, (write, &token), (0..replica.replica.length, balancing))
 }
 
@@ -98,17 +88,7 @@ pub fn cut(
         return Err(OperationError::Invalid("only what a finalized replica has can be copied"));
     }
     let [first, rest @ ..] = targets else { return Ok(()) };
-    let write = Write {
-        block: cut.block,
-        stamp: cut.stamp,
-        token: token.name,
-        client: ClientId::default(),
-        resume: None,
-        prefix_only: false,
-        pipeline: rest.to_vec(),
-        durable: u16::try_from(targets.len()).unwrap_or(u16::MAX),
-        cached: false,
-    };
+    let write = write_to(rest, cut.block, cut.stamp, &token);
     service.send(&replica, first, (write, &token), (0..cut.length, false))
 }
 
@@ -124,17 +104,7 @@ impl Service {
         if replica.replica.length < length {
             return Err(OperationError::Invalid("the replica is shorter than the prefix wanted"));
         }
-        let write = Write {
-            block,
-            stamp,
-            token: token.name,
-            client: ClientId::default(),
-            resume: None,
-            prefix_only: true,
-            pipeline: Vec::new(),
-            durable: 0,
-            cached: false,
-        };
+        let write = Write { prefix_only: true, durable: 0, ..write_to(&[], block, stamp, &token) };
         self.send(&replica, target, (write, &token), (0..length, false))
     }
 
@@ -151,17 +121,8 @@ impl Service {
         if !replica.replica.is_finalized() || offset >= length {
             return Err(OperationError::Invalid("only what a finalized replica has can be sent"));
         }
-        let write = Write {
-            block,
-            stamp,
-            token: token.name,
-            client: ClientId::default(),
-            resume: Some(Resume { prior, offset }),
-            prefix_only: false,
-            pipeline: Vec::new(),
-            durable: 1,
-            cached: false,
-        };
+        let resume = Some(Resume { prior, offset });
+        let write = Write { resume, ..write_to(&[], block, stamp, &token) };
         // Packets begin at chunks.
         let begin = offset - offset % CHUNK_BYTES as u64;
         self.send(&replica, target, (write, &token), (begin..length, false))
@@ -235,6 +196,26 @@ impl Service {
             packet.seal();
         }
         Ok(())
+    }
+}
+
+/// A new replica on who gets this and on the `rest` of a pipeline; all of them sync it.
+fn write_to(
+    rest: &[DatanodeInfo],
+    block: BlockId,
+    stamp: GenerationStamp,
+    token: &BlockToken,
+) -> Write {
+    Write {
+        block,
+        stamp,
+        token: token.name,
+        client: ClientId::default(),
+        resume: None,
+        prefix_only: false,
+        pipeline: rest.to_vec(),
+        durable: u16::try_from(rest.len() + 1).unwrap_or(u16::MAX),
+        cached: false,
     }
 }
 
