@@ -72,23 +72,33 @@ async fn tasks(desk: Desk, Path(id): Path<String>) -> Result<Response> {
 async fn job_history(desk: Desk, Path(id): Path<String>) -> Result<Response> {
     let id: JobId = named(&id)?;
     let history = desk.history.clone();
-    let kept = tokio::task::spawn_blocking(move || history.file(id)).await;
-    let body = match kept {
-        Ok(Ok(Some((whose, mut file)))) => {
+    let body = match blocking(move || history.file(id)).await? {
+        Some(kept) => {
+            let whose = kept.whose().clone();
             desk.find(|reply| Look::Kept(id, whose, reply)).await?;
+            let mut file = blocking(move || kept.checked()).await?;
             stream::body(move |out| io::copy(&mut file, out).map(drop))
         }
-        Ok(Ok(None)) => {
+        None => {
             let picture = desk.picture(id).await?;
             stream::body(move |out| write_lines(&picture, out))
         }
-        Ok(Err(error)) => {
-            tracing::error!(%error, "cannot tell the history of a job");
-            return Ok((StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response());
-        }
-        Err(_) => return Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
     };
     Ok(([(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")], body).into_response())
+}
+
+/// Reads a history on a thread that may wait for the disk.
+async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(read).await {
+        Ok(Ok(read)) => Ok(read),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "cannot tell the history of a job");
+            Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into())
+        }
+        Err(_) => Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
+    }
 }
 
 async fn workers(State(shared): State<Shared>) -> Result<Response> {

@@ -81,15 +81,15 @@ impl History {
             && (has_room || kept.oldest_first.first().is_some_and(is_newer))
     }
 
-    /// The file of a job that is over, every line of it as it was written, and who may look at it; `None` if it is not kept.
+    /// The file of a job that is over; `None` if it is not kept.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] names the file and the line that is damaged; else what the system says.
-    pub(crate) fn file(&self, job: JobId) -> io::Result<Option<(Whose, File)>> {
+    pub(crate) fn file(&self, job: JobId) -> io::Result<Option<KeptFile>> {
         let Some(day) = self.kept.lock().days.get(&job).cloned() else { return Ok(None) };
         let path = self.path(&day, job);
         match File::open(&path) {
-            Ok(file) => check_lines(file, &path).map(Some),
+            Ok(file) => KeptFile::open(file, path).map(Some),
             // Removed by hand, or just now for newer ones.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -168,31 +168,74 @@ impl Due {
     }
 }
 
-/// Reads a file to its end and goes back to its start; whose job it is about.
-fn check_lines(file: File, path: &Path) -> io::Result<(Whose, File)> {
-    let mut lines = BufReader::new(file);
-    let (mut check, mut line, mut whose) = (LineCheck::default(), Vec::new(), None);
-    let damaged = |number: u64| {
-        let what = format!("{} is damaged in line {number}", path.display());
-        io::Error::new(io::ErrorKind::InvalidData, what)
-    };
-    for number in 1u64.. {
-        line.clear();
-        if lines.read_until(b'\n', &mut line)? == 0 {
-            break;
+/// The file of a job that is over.
+pub(crate) struct KeptFile {
+    whose: Whose,
+    lines: Lines,
+}
+
+impl KeptFile {
+    /// Reads the beginning, up to the line that tells whose the job is.
+    fn open(file: File, path: PathBuf) -> io::Result<Self> {
+        let (file, check) = (BufReader::new(file), LineCheck::default());
+        let mut lines = Lines { file, path, check, number: 0, line: Vec::new() };
+        let mut whose = None;
+        while lines.number < SUBMITTED_LINE
+            && let Some(line) = lines.read()?
+        {
+            whose = submitted(line);
         }
-        let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        if !check.is_good(text) {
-            return Err(damaged(number));
+        let whose = whose.ok_or_else(|| lines.damaged(SUBMITTED_LINE))?;
+        Ok(KeptFile { whose, lines })
+    }
+
+    /// Who may look at it.
+    pub(crate) fn whose(&self) -> &Whose {
+        &self.whose
+    }
+
+    /// The file from its start, if every line of it is as it was written.
+    ///
+    /// # Errors
+    /// As of [`History::file`].
+    pub(crate) fn checked(mut self) -> io::Result<File> {
+        while self.lines.read()?.is_some() {}
+        let mut file = self.lines.file.into_inner();
+        file.rewind()?;
+        Ok(file)
+    }
+}
+
+/// Lines of a file, checked one after the other.
+struct Lines {
+    file: BufReader<File>,
+    path: PathBuf,
+    check: LineCheck,
+    /// Of the last line that was read, from 1.
+    number: u64,
+    /// It; reused.
+    line: Vec<u8>,
+}
+
+impl Lines {
+    /// The next line without its end; `None` behind the last.
+    fn read(&mut self) -> io::Result<Option<&[u8]>> {
+        self.line.clear();
+        if self.file.read_until(b'\n', &mut self.line)? == 0 {
+            return Ok(None);
         }
-        if number == SUBMITTED_LINE {
-            whose = submitted(text);
+        self.number += 1;
+        let text = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        match self.check.is_good(text) {
+            true => Ok(Some(text)),
+            false => Err(self.damaged(self.number)),
         }
     }
-    let whose = whose.ok_or_else(|| damaged(SUBMITTED_LINE))?;
-    let mut file = lines.into_inner();
-    file.rewind()?;
-    Ok((whose, file))
+
+    fn damaged(&self, number: u64) -> io::Error {
+        let what = format!("{} is damaged in line {number}", self.path.display());
+        io::Error::new(io::ErrorKind::InvalidData, what)
+    }
 }
 
 /// Who may look at a job, as the line of its submission tells.
@@ -254,7 +297,7 @@ mod tests {
 
     fn text(history: &History, number: u32) -> Option<String> {
         let mut text = String::new();
-        let (_, mut file) = history.file(job(number)).unwrap()?;
+        let mut file = history.file(job(number)).unwrap()?.checked().unwrap();
         file.read_to_string(&mut text).unwrap();
         Some(text)
     }
@@ -311,7 +354,7 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 1 << (at % 8);
             fs::write(&path, &bad).unwrap();
-            let error = history.file(job(1)).unwrap_err();
+            let error = history.file(job(1)).and_then(|kept| kept.unwrap().checked()).unwrap_err();
             let line = 1 + good[..at].iter().filter(|&&byte| byte == b'\n').count();
             let text = error.to_string();
             assert!(text.contains(&path.display().to_string()), "{text}");
@@ -320,6 +363,10 @@ mod tests {
             assert!(bad[at] == b'\n' || text.ends_with(&format!("line {line}")), "{at}: {text}");
             assert!(self::text(&history, 2).is_some());
         }
+        let (last, rest) = good.split_last().unwrap();
+        fs::write(&path, [&rest[..rest.len() - 1], b" ", &[*last]].concat()).unwrap();
+        let kept = history.file(job(1)).unwrap().unwrap();
+        assert!(kept.checked().is_err(), "whose it is, is known before all of it is read");
     }
 
     #[test]
