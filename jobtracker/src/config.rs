@@ -65,8 +65,8 @@ pub struct Config {
     pub history_task_count_max: u64,
     /// Histories of finished jobs kept as files below `data`; the oldest go first. Default 10,000: some 100 MB of ordinary jobs.
     pub history_file_count_max: usize,
-    /// Bytes that must be free on the disk of `data` for a job to be taken; running jobs go on. Default 100 MiB: what they still
-    /// write into the journal fits many times.
+    /// Bytes that must be free on the disk of `data`, and on each of `log_dirs`, for a job to be taken; running jobs go on. Default
+    /// 100 MiB: what they still write into the journal fits many times.
     pub free_space_min: u64,
     /// Milliseconds for which the NameNode may be away before a job that needs it fails. Default 1,800,000: half an hour, time for an operator.
     pub namenode_patience_ms: u64,

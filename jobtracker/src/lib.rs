@@ -123,7 +123,7 @@ async fn start(
     tokio::spawn(async move { making.make_binary_directory(&sys::host::user_name()).await });
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let poll_max = Duration::from_millis(config.poll_ms);
-    let room = Room::new(config.data.clone(), config.free_space_min);
+    let room = Room::new(journal.dirs().to_vec(), config.free_space_min);
     let exclude_file = config.workers_exclude_file.clone();
     let history = History::open(&config.data, config.history_file_count_max)
         .map_err(|source| Error::System { action: "read the histories of jobs", source })?;

@@ -1,23 +1,27 @@
-//! Room on the journal's disk: a full one would end the JobTracker and all its jobs, so new jobs are refused while there is some left.
+//! Room on the journal's disks: a full one would end the JobTracker and all its jobs, so new jobs are refused while there is some left.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use protocol::{ErrorKind, RemoteError};
 
-/// What a submission needs of the disk.
+/// What a submission needs of the disks.
 pub(crate) struct Room {
-    directory: PathBuf,
+    directories: Vec<PathBuf>,
     free_space_min: u64,
 }
 
 impl Room {
-    pub(crate) fn new(directory: PathBuf, free_space_min: u64) -> Self {
-        Room { directory, free_space_min }
+    pub(crate) fn new(directories: Vec<PathBuf>, free_space_min: u64) -> Self {
+        Room { directories, free_space_min }
     }
 
-    /// Refuses a new job where the disk is nearly full. Looked at per submission: these are rare.
+    /// Refuses a new job where a disk is nearly full. Looked at per submission: these are rare.
     pub(crate) fn check(&self) -> Result<(), RemoteError> {
-        let available = match sys::fs::space(&self.directory) {
+        self.directories.iter().try_for_each(|directory| self.check_one(directory))
+    }
+
+    fn check_one(&self, directory: &Path) -> Result<(), RemoteError> {
+        let available = match sys::fs::space(directory) {
             Ok(space) => space.available,
             Err(error) => {
                 tracing::warn!(%error, "cannot tell the free space of the journal's disk");
@@ -28,7 +32,7 @@ impl Room {
             return Ok(());
         }
         tracing::error!(available, "the journal's disk is nearly full: new jobs are refused");
-        let (directory, min) = (self.directory.display(), self.free_space_min);
+        let (directory, min) = (directory.display(), self.free_space_min);
         let text = format!(
             "The JobTracker takes no new jobs: {available} bytes are free in {directory}, and it keeps {min} (free_space_min). Free space there and submit again."
         );
@@ -43,10 +47,12 @@ mod tests {
     #[test]
     fn jobs_are_refused_while_the_disk_is_nearly_full() {
         let directory = tempfile::tempdir().unwrap();
-        Room::new(directory.path().to_owned(), 0).check().unwrap();
-        let refusal = Room::new(directory.path().to_owned(), u64::MAX).check().unwrap_err();
+        // Of a disk that is gone nobody can tell; the one behind it is looked at all the same.
+        let directories = vec![directory.path().join("gone"), directory.path().to_owned()];
+        Room::new(directories.clone(), 0).check().unwrap();
+        let refusal = Room::new(directories, u64::MAX).check().unwrap_err();
         assert_eq!(refusal.kind, ErrorKind::Storage);
-        let place = directory.path().display().to_string();
+        let place = format!("free in {},", directory.path().display());
         assert!(refusal.message.contains(&place), "{}", refusal.message);
     }
 }

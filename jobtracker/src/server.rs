@@ -64,11 +64,6 @@ pub(crate) enum Event {
     WorkerAt(Viewer, String, oneshot::Sender<Option<Box<WorkerPicture>>>),
 }
 
-fn left_out(journal: &Journal) -> Vec<String> {
-    let left_out = journal.left_out().into_iter();
-    left_out.map(|out| format!("{}: {}", out.dir.display(), out.reason)).collect()
-}
-
 /// What waits for durability.
 enum Delivery {
     Client(oneshot::Sender<Answer>, Answer),
@@ -266,7 +261,7 @@ impl Server {
             jobs: ListedJobs::new(self.core.jobs_with_viewers()),
             workers: self.core.worker_reports(self.now()),
             queues: self.core.queue_reports(),
-            log_dirs_left_out: left_out(&self.journal),
+            log_dirs_left_out: self.journal.left_out().iter().map(ToString::to_string).collect(),
         });
         if wanted.is_some() {
             self.overview = Some((Instant::now(), Arc::clone(&overview)));

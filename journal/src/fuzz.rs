@@ -214,7 +214,7 @@ pub fn journal_image(bytes: &[u8]) {
     }
 }
 
-/// The files `epoch` and `log-dirs`, as they are and with their checksums.
+/// The files `epoch` and `mirrors`, as they are and with their checksums.
 pub fn journal_marks(bytes: &[u8]) {
     let mut sealed = bytes.to_vec();
     sealed.extend_from_slice(&crc32fast::hash(bytes).to_le_bytes());

@@ -82,6 +82,8 @@ struct Inner {
     /// Commit thread first, then the checkpoint thread; taken by the first `close`.
     threads: Mutex<Vec<JoinHandle<()>>>,
     thread_ids: Vec<ThreadId>,
+    /// Where the log is written, the first directory first.
+    dirs: Vec<PathBuf>,
     /// Kept until both threads have ended.
     _locks: Vec<LockFile>,
 }
@@ -118,6 +120,7 @@ impl Journal {
             recovered.left_out.clone(),
             fatal,
         ));
+        let dirs = log.homes().to_vec();
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             thread::Builder::new()
                 .name(name.to_owned())
@@ -142,7 +145,7 @@ impl Journal {
         };
         let thread_ids = vec![commit.thread().id(), checkpoint.thread().id()];
         let threads = Mutex::new(vec![commit, checkpoint]);
-        let inner = Inner { shared, threads, thread_ids, _locks: locks };
+        let inner = Inner { shared, threads, thread_ids, dirs, _locks: locks };
         Ok((Journal { inner: Arc::new(inner) }, recovered))
     }
 
@@ -199,6 +202,11 @@ impl Journal {
         let (reply, answer) = sync_channel(1);
         self.inner.shared.request_roll(reply);
         answer.recv().map_err(|_| JournalError::Stopped)
+    }
+
+    /// The directories that get each record before it is durable, the first one first: one that is full ends the journal.
+    pub fn dirs(&self) -> &[PathBuf] {
+        &self.inner.dirs
     }
 
     /// Mirrors that would not do if the first directory were lost: those left out at the start, and those that did not get the last

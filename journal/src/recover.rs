@@ -81,6 +81,12 @@ pub struct LeftOut {
     pub reason: String,
 }
 
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.dir.display(), self.reason)
+    }
+}
+
 /// Where a journal's parts are, and its limits; the part of the options that recovery needs.
 #[derive(Clone)]
 pub(crate) struct Places {

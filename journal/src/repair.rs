@@ -98,11 +98,7 @@ impl Repair {
         if self.given_up.is_empty() {
             let mut left_out = Vec::new();
             recover::heal(&*places.disk, homes, chain, &mut left_out, &mut done)?;
-            done.extend(
-                left_out
-                    .into_iter()
-                    .map(|out| format!("left out {}: {}", out.dir.display(), out.reason)),
-            );
+            done.extend(left_out.into_iter().map(|out| format!("left out {out}")));
             return Ok(done);
         }
         // What is not believed is put aside by the next start, and filled.

@@ -180,6 +180,7 @@ fn a_mirror_without_room_for_an_image_is_told_and_stays_enough() {
     while journal.applied() < txid {
         std::thread::yield_now();
     }
+    assert_eq!(journal.dirs(), [stale.at("j"), stale.at("m")]);
     let images = stale.at("m/image");
     fs::rename(&images, stale.at("m/image.away")).unwrap();
     fs::write(&images, "no directory").unwrap();
