@@ -220,3 +220,80 @@ fn parse_key(key: &[u8]) -> Option<(Option<JobId>, u64, u16)> {
     let job = (job.number > 0).then_some(job);
     (*kind == EDIT_ROW).then(|| (job, u64::from_be_bytes(*txid), u16::from_be_bytes(*chunk)))
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol::jobs::{Counters, JobSpec, JobState};
+    use protocol::{BinaryHash, CallId, ClientId, Epoch};
+
+    use super::*;
+    use crate::config::Config;
+
+    /// More than keep their splits when the job is over.
+    const MAPS: u32 = 20_000;
+    const JOB: JobId = JobId { cluster_start: 202_611_201_830, number: 1 };
+
+    fn large() -> Submitted {
+        let split = |index| Split {
+            path: DfsPath::parse("/in").unwrap(),
+            offset: u64::from(index),
+            length: 1,
+            hosts: vec!["host".to_owned()],
+            racks: Vec::new(),
+            input: 0,
+            more: Vec::new(),
+        };
+        let spec = JobSpec {
+            name: "large".to_owned(),
+            binary: BinaryHash([1; 32]),
+            args: Vec::new(),
+            stage: 0,
+            fingerprint: 7,
+            splits: (0..MAPS).map(split).collect(),
+            reduce_count: 0,
+            output: DfsPath::parse("/out").unwrap(),
+            attempts_max: 4,
+            slow_start_permille: 50,
+            properties: BTreeMap::new(),
+            sizing: None,
+        };
+        Submitted {
+            job: JOB,
+            call: CallId { client: ClientId([1; 16]), number: 1 },
+            user: "ann".to_owned(),
+            submitted_ms: 1,
+            epoch: Epoch(1),
+            queue: "ann".to_owned(),
+            spec,
+        }
+    }
+
+    /// What is left of its submission is short, and was never a message.
+    #[test]
+    fn a_job_whose_splits_are_forgotten_is_known_after_a_restart() {
+        let rules = Config::default().rules();
+        let (mut core, mut rows) = (Core::new(rules.clone()), Rows::default());
+        let (state, counters) = (JobState::Killed, Counters::default());
+        let edits = [
+            Edit::Submitted(Box::new(large())),
+            Edit::Ended { job: JOB, state, finished_ms: 2, counters },
+        ];
+        for (txid, edit) in (1..).map(Txid).zip(&edits) {
+            core.apply(edit);
+            rows.note(txid, edit, &wire::encode(edit), &core);
+        }
+        let mut checkpoint = BTreeMap::new();
+        for Change { key, value } in rows.take_changes(true).unwrap() {
+            match value {
+                Some(value) => drop(checkpoint.insert(key, value)),
+                None => drop(checkpoint.remove(&key)),
+            }
+        }
+        let mut replay = Replay::new(rules);
+        checkpoint.iter().for_each(|(key, value)| replay.load(key, value).unwrap());
+        replay.loaded(Txid(2)).unwrap();
+        let (again, _) = replay.finish();
+        let job = again.job(JOB).unwrap();
+        assert_eq!((job.maps.len(), job.final_state()), (MAPS, Some(state)));
+    }
+}
