@@ -37,6 +37,7 @@ mod rest;
 mod scheduling;
 mod shell;
 mod snapshots;
+mod soak;
 mod streaming;
 mod streaming_rules;
 mod terminals;

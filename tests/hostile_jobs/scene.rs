@@ -7,17 +7,20 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sys::sandbox::User;
 
 use crate::support::cluster::{example_binary, hanno_binary};
+use crate::support::command::output_within;
 use crate::support::report::assert_no_panics;
 use crate::support::{Cluster, Options, Outcome};
 
 /// How long the victim may take to begin; a pass never needs it.
 const BEGIN_SECONDS_MAX: u64 = 60;
 
+/// How long the victim waits for the end of all attacks; a pass never needs it.
+const VICTIM_SECONDS_MAX: u64 = 1800;
 /// Time after which a lying job counts as one that nobody ends; a pass never needs it.
 const LIE_MAX: Duration = Duration::from_secs(60);
 /// Stands in what such a job printed.
@@ -59,7 +62,8 @@ impl Scene {
         let marks = cluster.marks();
         let held = format!(
             "cat\necho \"$mapreduce_job_local_dir $mapreduce_task_attempt_id $$\" >{0}/victim.new\nmv {0}/victim.new {0}/victim\n\
-             while ! [ -e {0}/victim-may-end ]; do sleep 0.05; done\n",
+             n=0; while ! [ -e {0}/victim-may-end ] && [ $n -lt {VICTIM_SECONDS_MAX} ]; do n=$((n+1)); sleep 1; done\n\
+             [ -e {0}/victim-may-end ]\n",
             marks.display()
         );
         let mut command = script(&cluster, "victim", &held);
@@ -178,16 +182,8 @@ impl Scene {
         let words = [&words[..], &["--target", target, "/line", &output]].concat();
         let mut command = self.cluster.command(&example_binary("hostile"), &words);
         let said = self.cluster.directory.join(format!("driver-{name}"));
-        let mut driver = command.stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
-        let deadline = Instant::now() + LIE_MAX;
-        let mut hung = "";
-        while driver.try_wait().unwrap().is_none() {
-            if Instant::now() > deadline {
-                hung = HUNG;
-                driver.kill().unwrap();
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let driver = command.stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
+        let hung = output_within(driver, LIE_MAX).map_or(HUNG, |_| "");
         format!("{}{}{hung}", self.fresh_logs(), fs::read_to_string(said).unwrap())
     }
 

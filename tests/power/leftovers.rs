@@ -9,9 +9,8 @@ use client::dfs::{CreateOptions, DfsClient};
 use protocol::DfsPath;
 use protocol::meta::Layout;
 
-use super::switch;
 use crate::support::client::connect;
-use crate::support::{Cluster, Options, data};
+use crate::support::{Cluster, Options, data, switch};
 
 /// Bytes that are synced; they end in the middle of a chunk.
 const SYNCED: usize = 100_100;

@@ -1,6 +1,6 @@
 //! Power cuts of a whole cluster whose disks are file systems of their own: what was acknowledged is there afterwards.
 //!
-//! Every daemon's data lies on a file-system image ([`rig`]). While writers, appenders and others work ([`load`]), all processes are
+//! Every daemon's data lies on a file-system image ([`Rig`]). While writers, appenders and others work ([`Load`]), all processes are
 //! stopped at once, the images are copied as they are, the processes are killed, and the cluster starts on the copies. What was
 //! acknowledged is known from a ledger in this process.
 //!
@@ -8,34 +8,30 @@
 //! root, loop devices and `mkfs.ext4`, `mkfs.xfs`.
 
 mod leftovers;
-mod load;
-mod rig;
 mod shared_disk;
-mod switch;
 
-use load::{Counts, Load};
-use rig::{FileSystem, Rig};
+use crate::support::load::{Counts, Load, Patience};
+use crate::support::rig::{self, FileSystem, Rig};
+use crate::support::{Options, variable};
 
 /// Cuts in the ordinary tests: enough to see that the rig works.
 const CUTS_SHORT: u64 = 2;
 /// Cuts per file system in the long suite, unless `HANNO_CUTS` says otherwise.
 const CUTS_LONG: u64 = 100;
 
-fn variable(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
-}
-
 /// Cuts the power so many times; nothing that was acknowledged is missing, and no file is stuck.
 fn cut_repeatedly(file_system: FileSystem, cuts: u64) {
-    let mut rig = Rig::start(file_system);
+    let mut rig = Rig::start(file_system, Options { workers: 1, ..Options::tight() });
     let seed = variable("HANNO_TEST_SEED", 1);
     let mut all = Counts::default();
     for cut in 0..cuts {
-        let load = Load::start(rig.namenode(), seed.wrapping_mul(1000) + cut);
+        let load = Load::start(rig.namenode(), seed.wrapping_mul(1000) + cut, Patience::None);
         load.work();
         let mut ledger = None;
         rig.cut(|| ledger = Some(load.stop()));
-        let counts = ledger.expect("the load was stopped").check(rig.cluster());
+        let ledger = ledger.expect("the load was stopped");
+        let mut counts = ledger.check(&rig.cluster().caller());
+        counts.problems.extend(ledger.remove(&rig.cluster().caller()).err());
         all.add(&counts);
         println!("{file_system:?} cut {}: {counts:?}; all so far: {all:?}", cut + 1);
         assert!(counts.problems.is_empty() || std::env::var_os("HANNO_POWER_GO_ON").is_some());

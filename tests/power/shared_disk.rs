@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use super::rig::{self, FileSystem, Rig};
 use crate::support::mount::Ballast;
+use crate::support::rig::{self, FileSystem, Rig};
 use crate::support::{Cluster, Options, data};
 
 /// Puts at once: what all of them write together must not go beyond what is left to the masters either.

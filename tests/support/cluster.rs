@@ -6,10 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::command::Outcome;
+use super::command::{Caller, Outcome};
 use super::room::{self, Seat};
+use super::wait;
 
 /// How long a cluster may take to get ready. Generous: several clusters may start at once on two cores.
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -51,6 +52,18 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The names of all daemons.
+    pub(crate) fn daemons(&self) -> Vec<String> {
+        let kinds = [
+            ("namenode", 1),
+            ("datanode", self.datanodes),
+            ("jobtracker", 1),
+            ("worker", self.workers),
+        ];
+        let names = |(kind, count)| (1..=count).map(move |number| format!("{kind}-{number}"));
+        kinds.into_iter().flat_map(names).collect()
+    }
+
     /// Timers for tests that kill: heartbeat 200 ms, stale 1 s, dead 2 s; small blocks allowed.
     pub(crate) fn tight() -> Self {
         let pairs = [
@@ -76,6 +89,8 @@ pub(crate) struct Cluster {
     pub(crate) namenode: String,
     pub(crate) jobtracker: String,
     pub(crate) options: Options,
+    /// The first of its ports, at every start.
+    port_base: u32,
     /// Given back when everything has stopped.
     _seat: Seat,
 }
@@ -89,14 +104,20 @@ impl Cluster {
     /// Starts on a directory that may hold an earlier cluster.
     pub(crate) fn start_in(directory: PathBuf, options: Options) -> Self {
         let seat = room::sit();
-        let (child, namenode, jobtracker) = spawn(&directory, &options);
-        Cluster { child, directory, namenode, jobtracker, options, _seat: seat }
+        let port_base = port_base();
+        let (child, namenode, jobtracker) = spawn(&directory, &options, port_base);
+        Cluster { child, directory, namenode, jobtracker, options, port_base, _seat: seat }
     }
 
     /// Stops everything with SIGTERM and starts again on the same data.
     pub(crate) fn restart(&mut self) {
         self.stop();
-        let (child, namenode, jobtracker) = spawn(&self.directory, &self.options);
+        self.begin();
+    }
+
+    /// Starts again what has ended, on the same data, at the same addresses.
+    pub(crate) fn begin(&mut self) {
+        let (child, namenode, jobtracker) = spawn(&self.directory, &self.options, self.port_base);
         (self.child, self.namenode, self.jobtracker) = (child, namenode, jobtracker);
     }
 
@@ -114,14 +135,17 @@ impl Cluster {
 
     /// Runs `hanno dfs ARGS`.
     pub(crate) fn dfs<S: AsRef<str>>(&self, args: &[S]) -> Outcome {
-        let args: Vec<&str> =
-            std::iter::once("dfs").chain(args.iter().map(AsRef::as_ref)).collect();
-        self.hanno(&args)
+        Outcome::of(self.caller().dfs(args))
     }
 
     /// Runs an example job against this cluster.
     pub(crate) fn example<S: AsRef<str>>(&self, name: &str, args: &[S]) -> Outcome {
-        Outcome::of(self.command(&example_binary(name), args))
+        Outcome::of(self.caller().example(name, args))
+    }
+
+    /// Who runs commands against this cluster, also while somebody else restarts it.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller { namenode: self.namenode.clone(), jobtracker: self.jobtracker.clone() }
     }
 
     /// `put - PATH` that writes `begin`, calls `meanwhile`, then writes `rest`.
@@ -151,11 +175,7 @@ impl Cluster {
 
     /// A command with this cluster's addresses in its environment.
     pub(crate) fn command<S: AsRef<str>>(&self, binary: &Path, args: &[S]) -> Command {
-        let mut command = Command::new(binary);
-        command.args(args.iter().map(AsRef::as_ref)).stdin(Stdio::null());
-        command.env("HANNO_NAMENODE", &self.namenode).env("HANNO_JOBTRACKER", &self.jobtracker);
-        command.env("HADOOP_USER_NAME", SUPERUSER);
-        command
+        self.caller().command(binary, args)
     }
 
     /// Signs a user in at the pages of the `JobTracker` or the `NameNode`; the header by which a browser says so.
@@ -223,27 +243,23 @@ impl Cluster {
         seconds: u64,
         mut condition: impl FnMut(&Self) -> bool,
     ) {
-        let deadline = Instant::now() + Duration::from_secs(seconds);
-        while !condition(self) {
-            assert!(
-                Instant::now() < deadline,
-                "not within {seconds} s: {what} ({})",
-                self.directory.display()
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let held = wait::until(Duration::from_secs(seconds), || condition(self));
+        assert!(held, "not within {seconds} s: {what} ({})", self.directory.display());
     }
 
     /// Waits until every block under `/` has its replicas and none is corrupt.
     pub(crate) fn wait_healthy(&self, seconds: u64) {
-        self.wait_until("fsck is healthy with full replication", seconds, |cluster| {
-            let report = cluster.hanno(&["fsck", "/"]);
-            let text = report.stdout_text();
-            text.contains("is HEALTHY")
-                && text.contains("Under-replicated blocks:\t0")
-                && text.contains("Corrupt blocks:\t\t0")
-                && text.contains("Over-replicated blocks:\t0")
-        });
+        self.wait_until("fsck is healthy with full replication", seconds, Cluster::is_healthy);
+    }
+
+    /// True if every block under `/` has its replicas and none is corrupt.
+    pub(crate) fn is_healthy(&self) -> bool {
+        let report = self.hanno(&["fsck", "/"]);
+        let text = report.stdout_text();
+        text.contains("is HEALTHY")
+            && text.contains("Under-replicated blocks:\t0")
+            && text.contains("Corrupt blocks:\t\t0")
+            && text.contains("Over-replicated blocks:\t0")
     }
 
     /// Block files of finalized replicas (not their meta files), by DataNode number.
@@ -294,7 +310,7 @@ impl Drop for Cluster {
 }
 
 /// Starts everything and waits until it is ready; the addresses of NameNode and JobTracker.
-pub(crate) fn spawn(directory: &Path, options: &Options) -> (Child, String, String) {
+fn spawn(directory: &Path, options: &Options, port_base: u32) -> (Child, String, String) {
     let mut command = super::mount::command(&hanno_binary(), directory, options);
     command.arg("cluster").arg("--data").arg(directory).stdin(Stdio::null()).stdout(Stdio::piped());
     command.args([
@@ -305,7 +321,7 @@ pub(crate) fn spawn(directory: &Path, options: &Options) -> (Child, String, Stri
         "--workers",
         &options.workers.to_string(),
     ]);
-    command.args(["--slots", &options.slots.to_string(), "--port-base", &port_base().to_string()]);
+    command.args(["--slots", &options.slots.to_string(), "--port-base", &port_base.to_string()]);
     // Whoever runs the NameNode is the superuser.
     command.env("HADOOP_USER_NAME", SUPERUSER);
     // The one place outside its own where a task of a test may leave word.

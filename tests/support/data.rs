@@ -56,6 +56,7 @@ pub(crate) fn sha256(data: &[u8]) -> [u8; 32] {
 }
 
 /// A small deterministic generator for choices in tests.
+#[derive(Debug)]
 pub(crate) struct Choices(pub(crate) u64);
 
 impl Choices {

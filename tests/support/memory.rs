@@ -6,6 +6,8 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::processes::children;
+
 /// How often a [`Watch`] looks: a task that needs much needs it for longer.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -14,15 +16,6 @@ pub(crate) fn own_kib(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     line.trim().trim_end_matches(" kB").parse().ok()
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let lists = threads.filter_map(Result::ok);
-    let lists = lists.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
-        .collect()
 }
 
 /// The most that processes and their children had while it was there, looked at all the time.

@@ -4,12 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::cluster::fresh_directory;
 use super::switch;
-use crate::support::cluster::fresh_directory;
-use crate::support::{Cluster, Options};
+use super::{Cluster, Options};
 
-/// Daemons whose data is on an image of its own.
-const DAEMONS: [&str; 4] = ["namenode-1", "datanode-1", "datanode-2", "datanode-3"];
 /// Bytes of an image; XFS takes no less than 300 MB. They are sparse.
 const IMAGE_BYTES: u64 = 512 << 20;
 /// Where images lie if there is such a place: copies are quick there.
@@ -34,11 +32,11 @@ impl FileSystem {
         }
     }
 
-    /// How it is mounted. Another mount namespace of the machine may still hold the image of which this is a copy: XFS would mind.
+    /// How it is mounted: what is freed goes out of the image. Another mount namespace of the machine may still hold the image of which this is a copy: XFS would mind.
     fn options(self) -> &'static str {
         match self {
-            FileSystem::Ext4 => "loop",
-            FileSystem::Xfs => "loop,nouuid",
+            FileSystem::Ext4 => "loop,discard",
+            FileSystem::Xfs => "loop,discard,nouuid",
         }
     }
 
@@ -153,16 +151,16 @@ impl Drop for Disk {
 }
 
 impl Rig {
-    pub(crate) fn start(file_system: FileSystem) -> Rig {
+    /// A cluster with the data of each daemon on an image of its own.
+    pub(crate) fn start(file_system: FileSystem, mut options: Options) -> Rig {
         let images = image_directory();
         let directory = fresh_directory();
-        let disk = |daemon| {
-            let place = directory.join(daemon);
+        let disk = |daemon: String| {
+            let place = directory.join(&daemon);
             fs::create_dir(&place).unwrap();
             Disk::make(file_system, images.path().join(daemon), place)
         };
-        let disks = DAEMONS.map(disk).into();
-        let mut options = Options { datanodes: 3, workers: 1, ..Options::tight() };
+        let disks = options.daemons().into_iter().map(disk).collect();
         options.variables.extend([
             ("HANNO_DATANODE_IO_TIMEOUT_MS", "2000".to_owned()),
             ("HANNO_DATANODE_TRASH_GRACE_MS", "0".to_owned()),
