@@ -5,16 +5,11 @@
 
 use std::process::ExitCode;
 
+use examples::gensort;
+use examples::record::KEY_BYTES;
 use mr_api::{
     Args, Emit, Format, Job, Mapper, Plan, Records, Result, Rows, Sink, raw_out, rows, usage_error,
 };
-
-#[path = "support/gensort.rs"]
-mod gensort;
-#[path = "support/record.rs"]
-mod record;
-
-use record::KEY_BYTES;
 
 const HELP: &str = "\
 Makes records of 100 bytes for terasort.

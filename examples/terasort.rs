@@ -15,18 +15,11 @@
 
 use std::process::ExitCode;
 
+use examples::record::{KEY_BYTES, RECORD_BYTES};
 use mr_api::{
     Args, Auto, Emit, FixedLength, Job, Mapper, Output, Plan, Reducer, Result, Sink, Values,
     from_files, raw_out,
 };
-
-#[cfg(test)]
-#[path = "support/gensort.rs"]
-mod gensort;
-#[path = "support/record.rs"]
-mod record;
-
-use record::{KEY_BYTES, RECORD_BYTES};
 
 const HELP: &str = "\
 Sorts files of 100-byte records by their first ten bytes.
@@ -104,6 +97,7 @@ impl Reducer for Write {
 mod tests {
     use std::fs;
 
+    use examples::gensort;
     use mr_api::LocalRunner;
 
     use super::*;

@@ -6,18 +6,11 @@
 
 use std::process::ExitCode;
 
+use examples::record::{KEY_BYTES, RECORD_BYTES};
 use mr_api::{
     Args, Emit, FixedLength, Groups, Job, Mapper, Output, Plan, Records, Reducer, Result, Sink,
     Uncut, Values, from_files, text_out,
 };
-
-#[cfg(test)]
-#[path = "support/gensort.rs"]
-mod gensort;
-#[path = "support/record.rs"]
-mod record;
-
-use record::{KEY_BYTES, RECORD_BYTES};
 
 const HELP: &str = "\
 Checks that records are sorted, and sums them up.
@@ -184,6 +177,7 @@ impl Reducer for CheckOrder {
 mod tests {
     use std::fs;
 
+    use examples::gensort;
     use mr_api::LocalRunner;
 
     use super::*;

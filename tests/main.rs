@@ -18,7 +18,6 @@ mod doctor;
     clippy::duplicate_mod,
     reason = "whole programs, of which only the tests are used"
 )]
-mod examples;
 mod faults;
 mod fuzzing;
 mod guide;

@@ -9,7 +9,7 @@
 //! 96   4        CC DD EE FF
 //! ```
 
-use super::record::{KEY_BYTES, RECORD_BYTES};
+use crate::record::{KEY_BYTES, RECORD_BYTES};
 
 /// The random numbers: x becomes `A * x + C` modulo 2 to the 128th.
 const A: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
@@ -17,14 +17,14 @@ const C: u128 = 0x4a69_6d47_7261_7952_4950_2020_2020_2001;
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// The records from one number on.
-pub(crate) struct Records {
+pub struct Records {
     number: u64,
     random: u128,
 }
 
 impl Records {
     /// Begins with record `number`, without making those before it.
-    pub(crate) fn starting_at(number: u64) -> Self {
+    pub fn starting_at(number: u64) -> Self {
         Records { number, random: skip(u128::from(number) + 1) }
     }
 }

@@ -1,6 +1,6 @@
 //! Sizes of the sort benchmark's records.
 
 /// Bytes of a record.
-pub(crate) const RECORD_BYTES: usize = 100;
+pub const RECORD_BYTES: usize = 100;
 /// Bytes of its key.
-pub(crate) const KEY_BYTES: usize = 10;
+pub const KEY_BYTES: usize = 10;

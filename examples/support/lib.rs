@@ -1,0 +1,4 @@
+//! What the programs of the sort benchmark share.
+
+pub mod gensort;
+pub mod record;

@@ -1,0 +1,19 @@
+//! The tests within the example programs: cargo builds examples for tests either as programs or as tests, and the
+//! end-to-end tests run them as programs.
+
+#[path = "grep.rs"]
+mod grep;
+#[path = "joins.rs"]
+mod joins;
+#[path = "pagerank.rs"]
+mod pagerank;
+#[path = "secondary_sort.rs"]
+mod secondary_sort;
+#[path = "teragen.rs"]
+mod teragen;
+#[path = "terasort.rs"]
+mod terasort;
+#[path = "teravalidate.rs"]
+mod teravalidate;
+#[path = "wordcount.rs"]
+mod wordcount;
