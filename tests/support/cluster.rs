@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::command::{Caller, Outcome};
-use super::room::{self, Seat};
 use super::wait;
 
 /// How long a cluster may take to get ready. Generous: several clusters may start at once on two cores.
@@ -91,8 +90,6 @@ pub(crate) struct Cluster {
     pub(crate) options: Options,
     /// The first of its ports, at every start.
     port_base: u32,
-    /// Given back when everything has stopped.
-    _seat: Seat,
 }
 
 impl Cluster {
@@ -103,10 +100,9 @@ impl Cluster {
 
     /// Starts on a directory that may hold an earlier cluster.
     pub(crate) fn start_in(directory: PathBuf, options: Options) -> Self {
-        let seat = room::sit();
         let port_base = port_base();
         let (child, namenode, jobtracker) = spawn(&directory, &options, port_base);
-        Cluster { child, directory, namenode, jobtracker, options, port_base, _seat: seat }
+        Cluster { child, directory, namenode, jobtracker, options, port_base }
     }
 
     /// Stops everything with SIGTERM and starts again on the same data.

@@ -11,7 +11,6 @@ pub(crate) mod mount;
 pub(crate) mod processes;
 pub(crate) mod report;
 pub(crate) mod rig;
-pub(crate) mod room;
 pub(crate) mod signal;
 pub(crate) mod switch;
 pub(crate) mod wait;

@@ -2,11 +2,9 @@
 //! behind; a small job does not wait for large ones.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use super::{Running, Stand, options};
 use crate::support::report::assert_no_panics;
-use crate::support::room;
 
 /// Jobs that are there, held at their maps, before the last one comes.
 const BEFORE: usize = 49;
@@ -55,33 +53,14 @@ fn of_fifty_jobs_all_come_out_right_the_last_user_is_served_soon_and_nothing_is_
     assert_no_panics(&stand.cluster);
 }
 
-/// Of so many runs of the small job the middle one counts.
-const RUNS: usize = 9;
-/// How many times as long as alone it may take.
-const TIMES_MAX: f64 = 3.0;
+/// Small jobs that run one after the other beside the large ones.
+const SMALL: usize = 9;
 
+/// How many attempts of others come before its own is counted in `core/simulation/pools.rs`, without a clock.
 #[test]
-fn a_small_job_among_large_ones_takes_at_most_three_times_its_time_alone() {
-    let _machine = room::alone();
+fn small_jobs_end_while_large_ones_from_before_them_run_on() {
     let stand = Stand::start(2, options());
     stand.cluster.dfs(&["-chmod", "777", "/"]).ok();
-    let small = |name: &str| {
-        let begun = Instant::now();
-        let mut job = stand.begin_as("late", name, &[], &[]);
-        let (status, said) = job.end();
-        let took = begun.elapsed();
-        assert!(status.success(), "{said}");
-        job.succeed();
-        took
-    };
-    let middle = |name: &str| {
-        let mut times: Vec<Duration> =
-            (0..RUNS).map(|run| small(&format!("{name}-{run}"))).collect();
-        times.sort_unstable();
-        times[RUNS / 2]
-    };
-    small("first");
-    let alone = middle("alone");
     // Ten thousand maps in all.
     let split = "mapreduce.input.fileinputformat.split.maxsize=500";
     let large: Vec<Running<'_>> = (0..BEFORE)
@@ -90,16 +69,10 @@ fn a_small_job_among_large_ones_takes_at_most_three_times_its_time_alone() {
             stand.begin_as(&user, &format!("large-{number}"), &[], &["-D", split])
         })
         .collect();
-    stand.wait("all large jobs are known", |_| stand.jobs().len() > BEFORE + RUNS);
-    let among = middle("among");
+    stand.wait("all large jobs are known", |_| stand.jobs().len() == BEFORE);
+    (0..SMALL).for_each(|run| stand.begin_as("late", &format!("small-{run}"), &[], &[]).succeed());
     let list = stand.hanno(&["job", "-list"]);
-    let running = list.matches("RUNNING").count();
-    let times = among.as_secs_f64() / alone.as_secs_f64();
-    println!(
-        "a small job: alone {alone:?}, among {running} large ones {among:?}, {times:.2} times as long"
-    );
-    assert_eq!(running, BEFORE, "they all ran to the end: {list}");
-    assert!(times <= TIMES_MAX, "{times:.2} times as long as alone");
+    assert_eq!(list.matches("RUNNING").count(), BEFORE, "they all run on: {list}");
     drop(large);
     assert_no_panics(&stand.cluster);
 }
