@@ -2,17 +2,29 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
+use std::str::FromStr;
 use std::sync::OnceLock;
 
 use parking_lot::Mutex;
+use tracing::Level;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+use tracing_subscriber::{Registry, fmt, reload};
 
 /// Environment variable: what to log, e.g. `debug` or `namenode=debug,info`.
 pub const VARIABLE: &str = "HANNO_LOG";
-/// Names of levels, from nothing to everything.
-const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+/// From nothing to everything.
+const LEVELS: [(&str, LevelFilter); 6] = [
+    ("off", LevelFilter::OFF),
+    ("error", LevelFilter::ERROR),
+    ("warn", LevelFilter::WARN),
+    ("info", LevelFilter::INFO),
+    ("debug", LevelFilter::DEBUG),
+    ("trace", LevelFilter::TRACE),
+];
+/// What is heard of loggers that a filter does not name.
+const LEVEL_OF_OTHERS: LevelFilter = LevelFilter::ERROR;
 /// Loggers whose level was set at most: each event is compared with them.
 const SET_MAX: usize = 64;
 /// Longest name of a logger.
@@ -20,11 +32,19 @@ const NAME_BYTES_MAX: usize = 200;
 
 /// The running filter.
 struct Running {
-    handle: reload::Handle<EnvFilter, Registry>,
+    handle: reload::Handle<Targets, Registry>,
     /// What it was started with.
-    base: String,
-    /// What was set since: logger, level.
-    set: BTreeMap<String, String>,
+    base: Targets,
+    /// What was set since.
+    set: BTreeMap<String, LevelFilter>,
+}
+
+impl Running {
+    /// What was set comes last: for one logger the last word counts.
+    fn filter(&self) -> Targets {
+        let set = self.set.iter().map(|(logger, level)| (logger.clone(), *level));
+        self.base.clone().with_targets(set)
+    }
 }
 
 static RUNNING: OnceLock<Mutex<Running>> = OnceLock::new();
@@ -55,17 +75,15 @@ pub enum LevelError {
 /// Starts logging. Without [`VARIABLE`], `default` (a level or filter) holds. A filter that does not parse is reported and
 /// replaced by `default`.
 pub fn start(default: &str) {
+    let filter_of_default = || parse(default).expect("a daemon names a level");
     let base = match std::env::var(VARIABLE) {
-        Ok(text) => match EnvFilter::try_new(&text) {
-            Ok(_) => text,
-            Err(error) => {
-                eprintln!("hanno: ignoring {VARIABLE}: {error}");
-                default.to_owned()
-            }
-        },
-        Err(_) => default.to_owned(),
+        Ok(text) => parse(&text).unwrap_or_else(|error| {
+            eprintln!("hanno: ignoring {VARIABLE}: {error}");
+            filter_of_default()
+        }),
+        Err(_) => filter_of_default(),
     };
-    let (filter, handle) = reload::Layer::new(EnvFilter::new(&base));
+    let (filter, handle) = reload::Layer::new(base.clone());
     let lines = fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     // A second start in one process keeps the first subscriber.
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
@@ -73,15 +91,25 @@ pub fn start(default: &str) {
     }
 }
 
+fn parse(text: &str) -> Result<Targets, String> {
+    let filter = Targets::from_str(text).map_err(|error| error.to_string())?;
+    Ok(match filter.default_level() {
+        Some(_) => filter,
+        None => filter.with_default(LEVEL_OF_OTHERS),
+    })
+}
+
 /// The level at which `logger` (a module, e.g. `namenode::server`) is heard.
-pub fn level(logger: &str) -> String {
-    match RUNNING.get() {
-        Some(running) => {
-            let running = running.lock();
-            effective(&filter_of(&running.base, &running.set), logger).to_owned()
-        }
-        None => LEVELS[0].to_owned(),
-    }
+pub fn level(logger: &str) -> &'static str {
+    RUNNING.get().map_or(LEVELS[0].0, |running| effective(&running.lock().filter(), logger))
+}
+
+/// The level that `filter` has for `logger`: that of the longest name that begins it.
+fn effective(filter: &Targets, logger: &str) -> &'static str {
+    let is_heard = |level: &LevelFilter| {
+        level.into_level().is_none_or(|level: Level| filter.would_enable(logger, &level))
+    };
+    LEVELS.iter().rfind(|(_, level)| is_heard(level)).map_or(LEVELS[0].0, |(name, _)| name)
 }
 
 /// Sets it until the daemon ends.
@@ -90,9 +118,9 @@ pub fn level(logger: &str) -> String {
 /// [`LevelError`].
 pub fn set_level(logger: &str, level: &str) -> Result<(), LevelError> {
     let level = level.to_lowercase();
-    if !LEVELS.contains(&level.as_str()) {
+    let Some((_, level)) = LEVELS.into_iter().find(|(name, _)| *name == level) else {
         return Err(LevelError::Level { level });
-    }
+    };
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_:.-".contains(&byte);
     if logger.is_empty() || logger.len() > NAME_BYTES_MAX || !logger.bytes().all(is_name) {
         return Err(LevelError::Logger { logger: logger.chars().take(NAME_BYTES_MAX).collect() });
@@ -101,39 +129,9 @@ pub fn set_level(logger: &str, level: &str) -> Result<(), LevelError> {
     if running.set.len() >= SET_MAX && !running.set.contains_key(logger) {
         return Err(LevelError::TooMany);
     }
-    let former = running.set.insert(logger.to_owned(), level);
-    let filter = EnvFilter::try_new(filter_of(&running.base, &running.set));
-    let reloaded =
-        filter.map_err(drop).and_then(|filter| running.handle.reload(filter).map_err(drop));
-    reloaded.map_err(|()| {
-        match former {
-            Some(level) => running.set.insert(logger.to_owned(), level),
-            None => running.set.remove(logger),
-        };
-        LevelError::Logger { logger: logger.to_owned() }
-    })
-}
-
-/// What was set comes last: for one logger the last word counts.
-fn filter_of(base: &str, set: &BTreeMap<String, String>) -> String {
-    let mut filter = base.to_owned();
-    for (logger, level) in set {
-        filter.push_str(&format!(",{logger}={level}"));
-    }
-    filter
-}
-
-/// The level that `filter` has for `logger`: that of the longest name that begins it.
-fn effective<'a>(filter: &'a str, logger: &str) -> &'a str {
-    let mut found = (0, "error");
-    for directive in filter.split(',').map(str::trim).filter(|text| !text.contains('[')) {
-        let (name, level) = directive.split_once('=').unwrap_or(("", directive));
-        let is_level = LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level));
-        if is_level && logger.starts_with(name) && name.len() >= found.0 {
-            found = (name.len(), level);
-        }
-    }
-    found.1
+    running.set.insert(logger.to_owned(), level);
+    // It fails only if the subscriber is gone, and that one is the program's.
+    running.handle.reload(running.filter()).map_err(|_| LevelError::NotStarted)
 }
 
 #[cfg(test)]
@@ -141,21 +139,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_name_decides_and_the_last_word_counts() {
-        let set = BTreeMap::from([
-            ("namenode".to_owned(), "debug".to_owned()),
-            ("namenode::http".to_owned(), "off".to_owned()),
-        ]);
-        let filter = filter_of("namenode=warn,info,x[span]=trace", &set);
+    fn the_longest_name_decides_and_others_are_heard_when_they_fail() {
+        let filter = parse("namenode=warn,info,namenode::http=off").unwrap();
         for (logger, level) in [
-            ("namenode::server", "debug"),
+            ("namenode::server", "warn"),
             ("namenode::http", "off"),
             ("datanode", "info"),
-            ("x", "info"),
         ] {
             assert_eq!(effective(&filter, logger), level, "{logger}");
         }
-        assert_eq!(effective("namenode=warn", "datanode"), "error");
+        assert_eq!(effective(&parse("namenode=warn").unwrap(), "datanode"), "error");
+        for wrong in ["namenode=loud", "x[span]=trace", "a=b=c"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
