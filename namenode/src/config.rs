@@ -107,7 +107,7 @@ pub struct Config {
     pub topology_script: Option<PathBuf>,
     /// Table `machine /rack` instead of a program, as `net.topology.table.file.name`.
     pub topology_table: Option<PathBuf>,
-    /// Bytes that must be free on the disk of `data_dir`; below it the NameNode goes into safe mode by itself. Default 100 MiB, as
+    /// Bytes that must be free on the disk of `data_dir` and on each of `log_dirs`; below it the NameNode goes into safe mode by itself. Default 100 MiB, as
     /// `dfs.namenode.resource.du.reserved`: room for a minute of edits and a checkpoint.
     pub free_space_min: u64,
     /// How often that is looked at. Default 1000 where HDFS looks each 5000: a busy journal grows by some MB in a second.

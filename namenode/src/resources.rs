@@ -1,6 +1,7 @@
 //! Looks at the disks of the metadata: a full one would end the NameNode, so it stops taking changes while there is room left; and which
 //! directories of `log_dirs` are left out is told.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use daemon::Shutdown;
@@ -28,27 +29,31 @@ pub(crate) async fn watch(events: mpsc::Sender<Event>, disks: Disks, shutdown: S
             _ = interval.tick() => {}
             () = shutdown.wait() => return,
         }
-        let directory = config.data_dir.clone();
+        let directories: Vec<PathBuf> =
+            [&config.data_dir].into_iter().chain(journal.dirs()).cloned().collect();
         // A disk that hangs must not hold up the service.
-        let looked = tokio::task::spawn_blocking(move || sys::fs::space(&directory)).await;
-        let event = match looked {
-            Ok(Ok(space)) => {
-                low = is_low(space.available, config.free_space_min, low);
-                let left_out = journal.left_out().into_iter();
-                let left_out =
-                    left_out.map(|out| format!("{}: {}", out.dir.display(), out.reason)).collect();
-                Event::Resources { available: space.available, low, left_out }
-            }
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "cannot tell the free space of the metadata's disk");
-                continue;
-            }
-            Err(_) => continue,
-        };
+        let looked = tokio::task::spawn_blocking(move || fullest(directories)).await;
+        let Ok(Some((available, directory))) = looked else { continue };
+        low = is_low(available, config.free_space_min, low);
+        let left_out = journal.left_out().iter().map(ToString::to_string).collect();
+        let event = Event::Resources { available, directory, low, left_out };
         if events.send(event).await.is_err() {
             return;
         }
     }
+}
+
+/// Where least is free, and how much; of disks that do not say it is told.
+fn fullest(directories: Vec<PathBuf>) -> Option<(u64, PathBuf)> {
+    let known = directories.into_iter().filter_map(|directory| match sys::fs::space(&directory) {
+        Ok(space) => Some((space.available, directory)),
+        Err(error) => {
+            let directory = directory.display();
+            tracing::warn!(%directory, %error, "cannot tell the free space of a disk of the metadata");
+            None
+        }
+    });
+    known.min()
 }
 
 /// Whether there is too little room. Where there was, there must be an eighth more than the least before there is enough: whoever deletes a
@@ -62,6 +67,15 @@ fn is_low(available: u64, free_space_min: u64, was_low: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_that_is_gone_hides_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let (here, gone) = (directory.path().to_owned(), directory.path().join("gone"));
+        let found = fullest(vec![gone.clone(), here.clone()]);
+        assert_eq!(found.map(|(_, directory)| directory), Some(here));
+        assert_eq!(fullest(vec![gone]), None);
+    }
 
     #[test]
     fn room_is_back_when_there_is_a_little_more_than_the_least() {

@@ -10,6 +10,7 @@
 //! Order of locks: state, then nodes, then waiters.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -53,10 +54,12 @@ pub(crate) enum Event {
     Tick,
     /// The lists of DataNodes were read; who asked for it is answered.
     Hosts(HostLists, oneshot::Sender<Answered>),
-    /// The disk of the metadata was looked at: bytes free, and whether these are too few.
+    /// The disks of the metadata were looked at: bytes free, and whether these are too few.
     Resources {
         /// Bytes free.
         available: u64,
+        /// Where: of the disks of the metadata the one with least.
+        directory: PathBuf,
         /// Below `free_space_min`.
         low: bool,
         /// Directories of `log_dirs` that are left out, each with the reason.
@@ -429,12 +432,13 @@ fn apply(
             let answered = Answered { answer: Ok(Reply::Done), shown: Vec::new() };
             turn.waiters.push(Waiter::Client(sender, answered));
         }
-        Event::Resources { available, low, left_out } => {
+        Event::Resources { available, directory, low, left_out } => {
             state.note_left_out(left_out);
             if state.note_resources(low) {
                 tracing::error!(
                     available,
-                    "the disk of the metadata is nearly full: safe mode is on"
+                    directory = %directory.display(),
+                    "a disk of the metadata is nearly full: safe mode is on"
                 );
             }
         }

@@ -4,7 +4,7 @@
 //! start -> Startup -> threshold and DataNodes reached -> (extension over, no report half told) -> Off
 //! Off -> Manual -> Off        by hand
 //! any -> OldMetadata -> Off   when a DataNode has blocks that were never handed out; off only by force
-//! Off -> LowResources -> Off  by itself when the disk of the metadata is nearly full, and when there is room again
+//! Off -> LowResources -> Off  by itself when a disk of the metadata is nearly full, and when there is room again
 //! ```
 //!
 //! In `LowResources` everything is known that there is: what frees room goes on, calls and orders to DataNodes, so that a full disk
@@ -25,7 +25,7 @@ pub enum SafeMode {
     },
     /// By hand.
     Manual,
-    /// The disk of the metadata is nearly full.
+    /// A disk of the metadata is nearly full.
     LowResources,
     /// DataNodes hold blocks with ids or stamps that were never handed out: the metadata is older than the data.
     OldMetadata {

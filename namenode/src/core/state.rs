@@ -110,7 +110,7 @@ pub struct State {
     pub(super) retry: RetryCache,
     /// Whether changes are refused.
     pub(super) safe_mode: SafeMode,
-    /// The disk of the metadata is nearly full, as the rim measured it last.
+    /// A disk of the metadata is nearly full, as the rim measured it last.
     pub(super) resources_low: bool,
     /// Directories of the metadata's mirrors that are left out, each with the reason.
     pub(super) log_dirs_left_out: Vec<String>,
