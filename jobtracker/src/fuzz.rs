@@ -11,6 +11,11 @@ use crate::core::edit::Edit;
 use crate::core::rights::AccessList;
 use crate::store::Replay;
 
+use pieces::piece;
+
+#[path = "../../fuzz/pieces.rs"]
+mod pieces;
+
 /// The name of a target, and what takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));
 
@@ -21,15 +26,6 @@ pub const DECODERS: &[Decoder] = &[
     ("state_bodies", state_bodies),
     ("history_events", history_events),
 ];
-
-/// Takes a piece off the front whose length its first two bytes say.
-fn piece<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, rest) = bytes.split_first_chunk::<2>()?;
-    let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
-    let (piece, rest) = rest.split_at(length);
-    *bytes = rest;
-    Some(piece)
-}
 
 /// Records one after the other: each is a length and a body.
 pub fn jobtracker_records(bytes: &[u8]) {

@@ -8,6 +8,11 @@ use crate::core::hosts::HostLists;
 use crate::core::state::Loaded;
 use crate::{kept, topology, trash};
 
+use pieces::piece;
+
+#[path = "../../fuzz/pieces.rs"]
+mod pieces;
+
 /// The name of a target, and what takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));
 
@@ -18,15 +23,6 @@ pub const DECODERS: &[Decoder] = &[
     ("nodes_in_maintenance", nodes_in_maintenance),
     ("operators_lists", operators_lists),
 ];
-
-/// Takes a piece off the front whose length its first two bytes say.
-fn piece<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, rest) = bytes.split_first_chunk::<2>()?;
-    let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
-    let (piece, rest) = rest.split_at(length);
-    *bytes = rest;
-    Some(piece)
-}
 
 /// Records one after the other, over a root directory: each is a length and a body.
 pub fn namenode_records(bytes: &[u8]) {
