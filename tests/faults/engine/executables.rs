@@ -44,9 +44,11 @@ fn a_damaged_executable_is_noticed_and_fetched_again() {
         }
         stand.wait("both workers are back", |_| stand.active_workers() == 2);
         for path in &executables {
+            let mode = fs::metadata(path).unwrap().permissions();
             fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
             spoil(path);
-            fs::set_permissions(path, fs::Permissions::from_mode(0o500)).unwrap();
+            // Nothing but its bytes tells.
+            fs::set_permissions(path, mode).unwrap();
         }
         stand.begin(&format!("spoiled-{number}"), &[], &[]).succeed();
         assert!(stand.fetched_again() > before, "spoiled in way {number}");
