@@ -141,11 +141,9 @@ mod tests {
     #[test]
     fn the_longest_name_decides_and_others_are_heard_when_they_fail() {
         let filter = parse("namenode=warn,info,namenode::http=off").unwrap();
-        for (logger, level) in [
-            ("namenode::server", "warn"),
-            ("namenode::http", "off"),
-            ("datanode", "info"),
-        ] {
+        for (logger, level) in
+            [("namenode::server", "warn"), ("namenode::http", "off"), ("datanode", "info")]
+        {
             assert_eq!(effective(&filter, logger), level, "{logger}");
         }
         assert_eq!(effective(&parse("namenode=warn").unwrap(), "datanode"), "error");

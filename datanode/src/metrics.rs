@@ -8,7 +8,7 @@ use crate::transfer::Service;
 /// Everything as a registry.
 pub(crate) fn registry(service: &Service) -> Registry {
     let mut registry = daemon::metrics::registry();
-    let usage = service.store.usage();
+    let usage = service.store.usage_lately();
     gauges(
         registry.sub_registry_with_prefix("datanode"),
         &[

@@ -74,7 +74,7 @@ fn info(monitor: &Monitor) -> Value {
 }
 
 fn dataset(service: &Service) -> Value {
-    let usage = service.store.usage();
+    let usage = service.store.usage_lately();
     json!({
         "Capacity": usage.capacity,
         "DfsUsed": usage.used,

@@ -27,7 +27,7 @@ use std::fs::File;
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use client::dfs::transfer::Stream;
 use parking_lot::Mutex;
@@ -56,6 +56,8 @@ use writer::WriterHandle;
 const WRITER_STOP_MAX: Duration = Duration::from_secs(20);
 /// Replicas that wait for the scanner out of turn; what is beyond waits for its turn.
 const SUSPECTS_MAX: usize = 10_000;
+/// How old a count of used bytes may be that pages and metrics show: it walks all replicas, and anybody may ask for it.
+const USAGE_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// All replicas of a DataNode.
 #[derive(Debug)]
@@ -73,6 +75,8 @@ pub struct Store {
     /// Replicas that the scanner is to look at before all others.
     suspects: Mutex<BTreeSet<BlockId>>,
     scans: Scans,
+    /// What [`Store::usage_lately`] counted, and when.
+    usage_counted: Mutex<Option<(Instant, Usage)>>,
 }
 
 #[derive(Debug)]
@@ -153,6 +157,7 @@ impl Store {
             tolerated,
             suspects: Mutex::default(),
             scans: Scans::default(),
+            usage_counted: Mutex::default(),
         })
     }
 
@@ -203,6 +208,15 @@ impl Store {
             .filter(|(volume, _)| !volume.is_fenced())
             .map(|(volume, used)| volume.usage(used))
             .fold(Usage::default(), Usage::plus)
+    }
+
+    /// As [`Store::usage`], counted at most once in [`USAGE_AGE_MAX`]: for those who may ask as often as they like.
+    pub fn usage_lately(&self) -> Usage {
+        let mut counted = self.usage_counted.lock();
+        match *counted {
+            Some((at, usage)) if at.elapsed() < USAGE_AGE_MAX => usage,
+            _ => counted.insert((Instant::now(), self.usage())).1,
+        }
     }
 
     /// What the scanner has done.

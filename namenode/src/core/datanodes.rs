@@ -20,6 +20,8 @@ const TICK_GAP_MIN_MS: u64 = 3000;
 /// How long a node that held up a pipeline is spared. 5 minutes: files that are written meanwhile go elsewhere, and a disk that was
 /// only busy with something else is used again soon.
 const SLOW_MS: u64 = 300_000;
+/// Replicas that a node is asked to verify between two heartbeats, at most: a second or two of its reading.
+pub(crate) const VERIFICATIONS_MAX: usize = 10_000;
 
 /// A DataNode's place in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -353,11 +355,23 @@ impl Datanodes {
         dead
     }
 
-    /// Queues a command; a dead node gets none.
+    /// Queues a command; a dead node gets none. What is to be verified beyond [`VERIFICATIONS_MAX`] is left to the node's scanner:
+    /// anybody may ask for it while a node does not come for its commands.
     pub fn push_command(&mut self, index: NodeIndex, command: Command) {
         let node = self.node_mut(index);
-        if node.state != DatanodeState::Dead {
-            node.commands.push_back(command);
+        if node.state == DatanodeState::Dead {
+            return;
+        }
+        let queued = node.commands.iter_mut().find_map(|queued| match queued {
+            Command::Verify(replicas) => Some(replicas),
+            _ => None,
+        });
+        match (command, queued) {
+            (Command::Verify(more), Some(queued)) => {
+                let room = VERIFICATIONS_MAX.saturating_sub(queued.len());
+                queued.extend(more.into_iter().take(room));
+            }
+            (command, _) => node.commands.push_back(command),
         }
     }
 
@@ -393,7 +407,7 @@ impl Datanodes {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use protocol::Epoch;
+    use protocol::{BlockId, Epoch, GenerationStamp};
 
     use super::*;
 
@@ -418,6 +432,25 @@ pub(crate) mod tests {
             remaining,
             ..Heartbeat::default()
         }
+    }
+
+    #[test]
+    fn verifications_of_a_node_that_does_not_come_for_them_do_not_pile_up() {
+        let mut nodes = Datanodes::new(200, 2000, 100);
+        let index = nodes.register(info(1, "a", "/r"), 0);
+        for round in 0..30 {
+            let replicas =
+                (0..1000).map(|block| (BlockId(round * 1000 + block), GenerationStamp(1)));
+            nodes.push_command(index, Command::Verify(replicas.collect()));
+            nodes.push_command(index, Command::Delete(vec![(BlockId(round), GenerationStamp(1))]));
+        }
+        let commands = nodes.take_commands(index);
+        let asked = commands.iter().map(|command| match command {
+            Command::Verify(replicas) => replicas.len(),
+            _ => 0,
+        });
+        assert_eq!(asked.sum::<usize>(), VERIFICATIONS_MAX);
+        assert_eq!(commands.len(), 31, "others are all there");
     }
 
     #[test]
