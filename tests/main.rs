@@ -13,11 +13,6 @@ mod corruption;
 mod dependencies;
 mod disk_full;
 mod doctor;
-#[allow(
-    dead_code,
-    clippy::duplicate_mod,
-    reason = "whole programs, of which only the tests are used"
-)]
 mod faults;
 mod fuzzing;
 mod guide;

@@ -156,12 +156,12 @@ mod tests {
     fn a_level_changes_what_is_heard() {
         start("info");
         assert_eq!(level("log_test"), "info");
-        assert!(!tracing::enabled!(target: "log_test", tracing::Level::DEBUG));
+        assert!(!tracing::enabled!(target: "log_test", Level::DEBUG));
         set_level("log_test", "DEBUG").unwrap();
         assert_eq!(level("log_test"), "debug");
-        assert!(tracing::enabled!(target: "log_test", tracing::Level::DEBUG));
+        assert!(tracing::enabled!(target: "log_test", Level::DEBUG));
         set_level("log_test", "warn").unwrap();
-        assert!(!tracing::enabled!(target: "log_test", tracing::Level::INFO));
+        assert!(!tracing::enabled!(target: "log_test", Level::INFO));
         for (logger, wrong) in [("a b", "info"), ("", "info"), ("a,b=trace", "info"), ("a", "loud")]
         {
             assert!(set_level(logger, wrong).is_err(), "{logger} {wrong}");
