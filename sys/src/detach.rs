@@ -1,8 +1,8 @@
-//! Starting a process that has nothing of ours but what it is given: no terminal, no descriptors.
+//! Starting a process that has nothing of ours but what it is given: no terminal, no descriptors, and a control group of its own.
 
 #![allow(unsafe_code, reason = "what runs between fork and exec; the proofs are at the calls")]
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -11,14 +11,27 @@ use std::process::Command;
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::setrlimit;
 
+use crate::cgroup::Group;
 use crate::process::Limits;
 
 /// The first descriptor that is not a standard stream.
 const FIRST: RawFd = 3;
 
 /// Lets `command` start a process in a session and group of its own, both led by it, and so without a controlling terminal; it gets the standard streams and
-/// `kept`, at the numbers that they have here, and no other descriptor, whoever opened it; `limits` hold from its first moment, and for all that come from it.
-pub fn detach(command: &mut Command, kept: Vec<OwnedFd>, limits: &Limits) {
+/// `kept`, at the numbers that they have here, and no other descriptor, whoever opened it; `limits` and the bounds of the control group hold from its first moment,
+/// and for all that come from it.
+///
+/// # Errors
+/// If the control group cannot be opened.
+pub fn detach(
+    command: &mut Command,
+    kept: Vec<OwnedFd>,
+    limits: &Limits,
+    group: Option<&Group>,
+) -> io::Result<()> {
+    if let Some(group) = group {
+        enter(command, group.door()?);
+    }
     let limits = limits.told();
     let prepare = move || {
         rustix::process::setsid()?;
@@ -29,6 +42,16 @@ pub fn detach(command: &mut Command, kept: Vec<OwnedFd>, limits: &Limits) {
     };
     // SAFETY: runs in the child of a fork of a process with threads, so it may do nothing that waits for another thread. It calls setsid(2),
     // setrlimit(2), close_range(2) and fcntl(2), which are async-signal-safe, on values made before the fork; it takes no lock, and neither allocates nor frees.
+    unsafe { command.pre_exec(prepare) };
+    Ok(())
+}
+
+/// Lets `command` start a process in the control group that this file leads into.
+pub(crate) fn enter(command: &mut Command, door: File) {
+    // The kernel takes 0 for who writes.
+    let prepare = move || rustix::io::write(&door, b"0").map(drop).map_err(io::Error::from);
+    // SAFETY: runs in the child of a fork of a process with threads: it calls write(2) only, which is async-signal-safe, on a file and bytes made before the fork; it
+    // takes no lock, and neither allocates nor frees.
     unsafe { command.pre_exec(prepare) };
 }
 
@@ -119,7 +142,7 @@ mod tests {
         assert!(descriptors.contains(&leaked), "{descriptors:?}");
         assert_ne!(row[0], row[1]);
         let (descriptors, row) =
-            seen(|command| detach(command, vec![theirs.into()], &Limits::default()));
+            seen(|c| detach(c, vec![theirs.into()], &Limits::default(), None).unwrap());
         assert!(descriptors.contains(&given) && !descriptors.contains(&leaked), "{descriptors:?}");
         assert_eq!((&row[0], row[2].as_str()), (&row[1], "0"), "a session of its own, no terminal");
         // Nobody holds the other end any more.

@@ -101,6 +101,14 @@ fn living(members: &BTreeSet<u32>) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// True if files in this directory are memory.
+///
+/// # Errors
+/// What the system says.
+pub fn is_memory(directory: &Path) -> io::Result<bool> {
+    Ok(MEMORY_FILES.contains(&(rustix::fs::statfs(directory)?.f_type as u64)))
+}
+
 fn state(process: &Path) -> io::Result<Option<String>> {
     let Some(stat) = seen(fs::read(process.join("stat")))? else { return Ok(None) };
     let stat = String::from_utf8_lossy(&stat);

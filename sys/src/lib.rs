@@ -5,6 +5,7 @@
 
 pub mod beneath;
 pub mod broker;
+pub mod cgroup;
 pub mod clock;
 pub mod descriptor;
 pub mod detach;
@@ -16,7 +17,6 @@ pub mod host;
 pub mod map;
 pub mod measure;
 pub mod orphans;
-pub mod pids;
 pub mod poll;
 pub mod process;
 pub mod sandbox;

@@ -267,7 +267,7 @@ mod tests {
         let limits = Limits { open_files: Some(20), user_threads: Some(999), ..Limits::default() };
         let mut command = std::process::Command::new("cat");
         command.arg("/proc/self/limits");
-        crate::detach::detach(&mut command, Vec::new(), &limits);
+        crate::detach::detach(&mut command, Vec::new(), &limits, None).unwrap();
         let told = String::from_utf8(command.output().unwrap().stdout).unwrap();
         let told_of_memory = LOCKED_BYTES_MAX.to_string();
         for (name, value) in [

@@ -183,8 +183,8 @@ impl Scene {
         command.args([name, argument]);
         match walls {
             Some(walls) => {
-                sys::detach::detach(&mut command, Vec::new(), &Limits::default());
-                inside(Some(walls), None, || command.output()).unwrap()
+                sys::detach::detach(&mut command, Vec::new(), &Limits::default(), None).unwrap();
+                inside(walls, || command.output()).unwrap()
             }
             None => command.output().unwrap(),
         }
@@ -328,9 +328,7 @@ fn type_into(terminal: &str) {
             let held = scene.attack(name, at, Some(&walls));
             assert_eq!(held.status.code(), Some(1), "{name} at {at:?}: {held:?}");
             // One that is in the session all the same meets the wall too.
-            let output = inside(Some(&walls), None, || {
-                Command::new(&scene.program).args([name, at]).output()
-            });
+            let output = inside(&walls, || Command::new(&scene.program).args([name, at]).output());
             let expected = if name == "controls_terminal" { 0 } else { 1 };
             assert_eq!(output.unwrap().status.code(), Some(expected), "{name} at {at:?}");
         }

@@ -36,8 +36,7 @@ fn what_left_its_parents_and_all_marks_behind_is_ended_and_other_children_are_no
     let mut command = Command::new("sh");
     command.args(["-c", &script]).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child =
-        inside(Some(&walls), None, || start(|| command.spawn().map(|child| (child.id(), child))))
-            .unwrap();
+        inside(&walls, || start(|| command.spawn().map(|child| (child.id(), child)))).unwrap();
     child.wait().unwrap();
     ended(child.id());
     let deadline = Instant::now() + Duration::from_secs(20);

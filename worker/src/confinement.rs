@@ -29,6 +29,8 @@ pub(crate) enum Excess {
     Processes { count: usize, limit: u32 },
     /// Memory.
     Memory { used: u64, limit: u64 },
+    /// Memory, of which the kernel gave it no more and ended it.
+    MemoryBound { limit: u64 },
     /// Files of its own.
     Disk { used: u64, limit: u64 },
     /// Files of its own, on a disk that is almost full.
@@ -90,6 +92,10 @@ impl fmt::Display for Excess {
             Excess::Memory { used, limit } => write!(
                 f,
                 "the task uses {used} bytes of memory, more than its limit of {limit} (task_memory_limit_bytes)"
+            ),
+            Excess::MemoryBound { limit } => write!(
+                f,
+                "the task needed more than its limit of {limit} bytes of memory (task_memory_limit_bytes), and the kernel ended it"
             ),
             Excess::Disk { used, limit } => write!(
                 f,

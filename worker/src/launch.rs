@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE};
-use sys::pids::Group;
+use sys::cgroup::Group;
 use sys::process::Limits;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -95,10 +95,11 @@ fn spawn(options: &Options, temporary: &Path, id: u64, cookie: &str) -> io::Resu
         user_threads: options.sandbox.user_threads_max(options.user)?,
         ..options.watch.confinement().limits
     };
-    sys::detach::detach(command.as_std_mut(), vec![its_socket.into(), its_broker.into()], &limits);
+    let pids = options.sandbox.group(&format!("runner-{id}"))?;
+    let kept = vec![its_socket.into(), its_broker.into()];
+    sys::detach::detach(command.as_std_mut(), kept, &limits, pids.as_ref())?;
     let runtime = tokio::runtime::Handle::current();
-    let (mut child, pids) = options.sandbox.start(
-        &format!("runner-{id}"),
+    let mut child = options.sandbox.start(
         (&options.job.path, options.user),
         &[&options.binary, &options.outputs],
         || {

@@ -23,7 +23,7 @@ use protocol::pass::Pass;
 use protocol::phase::Phase;
 use protocol::runner::{COOKIE_VARIABLE, FROM_RUNNER_BYTES_MAX, FromRunner, Setup, ToRunner};
 use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
-use sys::pids::Group;
+use sys::cgroup::Group;
 use sys::sandbox::User;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::OwnedWriteHalf;
@@ -276,6 +276,10 @@ impl Runner<'_> {
             }
             End::Because(reason) => (None, Some(reason)),
         };
+        let reason = reason.or_else(|| {
+            let excess = self.options.watch.ended_for_memory(pids.as_ref()?)?;
+            Some(excess.to_string())
+        });
         let over = Over { id: self.id, group, pids, mark: mark(cookie) };
         over.end(&self.options.watch, &self.options.sandbox).await;
         remove(self.options.job.clone(), temporary_name(self.id)).await;
@@ -442,14 +446,18 @@ struct Over {
 }
 
 impl Over {
-    /// Kills all of it. What is held can leave its cgroup as little as it can reach the files of those: then nothing has to be looked for. Else it is told by the session, by
+    /// Kills all of it. What cannot leave its cgroup has not to be looked for. Else it is told by the session, by
     /// its parents, by its environment, and if it left all these behind, by being nobody's.
     async fn end(self, watch: &Watch, sandbox: &Sandbox) {
         let Over { id, group, pids, mark } = self;
-        let (watch, is_held) = (watch.clone(), sandbox.holds_files());
-        let killing = move || match pids {
-            Some(pids) if is_held => pids.end(),
-            _ => Ok(sys::family::kill_family(group, &mark)? & watch.end_orphans(Some(id))?),
+        let (watch, is_held) = (watch.clone(), sandbox.holds_groups());
+        let killing = move || {
+            let is_ended = pids.as_ref().map_or(Ok(true), |pids| pids.end())?;
+            if pids.is_some() && is_held {
+                return Ok::<bool, io::Error>(is_ended);
+            }
+            let is_found = sys::family::kill_family(group, &mark)?;
+            Ok(is_ended & is_found & watch.end_orphans(Some(id))?)
         };
         match tokio::task::spawn_blocking(killing).await {
             Ok(Ok(true)) => {}

@@ -1,5 +1,5 @@
 //! What a task can reach on this machine: its job's files, its program, what everybody may read of the system. The walls themselves are
-//! [`sys::sandbox`] and [`sys::pids`], who stands between them is [`crate::users`]'; this says where they stand.
+//! [`sys::sandbox`] and [`sys::cgroup`], who stands between them is [`crate::users`]'; this says where they stand.
 //!
 //! Invariants: of two jobs none can reach the other's files, nor those of the worker, nor end its processes; what the kernel lacks is logged
 //! once and told with everything else that holds ([`Sandbox::describe`]); with `task_sandbox = "required"` a worker without walls does not start.
@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sys::pids::{Group, Groups};
+use sys::cgroup::{Bounds, Group, Groups, Version};
 use sys::sandbox::{Access, Place, Support, User, Walls};
 
 use crate::config::Config;
@@ -42,6 +42,10 @@ const DEVICES: &[&str] =
 const BESIDE_PROGRAMS: &[&str] = &["lib", "lib64", "libexec", "versions", "pyvenv.cfg"];
 /// Threads that the kernel lets a task have for each process it may have: programs have some, and those that have more have fewer processes.
 const THREADS_PER_PROCESS: u64 = 8;
+
+/// What it takes to have groups that bound everything.
+const GROUPS_REMEDY: &str = "a cgroup of version 2 with the controllers pids and memory, which the worker may share out: a service with Delegate=yes, \
+     or `systemd-run --user --scope -p Delegate=yes`";
 
 /// Whether tasks are held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -76,9 +80,12 @@ pub(crate) struct Sandbox {
     support: Support,
     /// Of jobs, or why they have none.
     users: Result<Users, String>,
-    groups: Option<Groups>,
-    /// Threads of a task, all its processes together.
-    threads: Option<u64>,
+    /// Of tasks, or why they have none.
+    groups: Result<Groups, String>,
+    /// Of a task, all its processes together.
+    bounds: Bounds,
+    /// Why its memory has no bound.
+    unbounded_memory: Option<&'static str>,
     slots: u64,
     search_path: Option<OsString>,
 }
@@ -99,16 +106,31 @@ impl Sandbox {
         };
         let threads = (config.task_processes_max > 0)
             .then(|| u64::from(config.task_processes_max) * THREADS_PER_PROCESS);
-        let groups = threads.and_then(|_| groups(&directories.data.path));
-        if groups.is_none()
+        let data = &directories.data.path;
+        let groups = groups(data, users.as_ref().ok());
+        let (memory_bytes, unbounded_memory) = match config.task_memory_limit_bytes {
+            0 => (None, Some("task_memory_limit_bytes is 0")),
+            // Map outputs would count for as long as they are kept.
+            _ if sys::holding::is_memory(data).unwrap_or(true) => {
+                (None, Some("files in the data directory are memory"))
+            }
+            bytes => (Some(bytes), None),
+        };
+        let sandbox = Sandbox {
+            places,
+            support: sys::sandbox::support(),
+            search_path: search_path(users.as_ref().ok()),
+            users,
+            groups,
+            bounds: Bounds { threads, memory_bytes },
+            unbounded_memory,
+            slots: u64::from(config.slots()),
+        };
+        if !sandbox.holds_groups()
             && let Err(error) = sys::orphans::adopt()
         {
             tracing::warn!(%error, "processes that leave their tasks are not found");
         }
-        let support = sys::sandbox::support();
-        let slots = u64::from(config.slots());
-        let search_path = search_path(users.as_ref().ok());
-        let sandbox = Sandbox { places, support, users, groups, threads, slots, search_path };
         sandbox.judge(config)?;
         Ok(sandbox)
     }
@@ -154,31 +176,31 @@ impl Sandbox {
         self.users.as_ref().ok()
     }
 
-    /// Calls `start`, which starts a process, inside: as the user of a job, with its files, and what it may read besides. The group has the process and what comes of it.
+    /// A group for a process that is to be started, and for all that comes of it.
+    pub(crate) fn group(&self, name: &str) -> io::Result<Option<Group>> {
+        self.groups.as_ref().ok().map(|groups| groups.group(name, &self.bounds)).transpose()
+    }
+
+    /// Calls `start`, which starts a process, inside: as the user of a job, with its files, and what it may read besides.
     pub(crate) fn start<T: Send>(
         &self,
-        name: &str,
         (job_directory, user): (&Path, Option<User>),
         readable: &[&PathBuf],
         start: impl FnOnce() -> io::Result<T> + Send,
-    ) -> io::Result<(T, Option<Group>)> {
-        let walls = self.places.as_ref().map(|places| {
-            let readable = readable.iter().map(|path| Place::new(*path, Access::Read));
-            let own = std::iter::once(Place::new(job_directory, Access::Change)).chain(readable);
-            Walls { places: places.iter().cloned().chain(own).collect(), user }
-        });
-        let group = match (&self.groups, self.threads) {
-            (Some(groups), Some(threads)) => Some(groups.group(name, threads)?),
-            _ => None,
-        };
-        let started = sys::sandbox::inside(walls.as_ref(), group.as_ref(), start)?;
-        Ok((started, group))
+    ) -> io::Result<T> {
+        let Some(places) = &self.places else { return start() };
+        let readable = readable.iter().map(|path| Place::new(*path, Access::Read));
+        let own = std::iter::once(Place::new(job_directory, Access::Change)).chain(readable);
+        let walls = Walls { places: places.iter().cloned().chain(own).collect(), user };
+        sys::sandbox::inside(&walls, start)
     }
 
-    /// Where there are no groups, the bound of threads of a task's user: that of all its tasks together, and where that user is the worker's, of what runs
+    /// Where no groups bound forks, the bound of threads of a task's user: that of all its tasks together, and where that user is the worker's, of what runs
     /// now besides. The kernel does not hold root to it.
     pub(crate) fn user_threads_max(&self, user: Option<User>) -> io::Result<Option<u64>> {
-        let (None, Some(threads)) = (&self.groups, self.threads) else { return Ok(None) };
+        let (false, Some(threads)) = (self.bounds_forks(), self.bounds.threads) else {
+            return Ok(None);
+        };
         let besides = match user {
             Some(_) => 0,
             None => sys::process::user_threads()?,
@@ -189,6 +211,15 @@ impl Sandbox {
     /// True if a task may not open what is another worker's.
     pub(crate) fn hides_files(&self) -> bool {
         self.holds_files() || self.users.is_ok()
+    }
+
+    /// True if a task has a group that it cannot leave, as little as it can write to the files of those.
+    pub(crate) fn holds_groups(&self) -> bool {
+        self.groups.is_ok() && self.hides_files()
+    }
+
+    fn bounds_forks(&self) -> bool {
+        self.groups.as_ref().is_ok_and(|groups| groups.support().forks.is_ok())
     }
 
     /// True if a task sees only the files of its own job.
@@ -234,15 +265,42 @@ impl Sandbox {
             walls.push(wall("privileges", true, "no new privileges", "", ""));
             walls.push(self.user_wall());
         }
-        let has_groups = self.groups.is_some();
-        let remedy = "a worker that runs as root, with the pids hierarchy of version 1 cgroups";
-        if self.threads.is_some() {
-            let (yes, no) =
-                ("forks bounded by a cgroup", "forks bounded by looks and the user's limit");
-            walls.push(wall("forks", has_groups, yes, no, remedy));
+        walls.extend(self.group_walls());
+        walls
+    }
+
+    /// What cgroups hold, and what is left to looks.
+    fn group_walls(&self) -> Vec<Wall> {
+        let wall = |name, held: Result<String, String>| Wall {
+            name,
+            is_held: held.is_ok(),
+            text: held.unwrap_or_else(|text| text),
+            remedy: GROUPS_REMEDY,
+        };
+        let support = self.groups.as_ref().map(Groups::support).map_err(Clone::clone);
+        let held = |bound: Result<(), String>, what: &str, otherwise: &str| match bound {
+            Ok(()) => Ok(format!("{what} bounded by a cgroup")),
+            Err(reason) => Err(format!("{what} bounded by {otherwise} ({reason})")),
+        };
+        let mut walls = Vec::new();
+        if self.bounds.threads.is_some() {
+            let bound = support.clone().and_then(|support| support.forks.clone());
+            walls.push(wall("forks", held(bound, "forks", "looks and the user's limit")));
         }
-        let no = "ended by looks, orphans adopted (no cgroup)";
-        walls.push(wall("ends", has_groups, "ended as a cgroup", no, remedy));
+        if let Some(reason) = self.unbounded_memory {
+            walls.push(wall("memory", held(Err(reason.to_owned()), "memory", "looks")));
+        } else {
+            let bound = support.clone().and_then(|support| support.memory.clone());
+            walls.push(wall("memory", held(bound, "memory", "looks")));
+        }
+        let ends = match support {
+            Ok(support) => Ok(match support.version {
+                Version::First => "ended as a cgroup of version 1".to_owned(),
+                Version::Second => "ended as a cgroup of version 2".to_owned(),
+            }),
+            Err(reason) => Err(format!("ended by looks, orphans adopted ({reason})")),
+        };
+        walls.push(wall("ends", ends));
         walls
     }
 
@@ -264,22 +322,20 @@ impl Sandbox {
     /// Nothing runs any more.
     pub(crate) fn close(&self) {
         self.users.iter().for_each(Users::end_all);
-        if let Some(Err(error)) = self.groups.as_ref().map(Groups::clear) {
+        if let Ok(Err(error)) = self.groups.as_ref().map(Groups::clear) {
             tracing::warn!(%error, "the groups of tasks are left");
         }
     }
 }
 
-/// Groups for the tasks of the worker whose directory this is; `None` where the kernel has none for us.
-fn groups(data: &Path) -> Option<Groups> {
+/// Groups for the tasks of the worker whose directory this is; else why there are none.
+fn groups(data: &Path, users: Option<&Users>) -> Result<Groups, String> {
     use std::os::unix::fs::MetadataExt;
-    let metadata = data.metadata().ok()?;
+    let metadata = data.metadata().map_err(|error| error.to_string())?;
     let name = format!("hanno-worker-{:x}-{:x}", metadata.dev(), metadata.ino());
-    Groups::open(&name)
-        .inspect_err(
-            |error| tracing::info!(%error, "no cgroups for tasks: looks bound their forks"),
-        )
-        .ok()
+    Groups::open(&name, users.and_then(Users::any))
+        .inspect_err(|error| tracing::info!(%error, "no cgroups for tasks: looks bound them"))
+        .map_err(|error| format!("no cgroups: {error}"))
 }
 
 /// The directories of the worker's that the users of jobs may look into: a search in another would end with "permission denied" where there is no such program at all.

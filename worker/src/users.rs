@@ -96,8 +96,13 @@ impl Users {
 
     /// Those of `directories` that they may pass through: all alike, as nobody knows them.
     pub(crate) fn open_to(&self, directories: Vec<PathBuf>) -> io::Result<Vec<PathBuf>> {
-        let Some(user) = User::new(*self.inner.share.start()) else { return Ok(directories) };
+        let Some(user) = self.any() else { return Ok(directories) };
         sys::sandbox::open_to(user, directories)
+    }
+
+    /// One of them, to see what any of them may do.
+    pub(crate) fn any(&self) -> Option<User> {
+        User::new(*self.inner.share.start())
     }
 
     /// What they are, for people.

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use sys::cgroup::Group;
 use sys::family::{self, Table};
 use sys::holding;
 use sys::measure::measure;
-use sys::pids::Group;
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
@@ -65,7 +65,7 @@ pub(crate) struct Seen {
 impl Seen {
     fn count(&mut self, excess: Excess) {
         let count = match excess {
-            Excess::Memory { .. } => &mut self.too_much_memory,
+            Excess::Memory { .. } | Excess::MemoryBound { .. } => &mut self.too_much_memory,
             Excess::Processes { .. } => &mut self.too_many_processes,
             Excess::Disk { .. } | Excess::DiskFull { .. } => &mut self.too_much_disk,
             Excess::HiddenProcesses | Excess::HiddenFiles => &mut self.hidden,
@@ -187,6 +187,23 @@ impl Watch {
     /// What looks have found.
     pub(crate) fn seen(&self) -> Seen {
         *self.seen.lock()
+    }
+
+    /// Why a task ended that was in this cgroup, if the kernel ended it for its memory.
+    pub(crate) fn ended_for_memory(&self, group: &Group) -> Option<Excess> {
+        let limit = self.confinement.memory_bytes?;
+        match group.was_ended_for_memory() {
+            Ok(true) => {
+                let excess = Excess::MemoryBound { limit };
+                self.seen.lock().count(excess);
+                Some(excess)
+            }
+            Ok(false) => None,
+            Err(error) => {
+                tracing::warn!(%error, "cannot tell whether a task was ended for its memory");
+                None
+            }
+        }
     }
 
     /// Adds the runner `id` of the job in a directory, whose session is led by `root`; what comes from it carries `mark`.

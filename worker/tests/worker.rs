@@ -536,9 +536,61 @@ async fn tasks_beyond_their_limits_fail_with_the_reason_and_harm_nobody() {
     stand.stop().await;
 }
 
+/// Set for copies of this program: how tasks must be ended there.
+const ENDED_VARIABLE: &str = "HANNO_TEST_ENDED";
+
+/// Whatever the machine offers, limits and ends hold, by what it lacks.
+#[test]
+fn limits_and_ends_hold_with_cgroups_of_either_version_and_with_none() {
+    if std::env::var_os(ENDED_VARIABLE).is_some() {
+        return;
+    }
+    let first = "grep -w 'cgroup cgroup' /proc/self/mountinfo | cut -d ' ' -f 5";
+    let second = "grep -w 'cgroup2 cgroup2' /proc/self/mountinfo | cut -d ' ' -f 5";
+    for (hidden, ended) in [
+        (format!("{first}; {second}"), "ended by looks, orphans adopted"),
+        (first.to_owned(), "ended as a cgroup of version 2"),
+        (second.to_owned(), "ended as a cgroup of version 1"),
+    ] {
+        // None of those hierarchies is seen there.
+        let script = format!(
+            "for place in $({hidden}); do umount -l $place || exit; done; exec \"$0\" \"$@\""
+        );
+        let copy = |arguments: &[&str]| {
+            let mut command = std::process::Command::new("unshare");
+            command.args(["-m", "sh", "-c", &script]).args(arguments);
+            command.env(ENDED_VARIABLE, ended).output().unwrap()
+        };
+        let can_be = copy(&["sh", "-c", "cat /proc/self/mountinfo"]);
+        let mounts = String::from_utf8_lossy(&can_be.stdout).into_owned();
+        let is_there = match ended.rsplit_once("version ") {
+            Some((_, "2")) => mounts.contains(" - cgroup2 "),
+            Some(_) => mounts.contains("pids"),
+            None => true,
+        };
+        if !can_be.status.success() || !is_there {
+            println!("NOT RUN, not possible here: {ended}: {can_be:?}");
+            continue;
+        }
+        let program = std::env::current_exe().unwrap();
+        let tests = [
+            "tasks_beyond_their_limits_fail_with_the_reason_and_harm_nobody",
+            "a_grandchild_that_left_is_killed_too",
+        ];
+        let [limits, ends] = tests;
+        let output = copy(&[program.to_str().unwrap(), "--exact", limits, ends]);
+        assert!(output.status.success(), "{ended}: {}", String::from_utf8_lossy(&output.stdout));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("2 passed"), "{output:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grandchild_that_left_is_killed_too() {
     let stand = Stand::start(|_| {}).await;
+    if let Ok(ended) = std::env::var(ENDED_VARIABLE) {
+        let health = stand.http().get("/healthz").await.unwrap().text().await.unwrap();
+        assert!(health.contains(&ended), "{health}");
+    }
     let attempt = stand.launch(0, "leave");
     let deadline = Instant::now() + PATIENCE;
     let log = loop {

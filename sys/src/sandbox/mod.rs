@@ -18,8 +18,6 @@ use landlock::{
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use crate::pids::Group;
-
 pub use user::{User, numbers_in_use, open_to, try_user};
 
 /// The rights that are handled: those of the newest kernel this was tested on. Older ones know fewer.
@@ -89,20 +87,18 @@ pub fn support() -> Support {
     })
 }
 
-/// Calls `start` on a thread of `group` that is held by `walls` as far as the kernel supports it; a process that is started there is
-/// held as the thread is. Places that do not exist are left out; without walls the thread is not held.
+/// Calls `start` on a thread that is held by `walls` as far as the kernel supports it; a process that is started there is
+/// held as the thread is. Places that do not exist are left out.
 ///
 /// # Errors
 /// If the kernel refuses what it supports, or `start` fails.
 pub fn inside<T: Send>(
-    walls: Option<&Walls>,
-    group: Option<&Group>,
+    walls: &Walls,
     start: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
     let support = support();
     on_a_thread(|| {
-        group.map_or(Ok(()), Group::enter)?;
-        let Some(Walls { places, user }) = walls else { return start() };
+        let Walls { places, user } = walls;
         rustix::thread::set_no_new_privs(true)?;
         // The places are opened by who may reach them all.
         if support.files {
@@ -244,7 +240,7 @@ mod tests {
         all.push(Place::new("/dev/null", Access::Use));
         all.extend(places.iter().cloned());
         let walls = Walls { places: all, user: None };
-        inside(Some(&walls), None, || Command::new("sh").args(["-c", script]).output()).unwrap()
+        inside(&walls, || Command::new("sh").args(["-c", script]).output()).unwrap()
     }
 
     #[track_caller]
