@@ -13,7 +13,7 @@ use client::ClientConfig;
 
 use crate::connect::{Overrides, warn_unused};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say, tell, tell_text};
-use crate::{balancer, debug, dfs, dfsadmin, fsck, getconf, job, snapshots};
+use crate::{balancer, debug, dfs, dfsadmin, fsck, getconf, job, snapshots, storage_policies};
 
 /// Runs a command with the words after its name; returns the exit code.
 pub(crate) type Run = fn(&[OsString], &Overrides) -> u8;
@@ -60,6 +60,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     },
     Command { name: "lsSnapshottableDir", about: "list all snapshottable dirs owned by the current user", programs: HDFS, run: snapshots::list_snapshottable },
     Command { name: "snapshotDiff", about: "diff two snapshots of a directory or diff the current directory contents with a snapshot", programs: HDFS, run: snapshots::snapshot_diff },
+    Command { name: "storagepolicies", about: "list/get/set block storage policies", programs: HDFS, run: storage_policies::run },
     Command { name: "version", about: "print the version", programs: &["hdfs", "hadoop", "mapred"], run: version },
 ];
 

@@ -29,6 +29,7 @@ mod hadoop;
 mod job;
 mod output;
 mod snapshots;
+mod storage_policies;
 mod token;
 mod top;
 

@@ -180,6 +180,7 @@ fn status(name: &str, directory: bool) -> FileStatus {
         open: false,
         has_acl: false,
         snapshottable: false,
+        storage_policy: None,
     }
 }
 

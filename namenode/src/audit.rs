@@ -201,6 +201,11 @@ impl<'a> Entry<'a> {
             Call::GetXattrs { path, .. } => Entry::of_path("getXAttrs", path),
             Call::SetXattr { path, .. } => Entry::of_path("setXAttr", path),
             Call::RemoveXattr { path, .. } => Entry::of_path("removeXAttr", path),
+            Call::GetStoragePolicy(path) => Entry::of_path("getStoragePolicy", path),
+            Call::SetStoragePolicy { path, policy } => {
+                let sets = policy.is_some();
+                Entry::of_path(if sets { "setStoragePolicy" } else { "unsetStoragePolicy" }, path)
+            }
             _ => return None,
         })
     }

@@ -291,6 +291,7 @@ pub(super) mod tests {
             open: false,
             has_acl: false,
             snapshottable: false,
+            storage_policy: None,
         }
     }
 

@@ -223,6 +223,7 @@ impl Machine {
             open: false,
             has_acl: false,
             snapshottable: false,
+            storage_policy: None,
         }
     }
 }

@@ -519,6 +519,7 @@ pub(super) mod tests {
             open: false,
             has_acl: false,
             snapshottable: false,
+            storage_policy: None,
         };
         let block = |(index, (length, live, corrupt)): (usize, &(u64, u8, u8))| FsckBlock {
             id: BlockId(1_073_741_825 + index as u64),

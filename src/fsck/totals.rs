@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use client::dfs::{DfsClient, DfsError};
 use protocol::namenode::{DatanodeState, FsckBlock, FsckFile, ReplicaState};
+use protocol::storage::StoragePolicy;
 use serde::Serialize;
 
 use super::lines::{complete_blocks, counted, is_corrupt};
@@ -45,9 +46,9 @@ pub(super) struct Totals {
     pub(super) missing_replica_count: u64,
     pub(super) pending_replication_count: u64,
     pub(super) default_replication: u16,
-    /// How many blocks have so many replicas.
+    /// How many blocks of files with a storage policy have so many replicas.
     #[serde(skip)]
-    pub(super) blocks_by_replicas: BTreeMap<usize, u64>,
+    pub(super) blocks_by_policy: BTreeMap<(StoragePolicy, usize), u64>,
     /// Name of the cluster's only pool of blocks.
     pub(super) pool: String,
 }
@@ -87,6 +88,8 @@ impl Totals {
         self.lost_length += file.lost_bytes;
         for block in complete_blocks(file) {
             is_damaged |= block.good_count() == 0;
+            let policy = file.status.storage_policy.unwrap_or(StoragePolicy::Hot);
+            *self.blocks_by_policy.entry((policy, block.replicas.len())).or_default() += 1;
             self.add_block(block, wanted, maintenance);
         }
         self.corrupt_file_count += u64::from(is_damaged);
@@ -101,7 +104,6 @@ impl Totals {
         self.entering_maintenance_replica_count += of(ReplicaState::EnteringMaintenance);
         self.in_maintenance_replica_count += of(ReplicaState::InMaintenance);
         self.block_count += 1;
-        *self.blocks_by_replicas.entry(block.replicas.len()).or_default() += 1;
         self.block_length += block.length;
         self.replica_count += there;
         self.wanted_replica_count += wanted;
@@ -157,22 +159,35 @@ impl Totals {
         )
     }
 
-    /// What `-storagepolicies` adds. All replicas are on the one type of storage there is, which is what the only policy asks for.
+    /// What `-storagepolicies` adds. All replicas are on disks, which is what one of the policies asks for.
     pub(super) fn storage_policies_text(&self) -> String {
-        let mut text = "\nBlocks satisfying the specified storage policy:\n\
+        let mut satisfied = "\nBlocks satisfying the specified storage policy:\n\
             Storage Policy                  # of blocks       % of blocks\n"
             .to_owned();
+        let mut others = String::new();
         let mut rows: Vec<_> =
-            self.blocks_by_replicas.iter().filter(|(count, _)| **count > 0).collect();
+            self.blocks_by_policy.iter().filter(|((_, count), _)| *count > 0).collect();
         rows.sort_by(|left, right| right.1.cmp(left.1));
-        for (replicas, blocks) in rows {
+        for ((policy, replicas), blocks) in rows {
             let share = format!("{:.4}%", *blocks as f64 * 100.0 / self.block_count as f64);
-            text.push_str(&format!(
-                "{:<25} {blocks:>10}  {share:>20}\n",
-                format!("DISK:{replicas}(HOT)")
-            ));
+            let there = format!("DISK:{replicas}(HOT)");
+            match policy {
+                StoragePolicy::Hot => {
+                    satisfied.push_str(&format!("{there:<25} {blocks:>10}  {share:>20}\n"));
+                }
+                policy => others.push_str(&format!(
+                    "{there:<35} {:<20} {blocks:>10}  {share:>20}\n",
+                    policy.definition().name
+                )),
+            }
         }
-        text + "\nAll blocks satisfy specified storage policy.\n"
+        match others.is_empty() {
+            true => satisfied + "\nAll blocks satisfy specified storage policy.\n",
+            false => format!(
+                "{satisfied}\nBlocks NOT satisfying the specified storage policy:\n\
+                 Storage Policy                  Specified Storage Policy      # of blocks       % of blocks\n{others}"
+            ),
+        }
     }
 
     fn replication_text(&self) -> String {

@@ -71,9 +71,6 @@ fn rights_attributes_and_policies() {
     assert_eq!(policy["BlockStoragePolicy"]["name"], "HOT");
     let all = web.ask("GET", "/?op=GETALLSTORAGEPOLICY").is(200).json();
     assert_eq!(all["BlockStoragePolicies"]["BlockStoragePolicy"].as_array().unwrap().len(), 8);
-    web.ask("PUT", "/d/f?op=SETSTORAGEPOLICY&storagepolicy=HOT").is(200);
-    assert_eq!(web.ask("PUT", "/d/f?op=SETSTORAGEPOLICY&storagepolicy=COLD").status, 400);
-    web.ask("POST", "/d/f?op=UNSETSTORAGEPOLICY").is(200);
 }
 
 #[test]

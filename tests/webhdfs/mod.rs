@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::support::http::{Answer, Connection, request};
 use crate::support::{Cluster, Options, data};
 
+mod attributes;
 mod deaths;
 mod directories;
 mod features;

@@ -267,7 +267,9 @@ fn exception_of(op: Op, kind: ErrorKind) -> Exception {
         ErrorKind::InvalidArgument => match op {
             // Limits of replication and block size, and impossible renames, are plain IOExceptions in HDFS.
             Op::Create | Op::SetReplication | Op::Rename => Exception::Io,
-            Op::Concat | Op::Truncate => Exception::HadoopIllegalArgument,
+            Op::Concat | Op::Truncate | Op::SetStoragePolicy | Op::UnsetStoragePolicy => {
+                Exception::HadoopIllegalArgument
+            }
             Op::ModifyAclEntries | Op::RemoveAclEntries | Op::SetAcl | Op::RemoveDefaultAcl => {
                 Exception::Acl
             }

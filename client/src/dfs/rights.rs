@@ -4,6 +4,7 @@ use protocol::DfsPath;
 use protocol::acl::{AclChange, AclStatus};
 use protocol::namenode::{Call, Reply};
 use protocol::permission::Action;
+use protocol::storage::StoragePolicy;
 use protocol::xattr::{Xattr, XattrFlag};
 
 use super::client::DfsClient;
@@ -62,6 +63,29 @@ impl DfsClient {
     /// [`DfsError`], also if it is not there.
     pub fn remove_xattr(&self, path: &DfsPath, name: &str) -> Result<(), DfsError> {
         self.done(Call::RemoveXattr { path: path.clone(), name: name.to_owned() })
+    }
+
+    /// The storage policy that counts for a path.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn storage_policy(&self, path: &DfsPath) -> Result<StoragePolicy, DfsError> {
+        match self.call(Call::GetStoragePolicy(path.clone()))? {
+            Reply::StoragePolicy(policy) => Ok(policy),
+            _ => Err(DfsError::Unexpected),
+        }
+    }
+
+    /// Sets the storage policy of a path; `None` for that of the directory above.
+    ///
+    /// # Errors
+    /// [`DfsError`], also for a policy that disks cannot fulfil.
+    pub fn set_storage_policy(
+        &self,
+        path: &DfsPath,
+        policy: Option<StoragePolicy>,
+    ) -> Result<(), DfsError> {
+        self.done(Call::SetStoragePolicy { path: path.clone(), policy })
     }
 
     /// Asks whether the user may do something with a path.

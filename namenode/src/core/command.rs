@@ -343,6 +343,10 @@ impl State {
             Call::ChangeAcl { path, .. } => format!("modify ACL entries on {path}"),
             Call::SetXattr { path, .. } => format!("set XAttr on {path}"),
             Call::RemoveXattr { path, .. } => format!("remove XAttr entry on {path}"),
+            Call::SetStoragePolicy { path, policy: Some(_) } => {
+                format!("set storage policy for {path}")
+            }
+            Call::SetStoragePolicy { path, .. } => format!("unset storage policy for {path}"),
             _ => return None,
         };
         let host = &self.settings.host;
@@ -435,6 +439,7 @@ impl<'a> Planner<'a> {
                 self.set_xattr(path, (name, value), *flag)
             }
             Call::RemoveXattr { path, name } => self.remove_xattr(path, name),
+            Call::SetStoragePolicy { path, policy } => self.set_storage_policy(path, *policy),
             _ => Err(refuse(ErrorKind::InvalidArgument, "not a change")),
         }?;
         self.check_snapshots()?;
@@ -660,6 +665,7 @@ fn changed_paths(call: &Call) -> impl Iterator<Item = &DfsPath> {
         | Call::ChangeAcl { path, .. }
         | Call::SetXattr { path, .. }
         | Call::RemoveXattr { path, .. }
+        | Call::SetStoragePolicy { path, .. }
         | Call::CreateSnapshot { path, .. }
         | Call::RenameSnapshot { path, .. }
         | Call::DeleteSnapshot { path, .. }

@@ -41,6 +41,8 @@ pub(super) struct FeatureTable {
     dirty: HashMap<InodeId, usize>,
     /// Rows being loaded.
     loading: BTreeMap<InodeId, Vec<u8>>,
+    /// How many inodes have a storage policy of their own.
+    policy_count: usize,
 }
 
 impl Features {
@@ -76,10 +78,17 @@ impl FeatureTable {
         let row_count = self.row_count(id);
         self.dirty.entry(id).or_insert(row_count);
         let mut features = self.by_inode.remove(&id).unwrap_or_default();
+        self.policy_count -= usize::from(features.policy().is_some());
         change(Arc::make_mut(&mut features));
+        self.policy_count += usize::from(features.policy().is_some());
         if !features.is_empty() {
             self.by_inode.insert(id, features);
         }
+    }
+
+    /// How many inodes have a storage policy of their own.
+    pub(super) fn policy_count(&self) -> usize {
+        self.policy_count
     }
 
     /// The rows that changed since the last call.
@@ -114,7 +123,9 @@ impl FeatureTable {
     /// Decodes what was loaded.
     pub(super) fn finish_load(&mut self) -> Result<(), CoreError> {
         for (id, bytes) in std::mem::take(&mut self.loading) {
-            self.by_inode.insert(id, Arc::new(Features::decode(&bytes)?));
+            let features = Features::decode(&bytes)?;
+            self.policy_count += usize::from(features.policy().is_some());
+            self.by_inode.insert(id, Arc::new(features));
         }
         Ok(())
     }

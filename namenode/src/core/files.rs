@@ -79,6 +79,7 @@ impl Planner<'_> {
             at_ms: self.now.wall_ms,
         });
         self.push_acl(file, mode, acl);
+        self.copy_policy(file, way.ancestor.id);
         let first_block = match create.first_block {
             true => match self.allot(path.as_str(), file, (replication, block_size, 0), &[]) {
                 // A file that stays empty needs none. Whoever writes asks again, and is refused then.

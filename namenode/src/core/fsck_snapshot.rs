@@ -15,6 +15,7 @@ use super::state::State;
 /// A directory on the way, and its entries that were not passed yet.
 struct Step<'a> {
     path: DfsPath,
+    seen: Seen<'a>,
     rest: Box<dyn Iterator<Item = (&'a str, InodeId)> + 'a>,
 }
 
@@ -52,10 +53,10 @@ impl State {
                 continue;
             };
             // Only a path that a rename made too long does not fit; its parts were checked.
-            let (Ok(at), Some(state)) = (step.path.join(name), self.ns.at(id, top.at)) else {
+            let (Ok(at), Some(seen)) = (step.path.join(name), self.ns.seen_below(step.seen, id))
+            else {
                 continue;
             };
-            let seen = Seen { id, state, ..top };
             check(seen, &at)?;
             if is_file(seen) {
                 let file = self.fsck_former(nodes, seen, at.clone());
@@ -64,7 +65,7 @@ impl State {
             } else {
                 page.directories.push((at.clone(), number_of_files(&page)));
                 let rest = Box::new(self.ns.children_at(id, top.at, ""));
-                steps.push(Step { path: at.clone(), rest });
+                steps.push(Step { path: at.clone(), seen, rest });
             }
             passed_count += 1;
             let full = page.files.len() >= FILES_MAX || block_count >= BLOCKS_MAX;
@@ -77,28 +78,29 @@ impl State {
     }
 
     /// The way from `top` to `after`, as far as it exists; a snapshot does not change, but it may be another of the same name.
-    fn former_steps(
-        &self,
-        top: Seen<'_>,
+    fn former_steps<'a>(
+        &'a self,
+        top: Seen<'a>,
         path: &DfsPath,
         after: Option<&DfsPath>,
-    ) -> Vec<Step<'_>> {
+    ) -> Vec<Step<'a>> {
         let names = after.filter(|after| after.starts_with(path)).into_iter();
         let names = names.flat_map(|after| after.elements().skip(path.elements().count()));
-        let (mut steps, mut at, mut directory) = (Vec::new(), path.clone(), Some(top.id));
+        let (mut steps, mut at, mut directory) = (Vec::new(), path.clone(), Some(top));
         let rest = |id, name| Box::new(self.ns.children_at(id, top.at, name));
         for name in names {
-            let Some(id) = directory else { break };
-            steps.push(Step { path: at.clone(), rest: rest(id, name) });
-            let child = self.ns.child_at(id, name, top.at);
-            directory = child.filter(|child| self.ns.file(*child).is_none());
+            let Some(seen) = directory else { break };
+            steps.push(Step { path: at.clone(), seen, rest: rest(seen.id, name) });
+            let child = self.ns.child_at(seen.id, name, top.at);
+            let child = child.filter(|child| self.ns.file(*child).is_none());
+            directory = child.and_then(|child| self.ns.seen_below(seen, child));
             match at.join(name) {
                 Ok(below) => at = below,
                 Err(_) => directory = None,
             }
         }
-        if let Some(id) = directory {
-            steps.push(Step { path: at, rest: rest(id, "") });
+        if let Some(seen) = directory {
+            steps.push(Step { path: at, seen, rest: rest(seen.id, "") });
         }
         steps
     }

@@ -48,6 +48,7 @@ pub mod snapshot;
 pub mod snapshot_diff;
 pub mod snapshot_view;
 pub mod state;
+pub mod storage;
 pub mod survey;
 pub mod table;
 pub mod totals;

@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use hashbrown::HashSet;
 use protocol::namenode::FileStatus;
 use protocol::path::ELEMENT_BYTES_MAX;
+use protocol::storage::StoragePolicy;
 use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId};
 
 use super::children::Position;
@@ -354,6 +355,16 @@ impl Namespace {
 
     /// Status of an inode under the name `name`.
     pub fn status(&self, id: InodeId, inode: &Inode, name: &str) -> FileStatus {
+        self.status_with(self.policy(id), (id, inode), name)
+    }
+
+    /// The same, where the storage policy that counts is known.
+    pub(super) fn status_with(
+        &self,
+        storage_policy: Option<StoragePolicy>,
+        (id, inode): (InodeId, &Inode),
+        name: &str,
+    ) -> FileStatus {
         let (file, directory) = (inode.file(), inode.directory());
         FileStatus {
             name: name.to_owned(),
@@ -371,6 +382,7 @@ impl Namespace {
             open: file.is_some_and(|file| file.open.is_some()),
             has_acl: !self.acl(id).is_empty(),
             snapshottable: directory.is_some() && self.history.roots.contains_key(&id),
+            storage_policy,
         }
     }
 

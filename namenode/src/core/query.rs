@@ -46,6 +46,7 @@ impl State {
             Call::SnapshottableDirectories => Some(self.snapshottable_directories(caller)),
             Call::GetAcl(path) => Some(self.acl_status(path, caller)),
             Call::GetXattrs { path, names } => Some(self.xattrs(path, names, caller)),
+            Call::GetStoragePolicy(path) => Some(self.storage_policy(path, caller)),
             Call::CheckAccess { path, action } => Some(self.check_access(path, *action, caller)),
             _ => None,
         }
@@ -118,6 +119,7 @@ impl State {
             Call::SnapshottableDirectories => self.snapshottable_directories(reader.caller),
             Call::GetAcl(path) => self.acl_status(path, reader.caller),
             Call::GetXattrs { path, names } => self.xattrs(path, names, reader.caller),
+            Call::GetStoragePolicy(path) => self.storage_policy(path, reader.caller),
             Call::CheckAccess { path, action } => self.check_access(path, *action, reader.caller),
             Call::SafeMode(_) => Ok(Reply::Flag(self.safe_mode.is_on())),
             _ => Err(refuse(ErrorKind::InvalidArgument, "not a read")),
@@ -158,8 +160,12 @@ impl State {
         self.guard(caller).check_inode(id, Action::READ_EXECUTE)?;
         let limit = limit.clamp(1, self.settings.list_limit.min(LIST_ENTRIES_MAX)) as usize;
         let (rest, count) = self.ns.children_after(directory, start_after);
-        let entries: Vec<_> =
-            rest.take(limit).map(|(id, inode)| self.ns.status(id, inode, &inode.name)).collect();
+        let above = self.ns.policy(id);
+        let entry = |(id, inode): (InodeId, &Inode)| {
+            let policy = self.ns.own_policy(id).or(above);
+            self.ns.status_with(policy, (id, inode), &inode.name)
+        };
+        let entries: Vec<_> = rest.take(limit).map(entry).collect();
         let remaining = (count - entries.len()) as u64;
         Ok(Reply::Listing { entries, remaining })
     }

@@ -28,7 +28,8 @@ fn shown_path(call: &Call) -> Option<&DfsPath> {
         | Call::SetTimes { path, .. }
         | Call::ChangeAcl { path, .. }
         | Call::SetXattr { path, .. }
-        | Call::RemoveXattr { path, .. } => Some(path),
+        | Call::RemoveXattr { path, .. }
+        | Call::SetStoragePolicy { path, .. } => Some(path),
         _ => None,
     }
 }

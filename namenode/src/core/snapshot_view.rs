@@ -6,10 +6,12 @@ use protocol::namenode::{
     LocatedBlocks, Reply, SnapshottableDirectory,
 };
 use protocol::permission::Action;
+use protocol::storage::StoragePolicy;
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::command::refuse;
 use super::datanodes::Datanodes;
+use super::features::Features;
 use super::history::{At, SnapshotId};
 use super::inode::Inode;
 use super::namespace::Namespace;
@@ -36,12 +38,14 @@ pub(super) struct Seen<'a> {
     pub(super) id: InodeId,
     pub(super) at: SnapshotId,
     pub(super) state: At<'a>,
+    /// The storage policy that counted for it.
+    pub(super) policy: Option<StoragePolicy>,
 }
 
 impl Namespace {
     /// Status of something in a snapshot, under the name `name`.
     pub(super) fn status_at(&self, seen: Seen<'_>, name: &str) -> FileStatus {
-        let Seen { id, at, state } = seen;
+        let Seen { id, at, state, policy } = seen;
         let (owner, group, mode) = match state {
             At::Live(inode) => (inode.owner, inode.group, inode.mode),
             At::Was(version) => (version.owner, version.group, version.mode),
@@ -71,6 +75,7 @@ impl Namespace {
             children_count,
             has_acl: state.features(self, id).is_some_and(|features| !features.acl.is_empty()),
             open: false,
+            storage_policy: policy,
             ..self.bare_status(id, name)
         }
     }
@@ -93,7 +98,22 @@ impl Namespace {
             atime_ms: 0,
             children_count: 0,
             open: false,
+            storage_policy: None,
         }
+    }
+
+    /// An entry of something in the same snapshot.
+    pub(super) fn seen_below<'a>(&'a self, above: Seen<'a>, id: InodeId) -> Option<Seen<'a>> {
+        let state = self.at(id, above.at)?;
+        let own = state.features(self, id).and_then(Features::policy);
+        Some(Seen { id, state, policy: own.or(above.policy), ..above })
+    }
+
+    /// The top of a snapshot. What it had from above is not in it, and is as it is now.
+    fn seen_root(&self, id: InodeId, at: SnapshotId) -> Option<Seen<'_>> {
+        let state = self.at(id, at)?;
+        let own = state.features(self, id).and_then(Features::policy);
+        Some(Seen { id, at, state, policy: own.or_else(|| self.policy_above(id)) })
     }
 
     fn length_at(&self, seen: Seen<'_>) -> u64 {
@@ -139,11 +159,8 @@ impl Namespace {
         let names = self.history.roots.get(&root).map(|root| &root.names);
         let range = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
         let rest = names.into_iter().flat_map(|names| names.range::<str, _>(range));
-        rest.filter_map(|(name, at)| {
-            let seen = Seen { id: root, at: *at, state: self.at(root, *at)? };
-            Some(self.status_at(seen, name))
-        })
-        .collect()
+        rest.filter_map(|(name, at)| Some(self.status_at(self.seen_root(root, *at)?, name)))
+            .collect()
     }
 }
 
@@ -176,19 +193,21 @@ impl State {
         let Some(at) = ns.snapshot_id(found.id, name) else { return Ok(None) };
         let top = above.as_str().trim_end_matches('/');
         let mut path = format!("{top}/{DOT_SNAPSHOT}/{name}");
-        let mut id = found.id;
+        let Some(mut seen) = ns.seen_root(found.id, at) else { return Ok(None) };
         for name in rest {
-            if ns.inodes.get(&id).and_then(Inode::directory).is_none() {
+            if ns.inodes.get(&seen.id).and_then(Inode::directory).is_none() {
                 let text = format!("{path} (is not a directory)");
                 return Err(refuse(ErrorKind::NotDirectory, text));
             }
-            let Some(state) = ns.at(id, at) else { return Ok(None) };
-            guard.check_former((id, state), Action::EXECUTE, &path)?;
-            let Some(child) = ns.child_at(id, name, at) else { return Ok(None) };
-            id = child;
+            guard.check_former((seen.id, seen.state), Action::EXECUTE, &path)?;
+            let child = ns.child_at(seen.id, name, at);
+            let Some(child) = child.and_then(|child| ns.seen_below(seen, child)) else {
+                return Ok(None);
+            };
+            seen = child;
             path = format!("{path}/{name}");
         }
-        Ok(ns.at(id, at).map(|state| View::Inside(Seen { id, at, state })))
+        Ok(Some(View::Inside(seen)))
     }
 
     pub(super) fn stat_view(&self, path: &DfsPath, view: Option<View<'_>>) -> Answer {
@@ -232,8 +251,7 @@ impl State {
         )?;
         let mut children = self.ns.children_at(seen.id, seen.at, after);
         let entry = |(name, id): (&str, InodeId)| {
-            let state = self.ns.at(id, seen.at)?;
-            Some(self.ns.status_at(Seen { id, state, ..seen }, name))
+            Some(self.ns.status_at(self.ns.seen_below(seen, id)?, name))
         };
         let entries = children.by_ref().take(limit).filter_map(entry).collect();
         let remaining = children.count() as u64;

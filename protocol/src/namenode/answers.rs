@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::namenode::{REPLICAS_MAX, VOLUMES_MAX};
+use crate::storage::StoragePolicy;
 use crate::token::BlockToken;
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{BlockId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId};
@@ -40,6 +41,8 @@ pub struct FileStatus {
     pub has_acl: bool,
     /// True if it is a directory that may have snapshots.
     pub snapshottable: bool,
+    /// Its storage policy, its own or that of a directory above; `None` if none was set.
+    pub storage_policy: Option<StoragePolicy>,
 }
 
 /// Totals of a subtree, the top included, and its quotas.

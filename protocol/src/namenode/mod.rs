@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::acl::{AclChange, AclStatus};
 use crate::permission::Action;
+use crate::storage::StoragePolicy;
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::xattr::{VALUE_BYTES_SENT_MAX, Xattr, XattrFlag};
 use crate::{
@@ -20,7 +21,7 @@ pub use answers::{
 };
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Most entries in one page of a listing, as `dfs.ls.limit`.
 pub const LIST_ENTRIES_MAX: u32 = 1000;
 /// Most bytes of an image in one answer: large enough that a call costs nothing beside them.
@@ -422,6 +423,15 @@ pub enum Call {
     },
     /// Asks whether the caller is the superuser. -> [`Reply::Done`], or `PermissionDenied`.
     CheckSuperuser,
+    /// Sets the storage policy of a file or directory, or takes it away. -> [`Reply::Done`]
+    SetStoragePolicy {
+        /// File or directory.
+        path: DfsPath,
+        /// The policy; `None` to have that of the directory above.
+        policy: Option<StoragePolicy>,
+    },
+    /// The storage policy that counts for a file or directory. -> [`Reply::StoragePolicy`]
+    GetStoragePolicy(DfsPath),
 }
 
 impl Call {
@@ -444,6 +454,7 @@ impl Call {
                 | Call::MoveStates(_)
                 | Call::GetAcl(_)
                 | Call::GetXattrs { .. }
+                | Call::GetStoragePolicy(_)
                 | Call::CheckAccess { .. }
                 | Call::CheckSuperuser
                 | Call::SafeMode(SafeModeAction::Get)
@@ -613,6 +624,8 @@ pub enum Reply {
         #[serde(deserialize_with = "at_most::<IMAGE_PIECE_BYTES, _, _>")]
         bytes: Vec<u8>,
     },
+    /// A storage policy.
+    StoragePolicy(StoragePolicy),
 }
 
 impl Request {

@@ -2,6 +2,7 @@
 
 use protocol::DfsPath;
 use protocol::namenode::{ClusterStatus, ContentSummary, DatanodeReport, FileStatus};
+use protocol::storage::StoragePolicy;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -34,7 +35,7 @@ pub struct FileStatusJson<'a> {
     replication: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot_enabled: Option<bool>,
-    storage_policy: u32,
+    storage_policy: u8,
     #[serde(rename = "type")]
     kind: &'static str,
 }
@@ -55,7 +56,7 @@ impl<'a> From<&'a FileStatus> for FileStatusJson<'a> {
             permission: format!("{:o}", status.mode),
             replication: status.replication,
             snapshot_enabled: status.snapshottable.then_some(true),
-            storage_policy: 0,
+            storage_policy: status.storage_policy.map_or(0, |policy| policy.definition().id),
             kind: if status.directory { "DIRECTORY" } else { "FILE" },
         }
     }
@@ -152,7 +153,7 @@ pub fn server_defaults(status: &ClusterStatus) -> Value {
         "trashInterval": status.trash_interval_ms / MINUTE_MS,
         "checksumType": 2,
         "keyProviderUri": "",
-        "defaultStoragePolicyId": super::policy::HOT_ID,
+        "defaultStoragePolicyId": StoragePolicy::Hot.definition().id,
     }})
 }
 
@@ -178,6 +179,7 @@ pub(crate) mod tests {
             open: false,
             has_acl: false,
             snapshottable: false,
+            storage_policy: None,
         }
     }
 
@@ -190,6 +192,7 @@ pub(crate) mod tests {
             length: 0,
             atime_ms: 0,
             snapshottable: true,
+            storage_policy: Some(StoragePolicy::Warm),
             ..file()
         };
         let text =
@@ -201,7 +204,7 @@ pub(crate) mod tests {
         let text = text(&directory);
         assert!(text.contains(r#""permission":"1777""#) && text.contains(r#""type":"DIRECTORY""#));
         assert!(text.contains(r#""pathSuffix":"""#));
-        assert!(text.contains(r#""snapshotEnabled":true,"storagePolicy":0"#), "{text}");
+        assert!(text.contains(r#""snapshotEnabled":true,"storagePolicy":5"#), "{text}");
         let listed = String::from_utf8(entries(&[file(), directory])).unwrap();
         let parsed: Value = serde_json::from_str(&format!("[{listed}]")).unwrap();
         assert_eq!(parsed.as_array().unwrap().len(), 2);

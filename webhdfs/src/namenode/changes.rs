@@ -2,10 +2,9 @@
 
 use axum::response::Response;
 use protocol::namenode::{Call, QuotaChange, Reply};
-use protocol::permission::Action;
 
-use super::special::{check_policy, special_call};
-use super::{Asked, Face, Namesystem, unexpected};
+use super::special::special_call;
+use super::{Asked, Face, Namesystem, unexpected, warned};
 use crate::error::WebError;
 use crate::op::Op;
 use crate::query::{Query, required};
@@ -16,19 +15,6 @@ const DIRECTORY_MODE: u16 = 0o755;
 
 impl<N: Namesystem> Face<N> {
     pub(super) async fn change(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
-        match asked.op {
-            Op::SetStoragePolicy | Op::UnsetStoragePolicy => {
-                if asked.op == Op::SetStoragePolicy {
-                    check_policy(asked)?;
-                }
-                self.policy_holder(asked).await?;
-                // There is one policy: nothing changes, but who may not change it is told so.
-                let (path, action) = (asked.path.clone(), Action::WRITE);
-                self.call(asked, Call::CheckAccess { path, action }).await?;
-                return Ok(json::nothing());
-            }
-            _ => {}
-        }
         let call = match asked.op {
             // Hadoop's clients leave it out where they mean the server's own.
             Op::SetReplication => {
@@ -40,6 +26,18 @@ impl<N: Namesystem> Face<N> {
             }
             _ => changing_call(asked)?,
         };
+        let unhonoured = match &call {
+            Call::SetStoragePolicy { policy: Some(policy), .. } => policy.unhonoured(),
+            _ => None,
+        };
+        let answer = self.carry_out(asked, call).await;
+        match unhonoured {
+            Some(text) => answer.map(|response| warned(response, &format!("299 hanno \"{text}\""))),
+            None => answer,
+        }
+    }
+
+    async fn carry_out(&self, asked: &Asked<'_>, call: Call) -> Result<Response, WebError> {
         match (asked.op, self.call(asked, call).await?) {
             (_, Reply::Flag(flag)) => Ok(json::boolean(flag)),
             // Java ignores the body of a rename with options, Python reads it.

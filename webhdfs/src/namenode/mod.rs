@@ -185,12 +185,11 @@ impl<N: Namesystem> Face<N> {
             Place::Names if asked.op.method() == "GET" => self.read(&asked).await,
             Place::Names => self.change(&asked).await,
         };
-        let mut response = answer.unwrap_or_else(WebError::into_response);
-        if let Some(warning) = &asked.warning {
-            let warning = HeaderValue::from_str(warning).expect("names were made printable");
-            response.headers_mut().insert(header::WARNING, warning);
-        }
-        Ok(response)
+        let response = answer.unwrap_or_else(WebError::into_response);
+        Ok(match &asked.warning {
+            Some(warning) => warned(response, warning),
+            None => response,
+        })
     }
 
     /// Makes a call for the client; waits for a NameNode that has just started.
@@ -242,6 +241,13 @@ impl<N: Namesystem> Face<N> {
 
 async fn handle<N: Namesystem>(State(face): State<Face<N>>, request: Request) -> Response {
     face.handle(request).await
+}
+
+/// An answer with a header that tells what is not done; an answer may have several.
+fn warned(mut response: Response, warning: &str) -> Response {
+    let warning = HeaderValue::from_str(warning).expect("a warning is printable ASCII");
+    response.headers_mut().append(header::WARNING, warning);
+    response
 }
 
 /// The NameNode answered something else.

@@ -4,6 +4,7 @@ use axum::response::Response;
 use protocol::acl::{AclChange, AclEntry};
 use protocol::namenode::{Call, DOT_SNAPSHOT, DiffEntry, Reply};
 use protocol::permission::Action;
+use protocol::storage::StoragePolicy;
 use protocol::xattr::{XattrFlag, XattrName};
 
 use super::{Asked, Face, Namesystem, unexpected};
@@ -39,10 +40,10 @@ impl<N: Namesystem> Face<N> {
             },
             Op::GetXattrs | Op::ListXattrs => self.xattrs(asked).await,
             Op::GetAllStoragePolicy => Ok(json::ok(&policy::all())),
-            Op::GetStoragePolicy => {
-                self.policy_holder(asked).await?;
-                Ok(json::ok(&policy::hot()))
-            }
+            Op::GetStoragePolicy => match self.call(asked, Call::GetStoragePolicy(path)).await? {
+                Reply::StoragePolicy(found) => Ok(json::ok(&policy::one(found))),
+                _ => Err(unexpected()),
+            },
             Op::GetSnapshotDiff => {
                 let (from, to, all) = self.snapshot_diff(asked).await?;
                 Ok(json::ok(&snapshot::diff(&asked.path, (&from, &to), &all)))
@@ -73,18 +74,6 @@ impl<N: Namesystem> Face<N> {
             Op::GetSnapshotList => self.snapshot_list(asked).await,
             op => Err(WebError::unsupported(format!("{} is not supported", op.name()))),
         }
-    }
-
-    /// Refuses a storage policy of what is not there.
-    pub(super) async fn policy_holder(&self, asked: &Asked<'_>) -> Result<(), WebError> {
-        let found = self.status(asked).await.map(drop);
-        found.map_err(|error| match error.exception {
-            Exception::FileNotFound => {
-                let text = format!("File/Directory does not exist: {}", asked.path);
-                WebError::new(Exception::FileNotFound, text)
-            }
-            _ => error,
-        })
     }
 
     async fn xattrs(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
@@ -237,23 +226,20 @@ pub(super) fn special_call(asked: &Asked<'_>) -> Result<Call, WebError> {
         Op::RemoveXattr => {
             Ok(Call::RemoveXattr { path, name: xattr_name(query.required(op, "xattr.name")?)? })
         }
+        Op::SetStoragePolicy => {
+            Ok(Call::SetStoragePolicy { path, policy: Some(storage_policy(asked)?) })
+        }
+        Op::UnsetStoragePolicy => Ok(Call::SetStoragePolicy { path, policy: None }),
         op => Err(WebError::unsupported(format!("{} is not supported", op.name()))),
     }
 }
 
-/// Refuses what cannot be kept; `HOT` is what every file has.
-pub(super) fn check_policy(asked: &Asked<'_>) -> Result<(), WebError> {
+fn storage_policy(asked: &Asked<'_>) -> Result<StoragePolicy, WebError> {
     let name = asked.query.required(asked.op, "storagepolicy")?;
-    if name.eq_ignore_ascii_case(policy::HOT) {
-        return Ok(());
-    }
-    let text = match policy::is_known(name) {
-        true => {
-            format!("The storage policy {name} needs volumes that are no disks; there are none")
-        }
-        false => format!("Cannot find a block policy with the name {name}"),
-    };
-    Err(WebError::new(Exception::HadoopIllegalArgument, text))
+    StoragePolicy::of_name(name).ok_or_else(|| {
+        let text = format!("Cannot find a block policy with the name {name}");
+        WebError::new(Exception::HadoopIllegalArgument, text)
+    })
 }
 
 fn change_acl(path: protocol::DfsPath, change: AclChange) -> Result<Call, WebError> {

@@ -1,0 +1,229 @@
+//! `hdfs storagepolicies`: Hadoop's options, words and exit codes: 0 done, 1 wrong usage, 2 failed. What of a policy is not done is told on
+//! standard error when it is set.
+
+use std::ffi::OsString;
+
+use protocol::storage::StoragePolicy;
+
+use crate::connect::Overrides;
+use crate::dfs::Failure;
+use crate::dfsadmin::{Session, refused};
+use crate::hadoop::generic;
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say, tell, tell_text};
+
+/// A call that failed.
+const EXIT_REFUSED: u8 = 2;
+
+/// One command, by the word that stands for it.
+struct Command {
+    name: &'static str,
+    /// Its options, each with the name of its value.
+    options: &'static [(&'static str, &'static str)],
+    /// What is said where one is missing.
+    missing: &'static [&'static str],
+    about: &'static str,
+    run: fn(&Session, &[String]) -> Result<(), Failure>,
+}
+
+const PATH: (&str, &str) = ("-path", "<path>");
+
+#[rustfmt::skip]
+static COMMANDS: &[Command] = &[
+    Command { name: "-listPolicies", options: &[], missing: &[], about: "List all the existing block storage policies.", run: list },
+    Command { name: "-setStoragePolicy", options: &[PATH, ("-policy", "<policy>")], missing: &["Please specify the path for setting the storage policy.", "Please specify the policy name."], about: "Set the storage policy of a file or directory. All storage here is DISK: a policy that needs other storage is refused,\none that prefers it is kept.", run: set },
+    Command { name: "-getStoragePolicy", options: &[PATH], missing: &["Please specify the path with -path."], about: "Get the storage policy of a file or directory.", run: get },
+    Command { name: "-unsetStoragePolicy", options: &[PATH], missing: &["Please specify the path from which to unset the storage policy."], about: "Unset the storage policy of a file or directory; that of the directory above counts again.", run: unset },
+    Command { name: "-satisfyStoragePolicy", options: &[PATH], missing: &["Please specify the path to satisfy storage policy."], about: "Refused: all storage here is DISK, so there is nowhere to move replicas to.", run: satisfy },
+];
+
+fn list(session: &Session, _: &[String]) -> Result<(), Failure> {
+    // They are the same everywhere; but Hadoop asks the cluster, and fails where there is none.
+    session.client.cluster_status().map_err(|error| refused(&error))?;
+    say!("Block Storage Policies:");
+    StoragePolicy::ALL.iter().for_each(|policy| say!("\t{policy}"));
+    Ok(())
+}
+
+fn set(session: &Session, values: &[String]) -> Result<(), Failure> {
+    let [path, name] = values else { return Err(Failure::Usage(String::new())) };
+    let policy = StoragePolicy::of_name(name)
+        .ok_or_else(|| Failure::Text(format!("Cannot find a block policy with the name {name}")))?;
+    change(session, path, Some(policy))?;
+    say!("Set storage policy {name} on {path}");
+    if let Some(text) = policy.unhonoured() {
+        tell!("storagepolicies: warning: {text}");
+    }
+    Ok(())
+}
+
+fn unset(session: &Session, values: &[String]) -> Result<(), Failure> {
+    let [path] = values else { return Err(Failure::Usage(String::new())) };
+    change(session, path, None)?;
+    say!("Unset storage policy from {path}");
+    Ok(())
+}
+
+fn change(session: &Session, path: &str, policy: Option<StoragePolicy>) -> Result<(), Failure> {
+    let place = session.resolver.cluster_path(path)?;
+    session.client.set_storage_policy(&place, policy).map_err(|error| refused(&error))
+}
+
+fn get(session: &Session, values: &[String]) -> Result<(), Failure> {
+    let [path] = values else { return Err(Failure::Usage(String::new())) };
+    let place = session.resolver.cluster_path(path)?;
+    let status = session.client.try_status(&place).map_err(|error| refused(&error))?;
+    match status {
+        None => Err(Failure::Text(format!("File/Directory does not exist: {path}"))),
+        Some(status) => {
+            match status.storage_policy {
+                Some(policy) => say!("The storage policy of {path}:\n{policy}"),
+                None => say!("The storage policy of {path} is unspecified"),
+            }
+            Ok(())
+        }
+    }
+}
+
+fn satisfy(_: &Session, _: &[String]) -> Result<(), Failure> {
+    let text = "-satisfyStoragePolicy is not supported: all storage here is DISK, so there is nowhere to move replicas to";
+    Err(Failure::Text(text.to_owned()))
+}
+
+/// Runs the command line after `storagepolicies` and returns the exit code.
+pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    let (words, overrides) = match generic(arguments, overrides) {
+        Ok(found) => found,
+        Err(text) => {
+            tell!("storagepolicies: {text}");
+            return EXIT_FAILED;
+        }
+    };
+    let Some((name, rest)) = words.split_first() else {
+        tell_text!("{}", usage());
+        return EXIT_USAGE;
+    };
+    if name == "-help" {
+        return help(rest);
+    }
+    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+        tell!("Can't understand command '{name}'");
+        if !name.starts_with('-') {
+            tell!("Command names must start with dashes.");
+        }
+        tell_text!("{}", usage());
+        return EXIT_FAILED;
+    };
+    let values = match values_of(command, rest) {
+        Ok(values) => values,
+        Err(text) => {
+            tell!("{text}\nUsage: {}", synopsis(command));
+            return EXIT_FAILED;
+        }
+    };
+    match Session::open(&overrides).and_then(|session| (command.run)(&session, &values)) {
+        Ok(()) | Err(Failure::ReaderLeft) => EXIT_OK,
+        Err(failure) => {
+            tell!("storagepolicies: {failure}");
+            EXIT_REFUSED
+        }
+    }
+}
+
+/// The values of a command's options, in its own order.
+fn values_of(command: &Command, words: &[String]) -> Result<Vec<String>, String> {
+    let mut values = vec![None; command.options.len()];
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let Some(at) = command.options.iter().position(|(option, _)| option == word) else {
+            return Err(format!("Can't understand argument: {word}"));
+        };
+        values[at] = rest.next().cloned();
+        if values[at].is_none() {
+            return Err(format!("option {word} requires 1 argument."));
+        }
+    }
+    let missing = values.iter().position(Option::is_none);
+    match missing.and_then(|at| command.missing.get(at)) {
+        Some(text) => Err((*text).to_owned()),
+        None => Ok(values.into_iter().flatten().collect()),
+    }
+}
+
+fn synopsis(command: &Command) -> String {
+    let options = command.options.iter().map(|(option, value)| format!(" {option} {value}"));
+    format!("[{}{}]", command.name, options.collect::<String>())
+}
+
+fn usage() -> String {
+    let mut text = "Usage: hdfs storagepolicies [COMMAND]\n".to_owned();
+    for command in COMMANDS {
+        text.push_str(&format!("          {}\n", synopsis(command)));
+    }
+    text + "          [-help <command-name>]\n"
+}
+
+fn help(names: &[String]) -> u8 {
+    let describe = |command: &Command| {
+        say!("{}\n\n{}\n", synopsis(command), command.about);
+    };
+    let Some(name) = names.first() else {
+        COMMANDS.iter().for_each(describe);
+        return EXIT_OK;
+    };
+    let wanted = name.trim_start_matches('-');
+    match COMMANDS.iter().find(|command| command.name.trim_start_matches('-') == wanted) {
+        Some(command) => {
+            describe(command);
+            EXIT_OK
+        }
+        None => {
+            tell!("Unknown command '{name}'.");
+            EXIT_FAILED
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_come_in_any_order_and_what_is_missing_or_unknown_is_named() {
+        let values = |name: &str, words: &[&str]| {
+            let command = COMMANDS.iter().find(|command| command.name == name).unwrap();
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            values_of(command, &words)
+        };
+        let both = vec!["/a".to_owned(), "HOT".to_owned()];
+        let set = "-setStoragePolicy";
+        assert_eq!(values(set, &["-policy", "HOT", "-path", "/a"]), Ok(both));
+        for (name, words, text) in [
+            (set, &["-path", "/a"][..], "Please specify the policy name."),
+            (set, &["-policy", "HOT"], "Please specify the path for setting the storage policy."),
+            (set, &["-path", "/a", "-policy"], "option -policy requires 1 argument."),
+            ("-getStoragePolicy", &["/a"], "Can't understand argument: /a"),
+            ("-getStoragePolicy", &[], "Please specify the path with -path."),
+            ("-listPolicies", &["-path"], "Can't understand argument: -path"),
+        ] {
+            assert_eq!(values(name, words).unwrap_err(), text, "{name} {words:?}");
+        }
+        for command in COMMANDS {
+            assert_eq!(command.options.len(), command.missing.len(), "{}", command.name);
+        }
+    }
+
+    #[test]
+    fn wrong_usage_is_1_and_no_command_255() {
+        for (words, code) in [
+            (&[][..], EXIT_USAGE),
+            (&["listPolicies"], EXIT_FAILED),
+            (&["-x"], EXIT_FAILED),
+            (&["-setStoragePolicy"], EXIT_FAILED),
+            (&["-help"], EXIT_OK),
+            (&["-help", "x"], EXIT_FAILED),
+        ] {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            assert_eq!(run(&words, &Overrides::default()), code, "{words:?}");
+        }
+    }
+}
