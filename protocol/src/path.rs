@@ -15,6 +15,11 @@ pub const ELEMENT_BYTES_MAX: usize = 255;
 /// Deepest path, as HDFS's MAX_PATH_DEPTH.
 pub const DEPTH_MAX: usize = 1000;
 
+/// Name below the root that nobody can make: what is there is the system's, as in HDFS.
+pub const RESERVED: &str = ".reserved";
+/// The directory that shows the whole tree again, with its attributes of the namespace `raw`, as in HDFS.
+pub const RESERVED_RAW: &str = "/.reserved/raw";
+
 /// A checked absolute path.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -93,6 +98,15 @@ impl DfsPath {
     /// As [`DfsPath::parse`].
     pub fn join(&self, name: &str) -> Result<DfsPath, PathError> {
         DfsPath::parse(&format!("{}/{name}", self.0))
+    }
+
+    /// The path that one below [`RESERVED_RAW`] stands for; `None` for all others.
+    pub fn of_raw(&self) -> Option<DfsPath> {
+        match self.0.strip_prefix(RESERVED_RAW)? {
+            "" => Some(DfsPath::root()),
+            plain if plain.starts_with('/') => Some(DfsPath(plain.to_owned())),
+            _ => None,
+        }
     }
 
     /// True if `self` is `ancestor` or lies below it.
@@ -223,6 +237,23 @@ mod tests {
         for text in ["/a".repeat(1001), format!("/{}", "x".repeat(250)).repeat(32)] {
             let error = DfsPath::parse(&text).unwrap_err().to_string();
             assert_eq!(error, "Pathname too long.  Limit 8000 characters, 1000 levels.");
+        }
+    }
+
+    #[test]
+    fn what_is_below_the_raw_directory_stands_for_another_path() {
+        for (path, plain) in [
+            ("/.reserved/raw", Some("/")),
+            ("/.reserved/raw/a/b", Some("/a/b")),
+            ("//.reserved//raw//a", Some("/a")),
+            ("/.reserved/raw/.reserved/raw/a", Some("/.reserved/raw/a")),
+            ("/.reserved/rawer/a", None),
+            ("/.reserved", None),
+            ("/a/.reserved/raw", None),
+            ("/", None),
+        ] {
+            let found = DfsPath::parse(path).unwrap().of_raw();
+            assert_eq!(found.as_ref().map(DfsPath::as_str), plain, "{path}");
         }
     }
 

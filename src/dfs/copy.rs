@@ -54,6 +54,8 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
         for source in items {
             let copied = source.and_then(|source| {
                 let to = copy.target(&source, &target, into_directory)?;
+                let side = |named: &Named| (named.typed.clone(), named.path.is_raw());
+                publish::check_raw(&side(&source.named), &side(&to))?;
                 let existing = context.store.find(&to)?;
                 if source.status.directory {
                     refuse_itself(&source.named, &to)?;
@@ -172,10 +174,12 @@ impl Copy<'_> {
     fn preserve(&self, target: &Named, source: &Item) -> Result<(), Failure> {
         let status = &source.status;
         let letters = match self.context.args.value("p") {
-            None => return Ok(()),
+            None => "",
             Some("") => PRESERVED_DEFAULT,
             Some(letters) => letters,
         };
+        // Attributes of the namespace `raw` are part of what is copied there.
+        let is_raw = source.named.path.is_raw() && target.path.is_raw();
         let store = &self.context.store;
         // As with `-get -p`, a cluster's names that this machine does not have are left out.
         if letters.contains('o') && store.knows(target, &status.owner, &status.group) {
@@ -187,8 +191,12 @@ impl Copy<'_> {
         if letters.contains('a') {
             self.preserve_acl(target, source)?;
         }
-        if letters.contains('x') {
-            self.preserve_xattrs(target, source)?;
+        match letters.contains('x') {
+            true => self.preserve_xattrs(target, source, |_| true)?,
+            false if is_raw => {
+                self.preserve_xattrs(target, source, |name| name.starts_with("raw."))?;
+            }
+            false => {}
         }
         if letters.contains('t') {
             let atime = (!status.directory).then_some(status.atime_ms);
@@ -210,11 +218,18 @@ impl Copy<'_> {
         client.change_acl(to, change).map_err(|error| fail(&error))
     }
 
-    fn preserve_xattrs(&self, target: &Named, source: &Item) -> Result<(), Failure> {
+    /// The extended attributes that the user may see, of those that are meant.
+    fn preserve_xattrs(
+        &self,
+        target: &Named,
+        source: &Item,
+        is_meant: impl Fn(&str) -> bool,
+    ) -> Result<(), Failure> {
         let (from, to) = (source.named.cluster()?, target.cluster()?);
         let client = self.context.store.client()?;
         let fail = |error: &DfsError| Failure::remote(&target.typed, error);
-        for xattr in client.xattrs(from, &[]).map_err(|error| fail(&error))? {
+        let all = client.xattrs(from, &[]).map_err(|error| fail(&error))?;
+        for xattr in all.into_iter().filter(|xattr| is_meant(&xattr.name)) {
             let flag = XattrFlag::CreateOrReplace;
             let set = client.set_xattr(to, &xattr.name, &xattr.value, flag);
             set.map_err(|error| fail(&error))?;

@@ -21,6 +21,7 @@ use super::local;
 use super::place::Place;
 use super::pool::{self, Queue};
 use super::progress::Progress;
+use super::publish;
 use super::read;
 
 /// Copies files of the cluster to this machine.
@@ -52,6 +53,8 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
                 Some(name) if into_directory => target.join(name),
                 _ => target.clone(),
             };
+            let onto = (target.to_string_lossy().into_owned(), false);
+            publish::check_raw(&(item.named.typed.clone(), item.named.path.is_raw()), &onto)?;
             local::check_parent(&target)?;
             get.item(item, target, queue)
         })

@@ -23,6 +23,11 @@ impl Place {
         }
     }
 
+    /// True below `/.reserved/raw`.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.cluster().is_some_and(|path| path.of_raw().is_some())
+    }
+
     /// The path, if it is one of this machine.
     pub(crate) fn machine(&self) -> Option<&Path> {
         match self {

@@ -1,5 +1,7 @@
 //! Writing one file so that nobody sees half of it: under `name._COPYING_`, published in the step that closes it.
 
+use protocol::path::RESERVED_RAW;
+
 use super::context::Context;
 use super::error::Failure;
 use super::interrupt::Temporary;
@@ -42,6 +44,20 @@ pub(super) fn write(
     done
 }
 
+/// Copies stay within `/.reserved/raw` or without it, as in Hadoop's shell: what has attributes of the namespace `raw` there is nothing
+/// without them elsewhere. Each side is its path as it was typed, and whether it is in there.
+pub(super) fn check_raw(from: &(String, bool), to: &(String, bool)) -> Result<(), Failure> {
+    let (typed, one, other) = match (from, to) {
+        ((from, true), (_, false)) => (from, "", "non "),
+        ((_, false), (to, true)) => (to, "non ", ""),
+        _ => return Ok(()),
+    };
+    let text = format!(
+        "'{typed}' copy from {one}'{RESERVED_RAW}' to {other}'{RESERVED_RAW}'. Either both source and target must be in '{RESERVED_RAW}' or neither."
+    );
+    Err(Failure::at(text, "Operation not supported"))
+}
+
 /// A file may be written here: nothing is there, or it may be replaced.
 pub(super) fn check_target(
     context: &Context,
@@ -52,5 +68,34 @@ pub(super) fn check_target(
         Some(status) if status.directory => Err(Failure::at(&*target.typed, "Is a directory")),
         Some(_) if !context.args.has("f") => Err(Failure::at(&*target.typed, "File exists")),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_do_not_leave_or_enter_the_raw_directory() {
+        let check = |(from, is_from): (&str, bool), (to, is_to): (&str, bool)| {
+            check_raw(&(from.to_owned(), is_from), &(to.to_owned(), is_to))
+                .err()
+                .map(|failure| failure.to_string())
+        };
+        assert_eq!(check(("/a", false), ("/b", false)), None);
+        assert_eq!(check(("/.reserved/raw/a", true), ("/.reserved/raw/b", true)), None);
+        let both = "Either both source and target must be in '/.reserved/raw' or neither.': Operation not supported";
+        assert_eq!(
+            check(("/.reserved/raw/a", true), ("/b", false)).unwrap(),
+            format!(
+                "`'/.reserved/raw/a' copy from '/.reserved/raw' to non '/.reserved/raw'. {both}"
+            )
+        );
+        assert_eq!(
+            check(("a", false), ("/.reserved/raw/b", true)).unwrap(),
+            format!(
+                "`'/.reserved/raw/b' copy from non '/.reserved/raw' to '/.reserved/raw'. {both}"
+            )
+        );
     }
 }

@@ -115,6 +115,8 @@ impl Put<'_> {
 
     /// One operand: a file or a tree.
     fn source(&self, source: &Path, target: &Named, queue: &Queue<Task>) -> Result<(), Failure> {
+        let typed = source.to_string_lossy().into_owned();
+        publish::check_raw(&(typed, false), &(target.typed.clone(), target.path.is_raw()))?;
         let metadata = fs::metadata(source).map_err(|error| Failure::local(source, &error))?;
         let existing = self.context.store.find(target)?;
         if metadata.is_dir() {

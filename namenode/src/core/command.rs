@@ -1,5 +1,6 @@
 //! Changing calls: a call is judged against the state as it is, becomes edits and an outcome, and only then anything changes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
@@ -19,6 +20,7 @@ use super::inode::Directory;
 use super::namespace::Resolved;
 use super::permission::{Blocked, Caller, Guard, Needs, Way};
 use super::random::Generator;
+use super::reserved::Named;
 use super::safe_mode::SafeMode;
 use super::state::{Now, Output, State};
 use crate::error::CoreError;
@@ -65,6 +67,8 @@ pub(super) struct Planner<'a> {
     pub(super) released: Vec<(NodeIndex, u64)>,
     pub(super) recover: Option<InodeId>,
     pub(super) slow: Option<NodeIndex>,
+    /// It came by a path below `/.reserved/raw`.
+    pub(super) is_raw: bool,
     /// Default list of the directory that new entries are made in.
     pub(super) defaults: Vec<AclEntry>,
     next_inode: u64,
@@ -99,26 +103,41 @@ impl State {
         self.ns.leases.hear(request.call.client, &request.host, now.mono_ms);
         let calls = match &request.body {
             Body::One(call) => {
-                let answer = self.one_call(nodes, (request, caller), (call, 0), now, out)?;
-                self.show(call, &answer, out);
-                return Ok(answer);
+                return self.next_call(nodes, (request, caller), (call, 0), now, out);
             }
             Body::Batch(calls) => calls,
         };
         let mut answers = Vec::with_capacity(calls.len());
         for (index, call) in (0..).zip(calls) {
-            let answer = match call {
-                call if call.is_read() => {
-                    let host = request.host.as_str();
-                    let reader = super::query::Reader { caller, host, now, txid: 0 };
-                    self.query(nodes, call, reader)
-                }
-                call => self.one_call(nodes, (request, caller), (call, index), now, out)?,
-            };
-            self.show(call, &answer, out);
-            answers.push(answer);
+            answers.push(self.next_call(nodes, (request, caller), (call, index), now, out)?);
         }
         Ok(Ok(Reply::Batch(answers)))
+    }
+
+    /// One call of a request, with the paths that it means.
+    fn next_call(
+        &mut self,
+        nodes: &mut Datanodes,
+        (request, caller): (&Request, Caller<'_>),
+        (call, index): (&Call, u16),
+        now: Now,
+        out: &mut Output,
+    ) -> Result<Answer, CoreError> {
+        if call.is_read() {
+            let reader = super::query::Reader { caller, host: &request.host, now, txid: 0 };
+            let answer = self.query(nodes, call, reader);
+            self.show(call, &answer, out);
+            return Ok(answer);
+        }
+        let (call, answer) = match self.named(call, caller) {
+            Ok(named) => {
+                let answer = self.change(nodes, (request, caller), (&named, index), now, out)?;
+                (named.call, answer)
+            }
+            Err(refusal) => (Cow::Borrowed(call), Err(refusal)),
+        };
+        self.show(&call, &answer, out);
+        Ok(answer)
     }
 
     fn show(&self, call: &Call, answer: &Answer, out: &mut Output) {
@@ -127,15 +146,16 @@ impl State {
         }
     }
 
-    fn one_call(
+    fn change(
         &mut self,
         nodes: &mut Datanodes,
         (request, caller): (&Request, Caller<'_>),
-        (call, index): (&Call, u16),
+        (named, index): (&Named<'_>, u16),
         now: Now,
         out: &mut Output,
     ) -> Result<Answer, CoreError> {
-        if let Some(answer) = self.soft_call(nodes, call, (caller, now), out) {
+        let call = &*named.call;
+        if let Some(answer) = self.soft_call(nodes, call, out) {
             return Ok(answer);
         }
         if let Call::SafeMode(action) = call {
@@ -163,7 +183,11 @@ impl State {
             return Ok(Err(refusal));
         }
         let mut random = self.random.clone();
-        let planned = Planner::new(self, nodes, &mut random, (request, caller), now).plan(call);
+        let planned = Planner {
+            is_raw: named.is_raw,
+            ..Planner::new(self, nodes, &mut random, (request, caller), now)
+        }
+        .plan(call);
         self.random = random;
         match planned {
             Err(refusal) => {
@@ -222,7 +246,6 @@ impl State {
         &mut self,
         nodes: &mut Datanodes,
         call: &Call,
-        (caller, now): (Caller<'_>, Now),
         out: &mut Output,
     ) -> Option<Answer> {
         match call {
@@ -230,10 +253,6 @@ impl State {
             Call::ReportBadReplicas(replicas) => {
                 self.order_verification(nodes, replicas, out);
                 Some(Ok(Reply::Done))
-            }
-            call if call.is_read() => {
-                let reader = super::query::Reader { caller, host: "", now, txid: 0 };
-                Some(self.query(nodes, call, reader))
             }
             _ => None,
         }
@@ -383,6 +402,7 @@ impl<'a> Planner<'a> {
             released: Vec::new(),
             recover: None,
             slow: None,
+            is_raw: false,
             defaults: Vec::new(),
             next_inode: counters.next_inode,
             next_block: counters.next_block,
@@ -391,9 +411,13 @@ impl<'a> Planner<'a> {
     }
 
     fn plan(mut self, call: &Call) -> Result<Plan, RemoteError> {
-        for path in changed_paths(call) {
-            self.check_writable(path)?;
-        }
+        let mut checked = Ok(());
+        call.each_path(|path| {
+            if checked.is_ok() {
+                checked = self.check_writable(path);
+            }
+        });
+        checked?;
         let outcome = match call {
             Call::Mkdirs { path, mode, unmasked, parents } => {
                 self.mkdirs(path, (*mode, *unmasked), *parents)
@@ -650,37 +674,6 @@ impl<'a> Planner<'a> {
         self.edits.push(Edit::SetTimes { inode: found.id, mtime_ms, atime_ms });
         Ok(Outcome::Done)
     }
-}
-
-/// Paths that a call changes something at; none of them may lie in a snapshot.
-fn changed_paths(call: &Call) -> impl Iterator<Item = &DfsPath> {
-    let (first, second) = match call {
-        Call::Mkdirs { path, .. }
-        | Call::Delete { path, .. }
-        | Call::SetReplication { path, .. }
-        | Call::SetMode { path, .. }
-        | Call::SetOwner { path, .. }
-        | Call::SetTimes { path, .. }
-        | Call::SetQuota { path, .. }
-        | Call::ChangeAcl { path, .. }
-        | Call::SetXattr { path, .. }
-        | Call::RemoveXattr { path, .. }
-        | Call::SetStoragePolicy { path, .. }
-        | Call::CreateSnapshot { path, .. }
-        | Call::RenameSnapshot { path, .. }
-        | Call::DeleteSnapshot { path, .. }
-        | Call::Append { path, .. }
-        | Call::Truncate { path, .. }
-        | Call::Concat { target: path, .. }
-        | Call::AllowSnapshot(path)
-        | Call::DisallowSnapshot(path)
-        | Call::RecoverLease(path) => (Some(path), None),
-        Call::Create(create) => (Some(&create.path), None),
-        Call::Rename { from, to, .. } => (Some(from), Some(to)),
-        Call::Complete { publish: Some(publish), .. } => (Some(&publish.path), None),
-        _ => (None, None),
-    };
-    first.into_iter().chain(second)
 }
 
 /// Checks the name of a user, group or host.

@@ -3,14 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use protocol::path::RESERVED;
 use protocol::{ErrorKind, InodeId, RemoteError};
 
 use super::command::{Planner, refuse};
 use super::edit::Edit;
 use super::inode::Inode;
-
-/// Below the root this name is the system's, as in HDFS.
-const RESERVED: &str = ".reserved";
 
 impl Planner<'_> {
     /// Refuses what the planned edits would make in a full directory, or under a reserved name.

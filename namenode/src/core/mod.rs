@@ -38,6 +38,7 @@ pub mod redundancy;
 pub mod rename;
 pub mod replica_set;
 pub mod report;
+pub mod reserved;
 pub mod retry_cache;
 pub mod rewrite;
 pub mod rows;

@@ -11,6 +11,7 @@ use protocol::permission::{Action, STICKY, symbols};
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::command::refuse;
+use super::features::Features;
 use super::history::At;
 use super::inode::Inode;
 use super::namespace::{Namespace, Resolved, Unresolved};
@@ -248,6 +249,22 @@ impl<'a> Guard<'a> {
         }
         let acl = state.features(self.ns, id).map_or(&[][..], |features| &features.acl);
         self.check_listed((&state.rights(), acl), access, || path.to_owned())
+    }
+
+    /// Refuses the superuser the bytes of a file that is closed to him. Whoever hands bytes out, or moves them to another file, asks.
+    ///
+    /// # Errors
+    /// A refusal.
+    pub fn check_readable(&self, features: Option<&Features>) -> Result<(), RemoteError> {
+        let is_asked = self.permissions && self.caller.is_superuser;
+        if !is_asked || !features.is_some_and(Features::is_closed_to_superuser) {
+            return Ok(());
+        }
+        let user = self.caller.user;
+        let text = format!(
+            "Access is denied for {user} since the superuser is not allowed to perform this operation."
+        );
+        Err(refuse(ErrorKind::PermissionDenied, text))
     }
 
     /// True if the caller may know everything about an inode: its owner, or the superuser.

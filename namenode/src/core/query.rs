@@ -15,6 +15,7 @@ use super::namespace::{Block, Resolved};
 use super::permission::{Caller, Needs};
 use super::placement;
 use super::redundancy::Low;
+use super::reserved::{Named, is_reserved};
 use super::state::{Now, State};
 use super::totals::Totals;
 
@@ -34,7 +35,18 @@ pub struct Reader<'a> {
 impl State {
     /// Answers a read that needs no DataNodes; `None` for the others.
     pub fn query_namespace(&self, call: &Call, caller: Caller<'_>) -> Option<Answer> {
-        match call {
+        match self.named(call, caller) {
+            Ok(named) => self.query_named(&named, caller),
+            Err(refusal) => Some(Err(refusal)),
+        }
+    }
+
+    fn query_named(
+        &self,
+        Named { call, is_raw }: &Named<'_>,
+        caller: Caller<'_>,
+    ) -> Option<Answer> {
+        match &**call {
             Call::Status(path) => Some(self.stat(path, caller)),
             Call::List { path, start_after, limit } => {
                 Some(self.list(path, (start_after, *limit), caller))
@@ -45,7 +57,7 @@ impl State {
             }
             Call::SnapshottableDirectories => Some(self.snapshottable_directories(caller)),
             Call::GetAcl(path) => Some(self.acl_status(path, caller)),
-            Call::GetXattrs { path, names } => Some(self.xattrs(path, names, caller)),
+            Call::GetXattrs { path, names } => Some(self.xattrs(path, names, (caller, *is_raw))),
             Call::GetStoragePolicy(path) => Some(self.storage_policy(path, caller)),
             Call::CheckAccess { path, action } => Some(self.check_access(path, *action, caller)),
             _ => None,
@@ -55,6 +67,9 @@ impl State {
     fn stat(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {
         if let Some(view) = self.view(path, caller) {
             return self.stat_view(path, view?);
+        }
+        if is_reserved(path) {
+            return Ok(Reply::Status(self.reserved_status()));
         }
         let missing = |path: &DfsPath| format!("File does not exist: {path}");
         match self.lookup(path, (caller, Needs::default()), missing) {
@@ -95,12 +110,11 @@ impl State {
 
     /// Answers a read.
     pub fn query(&self, nodes: &Datanodes, call: &Call, reader: Reader<'_>) -> Answer {
-        match call {
-            Call::Status(path) => self.stat(path, reader.caller),
-            Call::List { path, start_after, limit } => {
-                self.list(path, (start_after, *limit), reader.caller)
-            }
-            Call::ContentSummary(path) => self.summary(path, reader.caller),
+        let named = self.named(call, reader.caller)?;
+        if let Some(answer) = self.query_named(&named, reader.caller) {
+            return answer;
+        }
+        match &*named.call {
             Call::Locations { path, offset, length } => {
                 self.locations(nodes, path, (*offset, *length), reader)
             }
@@ -113,14 +127,6 @@ impl State {
             Call::Fsck { path, after } => self.fsck(nodes, path, after.as_ref(), reader.caller),
             Call::OpenFiles { after } => self.open_files(nodes, *after, reader.caller),
             Call::BlockInfo(block) => self.block_info(nodes, *block, reader.caller),
-            Call::SnapshotDiff { path, from, to, skip } => {
-                self.snapshot_diff(path, (from, to), *skip, reader.caller)
-            }
-            Call::SnapshottableDirectories => self.snapshottable_directories(reader.caller),
-            Call::GetAcl(path) => self.acl_status(path, reader.caller),
-            Call::GetXattrs { path, names } => self.xattrs(path, names, reader.caller),
-            Call::GetStoragePolicy(path) => self.storage_policy(path, reader.caller),
-            Call::CheckAccess { path, action } => self.check_access(path, *action, reader.caller),
             Call::SafeMode(_) => Ok(Reply::Flag(self.safe_mode.is_on())),
             _ => Err(refuse(ErrorKind::InvalidArgument, "not a read")),
         }
@@ -147,6 +153,10 @@ impl State {
     ) -> Answer {
         if let Some(view) = self.view(path, caller) {
             return self.list_view(path, (start_after, limit), view?, caller);
+        }
+        if is_reserved(path) {
+            let entries = self.reserved_entries(start_after);
+            return Ok(Reply::Listing { entries, remaining: 0 });
         }
         let Resolved { id, inode } = self.lookup(path, (caller, Needs::default()), |path| {
             format!("File {path} does not exist.")
@@ -186,6 +196,7 @@ impl State {
         let Some(file) = inode.file() else {
             return Err(refuse(ErrorKind::IsDirectory, format!("Path is not a file: {path}")));
         };
+        self.guard(reader.caller).check_readable(self.ns.features(id))?;
         let end = start.saturating_add(length);
         let mut blocks = Vec::new();
         // All blocks but the last usually have the file's block size: jump close to the start.

@@ -294,6 +294,8 @@ impl State {
             Action::READ,
             path.as_str(),
         )?;
+        let features = seen.state.features(&self.ns, seen.id);
+        self.guard(reader.caller).check_readable(features)?;
         let (list, bytes) = self.ns.blocks_at(seen.id, seen.state);
         let end = start.saturating_add(length).min(bytes);
         let (mut blocks, mut offset) = (Vec::new(), 0);

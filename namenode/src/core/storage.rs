@@ -240,6 +240,7 @@ mod tests {
             ("/a/.snapshot/s/b", Some(Warm)),
             ("/a/.snapshot/s/b/f", Some(Warm)),
             ("/a/.snapshot/s/g", Some(OneSsd)),
+            ("/.reserved/raw/a/f", Some(AllSsd)),
         ];
         check(&h, &all);
         let of_snapshot = [("b/f", Warm), ("g", OneSsd)];
@@ -310,7 +311,7 @@ mod tests {
         let kept = h.state.ns.features(status(&h, "/d/f").inode).unwrap();
         assert_eq!(kept.xattrs, [(NAME.clone(), vec![5])].into(), "as it is on disk");
         assert_eq!(NAME.prefixed(), "system.hsm.block.storage.policy.id");
-        for path in ["/d/f"] {
+        for path in ["/d/f", "/.reserved/raw/d/f"] {
             let all = Call::GetXattrs { path: dfs(path), names: Vec::new() };
             assert_eq!(h.read(&all), Ok(Reply::Xattrs(Vec::new())));
             let call = Call::RemoveXattr { path: dfs(path), name: NAME.prefixed() };

@@ -1,6 +1,7 @@
 //! Clients and tools to the NameNode: `POST /rpc` with a [`Request`], answered by `Result<Reply, RemoteError>`.
 
 mod answers;
+mod paths;
 
 use serde::{Deserialize, Serialize};
 
