@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use super::wait;
@@ -28,7 +29,7 @@ pub(crate) fn pause_tree(first: u32) -> BTreeSet<u32> {
     let still = wait::until(STILL_MAX, || {
         let (mut waiting, mut is_still) = (vec![first], true);
         while let Some(pid) = waiting.pop() {
-            is_still &= !paused.insert(pid) && matches!(state(pid), None | Some('T' | 'Z' | 'X'));
+            is_still &= !paused.insert(pid) && all_threads(pid, &['T', 'Z', 'X']);
             sys::process::pause(pid).unwrap();
             waiting.extend(children(pid));
         }
@@ -41,13 +42,17 @@ pub(crate) fn pause_tree(first: u32) -> BTreeSet<u32> {
 /// Kills processes and waits until they have let go of their files; who is to wait for them does not matter.
 pub(crate) fn kill_all(pids: &BTreeSet<u32>) {
     pids.iter().for_each(|pid| sys::process::kill(*pid).unwrap());
-    let is_running = |pid: &u32| !matches!(state(*pid), None | Some('Z' | 'X'));
-    let ended = wait::until(END_MAX, || !pids.iter().any(is_running));
+    let has_ended = |pid: &u32| all_threads(*pid, &['Z', 'X']);
+    let ended = wait::until(END_MAX, || pids.iter().all(has_ended));
     assert!(ended, "killed processes do not end");
 }
 
-/// The letter of a process's state, e.g. `T` if it is stopped; `None` if it is gone.
-fn state(pid: u32) -> Option<char> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    text.rsplit(") ").next()?.chars().next()
+/// True if each thread of a process is in one of these states, or gone. One that waits for a disk is not, whatever the first one is.
+fn all_threads(pid: u32, states: &[char]) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let state = |place: &Path| {
+        let text = fs::read_to_string(place.join("stat")).ok()?;
+        text.rsplit(") ").next()?.chars().next()
+    };
+    threads.filter_map(|thread| state(&thread.path())).all(|state| states.contains(&state))
 }

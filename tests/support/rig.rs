@@ -3,15 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use super::cluster::fresh_directory;
 use super::switch;
-use super::{Cluster, Options};
+use super::{Cluster, Options, wait};
 
 /// Bytes of an image; XFS takes no less than 300 MB. They are sparse.
 const IMAGE_BYTES: u64 = 512 << 20;
 /// Where images lie if there is such a place: copies are quick there.
 const MEMORY: &str = "/dev/shm";
+/// Time for a disk that nobody uses any more to be let go: the kernel may still be at what the dead had under way.
+const UNMOUNT_MAX: Duration = Duration::from_secs(30);
 /// Tries at a copy during which the kernel wrote nothing.
 const COPY_TRIES: usize = 100;
 
@@ -135,7 +138,8 @@ impl Disk {
 
     /// Mounts the copy in the place of the image.
     fn replace(&self) {
-        assert!(unmount(&self.place), "{} is in use", self.place.display());
+        let free = wait::until(UNMOUNT_MAX, || unmount(&self.place));
+        assert!(free, "{} is in use", self.place.display());
         fs::rename(self.next(), &self.image).unwrap();
         let mounted = mount(self.file_system, &self.image, &self.place);
         assert!(mounted, "{} cannot be mounted", self.image.display());
@@ -144,7 +148,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        if !unmount(&self.place) {
+        if !wait::until(UNMOUNT_MAX, || unmount(&self.place)) {
             eprintln!("{} stays mounted", self.place.display());
         }
     }
