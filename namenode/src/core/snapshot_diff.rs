@@ -1,4 +1,5 @@
-//! What changed between two snapshots of a directory, or a snapshot and the present, in the order and the terms of HDFS's report.
+//! What changed in a directory between two snapshots of it or of one above it, or a snapshot and the present, in the order and the terms of
+//! HDFS's report. What came into the directory from outside is new in it, what left it is gone.
 //!
 //! Only inodes with a version or a stamp between the two moments are looked at. Paths are those of the earlier moment; an entry of
 //! a directory that is new, or gone, is not told apart from that directory.
@@ -13,7 +14,6 @@ use super::command::refuse;
 use super::history::{At, PRESENT, SnapshotId};
 use super::namespace::Namespace;
 use super::permission::{Caller, Needs};
-use super::snapshot::not_snapshottable;
 use super::state::State;
 
 /// Elements of a path below the directory of snapshots, from the top.
@@ -29,6 +29,15 @@ struct Changes {
 }
 
 impl Namespace {
+    /// The directory whose snapshots have this one: itself, or the nearest above it.
+    fn snapshot_root_above(&self, id: InodeId) -> Option<InodeId> {
+        let mut id = id;
+        while !self.history.roots.contains_key(&id) {
+            id = self.inodes.get(&id).filter(|_| id != InodeId::ROOT)?.parent;
+        }
+        Some(id)
+    }
+
     /// The way from `root` to an inode at a moment; `None` if it was not there.
     fn way_at(&self, root: InodeId, id: InodeId, at: SnapshotId) -> Option<Way> {
         let (mut way, mut id) = (Vec::new(), id);
@@ -133,13 +142,20 @@ impl State {
         let needs = Needs { target: Some(Action::READ_EXECUTE), ..Needs::default() };
         let found =
             self.lookup(path, (caller, needs), |path| format!("Directory does not exist: {path}"))?;
-        if !self.ns.history.roots.contains_key(&found.id) {
-            return Err(not_snapshottable(path));
+        if found.inode.directory().is_none() {
+            let text = format!("`{path}': Is not a directory");
+            return Err(refuse(ErrorKind::NotDirectory, text));
         }
+        let root = self.ns.snapshot_root_above(found.id).ok_or_else(|| {
+            let text =
+                format!("The path {path} is neither snapshottable nor under a snapshot root!");
+            refuse(ErrorKind::Snapshot, text)
+        })?;
         let moment = |name: &str| match name {
             "" => Ok(PRESENT),
-            name => self.ns.snapshot_id(found.id, name).ok_or_else(|| {
-                let text = format!("Cannot find the snapshot of directory {path} with name {name}");
+            name => self.ns.snapshot_id(root, name).ok_or_else(|| {
+                let root = self.ns.path_of(root).unwrap_or_default();
+                let text = format!("Cannot find the snapshot of directory {root} with name {name}");
                 refuse(ErrorKind::Snapshot, text)
             }),
         };

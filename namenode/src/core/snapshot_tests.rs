@@ -371,9 +371,27 @@ fn check_differences(harness: &Harness, model: &Model) {
                 let told = differences::told(harness, &path, (from, to));
                 let expected = differences::expected(earlier, later);
                 assert_eq!(told, expected, "{path}: {from} to {to}");
+                for (way, node) in present.iter().filter(|(_, node)| node.status.directory) {
+                    let told = differences::told(harness, &format!("{path}{way}"), (from, to));
+                    let part = |copy| part(copy, node.status.inode.0);
+                    if let (Some(earlier), Some(later)) = (part(earlier), part(later)) {
+                        let expected = differences::expected(&earlier, &later);
+                        assert_eq!(told, expected, "{path}{way}: {from} to {to}");
+                    }
+                }
             }
         }
     }
+}
+
+/// What of a copy is in a directory, wherever that was; `None` if it was not there.
+fn part(copy: &differences::Copy, id: u64) -> Option<differences::Copy> {
+    let (top, _) = copy.iter().find(|(_, (found, _))| *found == id)?;
+    let below = |way: &String| {
+        let rest = way.strip_prefix(top.as_str())?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| rest.to_owned())
+    };
+    Some(copy.iter().filter_map(|(way, entry)| Some((below(way)?, entry.clone()))).collect())
 }
 
 fn path() -> impl Strategy<Value = String> {
