@@ -1,6 +1,7 @@
 //! `hanno job`: Hadoop's job command, as far as it is about one job or the list of them.
 
 mod attempts;
+mod config;
 mod history;
 mod logs;
 pub(crate) mod queues;
@@ -16,6 +17,7 @@ use protocol::jobs::{JobReport, JobState, Priority};
 use protocol::record::SKIP_DIRECTORY;
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind};
 
+use crate::absent;
 use crate::connect::{Overrides, describe, job_client};
 use crate::hadoop::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, tell, tell_text};
@@ -35,6 +37,7 @@ Usage: hanno job COMMAND
   -set-priority ID PRIORITY       VERY_HIGH, HIGH, NORMAL, LOW or VERY_LOW
   -history ID|FILE [-format human|json]
                                   how a job went, also of one that left the list
+  -config ID FILE                 write what properties a job was submitted with, as XML
   -events ID FROM COUNT           how attempts ended, in that order
   -list-attempt-ids ID TYPE STATE MAP or REDUCE; running, completed, failed or killed
   -list-active-trackers [--json]  workers that take tasks
@@ -69,6 +72,7 @@ enum Request {
     AttemptIds { id: String, kind: TaskKind, state: String },
     Trackers { blacklisted: bool },
     History { what: String, json: bool },
+    Config { id: String, file: String },
 }
 
 /// Runs the command line after `job` and returns the exit code.
@@ -174,6 +178,10 @@ fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
     words.retain(|word| word != "--json" && word != "-json");
     let json = words.len() < count;
     let Some(request) = parse(&words) else {
+        let name = words.first().map_or("", |word| word.trim_start_matches('-'));
+        if absent::refuse("job", name, absent::JOB) {
+            return EXIT_USAGE;
+        }
         tell_text!("{USAGE}");
         return EXIT_USAGE;
     };
@@ -229,6 +237,9 @@ fn parse(words: &[String]) -> Option<Request> {
             };
             Request::History { what: (*what).to_owned(), json }
         }
+        ("config", [id, file]) => {
+            Request::Config { id: (*id).to_owned(), file: (*file).to_owned() }
+        }
         ("list-active-trackers", []) => Request::Trackers { blacklisted: false },
         ("list-blacklisted-trackers", []) => Request::Trackers { blacklisted: true },
         ("counter", [id, group, name]) => Request::Counter {
@@ -253,6 +264,7 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
         Request::Status(id) | Request::Kill(id) => id,
         Request::Counter { id, .. }
         | Request::SetPriority { id, .. }
+        | Request::Config { id, .. }
         | Request::Events { id, .. }
         | Request::AttemptIds { id, .. } => id,
     };
@@ -269,6 +281,7 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
         Request::AttemptIds { kind, state, .. } => client.tasks(id).map(|tasks| {
             attempts::ids(&tasks, *kind, state).iter().for_each(|id| say!("{id}"));
         }),
+        Request::Config { file, .. } => return config::write(&client, id, file),
         Request::Counter { group, name, .. } => {
             let print = |value| say!("{value}");
             client.status(id).map(|report| print(counter_value(&report.counters, group, name)))
@@ -455,6 +468,27 @@ mod tests {
 
     #[test]
     fn arguments() {
+        // Hadoop 3.4's own list, but for what `crate::absent` has.
+        for line in [
+            "-status ID",
+            "-counter ID GROUP NAME",
+            "-kill ID",
+            "-set-priority ID HIGH",
+            "-events ID 0 10",
+            "-history ID",
+            "-history all FILE -format json",
+            "-list",
+            "-list all",
+            "-list-active-trackers",
+            "-list-blacklisted-trackers",
+            "-list-attempt-ids ID MAP running",
+            "-kill-task ATTEMPT",
+            "-fail-task ATTEMPT",
+            "-config ID FILE",
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert!(super::parse(&words).is_some(), "{line}");
+        }
         let parse = |words: &[&str]| {
             parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
         };

@@ -46,6 +46,14 @@ fn wordcount_equals_an_independent_program() {
         );
         cluster.dfs(&["-test", "-z", &format!("{output}/_SUCCESS")]).ok();
     }
+    let local = tempfile::tempdir().unwrap();
+    let file = local.path().join("job.xml");
+    let id = job_id(&cluster);
+    cluster.hanno(&["job", "-config", &id, file.to_str().unwrap()]).ok();
+    let properties = fs::read_to_string(&file).unwrap();
+    assert!(properties.starts_with("<?xml") && properties.ends_with("</configuration>\n"));
+    let unknown = cluster.hanno(&["job", "-config", "job_202601010000_0001", "x"]);
+    assert_eq!(unknown.code, 255, "{}", unknown.stderr);
     let again = cluster.example("wordcount", &["/text", "/out-1"]);
     assert_eq!(again.code, 1);
     assert!(again.stderr.contains("Output directory /out-1 already exists"), "{}", again.stderr);

@@ -87,6 +87,11 @@ impl Groups {
         self.remember(user, groups)
     }
 
+    /// Forgets everybody: the system is asked anew from here on.
+    pub fn forget(&self) {
+        self.known.write().clear();
+    }
+
     fn ask(&self, user: &str) -> io::Result<Vec<String>> {
         match &self.table {
             None => sys::host::groups_of(user),

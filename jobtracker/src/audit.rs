@@ -95,9 +95,14 @@ impl Entry {
             }
             Call::RefreshNodes => Entry::change("refreshNodes", None, None),
             Call::RefreshQueues => Entry::change("refreshQueues", None, None),
+            Call::RefreshGroups => Entry::change("refreshUserToGroupsMappings", None, None),
             Call::Status(job) | Call::Tasks(job) => Entry::look(*job),
             Call::Replay(attempt) => Entry::look(attempt.task.job),
-            Call::List | Call::TrackerStatus | Call::Queues | Call::Workers => return None,
+            Call::List
+            | Call::TrackerStatus
+            | Call::Queues
+            | Call::AdministeredQueues
+            | Call::Workers => return None,
         })
     }
 }

@@ -86,8 +86,12 @@ impl Shared {
         carried(async move {
             let told = shared.audit.about(&request.user, &origin, &request.body);
             let membership = shared.groups.of(&request.user).await;
+            let forgets = matches!(request.body, jobs::Call::RefreshGroups);
             let asked = shared.ask(|reply| Event::Client(request, membership, reply)).await;
             let answer = asked.and_then(|answer| answer);
+            if forgets && answer.is_ok() {
+                shared.groups.forget();
+            }
             shared.audit.note(told, &answer).await;
             answer
         })

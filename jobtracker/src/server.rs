@@ -316,6 +316,7 @@ impl Server {
             Call::Tasks(job) => self.core.task_reports(job).map(Reply::Tasks),
             Call::TrackerStatus => Ok(Reply::Tracker(self.core.status())),
             Call::Queues => Ok(Reply::Queues(self.core.queue_reports())),
+            Call::AdministeredQueues => Ok(Reply::Names(self.core.administered_queues(&caller))),
             Call::Workers => Ok(Reply::Workers(self.core.worker_reports(now))),
             Call::Kill(job) => self.core.kill(job, &user, now).map(|out| self.done(out)),
             Call::SetPriority(job, priority) => {
@@ -323,6 +324,8 @@ impl Server {
             }
             Call::RefreshNodes => self.refresh_nodes().map(|out| self.done(out)),
             Call::RefreshQueues => self.refresh_queues().map(|out| self.done(out)),
+            // Who keeps them forgets when this is answered.
+            Call::RefreshGroups => Ok(Reply::Done),
             Call::Replay(attempt) => {
                 self.core.replay(attempt).map(|replay| Reply::Replay(Box::new(replay)))
             }
@@ -346,9 +349,15 @@ impl Server {
             Call::Replay(attempt) => self.core.check(caller, Operation::View, attempt.task.job),
             Call::RefreshNodes => self.core.check_administrator(caller, "refreshNodes"),
             Call::RefreshQueues => self.core.check_administrator(caller, "refreshQueues"),
-            Call::Submit(_) | Call::List | Call::TrackerStatus | Call::Queues | Call::Workers => {
-                Ok(())
+            Call::RefreshGroups => {
+                self.core.check_administrator(caller, "refreshUserToGroupsMappings")
             }
+            Call::Submit(_)
+            | Call::List
+            | Call::TrackerStatus
+            | Call::Queues
+            | Call::AdministeredQueues
+            | Call::Workers => Ok(()),
         }
     }
 

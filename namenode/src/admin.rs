@@ -42,6 +42,7 @@ impl Service {
                 | Call::TriggerBlockReport { .. }
                 | Call::ShutDownDatanode { .. }
                 | Call::CheckSuperuser
+                | Call::RefreshGroups
                 | Call::ReadImage { .. }
         );
         if !is_order {
@@ -61,6 +62,10 @@ impl Service {
             }
             Call::ShutDownDatanode { datanode } => Some(self.order(*datanode, Command::ShutDown)),
             Call::CheckSuperuser => Some(Ok(Reply::Done)),
+            Call::RefreshGroups => {
+                self.shared.groups.forget();
+                Some(Ok(Reply::Done))
+            }
             Call::ReadImage { name, offset } => Some(self.read_image(name.clone(), *offset).await),
             _ => None,
         }

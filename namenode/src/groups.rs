@@ -39,4 +39,9 @@ impl Groups {
     pub(crate) async fn of(&self, user: &str) -> Membership {
         Membership(self.0.of(user).await)
     }
+
+    /// Asks the system anew from here on.
+    pub(crate) fn forget(&self) {
+        self.0.forget();
+    }
 }

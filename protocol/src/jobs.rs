@@ -78,6 +78,10 @@ pub enum Call {
     RefreshQueues,
     /// What is needed to run an attempt again elsewhere. -> [`Reply::Replay`]
     Replay(AttemptId),
+    /// Forget which groups users belong to, so that the system is asked again. -> [`Reply::Done`]
+    RefreshGroups,
+    /// Queues whose jobs the caller may look at and change, whoever's they are. -> [`Reply::Names`]
+    AdministeredQueues,
 }
 
 /// Answers. Append only.
@@ -101,6 +105,8 @@ pub enum Reply {
     Workers(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<WorkerReport>),
     /// An attempt.
     Replay(Box<Replay>),
+    /// Names.
+    Names(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<String>),
 }
 
 /// An attempt, to be run again by whoever wants to see what it does.

@@ -16,7 +16,7 @@ use protocol::{AttemptId, ErrorKind, JobId};
 
 use super::{unknown, with_args};
 use crate::connect::{Overrides, describe, job_client};
-use crate::output::{EXIT_FAILED, EXIT_OK, tell, unless_reader_left};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, tell, unless_reader_left};
 
 /// Pause before running attempts are looked at again: as often as they report.
 const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
@@ -33,6 +33,8 @@ const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 struct Args {
     /// A job, or one attempt
     id: String,
+    /// Of the job only this attempt
+    attempt: Option<String>,
     /// Only of attempts that failed
     #[arg(long)]
     failed: bool,
@@ -47,9 +49,14 @@ pub(super) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
 }
 
 fn print(args: &Args, overrides: &Overrides) -> Result<u8> {
-    let attempt = args.id.parse::<AttemptId>().ok();
+    let text = args.attempt.as_ref().unwrap_or(&args.id);
+    let attempt = text.parse::<AttemptId>().ok();
     let job = attempt.map(|attempt| attempt.task.job).or_else(|| args.id.parse().ok());
     let Some(job) = job else { return Ok(unknown(&args.id)) };
+    if args.attempt.is_some() && (attempt.is_none() || args.id.parse::<JobId>().ok() != Some(job)) {
+        tell!("job: {text} is no attempt of {}", args.id);
+        return Ok(EXIT_USAGE);
+    }
     let client = job_client(&overrides.config()?)?;
     let mut logs = Logs { client: &client, code: EXIT_OK, printed: BTreeMap::new(), last: None };
     loop {

@@ -14,6 +14,7 @@ Usage: hanno queue COMMAND
 
   -list [--json]                      all queues with their share and load
   -info QUEUE [-showJobs] [--json]    one queue, and the jobs in it
+  -showacls                           what you may do in each queue
 ";
 
 /// Runs the command line after `queue` and returns the exit code.
@@ -33,6 +34,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         ["list"] => show(None, false, json, &overrides),
         ["info", queue] => show(Some(queue), false, json, &overrides),
         ["info", queue, "showJobs"] => show(Some(queue), true, json, &overrides),
+        ["showacls"] => show_rights(&overrides),
         ["help"] => {
             say!("{}", USAGE.trim_end());
             return EXIT_OK;
@@ -67,6 +69,22 @@ fn show(wanted: Option<&str>, jobs: bool, json: bool, overrides: &Overrides) -> 
         let mut list = client.list()?;
         list.retain(|job| Some(job.queue.as_str()) == wanted && !job.state.is_final());
         say!("{}", super::list_text(&list).trim_end());
+    }
+    Ok(EXIT_OK)
+}
+
+/// Everybody may submit; some may change the jobs of others.
+fn show_rights(overrides: &Overrides) -> Result<u8> {
+    let config = overrides.config()?;
+    let client = job_client(&config)?;
+    let administered = client.administered_queues()?;
+    say!("Queue acls for user :  {}\n\nQueue  Operations\n=====================", config.user());
+    for queue in client.queues()? {
+        let rights = match administered.contains(&queue.name) {
+            true => "ADMINISTER_QUEUE,SUBMIT_APPLICATIONS",
+            false => "SUBMIT_APPLICATIONS",
+        };
+        say!("{}  {rights}", queue.name);
     }
     Ok(EXIT_OK)
 }

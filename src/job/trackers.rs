@@ -15,6 +15,8 @@ Usage: hanno mradmin COMMAND
 
   -refreshNodes   read the list of workers to be emptied (`workers_exclude_file` of the JobTracker) again
   -refreshQueues  read the rules of the queues (`queues` in the JobTracker's configuration) again; if they are wrong, the old ones stay
+  -refreshUserToGroupsMappings
+                  ask again which groups users belong to
 ";
 
 /// Prints workers that take tasks, or those that get none.
@@ -61,6 +63,9 @@ pub(crate) fn mradmin(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let refresh = match words[..] {
         ["-refreshNodes" | "refreshNodes"] => JobClient::refresh_nodes,
         ["-refreshQueues" | "refreshQueues"] => JobClient::refresh_queues,
+        ["-refreshUserToGroupsMappings" | "refreshUserToGroupsMappings"] => {
+            JobClient::refresh_groups
+        }
         _ => {
             tell_text!("{USAGE}");
             return EXIT_USAGE;

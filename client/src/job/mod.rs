@@ -22,6 +22,7 @@ use protocol::jobs::{
     TrackerStatus, VERSION, WorkerReport,
 };
 use protocol::{AttemptId, CallId, ClientId, JobId, RemoteError};
+use serde::Deserialize;
 
 pub use binary::{binary_path, hash_file, hash_opened, upload};
 pub use counters::{counter_value, counters_text};
@@ -47,6 +48,23 @@ pub struct JobClient {
     user: String,
     client: ClientId,
     calls: Arc<AtomicU64>,
+}
+
+/// The JobTracker's answer about the properties of a job, in Hadoop's form.
+#[derive(Deserialize)]
+struct JobConf {
+    conf: JobProperties,
+}
+
+#[derive(Deserialize)]
+struct JobProperties {
+    property: Vec<JobProperty>,
+}
+
+#[derive(Deserialize)]
+struct JobProperty {
+    name: String,
+    value: String,
 }
 
 impl JobClient {
@@ -144,6 +162,20 @@ impl JobClient {
         })
     }
 
+    /// Properties that a job was submitted with, also of one that left the list.
+    ///
+    /// # Errors
+    /// [`JobError`]; the status is 404 if the job is unknown.
+    pub fn properties(&self, id: JobId) -> Result<Vec<(String, String)>, JobError> {
+        let target = format!("/ws/v1/history/mapreduce/jobs/{id}/conf");
+        let answer: JobConf = runtime().block_on(async {
+            let response = self.rpc.get_as(&self.user, &target).await?;
+            let address = format!("{}{target}", self.rpc.base());
+            response.json().await.map_err(|source| JobError::Log { address, source })
+        })?;
+        Ok(answer.conf.property.into_iter().map(|set| (set.name, set.value)).collect())
+    }
+
     /// Makes a job more or less urgent.
     ///
     /// # Errors
@@ -216,6 +248,28 @@ impl JobClient {
     /// [`JobError`]; also if they are refused, then the old ones stay.
     pub fn refresh_queues(&self) -> Result<(), JobError> {
         match self.call(Call::RefreshQueues)? {
+            Reply::Done => Ok(()),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// The queues whose jobs this user may look at and change, whoever's they are.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub fn administered_queues(&self) -> Result<Vec<String>, JobError> {
+        match self.call(Call::AdministeredQueues)? {
+            Reply::Names(names) => Ok(names),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Has the JobTracker ask again which groups users belong to.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub fn refresh_groups(&self) -> Result<(), JobError> {
+        match self.call(Call::RefreshGroups)? {
             Reply::Done => Ok(()),
             _ => Err(self.unexpected()),
         }

@@ -134,8 +134,11 @@ impl Administrators {
     pub(crate) fn allow(&self, caller: &Caller<'_>, whose: &Whose) -> bool {
         let by_owner =
             || whose.list.as_deref().is_some_and(|list| AccessList::parse(list).holds(caller));
-        let of_queue = || self.queues.get(&whose.queue).is_some_and(|list| list.holds(caller));
-        whose.owner == caller.user || self.administer(caller) || of_queue() || by_owner()
+        whose.owner == caller.user || self.administer_queue(caller, &whose.queue) || by_owner()
+    }
+
+    fn administer_queue(&self, caller: &Caller<'_>, queue: &str) -> bool {
+        self.administer(caller) || self.queues.get(queue).is_some_and(|list| list.holds(caller))
     }
 
     fn administer(&self, caller: &Caller<'_>) -> bool {
@@ -188,6 +191,12 @@ impl Core {
         let listed = |job: &Job| (report::job_report(job), Whose::of(job, Operation::View));
         let jobs = self.jobs.values().rev().map(listed).collect();
         (self.rules.administrators.clone(), jobs)
+    }
+
+    /// The queues whose jobs `caller` may look at and change, whoever's they are.
+    pub(crate) fn administered_queues(&self, caller: &Caller<'_>) -> Vec<String> {
+        let all = self.queue_reports().into_iter().map(|queue| queue.name);
+        all.filter(|queue| self.rules.administrators.administer_queue(caller, queue)).collect()
     }
 
     /// Refuses who does not administer the cluster; `what` is Hadoop's name of the call.

@@ -424,15 +424,8 @@ pub enum Call {
     },
     /// Asks whether the caller is the superuser. -> [`Reply::Done`], or `PermissionDenied`.
     CheckSuperuser,
-    /// Sets the storage policy of a file or directory, or takes it away. -> [`Reply::Done`]
-    SetStoragePolicy {
-        /// File or directory.
-        path: DfsPath,
-        /// The policy; `None` to have that of the directory above.
-        policy: Option<StoragePolicy>,
-    },
-    /// The storage policy that counts for a file or directory. -> [`Reply::StoragePolicy`]
-    GetStoragePolicy(DfsPath),
+    /// Forgets which groups users belong to, so that the system is asked again; for the superuser. -> [`Reply::Done`]
+    RefreshGroups,
 }
 
 impl Call {
