@@ -27,7 +27,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::routing::get;
@@ -149,11 +149,17 @@ fn limits(config: &Config) -> Limits {
 }
 
 fn router(config: &Config, service: &Arc<Service>) -> Router {
-    let health = Health {
-        service: "datanode".to_owned(),
-        secret_file: config.secret_file.canonicalize().ok(),
-        ready: true,
-        more: Default::default(),
+    let secret_file = config.secret_file.canonicalize().ok();
+    let since = Instant::now();
+    let health = move || {
+        let version = ("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+        let uptime = ("uptime_s".to_owned(), since.elapsed().as_secs().into());
+        Health {
+            service: "datanode".to_owned(),
+            secret_file: secret_file.clone(),
+            ready: true,
+            more: [version, uptime].into(),
+        }
     };
     let service = Arc::clone(service);
     let metrics = move || {
@@ -161,7 +167,7 @@ fn router(config: &Config, service: &Arc<Service>) -> Router {
         async move { daemon::metrics::answer(&figures) }
     };
     Router::new()
-        .route("/healthz", get(move || async move { axum::Json(health) }))
+        .route("/healthz", get(move || async move { axum::Json(health()) }))
         .route("/metrics", get(metrics.clone()))
         .route("/prom", get(metrics))
 }
