@@ -1,9 +1,14 @@
 //! What commands print with: exit codes, sizes, times, and both standard streams.
 //!
-//! Invariants: nothing else in this program writes to the standard streams ([`Screen`](crate::dfs) and the drawing of progress apart), so what
-//! others wrote reaches a terminal in printable form only; into a pipe or file it goes as it is. A reader that leaves ends no command.
+//! Invariants: nothing else in this program writes to the standard streams (the drawing of progress apart), so what others wrote reaches
+//! a terminal in printable form only; into a pipe or file it goes as it is. What is buffered ([`Buffered`]) is passed on before anything
+//! else goes to either stream, so that both in one file are in the order of the command. A reader that leaves ends no command.
 
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -53,14 +58,99 @@ impl<W: Write> Write for Stream<W> {
     }
 }
 
+/// What was printed by [`Buffered`] and is not passed on yet.
+static BUFFER: Mutex<Option<BufWriter<File>>> = Mutex::new(None);
+/// Large enough that a listing of thousands of lines takes a handful of writes.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Standard output for much: buffered here and not line by line. All share one buffer, which ends when the last is dropped or something goes
+/// to another stream.
+pub(crate) struct Buffered {
+    is_terminal: bool,
+}
+
+impl Buffered {
+    /// # Errors
+    /// If standard output is closed.
+    pub(crate) fn new() -> io::Result<Self> {
+        let mut buffer = BUFFER.lock().unwrap_or_else(PoisonError::into_inner);
+        if buffer.is_none() {
+            let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+            *buffer = Some(BufWriter::with_capacity(BUFFER_BYTES, out));
+        }
+        Ok(Buffered { is_terminal: io::stdout().is_terminal() })
+    }
+
+    /// Prints one line.
+    pub(crate) fn line(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        if self.is_terminal {
+            return self.text(&format!("{text}\n"));
+        }
+        with_buffer(|out| out.write_fmt(text).and_then(|()| out.write_all(b"\n")))
+    }
+
+    /// Prints without ending the line.
+    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+        match self.is_terminal {
+            true => self.bytes(printable(text).as_bytes()),
+            false => self.bytes(text.as_bytes()),
+        }
+    }
+
+    /// Writes the bytes of a file as they are, on a terminal too. Large slices are not copied.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        with_buffer(|out| out.write_all(bytes))
+    }
+
+    /// True if a person reads.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+}
+
+impl Write for Buffered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.is_terminal {
+            true => self.text(&String::from_utf8_lossy(bytes))?,
+            false => self.bytes(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        pass_on()
+    }
+}
+
+impl Drop for Buffered {
+    fn drop(&mut self) {
+        // Who wants to hear of a failure flushes.
+        let _ = pass_on();
+    }
+}
+
+fn with_buffer(work: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
+    match &mut *BUFFER.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(out) => work(out),
+        None => Ok(()),
+    }
+}
+
+/// Hands what is buffered to standard output.
+fn pass_on() -> io::Result<()> {
+    with_buffer(BufWriter::flush)
+}
+
 /// Standard output.
 pub(crate) fn out() -> Stream<io::StdoutLock<'static>> {
+    let _ = pass_on();
     let inner = io::stdout().lock();
     Stream { is_terminal: inner.is_terminal(), inner }
 }
 
 /// Standard error.
 pub(crate) fn err() -> Stream<io::StderrLock<'static>> {
+    let _ = pass_on();
     let inner = io::stderr().lock();
     Stream { is_terminal: inner.is_terminal(), inner }
 }
@@ -72,12 +162,12 @@ pub(crate) fn draw(own: &str) {
 }
 
 /// Prints a line on standard output; whoever read it may have left, and then nobody misses the rest.
-pub(crate) fn line(text: std::fmt::Arguments<'_>) {
+pub(crate) fn line(text: fmt::Arguments<'_>) {
     let _ = out().write_all(format!("{text}\n").as_bytes());
 }
 
 /// The same on standard error.
-pub(crate) fn complaint(text: std::fmt::Arguments<'_>) {
+pub(crate) fn complaint(text: fmt::Arguments<'_>) {
     let _ = err().write_all(text.to_string().as_bytes());
 }
 

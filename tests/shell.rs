@@ -91,6 +91,7 @@ fn wrong_input_gets_hadoops_message_and_exit_code() {
     let source = local.path().join("f");
     fs::write(&source, "123").unwrap();
     let source = source.to_str().unwrap();
+    let new = local.path().join("new").to_str().unwrap().to_owned();
     cluster.dfs(&["-mkdir", "/d"]).ok();
     cluster.dfs(&["-put", source, "/f"]).ok();
     let cases: &[(&[&str], i32, &str)] = &[
@@ -99,7 +100,8 @@ fn wrong_input_gets_hadoops_message_and_exit_code() {
         (&["-cat", "/d"], 1, "cat: `/d': Is a directory"),
         (&["-put", source, "/f"], 1, "put: `/f': File exists"),
         (&["-put", "/no/such/local", "/g"], 1, "put: `/no/such/local': No such file or directory"),
-        (&["-get", "/x", source], 1, "get: `/x': No such file or directory"),
+        (&["-get", "/x", source], 1, &format!("get: `{source}': File exists")),
+        (&["-get", "/x", &new], 1, "get: `/x': No such file or directory"),
         (&["-get", "/f", source], 1, &format!("get: `{source}': File exists")),
         (&["-mkdir", "/d"], 1, "mkdir: `/d': File exists"),
         (&["-mkdir", "/f/x"], 1, "mkdir: Parent path is not a directory: /f x"),

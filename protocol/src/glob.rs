@@ -1,8 +1,22 @@
 //! Globs as Hadoop has them, in its shell and in the inputs of jobs: `* ? [a-c] [^a] {a,b} \`. Whoever expands them lists directories.
 
+use std::borrow::Cow;
+
 /// True if `text` has any character that a glob gives a meaning to.
 pub fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{', '\\'])
+}
+
+/// What a pattern that fits nothing stands for as a name: `\*` is a star.
+pub fn unquoted(text: &str) -> Cow<'_, str> {
+    if !text.contains('\\') {
+        return Cow::Borrowed(text);
+    }
+    let (mut plain, mut chars) = (String::with_capacity(text.len()), text.chars());
+    while let Some(c) = chars.next() {
+        plain.push(if c == '\\' { chars.next().unwrap_or(c) } else { c });
+    }
+    Cow::Owned(plain)
 }
 
 /// Most patterns that one with braces stands for. Each costs a look at directories of its own; twenty pairs of two would be a million.
@@ -211,6 +225,20 @@ mod tests {
         }
         assert_eq!(Pattern::new(r"a\*b").literal().as_deref(), Some("a*b"));
         assert_eq!(Pattern::new("a*b").literal(), None);
+    }
+
+    #[test]
+    fn names_lose_their_backslashes() {
+        for (text, name) in [
+            ("a*b", "a*b"),
+            (r"\*", "*"),
+            (r"/t/\{a,b\}", "/t/{a,b}"),
+            (r"a\\b", r"a\b"),
+            (r"a\b", "ab"),
+            (r"a\", r"a\"),
+        ] {
+            assert_eq!(unquoted(text), name, "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Absolute paths of the file system, checked once where they enter.
 //!
-//! Invariants of a [`DfsPath`]: starts with `/`; no empty, `.` or `..` element; no `:` and no control character; at most
+//! Invariants of a [`DfsPath`]: starts with `/`; no empty, `.` or `..` element; no `:` and no control character but the tab; at most
 //! [`PATH_BYTES_MAX`] bytes, [`ELEMENT_BYTES_MAX`] per element and [`DEPTH_MAX`] elements; no slash at the end but for the root.
 
 use std::fmt;
@@ -128,7 +128,7 @@ pub fn check_element(element: &str) -> Result<(), &'static str> {
         "." | ".." => Err("`.` and `..` are not allowed"),
         _ if element.len() > ELEMENT_BYTES_MAX => Err("an element is longer than 255 bytes"),
         _ if element.contains(['/', ':']) => Err("an element contains `/` or `:`"),
-        _ if element.chars().any(char::is_control) => {
+        _ if element.chars().any(|c| c.is_control() && c != '\t') => {
             Err("an element contains a control character")
         }
         _ => Ok(()),
@@ -208,6 +208,7 @@ mod tests {
             ("//", "/"),
             ("/a/", "/a"),
             ("//a///b", "/a/b"),
+            ("/a\tb", "/a\tb"),
             ("/ü 'q\"/-x", "/ü 'q\"/-x"),
         ] {
             let path = DfsPath::parse(text).unwrap();
@@ -220,7 +221,7 @@ mod tests {
     fn bad_paths_are_refused() {
         let long = format!("/{}", "x".repeat(256));
         let deep = "/a".repeat(1001);
-        for text in ["", "a", "/a/..", "/./a", "/a:b", "/a\0b", "/a\nb", &long, &deep] {
+        for text in ["", "a", "/a/..", "/./a", "/a:b", "/a\0b", "/a\nb", "/a\u{1b}b", &long, &deep] {
             assert!(DfsPath::parse(text).is_err(), "{text:?}");
         }
         assert!(postcard::from_bytes::<DfsPath>(&postcard::to_allocvec("/../x").unwrap()).is_err());

@@ -15,26 +15,33 @@ pub(crate) struct Opt {
     pub(crate) letters: &'static str,
     /// True if its value is left out where nothing but the fewest operands would be left (`-count -q -t /d`).
     pub(crate) is_optional: bool,
+    /// True if what it asks for is done without it, too; the help of its command says so.
+    pub(crate) is_met: bool,
 }
 
 /// An option without a value.
 pub(crate) const fn flag(name: &'static str) -> Opt {
-    Opt { name, takes_value: false, letters: "", is_optional: false }
+    Opt { name, takes_value: false, letters: "", is_optional: false, is_met: false }
 }
 
 /// An option with a value.
 pub(crate) const fn value(name: &'static str) -> Opt {
-    Opt { name, takes_value: true, letters: "", is_optional: false }
+    Opt { takes_value: true, ..flag(name) }
 }
 
 /// An option that letters may follow in the same word.
 pub(crate) const fn attached(name: &'static str, letters: &'static str) -> Opt {
-    Opt { name, takes_value: false, letters, is_optional: false }
+    Opt { letters, ..flag(name) }
 }
 
 /// An option whose value may be left out before the last operands.
 pub(crate) const fn value_unless_last(name: &'static str) -> Opt {
-    Opt { name, takes_value: true, letters: "", is_optional: true }
+    Opt { is_optional: true, ..value(name) }
+}
+
+/// An option for what is done anyway.
+pub(crate) const fn met(name: &'static str) -> Opt {
+    Opt { is_met: true, ..flag(name) }
 }
 
 /// What a command accepts.

@@ -2,7 +2,7 @@
 //!
 //! Families with files of their own bring tables of their own; [`super::GROUPS`] joins them.
 
-use super::args::{Opt, attached, flag, value, value_unless_last};
+use super::args::{Opt, attached, flag, met, value, value_unless_last};
 use super::context::Context;
 use super::error::Failure;
 use super::{
@@ -95,9 +95,9 @@ QUOTA REM_QUOTA SPACE_QUOTA REM_SPACE_QUOTA DIR_COUNT FILE_COUNT CONTENT_SIZE PA
 
   -h  shows file sizes in human readable format.
   -v  displays a header line.
-  -t  displays quota by storage type; with -q or -u.
+  -t  with -q or -u: displays quotas by storage type instead.
   -u  shows the quota and the usage against the quota without the detailed content summary.
-  -x  excludes snapshots from being calculated.
+  -x  excludes snapshots from being calculated; not with -q or -u.
   -e  shows the erasure coding policy.
   -s  shows what only snapshots still have.";
 const DU_HELP: &str = "Show the amount of space, in bytes, used by the files that match the specified file pattern:
@@ -181,7 +181,7 @@ was deleted since the last one.
   -immediate  Deletes all files in the trash immediately, ignoring the retention threshold.";
 const FIND_HELP: &str = "Finds all files that match the specified expression and applies selected actions to them. If no <path>
 is specified then defaults to the current working directory. If no expression is specified then defaults
-to -print.
+to -print. Links of this machine are followed, as -L and -H ask; in the cluster there are none.
 
 The following primary expressions are recognised:
   -name pattern
@@ -250,7 +250,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command("du", "[-s] [-h] [-v] [-x] [--json] <path> ...", (0, MANY), DU_OPTIONS, usage::du, DU_HELP),
     deprecated(command("dus", "<path> ...", (0, MANY), &[flag("h"), flag("json")], usage::du, "(DEPRECATED) Same as 'du -s'")),
     command("expunge", "[-immediate] [-fs <path>]", (0, 0), &[flag("immediate")], trash::expunge, EXPUNGE_HELP),
-    command("find", "<path> ... <expression> ...", (1, MANY), &[], find::find, FIND_HELP),
+    command("find", "[-L] [-H] <path> ... <expression> ...", (1, MANY), &[met("L"), met("H")], find::find, FIND_HELP),
     command("get", GET_USAGE, (1, MANY), GET_OPTIONS, get::get, GET_HELP),
     command("getmerge", "[-nl] [-skip-empty-file] <src> <localdst>", (2, MANY), &[flag("nl"), flag("skip-empty-file")], get::getmerge, GETMERGE_HELP),
     command("head", "<file>", (1, 1), &[], read::head, "Show the first 1KB of the file."),
@@ -264,7 +264,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command("rm", "[-f] [-r|-R] [-skipTrash] [-safely] <src> ...", (0, MANY), RM_OPTIONS, namespace::rm, RM_HELP),
     command("rmdir", "[--ignore-fail-on-non-empty] <dir> ...", (1, MANY), &[flag("ignore-fail-on-non-empty")], namespace::rmdir, "Removes the directory entry specified by each directory argument, provided it is empty."),
     deprecated(command("rmr", "<src> ...", (1, MANY), &[flag("f"), flag("skipTrash")], namespace::rm, "(DEPRECATED) Same as '-rm -r'")),
-    command("setrep", "[-R] [-w] <rep> <path> ...", (2, MANY), &[flag("R"), flag("w")], namespace::setrep, SETREP_HELP),
+    command("setrep", "[-R] [-w] <rep> <path> ...", (2, MANY), &[met("R"), flag("w")], namespace::setrep, SETREP_HELP),
     command("stat", "[format] [--json] <path> ...", (1, MANY), &[flag("json")], stat::stat, STAT_HELP),
     command("tail", "[-f] [-s <sleep interval>] <file>", (1, 1), &[flag("f"), value("s")], read::tail, TAIL_HELP),
     command("test", "-[defswrz] <path>", (1, 1), TEST_OPTIONS, stat::test, TEST_HELP),

@@ -2,21 +2,18 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::os::fd::AsFd;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use protocol::glob;
 use protocol::namenode::FileStatus;
-use protocol::printable::printable;
 
 use super::args::Parsed;
 use super::error::Failure;
 use super::path::{Named, Resolver, text_of};
 use super::properties::Properties;
 use super::store::Store;
-use crate::output::tell;
+use crate::output::{Buffered, tell};
 
 /// A file or directory that exists.
 #[derive(Clone, Debug)]
@@ -106,18 +103,11 @@ impl Context {
     /// What an operand stands for: all matches of a glob, else the one path, which must exist.
     pub(crate) fn expand(&self, operand: &OsString) -> Result<Vec<Item>, Failure> {
         let text = text_of(operand)?;
-        if glob::is_glob(text) {
-            let mut items = Vec::new();
-            for alternative in alternatives(text)? {
-                self.match_elements(&alternative, &mut items)?;
-            }
-            items.sort_by(|a, b| a.named.path.cmp(&b.named.path));
-            items.dedup_by(|a, b| a.named.path == b.named.path);
-            if !items.is_empty() {
-                return Ok(items);
-            }
+        let items = self.matches(text)?;
+        if !items.is_empty() {
+            return Ok(items);
         }
-        let named = self.resolver.resolve(text)?;
+        let named = self.resolver.resolve(&glob::unquoted(text))?;
         let status = self.store.status(&named)?;
         Ok(vec![Item { named, status }])
     }
@@ -125,13 +115,43 @@ impl Context {
     /// Like [`Context::expand`] for paths that need not exist.
     pub(crate) fn expand_any(&self, operand: &OsString) -> Result<Vec<Named>, Failure> {
         let text = text_of(operand)?;
-        if glob::is_glob(text) {
-            alternatives(text)?;
-            if let Ok(items) = self.expand(operand) {
-                return Ok(items.into_iter().map(|item| item.named).collect());
+        let items = self.matches(text)?;
+        if !items.is_empty() {
+            return Ok(items.into_iter().map(|item| item.named).collect());
+        }
+        Ok(vec![self.resolver.resolve(&glob::unquoted(text))?])
+    }
+
+    /// What several operands stand for, in order; what is missing is told when its turn comes.
+    ///
+    /// # Errors
+    /// What is no path at all.
+    pub(crate) fn expand_all(
+        &self,
+        operands: &[OsString],
+    ) -> Result<Vec<Result<Item, Failure>>, Failure> {
+        let mut items = Vec::new();
+        for operand in operands {
+            match self.expand(operand) {
+                Ok(found) => items.extend(found.into_iter().map(Ok)),
+                Err(failure @ Failure::Usage(_)) => return Err(failure),
+                Err(failure) => items.push(Err(failure)),
             }
         }
-        Ok(vec![self.resolver.resolve(text)?])
+        Ok(items)
+    }
+
+    /// What fits a glob, in order; nothing for what is none.
+    fn matches(&self, text: &str) -> Result<Vec<Item>, Failure> {
+        let mut items = Vec::new();
+        if glob::is_glob(text) {
+            for alternative in alternatives(text)? {
+                self.match_elements(&alternative, &mut items)?;
+            }
+            items.sort_by(|a, b| a.named.path.cmp(&b.named.path));
+            items.dedup_by(|a, b| a.named.path == b.named.path);
+        }
+        Ok(items)
     }
 
     /// Walks the elements of one brace-free glob.
@@ -190,48 +210,32 @@ struct Candidate {
     status: Option<FileStatus>,
 }
 
-/// Standard output, buffered here and not line by line.
+/// Standard output in the words of failures.
 pub(crate) struct Screen {
-    out: BufWriter<File>,
-    is_terminal: bool,
+    out: Buffered,
 }
-
-/// Large enough that a listing of thousands of lines takes a handful of writes.
-const SCREEN_BYTES: usize = 64 << 10;
 
 impl Screen {
     /// # Errors
     /// If standard output is closed.
     pub(crate) fn new() -> Result<Self, Failure> {
-        let descriptor =
-            io::stdout().as_fd().try_clone_to_owned().map_err(|error| Failure::output(&error))?;
-        let is_terminal = io::stdout().is_terminal();
-        let out = BufWriter::with_capacity(SCREEN_BYTES, File::from(descriptor));
-        Ok(Screen { out, is_terminal })
+        let out = Buffered::new().map_err(|error| Failure::output(&error))?;
+        Ok(Screen { out })
     }
 
     /// Prints one line.
     pub(crate) fn line(&mut self, text: fmt::Arguments<'_>) -> Result<(), Failure> {
-        if self.is_terminal {
-            return self.print(&format!("{text}\n"));
-        }
-        self.out
-            .write_fmt(text)
-            .and_then(|()| self.out.write_all(b"\n"))
-            .map_err(|error| Failure::output(&error))
+        self.out.line(text).map_err(|error| Failure::output(&error))
     }
 
     /// Prints without ending the line.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
-        match self.is_terminal {
-            true => self.bytes(printable(text).as_bytes()),
-            false => self.bytes(text.as_bytes()),
-        }
+        self.out.text(text).map_err(|error| Failure::output(&error))
     }
 
     /// Prints what somebody stored beside a file; it need not be text.
     pub(crate) fn value(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        match self.is_terminal {
+        match self.out.is_terminal() {
             true => self.print(&String::from_utf8_lossy(bytes)),
             false => self.bytes(bytes),
         }
@@ -239,7 +243,7 @@ impl Screen {
 
     /// Writes the bytes of a file as they are. Large slices are not copied.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.out.write_all(bytes).map_err(|error| Failure::output(&error))
+        self.out.bytes(bytes).map_err(|error| Failure::output(&error))
     }
 
     /// Passes on what is buffered.

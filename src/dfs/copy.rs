@@ -14,11 +14,12 @@ use super::context::{Context, Item};
 use super::error::Failure;
 use super::interrupt;
 use super::local::{self, COPYING_SUFFIX};
-use super::namespace::missing_parent;
-use super::path::{Named, text_of};
+use super::namespace::refuse_itself;
+use super::path::Named;
 use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::publish;
+use super::target::{Target, missing_parent};
 
 /// What `-p` without letters keeps: times, owner and group, permission bits.
 const PRESERVED_DEFAULT: &str = "top";
@@ -28,37 +29,19 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
     let Some((last, sources)) = context.args.operands.split_last() else {
         return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
     };
-    let target = context.resolver.resolve(text_of(last)?)?;
-    let target_status = context.store.find(&target)?;
-    context.resolver.check_slash(text_of(last)?, &target, target_status.is_some())?;
-    let into_directory = target_status.as_ref().is_some_and(|status| status.directory);
+    let target = Target::of(context, last)?;
     let threads = pool::thread_count(context)?;
     interrupt::watch(&context.store)?;
-    // What is missing is told when its turn comes.
-    let mut items = Vec::new();
-    for source in sources {
-        match context.expand(source) {
-            Ok(found) => items.extend(found.into_iter().map(Ok)),
-            Err(failure @ Failure::Usage(_)) => return Err(failure),
-            Err(failure) => items.push(Err(failure)),
-        }
-    }
-    if (sources.len() > 1 || items.len() > 1) && !into_directory {
-        return Err(match target_status {
-            Some(_) => Failure::at(target.typed, "Is not a directory"),
-            None => Failure::missing(target.typed),
-        });
-    }
+    let items = context.expand_all(sources)?;
+    target.check(context, items.len(), context.args.has("f"))?;
     let copy = Copy { context, directories: Mutex::default() };
     let walk = |queue: &Queue<Task>| {
         for source in items {
             let copied = source.and_then(|source| {
-                let to = copy.target(&source, &target, into_directory)?;
-                let side = |named: &Named| (named.typed.clone(), named.path.is_raw());
-                publish::check_raw(&side(&source.named), &side(&to))?;
+                let to = target.place_of(source.named.path.name())?;
                 let existing = context.store.find(&to)?;
                 if source.status.directory {
-                    refuse_itself(&source.named, &to)?;
+                    refuse_itself(context, &source.named, &to)?;
                 } else {
                     publish::check_target(context, &to, existing.as_ref())?;
                     if source.named.path == to.path {
@@ -78,18 +61,6 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A copy onto or into itself would never end.
-fn refuse_itself(from: &Named, to: &Named) -> Result<(), Failure> {
-    let (typed, target) = (&from.typed, &to.typed);
-    if to.path == from.path {
-        return Err(Failure::Text(format!("`{typed}' to `{target}': are identical")));
-    }
-    if to.path.starts_with(&from.path) {
-        return Err(Failure::Text(format!("`{typed}' to `{target}': is a subdirectory of itself")));
-    }
-    Ok(())
-}
-
 struct Copy<'a> {
     context: &'a Context,
     /// Directories that were made, with what they shall look like; children after parents.
@@ -105,13 +76,6 @@ struct Task {
 }
 
 impl Copy<'_> {
-    fn target(&self, source: &Item, target: &Named, into: bool) -> Result<Named, Failure> {
-        match source.named.path.name() {
-            Some(name) if into => target.child(name),
-            _ => Ok(target.clone()),
-        }
-    }
-
     fn item(
         &self,
         source: Item,
@@ -235,25 +199,5 @@ impl Copy<'_> {
             set.map_err(|error| fail(&error))?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use protocol::DfsPath;
-
-    #[test]
-    fn copies_onto_themselves_are_refused() {
-        let named = |path: &str| Named::untyped(DfsPath::parse(path).unwrap());
-        for (from, to, text) in [
-            ("/a", "/a", Some("`/a' to `/a': are identical")),
-            ("/a", "/a/b", Some("`/a' to `/a/b': is a subdirectory of itself")),
-            ("/a", "/ab", None),
-            ("/a/b", "/a", None),
-        ] {
-            let refusal = refuse_itself(&named(from), &named(to)).err();
-            assert_eq!(refusal.map(|failure| failure.to_string()).as_deref(), text);
-        }
     }
 }

@@ -23,6 +23,7 @@ use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::publish;
 use super::read;
+use super::target;
 
 /// Copies files of the cluster to this machine.
 pub(super) fn get(context: &Context) -> Result<(), Failure> {
@@ -37,27 +38,26 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
         return read::print_files(context, sources);
     }
     let into_directory = target.is_dir();
-    if sources.len() > 1 && !into_directory {
-        let text = if fs::symlink_metadata(&target).is_ok() {
-            "Is not a directory"
-        } else {
-            "No such file or directory"
-        };
-        return Err(Failure::at(target.to_string_lossy(), text));
-    }
+    let items = context.expand_all(sources)?;
+    target::check_local(&target, items.len(), context.args.has("f"))?;
     let get = Get { context, directories: Mutex::default() };
     let walk = |queue: &Queue<Task>| {
-        context.for_each(sources, |item| {
-            let target = match item.named.path.name() {
-                Some(name) if into_directory && target.as_os_str() == "." => PathBuf::from(name),
-                Some(name) if into_directory => target.join(name),
-                _ => target.clone(),
-            };
-            let onto = (target.to_string_lossy().into_owned(), false);
-            publish::check_raw(&(item.named.typed.clone(), item.named.path.is_raw()), &onto)?;
-            local::check_parent(&target)?;
-            get.item(item, target, queue)
-        })
+        for item in items {
+            let queued = item.and_then(|item| {
+                let target = match item.named.path.name() {
+                    Some(name) if into_directory && target.as_os_str() == "." => {
+                        PathBuf::from(name)
+                    }
+                    Some(name) if into_directory => target.join(name),
+                    _ => target.clone(),
+                };
+                get.item(item, target, queue)
+            });
+            if let Err(failure) = queued {
+                context.report(&failure);
+            }
+        }
+        Ok(())
     };
     pool::run(context, threads, walk, |task, progress| get.file(&task, progress))?;
     get.finish();

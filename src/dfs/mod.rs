@@ -31,6 +31,7 @@ mod rights;
 mod snapshot;
 mod stat;
 mod store;
+mod target;
 mod text;
 mod touch;
 mod trash;
@@ -279,6 +280,18 @@ mod tests {
         assert!(all().iter().all(|c| c.deprecated != general.contains(&format!("\t[-{}", c.name))));
     }
 
+    /// Hadoop 3.4's own list.
+    #[test]
+    fn every_command_of_hadoops_is_here() {
+        let names = "appendToFile cat checksum chgrp chmod chown concat copyFromLocal copyToLocal count cp createSnapshot deleteSnapshot df du \
+                     dus expunge find get getfacl getfattr getmerge head ls lsr mkdir moveFromLocal moveToLocal mv put renameSnapshot rm rmdir \
+                     rmr setfacl setfattr setrep stat tail test text touch touchz truncate";
+        let found: Vec<&str> = all().iter().map(|command| command.name).collect();
+        let mut names: Vec<&str> = names.split_whitespace().collect();
+        names.sort_by_key(|name| name.to_ascii_lowercase());
+        assert_eq!(found, names);
+    }
+
     /// An option of the table that no code asks for would be taken and do nothing.
     #[test]
     fn every_option_of_the_table_is_asked_for() {
@@ -296,6 +309,11 @@ mod tests {
         };
         for command in all() {
             for option in command.options {
+                if option.is_met {
+                    let told = command.about.contains(&format!("-{}", option.name));
+                    assert!(told, "-{} -{}", command.name, option.name);
+                    continue;
+                }
                 assert!(is_asked(option.name), "-{} -{}", command.name, option.name);
             }
         }

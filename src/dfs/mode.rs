@@ -142,7 +142,13 @@ pub(super) fn chown(context: &Context) -> Result<(), Failure> {
         })?
     };
     for_each_of_tree(context, &|item| {
-        let named = &item.named;
+        let Item { named, status } = item;
+        // What it has already needs no permission.
+        let wanted = |name, has: &str| if name == has { "" } else { name };
+        let (owner, group) = (wanted(owner, &status.owner), wanted(group, &status.group));
+        if (owner, group) == ("", "") {
+            return Ok(());
+        }
         let refused = |failure| with_purpose(failure, "changing ownership of", &named.typed);
         context.store.set_owner(named, owner, group).map_err(refused)
     })

@@ -9,6 +9,7 @@ use super::context::{Context, Item, Screen};
 use super::error::Failure;
 use super::path::{Named, text_of};
 use super::place::Place;
+use super::target::{Target, missing_parent};
 use super::trash::Trash;
 use crate::output::{tell, tell_text};
 
@@ -26,13 +27,18 @@ const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
 pub(super) fn mkdir(context: &Context) -> Result<(), Failure> {
     let parents = context.args.has("p");
     for operand in &context.args.operands {
-        let made = text_of(operand)
-            .and_then(|text| context.resolver.resolve(text))
-            .and_then(|named| mkdir_one(context, &named, parents));
-        match made {
-            Ok(()) => {}
+        let named = match context.expand_any(operand) {
+            Ok(named) => named,
             Err(failure @ Failure::Usage(_)) => return Err(failure),
-            Err(failure) => context.report(&failure),
+            Err(failure) => {
+                context.report(&failure);
+                continue;
+            }
+        };
+        for named in named {
+            if let Err(failure) = mkdir_one(context, &named, parents) {
+                context.report(&failure);
+            }
         }
     }
     Ok(())
@@ -167,74 +173,44 @@ pub(super) fn mv(context: &Context) -> Result<(), Failure> {
     let Some((last, sources)) = context.args.operands.split_last() else {
         return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
     };
-    let is_machine =
-        |operand: &OsString| text_of(operand).map(|text| context.resolver.is_machine(text));
-    let to_machine = is_machine(last)?;
-    for source in sources {
-        if is_machine(source)? != to_machine {
-            let text = "Does not match target filesystem";
-            return Err(Failure::at(source.to_string_lossy(), text));
+    let target = Target::of(context, last)?;
+    let items = context.expand_all(sources)?;
+    target.check(context, items.len(), false)?;
+    for item in items {
+        if let Err(failure) = item.and_then(|source| mv_one(context, &source, &target)) {
+            context.report(&failure);
         }
     }
-    let target = context.resolver.resolve(text_of(last)?)?;
-    let target_status = context.store.find(&target)?;
-    let into_directory = target_status.as_ref().is_some_and(|status| status.directory);
-    context.resolver.check_slash(text_of(last)?, &target, target_status.is_some())?;
-    if sources.len() > 1 && !into_directory {
-        return Err(match target_status {
-            Some(_) => Failure::at(target.typed, "Is not a directory"),
-            None => Failure::missing(target.typed),
-        });
-    }
-    context.for_each(sources, |source| {
-        let to = match source.named.path.name() {
-            Some(name) if into_directory => target.child(name)?,
-            _ => target.clone(),
-        };
-        let is_directory = source.status.directory;
-        if to.path == source.named.path && !is_directory {
-            return Err(Failure::at(to.typed, "File exists"));
-        }
-        if to.path == source.named.path {
-            let text = format!("`{}' to `{}': are identical", source.named.typed, to.typed);
-            return Err(Failure::Text(text));
-        }
-        if to.path.starts_with(&source.named.path) && is_directory {
-            let (from, to) = (&source.named.typed, &to.typed);
-            return Err(Failure::Text(format!("`{from}' to `{to}': is a subdirectory of itself")));
-        }
-        if into_directory && context.store.find(&to)?.is_some() {
-            return Err(Failure::at(to.typed, "File exists"));
-        }
-        missing_parent(context, &to, context.store.rename(&source.named, &to))
-    })
+    Ok(())
 }
 
-/// Makes a refusal for want of `target`'s parent name the parent's child with its full address, as Hadoop does.
-pub(super) fn missing_parent<T>(
-    context: &Context,
-    target: &Named,
-    outcome: Result<T, Failure>,
-) -> Result<T, Failure> {
-    let is_missing = match &outcome {
-        Err(Failure::At { text, .. }) => text == "No such file or directory",
-        // A file above the parent: there is no parent either.
-        Err(Failure::Text(text)) if text.ends_with("(is not a directory)") => {
-            !has_parent(context, target)?
-        }
-        _ => false,
-    };
-    if !is_missing {
-        return outcome;
+fn mv_one(context: &Context, source: &Item, target: &Target) -> Result<(), Failure> {
+    let from = &source.named;
+    if from.path.cluster().is_some() != target.named.path.cluster().is_some() {
+        return Err(Failure::at(&*from.typed, "Does not match target filesystem"));
     }
-    let qualified = context.resolver.qualified(&target.path);
-    Err(Failure::at(&*target.typed, format!("No such file or directory: `{qualified}'")))
+    let to = target.place_of(from.path.name())?;
+    if source.status.directory {
+        refuse_itself(context, from, &to)?;
+    }
+    if to.path == from.path || (target.is_directory() && context.store.find(&to)?.is_some()) {
+        return Err(Failure::at(to.typed, "File exists"));
+    }
+    missing_parent(context, &to, context.store.rename(from, &to))
 }
 
-fn has_parent(context: &Context, target: &Named) -> Result<bool, Failure> {
-    let Some(path) = target.path.parent() else { return Ok(true) };
-    let parent = Named { typed: target.typed.clone(), path };
-    Ok(context.store.find(&parent)?.is_some())
+/// A directory cannot go onto itself or into itself.
+pub(super) fn refuse_itself(context: &Context, from: &Named, to: &Named) -> Result<(), Failure> {
+    let typed = &from.typed;
+    if to.path == from.path {
+        let target = context.resolver.qualified(&to.path);
+        return Err(Failure::Text(format!("`{typed}' to `{target}': are identical")));
+    }
+    if to.path.starts_with(&from.path) {
+        let target = &to.typed;
+        return Err(Failure::Text(format!("`{typed}' to `{target}': is a subdirectory of itself")));
+    }
+    Ok(())
 }
 
 /// Sets the number of replicas.

@@ -115,20 +115,6 @@ impl Resolver {
         }
     }
 
-    /// A target that is written with a slash at its end must be a directory that is there.
-    pub(crate) fn check_slash(
-        &self,
-        text: &str,
-        target: &Named,
-        is_there: bool,
-    ) -> Result<(), Failure> {
-        if is_there || !text.ends_with('/') || target.path.is_root() {
-            return Ok(());
-        }
-        let qualified = self.qualified(&target.path);
-        Err(Failure::at(text, format!("No such file or directory: `{qualified}'")))
-    }
-
     /// Takes `text` apart if it is a path of the cluster or of this machine.
     pub(crate) fn accept<'a>(&self, text: &'a str) -> Result<Typed<'a>, Failure> {
         self.site.locate(text).map(|(typed, _)| typed).map_err(refused)
@@ -261,17 +247,6 @@ mod tests {
         ] {
             let Err(Failure::Usage(found)) = resolver.resolve(text) else { panic!("{text}") };
             assert_eq!(found, message);
-        }
-    }
-
-    #[test]
-    fn a_slash_at_the_end_wants_a_directory() {
-        let resolver = resolver(|site| site);
-        for (text, is_there, refused) in
-            [("/a/", false, true), ("/a/", true, false), ("/a", false, false), ("/", false, false)]
-        {
-            let named = resolver.resolve(text).unwrap();
-            assert_eq!(resolver.check_slash(text, &named, is_there).is_err(), refused, "{text}");
         }
     }
 

@@ -125,7 +125,7 @@ fn check_spelling(name: &str) -> Result<(), Failure> {
     }
 }
 
-/// `134217728`, `64k`, `128m`, `1g`, `1t`.
+/// `134217728`, `64k`, `128m`, `1g`, `1t`, `1p`, `1e`: every size that a user types goes through here.
 pub(crate) fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -134,6 +134,8 @@ pub(crate) fn size(text: &str) -> Option<u64> {
         "m" => 20,
         "g" => 30,
         "t" => 40,
+        "p" => 50,
+        "e" => 60,
         _ => return None,
     };
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
@@ -188,6 +190,30 @@ mod tests {
                 file_system: Some("webhdfs://h:1".to_owned()),
             }
         );
+    }
+
+    #[test]
+    fn sizes_have_hadoops_units() {
+        for (text, bytes) in [
+            ("0", Some(0)),
+            ("10", Some(10)),
+            ("10k", Some(10 << 10)),
+            ("10M", Some(10 << 20)),
+            ("3g", Some(3 << 30)),
+            ("2T", Some(2 << 40)),
+            ("1p", Some(1 << 50)),
+            ("15e", Some(15 << 60)),
+            ("16e", None),
+            ("", None),
+            ("k", None),
+            ("-1", None),
+            ("1.5g", None),
+            ("10q", None),
+            ("10mb", None),
+            ("10 m", None),
+        ] {
+            assert_eq!(size(text), bytes, "{text}");
+        }
     }
 
     #[test]

@@ -5,9 +5,9 @@ use protocol::path::RESERVED_RAW;
 use super::context::Context;
 use super::error::Failure;
 use super::interrupt::Temporary;
-use super::namespace::missing_parent;
 use super::path::Named;
 use super::store::{WriteOptions, Writer};
+use super::target::missing_parent;
 
 /// Replicas with `-l`.
 const LAZY_REPLICATION: u16 = 1;

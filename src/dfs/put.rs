@@ -3,6 +3,7 @@
 //! A file is written under `name._COPYING_` and published under its name in the same step that closes it, so nobody ever sees
 //! half of one. Whatever goes wrong, the temporary file is deleted.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -15,23 +16,21 @@ use super::context::Context;
 use super::error::Failure;
 use super::interrupt;
 use super::local::{self, COPYING_SUFFIX};
-use super::namespace::missing_parent;
-use super::path::{Named, text_of};
+use super::path::Named;
 use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::publish;
+use super::target::{Target, missing_parent};
 
 /// Copies local files into the cluster.
 pub(super) fn put(context: &Context) -> Result<(), Failure> {
     let operands = &context.args.operands;
     let (sources, target) = match operands.split_last() {
-        Some((last, sources)) if !sources.is_empty() => (sources, text_of(last)?),
-        _ => (&operands[..], "."),
+        Some((last, sources)) if !sources.is_empty() => (sources, last.as_os_str()),
+        _ => (&operands[..], OsStr::new(".")),
     };
-    let typed = target;
-    let target = context.resolver.resolve(typed)?;
-    let target_status = context.store.find(&target)?;
-    context.resolver.check_slash(typed, &target, target_status.is_some())?;
+    let target = Target::of(context, target)?;
+    let overwrite = context.args.has("f");
     let threads = pool::thread_count(context)?;
     interrupt::watch(&context.store)?;
     let put = Put {
@@ -41,23 +40,20 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
         emptied: Mutex::default(),
     };
     if sources == ["-"] {
-        let target = put.target(Path::new("-"), &target, target_status.as_ref())?;
-        return put.standard_input(&target);
+        target.check(context, 1, overwrite)?;
+        return put.standard_input(&target.place_of(Some("-"))?);
     }
     let expanded = sources.iter().map(|source| local::expand(source));
     let sources: Vec<PathBuf> = expanded.collect::<Result<Vec<_>, _>>()?.concat();
-    let into_directory = target_status.as_ref().is_some_and(|status| status.directory);
-    if sources.len() > 1 && !into_directory {
-        return Err(match target_status {
-            Some(_) => Failure::at(target.typed, "Is not a directory"),
-            None => Failure::missing(target.typed),
-        });
-    }
+    target.check(context, sources.len(), overwrite)?;
     let walk = |queue: &Queue<Task>| {
         for source in &sources {
-            let done = put
-                .target(source, &target, target_status.as_ref())
-                .and_then(|target| put.source(source, &target, queue));
+            // What a source is called matters only where it keeps its name.
+            let placed = match target.is_directory() {
+                true => local::name_of(source).and_then(|name| target.place_of(Some(&name))),
+                false => target.place_of(None),
+            };
+            let done = placed.and_then(|target| put.source(source, &target, queue));
             if let Err(failure) = done {
                 context.report(&failure);
             }
@@ -100,19 +96,6 @@ struct Filled<'a> {
 }
 
 impl Put<'_> {
-    /// Where `source` goes: into the target if that is a directory, else onto it.
-    fn target(
-        &self,
-        source: &Path,
-        target: &Named,
-        status: Option<&FileStatus>,
-    ) -> Result<Named, Failure> {
-        match status {
-            Some(status) if status.directory => target.child(&local::name_of(source)?),
-            _ => Ok(target.clone()),
-        }
-    }
-
     /// One operand: a file or a tree.
     fn source(&self, source: &Path, target: &Named, queue: &Queue<Task>) -> Result<(), Failure> {
         let typed = source.to_string_lossy().into_owned();

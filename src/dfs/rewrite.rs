@@ -12,6 +12,7 @@ use super::error::Failure;
 use super::interrupt::{self, Temporary};
 use super::local;
 use super::path::{Named, text_of};
+use super::target::Target;
 use super::{Command, MANY};
 use crate::output::tell;
 
@@ -44,13 +45,13 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
     if sources.is_empty() {
         return Err(Failure::Text("missing destination argument".to_owned()));
     }
-    let target = context.resolver.resolve(text_of(target)?)?;
+    let target = Target::of(context, target)?;
     let has_stdin = sources.iter().any(|source| source == "-");
     if has_stdin && sources.len() > 1 {
         let text = "stdin (-) must be the sole input argument when present";
         return Err(Failure::Text(text.to_owned()));
     }
-    target.cluster()?;
+    target.named.cluster()?;
     let mut files = Vec::new();
     let local = sources.iter().filter(|source| *source != "-").map(|source| local::expand(source));
     for path in local.collect::<Result<Vec<_>, _>>()?.concat() {
@@ -60,7 +61,8 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
         }
         files.push((path, file));
     }
-    match context.store.find(&target)? {
+    let Target { named: target, status, .. } = target;
+    match status {
         Some(status) if status.directory => {
             let path = &target.path;
             let text = format!("Cannot append to directory {path}; already exists as a directory.");

@@ -33,7 +33,8 @@ fn delete(context: &Context) -> Result<(), Failure> {
     let path = directory.cluster()?;
     let deleted = context.store.client()?.delete_snapshot(path, words[1]);
     deleted.map_err(|error| Failure::remote(&directory.typed, &error))?;
-    say(format_args!("Deleted snapshot {} under {}", words[1], directory.path))
+    let under = context.resolver.qualified(&directory.path);
+    say(format_args!("Deleted snapshot {} under {under}", words[1]))
 }
 
 fn rename(context: &Context) -> Result<(), Failure> {
@@ -42,7 +43,8 @@ fn rename(context: &Context) -> Result<(), Failure> {
     let path = directory.cluster()?;
     let renamed = context.store.client()?.rename_snapshot(path, words[1], words[2]);
     renamed.map_err(|error| Failure::remote(&directory.typed, &error))?;
-    say(format_args!("Renamed snapshot {} to {} under {}", words[1], words[2], directory.path))
+    let under = context.resolver.qualified(&directory.path);
+    say(format_args!("Renamed snapshot {} to {} under {under}", words[1], words[2]))
 }
 
 fn words(context: &Context) -> Result<Vec<&str>, Failure> {

@@ -5,8 +5,8 @@ use jiff::tz::TimeZone;
 
 use super::context::Context;
 use super::error::Failure;
-use super::namespace::missing_parent;
 use super::path::Named;
+use super::target::missing_parent;
 
 /// How a timestamp is given, in local time.
 const TIMESTAMP_FORMAT: &str = "%Y%m%d:%H%M%S";
@@ -27,9 +27,6 @@ pub(super) fn touch(context: &Context) -> Result<(), Failure> {
     let atime = (both || args.has("a")).then_some(at_ms);
     for_each_path(context, |named| {
         let found = context.store.find(named)?;
-        if found.as_ref().is_some_and(|status| status.directory) {
-            return Err(Failure::at(&*named.typed, "Is a directory"));
-        }
         if found.is_none() {
             if args.has("c") {
                 return Ok(());

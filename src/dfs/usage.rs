@@ -162,16 +162,25 @@ fn df_table(rows: &[[String; 5]]) -> Vec<String> {
 /// Directories, files and bytes below each path.
 pub(super) fn count(context: &Context) -> Result<(), Failure> {
     let args = &context.args;
+    let quota = args.has("q") || args.has("u");
+    // Asked for alone, types are quietly not shown, as in HDFS.
+    let types = args.value("t").filter(|_| quota).map(storage_types).transpose()?;
     let options = CountOptions {
-        quota: args.has("q") || args.has("u"),
-        quota_only: args.has("u"),
-        types: args.value("t").map(storage_types).transpose()?,
+        shown: match types {
+            Some(types) => Shown::QuotasOfTypes(types),
+            None if args.has("u") => Shown::Quotas,
+            None if quota => Shown::QuotasAndTotals,
+            None => Shown::Totals,
+        },
         human: args.has("h"),
         policy: args.has("e"),
         snapshots: args.has("s"),
-        without_snapshots: args.has("x"),
+        without_snapshots: args.has("x") && !quota,
     };
     let mut screen = Screen::new()?;
+    if args.has("x") && quota {
+        screen.line(format_args!("q or u option is given, the -x option is ignored."))?;
+    }
     let mut json = Vec::new();
     if args.has("v") && !args.has("json") {
         screen.line(format_args!("{}", count_header(&options)))?;
@@ -218,28 +227,39 @@ struct CountRow {
 }
 
 /// Storage types that can have quotas in HDFS; none can here, since there is one type of storage.
-const STORAGE_TYPES: [&str; 4] = ["SSD", "DISK", "ARCHIVE", "PROVIDED"];
+const STORAGE_TYPES: [&str; 5] = ["SSD", "DISK", "ARCHIVE", "PROVIDED", "NVDIMM"];
+/// One that cannot, and that may be named.
+const TRANSIENT_TYPE: &str = "RAM_DISK";
 
 /// The types that `-t` names; all for nothing or `all`.
 fn storage_types(text: &str) -> Result<Vec<&'static str>, Failure> {
     if text.is_empty() || text.eq_ignore_ascii_case("all") {
         return Ok(STORAGE_TYPES.to_vec());
     }
-    let known = |word: &str| STORAGE_TYPES.into_iter().find(|kind| kind.eq_ignore_ascii_case(word));
-    let unknown = || {
+    let all = || STORAGE_TYPES.into_iter().chain([TRANSIENT_TYPE]);
+    let known = |word: &str| all().find(|kind| kind.eq_ignore_ascii_case(word));
+    let unknown = |word: &str| {
         Failure::Usage(format!(
             "No enum constant org.apache.hadoop.fs.StorageType.{}",
-            text.to_uppercase()
+            word.to_uppercase()
         ))
     };
-    text.split(',').map(|word| known(word).ok_or_else(unknown)).collect()
+    text.split(',').map(|word| known(word).ok_or_else(|| unknown(word))).collect()
+}
+
+/// The columns before the policy.
+#[derive(Clone, Debug, Default)]
+enum Shown {
+    #[default]
+    Totals,
+    QuotasAndTotals,
+    Quotas,
+    QuotasOfTypes(Vec<&'static str>),
 }
 
 #[derive(Clone, Debug, Default)]
 struct CountOptions {
-    quota: bool,
-    quota_only: bool,
-    types: Option<Vec<&'static str>>,
+    shown: Shown,
     human: bool,
     policy: bool,
     snapshots: bool,
@@ -248,22 +268,24 @@ struct CountOptions {
 
 fn count_header(options: &CountOptions) -> String {
     let mut line = String::new();
-    match &options.types {
-        Some(types) if options.quota => {
+    let quotas = ["QUOTA", "REM_QUOTA", "SPACE_QUOTA", "REM_SPACE_QUOTA"].map(str::to_owned);
+    let totals = ["DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE"].map(str::to_owned);
+    match &options.shown {
+        Shown::Totals => line.push_str(&total_columns(totals)),
+        Shown::Quotas => line.push_str(&quota_columns(quotas)),
+        Shown::QuotasAndTotals => {
+            line.push_str(&quota_columns(quotas));
+            line.push_str(&total_columns(totals));
+        }
+        Shown::QuotasOfTypes(types) => {
             for kind in types {
-                let (quota, rest) = (format!("{kind}_QUOTA"), format!("REM_{kind}_QUOTA"));
-                line.push_str(&format!("{quota:>13} {rest:>17} "));
+                let columns = [format!("{kind}_QUOTA"), format!("REM_{kind}_QUOTA")];
+                line.push_str(&type_columns(columns));
             }
-            return line + "PATHNAME";
         }
-        _ if options.quota => {
-            let names = ["QUOTA", "REM_QUOTA", "SPACE_QUOTA", "REM_SPACE_QUOTA"];
-            line.push_str(&quota_columns(names.map(str::to_owned)));
-        }
-        _ => {}
     }
-    if !options.quota_only {
-        line.push_str(&format!("{:>12} {:>12} {:>18} ", "DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE"));
+    if options.policy {
+        line.push_str("ERASURECODING_POLICY ");
     }
     if options.snapshots {
         let names = [
@@ -274,9 +296,6 @@ fn count_header(options: &CountOptions) -> String {
         ];
         line.push_str(&snapshot_columns(names.map(str::to_owned)));
     }
-    if options.policy {
-        line.push_str("ERASURECODING_POLICY ");
-    }
     line + "PATHNAME"
 }
 
@@ -286,38 +305,43 @@ fn count_line(
     options: &CountOptions,
 ) -> String {
     let show = |number: u64| if options.human { human_size(number) } else { number.to_string() };
-    let mut line = String::new();
-    match &options.types {
-        Some(types) if options.quota => {
-            for _ in types {
-                line.push_str(&format!("{:>13} {:>17} ", "none", "inf"));
-            }
-            return line + path;
-        }
-        _ if options.quota => line.push_str(&quota_columns(quota_values(summary, &show))),
-        _ => {}
-    }
-    if !options.quota_only {
+    let quotas = || quota_columns(quota_values(summary, &show));
+    let totals = || {
         let ContentSummary { directory_count, file_count, length, .. } = *summary;
-        line.push_str(&format!(
-            "{:>12} {:>12} {:>18} ",
-            show(directory_count),
-            show(file_count),
-            show(length)
-        ));
-    }
-    if options.snapshots {
-        line.push_str(&snapshot_columns([
-            show(summary.snapshot_length),
-            show(summary.snapshot_file_count),
-            show(summary.snapshot_directory_count),
-            show(summary.snapshot_space_consumed),
-        ]));
-    }
+        total_columns([directory_count, file_count, length].map(show))
+    };
+    let mut line = match &options.shown {
+        Shown::Totals => totals(),
+        Shown::Quotas => quotas(),
+        Shown::QuotasAndTotals => quotas() + &totals(),
+        Shown::QuotasOfTypes(types) => {
+            type_columns(["none", "inf"].map(str::to_owned)).repeat(types.len())
+        }
+    };
     if options.policy {
         line.push_str(if directory { "EC: " } else { "Replicated " });
     }
+    if options.snapshots {
+        let ContentSummary {
+            snapshot_length, snapshot_file_count, snapshot_directory_count, ..
+        } = *summary;
+        let counts = [
+            snapshot_length,
+            snapshot_file_count,
+            snapshot_directory_count,
+            summary.snapshot_space_consumed,
+        ];
+        line.push_str(&snapshot_columns(counts.map(show)));
+    }
     line + path
+}
+
+fn total_columns([directories, files, length]: [String; 3]) -> String {
+    format!("{directories:>12} {files:>12} {length:>18} ")
+}
+
+fn type_columns([quota, rest]: [String; 2]) -> String {
+    format!("{quota:>13} {rest:>17} ")
 }
 
 /// Quotas and what is left of them; what is over is a negative number, as HDFS prints it.
@@ -396,7 +420,7 @@ mod tests {
             count_line(&summary, ("/d", true), &human),
             "           1            2                2 K /d"
         );
-        let quota = CountOptions { quota: true, ..plain };
+        let quota = CountOptions { shown: Shown::QuotasAndTotals, ..plain };
         assert_eq!(
             count_line(&summary, ("/d", true), &quota),
             "        none             inf            none             inf            1            2               2048 /d"
@@ -404,7 +428,7 @@ mod tests {
         let limited = ContentSummary { quota: Some(2), space_quota: Some(10), ..summary };
         let columns = quota_values(&limited, &|number| number.to_string());
         assert_eq!(columns, ["2", "-1", "10", "10"]);
-        let types = CountOptions { types: Some(vec!["SSD"]), ..quota.clone() };
+        let types = CountOptions { shown: Shown::QuotasOfTypes(vec!["SSD"]), ..quota.clone() };
         assert_eq!(count_header(&types), "    SSD_QUOTA     REM_SSD_QUOTA PATHNAME");
         assert_eq!(
             count_line(&summary, ("/d", true), &types),

@@ -1,0 +1,119 @@
+//! Where copies and renames go, and what is refused before anything is said of a source: HDFS's rules, in its order.
+//!
+//! With several sources (a pattern counts as what it fits) the target must be a directory. With one it is a directory, or a file that may be
+//! replaced, or a name that is free in a directory that is there. The target may be a pattern that fits one path.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use protocol::namenode::FileStatus;
+
+use super::context::Context;
+use super::error::Failure;
+use super::local;
+use super::path::{Named, text_of};
+
+/// The last operand of a copy or rename.
+pub(super) struct Target {
+    pub(super) named: Named,
+    pub(super) status: Option<FileStatus>,
+    /// As it was typed: a slash at its end wants a directory.
+    text: String,
+}
+
+impl Target {
+    /// Looks what is there.
+    pub(super) fn of(context: &Context, operand: &OsStr) -> Result<Self, Failure> {
+        let text = text_of(operand)?.to_owned();
+        let mut found = context.expand_any(&operand.to_owned())?;
+        let named = match (found.pop(), found.is_empty()) {
+            (Some(named), true) => named,
+            _ => return Err(Failure::at(text, "Too many matches")),
+        };
+        let status = context.store.find(&named)?;
+        Ok(Target { named, status, text })
+    }
+
+    pub(super) fn is_directory(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.directory)
+    }
+
+    /// Whether so many sources may go here.
+    pub(super) fn check(
+        &self,
+        context: &Context,
+        source_count: usize,
+        overwrite: bool,
+    ) -> Result<(), Failure> {
+        let typed = &*self.named.typed;
+        match &self.status {
+            Some(status) if status.directory => Ok(()),
+            None if source_count > 1 => Err(Failure::missing(typed)),
+            Some(_) if source_count > 1 => Err(Failure::at(typed, "Is not a directory")),
+            Some(_) if !overwrite => Err(Failure::at(typed, "File exists")),
+            Some(_) => Ok(()),
+            None => {
+                let wants_directory = self.text.ends_with('/') && !self.named.path.is_root();
+                if !wants_directory && has_parent(context, &self.named)? {
+                    return Ok(());
+                }
+                let typed = if wants_directory { &self.text } else { typed };
+                let qualified = context.resolver.qualified(&self.named.path);
+                Err(Failure::at(typed, format!("No such file or directory: `{qualified}'")))
+            }
+        }
+    }
+
+    /// Where a source of this name goes: into the target if that is a directory, else onto it.
+    pub(super) fn place_of(&self, name: Option<&str>) -> Result<Named, Failure> {
+        match name {
+            Some(name) if self.is_directory() => self.named.child(name),
+            _ => Ok(self.named.clone()),
+        }
+    }
+}
+
+/// The same rules for a path of this machine.
+pub(super) fn check_local(
+    target: &Path,
+    source_count: usize,
+    overwrite: bool,
+) -> Result<(), Failure> {
+    let typed = || target.to_string_lossy();
+    match fs::metadata(target) {
+        Ok(there) if there.is_dir() => Ok(()),
+        Ok(_) if source_count > 1 => Err(Failure::at(typed(), "Is not a directory")),
+        Ok(_) if !overwrite => Err(Failure::at(typed(), "File exists")),
+        Ok(_) => Ok(()),
+        Err(_) if source_count > 1 => Err(Failure::missing(typed())),
+        Err(_) => local::check_parent(target),
+    }
+}
+
+/// Makes a refusal for want of `target`'s parent name the parent's child with its full address, as Hadoop does.
+pub(super) fn missing_parent<T>(
+    context: &Context,
+    target: &Named,
+    outcome: Result<T, Failure>,
+) -> Result<T, Failure> {
+    let is_missing = match &outcome {
+        Err(Failure::At { text, .. }) => text == "No such file or directory",
+        // A file above the parent: there is no parent either.
+        Err(Failure::Text(text)) if text.ends_with("(is not a directory)") => {
+            !has_parent(context, target)?
+        }
+        _ => false,
+    };
+    if !is_missing {
+        return outcome;
+    }
+    let qualified = context.resolver.qualified(&target.path);
+    Err(Failure::at(&*target.typed, format!("No such file or directory: `{qualified}'")))
+}
+
+fn has_parent(context: &Context, target: &Named) -> Result<bool, Failure> {
+    let Some(path) = target.path.parent() else { return Ok(true) };
+    let parent = Named { typed: target.typed.clone(), path };
+    Ok(context.store.find(&parent)?.is_some())
+}
