@@ -10,7 +10,7 @@ use journal::admin::{Entry, GivenUp, Repair};
 use crate::connect::{self, Overrides, describe};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, report, safe_mode};
-use crate::output::{EXIT_FAILED, EXIT_OK, say, tell, unless_reader_left};
+use crate::output::{Buffered, EXIT_FAILED, EXIT_OK, say, tell, unless_reader_left};
 use crate::{doctor, token, top};
 
 /// Bytes of a key, value or record that `metadata dump` shows.
@@ -282,7 +282,7 @@ fn asked(question: &str) -> Result<bool> {
 }
 
 fn dump(dir: &Path) -> Result<u8> {
-    let mut out = io::BufWriter::new(crate::output::out());
+    let mut out = Buffered::new()?;
     let mut written = Ok(());
     journal::admin::dump(&journal_dir(dir)?, &mut |entry| {
         if written.is_ok() {

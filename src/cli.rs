@@ -1,4 +1,4 @@
-//! Which command is meant: by the name this program was started under (`hanno`, `hdfs`, `hadoop`, `mapred`), then by its
+//! Which command is meant: by the name this program was started under (`hanno`, `hdfs`, `hadoop`, `mapred`, `yarn`), then by its
 //! arguments.
 //!
 //! The commands in [`hadoop::COMMANDS`] take Hadoop's single-dash options, so their arguments go to their own parsers
@@ -69,7 +69,7 @@ enum Command {
     Debug(Passed),
     /// Operate the file system (`hanno dfsadmin -help`)
     Dfsadmin(Passed),
-    /// Make links, so that this program starts as `hdfs`, `hadoop` and `mapred`
+    /// Make links, so that this program starts as `hdfs`, `hadoop`, `mapred` and `yarn`
     #[command(after_help = "Example:\n  hanno install-links ~/bin")]
     InstallLinks {
         /// Where, a directory of your PATH

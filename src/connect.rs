@@ -3,11 +3,14 @@
 //! The first contact of a command gives up soon, so that a wrong address is told at once; later calls wait for a daemon
 //! that restarts.
 
+use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::output::tell;
 use anyhow::{Result, bail};
-use client::config::{JOBTRACKER_VARIABLE, NAMENODE_VARIABLE};
+use client::config::{JOBTRACKER_VARIABLE, NAMENODE_VARIABLE, SECRET_FILE_VARIABLE};
 use client::dfs::DfsClient;
 use client::job::JobClient;
 use client::rpc::{Health, RpcClient, read_secret, runtime};
@@ -190,14 +193,26 @@ fn secret_of(
 ) -> Result<Option<Key>> {
     let given = config.secret(daemon)?;
     let rpc = RpcClient::new(address, Role::Client, None)?;
-    Ok(given_or_found(given, first_contact(&rpc, service)?)?)
+    given_or_found(given, first_contact(&rpc, service)?)
 }
 
-fn given_or_found(given: Option<Key>, health: Health) -> Result<Option<Key>, RpcError> {
+fn given_or_found(given: Option<Key>, health: Health) -> Result<Option<Key>> {
     match (given, health.secret_file) {
-        (None, Some(path)) => read_secret(&path).map(Some),
+        (None, Some(path)) if is_of_another(&path) => bail!(
+            "the cluster's secret {} belongs to the user who runs the cluster: ask them for a token (`hanno admin token --user {}`) \
+             and use WebHDFS with it, or for a copy of the secret in a file of your own that {SECRET_FILE_VARIABLE} names (whoever has it may act as \
+             anybody)",
+            path.display(),
+            sys::host::user_name(),
+        ),
+        (None, Some(path)) => Ok(Some(read_secret(&path)?)),
         (secret, _) => Ok(secret),
     }
+}
+
+/// A file that is there, and that this user may not read.
+fn is_of_another(path: &Path) -> bool {
+    File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 #[cfg(test)]

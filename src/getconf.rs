@@ -4,9 +4,11 @@
 
 use std::ffi::OsString;
 
+use client::rpc::runtime;
 use protocol::namenode::{Call, ClusterStatus, Reply};
 
-use crate::connect::Overrides;
+use crate::absent;
+use crate::connect::{self, Overrides};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, unexpected};
 use crate::output::{EXIT_OK, EXIT_USAGE, say, tell, tell_text};
@@ -16,9 +18,14 @@ hdfs getconf is utility for getting configuration information from the config fi
 
 hdfs getconf
 	[-namenodes]			gets list of namenodes in the cluster.
+	[-includeFile]			gets the include file path that defines the datanodes that can join the cluster.
+	[-excludeFile]			gets the exclude file path that defines the datanodes that need to decommissioned.
 	[-nnRpcAddresses]			gets the namenode rpc addresses
 	[-confKey [key]]			gets a specific key from the configuration
 ";
+/// Hadoop's keys under which two options ask.
+const INCLUDE_KEY: &str = "dfs.hosts";
+const EXCLUDE_KEY: &str = "dfs.hosts.exclude";
 /// Milliseconds of a minute, the unit of `fs.trash.interval`.
 const MINUTE_MS: u64 = 60_000;
 
@@ -30,12 +37,9 @@ pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {
     };
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let answer = match words[..] {
-        ["-confKey", key] => Session::open(&overrides).and_then(|session| {
-            let status = session.client.cluster_status();
-            let status = status.map_err(|error| crate::dfsadmin::refused(&error))?;
-            value(key, session.authority(), &status)
-                .ok_or_else(|| Failure::Text(format!("Configuration {key} is missing.")))
-        }),
+        ["-confKey", key] => of_key(key, &overrides),
+        ["-includeFile"] => of_key(INCLUDE_KEY, &overrides),
+        ["-excludeFile"] => of_key(EXCLUDE_KEY, &overrides),
         ["-namenodes"] => Session::open(&overrides).map(|session| {
             let authority = session.authority();
             authority.rsplit_once(':').map_or(authority, |(host, _)| host).to_owned()
@@ -47,10 +51,15 @@ pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {
             tell_text!("{USAGE}");
             return EXIT_USAGE;
         }
-        ["-confKey" | "-namenodes" | "-nnRpcAddresses", .., last] => {
+        [
+            "-confKey" | "-namenodes" | "-nnRpcAddresses" | "-includeFile" | "-excludeFile",
+            ..,
+            last,
+        ] => {
             tell_text!("getconf: {last}: one argument too many\n{USAGE}");
             return EXIT_USAGE;
         }
+        [option, ..] if absent::refuse("getconf", option, absent::GETCONF) => return EXIT_USAGE,
         [option, ..] => {
             tell_text!("getconf: unknown option {option}\n{USAGE}");
             return EXIT_USAGE;
@@ -70,6 +79,87 @@ fn failed(text: &str) -> u8 {
     EXIT_USAGE
 }
 
+/// The value of a key: from what everybody may know, else from the NameNode's own settings, which it tells users.
+fn of_key(key: &str, overrides: &Overrides) -> Result<String, Failure> {
+    let session = Session::open(overrides)?;
+    let status = session.client.cluster_status();
+    let status = status.map_err(|error| crate::dfsadmin::refused(&error))?;
+    if let Some(value) = value(key, session.authority(), &status) {
+        return Ok(value);
+    }
+    let missing = || Failure::Text(format!("Configuration {key} is missing."));
+    let setting = SETTINGS.iter().find(|setting| setting.key == key);
+    let text = |error: &(dyn std::error::Error + 'static)| Failure::Text(connect::describe(error));
+    let config = overrides.config().map_err(|error| text(error.as_ref()))?;
+    let rpc = connect::namenode(&config).map_err(|error| text(error.as_ref()))?;
+    let asked = runtime().block_on(async {
+        let response = rpc.get_as(session.client.user(), "/conf?format=json").await?;
+        Ok::<_, client::RpcError>(response.json::<serde_json::Value>().await.ok())
+    });
+    let all = asked.map_err(|error| text(&error))?.ok_or_else(unexpected)?;
+    match setting {
+        Some(setting) => setting.read(&all).ok_or_else(missing),
+        None => property(&all, key).map(str::to_owned).ok_or_else(missing),
+    }
+}
+
+/// What the NameNode tells of a name.
+fn property<'a>(all: &'a serde_json::Value, name: &str) -> Option<&'a str> {
+    let properties = all["properties"].as_array()?;
+    properties.iter().find(|property| property["key"] == *name)?["value"].as_str()
+}
+
+/// One of Hadoop's keys, and ours that says the same.
+struct Setting {
+    key: &'static str,
+    /// In the NameNode's file.
+    ours: &'static str,
+    /// How many of our units are one of Hadoop's; 0 for what is no number.
+    units: u64,
+}
+
+impl Setting {
+    /// Its value in what the NameNode tells; `None` for what is not set.
+    fn read(&self, all: &serde_json::Value) -> Option<String> {
+        let name = format!("hanno.namenode.{}", self.ours);
+        let value = property(all, &name)?;
+        match self.units {
+            0 => Some(value.to_owned()),
+            units => Some((value.parse::<u64>().ok()? / units).to_string()),
+        }
+    }
+}
+
+const fn setting(key: &'static str, ours: &'static str, units: u64) -> Setting {
+    Setting { key, ours, units }
+}
+
+const SECOND_MS: u64 = 1000;
+
+/// Keys that the NameNode's settings answer.
+static SETTINGS: &[Setting] = &[
+    setting(INCLUDE_KEY, "hosts_file", 0),
+    setting(EXCLUDE_KEY, "hosts_exclude_file", 0),
+    setting("dfs.heartbeat.interval", "heartbeat_ms", SECOND_MS),
+    setting("dfs.name.dir", "data_dir", 0),
+    setting("dfs.namenode.fs-limits.max-directory-items", "directory_items_max", 1),
+    setting("dfs.namenode.fs-limits.min-block-size", "block_size_min", 1),
+    setting("dfs.namenode.maintenance.replication.min", "maintenance_replication_min", 1),
+    setting("dfs.namenode.name.dir", "data_dir", 0),
+    setting("dfs.namenode.resource.du.reserved", "free_space_min", 1),
+    setting("dfs.namenode.safemode.extension", "safe_mode_extension_ms", 1),
+    setting("dfs.namenode.safemode.min.datanodes", "safe_mode_datanodes", 1),
+    setting("dfs.namenode.safemode.threshold-pct", "safe_mode_threshold", 0),
+    setting("dfs.namenode.stale.datanode.interval", "stale_ms", 1),
+    setting("dfs.permissions", "permissions", 0),
+    setting("dfs.permissions.enabled", "permissions", 0),
+    setting("dfs.permissions.superusergroup", "supergroup", 0),
+    setting("fs.trash.checkpoint.interval", "trash_checkpoint_ms", MINUTE_MS),
+    setting("hadoop.security.groups.cache.secs", "groups_ttl_ms", SECOND_MS),
+    setting("net.topology.script.file.name", "topology_script", 0),
+    setting("net.topology.table.file.name", "topology_table", 0),
+];
+
 /// The value of one of Hadoop's keys.
 fn value(key: &str, authority: &str, status: &ClusterStatus) -> Option<String> {
     let text = match key {
@@ -81,7 +171,13 @@ fn value(key: &str, authority: &str, status: &ClusterStatus) -> Option<String> {
         "dfs.blocksize" | "dfs.block.size" => status.block_size.to_string(),
         "dfs.bytes-per-checksum" => protocol::checksum::CHUNK_BYTES.to_string(),
         "dfs.checksum.type" => "CRC32C".to_owned(),
-        "dfs.webhdfs.enabled" => "true".to_owned(),
+        "dfs.webhdfs.enabled" | "dfs.namenode.acls.enabled" | "dfs.namenode.xattrs.enabled" => {
+            "true".to_owned()
+        }
+        "dfs.ha.automatic-failover.enabled" | "dfs.encrypt.data.transfer" => "false".to_owned(),
+        "dfs.namenode.fs-limits.max-component-length" => {
+            protocol::path::ELEMENT_BYTES_MAX.to_string()
+        }
         "fs.permissions.umask-mode" => "022".to_owned(),
         "fs.trash.interval" => (status.trash_interval_ms / MINUTE_MS).to_string(),
         _ => return None,
@@ -114,8 +210,32 @@ fn tell_groups(users: &[String], overrides: &Overrides) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::dfsadmin::report::tests::status;
+
+    #[test]
+    fn every_setting_is_one_of_the_namenode() {
+        let config = namenode::Config {
+            hosts_file: Some("/i".into()),
+            hosts_exclude_file: Some("/x".into()),
+            topology_script: Some("/s".into()),
+            topology_table: Some("/t".into()),
+            heartbeat_ms: 3_000,
+            ..namenode::Config::default()
+        };
+        let all = daemon::inspect::settings("namenode", &config);
+        let property =
+            |set: daemon::inspect::Setting| json!({ "key": set.key, "value": set.value });
+        let all = json!({ "properties": all.into_iter().map(property).collect::<Vec<_>>() });
+        for setting in SETTINGS {
+            assert!(setting.read(&all).is_some(), "{} {}", setting.key, setting.ours);
+        }
+        let read = |key| SETTINGS.iter().find(|setting| setting.key == key).unwrap().read(&all);
+        assert_eq!(read("dfs.heartbeat.interval").as_deref(), Some("3"));
+        assert_eq!(read(EXCLUDE_KEY).as_deref(), Some("/x"));
+    }
 
     #[test]
     fn keys_that_scripts_ask_for() {

@@ -1,7 +1,7 @@
-//! The commands of Hadoop's own programs: what `hdfs`, `hadoop` and `mapred` understand when this program is started under one of
+//! The commands of Hadoop's own programs: what `hdfs`, `hadoop`, `mapred` and `yarn` understand when this program is started under one of
 //! those names, and the same commands as `hanno NAME`.
 //!
-//! [`COMMANDS`] is the table. Each takes its arguments untouched, because Hadoop's options have one dash and many letters.
+//! [`COMMANDS`] is the table; [`crate::absent`] has what is not here. Each takes its arguments untouched, because Hadoop's options have one dash and many letters.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use client::ClientConfig;
 
+use crate::absent::{self, Absent};
 use crate::connect::{Overrides, warn_unused};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say, tell, tell_text};
-use crate::{balancer, debug, dfs, dfsadmin, fsck, getconf, job, snapshots, storage_policies};
+use crate::{balancer, debug, dfs, dfsadmin, environment, fsck, getconf, job, snapshots, token};
 
 /// Runs a command with the words after its name; returns the exit code.
 pub(crate) type Run = fn(&[OsString], &Overrides) -> u8;
@@ -29,8 +30,10 @@ pub(crate) struct Command {
 
 const HDFS: &[&str] = &["hdfs"];
 const HADOOP: &[&str] = &["hadoop"];
+/// Of `hdfs`; `hadoop` passes them on, as it always did.
 const BOTH: &[&str] = &["hdfs", "hadoop"];
 const JOBS: &[&str] = &["hadoop", "mapred"];
+const ALL: &[&str] = &["hdfs", "hadoop", "mapred", "yarn"];
 
 /// See the module. A new command is one more line.
 #[rustfmt::skip]
@@ -38,13 +41,16 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "debug", about: "run a Debug Admin to execute HDFS debug commands", programs: HDFS, run: debug::run },
     Command { name: "dfs", about: "run a filesystem command", programs: BOTH, run: dfs::run },
     Command { name: "fs", about: "run a filesystem command", programs: HADOOP, run: dfs::run },
-    Command { name: "dfsadmin", about: "run a DFS admin client", programs: HDFS, run: dfsadmin::run },
-    Command { name: "balancer", about: "run a cluster balancing utility", programs: HDFS, run: balancer::run },
-    Command { name: "fsck", about: "run a DFS filesystem checking utility", programs: HDFS, run: fsck::run },
+    Command { name: "dfsadmin", about: "run a DFS admin client", programs: BOTH, run: dfsadmin::run },
+    Command { name: "balancer", about: "run a cluster balancing utility", programs: BOTH, run: balancer::run },
+    Command { name: "fsck", about: "run a DFS filesystem checking utility", programs: BOTH, run: fsck::run },
+    Command { name: "envvars", about: "display the environment variables that are read", programs: ALL, run: environment::variables },
+    Command { name: "checknative", about: "tell which codecs are there", programs: HADOOP, run: environment::codecs },
+    Command { name: "fetchdt", about: "fetch a delegation token from the NameNode", programs: BOTH, run: token::fetch },
     Command { name: "getconf", about: "get config values from configuration", programs: HDFS, run: getconf::getconf },
-    Command { name: "groups", about: "get the groups which users belong to", programs: HDFS, run: getconf::groups },
+    Command { name: "groups", about: "get the groups which users belong to", programs: BOTH, run: getconf::groups },
     Command { name: "job", about: "look at, stop and debug jobs", programs: JOBS, run: job::run },
-    Command { name: "queue", about: "look at the queues of jobs", programs: JOBS, run: job::queues::run },
+    Command { name: "queue", about: "look at the queues of jobs", programs: &["hadoop", "mapred", "yarn"], run: job::queues::run },
     Command { name: "mradmin", about: "have the list of workers to be emptied read again", programs: JOBS, run: job::trackers::mradmin },
     Command {
         name: "streaming",
@@ -55,21 +61,21 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command {
         name: "jar",
         about: "what …hadoop-streaming….jar does; it is built in",
-        programs: HADOOP,
+        programs: &["hadoop", "yarn"],
         run: job::jar,
     },
     Command { name: "lsSnapshottableDir", about: "list all snapshottable dirs owned by the current user", programs: HDFS, run: snapshots::list_snapshottable },
+    Command { name: "lsSnapshot", about: "list all snapshots for a snapshottable directory", programs: HDFS, run: snapshots::list_snapshots },
     Command { name: "snapshotDiff", about: "diff two snapshots of a directory or diff the current directory contents with a snapshot", programs: HDFS, run: snapshots::snapshot_diff },
-    Command { name: "storagepolicies", about: "list/get/set block storage policies", programs: HDFS, run: storage_policies::run },
-    Command { name: "version", about: "print the version", programs: &["hdfs", "hadoop", "mapred"], run: version },
+    Command { name: "version", about: "print the version", programs: ALL, run: version },
 ];
 
 /// The version of Hadoop whose commands these are.
 const HADOOP_VERSION: &str = "3.4.1";
 /// Names of this program besides `hanno`.
-pub(crate) const PROGRAMS: [&str; 3] = ["hdfs", "hadoop", "mapred"];
+pub(crate) const PROGRAMS: [&str; 4] = ["hdfs", "hadoop", "mapred", "yarn"];
 /// Names the directory of Hadoop's configuration files, as `--config` does.
-const DIRECTORY_VARIABLE: &str = "HADOOP_CONF_DIR";
+pub(crate) const DIRECTORY_VARIABLE: &str = "HADOOP_CONF_DIR";
 /// The file of such a directory that names the file system.
 const SITE_FILE: &str = "core-site.xml";
 
@@ -134,7 +140,7 @@ fn of_variable() -> Result<Option<(&'static str, String)>, String> {
 fn file_system_in(directory: &Path) -> Result<Option<String>, String> {
     let file = directory.join(SITE_FILE);
     let text = file.to_str().ok_or("the directory of the configuration is not UTF-8")?;
-    file_system_of(text)
+    Ok(file_system_among(&properties_of(text)?))
 }
 
 /// Started as `program`.
@@ -159,6 +165,7 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
             say!("{}", usage(program).trim_end());
             EXIT_OK
         }
+        None if absent::refuse(program, &name, absent_of(program)) => EXIT_USAGE,
         None => {
             tell_text!(
                 "ERROR: {name} is not COMMAND nor fully qualified CLASSNAME.\n{}",
@@ -166,6 +173,16 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
             );
             EXIT_USAGE
         }
+    }
+}
+
+fn absent_of(program: &str) -> &'static [Absent] {
+    match program {
+        "hdfs" => absent::HDFS,
+        "hadoop" => absent::HADOOP,
+        "mapred" => absent::MAPRED,
+        "yarn" => absent::YARN,
+        _ => &[],
     }
 }
 
@@ -189,12 +206,30 @@ pub(crate) fn generic(
     arguments: &[OsString],
     overrides: &Overrides,
 ) -> Result<(Vec<String>, Overrides), String> {
+    let Given { words, overrides, .. } = generic_with(arguments, overrides, &[])?;
+    Ok((words, overrides))
+}
+
+/// A command line without its generic options.
+pub(crate) struct Given {
+    pub(crate) words: Vec<String>,
+    pub(crate) overrides: Overrides,
+    /// Those of the wanted properties that `-conf` and `-D` set; later ones win.
+    pub(crate) properties: Vec<(String, String)>,
+}
+
+/// The same for a command that has a use for the properties `wanted`.
+pub(crate) fn generic_with(
+    arguments: &[OsString],
+    overrides: &Overrides,
+    wanted: &[&str],
+) -> Result<Given, String> {
     let mut overrides = overrides.clone();
     let mut words = Vec::new();
     for argument in arguments {
         words.push(argument.to_str().ok_or("an argument that is not UTF-8")?.to_owned());
     }
-    let mut of_file = None;
+    let (mut of_files, mut given) = (Vec::new(), Vec::new());
     loop {
         let (option, value, taken) = match &words[..] {
             [option, value, ..] if GENERIC.contains(&option.as_str()) => {
@@ -212,21 +247,26 @@ pub(crate) fn generic(
         match (option.as_str(), value.split_once('=')) {
             ("-fs", _) => overrides.file_system = Some(("-fs", value)),
             ("-jt", _) => overrides.jobtracker = Some(value),
-            ("-conf", _) => of_file = file_system_of(&value)?.or(of_file),
+            ("-conf", _) => of_files.extend(properties_of(&value)?),
             ("-D", Some((name, value))) if FILE_SYSTEM_KEYS.contains(&name) => {
                 // `-fs` wins wherever it stands.
                 if overrides.file_system.as_ref().is_none_or(|(option, _)| *option != "-fs") {
                     overrides.file_system = Some(("fs.defaultFS", value.to_owned()));
                 }
             }
+            ("-D", Some((name, value))) if wanted.contains(&name) => {
+                given.push((name.to_owned(), value.to_owned()));
+            }
             ("-D", Some((name, _))) => warn_unused(&format!("property {name}")),
             ("-D", None) => return Err(format!("-D needs key=value, not `{value}'")),
             (option, _) => warn_unused(option),
         }
     }
-    overrides.file_system =
-        overrides.file_system.or(of_file.map(|address| ("fs.defaultFS", address)));
-    Ok((words, overrides))
+    overrides.file_system = overrides
+        .file_system
+        .or_else(|| file_system_among(&of_files).map(|address| ("fs.defaultFS", address)));
+    let of_files = of_files.into_iter().filter(|(name, _)| wanted.contains(&name.as_str()));
+    Ok(Given { words, overrides, properties: of_files.chain(given).collect() })
 }
 
 /// Generic options; each has a value.
@@ -234,11 +274,15 @@ const GENERIC: [&str; 7] = ["-fs", "-jt", "-D", "-conf", "-files", "-libjars", "
 /// Properties that name the file system.
 const FILE_SYSTEM_KEYS: [&str; 2] = ["fs.defaultFS", "fs.default.name"];
 
-/// The file system that one of Hadoop's configuration files names.
-fn file_system_of(file: &str) -> Result<Option<String>, String> {
-    let properties = dfs::xml::of_files(&[file]).map_err(|failure| failure.to_string())?;
-    let mut named = properties.into_iter().rev();
-    Ok(named.find(|(key, _)| FILE_SYSTEM_KEYS.contains(&key.as_str())).map(|(_, value)| value))
+/// What one of Hadoop's configuration files sets.
+fn properties_of(file: &str) -> Result<Vec<(String, String)>, String> {
+    dfs::xml::of_files(&[file]).map_err(|failure| failure.to_string())
+}
+
+/// The file system that properties name; the last one wins.
+fn file_system_among(properties: &[(String, String)]) -> Option<String> {
+    let is_it = |(key, _): &&(String, String)| FILE_SYSTEM_KEYS.contains(&key.as_str());
+    properties.iter().rev().find(is_it).map(|(_, value)| value.clone())
 }
 
 /// `hanno install-links DIR`: makes this program start under Hadoop's names.
@@ -287,11 +331,55 @@ mod tests {
             ("hdfs", &["version"][..], EXIT_OK),
             ("hadoop", &["--loglevel", "WARN", "version"], EXIT_OK),
             ("hdfs", &["fs", "-ls"], EXIT_USAGE),
-            ("hadoop", &["fsck", "/"], EXIT_USAGE),
+            ("hadoop", &["fsck", "-help"], EXIT_OK),
+            ("yarn", &["version"], EXIT_OK),
+            ("yarn", &["application", "-list"], EXIT_USAGE),
+            ("hadoop", &["distcp", "/a", "/b"], EXIT_USAGE),
             ("hdfs", &[], EXIT_USAGE),
             ("mapred", &["nothing"], EXIT_USAGE),
         ] {
             assert_eq!(run(program, &words(args)), code, "{program} {args:?}");
+        }
+    }
+
+    /// Hadoop 3.4's own lists.
+    #[test]
+    fn every_command_of_hadoops_is_here_or_told_to_be_absent() {
+        for (program, names) in [
+            (
+                "hdfs",
+                "balancer cacheadmin classpath crypto datanode debug dfs dfsadmin dfsrouter dfsrouteradmin diskbalancer ec envvars fetchdt fsck \
+                 getconf groups haadmin httpfs jmxget journalnode lsSnapshot lsSnapshottableDir mover namenode nfs3 oev oiv oiv_legacy portmap \
+                 secondarynamenode snapshotDiff sps version zkfc",
+            ),
+            (
+                "hadoop",
+                "archive balancer checknative classpath conftest credential daemonlog datanode dfs dfsadmin distch distcp dtutil envvars \
+                 fedbalance fetchdt fs fsck gridmix groups jar jnipath job kdiag kerbname key kms mradmin namenode nfs3 oiv portmap queue \
+                 registrydns resourceestimator rumenfolder rumentrace s3guard secondarynamenode trace version",
+            ),
+            (
+                "mapred",
+                "archive archive-logs classpath distcp envvars frameworkuploader historyserver hsadmin job minicluster mradmin pipes queue \
+                 sampler streaming successfile version",
+            ),
+            (
+                "yarn",
+                "app application applicationattempt classpath cluster container daemonlog envvars fs2cs jar logs node nodeattributes nodemanager \
+                 proxyserver queue registrydns resourcemanager rmadmin router scmadmin schedulerconf sharedcachemanager timelinereader \
+                 timelineserver top version",
+            ),
+        ] {
+            let is_absent = |name: &str| absent_of(program).iter().any(|a| a.name == name);
+            let is_here = |name: &str| {
+                COMMANDS.iter().any(|c| c.name == name && c.programs.contains(&program))
+            };
+            for name in names.split_whitespace() {
+                assert!(is_here(name) != is_absent(name), "{program} {name}");
+            }
+            for absent in absent_of(program) {
+                assert!(names.split_whitespace().any(|n| n == absent.name), "{}", absent.name);
+            }
         }
     }
 

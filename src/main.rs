@@ -12,6 +12,7 @@
 
 use std::process::ExitCode;
 
+mod absent;
 mod admin;
 mod balancer;
 mod bench;
@@ -23,6 +24,7 @@ mod debug;
 mod dfs;
 mod dfsadmin;
 mod doctor;
+mod environment;
 mod fsck;
 mod getconf;
 mod hadoop;

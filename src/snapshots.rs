@@ -1,13 +1,13 @@
-//! `hdfs lsSnapshottableDir` and `hdfs snapshotDiff`.
+//! `hdfs lsSnapshottableDir`, `hdfs lsSnapshot` and `hdfs snapshotDiff`.
 
 use std::ffi::OsString;
 use std::io::Write;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use client::dfs::DfsClient;
 use jiff::tz::TimeZone;
 use protocol::DfsPath;
-use protocol::namenode::{DiffEntry, DiffKind, SnapshottableDirectory};
+use protocol::namenode::{DOT_SNAPSHOT, DiffEntry, DiffKind, FileStatus, SnapshottableDirectory};
 
 use crate::connect::{Overrides, describe, file_system};
 use crate::dfs::Resolver;
@@ -58,6 +58,55 @@ fn snapshottable_text(all: &[SnapshottableDirectory], zone: &TimeZone) -> String
     match all {
         [] => "\n".to_owned(),
         all => all.iter().map(line).collect(),
+    }
+}
+
+/// `hdfs lsSnapshot <snapshotDir>`.
+pub(crate) fn list_snapshots(words: &[OsString], overrides: &Overrides) -> u8 {
+    let (words, overrides) = match generic(words, overrides) {
+        Ok(found) => found,
+        Err(text) => return wrong(&text),
+    };
+    let [directory] = &words[..] else {
+        return wrong(
+            "Invalid no of arguments\nUsage: \nhdfs lsSnapshot <snapshotDir>: \n\tGet the list of snapshots for a \
+             snapshottable directory.\n",
+        );
+    };
+    let print = || -> Result<()> {
+        let client = file_system(&overrides.config()?)?;
+        let path = resolve(&client, directory)?;
+        if !client.status(&path)?.snapshottable {
+            bail!("Directory is not a snapshottable directory: {path}");
+        }
+        let folder = path.join(DOT_SNAPSHOT)?;
+        let all = client.list(&folder).collect::<Result<Vec<_>, _>>()?;
+        let text = snapshots_text(&folder, &all, &TimeZone::system());
+        unless_reader_left(crate::output::out().write_all(text.as_bytes()))?;
+        Ok(())
+    };
+    end("lsSnapshot", print())
+}
+
+/// Columns as wide as their widest entry; a snapshot's number is its place in the list, as over WebHDFS.
+fn snapshots_text(folder: &DfsPath, all: &[FileStatus], zone: &TimeZone) -> String {
+    let width = |text: &dyn Fn(&FileStatus) -> usize| all.iter().map(text).max().unwrap_or(0);
+    let owners = width(&|status| status.owner.len());
+    let groups = width(&|status| status.group.len());
+    let numbers = all.len().saturating_sub(1).to_string().len();
+    let line = |(number, status): (usize, &FileStatus)| {
+        format!(
+            "d{} 0 {:<owners$} {:<groups$} 0 {} {number:>numbers$} ACTIVE {folder}/{}\n",
+            permissions(status.mode),
+            status.owner,
+            status.group,
+            minute_time(status.mtime_ms, zone),
+            status.name,
+        )
+    };
+    match all {
+        [] => "\n".to_owned(),
+        all => all.iter().enumerate().map(line).collect(),
     }
 }
 

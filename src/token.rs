@@ -2,6 +2,7 @@
 //!
 //! A token is a permission: it goes to standard output or into a file that only its owner can read, never into a log.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
@@ -14,10 +15,12 @@ use protocol::delegation::{Call, Reply, Request, TokenInfo, VERSION};
 use webhdfs::token::hadoop_file;
 
 use crate::connect::{self, Overrides};
-use crate::output::{EXIT_OK, say};
+use crate::output::{EXIT_FAILED, EXIT_OK, say, tell};
 
 /// Where the NameNode answers.
 const TARGET: &str = "/rpc/tokens";
+/// How long a fetched token is good unless it is renewed, as HDFS's are.
+const FETCHED_LIFETIME: Duration = Duration::from_secs(86_400);
 /// How long an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Shown by `--help`.
@@ -101,6 +104,58 @@ pub(crate) fn run(args: &TokenArgs, overrides: &Overrides) -> Result<u8> {
         }
     }
     Ok(EXIT_OK)
+}
+
+/// `hdfs fetchdt`: a token in a file for Hadoop's programs.
+pub(crate) fn fetch(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    let wanted = crate::hadoop::generic(arguments, overrides)
+        .and_then(|(words, overrides)| Ok((fetch_args(&words)?, overrides)));
+    let (args, overrides) = match wanted {
+        Ok(wanted) => wanted,
+        Err(text) => {
+            tell!("fetchdt: {text}\n{FETCH_USAGE}");
+            return EXIT_FAILED;
+        }
+    };
+    run(&args, &overrides).unwrap_or_else(|error| {
+        tell!("fetchdt: {}", connect::describe(error.as_ref()));
+        EXIT_FAILED
+    })
+}
+
+const FETCH_USAGE: &str = "Usage: hdfs fetchdt [--renewer <name>] <token file>";
+
+fn fetch_args(words: &[String]) -> Result<TokenArgs, String> {
+    let (mut renewer, mut output) = (None, None);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.trim_start_matches('-') {
+            "renewer" => renewer = Some(words.next().ok_or("--renewer needs a name")?.clone()),
+            "print" => {
+                return Err(
+                    "--print is not supported: `hanno admin token list` shows tokens".to_owned()
+                );
+            }
+            "renew" => {
+                return Err(
+                    "--renew is not supported: `hanno admin token renew TOKEN` does it".to_owned()
+                );
+            }
+            "cancel" => {
+                return Err("--cancel is not supported: `hanno admin token cancel NUMBER` does it"
+                    .to_owned());
+            }
+            "webservice" => {
+                return Err("--webservice is not supported: -fs names the NameNode".to_owned());
+            }
+            _ if word.starts_with('-') => return Err(format!("unknown option {word}")),
+            _ if output.is_some() => return Err(format!("{word}: it takes one file")),
+            _ => output = Some(PathBuf::from(word)),
+        }
+    }
+    let output = Some(output.ok_or("must specify exactly one token file")?);
+    let (command, user, lifetime) = (None, None, FETCHED_LIFETIME);
+    Ok(TokenArgs { command, user, renewer, lifetime, format: Format::HadoopFile, output })
 }
 
 const UNEXPECTED: &str = "the NameNode is of another version";

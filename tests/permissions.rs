@@ -165,3 +165,39 @@ fn ordinary_users_run_jobs() {
         assert_eq!(cluster.dfs(&["-test", "-e", output]).code, 1, "{output}");
     }
 }
+
+/// A user id that nobody has.
+const STRANGER: u32 = 54_322;
+
+#[test]
+fn another_user_of_the_machine_is_told_what_to_ask_for() {
+    let cluster = cluster();
+    let as_stranger = |program: &std::path::Path| {
+        let ids = [format!("--reuid={STRANGER}"), format!("--regid={STRANGER}")];
+        let mut command = cluster.command(std::path::Path::new("setpriv"), &ids);
+        command.args(["--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--"]);
+        command.arg(program).current_dir("/");
+        command
+    };
+    let mut probe = as_stranger(&hanno_binary());
+    if Outcome::of({
+        probe.arg("--version");
+        probe
+    })
+    .code
+        != 0
+    {
+        println!("NOT RUN: this user cannot run {} as another", hanno_binary().display());
+        return;
+    }
+    for line in [&["dfs", "-ls", "/"][..], &["dfsadmin", "-report"], &["job", "-list"]] {
+        let mut command = as_stranger(&hanno_binary());
+        command.args(line);
+        let outcome = Outcome::of(command);
+        assert!(outcome.code != 0, "{line:?}");
+        for part in ["secret", "hanno admin token --user", "HANNO_SECRET_FILE"] {
+            assert!(outcome.stderr.contains(part), "{line:?}: {}", outcome.stderr);
+        }
+        assert_eq!(outcome.stderr.trim_end().lines().count(), 1, "{}", outcome.stderr);
+    }
+}

@@ -49,8 +49,10 @@ fn a_snapshot_keeps_a_deleted_file_through_a_restart_and_gives_its_blocks_back()
     assert!(!cluster.replicas().is_empty());
 
     let renamed = dfs(&["-renameSnapshot", "/d", "s", "t"]);
-    assert_eq!(renamed, "Renamed snapshot s to t under /d\n");
-    assert_eq!(dfs(&["-deleteSnapshot", "/d", "t"]), "Deleted snapshot t under /d\n");
+    let directory = format!("{}/d", cluster.namenode.replace("http:", "hanno:"));
+    assert_eq!(renamed, format!("Renamed snapshot s to t under {directory}\n"));
+    let deleted = dfs(&["-deleteSnapshot", "/d", "t"]);
+    assert_eq!(deleted, format!("Deleted snapshot t under {directory}\n"));
     cluster
         .wait_until("the snapshot's blocks are gone", 60, |cluster| cluster.replicas().is_empty());
     let disallowed = cluster.hanno(&["dfsadmin", "-disallowSnapshot", "/d"]).ok();

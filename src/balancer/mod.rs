@@ -4,6 +4,7 @@
 //! break the rules of racks, and deletes the old replica only when the new one is there. One balancer at a time: it holds the
 //! lease of [`ID_PATH`]. Ctrl-C begins no more moves and waits for those under way.
 
+mod options;
 mod plan;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use client::dfs::{CreateOptions, DfsClient, DfsError, DfsWriter};
 use client::rpc::{now_ms, runtime};
 use jiff::tz::TimeZone;
@@ -23,6 +24,7 @@ use protocol::namenode::{
 };
 use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind};
 
+use self::options::Options;
 use self::plan::{Node, Plan};
 use crate::connect::{Overrides, describe, file_system};
 use crate::output::{EXIT_OK, java_date, report_size, say, tell};
@@ -31,12 +33,6 @@ use crate::output::{EXIT_OK, java_date, report_size, say, tell};
 const ID_PATH: &str = "/system/balancer.id";
 /// Block size of that file: the smallest that a NameNode takes by default.
 const ID_BLOCK_BYTES: u64 = 1 << 20;
-/// Default difference from the average that is left alone, per cent of the capacity.
-const THRESHOLD: f64 = 10.0;
-/// Moves of one DataNode under way at once; the NameNode refuses more.
-const MOVES_PER_SOURCE: usize = 8;
-/// Iterations without a byte moved after which it ends, as HDFS.
-const IDLE_ITERATIONS_MAX: u32 = 5;
 /// Pause between looks at moves under way.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 /// Time for DataNodes to tell how full they are after an iteration.
@@ -51,21 +47,23 @@ const EXIT_IO: u8 = 252;
 const EXIT_ILLEGAL: u8 = 251;
 const EXIT_INTERRUPTED: u8 = 250;
 
-const USAGE: &str = "Usage: hanno balancer [-threshold <per cent>] [-idleiterations <number>]
+const USAGE: &str = "Usage: hanno balancer
+	[-policy <policy>]	datanode or blockpool; the same here
+	[-threshold <threshold>]	percentage of disk capacity, 10 by default
+	[-exclude [-f <hosts-file> | <comma-separated list of hosts>]]	DataNodes that take no part
+	[-include [-f <hosts-file> | <comma-separated list of hosts>]]	DataNodes that alone take part
+	[-source [-f <hosts-file> | <comma-separated list of hosts>]]	DataNodes that alone give
+	[-idleiterations <idleiterations>]	iterations without a move before it ends, 5 by default; -1 for ever
+	[-runDuringUpgrade]	is accepted: there is no upgrade to wait for
+	[-sortTopNodes]	is accepted: the fullest DataNodes always begin
 
-Moves replicas until the use of every DataNode is within the threshold (10 points by default) of the cluster's.
-Ends by itself; Ctrl-C waits for the moves under way. `hanno dfsadmin -setBalancerBandwidth` limits it.
+Moves replicas until the use of every DataNode is within the threshold of the cluster's. Ends by itself; Ctrl-C waits for the moves
+under way. `hanno dfsadmin -setBalancerBandwidth` limits it, and so do the properties dfs.balancer.max-size-to-move and
+dfs.datanode.balance.max.concurrent.moves.
 
 Examples:
   hanno balancer
   hanno balancer -threshold 5";
-
-/// What was asked for.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Options {
-    threshold: f64,
-    idle_iterations_max: u32,
-}
 
 /// Runs the balancer and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
@@ -73,17 +71,18 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         say!("{USAGE}");
         return EXIT_OK;
     }
-    let parsed = crate::hadoop::generic(arguments, overrides).map_err(anyhow::Error::msg);
-    let parsed = parsed.and_then(|(words, overrides)| Ok((parse(&words)?, overrides)));
+    let parsed = crate::hadoop::generic_with(arguments, overrides, &options::KEYS)
+        .map_err(anyhow::Error::msg)
+        .and_then(|given| Ok((Options::parse(&given.words, &given.properties)?, given.overrides)));
     let (options, overrides) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            tell!("{error}\n{USAGE}");
+            tell!("{error:#}\n{USAGE}");
             return EXIT_ILLEGAL;
         }
     };
     let begin = Instant::now();
-    let code = balance(options, &overrides).unwrap_or_else(|error| {
+    let code = balance(&options, &overrides).unwrap_or_else(|error| {
         say!("{}.  Exiting ...", describe(error.as_ref()));
         EXIT_IO
     });
@@ -95,32 +94,10 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     code
 }
 
-fn parse(words: &[String]) -> Result<Options> {
-    let mut options = Options { threshold: THRESHOLD, idle_iterations_max: IDLE_ITERATIONS_MAX };
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let value = words.next().with_context(|| format!("{word} needs a value"))?;
-        match word.as_str() {
-            "-threshold" => {
-                let threshold: f64 =
-                    value.parse().with_context(|| format!("not a threshold: {value}"))?;
-                if !(1.0..=100.0).contains(&threshold) {
-                    bail!("Number out of range: threshold = {value}");
-                }
-                options.threshold = threshold;
-            }
-            "-idleiterations" => {
-                options.idle_iterations_max =
-                    value.parse().with_context(|| format!("not a number: {value}"))?;
-            }
-            _ => bail!("unknown option: {word}"),
-        }
-    }
-    Ok(options)
-}
-
-fn balance(options: Options, overrides: &Overrides) -> Result<u8> {
+fn balance(options: &Options, overrides: &Overrides) -> Result<u8> {
     let client = file_system(&overrides.config()?)?;
+    let datanodes = client.datanodes()?;
+    options.check_names(&datanodes.iter().map(|node| &node.info).collect::<Vec<_>>())?;
     let Some(held) = hold(&client)? else {
         say!("Another Balancer is running..  Exiting ...");
         return Ok(EXIT_ALREADY_RUNNING);
@@ -187,7 +164,7 @@ struct Work {
 }
 
 impl Balancer {
-    fn iterate(&mut self, options: Options) -> Result<u8> {
+    fn iterate(&mut self, options: &Options) -> Result<u8> {
         say!(
             "{:<28} {:>10} {:>20} {:>18} {:>18}  NameNode",
             "Time Stamp",
@@ -198,8 +175,8 @@ impl Balancer {
         );
         let mut idle = 0;
         for iteration in 0.. {
-            let nodes = self.nodes()?;
-            let plan = plan::plan(&nodes, options.threshold);
+            let nodes = self.nodes(options)?;
+            let plan = plan::plan(&nodes, options.threshold, options.bytes_per_node_max);
             if plan.left_bytes == 0 {
                 say!("The cluster is balanced. Exiting...");
                 self.line(iteration, &plan)?;
@@ -211,13 +188,13 @@ impl Balancer {
                 return Ok(EXIT_NO_MOVE);
             }
             self.line(iteration, &plan)?;
-            let moved = self.carry_out(&nodes, &plan)?;
+            let moved = self.carry_out(&nodes, &plan, options.moves_per_source)?;
             if self.interrupted.load(Ordering::Relaxed) {
                 say!("Interrupted. Exiting...");
                 return Ok(EXIT_INTERRUPTED);
             }
             idle = if moved == 0 { idle + 1 } else { 0 };
-            if idle >= options.idle_iterations_max.max(1) {
+            if options.idle_iterations_max.is_some_and(|most| idle >= most.max(1)) {
                 say!("No block has been moved for {idle} iterations. Exiting...");
                 return Ok(EXIT_NO_MOVE);
             }
@@ -241,23 +218,34 @@ impl Balancer {
         out.flush()
     }
 
-    /// DataNodes that take part: alive and in service.
-    fn nodes(&self) -> Result<Vec<Node>, DfsError> {
+    /// DataNodes that take part: alive, in service and not left out; the fullest first.
+    fn nodes(&self, options: &Options) -> Result<Vec<Node>, DfsError> {
         let reports = self.client.datanodes()?.into_iter();
         let takes_part = reports.filter(|report| {
-            report.state == DatanodeState::Live && report.admin == AdminState::Normal
+            report.state == DatanodeState::Live
+                && report.admin == AdminState::Normal
+                && options.takes_part(&report.info)
         });
         let node = |report: protocol::namenode::DatanodeReport| Node {
             id: report.info.id,
             capacity: report.capacity,
             used: report.used,
             remaining: report.remaining,
+            may_give: options.may_give(&report.info),
         };
-        Ok(takes_part.map(node).collect())
+        let mut nodes: Vec<Node> = takes_part.map(node).collect();
+        let share = |node: &Node| node.used as f64 / node.capacity.max(1) as f64;
+        nodes.sort_by(|a, b| share(b).total_cmp(&share(a)));
+        Ok(nodes)
     }
 
     /// Moves what the plan says, as far as there are blocks; returns the bytes moved.
-    fn carry_out(&mut self, nodes: &[Node], plan: &Plan) -> Result<u64, DfsError> {
+    fn carry_out(
+        &mut self,
+        nodes: &[Node],
+        plan: &Plan,
+        moves_max: usize,
+    ) -> Result<u64, DfsError> {
         let mut works: Vec<Work> = plan
             .pairs
             .iter()
@@ -277,7 +265,7 @@ impl Balancer {
             for work in &mut works {
                 moved += self.look(work)?;
                 if !stop {
-                    self.begin(work)?;
+                    self.begin(work, moves_max)?;
                 }
             }
             let done = |work: &Work| work.under_way.is_empty() && (stop || work.exhausted);
@@ -312,9 +300,9 @@ impl Balancer {
     }
 
     /// Begins as many moves as may run at once.
-    fn begin(&mut self, work: &mut Work) -> Result<(), DfsError> {
+    fn begin(&mut self, work: &mut Work, moves_max: usize) -> Result<(), DfsError> {
         let mut wanted: Vec<(ReplicaMove, u64)> = Vec::new();
-        while work.under_way.len() + wanted.len() < MOVES_PER_SOURCE && !work.exhausted {
+        while work.under_way.len() + wanted.len() < moves_max && !work.exhausted {
             let Some(BlockOn { block, length }) = work.candidates.pop_front() else {
                 self.fetch(work)?;
                 continue;
@@ -376,24 +364,5 @@ fn moves(reply: Reply) -> Result<Vec<MoveState>, DfsError> {
     match reply {
         Reply::Moves(states) => Ok(states),
         _ => Err(DfsError::Unexpected),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments() {
-        let parsed = |words: &[&str]| {
-            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            parse(&words).ok().map(|options| (options.threshold, options.idle_iterations_max))
-        };
-        assert_eq!(parsed(&[]), Some((THRESHOLD, IDLE_ITERATIONS_MAX)));
-        assert_eq!(parsed(&["-threshold", "2.5"]), Some((2.5, IDLE_ITERATIONS_MAX)));
-        assert_eq!(parsed(&["-idleiterations", "1", "-threshold", "100"]), Some((100.0, 1)));
-        for bad in [&["-threshold"][..], &["-threshold", "0"], &["-threshold", "x"], &["-x", "1"]] {
-            assert_eq!(parsed(bad), None, "{bad:?}");
-        }
     }
 }

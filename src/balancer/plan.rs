@@ -2,9 +2,6 @@
 
 use protocol::DatanodeId;
 
-/// Most bytes that one DataNode gives or takes in one iteration, as `dfs.balancer.max-size-to-move`.
-pub(super) const BYTES_PER_NODE_MAX: u64 = 10 << 30;
-
 /// A DataNode that takes part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Node {
@@ -12,6 +9,8 @@ pub(super) struct Node {
     pub(super) capacity: u64,
     pub(super) used: u64,
     pub(super) remaining: u64,
+    /// It is not only to take.
+    pub(super) may_give: bool,
 }
 
 /// Bytes to move from one DataNode to another.
@@ -38,8 +37,9 @@ impl Plan {
 }
 
 /// Plans an iteration for nodes whose use may differ from the average by `threshold` per cent of their capacity. First those
-/// beyond the threshold give to those below it, then they and the merely fuller ones even each other out.
-pub(super) fn plan(nodes: &[Node], threshold: f64) -> Plan {
+/// beyond the threshold give to those below it, then they and the merely fuller ones even each other out. What is fuller than the
+/// average and may not give is left alone.
+pub(super) fn plan(nodes: &[Node], threshold: f64, bytes_per_node_max: u64) -> Plan {
     let capacity: u128 = nodes.iter().map(|node| u128::from(node.capacity)).sum();
     let used: u128 = nodes.iter().map(|node| u128::from(node.used)).sum();
     if capacity == 0 {
@@ -50,7 +50,10 @@ pub(super) fn plan(nodes: &[Node], threshold: f64) -> Plan {
     // Bytes above (or below) the average, and beyond the threshold.
     let fair = |node: &Node| (node.capacity as f64 * average) as u64;
     let margin = |node: &Node| (node.capacity as f64 * slack) as u64;
-    let surplus = |node: &Node| node.used.saturating_sub(fair(node));
+    let surplus = |node: &Node| match node.may_give {
+        true => node.used.saturating_sub(fair(node)),
+        false => 0,
+    };
     let deficit = |node: &Node| fair(node).saturating_sub(node.used).min(node.remaining);
     let is_over = |node: &Node| surplus(node) > margin(node);
     let is_under = |node: &Node| fair(node).saturating_sub(node.used) > margin(node);
@@ -63,9 +66,9 @@ pub(super) fn plan(nodes: &[Node], threshold: f64) -> Plan {
         return plan;
     }
     let mut gives: Vec<u64> =
-        nodes.iter().map(|node| surplus(node).min(BYTES_PER_NODE_MAX)).collect();
+        nodes.iter().map(|node| surplus(node).min(bytes_per_node_max)).collect();
     let mut takes: Vec<u64> =
-        nodes.iter().map(|node| deficit(node).min(BYTES_PER_NODE_MAX)).collect();
+        nodes.iter().map(|node| deficit(node).min(bytes_per_node_max)).collect();
     type Who<'a> = &'a dyn Fn(&Node) -> bool;
     let rounds: [(Who<'_>, Who<'_>); 3] =
         [(&is_over, &is_under), (&is_over, &|_| true), (&|_| true, &is_under)];
@@ -93,7 +96,7 @@ mod tests {
 
     fn node(number: usize, capacity: u64, used: u64) -> Node {
         let id = DatanodeId([number as u8; 16]);
-        Node { id, capacity, used, remaining: capacity - used }
+        Node { id, capacity, used, remaining: capacity - used, may_give: true }
     }
 
     fn nodes(spec: &[(u64, u64)]) -> Vec<Node> {
@@ -114,9 +117,18 @@ mod tests {
             // Below the threshold, but the only one that can take.
             (vec![(100, 66), (100, 45), (100, 48)], 10.0, 3, vec![pair(0, 1, 8), pair(0, 2, 5)]),
         ] {
-            let plan = plan(&nodes(&spec), threshold);
+            let plan = plan(&nodes(&spec), threshold, 10 << 30);
             assert_eq!((plan.left_bytes, &plan.pairs), (left, &pairs), "{spec:?}");
         }
+    }
+
+    #[test]
+    fn who_may_not_give_is_left_alone() {
+        let mut three = nodes(&[(100, 90), (100, 90), (100, 0)]);
+        three[0].may_give = false;
+        let found = plan(&three, 10.0, 10 << 30);
+        assert_eq!(found.pairs, [Pair { from: 1, to: 2, bytes: 30 }]);
+        assert_eq!(plan(&three, 10.0, 7).pairs, [Pair { from: 1, to: 2, bytes: 7 }]);
     }
 
     proptest! {
@@ -133,7 +145,7 @@ mod tests {
             let total: u64 = nodes.iter().map(|node| node.used).sum();
             let mut left_bytes = u64::MAX;
             for _ in 0..nodes.len() + 2 {
-                let plan = plan(&nodes, threshold);
+                let plan = plan(&nodes, threshold, 10 << 30);
                 prop_assert!(plan.left_bytes <= left_bytes, "it never gets worse");
                 left_bytes = plan.left_bytes;
                 for Pair { from, to, bytes } in plan.pairs {

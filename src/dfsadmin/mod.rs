@@ -18,6 +18,7 @@ use client::dfs::{DfsClient, DfsError};
 use protocol::DfsPath;
 use protocol::namenode::{Call, Reply};
 
+use crate::absent;
 use crate::connect::{self, Overrides, file_system};
 use crate::dfs::{Failure, Resolver};
 use crate::output::{EXIT_OK, EXIT_USAGE, say, tell, tell_text};
@@ -120,10 +121,16 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         return help(rest);
     }
     let Some(command) = all().find(|command| command.name == name) else {
+        if absent::refuse("dfsadmin", name, absent::DFSADMIN) {
+            return EXIT_USAGE;
+        }
         tell_text!("{name}: Unknown command\n{}", usage());
         return EXIT_USAGE;
     };
     if let Some(option) = unknown_option(command, rest) {
+        if absent::refuse(name, option, absent::DFSADMIN_OPTIONS) {
+            return EXIT_USAGE;
+        }
         tell!("{name}: Illegal option {option}");
         tell!("{}", usage_of(command));
         return EXIT_USAGE;
@@ -228,6 +235,25 @@ mod tests {
         ] {
             assert_eq!(unknown(name, words).as_deref(), expected, "{name} {words:?}");
         }
+    }
+
+    /// Hadoop 3.4's own list.
+    #[test]
+    fn every_command_of_hadoops_is_here_or_told_to_be_absent() {
+        let names = "report safemode saveNamespace rollEdits restoreFailedStorage refreshNodes setQuota clrQuota setSpaceQuota clrSpaceQuota \
+                     finalizeUpgrade rollingUpgrade upgrade refreshServiceAcl refreshUserToGroupsMappings refreshSuperUserGroupsConfiguration \
+                     refreshCallQueue refresh reconfig printTopology refreshNamenodes getVolumeReport deleteBlockPool setBalancerBandwidth \
+                     getBalancerBandwidth fetchImage allowSnapshot disallowSnapshot provisionSnapshotTrash shutdownDatanode evictWriters \
+                     getDatanodeInfo metasave triggerBlockReport listOpenFiles";
+        let names: Vec<&str> = names.split_whitespace().collect();
+        for name in &names {
+            let is_absent = absent::DFSADMIN.iter().any(|absent| absent.name == *name);
+            assert!(all().any(|command| command.name == *name) != is_absent, "{name}");
+        }
+        let absent = absent::DFSADMIN.iter().map(|absent| absent.name);
+        all().map(|command| command.name).chain(absent).for_each(|name| {
+            assert!(names.contains(&name), "{name}");
+        });
     }
 
     #[test]

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use protocol::namenode::{Call, DatanodeReport, DatanodeState};
+use client::rpc::{RpcClient, runtime};
+use protocol::auth::Role;
+use protocol::namenode::{AdminState, Call, DatanodeReport};
 
 use super::{Command, Session, refused};
-use crate::dfs::Failure;
+use crate::connect;
+use crate::dfs::{Failure, size};
 use crate::output::{say, tell};
 
 /// See the module.
@@ -13,10 +16,10 @@ use crate::output::{say, tell};
 pub(super) const COMMANDS: &[Command] = &[
     Command { name: "printTopology", arguments: "", about: "Print a tree of the racks and their nodes as reported by the NameNode.", words: (0, 0), run: print_topology },
     Command { name: "refreshNodes", arguments: "", about: "Updates the namenode with the set of datanodes allowed to connect to it, and of those to decommission.", words: (0, 0), run: refresh_nodes },
-    Command { name: "setBalancerBandwidth", arguments: "<bandwidth in bytes per second>", about: "Changes the network bandwidth used by each datanode during balancing.", words: (1, 1), run: set_balancer_bandwidth },
+    Command { name: "setBalancerBandwidth", arguments: "<bandwidth in bytes per second>", about: "Changes the network bandwidth used by each datanode during balancing. It can be given with a suffix: 10m, 1g.", words: (1, 1), run: set_balancer_bandwidth },
     Command { name: "getBalancerBandwidth", arguments: "<datanode_host:port>", about: "Get the network bandwidth that a datanode uses during balancing.", words: (1, 1), run: balancer_bandwidth },
     Command { name: "shutdownDatanode", arguments: "<datanode_host:port> [upgrade]", about: "Submit a shutdown request for the given datanode. With upgrade it is the same: clients go on with other DataNodes\nat once either way.", words: (1, 2), run: shut_down },
-    Command { name: "getDatanodeInfo", arguments: "<datanode_host:port>", about: "Get information about a DataNode: whether it is live, and since when it has been silent.", words: (1, 1), run: datanode_info },
+    Command { name: "getDatanodeInfo", arguments: "<datanode_host:port>", about: "Ask a DataNode since when it runs, seconds, and which version it is; -report tells what the NameNode knows of it.", words: (1, 1), run: datanode_info },
 ];
 
 fn print_topology(session: &Session, _: &[String]) -> Result<(), Failure> {
@@ -35,7 +38,7 @@ fn refresh_nodes(session: &Session, _: &[String]) -> Result<(), Failure> {
 }
 
 fn set_balancer_bandwidth(session: &Session, words: &[String]) -> Result<(), Failure> {
-    let bytes: u64 = words[0].parse().map_err(|_| {
+    let bytes = size(&words[0]).ok_or_else(|| {
         tell!("NumberFormatException: For input string: \"{}\"", words[0]);
         Failure::Usage(String::new())
     })?;
@@ -65,7 +68,8 @@ fn shut_down(session: &Session, words: &[String]) -> Result<(), Failure> {
 fn topology(datanodes: &[DatanodeReport]) -> String {
     let mut racks: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for node in datanodes {
-        let line = format!("   {} ({})\n", node.info.transfer_address, node.info.host);
+        let state = admin_state(node.admin);
+        let line = format!("   {} ({}) {state}\n", node.info.transfer_address, node.info.host);
         racks.entry(node.info.rack.as_str()).or_default().push(line);
     }
     let mut text = String::new();
@@ -74,6 +78,17 @@ fn topology(datanodes: &[DatanodeReport]) -> String {
         text.push_str(&format!("Rack: {rack}\n{}\n", lines.concat()));
     }
     text
+}
+
+/// HDFS's name of the state that an administrator put a node in; the report has others.
+fn admin_state(state: AdminState) -> &'static str {
+    match state {
+        AdminState::Normal => "In Service",
+        AdminState::DecommissionInProgress => "Decommission In Progress",
+        AdminState::Decommissioned => "Decommissioned",
+        AdminState::EnteringMaintenance => "Entering Maintenance",
+        AdminState::InMaintenance => "In Maintenance",
+    }
 }
 
 /// The DataNode that an operator means by `host:port` of its transfer or HTTP service, or by its host alone.
@@ -95,23 +110,25 @@ pub(super) fn find(session: &Session, text: &str) -> Result<DatanodeReport, Fail
 
 fn datanode_info(session: &Session, words: &[String]) -> Result<(), Failure> {
     let node = find(session, &words[0])?;
-    let state = match node.state {
-        DatanodeState::Live => "live",
-        DatanodeState::Stale => "stale",
-        DatanodeState::Dead => return Err(Failure::Text("Datanode unreachable.".to_owned())),
+    let asked = RpcClient::new(&format!("http://{}", node.info.http_address), Role::Client, None)
+        .and_then(|rpc| runtime().block_on(rpc.health()));
+    let health = asked.map_err(|error| {
+        Failure::Text(format!("Datanode unreachable. {}", connect::describe(&error)))
+    })?;
+    let told = |name: &str| health.more.get(name).cloned().unwrap_or_default();
+    let (uptime, version) = (told("uptime_s"), told("version"));
+    let (Some(uptime), Some(version)) = (uptime.as_u64(), version.as_str()) else {
+        return Err(Failure::Text(format!("{}: it is of another version", words[0])));
     };
-    say!(
-        "State: {state}, Last contact: {} ms ago, Blocks: {}, Software version: {}, Id: {}",
-        node.last_contact_ms,
-        node.block_count,
-        env!("CARGO_PKG_VERSION"),
-        node.info.id,
-    );
+    // What a file may say is told by the version of the program.
+    say!("Uptime: {uptime}, Software version: {version}, Config version: {version}");
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use protocol::namenode::DatanodeState;
+
     use super::super::report::tests::node;
     use super::*;
 
@@ -126,7 +143,7 @@ mod tests {
         let nodes = [at("/r2", "10.0.0.2:1"), at("/r1", "10.0.0.9:1"), at("/r2", "10.0.0.1:1")];
         assert_eq!(
             topology(&nodes),
-            "Rack: /r1\n   10.0.0.9:1 (host1)\n\nRack: /r2\n   10.0.0.1:1 (host1)\n   10.0.0.2:1 (host1)\n\n"
+            "Rack: /r1\n   10.0.0.9:1 (host1) In Service\n\nRack: /r2\n   10.0.0.1:1 (host1) In Service\n   10.0.0.2:1 (host1) In Service\n\n"
         );
     }
 }

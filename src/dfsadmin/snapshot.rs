@@ -14,13 +14,13 @@ pub(super) const COMMANDS: &[Command] = &[
 fn allow(session: &Session, words: &[String]) -> Result<(), Failure> {
     let path = session.resolver.cluster_path(&words[0])?;
     session.client.allow_snapshot(&path).map_err(|error| refused(&error))?;
-    say!("Allowing snapshot on {path} succeeded");
+    say!("Allowing snapshot on {} succeeded", words[0]);
     Ok(())
 }
 
 fn disallow(session: &Session, words: &[String]) -> Result<(), Failure> {
     let path = session.resolver.cluster_path(&words[0])?;
     session.client.disallow_snapshot(&path).map_err(|error| refused(&error))?;
-    say!("Disallowing snapshot on {path} succeeded");
+    say!("Disallowing snapshot on {} succeeded", words[0]);
     Ok(())
 }

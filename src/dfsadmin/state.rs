@@ -23,6 +23,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command { name: "saveNamespace", arguments: "[-beforeShutdown]", about: "Save the name space as an image now. Requires safe mode.", words: (0, 1), run: save_namespace },
     Command { name: "rollEdits", arguments: "", about: "Begin a new segment of the edit log.", words: (0, 0), run: roll_edits },
     Command { name: "finalizeUpgrade", arguments: "", about: "Finalize upgrade of HDFS. Formats are upgraded as they are read here, so nothing is left to finalize.", words: (0, 0), run: finalize_upgrade },
+    Command { name: "upgrade", arguments: "<query | finalize>", about: "Tell or finalize an upgrade of HDFS. Formats are upgraded as they are read here, so there is nothing to finalize.", words: (1, 1), run: upgrade },
+    Command { name: "rollingUpgrade", arguments: "[<query|prepare|finalize>]", about: "Tell of a rolling upgrade. There are none here: daemons of one version run together (docs/operations.md), and\nprepare is refused.", words: (0, 1), run: rolling_upgrade },
+    Command { name: "restoreFailedStorage", arguments: "true|false|check", about: "Tell whether directories that were left out of log_dirs are taken back while the NameNode runs. They are not,\nbut at its next start: true is refused.", words: (1, 1), run: restore_failed_storage },
+    Command { name: "refreshUserToGroupsMappings", arguments: "", about: "Have the NameNode ask again which groups users belong to.", words: (0, 0), run: refresh_groups },
     Command { name: "metasave", arguments: "filename", about: "Save the NameNode's primary data structures to <filename> in its log directory (logs in its data directory).\n<filename> is overwritten if it exists.", words: (1, 1), run: metasave },
     Command { name: "fetchImage", arguments: "<local directory>", about: "Downloads the most recent image of the name space from the NameNode and saves it in the specified local directory.", words: (1, 1), run: fetch_image },
     Command { name: "listOpenFiles", arguments: "[-blockingDecommission] [-path <path>]", about: "List all open files with who writes them, or those below a path. With -blockingDecommission, only those that DataNodes on\ntheir way out of service wait for.", words: (0, MANY), run: list_open_files },
@@ -66,6 +70,56 @@ fn roll_edits(session: &Session, _: &[String]) -> Result<(), Failure> {
 fn finalize_upgrade(session: &Session, _: &[String]) -> Result<(), Failure> {
     session.check_superuser()?;
     say!("Finalize upgrade successful");
+    Ok(())
+}
+
+fn upgrade(session: &Session, words: &[String]) -> Result<(), Failure> {
+    session.check_superuser()?;
+    match words[0].to_ascii_lowercase().as_str() {
+        "query" => say!("Upgrade finalized."),
+        "finalize" => say!("Finalize upgrade successful"),
+        _ => return Err(Failure::Usage(String::new())),
+    }
+    Ok(())
+}
+
+fn rolling_upgrade(session: &Session, words: &[String]) -> Result<(), Failure> {
+    session.check_superuser()?;
+    let action = words.first().map_or("query", String::as_str).to_ascii_uppercase();
+    match action.as_str() {
+        "QUERY" | "FINALIZE" => {
+            say!("{action} rolling upgrade ...");
+            say!(
+                "There is no rolling upgrade in progress or rolling upgrade has already been finalized."
+            );
+            Ok(())
+        }
+        "PREPARE" => Err(Failure::Text(
+            "rolling upgrades are not supported: stop the cluster, back up the metadata, replace the program, start again"
+                .to_owned(),
+        )),
+        _ => Err(Failure::Usage(String::new())),
+    }
+}
+
+fn restore_failed_storage(session: &Session, words: &[String]) -> Result<(), Failure> {
+    session.check_superuser()?;
+    match words[0].to_ascii_lowercase().as_str() {
+        "false" | "check" => {
+            say!("restoreFailedStorage is set to false");
+            Ok(())
+        }
+        "true" => Err(Failure::Text(
+            "a directory of log_dirs that was left out is taken back at the next start of the NameNode, not while it runs"
+                .to_owned(),
+        )),
+        _ => Err(Failure::Usage(String::new())),
+    }
+}
+
+fn refresh_groups(session: &Session, _: &[String]) -> Result<(), Failure> {
+    session.call(Call::RefreshGroups)?;
+    say!("Refresh user to groups mapping successful");
     Ok(())
 }
 

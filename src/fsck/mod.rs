@@ -9,7 +9,7 @@ mod totals;
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::UdpSocket;
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ use protocol::{BlockId, DfsPath, ErrorKind};
 use self::totals::Totals;
 use crate::connect::{Overrides, describe, file_system};
 use crate::output::{
-    EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, print_json, say, tell, tell_text,
+    Buffered, EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, print_json, say, tell, tell_text,
     unless_reader_left,
 };
 
@@ -137,6 +137,9 @@ fn parse(words: &[String]) -> Result<Request, String> {
             "storagepolicies" => request.storage_policies = true,
             // What is misplaced is copied without being asked for.
             "replicate" => {}
+            "showprogress" => {
+                tell!("The fsck switch -showprogress is deprecated and no longer has any effect.");
+            }
             "blockId" => {
                 let is_id = |word: &&String| !word.starts_with('-');
                 while let Some(id) = words.next_if(is_id) {
@@ -196,12 +199,27 @@ fn check(request: &Request, overrides: &Overrides) -> Result<u8> {
     };
     let path = path_of(&client, &request.path)?;
     let started = Instant::now();
-    let mut out = io::BufWriter::new(crate::output::out());
-    if !request.json {
-        unless_reader_left(out.write_all(begin(&client, &format!(" for path {path}")).as_bytes()))?;
+    if request.json {
+        return examine(request, (&client, &path), started);
     }
-    let mut totals = Totals::new(&client)?;
-    let whole = walk(&client, (&path, request.snapshots), &mut |entry| {
+    let beginning = begin(&client, &format!(" for path {path}"));
+    unless_reader_left(crate::output::out().write_all(beginning.as_bytes()))?;
+    examine(request, (&client, &path), started).or_else(|error| {
+        let ms = started.elapsed().as_millis();
+        say!("FSCK ended at {} in {ms} milliseconds\n{}\n\n", now(), describe(error.as_ref()));
+        say!("Fsck on path '{path}' FAILED");
+        Ok(EXIT_USAGE)
+    })
+}
+
+fn examine(
+    request: &Request,
+    (client, path): (&DfsClient, &DfsPath),
+    started: Instant,
+) -> Result<u8> {
+    let mut out = Buffered::new()?;
+    let mut totals = Totals::new(client)?;
+    let whole = walk(client, (path, request.snapshots), &mut |entry| {
         let mut text = String::new();
         let file = match entry {
             Entry::File(file) => file,
@@ -221,7 +239,7 @@ fn check(request: &Request, overrides: &Overrides) -> Result<u8> {
         let is_former = file.path.elements().any(|element| element == DOT_SNAPSHOT);
         if actions::is_damaged(file) && !is_former {
             if request.moves {
-                actions::salvage(&client, file)?;
+                actions::salvage(client, file)?;
             }
             if request.deletes {
                 client.delete(&file.path, false)?;
@@ -283,11 +301,11 @@ fn query_of(request: &Request) -> String {
 fn list_corrupt(request: &Request, overrides: &Overrides) -> Result<u8> {
     let client = connect(overrides, &query_of(request))?;
     let path = path_of(&client, &request.path)?;
-    let (mut text, mut file_count) = (String::new(), 0u64);
+    let (mut text, mut block_count) = (String::new(), 0u64);
     let whole = walk(&client, (&path, request.snapshots), &mut |entry| {
         let Entry::File(file) = entry else { return Ok(true) };
-        file_count += u64::from(actions::is_damaged(file));
         for block in lines::complete_blocks(file).iter().filter(|block| block.good_count() == 0) {
+            block_count += 1;
             text.push_str(&format!("blk_{}\t{}\n", block.id, file.path));
         }
         Ok(true)
@@ -297,12 +315,14 @@ fn list_corrupt(request: &Request, overrides: &Overrides) -> Result<u8> {
         unless_reader_left(writeln!(out, "\nPath '{path}' does not exist"))?;
         return Ok(EXIT_OK);
     }
-    if file_count > 0 {
+    if block_count > 0 {
         text.insert_str(0, &format!("The list of corrupt blocks under path '{path}' are:\n"));
     }
-    text.push_str(&format!("The filesystem under path '{path}' has {file_count} CORRUPT files\n"));
+    text.push_str(&format!(
+        "The filesystem under path '{path}' has {block_count} CORRUPT blocks\n"
+    ));
     unless_reader_left(out.write_all(text.as_bytes()))?;
-    Ok(if file_count == 0 { EXIT_OK } else { EXIT_USAGE })
+    Ok(if block_count == 0 { EXIT_OK } else { EXIT_USAGE })
 }
 
 /// `-blockId`: what is known of single blocks.

@@ -1,10 +1,13 @@
 //! `hanno debug` (`hdfs debug`): what an administrator needs when something is stuck.
 
+mod meta;
+
 use std::ffi::OsString;
 use std::time::Duration;
 
 use protocol::{DfsPath, ErrorKind};
 
+use crate::absent;
 use crate::connect::{Overrides, describe, file_system};
 use crate::output::{EXIT_FAILED, EXIT_OK, say, tell, tell_text};
 
@@ -13,6 +16,8 @@ Usage: hdfs debug <command> [arguments]
 
 These commands are for advanced users only.
 
+verifyMeta -meta <metadata-file> [-block <block-file>]
+computeMeta -block <block-file> -out <output-metadata-file>
 recoverLease -path <path> [-retries <num-retries>]
 ";
 /// Pause between tries.
@@ -24,12 +29,18 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         tell_text!("{USAGE}");
         return EXIT_OK;
     };
-    match command.to_str() {
-        Some("recoverLease" | "-recoverLease") => recover_lease(rest, overrides),
-        Some("help" | "-help" | "--help") => {
+    let name = command.to_string_lossy();
+    let name = name.trim_start_matches('-');
+    let texts = || rest.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
+    match name {
+        "recoverLease" => recover_lease(rest, overrides),
+        "verifyMeta" => meta::verify(&texts()),
+        "computeMeta" => meta::compute(&texts()),
+        "help" => {
             say!("{}", USAGE.trim_end());
             EXIT_OK
         }
+        _ if absent::refuse("debug", name, absent::DEBUG) => EXIT_FAILED,
         _ => {
             tell!("Unknown command {}", command.to_string_lossy());
             tell_text!("{USAGE}");

@@ -1,0 +1,191 @@
+//! What Hadoop's programs can do and this one cannot: by name, with what to do instead, so that no script is left to guess.
+//!
+//! Each table is complete together with the table of what is there: the tests compare both with Hadoop 3.4's lists.
+
+use crate::output::tell;
+
+/// A command that is not here.
+pub(crate) struct Absent {
+    /// As it is typed, without a dash.
+    pub(crate) name: &'static str,
+    /// What to do instead.
+    pub(crate) instead: &'static str,
+}
+
+/// One of `table`, if `name` is there: told on standard error in one line that begins with `program`.
+pub(crate) fn refuse(program: &str, name: &str, table: &[Absent]) -> bool {
+    let Some(absent) = table.iter().find(|absent| absent.name == name) else { return false };
+    tell!("{program}: {name} is not supported: {}", absent.instead);
+    true
+}
+
+const fn absent(name: &'static str, instead: &'static str) -> Absent {
+    Absent { name, instead }
+}
+
+const DAEMON: &str =
+    "a daemon is started by `hanno namenode|datanode|jobtracker|worker --config FILE`";
+const ONE_NAMENODE: &str = "there is one NameNode, without failover; `log_dirs` keeps its metadata on further disks, and \
+                            `hdfs dfsadmin -safemode get` tells whether it serves";
+const NO_KEYS: &str =
+    "nothing is encrypted here; encrypt the disks or the data before they are put in";
+const NO_ROUTER: &str = "there is no federation: a path belongs to the one cluster that is called";
+const NO_PROXY: &str = "other file systems speak to the cluster over WebHDFS (docs/clients.md)";
+const NO_JAVA: &str = "there are no Java classes here; programs in Java use Hadoop's own client over WebHDFS (docs/clients.md)";
+const NO_KERBEROS: &str =
+    "there is no Kerberos here; `hanno admin token` makes tokens that other clients show";
+const COPY: &str = "`hadoop fs -cp -p -t 32 SRC DST` copies trees within a cluster, -get and -put through this machine";
+const IMAGES: &str = "`hanno admin metadata verify|dump --dir DIR` reads images and logs";
+const ONE_TYPE: &str = "there is one type of storage; `hdfs balancer` evens out the use of DataNodes, \
+                        which spread blocks over their directories by themselves";
+const NO_YARN: &str =
+    "there is no YARN here; `mapred job` and `mapred queue` look at jobs, workers and queues";
+
+/// Of `hdfs`.
+#[rustfmt::skip]
+pub(crate) const HDFS: &[Absent] = &[
+    absent("cacheadmin", "DataNodes keep no blocks in memory of their own: the system caches what is read"),
+    absent("classpath", NO_JAVA),
+    absent("crypto", NO_KEYS),
+    absent("datanode", DAEMON),
+    absent("dfsrouter", NO_ROUTER),
+    absent("dfsrouteradmin", NO_ROUTER),
+    absent("diskbalancer", ONE_TYPE),
+    absent("ec", "files are replicated, none is erasure coded; `hdfs dfs -setrep 2 PATH` saves a third of the space"),
+    absent("haadmin", ONE_NAMENODE),
+    absent("httpfs", "`hanno gateway --config FILE` is one address for clients of WebHDFS"),
+    absent("jmxget", "every daemon answers `GET /jmx` and `GET /metrics` at its HTTP address"),
+    absent("journalnode", ONE_NAMENODE),
+    absent("mover", ONE_TYPE),
+    absent("namenode", DAEMON),
+    absent("nfs3", NO_PROXY),
+    absent("oev", IMAGES),
+    absent("oiv", IMAGES),
+    absent("oiv_legacy", IMAGES),
+    absent("portmap", NO_PROXY),
+    absent("secondarynamenode", "the NameNode writes images of its metadata itself (`image_interval_ms`)"),
+    absent("sps", ONE_TYPE),
+    absent("zkfc", ONE_NAMENODE),
+];
+
+/// Of `hadoop`.
+#[rustfmt::skip]
+pub(crate) const HADOOP: &[Absent] = &[
+    absent("archive", "archives (.har) are not read or written; `hdfs dfs -getmerge` joins small files, `hdfs dfsadmin -setQuota` limits their number"),
+    absent("classpath", NO_JAVA),
+    absent("conftest", "a daemon checks its file when it starts, and names what is wrong"),
+    absent("credential", NO_KEYS),
+    absent("daemonlog", "`hanno admin log-level DAEMON LOGGER [LEVEL]` tells and sets what a daemon logs"),
+    absent("datanode", DAEMON),
+    absent("distch", "`hadoop fs -chmod -R`, `-chown -R` and `-chgrp -R` change trees"),
+    absent("distcp", COPY),
+    absent("dtutil", "`hanno admin token` makes, lists, renews and cancels tokens"),
+    absent("fedbalance", NO_ROUTER),
+    absent("gridmix", "`hanno bench` measures a cluster"),
+    absent("jnipath", NO_JAVA),
+    absent("kdiag", NO_KERBEROS),
+    absent("kerbname", NO_KERBEROS),
+    absent("key", NO_KEYS),
+    absent("kms", NO_KEYS),
+    absent("namenode", DAEMON),
+    absent("nfs3", NO_PROXY),
+    absent("oiv", IMAGES),
+    absent("portmap", NO_PROXY),
+    absent("registrydns", NO_YARN),
+    absent("resourceestimator", NO_YARN),
+    absent("rumenfolder", "`hanno job -history ID -format json` tells how a job went"),
+    absent("rumentrace", "`hanno job -history ID -format json` tells how a job went"),
+    absent("s3guard", "files of S3 are not reached; copy them in by `hadoop fs -put -`"),
+    absent("secondarynamenode", "the NameNode writes images of its metadata itself (`image_interval_ms`)"),
+    absent("trace", "`HANNO_LOG=debug` makes a daemon tell more"),
+];
+
+/// Of `mapred`.
+#[rustfmt::skip]
+pub(crate) const MAPRED: &[Absent] = &[
+    absent("archive", "archives (.har) are not read or written; `hdfs dfs -getmerge` joins small files"),
+    absent("archive-logs", "logs of attempts are kept by the workers, and deleted with their jobs"),
+    absent("classpath", NO_JAVA),
+    absent("distcp", COPY),
+    absent("frameworkuploader", "the program of a job is sent to the workers by its driver"),
+    absent("historyserver", "the JobTracker keeps the history itself; `mapred job -history ID` shows it"),
+    absent("hsadmin", "the JobTracker keeps the history itself; `mapred mradmin` refreshes its rules"),
+    absent("minicluster", "`hanno cluster --data DIR` is a whole cluster on this machine"),
+    absent("pipes", "C++ programs run as `mapred streaming` commands, jobs of their own are written in Rust (docs/mapreduce.md)"),
+    absent("sampler", "`Job::total_order()` samples its input itself (docs/mapreduce.md)"),
+    absent("successfile", "jobs write `_SUCCESS` into their output when they succeed"),
+];
+
+/// Of `yarn`.
+#[rustfmt::skip]
+pub(crate) const YARN: &[Absent] = &[
+    absent("app", "there is no YARN here; `mapred job -list`, `-status`, `-kill` take the job of that number (job_… for application_…)"),
+    absent("application", "there is no YARN here; `mapred job -list`, `-status`, `-kill` take the job of that number (job_… for application_…)"),
+    absent("applicationattempt", "there is no YARN here; `mapred job -list-attempt-ids ID MAP|REDUCE STATE` lists attempts"),
+    absent("classpath", NO_JAVA),
+    absent("cluster", "there is no YARN here; `hanno job top --once` shows workers, queues and jobs"),
+    absent("container", "there is no YARN here; `mapred job -list-attempt-ids ID MAP|REDUCE STATE` lists attempts"),
+    absent("daemonlog", "`hanno admin log-level DAEMON LOGGER [LEVEL]` tells and sets what a daemon logs"),
+    absent("fs2cs", NO_YARN),
+    absent("logs", "there is no YARN here; `mapred job -logs ID` shows what the attempts of a job wrote"),
+    absent("node", "there is no YARN here; `mapred job -list-active-trackers` lists workers"),
+    absent("nodeattributes", NO_YARN),
+    absent("nodemanager", DAEMON),
+    absent("proxyserver", NO_YARN),
+    absent("registrydns", NO_YARN),
+    absent("resourcemanager", DAEMON),
+    absent("rmadmin", "there is no YARN here; `mapred mradmin -refreshQueues|-refreshNodes|-refreshUserToGroupsMappings` do it for the JobTracker"),
+    absent("router", NO_YARN),
+    absent("scmadmin", NO_YARN),
+    absent("schedulerconf", "there is no YARN here; the rules of queues are in the JobTracker's file, `mapred mradmin -refreshQueues` reads them again"),
+    absent("sharedcachemanager", NO_YARN),
+    absent("timelinereader", NO_YARN),
+    absent("timelineserver", NO_YARN),
+    absent("top", "there is no YARN here; `hanno job top` watches jobs, queues and slots"),
+];
+
+const NO_SECOND: &str = "there are no such files here: who may do what is in permissions, ACLs and the daemons' own files";
+const DIRECTORIES: &str = "the use of single directories is not told; `hdfs dfsadmin -report` tells the node's, \
+                           `hanno admin report --json` its directories that are out of service";
+
+/// Of `hdfs dfsadmin`.
+#[rustfmt::skip]
+pub(crate) const DFSADMIN: &[Absent] = &[
+    absent("deleteBlockPool", "a DataNode serves one NameNode: what belongs to another is never deleted; empty its directories by hand"),
+    absent("evictWriters", "`hdfs dfsadmin -shutdownDatanode NODE` ends its writers, which go on with other DataNodes at once"),
+    absent("getVolumeReport", DIRECTORIES),
+    absent("provisionSnapshotTrash", "what is deleted below a snapshottable directory goes to the trash of its user"),
+    absent("reconfig", "a daemon reads its file when it starts: change it and start it again; `hanno admin log-level` sets what it logs"),
+    absent("refresh", "a daemon reads its file when it starts: change it and start it again"),
+    absent("refreshCallQueue", "a daemon reads its file when it starts: change it and start it again"),
+    absent("refreshNamenodes", "a DataNode serves one NameNode: change `namenode` in its file and start it again"),
+    absent("refreshServiceAcl", NO_SECOND),
+    absent("refreshSuperUserGroupsConfiguration", NO_SECOND),
+];
+
+/// Options of its commands.
+#[rustfmt::skip]
+pub(crate) const DFSADMIN_OPTIONS: &[Absent] = &[
+    absent("-slownodes", "slow nodes are not looked for; `hdfs dfsadmin -report` tells when each was last heard of, and `GET /metrics` of a DataNode how it does"),
+];
+
+/// Options of `hdfs getconf`.
+#[rustfmt::skip]
+pub(crate) const GETCONF: &[Absent] = &[
+    absent("-secondaryNameNodes", ONE_NAMENODE),
+    absent("-backupNodes", ONE_NAMENODE),
+    absent("-journalNodes", ONE_NAMENODE),
+];
+
+/// Of `hdfs debug`.
+#[rustfmt::skip]
+pub(crate) const DEBUG: &[Absent] = &[
+    absent("verifyEC", "files are replicated, none is erasure coded; `hdfs fsck PATH -files -blocks` checks replicas"),
+    absent("verifyReadable", "`hdfs dfs -cat PATH >/dev/null` reads all of a file and checks every byte; `hdfs fsck PATH` tells of missing blocks"),
+];
+
+/// Of `mapred job`.
+#[rustfmt::skip]
+pub(crate) const JOB: &[Absent] = &[
+    absent("submit", "a job is a program that submits itself (docs/mapreduce.md), or `mapred streaming …`"),
+];
