@@ -221,7 +221,8 @@ mod tests {
     fn bad_paths_are_refused() {
         let long = format!("/{}", "x".repeat(256));
         let deep = "/a".repeat(1001);
-        for text in ["", "a", "/a/..", "/./a", "/a:b", "/a\0b", "/a\nb", "/a\u{1b}b", &long, &deep] {
+        for text in ["", "a", "/a/..", "/./a", "/a:b", "/a\0b", "/a\nb", "/a\u{1b}b", &long, &deep]
+        {
             assert!(DfsPath::parse(text).is_err(), "{text:?}");
         }
         assert!(postcard::from_bytes::<DfsPath>(&postcard::to_allocvec("/../x").unwrap()).is_err());

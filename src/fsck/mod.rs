@@ -6,6 +6,7 @@
 mod actions;
 mod lines;
 mod totals;
+mod walk;
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -16,10 +17,11 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use client::dfs::DfsClient;
 use jiff::tz::TimeZone;
-use protocol::namenode::{BlockInfo, Call, DOT_SNAPSHOT, FsckFile, FsckPage, ReplicaState, Reply};
+use protocol::namenode::{BlockInfo, Call, DOT_SNAPSHOT, ReplicaState, Reply};
 use protocol::{BlockId, DfsPath, ErrorKind};
 
 use self::totals::Totals;
+use self::walk::{Entry, walk};
 use crate::connect::{Overrides, describe, file_system};
 use crate::output::{
     Buffered, EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, print_json, say, tell, tell_text,
@@ -156,12 +158,6 @@ fn parse(words: &[String]) -> Result<Request, String> {
     }
     request.path = path.unwrap_or_else(|| "/".to_owned());
     Ok(request)
-}
-
-/// What a walk meets.
-enum Entry<'a> {
-    Directory(&'a DfsPath),
-    File(&'a FsckFile),
 }
 
 /// Contact with the NameNode, told on standard error as HDFS tells it.
@@ -413,89 +409,6 @@ fn block_of(text: &str) -> Option<BlockId> {
     id.parse().ok().map(BlockId)
 }
 
-/// Hands every file below `path` to `each` while it returns true, and with `snapshots` those in the snapshots of directories there;
-/// the number of directories, or `None` if there is nothing at `path`.
-fn walk(
-    client: &DfsClient,
-    (path, snapshots): (&DfsPath, bool),
-    each: &mut dyn FnMut(Entry<'_>) -> Result<bool>,
-) -> Result<Option<u64>> {
-    let Some((mut directory_count, mut goes_on)) = walk_tree(client, path, each)? else {
-        return Ok(None);
-    };
-    let tops = if snapshots { snapshots_below(client, path)? } else { Vec::new() };
-    for top in tops {
-        if !goes_on {
-            break;
-        }
-        // A snapshot may be deleted meanwhile.
-        if let Some((count, more)) = walk_tree(client, &top, each)? {
-            directory_count += count;
-            goes_on = more;
-        }
-    }
-    Ok(Some(directory_count))
-}
-
-/// The snapshots of all directories at and below a path that have any.
-fn snapshots_below(client: &DfsClient, path: &DfsPath) -> Result<Vec<DfsPath>> {
-    let Reply::Snapshottable(roots) = client.call(Call::SnapshottableDirectories)? else {
-        return Err(client::dfs::DfsError::Unexpected.into());
-    };
-    let mut tops = Vec::new();
-    for root in roots.into_iter().filter(|root| root.path.starts_with(path)) {
-        let all = root.path.join(DOT_SNAPSHOT)?;
-        for entry in client.list(&all) {
-            tops.push(all.join(&entry?.name)?);
-        }
-    }
-    Ok(tops)
-}
-
-/// One tree: the number of its directories, and whether `each` wants more.
-fn walk_tree(
-    client: &DfsClient,
-    path: &DfsPath,
-    each: &mut dyn FnMut(Entry<'_>) -> Result<bool>,
-) -> Result<Option<(u64, bool)>> {
-    let mut directory_count = 0;
-    let mut after = None;
-    loop {
-        let page = match client.fsck(path, after) {
-            Ok(page) => page,
-            Err(error)
-                if matches!(error.kind(), Some(ErrorKind::NotFound | ErrorKind::NotDirectory)) =>
-            {
-                return Ok(None);
-            }
-            Err(error) => return Err(error.into()),
-        };
-        directory_count += page.directories.len() as u64;
-        for entry in entries(&page) {
-            if !each(entry)? {
-                return Ok(Some((directory_count, false)));
-            }
-        }
-        if page.next.is_none() {
-            return Ok(Some((directory_count, true)));
-        }
-        after = page.next;
-    }
-}
-
-/// The entries of a page in the order of the walk.
-fn entries(page: &FsckPage) -> impl Iterator<Item = Entry<'_>> {
-    let mut directories = page.directories.iter().peekable();
-    let mut files = (0..).zip(&page.files).peekable();
-    std::iter::from_fn(move || {
-        let place = files.peek().map_or(u32::MAX, |(place, _)| *place);
-        match directories.next_if(|(_, before)| *before <= place) {
-            Some((directory, _)) => Some(Entry::Directory(directory)),
-            None => files.next().map(|(_, file)| Entry::File(file)),
-        }
-    })
-}
-
 fn now() -> String {
     java_date(client::rpc::now_ms(), &TimeZone::system())
 }
@@ -503,8 +416,11 @@ fn now() -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::lines::describe_file;
+    use super::walk::entries;
     use super::*;
-    use protocol::namenode::{CorruptReason, DatanodeInfo, FileStatus, FsckBlock};
+    use protocol::namenode::{
+        CorruptReason, DatanodeInfo, FileStatus, FsckBlock, FsckFile, FsckPage,
+    };
     use protocol::{BlockId, DatanodeId, GenerationStamp, InodeId};
 
     const POOL: &str = "BP-1";
