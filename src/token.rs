@@ -198,7 +198,8 @@ fn issue(rpc: &RpcClient, args: &TokenArgs, own: &str) -> Result<()> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    sys::fs::write_atomic(path, bytes, 0o600)
+    std::path::absolute(path)
+        .and_then(|path| sys::fs::write_atomic(&path, bytes, 0o600))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

@@ -76,7 +76,9 @@ pub(super) fn compute(words: &[String]) -> u8 {
         tell!("output file already exists!");
         return EXIT_OUTPUT_THERE;
     }
-    let written = sys::fs::write_atomic_with(&out, META_MODE, |file| write_meta(&block, file));
+    let written = std::path::absolute(&out).and_then(|path| {
+        sys::fs::write_atomic_with(&path, META_MODE, |file| write_meta(&block, file))
+    });
     match written {
         Ok(()) => {
             say!(
@@ -162,7 +164,7 @@ fn compare(meta: &mut BufReader<File>, layout: Layout, block: &Path) -> Result<(
     }
 }
 
-fn write_meta(block: &Path, out: &mut impl Write) -> io::Result<()> {
+fn write_meta(block: &Path, out: &mut dyn Write) -> io::Result<()> {
     let mut block = File::open(block)?;
     out.write_all(&meta::header())?;
     let mut data = vec![0; STEP_BYTES];

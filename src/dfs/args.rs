@@ -13,7 +13,7 @@ pub(crate) struct Opt {
     pub(crate) takes_value: bool,
     /// Letters that may follow its name in the same word (`-ptopax`); they are its value then.
     pub(crate) letters: &'static str,
-    /// True if its value is left out where nothing but the fewest operands would be left (`-count -q -t /d`).
+    /// True if its value is left out before another option, and where nothing but the fewest operands would be left (`-count -q -t /d`).
     pub(crate) is_optional: bool,
     /// True if what it asks for is done without it, too; the help of its command says so.
     pub(crate) is_met: bool,
@@ -148,7 +148,8 @@ pub(crate) fn parse(
         if let Some((option, letters)) = named_option(format.options, bare) {
             args = tail;
             let mut text = letters.to_owned();
-            let is_left_out = option.is_optional && tail.len() <= format.min;
+            let next_is_option = tail.first().is_some_and(|next| option_name(next).is_some());
+            let is_left_out = option.is_optional && (tail.len() <= format.min || next_is_option);
             if option.takes_value && !is_left_out {
                 let (given, rest) =
                     tail.split_first().ok_or_else(|| ArgsError::NoValue(lossy(first)))?;
@@ -304,6 +305,8 @@ mod tests {
         let parsed = check(&["-q", "-t", "/d"], &format).unwrap();
         assert_eq!((parsed.value("t"), parsed.operands.len()), (Some(""), 1));
         assert_eq!(check(&["-t", "SSD", "/d"], &format).unwrap().value("t"), Some("SSD"));
+        let parsed = check(&["-t", "-q", "/d", "/e"], &format).unwrap();
+        assert!(parsed.has("q") && parsed.value("t") == Some("") && parsed.operands.len() == 2);
     }
 
     #[test]

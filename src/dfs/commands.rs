@@ -250,7 +250,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command("du", "[-s] [-h] [-v] [-x] [--json] <path> ...", (0, MANY), DU_OPTIONS, usage::du, DU_HELP),
     deprecated(command("dus", "<path> ...", (0, MANY), &[flag("h"), flag("json")], usage::du, "(DEPRECATED) Same as 'du -s'")),
     command("expunge", "[-immediate] [-fs <path>]", (0, 0), &[flag("immediate")], trash::expunge, EXPUNGE_HELP),
-    command("find", "[-L] [-H] <path> ... <expression> ...", (1, MANY), &[met("L"), met("H")], find::find, FIND_HELP),
+    command("find", "<path> ... <expression> ...", (1, MANY), &[met("L"), met("H")], find::find, FIND_HELP),
     command("get", GET_USAGE, (1, MANY), GET_OPTIONS, get::get, GET_HELP),
     command("getmerge", "[-nl] [-skip-empty-file] <src> <localdst>", (2, MANY), &[flag("nl"), flag("skip-empty-file")], get::getmerge, GETMERGE_HELP),
     command("head", "<file>", (1, 1), &[], read::head, "Show the first 1KB of the file."),

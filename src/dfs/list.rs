@@ -17,18 +17,12 @@ pub(super) fn ls(context: &Context) -> Result<(), Failure> {
     let here = [".".into()];
     let operands =
         if context.args.operands.is_empty() { &here[..] } else { &context.args.operands };
-    let mut files = Vec::new();
     let as_files = listing.options.directory_as_file;
-    context.for_each(operands, |item| {
-        if item.status.directory && !as_files {
-            listing.print_all(std::mem::take(&mut files))?;
-            listing.directory(&item.named)
-        } else {
-            files.push(item);
-            Ok(())
-        }
+    // What is asked for by name comes in the order in which it was asked for.
+    context.for_each(operands, |item| match item.status.directory && !as_files {
+        true => listing.directory(&item.named),
+        false => listing.print_all(vec![item]),
     })?;
-    listing.print_all(files)?;
     listing.end()
 }
 

@@ -21,7 +21,8 @@ pub(super) fn write(client: &JobClient, id: JobId, file: &str) -> Result<u8> {
         }
         Err(error) => return Err(error.into()),
     };
-    sys::fs::write_atomic(file.as_ref(), text.as_bytes(), FILE_MODE)
+    std::path::absolute(file)
+        .and_then(|path| sys::fs::write_atomic(&path, text.as_bytes(), FILE_MODE))
         .with_context(|| format!("cannot write {file}"))?;
     Ok(EXIT_OK)
 }
