@@ -14,7 +14,10 @@ use client::ClientConfig;
 use crate::absent::{self, Absent};
 use crate::connect::{Overrides, warn_unused};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say, tell, tell_text};
-use crate::{balancer, debug, dfs, dfsadmin, environment, fsck, getconf, job, snapshots, token};
+use crate::{
+    balancer, debug, dfs, dfsadmin, environment, fsck, getconf, job, snapshots, storage_policies,
+    token,
+};
 
 /// Runs a command with the words after its name; returns the exit code.
 pub(crate) type Run = fn(&[OsString], &Overrides) -> u8;
@@ -67,6 +70,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "lsSnapshottableDir", about: "list all snapshottable dirs owned by the current user", programs: HDFS, run: snapshots::list_snapshottable },
     Command { name: "lsSnapshot", about: "list all snapshots for a snapshottable directory", programs: HDFS, run: snapshots::list_snapshots },
     Command { name: "snapshotDiff", about: "diff two snapshots of a directory or diff the current directory contents with a snapshot", programs: HDFS, run: snapshots::snapshot_diff },
+    Command { name: "storagepolicies", about: "list/get/set block storage policies", programs: HDFS, run: storage_policies::run },
     Command { name: "version", about: "print the version", programs: ALL, run: version },
 ];
 

@@ -487,7 +487,7 @@ mod tests {
             "-config ID FILE",
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            assert!(super::parse(&words).is_some(), "{line}");
+            assert!(parse(&words).is_some(), "{line}");
         }
         let parse = |words: &[&str]| {
             parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())

@@ -39,6 +39,8 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
         for source in items {
             let copied = source.and_then(|source| {
                 let to = target.place_of(source.named.path.name())?;
+                let side = |named: &Named| (named.typed.clone(), named.path.is_raw());
+                publish::check_raw(&side(&source.named), &side(&to))?;
                 let existing = context.store.find(&to)?;
                 if source.status.directory {
                     refuse_itself(context, &source.named, &to)?;

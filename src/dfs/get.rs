@@ -51,6 +51,8 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
                     Some(name) if into_directory => target.join(name),
                     _ => target.clone(),
                 };
+                let onto = (target.to_string_lossy().into_owned(), false);
+                publish::check_raw(&(item.named.typed.clone(), item.named.path.is_raw()), &onto)?;
                 get.item(item, target, queue)
             });
             if let Err(failure) = queued {

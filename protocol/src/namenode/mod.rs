@@ -426,6 +426,15 @@ pub enum Call {
     CheckSuperuser,
     /// Forgets which groups users belong to, so that the system is asked again; for the superuser. -> [`Reply::Done`]
     RefreshGroups,
+    /// Sets the storage policy of a file or directory, or takes it away. -> [`Reply::Done`]
+    SetStoragePolicy {
+        /// File or directory.
+        path: DfsPath,
+        /// The policy; `None` to have that of the directory above.
+        policy: Option<StoragePolicy>,
+    },
+    /// The storage policy that counts for a file or directory. -> [`Reply::StoragePolicy`]
+    GetStoragePolicy(DfsPath),
 }
 
 impl Call {

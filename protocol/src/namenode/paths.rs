@@ -81,7 +81,8 @@ macro_rules! visit_paths {
             | Call::MoveStates(_)
             | Call::ShutDownDatanode { .. }
             | Call::ReadImage { .. }
-            | Call::CheckSuperuser => {}
+            | Call::CheckSuperuser
+            | Call::RefreshGroups => {}
         }
     };
 }
