@@ -176,7 +176,7 @@ fn another_user_of_the_machine_is_told_what_to_ask_for() {
         let ids = [format!("--reuid={STRANGER}"), format!("--regid={STRANGER}")];
         let mut command = cluster.command(std::path::Path::new("setpriv"), &ids);
         command.args(["--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--"]);
-        command.arg(program).current_dir("/");
+        command.arg(program).current_dir("/").env("HOME", "/");
         command
     };
     let mut probe = as_stranger(&hanno_binary());
