@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::load::{Flaw, Problem};
 use crate::support::signal::Signal;
-use crate::support::{Caller, Outcome, data};
+use crate::support::{Caller, Outcome, data, wait};
 
 /// Bytes of the text.
 const TEXT_BYTES: usize = 3_000_000;
@@ -17,10 +17,8 @@ const RECORD_BYTES: usize = 100;
 const KEY_BYTES: usize = 10;
 /// Time for a job among faults; a quiet one takes a second.
 const JOB_MAX: Duration = Duration::from_secs(600);
-/// Time for a command on its output.
+/// Time for a command on its output, and for so many tries that one succeeds.
 const COMMAND_MAX: Duration = Duration::from_secs(300);
-/// Tries to read an output: while faults go on a command may fail.
-const READS_MAX: u32 = 5;
 const TEXT: &str = "/in/text";
 const UNSORTED: &str = "/in/records";
 
@@ -100,18 +98,16 @@ fn remove(caller: &Caller, output: &str) -> Result<(), Problem> {
     attempt(caller, &["-rm", "-r", "-f", "-skipTrash", output]).map(drop)
 }
 
-/// A command that may be told an error, but not each time.
+/// A command that may be told an error while faults go on, but not for ever.
 fn attempt(caller: &Caller, words: &[&str]) -> Result<Outcome, Problem> {
-    let mut said = String::new();
-    for _ in 0..READS_MAX {
-        let outcome = Outcome::within(caller.dfs(words), COMMAND_MAX);
-        let stuck = || (Flaw::Stuck, format!("dfs {}: no end", words.join(" ")));
-        let outcome = outcome.ok_or_else(stuck)?;
-        if outcome.code == 0 {
-            return Ok(outcome);
-        }
-        println!("dfs {}: {}", words.join(" "), outcome.stderr.trim_end());
-        said = outcome.stderr;
+    let mut last = None;
+    let is_done = wait::until(COMMAND_MAX, || {
+        last = Outcome::within(caller.dfs(words), COMMAND_MAX);
+        last.as_ref().is_none_or(|outcome| outcome.code == 0)
+    });
+    match last {
+        Some(outcome) if is_done => Ok(outcome),
+        Some(outcome) => Err((Flaw::Lost, format!("dfs {}: {}", words.join(" "), outcome.stderr))),
+        None => Err((Flaw::Stuck, format!("dfs {}: no end", words.join(" ")))),
     }
-    Err((Flaw::Lost, format!("dfs {}: {said}", words.join(" "))))
 }
