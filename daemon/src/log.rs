@@ -93,6 +93,9 @@ pub fn start(default: &str) {
 
 fn parse(text: &str) -> Result<Targets, String> {
     let filter = Targets::from_str(text).map_err(|error| error.to_string())?;
+    if let Some(wrong) = text.split(',').find(|directive| directive.contains('[')) {
+        return Err(format!("{wrong}: levels are by module, not by span or field"));
+    }
     Ok(match filter.default_level() {
         Some(_) => filter,
         None => filter.with_default(LEVEL_OF_OTHERS),
@@ -147,7 +150,7 @@ mod tests {
             assert_eq!(effective(&filter, logger), level, "{logger}");
         }
         assert_eq!(effective(&parse("namenode=warn").unwrap(), "datanode"), "error");
-        for wrong in ["namenode=loud", "x[span]=trace", "a=b=c"] {
+        for wrong in ["namenode=loud", "x[span]=trace", "x[{field}]=trace", "a=b=c"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
