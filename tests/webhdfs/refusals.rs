@@ -369,7 +369,7 @@ const MORE_REFUSALS: &[Refusal] = &[
         "/d?op=GETSNAPSHOTDIFF&oldsnapshotname=a&snapshotname=b",
         403,
         SNAPSHOT,
-        "Directory is not a snapshottable directory: /d",
+        "The path /d is neither snapshottable nor under a snapshot root!",
     ),
     (
         "GET",

@@ -203,7 +203,7 @@ impl Namespace {
                 let open = self.open_mut(*file)?;
                 open.recovery = None;
                 open.writing = false;
-                (open.prior, open.known) = (None, 0);
+                open.confirm(0);
                 let targets = std::mem::take(&mut open.targets);
                 let after = self.total_of(*file)?;
                 self.adjust_above(*file, before, after);
@@ -219,8 +219,7 @@ impl Namespace {
             Edit::RestampBlock { file, block, stamp, targets, prior } => {
                 self.check_open_block(*file, *block)?;
                 let open = self.open_mut(*file)?;
-                open.targets.clone_from(targets);
-                open.prior = *prior;
+                open.redirect(targets, *prior);
                 self.dirty.inodes.insert(*file);
                 if let Some(info) = self.blocks.get_mut(block) {
                     info.stamp = *stamp;
@@ -289,7 +288,7 @@ impl Namespace {
         open.targets = Vec::new();
         open.recovery = None;
         open.writing = false;
-        (open.prior, open.known) = (None, 0);
+        open.confirm(0);
         self.file_mut(file)?.length += length;
         let after = self.total_of(file)?;
         self.adjust_above(file, before, after);

@@ -57,7 +57,7 @@ impl Namespace {
     ) -> Result<(), CoreError> {
         self.check_open_block(file, block)?;
         let open = self.open_mut(file)?;
-        (open.prior, open.known) = (None, length);
+        open.confirm(length);
         Ok(())
     }
 

@@ -92,7 +92,7 @@ pub struct File {
 pub struct Open {
     /// Who writes it.
     pub holder: ClientId,
-    /// Who may have a replica of the last block, while that is not complete.
+    /// The pipeline of the last block, while that is not complete.
     pub targets: Vec<DatanodeId>,
     /// Stamp of the block recovery under way.
     pub recovery: Option<GenerationStamp>,
@@ -100,6 +100,8 @@ pub struct Open {
     pub writing: bool,
     /// Oldest stamp of replicas of the last block that count, while its pipeline is not known to work under the newest.
     pub prior: Option<GenerationStamp>,
+    /// Who was in its pipeline since then and is not any more: one of them may have more than all of `targets`.
+    pub former: Vec<DatanodeId>,
     /// Bytes of the last block, while that is not complete, which every member of its pipeline is known to have.
     pub known: u64,
     /// Block that the last block is copied from, while the file is truncated. It still is in the block map.
@@ -148,6 +150,27 @@ impl Inode {
 }
 
 impl Open {
+    /// The pipeline of its last block becomes `targets`; replicas under `prior` still count.
+    pub(super) fn redirect(&mut self, targets: &[DatanodeId], prior: Option<GenerationStamp>) {
+        let before = std::mem::replace(&mut self.targets, targets.to_vec());
+        self.prior = prior;
+        self.former.extend(before);
+        self.former.sort_unstable();
+        self.former.dedup();
+        self.former.retain(|member| prior.is_some() && !targets.contains(member));
+    }
+
+    /// All of `targets` have the first `known` bytes of the last block, under its stamp.
+    pub(super) fn confirm(&mut self, known: u64) {
+        (self.prior, self.known) = (None, known);
+        self.former.clear();
+    }
+
+    /// Who may have a replica of the last block, while that is not complete.
+    pub(super) fn members(&self) -> impl Iterator<Item = DatanodeId> {
+        self.targets.iter().chain(&self.former).copied()
+    }
+
     /// Just opened by `holder`.
     pub fn by(holder: ClientId) -> Self {
         Open {
@@ -156,6 +179,7 @@ impl Open {
             recovery: None,
             writing: false,
             prior: None,
+            former: Vec::new(),
             known: 0,
             source: None,
         }

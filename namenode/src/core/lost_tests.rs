@@ -1,7 +1,7 @@
 //! Files whose promised bytes are on no DataNode any more: closed at what there is, marked, and nothing waits for ever.
 
 use protocol::datanode::{Command, CommitRecovery};
-use protocol::namenode::{Appended, Call, FsckFile, LocatedBlock, Reply};
+use protocol::namenode::{Appended, Call, FsckFile, LocatedBlock, Reply, WrittenBlock};
 use protocol::{DatanodeId, ErrorKind, GenerationStamp};
 
 use super::harness::{EPOCH, Harness, canonical, create, dfs};
@@ -128,6 +128,47 @@ fn a_member_that_was_not_heard_is_waited_for_up_to_the_hard_limit() {
     let found = fsck(&h, "/f");
     assert_eq!((found.lost_bytes, found.awaited), (20, Vec::new()), "it waits for nobody now");
     assert_eq!(append(&mut h).length, 480, "it can be appended to");
+}
+
+/// The bytes may be on those alone whom a writer, which found no way to go on, named as failed one after the other.
+#[test]
+fn members_that_a_writer_gave_up_are_asked_and_waited_for_until_others_have_it_all() {
+    let mut h = Harness::with_nodes(1, 5);
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let (file, mut block) = (created.file, created.first_block.unwrap());
+    let first = block.replicas.clone();
+    let sync = Call::SyncBlock { file, block: block.id, stamp: block.stamp, length: KNOWN };
+    assert_eq!(h.call(sync), Ok(Reply::Done));
+    for failed in [vec![first[1].id, first[2].id], vec![first[0].id]] {
+        let (id, stamp, replicas) = (block.id, block.stamp, Vec::new());
+        let written = WrittenBlock { id, stamp, length: KNOWN, replicas, durable_count: 0 };
+        let again = Call::RecoverPipeline { file, block: written, failed, slow: None };
+        let Ok(Reply::Block(next)) = h.call(again) else { panic!("no pipeline") };
+        block = next;
+    }
+    assert!(block.replicas.iter().all(|member| member.id != first[0].id));
+    // Whichever way it is loaded.
+    assert_eq!(canonical(&mut h.replay().ns), canonical(&mut h.state.ns));
+    h.checkpoint();
+    let loaded = h.reload();
+    h.restart(loaded);
+    h.pass(5100, &[1, 2, 3, 4, 5]);
+    let asked = h.commands.iter().rev().find_map(|(_, command)| match command {
+        Command::Recover { replicas, .. } => Some(replicas.clone()),
+        _ => None,
+    });
+    let asked = asked.expect("a recovery is ordered");
+    assert!(first.iter().all(|member| asked.contains(member)), "{asked:?}");
+    let last: Vec<u8> = block.replicas.iter().map(|member| member.id.0[0]).collect();
+    let ended = commit(&mut h, &block, (0, &[]), &last).0;
+    assert_eq!(ended, Err(ErrorKind::InvalidArgument), "{last:?} are not all");
+    let (ended, out) = commit(&mut h, &block, (KNOWN, &[first[0].id.0[0]]), &[1, 2, 3, 4, 5]);
+    assert_eq!((ended, out.lost.len()), (Ok(()), 0));
+    h.checkpoint();
+    assert_eq!(canonical(&mut h.reload().ns), canonical(&mut h.state.ns));
+    assert!(h.rows.keys().all(|key| key[0] != b'p'), "their row goes with them");
 }
 
 #[test]

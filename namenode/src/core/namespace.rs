@@ -45,6 +45,8 @@ pub struct Namespace {
     pub(super) counters: Counters,
     pub(super) garbage: VecDeque<InodeId>,
     pub(super) dirty: Dirty,
+    /// Files with a row of former members of their pipelines.
+    pub(super) with_former_row: HashSet<InodeId>,
     pub(super) effects: Vec<Effect>,
     pub(super) complete_block_count: u64,
 }
@@ -164,6 +166,7 @@ impl Default for Namespace {
             },
             garbage: VecDeque::new(),
             dirty: Dirty::default(),
+            with_former_row: HashSet::default(),
             effects: Vec::new(),
             complete_block_count: 0,
         }

@@ -180,8 +180,8 @@ impl State {
     /// Live DataNodes that may have a replica of an open block.
     fn candidates(&self, nodes: &Datanodes, file: InodeId, block: BlockId) -> Vec<NodeIndex> {
         let open = self.ns.file(file).and_then(|file| file.open.as_deref());
-        let targets = open.map(|open| open.targets.as_slice()).unwrap_or_default();
-        let mut all: Vec<NodeIndex> = targets.iter().filter_map(|id| nodes.index(*id)).collect();
+        let members = open.into_iter().flat_map(Open::members);
+        let mut all: Vec<NodeIndex> = members.filter_map(|id| nodes.index(id)).collect();
         if let Some(source) = open.and_then(|open| open.source) {
             all = self.blocks.holders(source).to_vec();
         }
@@ -269,10 +269,10 @@ impl State {
         answered: &[DatanodeId],
     ) -> bool {
         let open = self.ns.file(file).and_then(|file| file.open.as_deref());
-        let targets = open.map(|open| open.targets.as_slice()).unwrap_or_default();
+        let members = open.into_iter().flat_map(Open::members);
         let seen = self.blocks.reports.open_holders(block);
         let seen = seen.map(|sighting| nodes.node(sighting.node).info.id);
-        targets.iter().copied().chain(seen).any(|member| !answered.contains(&member))
+        members.chain(seen).any(|member| !answered.contains(&member))
     }
 
     /// The dead DataNodes that the recovery of an open file waits for, because they may have what was promised.
@@ -300,11 +300,11 @@ impl State {
     }
 }
 
-/// Those of the pipeline of a file's last block that are dead or not known.
+/// Those who were in the pipeline of a file's last block that are dead or not known.
 pub(super) fn away(nodes: &Datanodes, open: &Open) -> Vec<DatanodeId> {
-    let is_away = |id: &&DatanodeId| {
-        let node = nodes.index(**id).map(|index| nodes.node(index).state);
+    let is_away = |id: &DatanodeId| {
+        let node = nodes.index(*id).map(|index| nodes.node(index).state);
         node.is_none_or(|state| state == DatanodeState::Dead)
     };
-    open.targets.iter().filter(is_away).copied().collect()
+    open.members().filter(is_away).collect()
 }

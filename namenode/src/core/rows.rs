@@ -7,11 +7,13 @@
 //! | `o` + inode id + chunk number u32, big endian | the next `ROW_BLOCKS` blocks |
 //! | `b`, `s`, `v`, `w`, `x` … | snapshots and what they keep, see `history_rows` |
 //! | `f` + inode id + chunk number u32, big endian | access control list and extended attributes, see `features` |
+//! | `p` + inode id, big endian | who was in the pipeline of an open file, see `Open::former` |
 //! | `q` + inode id, big endian | quotas of a directory, see `quota` |
 //! | `r` + chunk number | answers of recent calls, see `retry_cache` |
 //!
 //! Every value is under 16 KB. A directory's entries are not stored: they are the inodes that name it as their parent.
 
+use hashbrown::HashSet;
 use protocol::{BlockId, ClientId, ClusterId, DatanodeId, GenerationStamp, InodeId};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,8 @@ use crate::error::CoreError;
 
 /// Blocks in one row: 64 take under 2 KB.
 pub(super) const ROW_BLOCKS: usize = 64;
+/// First byte of the keys of former members of pipelines.
+const FORMER_PREFIX: u8 = b'p';
 /// Version of all rows.
 const ROWS_VERSION: u8 = 2;
 
@@ -104,12 +108,36 @@ impl Namespace {
                 .map(|id| (id_key(quota::ROW_PREFIX, id), self.quotas.get(&id).map(encode))),
         );
         self.push_history_rows(&mut rows);
-        for id in dirty.inodes {
+        let inodes = dirty.inodes;
+        for &id in &inodes {
             match self.inodes.get(&id) {
                 Some(inode) => self.push_inode_rows(id, inode, &mut rows),
                 None => rows.push((inode_key(id), None)),
             }
         }
+        rows.extend(self.former_rows(&inodes));
+        rows
+    }
+
+    /// Of those of `changed` that have or had former members of a pipeline.
+    fn former_rows(&mut self, changed: &HashSet<InodeId>) -> Vec<Row> {
+        let former = |id: &InodeId| Some(&self.file(*id)?.open.as_deref()?.former);
+        let mut rows: Vec<Row> = Vec::new();
+        let mut with_row = Vec::new();
+        for id in changed {
+            match former(id).filter(|former| !former.is_empty()) {
+                Some(former) => {
+                    with_row.push(*id);
+                    rows.push((id_key(FORMER_PREFIX, *id), Some(encode(former))));
+                }
+                None if self.with_former_row.contains(id) => {
+                    rows.push((id_key(FORMER_PREFIX, *id), None));
+                }
+                None => {}
+            }
+        }
+        self.with_former_row.retain(|id| !changed.contains(id));
+        self.with_former_row.extend(with_row);
         rows
     }
 
@@ -182,6 +210,16 @@ impl Namespace {
                 self.load_blocks(id, rows)
             }
             [features::ROW_PREFIX, rest @ ..] => self.features.load_row(rest, value),
+            [FORMER_PREFIX, id @ ..] => {
+                let (id, former) = (read_id(id)?, decode(value, "a former pipeline")?);
+                let file = self.inodes.get_mut(&id).and_then(|inode| match &mut inode.body {
+                    Body::File(file) => file.open.as_deref_mut(),
+                    Body::Directory(_) => None,
+                });
+                file.ok_or(CoreError::BadRow("a pipeline of no open file"))?.former = former;
+                self.with_former_row.insert(id);
+                Ok(())
+            }
             [quota::ROW_PREFIX, id @ ..] => {
                 let (id, row) = (read_id(id)?, decode(value, "quotas")?);
                 self.quotas.insert(id, row);

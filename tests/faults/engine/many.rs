@@ -62,17 +62,16 @@ fn small_jobs_end_while_large_ones_from_before_them_run_on() {
     let stand = Stand::start(2, options());
     stand.cluster.dfs(&["-chmod", "777", "/"]).ok();
     // Ten thousand maps in all.
-    let split = "mapreduce.input.fileinputformat.split.maxsize=500";
-    let large: Vec<Running<'_>> = (0..BEFORE)
-        .map(|number| {
-            let user = format!("user{}", number % USERS);
-            stand.begin_as(&user, &format!("large-{number}"), &[], &["-D", split])
-        })
-        .collect();
-    stand.wait("all large jobs are known", |_| stand.jobs().len() == BEFORE);
+    let split = "mapreduce.input.fileinputformat.split.maxsize=70";
+    let begin = |number| {
+        let user = format!("user{number}");
+        stand.begin_as(&user, &format!("large-{number}"), &[], &["-D", split])
+    };
+    let large: Vec<Running<'_>> = (0..USERS).map(begin).collect();
+    stand.wait("all large jobs are known", |_| stand.jobs().len() == USERS);
     (0..SMALL).for_each(|run| stand.begin_as("late", &format!("small-{run}"), &[], &[]).succeed());
     let list = stand.hanno(&["job", "-list"]);
-    assert_eq!(list.matches("RUNNING").count(), BEFORE, "they all run on: {list}");
+    assert_eq!(list.matches("RUNNING").count(), USERS, "they all run on: {list}");
     drop(large);
     assert_no_panics(&stand.cluster);
 }
