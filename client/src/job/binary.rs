@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use protocol::content::{self, PIECE_BYTES, PieceHash};
 use protocol::jobs::BINARY_DIR;
-use protocol::{BinaryHash, DfsPath, ErrorKind};
+use protocol::{BinaryHash, DfsPath};
 
 use super::JobError;
 use crate::dfs::{CreateOptions, DfsClient, DfsError};
@@ -91,7 +91,8 @@ pub fn upload(dfs: &DfsClient, path: &Path, hash: BinaryHash) -> Result<(), JobE
         replication: Some(REPLICATION),
         mode: MODE,
         publish_as: Some(target.clone()),
-        publish_overwrite: true,
+        // The same bytes of another user, who was faster, are not his to replace.
+        publish_overwrite: false,
         ..CreateOptions::default()
     };
     let mut writer = dfs.create(&temporary, options).map_err(fail)?;
@@ -101,9 +102,12 @@ pub fn upload(dfs: &DfsClient, path: &Path, hash: BinaryHash) -> Result<(), JobE
             .map_err(|error| JobError::Upload { path: target.clone(), source: error.into() })
     })?;
     match writer.close() {
-        // Another driver was faster with the same bytes.
-        Err(error) if error.kind() == Some(ErrorKind::AlreadyExists) => Ok(()),
-        closed => closed.map(drop).map_err(fail),
+        Ok(_) => Ok(()),
+        // Another driver was faster.
+        Err(_) if dfs.try_status(&target).map_err(fail)?.is_some() => {
+            dfs.delete(&temporary, false).map(drop).map_err(fail)
+        }
+        Err(error) => Err(fail(error)),
     }
 }
 
