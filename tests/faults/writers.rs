@@ -1,14 +1,17 @@
 //! A pipeline member that dies while the last packet is synced and renamed into place: what `close` promised holds, and what the
-//! dead one had left half-finished is never served.
+//! dead one had left half-finished is never served. And one that stands still while others are filled up from it.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use client::dfs::CreateOptions;
+use client::dfs::transfer::Timeouts;
+use client::dfs::{CreateOptions, DfsClient};
+use client::rpc::CallOptions;
 use protocol::DfsPath;
 
 use super::{assert_no_panics, connect, options, wait_live};
-use crate::support::{Cluster, data};
+use crate::support::client::config;
+use crate::support::{Cluster, data, wait};
 
 /// Bytes of each file: two packets and a bit, so that the end is not the first packet.
 const FILE_BYTES: usize = 2_200_000;
@@ -67,5 +70,66 @@ fn a_member_that_dies_while_the_block_is_finalized_leaves_a_whole_file() {
         let bytes = std::fs::read(&replica).unwrap();
         assert!(files.iter().any(|(_, content)| *content == bytes), "{}", replica.display());
     }
+    assert_no_panics(&cluster);
+}
+
+/// Longer than a DataNode takes to count as dead and some tries at a recovery after that.
+const RECOVERIES: Duration = Duration::from_secs(12);
+
+/// Of three members two stand still while bytes are synced, and go on; then the one with these bytes does while it fills the others up.
+#[test]
+fn bytes_that_one_member_has_are_waited_for_when_it_stands_still_while_others_are_filled() {
+    let mut options = options(3);
+    options.variables.extend([
+        ("HANNO_DATANODE_IO_TIMEOUT_MS", "1000".to_owned()),
+        ("HANNO_NAMENODE_RECOVERY_RETRY_MS", "1000".to_owned()),
+        // The two that stand still for a moment do not count as dead, the last one does.
+        ("HANNO_NAMENODE_STALE_MS", "3000".to_owned()),
+        ("HANNO_NAMENODE_DEAD_MS", "6000".to_owned()),
+    ]);
+    let cluster = Cluster::start(options);
+    let timeouts = Timeouts {
+        connect: Duration::from_secs(1),
+        io: Duration::from_secs(3),
+        idle: Duration::from_millis(500),
+    };
+    let calls = CallOptions::default();
+    let client = DfsClient::connect_with(&config(&cluster.namenode), calls, timeouts).unwrap();
+    let path = DfsPath::parse("/f").unwrap();
+    let content = data::bytes(5, 40_000);
+    let mut writer = client.create(&path, CreateOptions::default()).unwrap();
+    writer.write_all(&content[..10_000]).unwrap();
+    writer.hsync_with_length().unwrap();
+    let pids = [1, 2, 3].map(|number| {
+        let address = super::address(&cluster, number);
+        (address, cluster.pid(&format!("datanode-{number}")).unwrap())
+    });
+    let pid_of = |address: &str| pids.iter().find(|(of, _)| of == address).unwrap().1;
+    let [first, others @ ..] = &writer
+        .pipeline()
+        .iter()
+        .map(|member| pid_of(&member.transfer_address))
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("a pipeline has members")
+    };
+    others.iter().for_each(|pid| sys::process::pause(*pid).unwrap());
+    writer.write_all(&content[10_000..30_000]).unwrap();
+    writer.hsync_with_length().unwrap();
+    assert_eq!(writer.pipeline().len(), 1, "the others stand still");
+    others.iter().for_each(|pid| sys::process::resume(*pid).unwrap());
+    sys::process::pause(*first).unwrap();
+    writer.write_all(&content[30_000..]).unwrap();
+    let synced = writer.hsync();
+    assert!(synced.is_err(), "nobody who goes on has all of it");
+    drop(writer);
+    let is_closed = || client.is_file_closed(&path).unwrap();
+    assert!(!wait::until(RECOVERIES, is_closed), "closed without the one that has all of it");
+    sys::process::resume(*first).unwrap();
+    cluster.wait_until("the file is closed", 60, |_| is_closed());
+    let mut found = Vec::new();
+    client.open(&path).unwrap().read_to_end(&mut found).unwrap();
+    assert!(found.len() >= 30_000 && content.starts_with(&found), "{} bytes", found.len());
+    cluster.wait_healthy(60);
     assert_no_panics(&cluster);
 }

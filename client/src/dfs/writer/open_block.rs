@@ -6,7 +6,7 @@ use protocol::namenode::{DatanodeInfo, LocatedBlock};
 use protocol::transfer::{
     Operation, PacketHeader, Reply as TransferReply, Resume, Status, Write as WriteOperation,
 };
-use protocol::{ErrorKind, GenerationStamp, RemoteError};
+use protocol::{DatanodeId, ErrorKind, GenerationStamp, RemoteError};
 
 use super::super::client::DfsClient;
 use super::super::slow::Pace;
@@ -24,6 +24,8 @@ pub(super) struct OpenBlock {
     /// Stamp under which the acknowledged bytes were acknowledged.
     pub(super) prior: GenerationStamp,
     pub(super) resume: Option<Resume>,
+    /// Members that are to get what is acknowledged and do not have it yet: none of them survives for the others.
+    unfilled: Vec<DatanodeId>,
     pub(super) connection: Option<Connection>,
     answered: bool,
     pub(super) window: Window<PooledPacket>,
@@ -70,6 +72,7 @@ impl OpenBlock {
             prior: located.stamp,
             located,
             resume: None,
+            unfilled: Vec::new(),
             connection: None,
             answered: false,
             window: Window::new(),
@@ -99,7 +102,26 @@ impl OpenBlock {
         self.located.durable_min.min(members)
     }
 
-    pub(super) fn move_to(&mut self, located: LocatedBlock) {
+    /// The members that have what is acknowledged, without the one that failed.
+    pub(super) fn survivors(&self, failed: Option<DatanodeId>) -> Vec<DatanodeInfo> {
+        let has_all = |replica: &&DatanodeInfo| {
+            Some(replica.id) != failed && !self.unfilled.contains(&replica.id)
+        };
+        self.located.replicas.iter().filter(has_all).cloned().collect()
+    }
+
+    /// Begins another block instead, of which nobody has anything.
+    pub(super) fn begin_anew(&mut self, located: LocatedBlock) {
+        (self.prior, self.resume) = (located.stamp, None);
+        self.move_to(located, &[]);
+        self.unfilled.clear();
+    }
+
+    /// Goes on elsewhere, where only `survivors` have what is acknowledged.
+    pub(super) fn move_to(&mut self, located: LocatedBlock, survivors: &[DatanodeInfo]) {
+        let is_survivor = |id: &DatanodeId| survivors.iter().any(|survivor| survivor.id == *id);
+        let members = located.replicas.iter().map(|replica| replica.id);
+        self.unfilled = members.filter(|id| !is_survivor(id)).collect();
         self.located = located;
         self.connection = None;
         self.window.restart();
@@ -221,21 +243,19 @@ impl OpenBlock {
 
     /// Has a survivor copy what is acknowledged to the members that are new.
     pub(super) fn fill_replacements(
-        &self,
+        &mut self,
         client: &DfsClient,
-        survivors: &[DatanodeInfo],
         acked: u64,
     ) -> Result<(), Failure> {
-        let is_survivor =
-            |replica: &DatanodeInfo| survivors.iter().any(|survivor| survivor.id == replica.id);
-        let position = self.located.replicas.iter().position(is_survivor);
+        let has_all = |replica: &DatanodeInfo| !self.unfilled.contains(&replica.id);
+        let position = self.located.replicas.iter().position(has_all);
         let Some((source, survivor)) =
             position.and_then(|at| Some((at, self.located.replicas.get(at)?)))
         else {
             return Err(Failure { member: 0, cause: TransferFailure::Unexpected });
         };
         for (member, target) in self.located.replicas.iter().enumerate() {
-            if is_survivor(target) {
+            if !self.unfilled.contains(&target.id) {
                 continue;
             }
             let transfer = Operation::Transfer {
@@ -258,6 +278,7 @@ impl OpenBlock {
                 Err(cause) => return Err(Failure { member: source, cause }),
             }
         }
+        self.unfilled.clear();
         Ok(())
     }
 }

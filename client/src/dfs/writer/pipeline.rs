@@ -144,9 +144,7 @@ impl DfsWriter {
             }
             located => located?,
         };
-        block.move_to(located);
-        block.resume = None;
-        block.prior = block.located.stamp;
+        block.begin_anew(located);
         Ok(())
     }
 
@@ -161,13 +159,7 @@ impl DfsWriter {
         let Some(block) = &mut self.block else { return Ok(Ok(())) };
         let is_slow = matches!(cause, TransferFailure::Slow);
         let failed_id = failed.map(|datanode| datanode.id);
-        let survivors: Vec<DatanodeInfo> = block
-            .located
-            .replicas
-            .iter()
-            .filter(|replica| Some(replica.id) != failed_id)
-            .cloned()
-            .collect();
+        let survivors = block.survivors(failed_id);
         if survivors.is_empty() {
             let (path, block) = (self.path.clone(), block.located.id);
             return Err(DfsError::Write { path, block, failure: Some(cause) });
@@ -191,8 +183,8 @@ impl DfsWriter {
             slow: failed_id.filter(|_| is_slow),
         };
         let located = self.client.block(recover)?;
-        block.move_to(located);
+        block.move_to(located, &survivors);
         block.resume = Some(Resume { prior: block.prior, offset: acked });
-        Ok(block.fill_replacements(&self.client, &survivors, acked))
+        Ok(block.fill_replacements(&self.client, acked))
     }
 }
