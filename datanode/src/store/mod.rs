@@ -210,7 +210,7 @@ impl Store {
             .fold(Usage::default(), Usage::plus)
     }
 
-    /// As [`Store::usage`], counted at most once in [`USAGE_AGE_MAX`]: for those who may ask as often as they like.
+    /// As [`Store::usage`], counted at most once a second: for those who may ask as often as they like.
     pub fn usage_lately(&self) -> Usage {
         let mut counted = self.usage_counted.lock();
         match *counted {

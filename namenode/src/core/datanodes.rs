@@ -355,7 +355,7 @@ impl Datanodes {
         dead
     }
 
-    /// Queues a command; a dead node gets none. What is to be verified beyond [`VERIFICATIONS_MAX`] is left to the node's scanner:
+    /// Queues a command; a dead node gets none. What is to be verified beyond `VERIFICATIONS_MAX` replicas is left to the node's scanner:
     /// anybody may ask for it while a node does not come for its commands.
     pub fn push_command(&mut self, index: NodeIndex, command: Command) {
         let node = self.node_mut(index);
