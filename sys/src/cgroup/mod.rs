@@ -2,7 +2,7 @@
 //!
 //! | | forks | memory | end |
 //! |---|---|---|---|
-//! | version 2, controllers handed down ([`share`]) | `pids.max` | `memory.max` | `cgroup.kill`, before Linux 5.14 frozen and killed |
+//! | version 2, controllers handed down (`share`) | `pids.max` | `memory.max` | `cgroup.kill`, before Linux 5.14 frozen and killed |
 //! | version 1, `pids` | `pids.max` | | no forks, and killed |
 //! | version 2 without controllers | | | as above |
 //!
