@@ -1,6 +1,8 @@
 //! `kill -9` of a real process on a real disk, during load and during start-up. Every acknowledged record
 //! must be there afterwards, and the journal must always open without help.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
