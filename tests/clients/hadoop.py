@@ -242,18 +242,14 @@ def names():
     """Names of every kind: what the one writes the other reads."""
     hanno("-mkdir", "-p", f"{base}/names")
 
-    def new(run, name):
-        """A destination: FsShell takes it for a pattern, `hanno dfs` as it is."""
-        return f"{base}/names/{escaped(name) if run is hadoop else name}"
-
     for name in NAMES:
         path, content = f"{base}/names/{escaped(name)}", name.encode()
         writer, reader = (hadoop, hanno) if len(name) % 2 else (hanno, hadoop)
-        equal(writer("-put", "-d", "-", new(writer, name), stdin=content), (0, b"", b""), f"put of {name}")
+        equal(writer("-put", "-d", "-", path, stdin=content), (0, b"", b""), f"put of {name}")
         for run in (hadoop, hanno):
             equal(run("-cat", f"{base}/names/{escaped(name)}"), (0, content, b""), f"cat of {name}")
         equal(reader("-mv", path, f"{base}/moving"), (0, b"", b""), f"mv of {name}")
-        equal(writer("-mv", f"{base}/moving", new(writer, name)), (0, b"", b""), f"mv to {name}")
+        equal(writer("-mv", f"{base}/moving", path), (0, b"", b""), f"mv to {name}")
         equal(reader("-get", path, local("name")), (0, b"", b""), f"get of {name}")
         with open(local("name"), "rb") as file:
             equal(file.read(), content, f"content of {name}")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs every foreign client against a cluster of its own, by token and then on one that believes names (HANNO_CLIENTS_AUTH: one of
 # `token`, `simple`). Usage: tests/clients/run.sh [HANNO-BINARY [CLIENT…]], where a client is the
-# name of a script beside this one (curl, hdfscli, hadoop, …); all by default. Clients are installed into a virtual environment under
-# target/clients; needs python3 with venv, curl and a Java runtime.
+# name of a script beside this one (curl, hdfscli, hadoop, …); all by default. HANNO_CLIENTS_LOAD_SECONDS says how long `load` lasts.
+# Clients are installed into a virtual environment under target/clients; needs python3 with venv, curl and a Java runtime.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
