@@ -78,6 +78,9 @@ pub struct File {
     pub open: Option<Box<Open>>,
 }
 
+/// Members of earlier pipelines that are remembered, some dozen times a pipeline: a writer that goes from node to node for ever makes no row longer.
+pub const FORMER_MAX: usize = 64;
+
 /// The state of a file that is open for writing.
 ///
 /// ```text
@@ -100,7 +103,7 @@ pub struct Open {
     pub writing: bool,
     /// Oldest stamp of replicas of the last block that count, while its pipeline is not known to work under the newest.
     pub prior: Option<GenerationStamp>,
-    /// Who was in its pipeline since then and is not any more: one of them may have more than all of `targets`.
+    /// Who was in its pipeline since then, [`FORMER_MAX`] at most: one of them may have more than all of `targets`.
     pub former: Vec<DatanodeId>,
     /// Bytes of the last block, while that is not complete, which every member of its pipeline is known to have.
     pub known: u64,
@@ -154,10 +157,14 @@ impl Open {
     pub(super) fn redirect(&mut self, targets: &[DatanodeId], prior: Option<GenerationStamp>) {
         let before = std::mem::replace(&mut self.targets, targets.to_vec());
         self.prior = prior;
-        self.former.extend(before);
-        self.former.sort_unstable();
-        self.former.dedup();
-        self.former.retain(|member| prior.is_some() && !targets.contains(member));
+        if prior.is_none() {
+            self.former.clear();
+            return;
+        }
+        // In the order in which they left: the first ones are those who had what was acknowledged.
+        let new = before.into_iter().filter(|member| !self.former.contains(member));
+        let new: Vec<DatanodeId> = new.take(FORMER_MAX.saturating_sub(self.former.len())).collect();
+        self.former.extend(new);
     }
 
     /// All of `targets` have the first `known` bytes of the last block, under its stamp.
@@ -168,7 +175,8 @@ impl Open {
 
     /// Who may have a replica of the last block, while that is not complete.
     pub(super) fn members(&self) -> impl Iterator<Item = DatanodeId> {
-        self.targets.iter().chain(&self.former).copied()
+        let gone = self.former.iter().filter(|member| !self.targets.contains(member));
+        self.targets.iter().chain(gone).copied()
     }
 
     /// Just opened by `holder`.
@@ -250,5 +258,26 @@ impl Names {
     /// The text of an interned name.
     pub fn text(&self, id: NameId) -> &str {
         &self.texts[id.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_pipelines_the_first_members_are_remembered() {
+        let id = |number: u8| DatanodeId([number; 16]);
+        let mut open = Open::by(ClientId::default());
+        open.targets = vec![id(0), id(1)];
+        for number in 2..200 {
+            open.redirect(&[id(number), id(number + 1)], Some(GenerationStamp(1)));
+        }
+        assert_eq!(open.former, (0..64).map(id).collect::<Vec<_>>());
+        assert_eq!(open.members().count(), 66);
+        open.redirect(&[id(0), id(1)], Some(GenerationStamp(1)));
+        assert_eq!(open.members().count(), 64, "each once");
+        open.confirm(5);
+        assert_eq!(open.members().collect::<Vec<_>>(), [id(0), id(1)]);
     }
 }
