@@ -362,17 +362,17 @@ impl Datanodes {
         if node.state == DatanodeState::Dead {
             return;
         }
-        let queued = node.commands.iter_mut().find_map(|queued| match queued {
-            Command::Verify(replicas) => Some(replicas),
-            _ => None,
-        });
-        match (command, queued) {
-            (Command::Verify(more), Some(queued)) => {
+        if let Command::Verify(more) = &command {
+            let queued = node.commands.iter_mut().find_map(|queued| match queued {
+                Command::Verify(replicas) => Some(replicas),
+                _ => None,
+            });
+            if let Some(queued) = queued {
                 let room = VERIFICATIONS_MAX.saturating_sub(queued.len());
-                queued.extend(more.into_iter().take(room));
+                return queued.extend(more.iter().take(room));
             }
-            (command, _) => node.commands.push_back(command),
         }
+        node.commands.push_back(command);
     }
 
     /// Takes what is queued.
