@@ -198,8 +198,7 @@ fn issue(rpc: &RpcClient, args: &TokenArgs, own: &str) -> Result<()> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    std::path::absolute(path)
-        .and_then(|path| sys::fs::write_atomic(&path, bytes, 0o600))
+    sys::fs::write_atomic(path, bytes, 0o600)
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

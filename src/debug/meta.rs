@@ -76,9 +76,7 @@ pub(super) fn compute(words: &[String]) -> u8 {
         tell!("output file already exists!");
         return EXIT_OUTPUT_THERE;
     }
-    let written = std::path::absolute(&out).and_then(|path| {
-        sys::fs::write_atomic_with(&path, META_MODE, |file| write_meta(&block, file))
-    });
+    let written = sys::fs::write_atomic_with(&out, META_MODE, |file| write_meta(&block, file));
     match written {
         Ok(()) => {
             say!(

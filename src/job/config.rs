@@ -21,8 +21,7 @@ pub(super) fn write(client: &JobClient, id: JobId, file: &str) -> Result<u8> {
         }
         Err(error) => return Err(error.into()),
     };
-    std::path::absolute(file)
-        .and_then(|path| sys::fs::write_atomic(&path, text.as_bytes(), FILE_MODE))
+    sys::fs::write_atomic(file.as_ref(), text.as_bytes(), FILE_MODE)
         .with_context(|| format!("cannot write {file}"))?;
     Ok(EXIT_OK)
 }

@@ -82,6 +82,8 @@ pub fn write_atomic_with(
     mode: u32,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
+    // A name alone is in the working directory.
+    let path = &std::path::absolute(path)?;
     let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let directory = path.parent().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let temporary = directory.join(format!(".{}.tmp", name.to_string_lossy()));
