@@ -265,7 +265,7 @@ impl Agent {
                     self.report(false);
                 }
             }
-            Event::Deleted(job) => self.deleting.retain(|going| *going != job),
+            Event::Deleted(job) => drop(self.deleting.remove(&job)),
         }
     }
 
