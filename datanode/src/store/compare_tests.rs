@@ -83,24 +83,16 @@ fn what_the_disks_hold_counts_whatever_the_table_says() {
     drop(half);
 }
 
-/// Readers, a comparison and writers at once: nothing is lost, found or damaged that nobody touched.
-#[test]
-fn who_opens_a_replica_while_it_is_finalized_finds_it() {
-    let root = tempfile::tempdir().unwrap();
-    let store = open(root.path());
+/// Has two readers, which `read` until it ends, and comparisons with the disks beside `work`: nothing is lost, found or damaged that nobody
+/// touched.
+fn beside_readers(store: &Store, read: &(dyn Fn() + Sync), work: impl FnOnce()) {
     let over = AtomicBool::new(false);
     let has_ended = || over.load(Ordering::Acquire);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !has_ended() {
-                    for replica in store.replicas() {
-                        match store.open_at_least(replica.block, replica.stamp) {
-                            // Not begun yet, or its writer has just taken it further.
-                            Ok(_) | Err(StoreError::NotFound(_)) => {}
-                            Err(error) => panic!("{}", client::error::chain(&error)),
-                        }
-                    }
+                    read();
                 }
             });
         }
@@ -109,6 +101,29 @@ fn who_opens_a_replica_while_it_is_finalized_finds_it() {
                 assert_eq!(store.compare_with_disks(&has_ended), Differences::default());
             }
         });
+        work();
+        over.store(true, Ordering::Release);
+    });
+}
+
+/// There, or not at all.
+fn is_sound(opened: Result<OpenReplica, StoreError>) {
+    match opened {
+        Ok(_) | Err(StoreError::NotFound(_)) => {}
+        Err(error) => panic!("{}", client::error::chain(&error)),
+    }
+}
+
+#[test]
+fn who_opens_a_replica_while_it_is_finalized_finds_it() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    // Not begun yet, or its writer has just taken it further.
+    let read = || {
+        let all = store.replicas().into_iter();
+        all.for_each(|replica| is_sound(store.open_at_least(replica.block, replica.stamp)));
+    };
+    beside_readers(&store, &read, || {
         for round in 0..300 {
             write(&store, round, 600);
             // An append takes it out of the finalized ones and back under a newer stamp.
@@ -118,7 +133,6 @@ fn who_opens_a_replica_while_it_is_finalized_finds_it() {
             writer.write(packet(512, &sample(800)[512..])).unwrap();
             writer.finalize_unsynced().unwrap();
         }
-        over.store(true, Ordering::Release);
     });
     let changes = told(&store);
     assert_eq!((changes.bad.len(), changes.deleted.len()), (0, 0));
@@ -129,29 +143,11 @@ fn who_opens_a_replica_while_it_is_finalized_finds_it() {
 fn who_opens_a_replica_while_it_is_deleted_finds_it_or_nothing() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
-    let over = AtomicBool::new(false);
-    let has_ended = || over.load(Ordering::Acquire);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while !has_ended() {
-                    match store.open_any(BlockId(1)) {
-                        Ok(_) | Err(StoreError::NotFound(_)) => {}
-                        Err(error) => panic!("{}", client::error::chain(&error)),
-                    }
-                }
-            });
-        }
-        scope.spawn(|| {
-            while !has_ended() {
-                assert_eq!(store.compare_with_disks(&has_ended), Differences::default());
-            }
-        });
+    beside_readers(&store, &|| is_sound(store.open_any(BlockId(1))), || {
         for _ in 0..300 {
             store.write(BlockId(1), STAMP, None, None).unwrap().finalize_unsynced().unwrap();
             store.delete(BlockId(1), STAMP);
         }
-        over.store(true, Ordering::Release);
     });
     let changes = told(&store);
     assert_eq!((changes.bad.len(), changes.deleted), (0, vec![BlockId(1)]));

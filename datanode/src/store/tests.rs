@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use client::dfs::transfer::{PacketPool, PooledPacket};
 use protocol::meta;
@@ -12,25 +12,19 @@ use super::*;
 
 pub(super) const STAMP: GenerationStamp = GenerationStamp(1001);
 
+fn volume(path: PathBuf) -> VolumeConfig {
+    let (reserved_bytes, trash_grace) = (Some(0), Duration::ZERO);
+    VolumeConfig { path, reserved_bytes, trash_grace, bypass_cache: true }
+}
+
 pub(super) fn open(root: &Path) -> Arc<Store> {
-    let config = VolumeConfig {
-        path: root.join("volume"),
-        reserved_bytes: Some(0),
-        trash_grace: Duration::ZERO,
-        bypass_cache: true,
-    };
-    Arc::new(Store::open(&[config], 1 << 20, None).unwrap())
+    Arc::new(Store::open(&[volume(root.join("volume"))], 1 << 20, None).unwrap())
 }
 
 #[test]
 fn a_directory_that_goes_away_is_fenced_and_comes_back_with_what_it_held() {
     let root = tempfile::tempdir().unwrap();
-    let config = |name: &str| VolumeConfig {
-        path: root.path().join(name),
-        reserved_bytes: Some(0),
-        trash_grace: Duration::ZERO,
-        bypass_cache: true,
-    };
+    let config = |name: &str| volume(root.path().join(name));
     let configs = [config("a"), config("b")];
     let store = Arc::new(Store::open(&configs, 1 << 20, None).unwrap());
     let data = sample(3000);
@@ -75,12 +69,7 @@ fn a_directory_that_goes_away_is_fenced_and_comes_back_with_what_it_held() {
 #[test]
 fn a_writer_whose_volume_was_given_up_says_so_and_leaves_its_successor_alone() {
     let root = tempfile::tempdir().unwrap();
-    let config = |name: &str| VolumeConfig {
-        path: root.path().join(name),
-        reserved_bytes: Some(0),
-        trash_grace: Duration::ZERO,
-        bypass_cache: true,
-    };
+    let config = |name: &str| volume(root.path().join(name));
     let store = Arc::new(Store::open(&[config("a"), config("b")], 1 << 20, None).unwrap());
     let data = sample(3000);
     let lost = |result: Result<(), StoreError>| matches!(result, Err(StoreError::NotFound(_)));
@@ -111,12 +100,7 @@ fn a_writer_whose_volume_was_given_up_says_so_and_leaves_its_successor_alone() {
 #[test]
 fn as_many_directories_may_fail_as_are_tolerated() {
     let root = tempfile::tempdir().unwrap();
-    let config = |name: &str| VolumeConfig {
-        path: root.path().join(name),
-        reserved_bytes: Some(0),
-        trash_grace: Duration::ZERO,
-        bypass_cache: true,
-    };
+    let config = |name: &str| volume(root.path().join(name));
     // A file where the directory should be: what a broken disk looks like.
     fs::write(root.path().join("b"), "").unwrap();
     let configs = [config("a"), config("b")];
