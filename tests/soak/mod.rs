@@ -22,21 +22,26 @@ use crate::support::load::{Counts, Flaw, Load, Patience, Problem};
 use crate::support::report::assert_no_panics;
 use crate::support::rig::{self, FileSystem, Rig};
 use crate::support::signal::Signal;
-use crate::support::{Options, variable, wait};
+use crate::support::{Cluster, Options, variable, wait};
 
 /// Minutes, unless `HANNO_SOAK_MINUTES` says otherwise.
 const MINUTES: u64 = 60;
 const SEED: u64 = 1;
+const COPIES: usize = 3;
 /// Steps of faults between two looks at everything.
 const STEPS_OF_A_ROUND: u64 = 6;
 /// Time for every block to have its replicas when all is quiet.
 const HEALTHY_MAX: Duration = Duration::from_secs(120);
+/// Time for replicas of deleted files to go.
+const CLEAN_MAX: Duration = Duration::from_secs(120);
 
 /// One more DataNode than copies, so that writers find a replacement.
 fn options() -> Options {
     let mut options = Options { datanodes: 4, workers: 2, ..Options::tight() };
     // Each fault may cost a worker an attempt.
     options.variables.push(("HANNO_JOBTRACKER_WORKER_FAULTS_MAX", "0".to_owned()));
+    // A NameNode lives for half a minute here: what it does not know goes within that time, or disks fill up.
+    options.variables.push(("HANNO_NAMENODE_UNKNOWN_GRACE_MS", "1000".to_owned()));
     options
 }
 
@@ -99,6 +104,10 @@ impl Soak {
             counts.problems.push((Flaw::Stuck, format!("not healthy: {report}")));
         }
         counts.problems.extend(ledger.remove(&caller).err());
+        if !wait::until(CLEAN_MAX, || is_clean(cluster)) {
+            let text = format!("{} replicas of what is deleted stay", cluster.replicas().len());
+            counts.problems.push((Flaw::Stuck, text));
+        }
         self.load.add(&counts);
         assert_no_panics(self.rig.cluster());
     }
@@ -125,6 +134,14 @@ impl Soak {
             self.jobs.count(),
         )
     }
+}
+
+/// True if there are exactly the replicas that `fsck` wants.
+fn is_clean(cluster: &Cluster) -> bool {
+    let report = cluster.hanno(&["fsck", "/"]).stdout_text();
+    let count = report.split("Total blocks (validated):\t").nth(1);
+    let count = count.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
+    count.is_some_and(|blocks| cluster.replicas().len() == COPIES * blocks)
 }
 
 /// Ends what goes on when dropped, also by a panic: the threads of a scope are waited for.
