@@ -1,7 +1,7 @@
 //! Properties of jobs: one table that says of each name what becomes of it, and typed keys, which are the only way to a value.
 //!
 //! Invariants: a name stands in the table once, as a name of today or a former one; a value that its key cannot read is refused where the job
-//! is submitted; whoever reads a property has its key, so what no row calls honoured is read by nobody. `tests/tidy.rs` looks for names outside
+//! is submitted; whoever reads a property has its key, so what no row calls honoured is read by nobody. `tests/tidy/` looks for names outside
 //! the table, and `docs/properties.md` is what [`markdown`] writes.
 
 mod table;

@@ -1,0 +1,68 @@
+//! Pure cores stay pure: time, files, sockets, threads, randomness, and the environment come in as arguments.
+
+use super::house::House;
+use super::{assert_found, assert_kept, assert_passed};
+
+/// What has no place in a core, however it was imported.
+const EFFECTS: &[&str] = &[
+    "std::time::Instant::now",
+    "std::time::SystemTime",
+    "std::fs",
+    "std::io::stdin",
+    "std::io::stdout",
+    "std::io::stderr",
+    "std::net",
+    "std::os",
+    "std::thread",
+    "std::process",
+    "std::env",
+    "tokio",
+    "reqwest",
+    "sys",
+    "rand::rng",
+    "rand::random",
+    "async",
+    "println!",
+    "eprintln!",
+];
+
+fn effects_in_cores(house: &House) -> Vec<String> {
+    let mut violations = Vec::new();
+    let is_core = |path: &str| path.split('/').any(|part| part == "core");
+    for source in house.production().filter(|source| is_core(&source.path)) {
+        for name in
+            source.found.all().filter(|name| EFFECTS.iter().any(|effect| name.is_in(effect)))
+        {
+            violations.push(format!("{}: `{}` in a pure core", source.at(name.line), name.text));
+        }
+    }
+    violations
+}
+
+#[test]
+fn cores_are_pure() {
+    assert_kept(effects_in_cores);
+}
+
+#[test]
+fn effects_are_found_however_they_are_imported() {
+    const FACE: (&str, &str) = ("namenode/src/lib.rs", "mod core;");
+    for code in [
+        "fn f() { let now = std::time::Instant::now(); }",
+        "use std::time::Instant as Moment; fn f() { Moment::now(); }",
+        "#[cfg(test)] mod tests { fn t() {} } async fn f() {}",
+        "fn f() { trace!(\"{}\", rand::random::<u8>()); }",
+        "use std::fs;",
+    ] {
+        assert_found(
+            effects_in_cores,
+            &[FACE, ("namenode/src/core.rs", "mod a;"), ("namenode/src/core/a.rs", code)],
+        );
+    }
+    let tests =
+        "#[cfg(test)] mod tests { use std::fs; } use std::time::Instant; fn f(now: Instant) {}";
+    assert_passed(
+        effects_in_cores,
+        &[FACE, ("namenode/src/core.rs", "mod a;"), ("namenode/src/core/a.rs", tests)],
+    );
+}

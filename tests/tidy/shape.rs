@@ -1,0 +1,94 @@
+//! Files and folders that a newcomer finds a place in: a file opens with what it is for and stays short, a folder has few files.
+
+use std::collections::BTreeMap;
+
+use super::house::House;
+use super::{assert_found, assert_kept, assert_passed};
+
+/// Longest file, lines, tests included: beyond that a newcomer does not find the place for a change.
+const FILE_LINES_MAX: usize = 800;
+/// Longest file in the middle.
+const FILE_LINES_MEDIAN_MAX: usize = 300;
+/// Most files of a folder, those of tests not counted.
+const FOLDER_FILES_MAX: usize = 20;
+/// Folders that have more, and how many at most: these numbers only fall.
+const LARGE_FOLDERS: &[(&str, usize)] = &[
+    ("daemon/src", 24),
+    ("jobtracker/src/core", 25),
+    ("journal/src", 22),
+    ("mr-api/src", 46),
+    ("namenode/src/core", 54),
+    ("protocol/src", 32),
+    ("src/dfs", 33),
+    ("worker/src", 24),
+];
+
+fn files_without_purpose(house: &House) -> Vec<String> {
+    let sources = house.sources.values().filter(|source| !source.text.starts_with("//!"));
+    sources.map(|source| format!("{} does not open with what it is for", source.path)).collect()
+}
+
+fn long_files(house: &House) -> Vec<String> {
+    let lengths = house.sources.values().map(|source| (&source.path, source.text.lines().count()));
+    let long = lengths.filter(|(_, count)| *count > FILE_LINES_MAX);
+    long.map(|(path, count)| format!("{path} has {count} lines")).collect()
+}
+
+fn crowded_folders(house: &House) -> Vec<String> {
+    let mut counts = BTreeMap::new();
+    for source in house.production() {
+        let folder = source.path.rsplit_once('/').unwrap().0;
+        *counts.entry(folder).or_insert(0_usize) += 1;
+    }
+    let mut violations = Vec::new();
+    for (folder, count) in counts {
+        let listed = LARGE_FOLDERS.iter().find(|(large, _)| *large == folder).map(|(_, max)| *max);
+        let max = listed.unwrap_or(FOLDER_FILES_MAX);
+        if count > max {
+            violations.push(format!("{folder} has {count} files, {max} at most"));
+        }
+        if listed.is_some_and(|max| count < max) {
+            violations.push(format!("{folder} has {count} files: let `LARGE_FOLDERS` say so"));
+        }
+    }
+    violations
+}
+
+fn orphans(house: &House) -> Vec<String> {
+    house.orphans.iter().map(|path| format!("{path} belongs to no crate")).collect()
+}
+
+#[test]
+fn files_open_with_their_purpose_and_stay_short() {
+    assert_kept(files_without_purpose);
+    assert_kept(long_files);
+    let mut lengths: Vec<usize> =
+        House::here().sources.values().map(|source| source.text.lines().count()).collect();
+    lengths.sort_unstable();
+    let median = lengths[lengths.len() / 2];
+    assert!(median <= FILE_LINES_MEDIAN_MAX, "the median file has {median} lines");
+}
+
+#[test]
+fn folders_have_few_files_and_every_file_a_crate() {
+    assert_kept(crowded_folders);
+    assert_kept(orphans);
+}
+
+#[test]
+fn what_grew_or_was_forgotten_is_found() {
+    const FACE: (&str, &str) = ("sys/src/lib.rs", "//! A crate.\nmod a;");
+    assert_found(files_without_purpose, &[FACE, ("sys/src/a.rs", "fn f() {}")]);
+    let long = format!("//! Long.\n{}", "const A: u8 = 0;\n".repeat(FILE_LINES_MAX));
+    assert_found(long_files, &[FACE, ("sys/src/a.rs", &long)]);
+    assert_passed(long_files, &[FACE, ("sys/src/a.rs", "//! Short.")]);
+    assert_found(orphans, &[FACE, ("sys/src/b.rs", "//! Nobody's.")]);
+    let names: Vec<String> = (0..FOLDER_FILES_MAX).map(|number| format!("m{number}")).collect();
+    let face: String = names.iter().map(|name| format!("mod {name};")).collect();
+    let mut files: Vec<(String, String)> =
+        names.iter().map(|name| (format!("sys/src/{name}.rs"), String::new())).collect();
+    files.push(("sys/src/lib.rs".to_owned(), face));
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+    let violations = crowded_folders(&House::of(&files));
+    assert_eq!(violations, ["sys/src has 21 files, 20 at most"]);
+}
