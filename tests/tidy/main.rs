@@ -10,6 +10,7 @@ mod effects;
 mod fuzzing;
 mod house;
 mod names;
+mod prose;
 mod seams;
 mod shape;
 
