@@ -12,7 +12,7 @@ const GRAPH: &[(&str, &[&str])] = &[
     ("protocol", &[]),
     ("shuffle", &[]),
     ("sys", &[]),
-    ("journal", &["protocol", "sys"]),
+    ("journal", &["sys"]),
     ("client", &["protocol", "sys"]),
     ("daemon", &["protocol", "sys"]),
     ("mr-api", &["client", "protocol", "shuffle", "sys"]),
