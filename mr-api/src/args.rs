@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use protocol::property::keys;
 
-use crate::cache::SideFile;
 use crate::error::{Error, Result};
 use crate::options::{Options, set_property};
 use crate::shipped::Shipped;
+use crate::side_file::SideFile;
 
 /// What every job program says after its own help.
 pub(crate) const OPTIONS_HELP: &str = "\

@@ -12,12 +12,11 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use client::dfs::DfsClient;
 use client::job::{binary_path, hash_file, upload};
-use protocol::address::{Scheme, Typed};
 use protocol::content::Hasher;
 use protocol::{BinaryHash, DfsPath};
 use serde::{Deserialize, Serialize};
@@ -25,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::address;
 use crate::error::Error;
+use crate::side_file::{Origin, SideFile, check_name};
 
 /// Job property that carries the list of side files to the workers.
 pub(crate) const FILES_PROPERTY: &str = "hanno.side.files";
@@ -34,62 +34,6 @@ const DIRECTORY: &str = "side-files";
 const CHUNK_BYTES: usize = 256 << 10;
 /// Side files are programs as often as data.
 const MODE: u32 = 0o755;
-
-/// A side file as the job names it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct SideFile {
-    /// What tasks call it.
-    pub(crate) name: String,
-    /// Where the driver finds it.
-    pub(crate) origin: Origin,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Origin {
-    /// A file of the driver's machine.
-    Local(PathBuf),
-    /// A file of the cluster's file system, as it was typed.
-    Cluster(String),
-}
-
-impl SideFile {
-    /// A file of the driver's machine, by its path as it is.
-    pub(crate) fn of_machine(path: &str, name: &str) -> Result<SideFile, Error> {
-        check_name(name, path)?;
-        Ok(SideFile { name: name.to_owned(), origin: Origin::Local(path.into()) })
-    }
-
-    /// `PATH` or `PATH#NAME`; with a scheme (`hdfs:///…`, `webhdfs://…`) a file of the cluster, with `file:` or none a local one.
-    pub(crate) fn parse(text: &str) -> Result<SideFile, Error> {
-        let (place, name) = match text.split_once('#') {
-            Some((place, name)) => (place, Some(name)),
-            None => (text, None),
-        };
-        let typed = Typed::new(place);
-        let origin = match &typed.scheme {
-            None => Origin::Local(place.into()),
-            Some(Scheme::Machine) if typed.authority.is_empty() => Origin::Local(typed.path.into()),
-            Some(Scheme::Namenode | Scheme::Hdfs) => Origin::Cluster(place.to_owned()),
-            Some(Scheme::Machine | Scheme::Unknown(_)) => {
-                return Err(Error::usage(format!(
-                    "side file `{text}`: no such file system (there are webhdfs://, hdfs:/// and file:///)"
-                )));
-            }
-        };
-        let last = place.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        let name = name.unwrap_or(last);
-        check_name(name, text)?;
-        Ok(SideFile { name: name.to_owned(), origin })
-    }
-}
-
-/// Refuses what leads out of a directory; `text` is what was typed.
-fn check_name(name: &str, text: &str) -> Result<(), Error> {
-    if name.is_empty() || name.contains('/') || name == "." || name == ".." {
-        return Err(Error::usage(format!("side file `{text}` has no usable name")));
-    }
-    Ok(())
-}
 
 /// Where the side file `name` lies in the directory of a job.
 pub(crate) fn place(job_directory: &Path, name: &str) -> PathBuf {
@@ -181,20 +125,6 @@ pub(crate) fn local(files: &[SideFile]) -> Result<BTreeMap<String, PathBuf>> {
     Ok(places)
 }
 
-/// Puts a link to each side file into the directory of an attempt.
-pub(crate) fn link(files: &BTreeMap<String, PathBuf>, directory: &Path) -> Result<(), Error> {
-    for (name, place) in files {
-        let link = directory.join(name);
-        match symlink(place, &link) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(Error::file("create", &link)(error));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<BinaryHash> {
     let (mut hasher, mut chunk) = (Hasher::new(), vec![0; CHUNK_BYTES]);
     loop {
@@ -211,23 +141,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<BinaryHash> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_and_places_of_side_files() {
-        for (text, name, origin) in [
-            ("data/stop.txt", "stop.txt", Origin::Local("data/stop.txt".into())),
-            ("stop.txt#words", "words", Origin::Local("stop.txt".into())),
-            ("file:///tmp/a", "a", Origin::Local("/tmp/a".into())),
-            ("hdfs://nn:8020/x/y.gz#z", "z", Origin::Cluster("hdfs://nn:8020/x/y.gz".into())),
-            ("hdfs:///x", "x", Origin::Cluster("hdfs:///x".into())),
-            ("file:/tmp/a#b", "b", Origin::Local("/tmp/a".into())),
-        ] {
-            assert_eq!(SideFile::parse(text).unwrap(), SideFile { name: name.into(), origin });
-        }
-        for bad in ["", "a#", "a#b/c", "a#..", "s3://b/x", "file://host/x", "foo:/x"] {
-            assert!(SideFile::parse(bad).is_err(), "{bad}");
-        }
-    }
+    use crate::side_file::link;
 
     #[test]
     fn an_attempt_gets_links() {

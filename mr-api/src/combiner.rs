@@ -10,8 +10,6 @@ use crate::Result;
 use crate::combine::{CombineSorted, EmitPair, SortedPairs};
 use crate::context::Context;
 use crate::datum::{Datum, Key, Put};
-use crate::job::{CombinedSorted, IntoReducer, Job, Mapped};
-use crate::mapper::Mapper;
 use crate::output::Output;
 use crate::reducer::{Reducer, Values};
 use crate::text::ToText;
@@ -123,7 +121,7 @@ impl<K: Key, V: Datum> CombineOut<'_, K, V> {
 
 /// A [`Combiner`] on the map side.
 #[derive(Clone)]
-pub struct OnMapSide<C>(C);
+pub struct OnMapSide<C>(pub(crate) C);
 
 /// What is left of the pairs of one key.
 struct OneKey<'a, 'b> {
@@ -164,7 +162,7 @@ impl<C: Combiner> CombineSorted for OnMapSide<C> {
 
 /// A [`Combiner`] as reducer: writes what it emits.
 #[derive(Clone)]
-pub struct AsReducer<C>(C);
+pub struct AsReducer<C>(pub(crate) C);
 
 impl ValueSource for ReduceInput {
     fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
@@ -194,35 +192,10 @@ where
     }
 }
 
-/// Marks that a [`Combiner`] was given.
-pub struct ByCombiner;
-
-impl<K: Key, V: Datum, C: Combiner<Key = K, Value = V>> IntoReducer<K, V, ByCombiner> for C
-where
-    for<'a> K::View<'a>: ToText,
-    for<'a> V::View<'a>: ToText,
-{
-    type Reducer = AsReducer<C>;
-
-    fn into_reducer(self) -> AsReducer<C> {
-        AsReducer(self)
-    }
-}
-
-impl<M: Mapper> Job<Mapped<M>> {
-    /// Combines sorted pairs on the map side by a [`Combiner`], which may be the job's reducer too.
-    pub fn combine_with<C>(self, combiner: C) -> Job<CombinedSorted<M, OnMapSide<C>>>
-    where
-        C: Combiner<Key = M::Key, Value = M::Value>,
-    {
-        self.combine_sorted(OnMapSide(combiner))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LocalRunner, map_fn, text, text_out};
+    use crate::{Job, LocalRunner, map_fn, text, text_out};
 
     /// The largest value of each key; leaves the others of it unread once it saw 9.
     #[derive(Clone)]

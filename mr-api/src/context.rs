@@ -17,11 +17,9 @@ use protocol::property::{Key, Properties, PropertyError, Value};
 use protocol::tracker::HotKey;
 use protocol::{AttemptId, TaskKind};
 
-use crate::plan::JobOutput;
-use crate::progress::say;
-
-/// Prefix of the properties with the outputs of other jobs of the plan; their numbers follow.
-pub(crate) const OUTPUT_PROPERTY: &str = "hanno.plan.output.";
+use crate::console::say;
+use crate::counters::{Counter, CounterGroup, Tally};
+use crate::upstream::JobOutput;
 
 /// Opens a file of the job's file system.
 pub(crate) type OpenFile = dyn Fn(&str) -> crate::Result<Box<dyn Read>> + Send + Sync;
@@ -88,12 +86,6 @@ pub struct TaskCounts {
     pub maps: u32,
     /// Reduce tasks.
     pub reduces: u32,
-}
-
-/// A named sum. Clones share it; adding is cheap enough for every record.
-#[derive(Clone, Debug, Default)]
-pub struct Counter {
-    value: Arc<AtomicU64>,
 }
 
 impl Context {
@@ -167,7 +159,7 @@ impl Context {
     /// # Errors
     /// If this job does not wait for it.
     pub fn output_of(&self, job: JobOutput) -> crate::Result<&str> {
-        let path = self.property(&format!("{OUTPUT_PROPERTY}{}", job.0));
+        let path = self.property(&job.property());
         path.ok_or_else(|| crate::Error::NoPrevious.into())
     }
 
@@ -239,6 +231,16 @@ impl Context {
             return Counter::default();
         }
         counters.entry((group.to_owned(), name.to_owned())).or_default().clone()
+    }
+
+    /// Adds one to a counter of a [`counters!`](crate::counters) enum. Looks it up by name each time; see [`Context::tally`].
+    pub fn count<G: CounterGroup>(&self, counter: G) {
+        self.counter(G::GROUP, G::NAMES[counter.index()]).increment();
+    }
+
+    /// All counters of a group, to be kept (look them up in `setup`).
+    pub fn tally<G: CounterGroup>(&self) -> Tally<G> {
+        Tally::of(|name| self.counter(G::GROUP, name))
     }
 
     /// Whether user code kept to the bounds of counters so far.
@@ -319,31 +321,5 @@ impl Context {
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("attempt", &self.shared.attempt).finish_non_exhaustive()
-    }
-}
-
-impl Counter {
-    /// Adds `amount`.
-    #[inline]
-    pub fn add(&self, amount: u64) {
-        self.value.fetch_add(amount, Ordering::Relaxed);
-    }
-
-    /// Adds or takes away; the sum stays at 0 where it would fall below.
-    pub fn add_signed(&self, amount: i64) {
-        let add = |value: u64| Some(value.saturating_add_signed(amount));
-        // The closure always has a value.
-        let _ = self.value.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
-    }
-
-    /// Adds one.
-    #[inline]
-    pub fn increment(&self) {
-        self.add(1);
-    }
-
-    /// The sum in this task so far.
-    pub fn value(&self) -> u64 {
-        self.value.load(Ordering::Relaxed)
     }
 }

@@ -1,12 +1,42 @@
-//! Typed counters: the variants of an enum instead of strings, so that a mistyped name does not compile.
+//! Counters, by name or typed: the variants of an enum instead of strings, so that a mistyped name does not compile.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use protocol::jobs::Counters;
 
-use crate::context::{Context, Counter};
-use crate::mapper::{Emit, Sink};
-use crate::{Datum, Key};
+/// A named sum. Clones share it; adding is cheap enough for every record.
+#[derive(Clone, Debug, Default)]
+pub struct Counter {
+    value: Arc<AtomicU64>,
+}
+
+impl Counter {
+    /// Adds `amount`.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        self.value.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Adds or takes away; the sum stays at 0 where it would fall below.
+    pub fn add_signed(&self, amount: i64) {
+        let add = |value: u64| Some(value.saturating_add_signed(amount));
+        // The closure always has a value.
+        let _ = self.value.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+
+    /// Adds one.
+    #[inline]
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// The sum in this task so far.
+    pub fn value(&self) -> u64 {
+        self.value.load(Ordering::Relaxed)
+    }
+}
 
 /// An enum whose variants are counters of one group; made by [`counters!`](crate::counters).
 pub trait CounterGroup: Copy + Send + Sync + 'static {
@@ -94,6 +124,11 @@ pub struct Tally<G> {
 }
 
 impl<G: CounterGroup> Tally<G> {
+    /// The counters that `counter` has for the names of the group.
+    pub(crate) fn of(counter: impl FnMut(&&str) -> Counter) -> Self {
+        Tally { counters: G::NAMES.iter().map(counter).collect(), group: PhantomData }
+    }
+
     /// Adds `amount`.
     #[inline]
     pub fn add(&self, counter: G, amount: u64) {
@@ -117,26 +152,6 @@ impl<G> Clone for Tally<G> {
     }
 }
 
-impl Context {
-    /// Adds one to a counter of a [`counters!`](crate::counters) enum. Looks it up by name each time; see [`Context::tally`].
-    pub fn count<G: CounterGroup>(&self, counter: G) {
-        self.counter(G::GROUP, G::NAMES[counter.index()]).increment();
-    }
-
-    /// All counters of a group, to be kept (look them up in `setup`).
-    pub fn tally<G: CounterGroup>(&self) -> Tally<G> {
-        let counters = G::NAMES.iter().map(|name| self.counter(G::GROUP, name)).collect();
-        Tally { counters, group: PhantomData }
-    }
-}
-
-impl<K: Key, V: Datum, S: Sink + ?Sized> Emit<K, V, S> {
-    /// Adds one to a counter of a [`counters!`](crate::counters) enum.
-    pub fn count<G: CounterGroup>(&self, counter: G) {
-        self.context().count(counter);
-    }
-}
-
 /// The value of a counter among those of a job.
 pub fn counted<G: CounterGroup>(counters: &Counters, counter: G) -> u64 {
     counters.value(G::GROUP, G::NAMES[counter.index()])
@@ -149,6 +164,7 @@ mod tests {
     use protocol::{AttemptId, JobId, TaskId, TaskKind};
 
     use super::*;
+    use crate::context::Context;
 
     counters! { enum Shapes { Round, Square } }
 

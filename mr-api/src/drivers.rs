@@ -14,13 +14,14 @@ use shuffle::{Codec, MapOutputOptions, MapOutputWriter, ReduceInput, SegmentSour
 use crate::Result;
 use crate::context::{Context, TaskInput};
 use crate::datum::{Datum, Key, Put};
-use crate::input::{Records, Source, SplitRange};
+use crate::input::{Source, SplitRange};
 use crate::local::LocalRunner;
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::output::{LocalFiles, Output, OutputOptions};
 use crate::partition::PARTITION_SEED;
 use crate::place::Place;
 use crate::plan::Plan;
+use crate::records::Records;
 use crate::reducer::{Groups, Reducer};
 use crate::scratch::Scratch;
 use crate::sort::reduce_options;

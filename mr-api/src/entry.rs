@@ -10,11 +10,11 @@ use serde::Serialize;
 use crate::Result;
 use crate::args::{Args, OPTIONS_HELP};
 use crate::conf;
+use crate::console::{print, print_json, say};
 use crate::error::{BoxError, Error};
 use crate::local::LocalRunner;
 use crate::options::Options;
 use crate::plan::Plan;
-use crate::progress::{self, say};
 use crate::shipped::Shipped;
 use crate::{driver, runner};
 
@@ -45,7 +45,7 @@ pub(crate) fn report(help: &str, outcome: Result<()>) -> u8 {
         Ok(()) => 0,
         Err(error) => match error.downcast_ref::<Error>() {
             Some(Error::HelpAsked) => {
-                progress::print(&format!("{help}\n{OPTIONS_HELP}"));
+                print(&format!("{help}\n{OPTIONS_HELP}"));
                 0
             }
             Some(Error::Usage { .. } | Error::Property(_)) => {
@@ -134,10 +134,4 @@ struct FailedJob<'a> {
 struct LocalJob {
     state: JobState,
     counters: Counters,
-}
-
-/// One line on standard output. Whoever read it may have left, and then nobody misses it.
-pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
-    progress::print(&format!("{}\n", serde_json::to_string(value)?));
-    Ok(())
 }

@@ -4,12 +4,12 @@ use std::io::{self, Read};
 
 use crate::args::Args;
 use crate::bzip2_split::SplitReader;
-use crate::cache::SideFile;
 use crate::codec::FileCodec;
 use crate::datum::{Datum, Desc};
 use crate::input::{Format, Source, SplitRange};
 use crate::replay::RecordPlace;
 use crate::sequence::{Compression, SequenceReader, SequenceWriter};
+use crate::side_file::SideFile;
 use crate::streaming::fuzz as streaming;
 pub use crate::streaming::fuzz::{key_fields, script_records, typed_bytes};
 use crate::text::{Lines, TextRules};

@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use crate::Result;
 use crate::error::Error;
 use crate::guard::guard;
-use crate::job::InputPaths;
+use crate::paths::InputPaths;
 use crate::stage::Stage;
 
 /// Jobs and their order.
@@ -107,7 +107,8 @@ const JOBS_AT_ONCE_MAX: usize = 16;
 #[cfg(test)]
 mod tests {
     use crate::job::CompleteJob;
-    use crate::plan::{JobOutput, Plan};
+    use crate::plan::Plan;
+    use crate::upstream::JobOutput;
 
     fn job(name: &str) -> CompleteJob {
         crate::Job::new(name)

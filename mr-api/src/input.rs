@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::Result;
-use crate::place::PlaceInPart;
 use crate::text::TextRules;
 
 /// Bytes of one file, read forward.
@@ -96,49 +95,6 @@ pub trait Format: Clone + Send + Sync + 'static {
     /// The bytes of a record, to be shown where it is left out as a bad one (`--skip-bad`); `None` if it is not made of such.
     fn bytes<'r>(_record: &Self::Record<'r>) -> Option<&'r [u8]> {
         None
-    }
-}
-
-/// The records of one split, for [`crate::Mapper::run`].
-pub struct Records<'a, F> {
-    pub(crate) format: &'a F,
-    pub(crate) split: SplitRange,
-    pub(crate) source: &'a mut dyn Source,
-    /// Where this is, and what is left out.
-    pub(crate) place: PlaceInPart<'a>,
-    /// Which of the job's inputs this is.
-    pub(crate) input: u32,
-}
-
-impl<F: Format> Records<'_, F> {
-    /// Calls `each` for every record, in order.
-    ///
-    /// # Errors
-    /// Those of the input and of `each`.
-    #[inline]
-    pub fn for_each(self, mut each: impl FnMut(F::Record<'_>) -> Result<()>) -> Result<()> {
-        let Records { format, split, source, place, .. } = self;
-        format.read(split, source, &mut |at, record| {
-            if place.enter(at, || F::bytes(&record)) {
-                each(record)?;
-                place.leave();
-            }
-            Ok(())
-        })
-    }
-}
-
-impl<F: Format> Records<'_, F> {
-    /// Calls `each` for every record with its position. No record is ever blamed by itself: whoever gets them reads ahead.
-    pub(crate) fn feed(self, mut each: impl FnMut(u64, F::Record<'_>) -> Result<()>) -> Result<()> {
-        let Records { format, split, source, place, .. } = self;
-        format.read(split, source, &mut |at, record| {
-            if place.enter(at, || F::bytes(&record)) {
-                place.leave();
-                each(at, record)?;
-            }
-            Ok(())
-        })
     }
 }
 

@@ -6,201 +6,31 @@
 //! ```
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::Result;
-use crate::cache::SideFile;
-use crate::codec::FileCodec;
-use crate::combine::{CombineSorted, CombiningSorted};
+use crate::combine::CombineSorted;
+use crate::combiner::{Combiner, OnMapSide};
 use crate::datum::{Datum, Key};
 use crate::fold::Fold;
-use crate::input::{Cut, Format};
+use crate::input::Format;
+use crate::into_reducer::{IntoMerger, IntoReducer};
+use crate::job_inputs::Input;
+use crate::map_side::{Combining, CombiningSorted, Direct, Sorting};
 use crate::mapper::{Emit, MapFn, Mapper, map_fn};
 use crate::multiple::{Both, BothFormats};
-use crate::output::{Naming, OutputOptions};
+use crate::output::OutputOptions;
+use crate::outputs::OutputTo;
 use crate::partition::{FirstElement, Partition, Partitioner, first_element_bytes};
-use crate::plan::JobOutput;
-use crate::reducer::{LiftReducer, MergeReducer, Reducer};
-use crate::stage::{Combining, Direct, MapSide, NoReduce, Reducing, Sorting, Stage, TypedStage};
-use crate::text::{Lines, ToText};
-use crate::total_order::Sampler;
-
-/// How many reduce tasks a job has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reducers {
-    /// As many as what the maps made is worth, counted when all of them are done: one for every 64 MiB, with more as many as there are
-    /// slots, and none of more than 1 GiB where keys can be parted so far. Partitioners see more partitions than there will be
-    /// reduces; neighbouring ones are reduced together, in the order of all their keys.
-    Auto,
-    /// Exactly so many; with none what the maps emit is the output.
-    Exactly(u32),
-}
-
-/// The default: see [`Reducers::Auto`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Auto;
-
-impl From<Auto> for Reducers {
-    fn from(_: Auto) -> Self {
-        Reducers::Auto
-    }
-}
-
-impl From<u32> for Reducers {
-    fn from(count: u32) -> Self {
-        Reducers::Exactly(count)
-    }
-}
-
-/// What a job reads.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum InputPaths {
-    /// Files and directories.
-    Paths(Vec<String>),
-    /// The output of the job before it in the plan.
-    Previous,
-    /// Outputs of jobs added to the plan before.
-    Outputs(Vec<JobOutput>),
-    /// Numbers, without any file.
-    Rows { rows: u64, maps: u32 },
-}
-
-/// One of the inputs of a job.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct JobInput {
-    pub(crate) paths: InputPaths,
-    pub(crate) cut: Cut,
-}
-
-/// An input: paths and their format. Made by [`text`] or [`previous`].
-#[derive(Clone, Debug)]
-pub struct Input<F> {
-    pub(crate) paths: InputPaths,
-    pub(crate) format: F,
-}
-
-/// The lines of text files. A directory stands for the files in it; names that begin with `_` or `.` are left out.
-pub fn text<P: Into<String>>(paths: impl IntoIterator<Item = P>) -> Input<Lines> {
-    let paths = InputPaths::Paths(paths.into_iter().map(Into::into).collect());
-    Input { paths, format: Lines }
-}
-
-/// Files in any [`Format`]; directories and hidden files as in [`text`].
-///
-/// ```
-/// use mr_api::{FixedLength, from_files};
-///
-/// let records = from_files(["/measurements"], FixedLength { bytes: 100 });
-/// # let _ = records;
-/// ```
-pub fn from_files<F: Format, P: Into<String>>(
-    paths: impl IntoIterator<Item = P>,
-    format: F,
-) -> Input<F> {
-    Input { paths: InputPaths::Paths(paths.into_iter().map(Into::into).collect()), format }
-}
-
-/// The lines of the output of the job before this one in a [`Plan`](crate::Plan).
-pub fn previous() -> Input<Lines> {
-    Input { paths: InputPaths::Previous, format: Lines }
-}
-
-/// Where a job writes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum OutputPath {
-    /// A directory that does not exist yet.
-    Path(String),
-    /// A directory of its own that goes when the plan is done.
-    Intermediate,
-}
-
-/// An output; made by [`text_out`] or [`intermediate`].
-#[derive(Clone, Debug)]
-pub struct OutputTo {
-    path: OutputPath,
-    pub(crate) options: OutputOptions,
-}
-
-impl OutputTo {
-    fn new(path: OutputPath) -> Self {
-        OutputTo { path, options: OutputOptions::default() }
-    }
-
-    /// Keys and values as they are; see [`raw_out`].
-    pub fn raw(mut self) -> Self {
-        self.options.raw = true;
-        self
-    }
-
-    /// Files appear with their first record: a task that writes nothing leaves none.
-    pub fn lazy(mut self) -> Self {
-        self.options.lazy = true;
-        self
-    }
-
-    /// Compressed files, with the codec's extension.
-    pub fn compressed(mut self, codec: FileCodec) -> Self {
-        self.options.codec = Some(codec);
-        self
-    }
-
-    /// So many replicas of each file, instead of the cluster's default. `-D dfs.replication=N` does the same.
-    pub fn replication(mut self, count: u16) -> Self {
-        self.options.replication = Some(count);
-        self
-    }
-
-    /// Files `part-00000` and so on, without a letter for the kind of task.
-    pub(crate) fn named_plainly(mut self) -> Self {
-        self.options.naming = Naming::Plain;
-        self
-    }
-
-    /// No files at all; for jobs that only count, or write by other ways.
-    pub fn discard(mut self) -> Self {
-        self.options.discard = true;
-        self
-    }
-}
-
-/// Text files `part-r-00000` and so on in a new directory.
-pub fn text_out(path: impl Into<String>) -> OutputTo {
-    OutputTo::new(OutputPath::Path(path.into()))
-}
-
-/// Files of keys and values as they are, nothing between or behind them: for records of a fixed length, and for formats that the reducer
-/// writes itself.
-pub fn raw_out(path: impl Into<String>) -> OutputTo {
-    text_out(path).raw()
-}
-
-/// Output for the next job of the plan alone.
-pub fn intermediate() -> OutputTo {
-    OutputTo::new(OutputPath::Intermediate)
-}
-
-#[derive(Clone)]
-pub(crate) struct JobSettings {
-    pub(crate) name: String,
-    pub(crate) inputs: Vec<JobInput>,
-    pub(crate) output: OutputPath,
-    pub(crate) output_options: OutputOptions,
-    pub(crate) side_files: Vec<SideFile>,
-    /// What driver and task runner must agree on besides types, one line each.
-    pub(crate) description: String,
-    pub(crate) reducers: Reducers,
-    pub(crate) partition: Partition,
-    pub(crate) group_prefix: Option<shuffle::GroupPrefix>,
-    /// Finds the key ranges of the reduces, if they are in total order.
-    pub(crate) sampler: Option<Arc<dyn Sampler>>,
-}
-
-impl JobSettings {
-    fn set_output(&mut self, output: OutputTo) {
-        (self.output, self.output_options) = (output.path, output.options);
-    }
-}
+use crate::paths::{JobInput, OutputPath};
+use crate::reduce_side::{NoReduce, Reducing};
+use crate::reducer::Reducer;
+use crate::sampler::TypedSampler;
+use crate::settings::{JobSettings, Reducers};
+use crate::side_file::SideFile;
+use crate::stage::{MapSide, Stage};
+use crate::text::ToText;
+use crate::typed::TypedStage;
 
 /// A job under construction; `S` says how far it is.
 pub struct Job<S> {
@@ -347,6 +177,14 @@ impl<M: Mapper> Job<Mapped<M>> {
         Job { settings, state: Combined { mapped: state, fold } }
     }
 
+    /// Combines sorted pairs on the map side by a [`Combiner`], which may be the job's reducer too.
+    pub fn combine_with<C>(self, combiner: C) -> Job<CombinedSorted<M, OnMapSide<C>>>
+    where
+        C: Combiner<Key = M::Key, Value = M::Value>,
+    {
+        self.combine_sorted(OnMapSide(combiner))
+    }
+
     /// Sets the reducer: a [`Reducer`] or a [`Fold`].
     pub fn reduce<Kind, R: IntoReducer<M::Key, M::Value, Kind>>(self, reducer: R) -> Job<Reduced> {
         let Job { settings, state } = self;
@@ -382,6 +220,46 @@ impl<M: Mapper> Job<Mapped<M>> {
         self
     }
 
+    /// Sorts the job's output as a whole: every key in `part-r-00000` comes before every key in `part-r-00001`, and so on. The driver
+    /// runs the mapper on a sample of the input first, to give each reduce task about as many pairs. With
+    /// [`group_by_first`](Job::group_by_first), equal first elements still go to one task.
+    ///
+    /// Comes after all inputs ([`Job::also`]).
+    ///
+    /// ```
+    /// use mr_api::{Job, LocalRunner, reduce_fn, text, text_out};
+    ///
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let path = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();
+    /// std::fs::write(path("in"), "pear\nfig\napple\nplum\n")?;
+    /// let job = Job::new("sort")
+    ///     .input(text([path("in")]))
+    ///     .map_fn::<Vec<u8>, (), _>(|line, out| out.emit(line.bytes, ()))
+    ///     .total_order()
+    ///     .reduce(reduce_fn::<Vec<u8>, (), _>(|key, values, out| {
+    ///         while values.next_value()?.is_some() {
+    ///             out.write(key, ())?;
+    ///         }
+    ///         Ok(())
+    ///     }))
+    ///     .reducers(2)
+    ///     .output(text_out(path("out")));
+    /// LocalRunner::new().run(job)?;
+    /// let part = |number| std::fs::read_to_string(path(&format!("out/part-r-0000{number}")));
+    /// assert_eq!(part(0)? + &part(1)?, "apple\nfig\npear\nplum\n");
+    /// # Ok::<(), mr_api::BoxError>(())
+    /// ```
+    pub fn total_order(mut self) -> Self {
+        let Mapped { format, mapper } = &self.state;
+        self.settings.partition = Partition::Sampled;
+        self.settings.sampler = Some(Arc::new(TypedSampler {
+            format: format.clone(),
+            mapper: mapper.clone(),
+            inputs: self.settings.inputs.len(),
+        }));
+        self
+    }
+
     /// Writes the pairs as text, without any reduce.
     pub fn output(self, output: OutputTo) -> CompleteJob
     where
@@ -389,7 +267,7 @@ impl<M: Mapper> Job<Mapped<M>> {
         for<'a> <M::Value as Datum>::View<'a>: ToText,
     {
         let Job { mut settings, state } = self;
-        settings.set_output(output);
+        settings.set_output(output.path, output.options);
         let Mapped { format, mapper } = state;
         let stage =
             TypedStage { settings, format, mapper, map_side: Direct, reduce_side: NoReduce };
@@ -447,70 +325,7 @@ impl Job<Reduced> {
     /// Where to write.
     pub fn output(self, output: OutputTo) -> CompleteJob {
         let Job { mut settings, state } = self;
-        settings.set_output(output);
+        settings.set_output(output.path, output.options);
         CompleteJob { stage: (state.build)(settings) }
-    }
-}
-
-/// Marks that a [`Reducer`] was given.
-pub struct ByReducer;
-/// Marks that a [`Fold`] was given.
-pub struct ByFold;
-
-/// What can reduce values that were not combined.
-pub trait IntoReducer<K: Key, V: Datum, Kind> {
-    /// The reducer that does it.
-    type Reducer: Reducer<Key = K, Value = V>;
-    /// Makes it.
-    fn into_reducer(self) -> Self::Reducer;
-}
-
-impl<K: Key, V: Datum, R: Reducer<Key = K, Value = V>> IntoReducer<K, V, ByReducer> for R {
-    type Reducer = R;
-
-    fn into_reducer(self) -> R {
-        self
-    }
-}
-
-impl<K: Key, V: Datum, F: Fold<V>> IntoReducer<K, V, ByFold> for F
-where
-    for<'a> K::View<'a>: ToText,
-    F::Acc: ToText,
-{
-    type Reducer = LiftReducer<F, K, V>;
-
-    fn into_reducer(self) -> Self::Reducer {
-        LiftReducer { fold: self, types: PhantomData }
-    }
-}
-
-/// What can reduce the accumulators of the combiner `F`.
-pub trait IntoMerger<K: Key, V: Datum, F: Fold<V>, Kind> {
-    /// The reducer that does it.
-    type Reducer: Reducer<Key = K, Value = F::Acc>;
-    /// Makes it.
-    fn into_merger(self) -> Self::Reducer;
-}
-
-impl<K: Key, V: Datum, F: Fold<V>, R: Reducer<Key = K, Value = F::Acc>>
-    IntoMerger<K, V, F, ByReducer> for R
-{
-    type Reducer = R;
-
-    fn into_merger(self) -> R {
-        self
-    }
-}
-
-impl<K: Key, V: Datum, F: Fold<V>> IntoMerger<K, V, F, ByFold> for F
-where
-    for<'a> K::View<'a>: ToText,
-    F::Acc: ToText,
-{
-    type Reducer = MergeReducer<F, K, V>;
-
-    fn into_merger(self) -> Self::Reducer {
-        MergeReducer { fold: self, types: PhantomData }
     }
 }

@@ -51,9 +51,11 @@ pub mod codec;
 mod combine;
 mod combiner;
 mod conf;
+mod console;
 mod context;
 mod counters;
 mod datum;
+mod dfs;
 mod driver;
 mod drivers;
 mod entry;
@@ -68,27 +70,37 @@ mod guard;
 mod heaviest;
 mod input;
 mod inputs;
+mod into_reducer;
 mod job;
+mod job_inputs;
 mod join;
 mod local;
 mod map_input;
+mod map_side;
 mod mapper;
 mod multiple;
 mod options;
 mod output;
+mod outputs;
 mod partition;
+mod paths;
 mod phases;
 mod place;
 mod plan;
 mod progress;
+mod records;
+mod reduce_side;
 mod reducer;
 pub mod replay;
 mod rows;
 mod runner;
+mod sampler;
 mod scratch;
 pub mod sequence;
 mod sequence_out;
+mod settings;
 mod shipped;
+mod side_file;
 mod sort;
 mod splits;
 mod stage;
@@ -96,12 +108,14 @@ pub mod streaming;
 pub mod testing;
 mod text;
 mod total_order;
+mod typed;
+mod upstream;
 pub mod writable;
 
 pub use args::{Args, usage_error};
-pub use combiner::{AsReducer, ByCombiner, CombineOut, CombineValues, Combiner, OnMapSide};
-pub use context::{Context, Counter, TaskCounts, TaskInput};
-pub use counters::{CounterGroup, Tally, counted};
+pub use combiner::{AsReducer, CombineOut, CombineValues, Combiner, OnMapSide};
+pub use context::{Context, TaskCounts, TaskInput};
+pub use counters::{Counter, CounterGroup, Tally, counted};
 pub use datum::{Datum, DecodeError, Desc, Key, Put};
 pub use entry::main;
 pub use error::{BoxError, Error, Result};
@@ -110,20 +124,23 @@ pub use formats::{
     CombinedLines, FixedLength, KeyValueLines, NLines, SequenceFiles, SequencePairs, Uncut,
     WholeFiles,
 };
-pub use input::{Cut, Format, Records, Source, SplitRange};
+pub use input::{Cut, Format, Source, SplitRange};
+pub use into_reducer::{ByCombiner, ByFold, ByReducer, IntoMerger, IntoReducer};
 pub use job::{
-    Auto, ByFold, ByReducer, Combined, CombinedSorted, CompleteJob, Input, IntoMerger, IntoReducer,
-    Job, Mapped, NeedsInput, NeedsMapper, OutputTo, Reduced, Reducers, from_files, intermediate,
-    previous, raw_out, text, text_out,
+    Combined, CombinedSorted, CompleteJob, Job, Mapped, NeedsInput, NeedsMapper, Reduced,
 };
+pub use job_inputs::{Input, from_files, output_of, previous, previous_as, rows, text};
 pub use join::SortedFile;
 pub use local::LocalRunner;
 pub use mapper::{Emit, MapFn, Mapper, Sink, map_fn};
 pub use multiple::{Both, BothFormats, Either};
 pub use output::Output;
+pub use outputs::{OutputTo, intermediate, raw_out, sequence_out, text_out};
 pub use partition::{FirstElement, Partitioner};
-pub use plan::{Finished, JobOutput, Plan, output_of, previous_as};
+pub use plan::{Finished, Plan};
+pub use records::Records;
 pub use reducer::{Group, Groups, LiftReducer, MergeReducer, ReduceFn, Reducer, Values, reduce_fn};
-pub use rows::{Rows, rows};
-pub use sequence_out::sequence_out;
+pub use rows::Rows;
+pub use settings::{Auto, Reducers};
 pub use text::{LINE_BYTES_MAX, Line, Lines, TextRules, ToText, Words};
+pub use upstream::JobOutput;

@@ -3,10 +3,11 @@
 use crate::Result;
 use crate::codec::{DecodedSource, FileCodec};
 use crate::context::{Context, TaskInput};
-use crate::input::{Cut, Records, Ruled, Source, SplitRange};
-use crate::job::{InputPaths, JobInput, JobSettings};
+use crate::input::{Cut, Ruled, Source, SplitRange};
 use crate::mapper::{Emit, Mapper, Sink};
+use crate::paths::{InputPaths, JobInput};
 use crate::place::Place;
+use crate::records::Records;
 use crate::replay::RecordPlace;
 use crate::rows::NoSource;
 use crate::text::TextRules;
@@ -32,7 +33,7 @@ pub(crate) type OpenPart<'a> = dyn Fn(&MapPart) -> Result<Box<dyn Source>> + 'a;
 
 /// The input of a job's maps and how far reading it is.
 pub(crate) struct MapInput<'a, F> {
-    settings: &'a JobSettings,
+    inputs: &'a [JobInput],
     format: &'a F,
     open: &'a OpenPart<'a>,
     place: &'a Place<'a>,
@@ -41,12 +42,12 @@ pub(crate) struct MapInput<'a, F> {
 
 impl<'a, F> MapInput<'a, F> {
     pub(crate) fn new(
-        settings: &'a JobSettings,
+        inputs: &'a [JobInput],
         format: &'a F,
         open: &'a OpenPart<'a>,
         place: &'a Place<'a>,
     ) -> Self {
-        MapInput { settings, format, open, place, stop_before: None }
+        MapInput { inputs, format, open, place, stop_before: None }
     }
 
     /// The process stops before this record is handed out.
@@ -65,7 +66,7 @@ impl<'a, F> MapInput<'a, F> {
     ) -> Result<()> {
         self.place.position.set(part.range.start);
         let rows = matches!(
-            self.settings.inputs.get(input as usize),
+            self.inputs.get(input as usize),
             Some(JobInput { paths: InputPaths::Rows { .. }, .. })
         );
         let source = around(if rows { Box::new(NoSource) } else { (self.open)(part)? });
@@ -90,6 +91,6 @@ impl<'a, F> MapInput<'a, F> {
     }
 
     fn cut(&self, input: u32) -> Option<Cut> {
-        self.settings.inputs.get(input as usize).map(|input| input.cut)
+        self.inputs.get(input as usize).map(|input| input.cut)
     }
 }

@@ -3,9 +3,11 @@
 use std::marker::PhantomData;
 
 use crate::Result;
-use crate::context::{Context, Counter};
+use crate::context::Context;
+use crate::counters::{Counter, CounterGroup};
 use crate::datum::{Datum, Key, Put};
-use crate::input::{Format, Records};
+use crate::input::Format;
+use crate::records::Records;
 
 /// Turns input records into key-value pairs.
 ///
@@ -132,6 +134,11 @@ impl<K: Key, V: Datum, S: Sink + ?Sized> Emit<K, V, S> {
     /// A counter; see [`Context::counter`].
     pub fn counter(&self, group: &str, name: &str) -> Counter {
         self.context.counter(group, name)
+    }
+
+    /// Adds one to a counter of a [`counters!`](crate::counters) enum.
+    pub fn count<G: CounterGroup>(&self, counter: G) {
+        self.context().count(counter);
     }
 }
 

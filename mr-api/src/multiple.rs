@@ -2,8 +2,9 @@
 
 use crate::Result;
 use crate::context::Context;
-use crate::input::{Format, Records, Source, SplitRange};
+use crate::input::{Format, Source, SplitRange};
 use crate::mapper::{Emit, Mapper, Sink};
+use crate::records::Records;
 
 /// A record of one of two formats.
 pub enum Either<A, B> {

@@ -3,8 +3,8 @@
 use protocol::property::{self, Key, Properties, Scope, Value, Verdict, keys};
 use shuffle::Codec;
 
-use crate::cache::SideFile;
 use crate::error::Error;
+use crate::side_file::SideFile;
 use crate::splits::SplitLimits;
 
 /// What the command line says about running the job.

@@ -10,6 +10,9 @@ use shuffle::MapOutputTimes;
 
 use crate::context::Context;
 
+/// Share of a reduce that is done when its input is merged: copying and sorting are a third each.
+pub(crate) const REDUCE_START_PROGRESS: f64 = 2.0 / 3.0;
+
 /// The clock of this process, for [`shuffle`].
 pub(crate) fn clock() -> Duration {
     static BEGIN: OnceLock<Instant> = OnceLock::new();

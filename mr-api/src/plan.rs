@@ -1,16 +1,16 @@
 //! What a program runs: jobs, each as soon as those it reads are done, then something with the result.
 
-use std::io::Read;
-
 use std::collections::BTreeSet;
+use std::io::Read;
 
 use protocol::jobs::Counters;
 
 use crate::Result;
 use crate::counters::{CounterGroup, counted};
 use crate::graph::Graph;
-use crate::input::Format;
-use crate::job::{CompleteJob, Input, InputPaths};
+use crate::job::CompleteJob;
+use crate::paths::InputPaths;
+use crate::upstream::JobOutput;
 
 /// What the driver does with the output.
 pub(crate) type AfterFn = dyn FnOnce(&mut Finished<'_>) -> Result<()>;
@@ -98,20 +98,6 @@ impl Plan {
     }
 }
 
-/// The output of a job of a [`Plan`], for jobs added later.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct JobOutput(pub(crate) usize);
-
-/// The outputs of jobs added before, in any [`Format`].
-pub fn output_of<F: Format>(jobs: impl IntoIterator<Item = JobOutput>, format: F) -> Input<F> {
-    Input { paths: InputPaths::Outputs(jobs.into_iter().collect()), format }
-}
-
-/// The output of the job before this one, in any [`Format`].
-pub fn previous_as<F: Format>(format: F) -> Input<F> {
-    Input { paths: InputPaths::Previous, format }
-}
-
 /// A succeeded plan, whose last output can be read.
 pub struct Finished<'a> {
     /// Of all jobs together.
@@ -169,6 +155,9 @@ impl Finished<'_> {
 
 /// Read at once from an output file.
 const READ_BYTES: usize = 256 << 10;
+
+/// Job property that carries the description of the plan, so that a difference can be named.
+pub(crate) const DESCRIPTION_PROPERTY: &str = "hanno.plan.description";
 
 /// FNV-1a, 64 bits, of a description: the fingerprint that driver and task runner compare.
 pub(crate) fn fingerprint(description: &str) -> u64 {

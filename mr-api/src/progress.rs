@@ -1,14 +1,11 @@
-//! What a driver says while its job runs, on stderr, in Hadoop's words, and what it prints.
-//!
-//! Invariants: nothing else of a driver writes to the standard streams; a job never fails because nobody reads what is said of it.
+//! What a driver says while its job runs, on stderr, in Hadoop's words.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{IsTerminal, stderr};
 
 use client::job::counters_text;
 use protocol::jobs::Counters;
-use protocol::printable::printable;
+
+use crate::console::{draw, say};
 
 /// Prints progress: lines when the text changes, or one redrawn line on a terminal.
 pub(crate) struct Progress {
@@ -69,30 +66,6 @@ impl Progress {
             say(format_args!("\n"));
         }
     }
-}
-
-/// Writes to stderr, if anybody still reads it: `eprint!` panics where nobody does. A terminal gets nothing that steers it: tasks fail with
-/// messages of all kinds.
-pub(crate) fn say(text: fmt::Arguments<'_>) {
-    let text = text.to_string();
-    draw(&for_terminal(&text, stderr().is_terminal()));
-}
-
-/// Writes to standard output; a terminal gets nothing that steers it.
-pub(crate) fn print(text: &str) {
-    let mut stdout = stdout().lock();
-    let shown = for_terminal(text, stdout.is_terminal());
-    let _ = stdout.write_all(shown.as_bytes()).and_then(|()| stdout.flush());
-}
-
-fn for_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
-    if is_terminal { printable(text) } else { Cow::Borrowed(text) }
-}
-
-/// Writes this program's own text to stderr.
-fn draw(own: &str) {
-    let mut stderr = stderr().lock();
-    let _ = stderr.write_all(own.as_bytes()).and_then(|()| stderr.flush());
 }
 
 fn bar(share: f32) -> String {

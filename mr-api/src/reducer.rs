@@ -12,7 +12,7 @@ use crate::datum::{Datum, Key};
 use crate::fold::Fold;
 use crate::heaviest::Heaviest;
 use crate::output::Output;
-use crate::stage::REDUCE_START_PROGRESS;
+use crate::phases::REDUCE_START_PROGRESS;
 use crate::text::ToText;
 
 /// Turns each key with all its values into output.

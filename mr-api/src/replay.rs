@@ -3,8 +3,8 @@
 //! The place of a record is written as its error names it, `PATH:OFFSET` or in `map failed at PATH, byte OFFSET: …` of
 //! [`crate::Error::Map`]; both are read here.
 
+use crate::console::say;
 use crate::error::MAP_FAILED;
-use crate::progress::say;
 
 /// Property with the [`RecordPlace`] before which a map stops its process.
 pub const STOP_PROPERTY: &str = "hanno.replay.stop.before";

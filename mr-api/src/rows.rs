@@ -2,28 +2,8 @@
 
 use crate::Result;
 use crate::input::{Format, Source, SplitRange};
-use crate::job::{Input, InputPaths};
 
-/// The numbers from 0 up to `rows`, in `maps` splits of about the same length.
-///
-/// ```
-/// use mr_api::{Job, LocalRunner, rows, text_out};
-///
-/// # let scratch = tempfile::tempdir()?;
-/// # let path = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();
-/// let job = Job::new("squares")
-///     .input(rows(5, 1))
-///     .map_fn::<u64, u64, _>(|row, out| out.emit(row, row * row))
-///     .output(text_out(path("out")));
-/// LocalRunner::new().run(job)?;
-/// assert_eq!(std::fs::read_to_string(path("out/part-m-00000"))?, "0\t0\n1\t1\n2\t4\n3\t9\n4\t16\n");
-/// # Ok::<(), mr_api::BoxError>(())
-/// ```
-pub fn rows(rows: u64, maps: u32) -> Input<Rows> {
-    Input { paths: InputPaths::Rows { rows, maps: maps.max(1) }, format: Rows }
-}
-
-/// Row numbers; see [`rows`].
+/// Row numbers; see [`rows`](crate::rows).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rows;
 

@@ -1,4 +1,4 @@
-//! SequenceFiles as output: what a task's pairs become, and how a job asks for it.
+//! SequenceFiles as output: what a task's pairs become.
 //!
 //! Invariant: the same records of the same task give the same bytes, whichever attempt writes them; also the sync mark, which is made of
 //! the file's name.
@@ -9,55 +9,9 @@ use sha2::{Digest, Sha256};
 use crate::Result;
 use crate::codec::FileCodec;
 use crate::error::Error;
-use crate::job::{OutputTo, text_out};
 use crate::sequence::{Compression, SequenceWriter};
 use crate::text::ToText;
 use crate::writable::{TEXT_CLASS, Writable};
-
-/// SequenceFiles with keys of class `K::CLASS` and values of class `V::CLASS`, in a new directory.
-///
-/// [`Output::append`](crate::Output::append) writes typed pairs; [`Output::write`](crate::Output::write), folds and map-only jobs write
-/// the text of keys and values, for which the classes are `Text` (`String`) or `BytesWritable` (`Vec<u8>`).
-///
-/// ```
-/// use mr_api::{Job, LocalRunner, reduce_fn, sequence_out, text};
-///
-/// # let scratch = tempfile::tempdir()?;
-/// # let path = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();
-/// # std::fs::write(path("in"), "b a b\n")?;
-/// let job = Job::new("count")
-///     .input(text([path("in")]))
-///     .map_fn::<String, u64, _>(|line, out| {
-///         line.to_str_lossy().split_whitespace().try_for_each(|word| out.emit(word, 1u64))
-///     })
-///     .reduce(reduce_fn::<String, u64, _>(|word, values, out| {
-///         let count = values.count()?;
-///         out.append(word, i64::try_from(count)?)
-///     }))
-///     .reducers(1)
-///     .output(sequence_out::<String, i64>(path("out")));
-/// LocalRunner::new().run(job)?;
-/// assert!(std::fs::read(path("out/part-r-00000"))?.starts_with(b"SEQ\x06"));
-/// # Ok::<(), mr_api::BoxError>(())
-/// ```
-pub fn sequence_out<K: Writable, V: Writable>(path: impl Into<String>) -> OutputTo {
-    text_out(path).sequence::<K, V>()
-}
-
-impl OutputTo {
-    /// SequenceFiles; see [`sequence_out`].
-    pub fn sequence<K: Writable, V: Writable>(mut self) -> Self {
-        self.options.sequence = Some(Classes { key: K::CLASS, value: V::CLASS });
-        self
-    }
-
-    /// SequenceFiles whose records are compressed many at a time, which saves the most.
-    pub fn block_compressed(mut self, codec: FileCodec) -> Self {
-        self.options.codec = Some(codec);
-        self.options.blocks = true;
-        self
-    }
-}
 
 /// Java classes of keys and values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,7 +108,8 @@ fn encode(class: &str, value: impl ToText, text: &mut Vec<u8>, out: &mut Vec<u8>
 mod tests {
     use super::*;
     use crate::{
-        Job, LocalRunner, SequencePairs, Sum, from_files, map_fn, reduce_fn, text, text_out,
+        Job, LocalRunner, SequencePairs, Sum, from_files, map_fn, reduce_fn, sequence_out, text,
+        text_out,
     };
 
     #[test]

@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use sys::environment::Answers;
 
 use crate::Result;
-use crate::cache::{self, SideFile};
+use crate::cache;
 use crate::error::Error;
+use crate::side_file::SideFile;
 
 const ENV: &str = "--shipped-env";
 const FILE: &str = "--shipped-file";

@@ -5,7 +5,7 @@ use std::io::Read;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{LocalRunner, from_files, reduce_fn, text, text_out};
+use crate::{Job, LocalRunner, Mapper, from_files, reduce_fn, text, text_out};
 
 fn part(path: &str, start: u64, end: u64) -> MapPart {
     MapPart { path: path.to_owned(), range: SplitRange { start, end } }

@@ -10,7 +10,6 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use super::hanno_candidates;
 use super::staging::remove;
 use crate::Result;
 use crate::error::Error;
@@ -78,6 +77,21 @@ impl Drop for EmbeddedCluster {
         let _ = self.child.wait();
         *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
+}
+
+/// Where this program's executable's `hanno` may be, nearest first.
+fn hanno_candidates() -> Vec<PathBuf> {
+    let mut candidates = Vec::new();
+    if let Some(path) = std::env::var_os("HANNO_BIN") {
+        candidates.push(PathBuf::from(path));
+    }
+    if let Ok(executable) = std::env::current_exe() {
+        let directories = executable.ancestors().skip(1).take(2);
+        candidates.extend(directories.map(|directory| directory.join("hanno")));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    candidates.extend(std::env::split_paths(&path).map(|directory| directory.join("hanno")));
+    candidates
 }
 
 /// For Ctrl-C: ends the cluster of this process, if there is one.

@@ -9,7 +9,6 @@ mod names;
 mod running;
 mod staging;
 
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use client::ClientConfig;
@@ -25,20 +24,21 @@ use protocol::{BinaryHash, DfsPath, JobId};
 use crate::Result;
 use crate::address::{self, Place};
 use crate::cache;
-use crate::context::OUTPUT_PROPERTY;
-use crate::entry::print_json;
+use crate::console::{print_json, say};
+use crate::dfs::{open_part, opener};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::input::SplitRange;
 use crate::inputs::Inner;
-use crate::job::{InputPaths, JobSettings, OutputPath, Reducers};
 use crate::map_input::MapPart;
 use crate::options::{ATTEMPTS_DEFAULT, Options};
-use crate::plan::{Finished, OpenFn, Plan, fingerprint};
-use crate::progress::{Progress, say};
-use crate::runner::{DESCRIPTION_PROPERTY, open_part, opener};
+use crate::paths::{InputPaths, OutputPath};
+use crate::plan::{DESCRIPTION_PROPERTY, Finished, OpenFn, Plan, fingerprint};
+use crate::progress::Progress;
 use crate::scratch::Scratch;
+use crate::settings::{JobSettings, Reducers};
 use crate::total_order::{BOUNDARIES_PROPERTY, Sampling};
+use crate::upstream::JobOutput;
 use embedded::EmbeddedCluster;
 use names::Names;
 use running::Running;
@@ -281,7 +281,7 @@ impl<'a> Driver<'a> {
         let mut properties = self.options.properties.clone();
         properties.insert(DESCRIPTION_PROPERTY.to_owned(), description);
         for need in &plan.needs[index] {
-            properties.insert(format!("{OUTPUT_PROPERTY}{need}"), outputs[*need].to_string());
+            properties.insert(JobOutput(*need).property(), outputs[*need].to_string());
         }
         let side_files = [&settings.side_files[..], &self.options.side_files].concat();
         if !side_files.is_empty() {
@@ -422,18 +422,3 @@ fn split_bytes(split: &Split) -> u64 {
 
 /// Exit code after Ctrl-C, as shells have it.
 const INTERRUPTED: i32 = 130;
-
-/// Where this program's executable's `hanno` may be, nearest first.
-pub(crate) fn hanno_candidates() -> Vec<PathBuf> {
-    let mut candidates = Vec::new();
-    if let Some(path) = std::env::var_os("HANNO_BIN") {
-        candidates.push(PathBuf::from(path));
-    }
-    if let Ok(executable) = std::env::current_exe() {
-        let directories = executable.ancestors().skip(1).take(2);
-        candidates.extend(directories.map(|directory| directory.join("hanno")));
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    candidates.extend(std::env::split_paths(&path).map(|directory| directory.join("hanno")));
-    candidates
-}

@@ -16,12 +16,12 @@ use protocol::address;
 use super::inputs;
 use super::names::Names;
 use crate::Result;
+use crate::console::say;
 use crate::error::Error;
 use crate::inputs::Inner;
-use crate::job::{InputPaths, OutputPath};
 use crate::local::files;
+use crate::paths::{InputPaths, OutputPath};
 use crate::plan::Plan;
-use crate::progress::say;
 
 /// Where a user's staged files lie, below the home directory; hidden from jobs that read all of that.
 const DIRECTORY: &str = ".staging";

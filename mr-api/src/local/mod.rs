@@ -22,19 +22,22 @@ use shuffle::BufferPool;
 use crate::Result;
 use crate::address;
 use crate::cache;
-use crate::context::OUTPUT_PROPERTY;
+use crate::console::say;
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::inputs::Inner;
-use crate::job::{InputPaths, OutputPath, Reducers};
 use crate::options::{self, Options};
+use crate::paths::{InputPaths, OutputPath};
 use crate::plan::{Finished, OpenFn, Plan};
-use crate::progress::{Progress, say};
+use crate::progress::Progress;
 use crate::rows;
+use crate::settings::Reducers;
+use crate::side_file::SideFile;
 use crate::splits::SplitLimits;
 use crate::stage::Stage;
 use crate::text::TextRules;
 use crate::total_order::BOUNDARIES_PROPERTY;
+use crate::upstream::JobOutput;
 use tasks::{JobRun, LocalSplit};
 
 /// Memory of the sort buffer or combiner table of one map: a million distinct words fit.
@@ -140,7 +143,7 @@ impl LocalRunner {
     /// # Errors
     /// If `path` has no usable name.
     pub fn side_file(mut self, path: &str) -> Result<Self> {
-        self.options.side_files.push(cache::SideFile::parse(path)?);
+        self.options.side_files.push(SideFile::parse(path)?);
         Ok(self)
     }
 
@@ -160,7 +163,7 @@ impl LocalRunner {
             let mut properties = self.options.properties.clone();
             for need in &plan.needs[index] {
                 let output = outputs[*need].display().to_string();
-                properties.insert(format!("{OUTPUT_PROPERTY}{need}"), output);
+                properties.insert(JobOutput(*need).property(), output);
             }
             self.run_stage(&*plan.stages[index], index, output, splits, properties, &ended)
         };

@@ -14,17 +14,17 @@ use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{BufferPool, MapOutput, SegmentSource};
 
 use crate::address;
-use crate::cache;
 use crate::context::{Context, OpenFile, TASK_COUNTERS, TaskCounts};
 use crate::error::{Error, Result};
 use crate::input::{LocalSource, Source, SplitRange};
-use crate::job::JobSettings;
 use crate::map_input::MapPart;
 use crate::options;
 use crate::output::{LocalFiles, Output};
 use crate::place::Place;
 use crate::progress::Progress;
 use crate::scratch::Scratch;
+use crate::settings::JobSettings;
+use crate::side_file;
 use crate::sort::{map_options, reduce_options};
 use crate::stage::{MapResult, MapTarget, MapTask, ReduceTask, Stage};
 use crate::total_order::Sampling;
@@ -144,7 +144,7 @@ impl JobRun<'_> {
         let work = fs::canonicalize(&self.scratch).map_err(Error::file("read", &self.scratch))?;
         let work = work.join(context.attempt().to_string());
         fs::create_dir_all(&work).map_err(Error::file("create", &work))?;
-        cache::link(&self.side_files, &work)?;
+        side_file::link(&self.side_files, &work)?;
         context.set_directory(work, self.side_files.clone());
         context.set_output_directory(directory.display().to_string());
         context.set_open(opener());

@@ -18,8 +18,12 @@ use protocol::{AttemptId, DfsPath, RecordAt};
 use shuffle::BufferPool;
 use sys::broker::Broker;
 
+use super::channel::Channel;
+use super::fetch::Fetcher;
+use super::gather::{Gather, News};
 use crate::cache;
 use crate::context::{Context, TaskCounts};
+use crate::dfs::{DfsOutput, open_part, opener};
 use crate::error::{Error, Result};
 use crate::input::SplitRange;
 use crate::map_input::MapPart;
@@ -28,10 +32,7 @@ use crate::output::{LocalFiles, Output, OutputFile, OutputFiles};
 use crate::phases;
 use crate::place::{self, Place, Skipped};
 use crate::plan::Plan;
-use crate::runner::Channel;
-use crate::runner::fetch::Fetcher;
-use crate::runner::gather::{Gather, News};
-use crate::runner::source::{DfsOutput, open_part, opener};
+use crate::side_file;
 use crate::sort::{map_options, reduce_options};
 use crate::stage::{MapResult, MapTarget, MapTask, ReduceTask, Stage};
 
@@ -108,7 +109,7 @@ impl Host {
     /// Runs one attempt to its end.
     pub(crate) fn run(&self, work: Work, launched: Launched) -> Result<AttemptState> {
         let (context, program) = (&launched.context, &self.setup.program);
-        cache::link(&self.side_files, &launched.directory)?;
+        side_file::link(&self.side_files, &launched.directory)?;
         context.set_directory(launched.directory.clone(), self.side_files.clone());
         context.set_task_counts(TaskCounts {
             maps: program.map_count,

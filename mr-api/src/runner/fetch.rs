@@ -24,11 +24,11 @@ use protocol::shuffle::{ANSWER_BYTES_MAX, FetchRequest, SegmentAnswer, SegmentHe
 use protocol::tracker::{FetchFailure, MapOutput};
 use shuffle::{SegmentSource, read_open_index, verify_segment};
 
+use super::channel::Channel;
+use super::gather::{Gather, Input, News};
 use crate::Result;
 use crate::context::Context;
-use crate::runner::Channel;
-use crate::runner::gather::{Gather, Input, News};
-use crate::stage::REDUCE_START_PROGRESS;
+use crate::phases::REDUCE_START_PROGRESS;
 
 /// Requests at once per reduce, as in Hadoop.
 const PARALLEL_FETCHES_MAX: usize = 5;

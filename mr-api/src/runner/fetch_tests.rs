@@ -165,7 +165,7 @@ fn gather_range(
     directory: &Path,
 ) -> (Vec<String>, Vec<u32>) {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
-    let channel = Channel { stream: Arc::new(Mutex::new(ours)) };
+    let channel = Channel::new(ours);
     let reduce = attempt(TaskKind::Reduce, 0, 0);
     let (sender, news) = mpsc::channel();
     let holder = PassHolder::new(setup.pass.clone());

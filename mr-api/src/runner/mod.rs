@@ -10,14 +10,14 @@
 //! worker's connection ends, so does this process.
 
 mod attempt;
+mod channel;
 mod fetch;
 mod gather;
-mod source;
 
 use std::io::{Write, stdout};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::runner::{
     COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, FromRunner, SOCKET_VARIABLE, Setup, ToRunner,
 };
-use protocol::tracker::{AttemptState, FetchFailure, shortened};
+use protocol::tracker::{AttemptState, shortened};
 use sys::broker::Broker;
 use sys::process::{Work, own_work};
 
@@ -35,15 +35,11 @@ use crate::Result;
 use crate::context::Context;
 use crate::error::Error;
 use crate::guard::guard;
-use crate::plan::{Plan, difference, fingerprint};
-use crate::progress::say;
+use crate::plan::{DESCRIPTION_PROPERTY, Plan, difference, fingerprint};
 use attempt::{Ground, Host, Launched};
+use channel::Channel;
 use gather::News;
 
-pub(crate) use source::{open_part, opener};
-
-/// Job property that carries the description of the plan, so that a difference can be named.
-pub(crate) const DESCRIPTION_PROPERTY: &str = "hanno.plan.description";
 /// Pause between life signs: four a second at most.
 const REPORT_PAUSE: Duration = Duration::from_millis(250);
 
@@ -82,7 +78,7 @@ pub(crate) fn is_task() -> bool {
 /// Runs attempts until the worker says `Exit` or is gone.
 pub(crate) fn run(worker: Worker, build: impl FnOnce() -> Result<Plan>) -> Result<()> {
     let Worker { mut stream, broker } = worker;
-    let channel = Channel { stream: Arc::new(Mutex::new(stream.try_clone()?)) };
+    let channel = Channel::new(stream.try_clone()?);
     let cookie = std::env::var(COOKIE_VARIABLE).unwrap_or_default();
     channel.send(&FromRunner::Hello { cookie })?;
     let setup = match receive(&mut stream)? {
@@ -219,31 +215,6 @@ fn count_work(context: &Context, before: Option<Work>, after: Option<Work>) {
     context.add("CPU_MILLISECONDS", u64::try_from(cpu_time).unwrap_or(u64::MAX));
     context.add("PHYSICAL_MEMORY_BYTES", after.resident_bytes);
     context.add("VIRTUAL_MEMORY_BYTES", after.virtual_bytes);
-}
-
-/// The way to the worker, shared by threads.
-#[derive(Clone)]
-pub(crate) struct Channel {
-    stream: Arc<Mutex<UnixStream>>,
-}
-
-impl Channel {
-    fn send(&self, message: &FromRunner) -> std::io::Result<()> {
-        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        frame::write(&mut *stream, message)
-    }
-
-    /// Without the worker there is nothing left to do.
-    fn send_or_exit(&self, message: &FromRunner) {
-        if let Err(error) = self.send(message) {
-            say(format_args!("lost the worker: {error}\n"));
-            std::process::exit(1);
-        }
-    }
-
-    pub(crate) fn fetch_failed(&self, failure: FetchFailure) {
-        self.send_or_exit(&FromRunner::FetchFailed(failure));
-    }
 }
 
 fn receive(stream: &mut UnixStream) -> Result<Option<ToRunner>> {

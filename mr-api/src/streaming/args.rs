@@ -7,16 +7,18 @@ use protocol::property::{Count, Key, PipeEncoding as Encoding, Properties, Value
 
 use super::aggregate::AGGREGATE;
 use super::command;
+use super::input::{InputKind, StreamInput};
 use super::io::{RecordReader, RecordWriter};
 use super::key_field::{self, KeyFields};
 use super::process::Script;
 use crate::args::Args;
-use crate::cache::SideFile;
 use crate::error::Error;
-use crate::job::{Input, InputPaths, OutputTo, text_out};
+use crate::job_inputs::Input;
 use crate::options::Options;
+use crate::outputs::{OutputTo, text_out};
 use crate::partition::Partition;
-use crate::streaming::stages::StreamInput;
+use crate::paths::InputPaths;
+use crate::side_file::SideFile;
 
 /// `hanno job streaming -help`.
 pub const HELP: &str = "\
@@ -64,13 +66,6 @@ pub(super) enum Work {
     /// Hadoop's aggregate library.
     Aggregate,
     Script(Arc<Script>),
-}
-
-/// How input files become records.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum InputKind {
-    Text,
-    KeyValueText,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -490,7 +485,8 @@ impl Spec {
     }
 
     pub(super) fn input(&self) -> Input<StreamInput> {
-        Input { paths: InputPaths::Paths(self.inputs.clone()), format: StreamInput::new(self) }
+        let format = StreamInput::new(self.input_kind, self.key_value_separator);
+        Input { paths: InputPaths::Paths(self.inputs.clone()), format }
     }
 
     pub(super) fn output(&self) -> OutputTo {

@@ -6,7 +6,7 @@ use protocol::property::{self, keys};
 
 use crate::Result;
 use crate::context::Context;
-use crate::runner::DESCRIPTION_PROPERTY;
+use crate::plan::DESCRIPTION_PROPERTY;
 
 /// Names and values for the environment of a task's script.
 pub(super) fn variables(context: &Context) -> Result<Vec<(String, String)>> {

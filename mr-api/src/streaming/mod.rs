@@ -14,6 +14,7 @@ mod environment;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+mod input;
 mod io;
 mod key_field;
 mod process;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use protocol::property::PipeEncoding as Encoding;
 
 use super::aggregate;
-use super::args::{InputKind, Spec, Work};
+use super::args::{Spec, Work};
+use super::input::{StreamInput, StreamRecord};
 use super::io::{Field, RecordReader, RecordWriter};
 use super::key_field::{self, KeyFields};
 use super::process;
@@ -14,77 +15,14 @@ use super::typed;
 use crate::Result;
 use crate::combine::{CombineSorted, SortedPairs};
 use crate::context::Context;
-use crate::input::{Cut, Format, Records, Source, SplitRange};
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::options;
 use crate::output::Output;
+use crate::records::Records;
 use crate::reducer::{Groups, Reducer, Values};
-use crate::text::{Line, Lines};
 
 /// Keys and values are bytes; what they mean is known by the encodings of the job.
 type Bytes = Vec<u8>;
-
-/// The input formats of streaming jobs, chosen by name.
-#[derive(Clone)]
-pub(super) struct StreamInput {
-    kind: InputKind,
-    separator: u8,
-}
-
-/// A record of any of them.
-pub(super) struct StreamRecord<'a> {
-    key: Field<'a>,
-    value: Field<'a>,
-    line: &'a [u8],
-}
-
-/// Separates key and value of `KeyValueTextInputFormat`, by its property.
-const KEY_VALUE_SEPARATOR: u8 = b'\t';
-
-impl StreamInput {
-    pub(super) fn new(spec: &Spec) -> Self {
-        let separator = spec.key_value_separator.unwrap_or(KEY_VALUE_SEPARATOR);
-        StreamInput { kind: spec.input_kind, separator }
-    }
-
-    fn record<'a>(&self, line: Line<'a>) -> StreamRecord<'a> {
-        let text = |bytes| Field::Bytes(bytes, Encoding::Text);
-        match self.kind {
-            InputKind::Text => {
-                let (key, value) = (Field::Number(line.offset), text(line.bytes));
-                StreamRecord { key, value, line: line.bytes }
-            }
-            InputKind::KeyValueText => {
-                let (key, value) = match memchr::memchr(self.separator, line.bytes) {
-                    Some(at) => (&line.bytes[..at], &line.bytes[at + 1..]),
-                    None => (line.bytes, &[][..]),
-                };
-                StreamRecord { key: text(key), value: text(value), line: line.bytes }
-            }
-        }
-    }
-}
-
-impl Format for StreamInput {
-    type Record<'a> = StreamRecord<'a>;
-
-    fn cut(&self) -> Cut {
-        Cut::TextBlocks
-    }
-
-    fn read(
-        &self,
-        split: SplitRange,
-        source: &mut dyn Source,
-        each: &mut impl FnMut(u64, StreamRecord<'_>) -> Result<()>,
-    ) -> Result<()> {
-        Lines.read(split, source, &mut |at, line| each(at, self.record(line)))
-    }
-
-    fn bytes<'r>(record: &Self::Record<'r>) -> Option<&'r [u8]> {
-        Some(record.line)
-    }
-}
 
 #[derive(Clone)]
 pub(super) struct StreamMapper {

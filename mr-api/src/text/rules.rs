@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use protocol::property::{Properties, PropertyError, keys};
 
-use crate::context::{Context, Counter};
+use crate::context::Context;
+use crate::counters::Counter;
 
 /// Group and name of the counter of lines that were passed over.
 const TOO_LONG: (&str, &str) = ("Engine", "LINES_TOO_LONG");
@@ -79,7 +80,7 @@ impl TextRules {
         if let Some(counter) = &self.too_long {
             counter.increment();
         }
-        crate::progress::say(format_args!("passed over a line of {length} bytes at {offset}\n"));
+        crate::console::say(format_args!("passed over a line of {length} bytes at {offset}\n"));
         true
     }
 }
