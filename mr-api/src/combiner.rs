@@ -1,13 +1,14 @@
-//! Plain combiners: a step of reducing on the map side that is written like a reducer and may be used as one.
+//! Combiners: a step of reducing on the map side that is written like a reducer and may be used as one.
 //!
-//! Prefer a [`Fold`](crate::Fold) where there is one: it combines in a hash table before anything is sorted.
+//! A combiner runs over what is in the sort buffer whenever that is written; what it emits is sorted again, so it may emit in any order.
+//! It may run any number of times, none included. Prefer a [`Fold`](crate::Fold) where there is one: it combines in a hash table before
+//! anything is sorted.
 
 use std::marker::PhantomData;
 
-use shuffle::ReduceInput;
+use shuffle::{ReduceInput, SortedRecords};
 
 use crate::Result;
-use crate::combine::{CombineSorted, EmitPair, SortedPairs};
 use crate::context::Context;
 use crate::datum::{Datum, Key, Put};
 use crate::output::Output;
@@ -70,7 +71,54 @@ pub trait Combiner: Clone + Send + Sync + 'static {
         values: &mut CombineValues<'_, Self::Value>,
         out: &mut CombineOut<'_, Self::Key, Self::Value>,
     ) -> Result<()>;
+
+    /// The loop over the keys of one filling of the sort buffer, for the commands of streaming jobs, which see all of it.
+    ///
+    /// # Errors
+    /// Any error fails the attempt.
+    #[doc(hidden)]
+    fn combine_all(
+        &mut self,
+        _context: &Context,
+        pairs: &mut SortedPairs<'_>,
+        emit: &mut EmitPair<'_>,
+    ) -> Result<()> {
+        let (mut scratch, mut key) = (Default::default(), Vec::new());
+        let take = &mut |key: &[u8], value: &[u8]| emit(key, value);
+        while let Some(next) = pairs.peek_key() {
+            key.clear();
+            key.extend_from_slice(next);
+            let mut group = OneKey { pairs, key: &key };
+            let mut out = CombineOut { scratch: &mut scratch, take, types: PhantomData };
+            let mut values = CombineValues { source: &mut group, types: PhantomData };
+            self.combine(Self::Key::read(&key)?, &mut values, &mut out)?;
+            while group.next_bytes()?.is_some() {}
+        }
+        Ok(())
+    }
 }
+
+/// Sorted pairs of one filling of the sort buffer.
+pub struct SortedPairs<'a>(SortedRecords<'a>);
+
+impl<'a> SortedPairs<'a> {
+    pub(crate) fn new(records: SortedRecords<'a>) -> Self {
+        SortedPairs(records)
+    }
+
+    #[inline]
+    pub(crate) fn peek_key(&self) -> Option<&[u8]> {
+        self.0.peek_key()
+    }
+
+    #[inline]
+    pub(crate) fn next_pair(&mut self) -> Option<(&[u8], &[u8])> {
+        self.0.next_record()
+    }
+}
+
+/// Takes the key and value of a combined pair.
+pub(crate) type EmitPair<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + Send + 'a;
 
 /// Hands out encoded values.
 trait ValueSource {
@@ -119,10 +167,6 @@ impl<K: Key, V: Datum> CombineOut<'_, K, V> {
     }
 }
 
-/// A [`Combiner`] on the map side.
-#[derive(Clone)]
-pub struct OnMapSide<C>(pub(crate) C);
-
 /// What is left of the pairs of one key.
 struct OneKey<'a, 'b> {
     pairs: &'a mut SortedPairs<'b>,
@@ -135,28 +179,6 @@ impl ValueSource for OneKey<'_, '_> {
             return Ok(None);
         }
         Ok(self.pairs.next_pair().map(|(_, value)| value))
-    }
-}
-
-impl<C: Combiner> CombineSorted for OnMapSide<C> {
-    fn combine(
-        &self,
-        _: &Context,
-        pairs: &mut SortedPairs<'_>,
-        emit: &mut EmitPair<'_>,
-    ) -> Result<()> {
-        let (mut combiner, mut scratch, mut key) = (self.0.clone(), Default::default(), Vec::new());
-        let take = &mut |key: &[u8], value: &[u8]| emit(key, value);
-        while let Some(next) = pairs.peek_key() {
-            key.clear();
-            key.extend_from_slice(next);
-            let mut group = OneKey { pairs, key: &key };
-            let mut out = CombineOut { scratch: &mut scratch, take, types: PhantomData };
-            let mut values = CombineValues { source: &mut group, types: PhantomData };
-            combiner.combine(C::Key::read(&key)?, &mut values, &mut out)?;
-            while group.next_bytes()?.is_some() {}
-        }
-        Ok(())
     }
 }
 

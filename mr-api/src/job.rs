@@ -9,8 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::Result;
-use crate::combine::CombineSorted;
-use crate::combiner::{Combiner, OnMapSide};
+use crate::combiner::Combiner;
 use crate::datum::{Datum, Key};
 use crate::fold::Fold;
 use crate::input::Format;
@@ -52,13 +51,13 @@ pub struct Mapped<M: Mapper> {
     pub(crate) mapper: M,
 }
 
-/// A job has a mapper and a combiner and needs a reducer.
+/// A job has a mapper and a [`Fold`] as combiner and needs a reducer.
 pub struct Combined<M: Mapper, F> {
     mapped: Mapped<M>,
     fold: F,
 }
 
-/// A job has a mapper and a combiner that sees sorted pairs, and needs a reducer.
+/// A job has a mapper and a [`Combiner`] and needs a reducer.
 pub struct CombinedSorted<M: Mapper, C> {
     mapped: Mapped<M>,
     combiner: C,
@@ -178,11 +177,12 @@ impl<M: Mapper> Job<Mapped<M>> {
     }
 
     /// Combines sorted pairs on the map side by a [`Combiner`], which may be the job's reducer too.
-    pub fn combine_with<C>(self, combiner: C) -> Job<CombinedSorted<M, OnMapSide<C>>>
+    pub fn combine_with<C>(self, combiner: C) -> Job<CombinedSorted<M, C>>
     where
         C: Combiner<Key = M::Key, Value = M::Value>,
     {
-        self.combine_sorted(OnMapSide(combiner))
+        let Job { settings, state } = self;
+        Job { settings, state: CombinedSorted { mapped: state, combiner } }
     }
 
     /// Sets the reducer: a [`Reducer`] or a [`Fold`].
@@ -194,11 +194,6 @@ impl<M: Mapper> Job<Mapped<M>> {
     pub(crate) fn partition_by(mut self, partition: Partition) -> Self {
         self.settings.partition = partition;
         self
-    }
-
-    pub(crate) fn combine_sorted<C: CombineSorted>(self, combiner: C) -> Job<CombinedSorted<M, C>> {
-        let Job { settings, state } = self;
-        Job { settings, state: CombinedSorted { mapped: state, combiner } }
     }
 
     /// Chooses the reduce task of each key.
@@ -292,7 +287,7 @@ impl<M: Mapper, F: Fold<M::Value>> Job<Combined<M, F>> {
     }
 }
 
-impl<M: Mapper, C: CombineSorted> Job<CombinedSorted<M, C>> {
+impl<M: Mapper, C: Combiner> Job<CombinedSorted<M, C>> {
     /// Sets the reducer: a [`Reducer`] or a [`Fold`].
     pub fn reduce<Kind, R: IntoReducer<M::Key, M::Value, Kind>>(self, reducer: R) -> Job<Reduced> {
         let Job { settings, state } = self;

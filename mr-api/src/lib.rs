@@ -48,7 +48,6 @@ mod args;
 mod bzip2_split;
 mod cache;
 pub mod codec;
-mod combine;
 mod combiner;
 mod conf;
 mod console;
@@ -113,7 +112,7 @@ mod upstream;
 pub mod writable;
 
 pub use args::{Args, usage_error};
-pub use combiner::{AsReducer, CombineOut, CombineValues, Combiner, OnMapSide};
+pub use combiner::{AsReducer, CombineOut, CombineValues, Combiner};
 pub use context::{Context, TaskCounts, TaskInput};
 pub use counters::{Counter, CounterGroup, Tally, counted};
 pub use datum::{Datum, DecodeError, Desc, Key, Put};

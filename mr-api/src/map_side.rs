@@ -7,7 +7,7 @@ use shuffle::{
     MapOutputWriter, SortedCombine, SortedCombiningWriter, SortedRecords,
 };
 
-use crate::combine::{CombineSorted, SortedPairs};
+use crate::combiner::{Combiner, SortedPairs};
 use crate::context::Context;
 use crate::datum::{Datum, Put};
 use crate::error::{BoxError, Error, Result};
@@ -112,10 +112,10 @@ impl<M: Mapper, F: Fold<M::Value>> MapSide<M> for Combining<F> {
     }
 }
 
-/// The map side of a job with such a combiner.
+/// Combines what is in the sort buffer whenever that is written.
 pub(crate) struct CombiningSorted<C>(pub(crate) C);
 
-pub(crate) struct CombiningSink<C: CombineSorted> {
+pub(crate) struct CombiningSink<C: Combiner> {
     writer: SortedCombiningWriter<Adapter<C>>,
     partition: Partition,
     partitions: u32,
@@ -128,20 +128,21 @@ struct Adapter<C> {
     partitions: u32,
 }
 
-impl<C: CombineSorted> SortedCombine for Adapter<C> {
+impl<C: Combiner> SortedCombine for Adapter<C> {
     fn combine(
         &mut self,
         records: SortedRecords<'_>,
         emit: &mut EmitCombined<'_>,
     ) -> Result<(), BoxError> {
         let mut pairs = SortedPairs::new(records);
-        self.combiner.combine(&self.context, &mut pairs, &mut |key, value| {
+        let mut emit = |key: &[u8], value: &[u8]| -> Result<()> {
             Ok(emit(self.partition.of(key, self.partitions), key, value)?)
-        })
+        };
+        self.combiner.clone().combine_all(&self.context, &mut pairs, &mut emit)
     }
 }
 
-impl<C: CombineSorted> Sink for CombiningSink<C> {
+impl<C: Combiner> Sink for CombiningSink<C> {
     #[inline]
     fn accept(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let partition = self.partition.of(key, self.partitions);
@@ -149,7 +150,7 @@ impl<C: CombineSorted> Sink for CombiningSink<C> {
     }
 }
 
-impl<M: Mapper, C: CombineSorted> MapSide<M> for CombiningSorted<C> {
+impl<M: Mapper, C: Combiner> MapSide<M> for CombiningSorted<C> {
     type Sink = CombiningSink<C>;
 
     fn open(

@@ -68,7 +68,7 @@ fn plan(spec: &Spec) -> Result<Plan> {
     }
     let reducer = StreamReducer::new(spec);
     let job = match StreamCombiner::new(spec) {
-        Some(combiner) => job.combine_sorted(combiner).reduce(reducer),
+        Some(combiner) => job.combine_with(combiner).reduce(reducer),
         None => job.reduce(reducer),
     };
     Ok(job.reducers(spec.reducers.unwrap_or(REDUCERS_DEFAULT)).output(spec.output()).into())

@@ -13,7 +13,7 @@ use super::process;
 use super::read_ahead::ReadAhead;
 use super::typed;
 use crate::Result;
-use crate::combine::{CombineSorted, SortedPairs};
+use crate::combiner::{CombineOut, CombineValues, Combiner, EmitPair, SortedPairs};
 use crate::context::Context;
 use crate::mapper::{Emit, Mapper, Sink};
 use crate::options;
@@ -244,12 +244,15 @@ impl StreamCombiner {
     }
 }
 
-impl CombineSorted for StreamCombiner {
-    fn combine(
-        &self,
+impl Combiner for StreamCombiner {
+    type Key = Bytes;
+    type Value = Bytes;
+
+    fn combine_all(
+        &mut self,
         context: &Context,
         pairs: &mut SortedPairs<'_>,
-        emit: &mut crate::combine::EmitPair<'_>,
+        emit: &mut EmitPair<'_>,
     ) -> Result<()> {
         let StreamCombiner { work, encoding, writer, reader, comparator } = self;
         let sorted = comparator.is_some();
@@ -302,5 +305,14 @@ impl CombineSorted for StreamCombiner {
                 |pipe| reader.read(pipe, &mut emit),
             ),
         }
+    }
+
+    fn combine(
+        &mut self,
+        _: &[u8],
+        _: &mut CombineValues<'_, Bytes>,
+        _: &mut CombineOut<'_, Bytes, Bytes>,
+    ) -> Result<()> {
+        Ok(())
     }
 }
