@@ -43,103 +43,47 @@
 //! | count and look around | [`Context`], [`Counter`] |
 //! | test | [`LocalRunner`], [`testing`] |
 
-mod address;
-mod args;
-mod bzip2_split;
-mod cache;
-pub mod codec;
-mod combiner;
-mod conf;
 mod console;
-mod context;
-mod counters;
-mod datum;
-mod dfs;
-mod driver;
-mod drivers;
-mod entry;
+pub mod datum;
+mod engine;
 mod error;
-mod fold;
-mod formats;
+pub mod formats;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
-mod graph;
 mod guard;
-mod heaviest;
-mod input;
-mod inputs;
-mod into_reducer;
-mod job;
-mod job_inputs;
-mod join;
-mod local;
-mod map_input;
-mod map_side;
-mod mapper;
-mod multiple;
-mod options;
-mod output;
-mod outputs;
-mod partition;
-mod paths;
-mod phases;
-mod place;
-mod plan;
-mod progress;
-mod records;
-mod reduce_side;
-mod reducer;
-pub mod replay;
-mod rows;
-mod runner;
-mod sampler;
+pub mod job;
+pub mod map;
+pub mod reduce;
+mod run;
 mod scratch;
-pub mod sequence;
-mod sequence_out;
-mod settings;
-mod shipped;
-mod side_file;
-mod sort;
-mod splits;
-mod stage;
 pub mod streaming;
+pub mod task;
 pub mod testing;
-mod text;
-mod total_order;
-mod typed;
-mod upstream;
-pub mod writable;
 
-pub use args::{Args, usage_error};
-pub use combiner::{AsReducer, CombineOut, CombineValues, Combiner};
-pub use context::{Context, TaskCounts, TaskInput};
-pub use counters::{Counter, CounterGroup, Tally, counted};
 pub use datum::{Datum, DecodeError, Desc, Key, Put};
-pub use entry::main;
 pub use error::{BoxError, Error, Result};
-pub use fold::{Count, Fold, Max, Min, Sum};
+pub use formats::sequence::{SequenceFiles, SequencePairs};
 pub use formats::{
-    CombinedLines, FixedLength, KeyValueLines, NLines, SequenceFiles, SequencePairs, Uncut,
-    WholeFiles,
+    CombinedLines, Cut, FixedLength, Format, KeyValueLines, LINE_BYTES_MAX, Line, Lines, NLines,
+    Output, Rows, Source, SplitRange, TextRules, ToText, Uncut, WholeFiles, Words, codec, sequence,
+    writable,
 };
-pub use input::{Cut, Format, Source, SplitRange};
-pub use into_reducer::{ByCombiner, ByFold, ByReducer, IntoMerger, IntoReducer};
 pub use job::{
-    Combined, CombinedSorted, CompleteJob, Job, Mapped, NeedsInput, NeedsMapper, Reduced,
+    Auto, ByCombiner, ByFold, ByReducer, Combined, CombinedSorted, CompleteJob, Finished, Input,
+    IntoMerger, IntoReducer, Job, Mapped, NeedsInput, NeedsMapper, OutputTo, Plan, Reduced,
+    Reducers, from_files, intermediate, output_of, previous, previous_as, raw_out, rows,
+    sequence_out, text, text_out,
 };
-pub use job_inputs::{Input, from_files, output_of, previous, previous_as, rows, text};
-pub use join::SortedFile;
-pub use local::LocalRunner;
-pub use mapper::{Emit, MapFn, Mapper, Sink, map_fn};
-pub use multiple::{Both, BothFormats, Either};
-pub use output::Output;
-pub use outputs::{OutputTo, intermediate, raw_out, sequence_out, text_out};
-pub use partition::{FirstElement, Partitioner};
-pub use plan::{Finished, Plan};
-pub use records::Records;
-pub use reducer::{Group, Groups, LiftReducer, MergeReducer, ReduceFn, Reducer, Values, reduce_fn};
-pub use rows::Rows;
-pub use settings::{Auto, Reducers};
-pub use text::{LINE_BYTES_MAX, Line, Lines, TextRules, ToText, Words};
-pub use upstream::JobOutput;
+pub use map::{
+    Both, BothFormats, Either, Emit, FirstElement, MapFn, Mapper, Partitioner, Records, Sink,
+    SortedFile, map_fn,
+};
+pub use reduce::{
+    AsReducer, CombineOut, CombineValues, Combiner, Count, Fold, Group, Groups, LiftReducer, Max,
+    MergeReducer, Min, ReduceFn, Reducer, Sum, Values, reduce_fn,
+};
+pub use run::{Args, LocalRunner, main, usage_error};
+pub use task::{
+    Context, Counter, CounterGroup, JobOutput, Tally, TaskCounts, TaskInput, counted, replay,
+};

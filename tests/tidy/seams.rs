@@ -187,7 +187,7 @@ const PRINTERS: &[&str] = &[
     "src/dfs/progress.rs",
     "src/top.rs",
     "mr-api/src/console.rs",
-    "mr-api/src/runner/mod.rs",
+    "mr-api/src/run/runner/mod.rs",
     "mr-api/src/streaming/process.rs",
 ];
 

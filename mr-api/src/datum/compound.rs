@@ -1,6 +1,6 @@
 //! Encodings made of others: [`Desc`], `Option`, tuples.
 
-use super::{Datum, DecodeError, Key, Put};
+use crate::datum::{Datum, DecodeError, Key, Put};
 
 /// Reverses the order of a key: `Desc(9u64)` sorts before `Desc(3u64)`.
 ///

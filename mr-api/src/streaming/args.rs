@@ -6,19 +6,16 @@ use std::sync::Arc;
 use protocol::property::{Count, Key, PipeEncoding as Encoding, Properties, Value, keys};
 
 use super::aggregate::AGGREGATE;
-use super::command;
 use super::input::{InputKind, StreamInput};
 use super::io::{RecordReader, RecordWriter};
-use super::key_field::{self, KeyFields};
+use super::key_field::KeyFields;
 use super::process::Script;
-use crate::args::Args;
+use super::{command, key_field};
+use crate::engine::{InputPaths, SideFile};
 use crate::error::Error;
-use crate::job_inputs::Input;
-use crate::options::Options;
-use crate::outputs::{OutputTo, text_out};
-use crate::partition::Partition;
-use crate::paths::InputPaths;
-use crate::side_file::SideFile;
+use crate::job::{Input, OutputTo, text_out};
+use crate::map::Partition;
+use crate::run::{Args, Options};
 
 /// `hanno job streaming -help`.
 pub const HELP: &str = "\
@@ -505,7 +502,7 @@ impl Spec {
             let key = if sorted { key_field::decode(key) } else { key };
             match &fields {
                 Some(fields) => fields.partition(key, partitions),
-                None => shuffle::partition_of(key, partitions, crate::partition::PARTITION_SEED),
+                None => shuffle::partition_of(key, partitions, crate::map::PARTITION_SEED),
             }
         })))
     }

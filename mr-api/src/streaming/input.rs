@@ -4,8 +4,7 @@ use protocol::property::PipeEncoding as Encoding;
 
 use super::io::Field;
 use crate::Result;
-use crate::input::{Cut, Format, Source, SplitRange};
-use crate::text::{Line, Lines};
+use crate::formats::{Cut, Format, Line, Lines, Source, SplitRange};
 
 /// How input files become records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

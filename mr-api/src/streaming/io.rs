@@ -16,8 +16,7 @@ use protocol::property::PipeEncoding as Encoding;
 use super::typed;
 use crate::Result;
 use crate::error::Error;
-use crate::input::{Format, Source, SplitRange};
-use crate::text::{LINE_BYTES_MAX, Lines, TextRules};
+use crate::formats::{Format, LINE_BYTES_MAX, Lines, Source, SplitRange, TextRules};
 
 /// A key or value on its way to a script.
 #[derive(Clone, Copy, Debug)]

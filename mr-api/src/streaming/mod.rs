@@ -25,11 +25,8 @@ mod typed;
 use protocol::property::Scope;
 
 use crate::Result;
-use crate::conf;
-use crate::entry;
-use crate::job::Job;
-use crate::plan::Plan;
-use crate::shipped::Shipped;
+use crate::job::{Job, Plan};
+use crate::run::{Shipped, conf, entry};
 
 pub use args::HELP;
 

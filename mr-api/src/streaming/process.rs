@@ -17,8 +17,8 @@ use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, SOCKET_VARIABLE};
 
 use super::command::locate;
 use crate::Result;
-use crate::context::Context;
 use crate::error::Error;
+use crate::task::Context;
 
 /// Written to the script at once; as much as a large pipe takes.
 const CHUNK_BYTES: usize = 256 << 10;

@@ -4,22 +4,20 @@ use std::sync::Arc;
 
 use protocol::property::PipeEncoding as Encoding;
 
-use super::aggregate;
 use super::args::{Spec, Work};
 use super::input::{StreamInput, StreamRecord};
 use super::io::{Field, RecordReader, RecordWriter};
-use super::key_field::{self, KeyFields};
-use super::process;
+use super::key_field::KeyFields;
 use super::read_ahead::ReadAhead;
-use super::typed;
+use super::{aggregate, key_field, process, typed};
 use crate::Result;
-use crate::combiner::{CombineOut, CombineValues, Combiner, EmitPair, SortedPairs};
-use crate::context::Context;
-use crate::mapper::{Emit, Mapper, Sink};
-use crate::options;
-use crate::output::Output;
-use crate::records::Records;
-use crate::reducer::{Groups, Reducer, Values};
+use crate::formats::Output;
+use crate::map::{Emit, Mapper, Records, Sink};
+use crate::reduce::{
+    CombineOut, CombineValues, Combiner, EmitPair, Groups, Reducer, SortedPairs, Values,
+};
+use crate::run::options;
+use crate::task::Context;
 
 /// Keys and values are bytes; what they mean is known by the encodings of the job.
 type Bytes = Vec<u8>;
