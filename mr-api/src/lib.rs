@@ -34,13 +34,16 @@
 //! }
 //! ```
 //!
+//! What nearly every job needs is here at the root; the rest is in modules:
+//!
 //! | to | look at |
 //! |---|---|
-//! | read and emit | [`Mapper`], [`Emit`], [`Line`] |
-//! | choose key and value types | [`Datum`], [`Key`], [`Put`], [`Desc`] |
-//! | combine and reduce | [`Fold`], [`Sum`], [`Reducer`], [`Values`], [`Output`] |
-//! | put it together | [`Job`], [`Plan`], [`Args`], [`main`] |
-//! | count and look around | [`Context`], [`Counter`] |
+//! | read and emit | [`Mapper`], [`Emit`], [`Line`]; [`map`] |
+//! | choose key and value types | [`Datum`](datum::Datum), [`Key`](datum::Key), [`Put`](datum::Put), [`Desc`](datum::Desc) in [`datum`] |
+//! | combine and reduce | [`Fold`], [`Sum`], [`Reducer`], [`Values`], [`Output`]; [`reduce`] |
+//! | put it together | [`Job`], [`Plan`], [`Args`], [`main`]; [`job`] |
+//! | read and write files in other formats | [`formats`], [`sequence`], [`codec`] |
+//! | count and look around | [`Context`], [`Counter`](task::Counter) in [`task`] |
 //! | test | [`LocalRunner`], [`testing`] |
 
 mod console;
@@ -61,29 +64,10 @@ pub mod streaming;
 pub mod task;
 pub mod testing;
 
-pub use datum::{Datum, DecodeError, Desc, Key, Put};
 pub use error::{BoxError, Error, Result};
-pub use formats::sequence::{SequenceFiles, SequencePairs};
-pub use formats::{
-    CombinedLines, Cut, FixedLength, Format, KeyValueLines, LINE_BYTES_MAX, Line, Lines, NLines,
-    Output, Rows, Source, SplitRange, TextRules, ToText, Uncut, WholeFiles, Words, codec, sequence,
-    writable,
-};
-pub use job::{
-    Auto, ByCombiner, ByFold, ByReducer, Combined, CombinedSorted, CompleteJob, Finished, Input,
-    IntoMerger, IntoReducer, Job, Mapped, NeedsInput, NeedsMapper, OutputTo, Plan, Reduced,
-    Reducers, from_files, intermediate, output_of, previous, previous_as, raw_out, rows,
-    sequence_out, text, text_out,
-};
-pub use map::{
-    Both, BothFormats, Either, Emit, FirstElement, MapFn, Mapper, Partitioner, Records, Sink,
-    SortedFile, map_fn,
-};
-pub use reduce::{
-    AsReducer, CombineOut, CombineValues, Combiner, Count, Fold, Group, Groups, LiftReducer, Max,
-    MergeReducer, Min, ReduceFn, Reducer, Sum, Values, reduce_fn,
-};
+pub use formats::{Line, Lines, Output, codec, sequence, writable};
+pub use job::{Auto, Finished, Job, Plan, from_files, intermediate, previous, text, text_out};
+pub use map::{Emit, Mapper, Sink, map_fn};
+pub use reduce::{Count, Fold, Max, Min, Reducer, Sum, Values, reduce_fn};
 pub use run::{Args, LocalRunner, main, usage_error};
-pub use task::{
-    Context, Counter, CounterGroup, JobOutput, Tally, TaskCounts, TaskInput, counted, replay,
-};
+pub use task::{Context, replay};

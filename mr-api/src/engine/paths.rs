@@ -1,7 +1,7 @@
 //! Which files a job reads and writes, as its author says it: what the paths mean is for the one who runs it.
 
 use crate::formats::Cut;
-use crate::task::JobOutput;
+use crate::task::upstream::JobOutput;
 
 /// What a job reads.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -50,11 +50,11 @@ fn boundaries_survive_the_property() {
 }
 
 /// The parts of the output of a job that sorts by `map`, in order; `prepare` makes the input and is given the full paths of names.
-fn sort<F: crate::Format, M: Mapper<In = F, Key = Vec<u8>, Value = ()>>(
+fn sort<F: crate::formats::Format, M: Mapper<In = F, Key = Vec<u8>, Value = ()>>(
     runner: &LocalRunner,
     reduces: u32,
     map: M,
-    prepare: impl FnOnce(&dyn Fn(&str) -> String) -> crate::Input<F>,
+    prepare: impl FnOnce(&dyn Fn(&str) -> String) -> crate::job::Input<F>,
 ) -> Vec<Vec<String>> {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
@@ -146,9 +146,9 @@ fn sequence_files_are_sampled() {
     use crate::formats::sequence::{Compression, SequenceWriter};
     let block = Compression::Block(FileCodec::Snappy);
     for compression in [Compression::None, Compression::Record(FileCodec::Zstd), block] {
-        let map = crate::map_fn::<crate::SequenceFiles, Vec<u8>, (), _>(|(key, _), out| {
-            out.emit(key, ())
-        });
+        let map = crate::map_fn::<crate::formats::sequence::SequenceFiles, Vec<u8>, (), _>(
+            |(key, _), out| out.emit(key, ()),
+        );
         let parts = sort(&LocalRunner::new(), 4, map, |path| {
             let mut file =
                 SequenceWriter::new(Vec::new(), "K", "V", compression, *b"0123456789abcdef")
@@ -158,7 +158,7 @@ fn sequence_files_are_sampled() {
                 file.push(key.as_bytes(), key.repeat(2).as_bytes()).unwrap();
             }
             std::fs::write(path("in"), file.end().unwrap()).unwrap();
-            from_files([path("in")], crate::SequenceFiles)
+            from_files([path("in")], crate::formats::sequence::SequenceFiles)
         });
         assert_balanced(&parts, &format!("{compression:?}"));
     }
@@ -166,10 +166,10 @@ fn sequence_files_are_sampled() {
 
 #[test]
 fn rows_are_sampled() {
-    let map = crate::map_fn::<crate::Rows, Vec<u8>, (), _>(|row, out| {
+    let map = crate::map_fn::<crate::formats::Rows, Vec<u8>, (), _>(|row, out| {
         out.emit(format!("{row:04}").as_bytes(), ())
     });
-    let parts = sort(&LocalRunner::new(), 3, map, |_| crate::rows(1000, 4));
+    let parts = sort(&LocalRunner::new(), 3, map, |_| crate::job::rows(1000, 4));
     let counts: Vec<usize> = parts.iter().map(Vec::len).collect();
     assert!(counts.iter().all(|count| (333..=334).contains(count)), "{counts:?}");
 }

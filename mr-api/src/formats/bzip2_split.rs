@@ -10,7 +10,7 @@
 //!
 //! Invariants: a block belongs to the split in which it begins, the first one of the file to the split at 0. A split reads its blocks, and
 //! after them the bytes through the first line end; so a reader of lines that drops everything through the first line end of a split that is not
-//! the first ([`crate::text`]) gives each line of the file to exactly one split. Bits within a block may look like the begin of another:
+//! the first (as [`Lines`](super::Lines) does) gives each line of the file to exactly one split. Bits within a block may look like the begin of another:
 //! what cannot be decoded is joined with what follows, up to the length that a block may have. Damage and a cut-off end are errors.
 
 use std::io::{self, Cursor, Read};

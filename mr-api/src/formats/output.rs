@@ -1,4 +1,4 @@
-//! What tasks write: SequenceFiles ([`crate::sequence_out`]) or text files `part-r-00000` (`key`, separator, `value`, newline) and named ones beside them.
+//! What tasks write: SequenceFiles ([`crate::job::sequence_out`]) or text files `part-r-00000` (`key`, separator, `value`, newline) and named ones beside them.
 //!
 //! Invariant: files lie in the attempt's directory until the job commits, so an attempt that fails leaves nothing behind.
 
@@ -166,7 +166,7 @@ impl Output {
         self.main.flush(&*self.files, self.options)
     }
 
-    /// Writes a pair to a SequenceFile; its classes are those of [`sequence_out`](crate::sequence_out).
+    /// Writes a pair to a SequenceFile; its classes are those of [`sequence_out`](crate::job::sequence_out).
     ///
     /// # Errors
     /// If the output has other classes or is none of SequenceFiles; what the file system says.

@@ -3,7 +3,7 @@
 use super::input::{Format, Source, SplitRange};
 use crate::Result;
 
-/// Row numbers; see [`rows`](crate::rows).
+/// Row numbers; see [`rows`](crate::job::rows).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rows;
 

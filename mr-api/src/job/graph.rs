@@ -107,7 +107,7 @@ const JOBS_AT_ONCE_MAX: usize = 16;
 mod tests {
     use crate::job::builder::CompleteJob;
     use crate::job::plan::Plan;
-    use crate::task::JobOutput;
+    use crate::task::upstream::JobOutput;
 
     fn job(name: &str) -> CompleteJob {
         crate::Job::new(name)

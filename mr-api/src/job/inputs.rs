@@ -2,7 +2,7 @@
 
 use crate::engine::InputPaths;
 use crate::formats::{Format, Lines, Rows};
-use crate::task::JobOutput;
+use crate::task::upstream::JobOutput;
 
 /// An input: paths and their format. Made by [`text`] or [`previous`].
 #[derive(Clone, Debug)]
@@ -20,7 +20,8 @@ pub fn text<P: Into<String>>(paths: impl IntoIterator<Item = P>) -> Input<Lines>
 /// Files in any [`Format`]; directories and hidden files as in [`text`].
 ///
 /// ```
-/// use mr_api::{FixedLength, from_files};
+/// use mr_api::formats::FixedLength;
+/// use mr_api::from_files;
 ///
 /// let records = from_files(["/measurements"], FixedLength { bytes: 100 });
 /// # let _ = records;
@@ -50,7 +51,8 @@ pub fn previous_as<F: Format>(format: F) -> Input<F> {
 /// The numbers from 0 up to `rows`, in `maps` splits of about the same length.
 ///
 /// ```
-/// use mr_api::{Job, LocalRunner, rows, text_out};
+/// use mr_api::job::rows;
+/// use mr_api::{Job, LocalRunner, text_out};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let path = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();

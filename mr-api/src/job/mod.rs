@@ -8,6 +8,7 @@ mod outputs;
 mod plan;
 
 pub use crate::engine::{Auto, Reducers};
+pub use crate::task::upstream::JobOutput;
 pub use builder::{
     Combined, CombinedSorted, CompleteJob, Job, Mapped, NeedsInput, NeedsMapper, Reduced,
 };

@@ -90,7 +90,8 @@ pub fn intermediate() -> OutputTo {
 /// the text of keys and values, for which the classes are `Text` (`String`) or `BytesWritable` (`Vec<u8>`).
 ///
 /// ```
-/// use mr_api::{Job, LocalRunner, reduce_fn, sequence_out, text};
+/// use mr_api::job::sequence_out;
+/// use mr_api::{Job, LocalRunner, reduce_fn, text};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let path = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();

@@ -9,7 +9,8 @@ use super::builder::CompleteJob;
 use super::graph::Graph;
 use crate::Result;
 use crate::engine::InputPaths;
-use crate::task::{CounterGroup, JobOutput, counted};
+use crate::task::upstream::JobOutput;
+use crate::task::{CounterGroup, counted};
 
 /// What the driver does with the output.
 pub(crate) type AfterFn = dyn FnOnce(&mut Finished<'_>) -> Result<()>;
@@ -20,7 +21,8 @@ pub(crate) type OpenFn<'a> = dyn FnOnce() -> Result<Box<dyn Read + 'a>> + 'a;
 /// ([`output_of`]), and jobs that do not need each other run at once.
 ///
 /// ```
-/// use mr_api::{Job, Lines, Plan, Sum, intermediate, output_of, text, text_out};
+/// use mr_api::job::output_of;
+/// use mr_api::{Job, Lines, Plan, Sum, intermediate, text, text_out};
 ///
 /// let words = |name: &str, path: &str| {
 ///     Job::new(name)

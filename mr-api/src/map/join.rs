@@ -10,7 +10,7 @@ use crate::task::Context;
 /// A file of lines `key<TAB>value` in the order of their keys, read forward beside another one with the same keys.
 ///
 /// Sorted and partitioned alike are outputs of two jobs with the same partitioner and number of reduces: part 3 of one has the keys of part
-/// 3 of the other. A map-only job over the one, [uncut](crate::Uncut), opens the same part of the other; see `examples/joins.rs`.
+/// 3 of the other. A map-only job over the one, [uncut](crate::formats::Uncut), opens the same part of the other; see `examples/joins.rs`.
 pub struct SortedFile {
     lines: Box<dyn BufRead>,
     path: String,

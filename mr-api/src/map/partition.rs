@@ -33,7 +33,7 @@ pub(crate) enum Partition {
     #[default]
     Hash,
     Custom(Arc<PartitionFn>),
-    /// By ranges that the driver finds: see [`crate::total_order`].
+    /// By ranges that the driver finds: see `engine::total_order`.
     Sampled,
     /// By ranges of keys, or of their grouping parts.
     Ranges(Arc<KeyRanges>, Option<GroupPrefix>),

@@ -20,7 +20,8 @@ use crate::task::Context;
 /// on how often, nor on which values of a key come together. It may emit other keys than the one it was given.
 ///
 /// ```
-/// use mr_api::{CombineOut, CombineValues, Combiner, Job, Result, text, text_out};
+/// use mr_api::reduce::{CombineOut, CombineValues, Combiner};
+/// use mr_api::{Job, Result, text, text_out};
 ///
 /// /// Keeps the three largest values of each key.
 /// #[derive(Clone)]

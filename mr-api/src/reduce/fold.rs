@@ -10,7 +10,7 @@ use crate::datum::{Datum, Put};
 /// As a combiner it lets the engine keep one accumulator per key in a hash table instead of sorting every record.
 ///
 /// ```
-/// use mr_api::{Fold, Key};
+/// use mr_api::Fold;
 ///
 /// /// Mean without losing precision to the order of combining: sum and number of values.
 /// #[derive(Clone)]

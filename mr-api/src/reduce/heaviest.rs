@@ -5,7 +5,7 @@
 
 use protocol::tracker::HotKey;
 
-use crate::Datum;
+use crate::datum::Datum;
 
 /// Keys kept while a reduce runs.
 const KEPT_MAX: usize = HotKey::COUNT_MAX;

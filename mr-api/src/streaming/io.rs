@@ -70,7 +70,7 @@ fn put_text(field: Field<'_>, out: &mut Vec<u8>) {
     match field {
         Field::Bytes(bytes, Encoding::Text | Encoding::Raw) => out.extend_from_slice(bytes),
         Field::Bytes(bytes, Encoding::Typed) => typed::put_text(bytes, out),
-        Field::Number(number) => crate::ToText::write_text(&number, out),
+        Field::Number(number) => crate::formats::ToText::write_text(&number, out),
     }
 }
 

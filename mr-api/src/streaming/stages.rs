@@ -120,7 +120,7 @@ impl Mapper for StreamMapper {
 fn field_bytes(field: Field<'_>, out: &mut Vec<u8>) {
     match field {
         Field::Bytes(bytes, _) => out.extend_from_slice(bytes),
-        Field::Number(number) => crate::ToText::write_text(&number, out),
+        Field::Number(number) => crate::formats::ToText::write_text(&number, out),
     }
 }
 

@@ -52,7 +52,8 @@ pub trait CounterGroup: Copy + Send + Sync + 'static {
 /// Declares an enum of counters.
 ///
 /// ```
-/// use mr_api::{CounterGroup, Emit, Job, Line, Lines, LocalRunner, Mapper, Result, Sink, counters, counted, text, text_out};
+/// use mr_api::task::{CounterGroup, counted};
+/// use mr_api::{Emit, Job, Line, Lines, LocalRunner, Mapper, Result, Sink, counters, text, text_out};
 ///
 /// counters! {
 ///     /// What became of the lines.
@@ -106,7 +107,7 @@ macro_rules! counters {
             $($(#[$variant_meta])* $variant),+
         }
 
-        impl $crate::CounterGroup for $group {
+        impl $crate::task::CounterGroup for $group {
             const GROUP: &'static str = stringify!($group);
             const NAMES: &'static [&'static str] = &[$(stringify!($variant)),+];
 

@@ -5,11 +5,10 @@ mod counters;
 pub(crate) mod cursor;
 pub(crate) mod phases;
 pub mod replay;
-mod upstream;
+pub(crate) mod upstream;
 
 pub use context::{Context, TaskCounts, TaskInput};
 pub use counters::{Counter, CounterGroup, Tally, counted};
-pub use upstream::JobOutput;
 
 pub(crate) use context::{INPUT_COUNTERS, OUTPUT_COUNTERS, OpenFile, TASK_COUNTERS};
 pub(crate) use cursor::{Place, PlaceInPart, Skipped};

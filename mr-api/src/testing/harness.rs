@@ -214,7 +214,7 @@ impl<R: Reducer> ReduceDriver<R> {
     /// Groups as [`Job::group_by_first`](crate::Job::group_by_first) does.
     pub fn group_by_first(mut self) -> Self
     where
-        R::Key: crate::FirstElement,
+        R::Key: crate::map::FirstElement,
     {
         self.group_prefix = Some(crate::map::first_element_bytes::<R::Key>);
         self
@@ -377,7 +377,9 @@ const SMALL_SPLIT_BYTES: u64 = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Desc, KeyValueLines, Lines, map_fn, reduce_fn, text, text_out};
+    use crate::datum::Desc;
+    use crate::formats::KeyValueLines;
+    use crate::{Lines, map_fn, reduce_fn, text, text_out};
 
     #[test]
     fn mappers_see_properties_and_side_files() {

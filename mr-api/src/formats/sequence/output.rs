@@ -107,10 +107,9 @@ fn encode(class: &str, value: impl ToText, text: &mut Vec<u8>, out: &mut Vec<u8>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Job, LocalRunner, SequencePairs, Sum, from_files, map_fn, reduce_fn, sequence_out, text,
-        text_out,
-    };
+    use crate::formats::sequence::SequencePairs;
+    use crate::job::sequence_out;
+    use crate::{Job, LocalRunner, Sum, from_files, map_fn, reduce_fn, text, text_out};
 
     #[test]
     fn what_is_compressed_is_asked_for() {

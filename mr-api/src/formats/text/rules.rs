@@ -9,7 +9,7 @@ use crate::task::{Context, Counter};
 /// Group and name of the counter of lines that were passed over.
 const TOO_LONG: (&str, &str) = ("Engine", "LINES_TOO_LONG");
 
-/// How the text of a [`Source`](crate::Source) is cut into records. The default: at line ends, of any length, without the mark.
+/// How the text of a [`Source`](crate::formats::Source) is cut into records. The default: at line ends, of any length, without the mark.
 #[derive(Clone, Debug, Default)]
 pub struct TextRules {
     /// What ends a record, instead of a line end.

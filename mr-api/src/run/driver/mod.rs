@@ -28,6 +28,7 @@ use crate::engine::{
 };
 use crate::error::Error;
 use crate::formats::SplitRange;
+use crate::job::JobOutput;
 use crate::job::{DESCRIPTION_PROPERTY, Finished, Graph, OpenFn, Plan, fingerprint};
 use crate::run::address::Place;
 use crate::run::dfs::{open_part, opener};
@@ -36,7 +37,6 @@ use crate::run::options::{ATTEMPTS_DEFAULT, Options};
 use crate::run::progress::Progress;
 use crate::run::{address, side_files};
 use crate::scratch::Scratch;
-use crate::task::JobOutput;
 use embedded::EmbeddedCluster;
 use names::Names;
 use running::Running;

@@ -23,12 +23,12 @@ use crate::console::say;
 use crate::engine::{BOUNDARIES_PROPERTY, InputPaths, OutputPath, Reducers, SideFile, Stage};
 use crate::error::Error;
 use crate::formats::{SplitLimits, TextRules, rows};
+use crate::job::JobOutput;
 use crate::job::{Finished, Graph, OpenFn, Plan};
 use crate::run::inputs::Inner;
 use crate::run::options::Options;
 use crate::run::progress::Progress;
 use crate::run::{address, options, side_files};
-use crate::task::JobOutput;
 use tasks::{JobRun, LocalSplit};
 
 /// Memory of the sort buffer or combiner table of one map: a million distinct words fit.
