@@ -7,7 +7,7 @@ use crate::formats::rows::NoSource;
 use crate::formats::{Cut, Ruled, Source, SplitRange, TextRules};
 use crate::map::{Emit, Mapper, Records, Sink};
 use crate::task::replay::RecordPlace;
-use crate::task::{Context, Place, TaskInput};
+use crate::task::{Context, RecordCursor, TaskInput};
 
 /// A part of one file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct MapInput<'a, F> {
     inputs: &'a [JobInput],
     format: &'a F,
     open: &'a OpenPart<'a>,
-    place: &'a Place<'a>,
+    cursor: &'a RecordCursor<'a>,
     stop_before: Option<RecordPlace>,
 }
 
@@ -42,9 +42,9 @@ impl<'a, F> MapInput<'a, F> {
         inputs: &'a [JobInput],
         format: &'a F,
         open: &'a OpenPart<'a>,
-        place: &'a Place<'a>,
+        cursor: &'a RecordCursor<'a>,
     ) -> Self {
-        MapInput { inputs, format, open, place, stop_before: None }
+        MapInput { inputs, format, open, cursor, stop_before: None }
     }
 
     /// The process stops before this record is handed out.
@@ -61,7 +61,7 @@ impl<'a, F> MapInput<'a, F> {
         mapper: &mut M,
         emit: &mut Emit<M::Key, M::Value, S>,
     ) -> Result<()> {
-        self.place.position.set(part.range.start);
+        self.cursor.position.set(part.range.start);
         let rows = matches!(
             self.inputs.get(input as usize),
             Some(JobInput { paths: InputPaths::Rows { .. }, .. })
@@ -83,8 +83,8 @@ impl<'a, F> MapInput<'a, F> {
         let stop_before = self.stop_before.as_ref().filter(|place| place.path == part.path);
         let stop_before = stop_before.map_or(u64::MAX, |place| place.offset);
         let index = u32::try_from(index).unwrap_or(u32::MAX);
-        let place = self.place.in_part(index, stop_before);
-        mapper.run(Records { format: self.format, split, source, place, input }, emit)
+        let cursor = self.cursor.in_part(index, stop_before);
+        mapper.run(Records { format: self.format, split, source, cursor, input }, emit)
     }
 
     fn cut(&self, input: u32) -> Option<Cut> {

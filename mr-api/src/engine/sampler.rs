@@ -11,7 +11,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::formats::{READ_BYTES, Source};
 use crate::map::{Emit, Mapper, Sink};
-use crate::task::Context;
+use crate::task::{Context, RecordCursor};
 
 /// Keys taken at all places together, as Hadoop's TeraSort does by default: with a hundred reduces each is within a few per cent.
 const KEYS_MAX: usize = 100_000;
@@ -27,7 +27,7 @@ pub(crate) trait Sampler: Send + Sync {
         &self,
         inputs: &[JobInput],
         context: &Context,
-        places: &[Place],
+        places: &[SamplePlace],
         open: &OpenPart<'_>,
     ) -> Result<Keys>;
     /// How many inputs the mapper is for.
@@ -45,7 +45,7 @@ pub(crate) struct TypedSampler<M: Mapper> {
 
 /// A place of the input that is looked at.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SamplePlace {
     pub(crate) input: u32,
     pub(crate) part: MapPart,
 }
@@ -59,17 +59,17 @@ impl<M: Mapper> Sampler for TypedSampler<M> {
         &self,
         inputs: &[JobInput],
         context: &Context,
-        places: &[Place],
+        places: &[SamplePlace],
         open: &OpenPart<'_>,
     ) -> Result<Keys> {
         let cells = [Cell::new(0), Cell::new(0)];
-        let place = crate::task::Place::new([&cells[0], &cells[1]], &[]);
-        let map_input = MapInput::new(inputs, &self.format, open, &place);
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[]);
+        let map_input = MapInput::new(inputs, &self.format, open, &cursor);
         let mut mapper = self.mapper.clone();
         let mut emit = Emit::new(context.clone(), SampleSink { keys: Vec::new(), keys_max: 0 });
         mapper.setup(context)?;
         let mut read = Ok(());
-        for (number, Place { input, part }) in places.iter().enumerate() {
+        for (number, SamplePlace { input, part }) in places.iter().enumerate() {
             emit.sink_mut().keys_max = KEYS_MAX * (number + 1) / places.len();
             let exhausted = Cell::new(false);
             let limited = |source| Limited { source, left: PLACE_BYTES_MAX, exhausted: &exhausted };

@@ -9,7 +9,7 @@ use super::settings::JobSettings;
 use crate::error::{Error, Result};
 use crate::formats::Output;
 use crate::map::{Mapper, Partition, Sink};
-use crate::task::{Context, Place};
+use crate::task::{Context, RecordCursor};
 
 /// A map attempt's work.
 pub(crate) struct MapTask<'a> {
@@ -20,7 +20,7 @@ pub(crate) struct MapTask<'a> {
     pub(crate) parts: Vec<MapPart>,
     pub(crate) open: &'a OpenPart<'a>,
     /// Where it tells the record it is in.
-    pub(crate) place: &'a Place<'a>,
+    pub(crate) cursor: &'a RecordCursor<'a>,
     pub(crate) target: MapTarget,
 }
 

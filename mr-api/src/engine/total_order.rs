@@ -18,7 +18,7 @@ use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{GroupPrefix, KeyRanges};
 
 use super::map_input::{MapPart, OpenPart};
-use super::sampler::{PLACE_BYTES_MAX, Place, Sampler};
+use super::sampler::{PLACE_BYTES_MAX, SamplePlace, Sampler};
 use super::settings::JobSettings;
 use super::side_file;
 use crate::Result;
@@ -83,7 +83,7 @@ impl Sampling<'_> {
     }
 
     /// What a map task has that reads all places, one after the other.
-    fn context(&self, places: &[Place]) -> Result<Context> {
+    fn context(&self, places: &[SamplePlace]) -> Result<Context> {
         let job = JobId { cluster_start: 0, number: 0 };
         let task = TaskId { job, kind: TaskKind::Map, index: 0 };
         let context = Context::new(AttemptId { task, number: 0 }, self.properties.clone());
@@ -105,7 +105,7 @@ fn places(
     splits: &[(u32, Vec<MapPart>)],
     count: u64,
     cuttable: impl Fn(u32, &MapPart) -> bool,
-) -> Vec<Place> {
+) -> Vec<SamplePlace> {
     let length = |part: &MapPart| part.range.end.saturating_sub(part.range.start);
     let parts = || splits.iter().flat_map(|(input, parts)| parts.iter().map(move |p| (*input, p)));
     let total: u64 = parts().map(|(_, part)| length(part)).sum();
@@ -126,7 +126,7 @@ fn places(
             } else {
                 part.range
             };
-            let place = Place { input, part: MapPart { path: part.path.clone(), range } };
+            let place = SamplePlace { input, part: MapPart { path: part.path.clone(), range } };
             if range.start < range.end && places.last() != Some(&place) {
                 places.push(place);
             }

@@ -82,8 +82,8 @@ impl<M: Mapper, C, R> TypedStage<M, C, R> {
         map_side: &S,
         task: MapTask<'_>,
     ) -> Result<MapResult, Error> {
-        let MapTask { context, input, parts, open, place, target } = task;
-        let map_input = MapInput::new(&self.settings.inputs, &self.format, open, place)
+        let MapTask { context, input, parts, open, cursor, target } = task;
+        let map_input = MapInput::new(&self.settings.inputs, &self.format, open, cursor)
             .stopping_before(context.property(STOP_PROPERTY).and_then(RecordPlace::parse));
         let (current, reading) = (Cell::new(0), Reading::default());
         let begin = phases::clock();
@@ -113,7 +113,7 @@ impl<M: Mapper, C, R> TypedStage<M, C, R> {
                 read = map_input.run((input, index, part), measured, &mut mapper, &mut emit);
                 if let Err(error) = &read {
                     if !is_of_record(error) {
-                        place.leave();
+                        cursor.leave();
                     }
                     break;
                 }
@@ -127,13 +127,13 @@ impl<M: Mapper, C, R> TypedStage<M, C, R> {
         };
         let result = guard(work).map_err(|message| {
             let path = parts.get(current.get()).map(|part| part.path.clone()).unwrap_or_default();
-            Error::Map { path, offset: place.position.get(), message }
+            Error::Map { path, offset: cursor.position.get(), message }
         })?;
         let whole = phases::clock().saturating_sub(begin);
         phases::of_map(&context, whole, reading.time.get(), result.times());
         context.add_to(INPUT_COUNTERS, "BYTES_READ", reading.bytes.get());
-        context.add("MAP_INPUT_RECORDS", place.count.get());
-        context.add("MAP_SKIPPED_RECORDS", place.skip_count.get());
+        context.add("MAP_INPUT_RECORDS", cursor.count.get());
+        context.add("MAP_SKIPPED_RECORDS", cursor.skip_count.get());
         count_map_output(&context, &result);
         context.check_counters()?;
         Ok(result)

@@ -69,13 +69,13 @@ where
         records: Records<'_, Self::In>,
         out: &mut Emit<Self::Key, Self::Value, S>,
     ) -> Result<()> {
-        let Records { format, split, source, place, input } = records;
+        let Records { format, split, source, cursor, input } = records;
         if input < self.boundary {
             let format = &format.first;
-            self.first.run(Records { format, split, source, place, input }, out)
+            self.first.run(Records { format, split, source, cursor, input }, out)
         } else {
             let format = &format.second;
-            self.second.run(Records { format, split, source, place, input }, out)
+            self.second.run(Records { format, split, source, cursor, input }, out)
         }
     }
 

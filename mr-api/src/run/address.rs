@@ -11,7 +11,7 @@ use crate::error::Error;
 
 /// A path on one side.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// In the file system of the cluster.
     Cluster(DfsPath),
     /// On this machine.
@@ -19,31 +19,31 @@ pub(crate) enum Place {
 }
 
 /// Where `text` leads from a cluster; relative paths begin at the home directory of `user`.
-pub(crate) fn place(site: &Site, user: &str, text: &str) -> Result<Place> {
+pub(crate) fn locate(site: &Site, user: &str, text: &str) -> Result<Location> {
     let (typed, side) = site.locate(text)?;
     match side {
-        Side::Machine => Ok(Place::Machine(typed.path.into())),
+        Side::Machine => Ok(Location::Machine(typed.path.into())),
         Side::Cluster => {
             let base = if typed.is_relative() { address::home(user) } else { "/".to_owned() };
-            Ok(Place::Cluster(DfsPath::parse(&address::absolute(&base, typed.path))?))
+            Ok(Location::Cluster(DfsPath::parse(&address::absolute(&base, typed.path))?))
         }
     }
 }
 
 /// A path of the cluster that `dfs` is a client of.
 pub(crate) fn of_cluster(dfs: &DfsClient, text: &str) -> Result<DfsPath> {
-    match place(&dfs.site(), dfs.user(), text)? {
-        Place::Cluster(path) => Ok(path),
-        Place::Machine(_) => Err(Error::NotOfCluster { path: text.to_owned() }.into()),
+    match locate(&dfs.site(), dfs.user(), text)? {
+        Location::Cluster(path) => Ok(path),
+        Location::Machine(_) => Err(Error::NotOfCluster { path: text.to_owned() }.into()),
     }
 }
 
 /// A path of this machine, where there is no cluster.
 pub(crate) fn of_machine(text: &str) -> Result<PathBuf> {
     let site = Site::new("", &[]).with_machine_default();
-    match place(&site, "", text)? {
-        Place::Machine(path) => Ok(path),
-        Place::Cluster(_) => Err(Error::NotOfMachine { path: text.to_owned() }.into()),
+    match locate(&site, "", text)? {
+        Location::Machine(path) => Ok(path),
+        Location::Cluster(_) => Err(Error::NotOfMachine { path: text.to_owned() }.into()),
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn paths_are_plain_full_or_relative() {
         let site = Site::new("http://host:9870", &["service".to_owned()]);
-        let cluster = |path: &str| Place::Cluster(DfsPath::parse(path).unwrap());
+        let cluster = |path: &str| Location::Cluster(DfsPath::parse(path).unwrap());
         for (text, expected) in [
             ("/a b/c", cluster("/a b/c")),
             ("hanno://host:9870/x/y", cluster("/x/y")),
@@ -65,14 +65,14 @@ mod tests {
             ("hanno://host:9870", cluster("/")),
             ("books/é", cluster("/user/ada/books/é")),
             ("../x", cluster("/user/x")),
-            ("file:///x", Place::Machine("/x".into())),
-            ("file:/x", Place::Machine("/x".into())),
+            ("file:///x", Location::Machine("/x".into())),
+            ("file:/x", Location::Machine("/x".into())),
         ] {
-            assert_eq!(place(&site, "ada", text).unwrap(), expected, "{text}");
+            assert_eq!(locate(&site, "ada", text).unwrap(), expected, "{text}");
         }
         for text in ["hdfs://other/x", "webhdfs://other:1/x", "s3a://b/x", "file://host/x", "/a:b"]
         {
-            assert!(place(&site, "ada", text).is_err(), "{text}");
+            assert!(locate(&site, "ada", text).is_err(), "{text}");
         }
     }
 

@@ -25,14 +25,14 @@ pub(crate) struct Entry {
 /// A file system.
 pub(crate) trait Tree {
     /// What `path` is, if it is there.
-    fn look(&self, path: &str) -> Result<Option<Entry>>;
+    fn status(&self, path: &str) -> Result<Option<Entry>>;
     /// The names that are wanted and what they are, in order; of what is no directory nothing. Nothing is asked of the others.
     fn list(&self, path: &str, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, Entry)>>;
 }
 
 /// What becomes of directories in input directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Inner {
+pub(crate) enum Subdirectories {
     /// They fail the job, as in Hadoop.
     #[default]
     Refused,
@@ -42,22 +42,26 @@ pub(crate) enum Inner {
     Ignored,
 }
 
-impl Inner {
+impl Subdirectories {
     /// What the properties of a job say.
     pub(crate) fn of_job(options: &Options) -> Result<Self, Error> {
         Ok(match (options.value(keys::RECURSIVE)?, options.value(keys::IGNORE_DIRECTORIES)?) {
-            (Some(true), _) => Inner::Read,
-            (_, Some(true)) => Inner::Ignored,
-            _ => Inner::Refused,
+            (Some(true), _) => Subdirectories::Read,
+            (_, Some(true)) => Subdirectories::Ignored,
+            _ => Subdirectories::Refused,
         })
     }
 }
 
 /// The files that `paths` stand for, in order.
-pub(crate) fn expand(tree: &impl Tree, paths: &[String], inner: Inner) -> Result<Vec<FileToCut>> {
+pub(crate) fn expand(
+    tree: &impl Tree,
+    paths: &[String],
+    inner: Subdirectories,
+) -> Result<Vec<FileToCut>> {
     let mut files = Vec::new();
     for path in paths {
-        match tree.look(path)? {
+        match tree.status(path)? {
             Some(entry) => add(tree, path, entry, inner, &mut files)?,
             None if is_glob(path) => {
                 let matches = matches(tree, path)?;
@@ -78,7 +82,7 @@ fn add(
     tree: &impl Tree,
     path: &str,
     entry: Entry,
-    inner: Inner,
+    inner: Subdirectories,
     files: &mut Vec<FileToCut>,
 ) -> Result<()> {
     if !entry.is_directory {
@@ -91,10 +95,10 @@ fn add(
         for (name, entry) in tree.list(&directory, &|name| !is_hidden(name))? {
             let path = join(&directory, &name);
             match (entry.is_directory, inner) {
-                (true, Inner::Ignored) => {}
+                (true, Subdirectories::Ignored) => {}
                 (false, _) => files.push(file(path, entry)),
-                (true, Inner::Read) => below.push(path),
-                (true, Inner::Refused) => return Err(Error::NotAFile { path }.into()),
+                (true, Subdirectories::Read) => below.push(path),
+                (true, Subdirectories::Refused) => return Err(Error::NotAFile { path }.into()),
             }
         }
         // Those of the first directory come first.
@@ -135,7 +139,7 @@ fn matches(tree: &impl Tree, glob: &str) -> Result<BTreeMap<String, Entry>> {
         }
         for (path, known) in found {
             let entry = match known {
-                None => tree.look(&path)?,
+                None => tree.status(&path)?,
                 known => known,
             };
             all.extend(entry.map(|entry| (path, entry)));
@@ -179,7 +183,7 @@ mod tests {
     }
 
     impl Tree for Files {
-        fn look(&self, path: &str) -> Result<Option<Entry>> {
+        fn status(&self, path: &str) -> Result<Option<Entry>> {
             self.looks.set(self.looks.get() + 1);
             Ok(self.entry(path))
         }
@@ -223,7 +227,7 @@ mod tests {
         Files { files: files.map(|path| (path, 1)).into(), looks: Cell::new(0) }
     }
 
-    fn expanded(path: &str, inner: Inner) -> Result<Vec<String>> {
+    fn expanded(path: &str, inner: Subdirectories) -> Result<Vec<String>> {
         let files = expand(&tree(), &[path.to_owned()], inner)?;
         Ok(files.into_iter().map(|file| file.path).collect())
     }
@@ -244,10 +248,10 @@ mod tests {
             ("/202[45]", &["/2024/x", "/2025/x", "/2025/y"]),
             ("/in", &["/in/a.txt", "/in/b[1].txt", "/in/c.log"]),
         ] {
-            assert_eq!(expanded(glob, Inner::Refused).unwrap(), found, "{glob}");
+            assert_eq!(expanded(glob, Subdirectories::Refused).unwrap(), found, "{glob}");
         }
         for (path, part) in [("/in/*.csv", "matches 0 files"), ("/nothing", "does not exist")] {
-            let error = expanded(path, Inner::Refused).unwrap_err().to_string();
+            let error = expanded(path, Subdirectories::Refused).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
     }
@@ -256,17 +260,17 @@ mod tests {
     fn what_a_list_has_told_is_not_asked_for_again() {
         for (path, looks) in [("/in/*", 1), ("/202?/*", 1), ("/*/x", 5), ("/in", 1)] {
             let tree = tree();
-            expand(&tree, &[path.to_owned()], Inner::Refused).unwrap();
+            expand(&tree, &[path.to_owned()], Subdirectories::Refused).unwrap();
             assert_eq!(tree.looks.get(), looks, "{path}");
         }
     }
 
     #[test]
     fn directories_in_directories_are_never_dropped_in_silence() {
-        let error = expanded("/deep", Inner::Refused).unwrap_err().to_string();
+        let error = expanded("/deep", Subdirectories::Refused).unwrap_err().to_string();
         assert!(error.starts_with("Not a file: /deep/sub"), "{error}");
-        assert_eq!(expanded("/deep", Inner::Ignored).unwrap(), ["/deep/1", "/deep/z"]);
+        assert_eq!(expanded("/deep", Subdirectories::Ignored).unwrap(), ["/deep/1", "/deep/z"]);
         let all = ["/deep/1", "/deep/z", "/deep/sub/2", "/deep/sub/more/3"];
-        assert_eq!(expanded("/deep", Inner::Read).unwrap(), all);
+        assert_eq!(expanded("/deep", Subdirectories::Read).unwrap(), all);
     }
 }

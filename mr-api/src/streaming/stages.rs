@@ -87,7 +87,7 @@ impl Mapper for StreamMapper {
                 emit(&key, &value)
             });
         };
-        let place = records.place;
+        let cursor = records.cursor;
         let mut ahead =
             options::script_counts(context.all_properties())?.then(|| ReadAhead::new(&context));
         let ran = process::run(
@@ -107,7 +107,7 @@ impl Mapper for StreamMapper {
         if ran.is_err()
             && let Some(at) = ahead.as_mut().and_then(ReadAhead::current)
         {
-            place.blame(at);
+            cursor.blame(at);
         }
         ran
     }

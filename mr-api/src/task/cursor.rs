@@ -28,8 +28,8 @@ pub(crate) struct Skipped {
     pub(crate) length: Option<u64>,
 }
 
-/// The place of a map, for all its parts.
-pub(crate) struct Place<'a> {
+/// Where a map is in its input, over all its parts.
+pub(crate) struct RecordCursor<'a> {
     /// See [`protocol::record`]: number of the part, offset.
     cells: [&'a Cell<u64>; 2],
     /// Where the record that was handed out last begins.
@@ -43,19 +43,19 @@ pub(crate) struct Place<'a> {
     skip: &'a [RecordAt],
 }
 
-impl<'a> Place<'a> {
+impl<'a> RecordCursor<'a> {
     /// Tells it in `cells`; leaves out what is in `skip`, which is ascending.
     pub(crate) fn new(cells: [&'a Cell<u64>; 2], skip: &'a [RecordAt]) -> Self {
         let (position, count, skip_count, skipped) = Default::default();
-        Place { cells, position, count, skip_count, skipped, skip }
+        RecordCursor { cells, position, count, skip_count, skipped, skip }
     }
 
     /// For the records of one part.
-    pub(crate) fn in_part(&'a self, part: u32, stop_before: u64) -> PlaceInPart<'a> {
+    pub(crate) fn in_part(&'a self, part: u32, stop_before: u64) -> PartCursor<'a> {
         let (from, to) = (RecordAt { part, offset: 0 }, RecordAt { part, offset: u64::MAX });
         let first = self.skip.partition_point(|record| *record < from);
         let end = self.skip.partition_point(|record| *record <= to);
-        PlaceInPart { place: self, part, stop_before, skip: &self.skip[first..end] }
+        PartCursor { cursor: self, part, stop_before, skip: &self.skip[first..end] }
     }
 
     /// What failed was not the record's fault.
@@ -64,21 +64,21 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The place of a map in one part of its split.
+/// Where a map is in one part of its split.
 #[derive(Clone, Copy)]
-pub(crate) struct PlaceInPart<'a> {
-    place: &'a Place<'a>,
+pub(crate) struct PartCursor<'a> {
+    cursor: &'a RecordCursor<'a>,
     part: u32,
     /// The process stops before the record that begins here; `u64::MAX` is never.
     stop_before: u64,
     skip: &'a [RecordAt],
 }
 
-impl PlaceInPart<'_> {
+impl PartCursor<'_> {
     /// User code is about to get the record at `at`; false if it does not. `bytes` are those of the record.
     #[inline]
     pub(crate) fn enter<'r>(&self, at: u64, bytes: impl FnOnce() -> Option<&'r [u8]>) -> bool {
-        self.place.position.set(at);
+        self.cursor.position.set(at);
         if !self.skip.is_empty() && self.leaves_out(at, bytes) {
             return false;
         }
@@ -86,27 +86,27 @@ impl PlaceInPart<'_> {
         if at == self.stop_before {
             replay::stop(at);
         }
-        self.place.count.set(self.place.count.get() + 1);
+        self.cursor.count.set(self.cursor.count.get() + 1);
         true
     }
 
     /// User code is done with it.
     #[inline]
     pub(crate) fn leave(&self) {
-        self.place.leave();
+        self.cursor.leave();
     }
 
     /// User code was in the record at `at` when it failed.
     #[inline]
     pub(crate) fn tell(&self, at: u64) {
-        let [part, offset] = self.place.cells;
+        let [part, offset] = self.cursor.cells;
         offset.set(at);
         part.set(u64::from(self.part) + 1);
     }
 
     /// Names the record in which user code failed, for the message.
     pub(crate) fn blame(&self, at: u64) {
-        self.place.position.set(at);
+        self.cursor.position.set(at);
         self.tell(at);
     }
 
@@ -116,7 +116,7 @@ impl PlaceInPart<'_> {
         if self.skip.binary_search(&record).is_err() {
             return false;
         }
-        let Place { skip_count, skipped, .. } = self.place;
+        let RecordCursor { skip_count, skipped, .. } = self.cursor;
         skip_count.set(skip_count.get() + 1);
         let mut skipped = skipped.borrow_mut();
         if skipped.len() < SKIPPED_KEPT_MAX {
@@ -129,7 +129,7 @@ impl PlaceInPart<'_> {
     }
 }
 
-/// The file in which an attempt tells its place.
+/// The file in which an attempt tells its cursor.
 pub(crate) fn share(directory: &Path) -> Result<SharedCells> {
     let path = directory.join(RECORD_FILE);
     let count = PLACE_BYTES / size_of::<u64>();
@@ -157,16 +157,16 @@ mod tests {
     fn a_record_is_told_while_user_code_has_it_and_left_out_if_listed() {
         let cells = [Cell::new(0), Cell::new(0)];
         let skip = [at(0, 5), at(1, 0), at(1, 8), at(2, 3)];
-        let place = Place::new([&cells[0], &cells[1]], &skip);
-        let part = place.in_part(1, u64::MAX);
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &skip);
+        let part = cursor.in_part(1, u64::MAX);
         assert!(!part.enter(0, || Some(b"a\xff\n")) && !part.enter(8, || None));
         assert_eq!(cells[0].get(), 0, "a record that is left out is in nobody's hands");
         assert!(part.enter(5, || None));
         assert_eq!((cells[0].get(), cells[1].get()), (2, 5));
         part.leave();
-        assert_eq!((cells[0].get(), place.position.get()), (0, 5));
-        assert_eq!((place.count.get(), place.skip_count.get()), (1, 2));
-        let skipped = place.skipped.borrow();
+        assert_eq!((cells[0].get(), cursor.position.get()), (0, 5));
+        assert_eq!((cursor.count.get(), cursor.skip_count.get()), (1, 2));
+        let skipped = cursor.skipped.borrow();
         assert_eq!(line("/in", &skipped[0]), "/in:0\t3\ta\\xff\\n\n");
         assert_eq!(line("/in", &skipped[1]), "/in:8\t-\t\n");
     }
@@ -175,9 +175,9 @@ mod tests {
     fn long_records_are_written_aside_in_part() {
         let cells = [Cell::new(0), Cell::new(0)];
         let (skip, long) = ([at(0, 0)], vec![b'x'; SKIPPED_BYTES_MAX + 1]);
-        let place = Place::new([&cells[0], &cells[1]], &skip);
-        assert!(!place.in_part(0, u64::MAX).enter(0, || Some(&long)));
-        let text = line("/in", &place.skipped.borrow()[0]);
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &skip);
+        assert!(!cursor.in_part(0, u64::MAX).enter(0, || Some(&long)));
+        let text = line("/in", &cursor.skipped.borrow()[0]);
         assert!(text.starts_with("/in:0\t4097\txxx") && text.ends_with("x…\n"), "{text}");
         assert_eq!(text.matches('x').count(), SKIPPED_BYTES_MAX);
     }

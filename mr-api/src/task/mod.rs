@@ -11,4 +11,4 @@ pub use context::{Context, TaskCounts, TaskInput};
 pub use counters::{Counter, CounterGroup, Tally, counted};
 
 pub(crate) use context::{INPUT_COUNTERS, OUTPUT_COUNTERS, OpenFile, TASK_COUNTERS};
-pub(crate) use cursor::{Place, PlaceInPart, Skipped};
+pub(crate) use cursor::{PartCursor, RecordCursor, Skipped};

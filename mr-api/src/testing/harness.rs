@@ -20,7 +20,7 @@ use crate::map::{Emit, Mapper, PARTITION_SEED, Records, Sink};
 use crate::reduce::{Groups, Reducer};
 use crate::run::LocalRunner;
 use crate::scratch::Scratch;
-use crate::task::{Context, Place, TaskInput};
+use crate::task::{Context, RecordCursor, TaskInput};
 
 fn attempt(kind: TaskKind) -> AttemptId {
     let job = JobId { cluster_start: 0, number: 1 };
@@ -100,16 +100,16 @@ impl<M: Mapper> MapDriver<M> {
         context.set_directory(scratch.path().to_owned(), places);
         let split = SplitRange { start: 0, end: self.input.len() as u64 };
         context.set_input(TaskInput { path: "input".to_owned(), start: 0, length: split.end });
-        let mut emit = Emit::new(context.clone(), Kept::<M::Key, M::Value>::default());
+        let mut emit = Emit::new(context.clone(), Collected::<M::Key, M::Value>::default());
         let mut mapper = self.mapper;
         mapper.setup(&context)?;
         let cells = [Cell::new(0), Cell::new(0)];
-        let place = Place::new([&cells[0], &cells[1]], &[]);
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[]);
         let records = Records {
             format: &self.format,
             split,
             source: &mut Bytes(&self.input),
-            place: place.in_part(0, u64::MAX),
+            cursor: cursor.in_part(0, u64::MAX),
             input: 0,
         };
         let ran = mapper.run(records, &mut emit);
@@ -130,17 +130,17 @@ impl Source for Bytes<'_> {
 }
 
 /// Keeps emitted pairs, decoded.
-struct Kept<K, V> {
+struct Collected<K, V> {
     pairs: Vec<(K, V)>,
 }
 
-impl<K, V> Default for Kept<K, V> {
+impl<K, V> Default for Collected<K, V> {
     fn default() -> Self {
-        Kept { pairs: Vec::new() }
+        Collected { pairs: Vec::new() }
     }
 }
 
-impl<K: Key, V: Datum> Sink for Kept<K, V> {
+impl<K: Key, V: Datum> Sink for Collected<K, V> {
     fn accept(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.pairs.push((K::own(K::read(key)?), V::own(V::read(value)?)));
         Ok(())

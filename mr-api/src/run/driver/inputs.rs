@@ -8,14 +8,14 @@ use protocol::namenode::{FileStatus, LocatedBlock};
 use crate::Result;
 use crate::error::Error;
 use crate::formats::{Cut, FileToCut, SplitLimits, TextRules, rows, splits};
-use crate::run::inputs::{self, Entry, Inner, Tree};
+use crate::run::inputs::{self, Entry, Subdirectories, Tree};
 use crate::run::options::Options;
 
 /// The file system of the cluster.
 struct Cluster<'a>(&'a DfsClient);
 
 impl Tree for Cluster<'_> {
-    fn look(&self, path: &str) -> Result<Option<Entry>> {
+    fn status(&self, path: &str) -> Result<Option<Entry>> {
         let path = DfsPath::parse(path)?;
         let status = self.0.try_status(&path).map_err(Error::dfs("look for", &path))?;
         Ok(status.as_ref().map(entry))
@@ -47,7 +47,7 @@ fn entry(status: &FileStatus) -> Entry {
 pub(super) fn expand(
     dfs: &DfsClient,
     paths: &[DfsPath],
-    inner: Inner,
+    inner: Subdirectories,
 ) -> Result<Vec<(DfsPath, FileToCut)>> {
     let paths: Vec<String> = paths.iter().map(DfsPath::to_string).collect();
     let files = inputs::expand(&Cluster(dfs), &paths, inner)?;
@@ -58,7 +58,7 @@ pub(super) fn expand(
 pub(super) struct Cutting {
     pub(super) limits: SplitLimits,
     pub(super) rules: TextRules,
-    pub(super) inner: Inner,
+    pub(super) inner: Subdirectories,
 }
 
 impl Cutting {
@@ -66,7 +66,7 @@ impl Cutting {
         Ok(Cutting {
             limits: options.split_limits()?,
             rules: TextRules::of_job(&options.properties)?,
-            inner: Inner::of_job(options)?,
+            inner: Subdirectories::of_job(options)?,
         })
     }
 }

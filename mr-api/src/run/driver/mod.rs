@@ -30,9 +30,9 @@ use crate::error::Error;
 use crate::formats::SplitRange;
 use crate::job::JobOutput;
 use crate::job::{DESCRIPTION_PROPERTY, Finished, Graph, OpenFn, Plan, fingerprint};
-use crate::run::address::Place;
+use crate::run::address::Location;
 use crate::run::dfs::{open_part, opener};
-use crate::run::inputs::Inner;
+use crate::run::inputs::Subdirectories;
 use crate::run::options::{ATTEMPTS_DEFAULT, Options};
 use crate::run::progress::Progress;
 use crate::run::{address, side_files};
@@ -75,10 +75,10 @@ fn run_on_cluster(
     let driver = Driver::new(config, options, words)?;
     let dfs = &driver.dfs;
     let (site, user) = (dfs.site(), dfs.user());
-    let local = LocalPaths::find(&plan, Inner::of_job(options)?, |path| {
-        match address::place(&site, user, path)? {
-            Place::Machine(path) => Ok(Some(path)),
-            Place::Cluster(_) => Ok(None),
+    let local = LocalPaths::find(&plan, Subdirectories::of_job(options)?, |path| {
+        match address::locate(&site, user, path)? {
+            Location::Machine(path) => Ok(Some(path)),
+            Location::Cluster(_) => Ok(None),
         }
     })?;
     let Some(directory) = local.directory(dfs)? else {
@@ -100,7 +100,7 @@ fn run_embedded(
     words: &[String],
     mut config: ClientConfig,
 ) -> Result<()> {
-    let local = LocalPaths::find(&plan, Inner::of_job(options)?, |path| {
+    let local = LocalPaths::find(&plan, Subdirectories::of_job(options)?, |path| {
         address::of_machine(path).map(Some)
     })?;
     Progress::new(options.quiet).say("No cluster is configured: starting an embedded one");
@@ -402,7 +402,9 @@ impl<'a> Driver<'a> {
 
     fn finished(&self, output: &DfsPath, counters: Counters) -> Result<Finished<'_>> {
         let mut parts = Vec::new();
-        for (path, _) in inputs::expand(&self.dfs, std::slice::from_ref(output), Inner::Ignored)? {
+        for (path, _) in
+            inputs::expand(&self.dfs, std::slice::from_ref(output), Subdirectories::Ignored)?
+        {
             let dfs = &self.dfs;
             let open = move || -> Result<Box<dyn std::io::Read>> {
                 Ok(Box::new(dfs.open(&path).map_err(Error::dfs("open", &path))?))

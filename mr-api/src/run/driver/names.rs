@@ -7,7 +7,7 @@ use protocol::address::Site;
 
 use crate::Result;
 use crate::error::Error;
-use crate::run::address::{self, Place};
+use crate::run::address::{self, Location};
 
 /// Translates the paths of a plan.
 pub(super) struct Names {
@@ -32,9 +32,9 @@ impl Names {
         if let Some(place) = staged.get(path) {
             return Ok(place.clone());
         }
-        match address::place(&self.site, &self.user, path)? {
-            Place::Cluster(path) => Ok(path),
-            Place::Machine(_) => Err(Error::NotOfCluster { path: path.to_owned() }.into()),
+        match address::locate(&self.site, &self.user, path)? {
+            Location::Cluster(path) => Ok(path),
+            Location::Machine(_) => Err(Error::NotOfCluster { path: path.to_owned() }.into()),
         }
     }
 }

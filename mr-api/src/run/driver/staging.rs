@@ -20,7 +20,7 @@ use crate::console::say;
 use crate::engine::{InputPaths, OutputPath};
 use crate::error::Error;
 use crate::job::Plan;
-use crate::run::inputs::Inner;
+use crate::run::inputs::Subdirectories;
 use crate::run::local::files;
 
 /// Where a user's staged files lie, below the home directory; hidden from jobs that read all of that.
@@ -35,14 +35,14 @@ pub(super) struct LocalPaths {
     /// The last job's output, if it is one of them.
     last: Option<PathBuf>,
     /// What becomes of directories in input directories.
-    inner: Inner,
+    inner: Subdirectories,
 }
 
 impl LocalPaths {
     /// Finds them with `of_machine`, which knows which paths are this machine's, and looks whether all inputs exist and no output does.
     pub(super) fn find(
         plan: &Plan,
-        inner: Inner,
+        inner: Subdirectories,
         of_machine: impl Fn(&str) -> Result<Option<PathBuf>>,
     ) -> Result<Self> {
         let (mut inputs, mut outputs, mut last) = (BTreeMap::new(), BTreeMap::new(), None);
@@ -145,7 +145,7 @@ fn staged_name(number: usize, path: &Path) -> String {
 }
 
 fn fetch_files(dfs: &DfsClient, from: &DfsPath, to: &Path) -> Result<()> {
-    for (path, _) in inputs::expand(dfs, std::slice::from_ref(from), Inner::Ignored)? {
+    for (path, _) in inputs::expand(dfs, std::slice::from_ref(from), Subdirectories::Ignored)? {
         let mut reader = dfs.open(&path).map_err(Error::dfs("open", &path))?;
         let target = to.join(path.name().unwrap_or_default());
         let mut file = File::create(&target).map_err(Error::file("create", &target))?;

@@ -7,7 +7,7 @@ use super::tasks::LocalSplit;
 use crate::Result;
 use crate::error::Error;
 use crate::formats::{Cut, FileToCut, SplitLimits, SplitRange, TextRules, splits};
-use crate::run::inputs::{self, Entry, Inner, Tree};
+use crate::run::inputs::{self, Entry, Subdirectories, Tree};
 
 /// A file to read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct LocalFile {
 struct Machine;
 
 impl Tree for Machine {
-    fn look(&self, path: &str) -> Result<Option<Entry>> {
+    fn status(&self, path: &str) -> Result<Option<Entry>> {
         let path = Path::new(path);
         match fs::metadata(path) {
             Ok(metadata) => Ok(Some(entry(&metadata))),
@@ -58,7 +58,7 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 /// The files that `paths` stand for, in order: a directory stands for the files in it, a glob for what fits it.
-pub(crate) fn expand(paths: &[PathBuf], inner: Inner) -> Result<Vec<LocalFile>> {
+pub(crate) fn expand(paths: &[PathBuf], inner: Subdirectories) -> Result<Vec<LocalFile>> {
     let paths: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     let files = inputs::expand(&Machine, &paths, inner)?;
     Ok(files

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::formats::{SplitLimits, TextRules, rows};
 use crate::job::JobOutput;
 use crate::job::{Finished, Graph, OpenFn, Plan};
-use crate::run::inputs::Inner;
+use crate::run::inputs::Subdirectories;
 use crate::run::options::Options;
 use crate::run::progress::Progress;
 use crate::run::{address, options, side_files};
@@ -204,7 +204,7 @@ impl LocalRunner {
 
     fn splits(&self, plan: &Graph, index: usize, outputs: &[PathBuf]) -> Result<Vec<LocalSplit>> {
         let stage = &plan.stages[index];
-        let inner = Inner::of_job(&self.options)?;
+        let inner = Subdirectories::of_job(&self.options)?;
         let rules = TextRules::of_job(&self.options.properties)?;
         let mut inputs = Vec::new();
         for input in &stage.settings().inputs {
@@ -327,7 +327,7 @@ fn remove_dir(path: &Path) -> Result<(), Error> {
 
 pub(crate) fn finished(output: &Path, counters: Counters) -> Result<Finished<'static>> {
     let mut parts = Vec::new();
-    for file in files::expand(&[output.to_owned()], Inner::Ignored)? {
+    for file in files::expand(&[output.to_owned()], Subdirectories::Ignored)? {
         let open = move || -> Result<Box<dyn Read>> {
             Ok(Box::new(File::open(&file.path).map_err(Error::file("open", &file.path))?))
         };

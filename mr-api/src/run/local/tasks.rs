@@ -22,7 +22,7 @@ use crate::formats::{LocalFiles, LocalSource, Output, Source, SplitRange};
 use crate::run::progress::Progress;
 use crate::run::{address, options};
 use crate::scratch::Scratch;
-use crate::task::{Context, OpenFile, Place, TASK_COUNTERS, TaskCounts};
+use crate::task::{Context, OpenFile, RecordCursor, TASK_COUNTERS, TaskCounts};
 
 /// How often progress is looked at.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
@@ -166,13 +166,13 @@ impl JobRun<'_> {
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
         let cells = [Cell::new(0), Cell::new(0)];
-        let place = Place::new([&cells[0], &cells[1]], &[]);
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[]);
         let result = self.stage.run_map(MapTask {
             context: context.clone(),
             input: split.input,
             parts: split.map_parts(),
             open: &open_part,
-            place: &place,
+            cursor: &cursor,
             target,
         })?;
         match result {

@@ -30,7 +30,7 @@ use crate::formats::{LocalFiles, Output, OutputFile, OutputFiles, SplitRange};
 use crate::job::Plan;
 use crate::run::dfs::{DfsOutput, open_part, opener};
 use crate::run::{options, side_files};
-use crate::task::{Context, Place, Skipped, TaskCounts, cursor, phases};
+use crate::task::{Context, RecordCursor, Skipped, TaskCounts, cursor, phases};
 
 /// How often a reduce starts over because a map output turned out to be damaged, before the attempt fails.
 const DAMAGED_INPUTS_MAX: u32 = 10;
@@ -151,16 +151,16 @@ impl Host {
         let [number, offset] = shared.cells() else {
             return Err("the place of a map is two numbers".into());
         };
-        let place = Place::new([number, offset], skip);
+        let record = RecordCursor::new([number, offset], skip);
         let result = self.stage.run_map(MapTask {
             context: context.clone(),
             input: split.input,
             parts,
             open: &|part| open_part(&self.dfs, part),
-            place: &place,
+            cursor: &record,
             target,
         })?;
-        self.write_skipped(&place.skipped.take(), &paths, &output_directory, context)?;
+        self.write_skipped(&record.skipped.take(), &paths, &output_directory, context)?;
         Ok(match result {
             MapResult::Shuffle(output) => {
                 let data_path = output.data.to_string_lossy().into_owned();
