@@ -7,7 +7,7 @@ use std::sync::Once;
 
 use client::error::chain;
 
-use crate::Result;
+use crate::error::Result;
 
 thread_local! {
     /// Where the panic that is unwinding this thread began.

@@ -1,7 +1,7 @@
 //! How a mapper is given its input: the same for a map task and for the sample that a driver takes.
 
 use super::paths::{InputPaths, JobInput};
-use crate::Result;
+use crate::error::Result;
 use crate::formats::codec::{DecodedSource, FileCodec};
 use crate::formats::rows::NoSource;
 use crate::formats::{Cut, Ruled, Source, SplitRange, TextRules};

@@ -7,8 +7,8 @@ use std::io;
 
 use super::map_input::{MapInput, MapPart, OpenPart};
 use super::paths::JobInput;
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 use crate::formats::{READ_BYTES, Source};
 use crate::map::{Emit, Mapper, Sink};
 use crate::task::{Context, RecordCursor};

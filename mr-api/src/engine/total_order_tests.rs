@@ -5,7 +5,10 @@ use std::io::Read;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Job, LocalRunner, Mapper, from_files, reduce_fn, text, text_out};
+use crate::formats::sequence::SequenceFiles;
+use crate::formats::{Format, Rows};
+use crate::job::{Input, rows};
+use crate::{Job, Lines, LocalRunner, Mapper, from_files, map_fn, reduce_fn, text, text_out};
 
 fn part(path: &str, start: u64, end: u64) -> MapPart {
     MapPart { path: path.to_owned(), range: SplitRange { start, end } }
@@ -50,11 +53,11 @@ fn boundaries_survive_the_property() {
 }
 
 /// The parts of the output of a job that sorts by `map`, in order; `prepare` makes the input and is given the full paths of names.
-fn sort<F: crate::formats::Format, M: Mapper<In = F, Key = Vec<u8>, Value = ()>>(
+fn sort<F: Format, M: Mapper<In = F, Key = Vec<u8>, Value = ()>>(
     runner: &LocalRunner,
     reduces: u32,
     map: M,
-    prepare: impl FnOnce(&dyn Fn(&str) -> String) -> crate::job::Input<F>,
+    prepare: impl FnOnce(&dyn Fn(&str) -> String) -> Input<F>,
 ) -> Vec<Vec<String>> {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
@@ -82,7 +85,7 @@ fn sorted(
     runner: &LocalRunner,
     codec: Option<FileCodec>,
 ) -> Vec<Vec<String>> {
-    let map = crate::map_fn::<crate::Lines, Vec<u8>, (), _>(|line, out| out.emit(line.bytes, ()));
+    let map = map_fn::<Lines, Vec<u8>, (), _>(|line, out| out.emit(line.bytes, ()));
     sort(runner, reduces, map, |path| {
         let raw: Vec<u8> =
             lines.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat()).collect();
@@ -146,9 +149,7 @@ fn sequence_files_are_sampled() {
     use crate::formats::sequence::{Compression, SequenceWriter};
     let block = Compression::Block(FileCodec::Snappy);
     for compression in [Compression::None, Compression::Record(FileCodec::Zstd), block] {
-        let map = crate::map_fn::<crate::formats::sequence::SequenceFiles, Vec<u8>, (), _>(
-            |(key, _), out| out.emit(key, ()),
-        );
+        let map = map_fn::<SequenceFiles, Vec<u8>, (), _>(|(key, _), out| out.emit(key, ()));
         let parts = sort(&LocalRunner::new(), 4, map, |path| {
             let mut file =
                 SequenceWriter::new(Vec::new(), "K", "V", compression, *b"0123456789abcdef")
@@ -158,7 +159,7 @@ fn sequence_files_are_sampled() {
                 file.push(key.as_bytes(), key.repeat(2).as_bytes()).unwrap();
             }
             std::fs::write(path("in"), file.end().unwrap()).unwrap();
-            from_files([path("in")], crate::formats::sequence::SequenceFiles)
+            from_files([path("in")], SequenceFiles)
         });
         assert_balanced(&parts, &format!("{compression:?}"));
     }
@@ -166,17 +167,16 @@ fn sequence_files_are_sampled() {
 
 #[test]
 fn rows_are_sampled() {
-    let map = crate::map_fn::<crate::formats::Rows, Vec<u8>, (), _>(|row, out| {
-        out.emit(format!("{row:04}").as_bytes(), ())
-    });
-    let parts = sort(&LocalRunner::new(), 3, map, |_| crate::job::rows(1000, 4));
+    let map =
+        map_fn::<Rows, Vec<u8>, (), _>(|row, out| out.emit(format!("{row:04}").as_bytes(), ()));
+    let parts = sort(&LocalRunner::new(), 3, map, |_| rows(1000, 4));
     let counts: Vec<usize> = parts.iter().map(Vec::len).collect();
     assert!(counts.iter().all(|count| (333..=334).contains(count)), "{counts:?}");
 }
 
 #[test]
 fn a_mapper_has_in_a_sample_what_it_has_in_a_task() {
-    let map = crate::map_fn::<crate::Lines, Vec<u8>, (), _>(|line, out| {
+    let map = map_fn::<Lines, Vec<u8>, (), _>(|line, out| {
         let context = out.context();
         let input = context.input().ok_or("no input")?.path.clone();
         let mut same = String::new();
@@ -208,11 +208,11 @@ fn a_failing_mapper_and_a_late_input_are_said_before_anything_runs() {
             .input(text([path("in")]))
             .map_fn::<Vec<u8>, (), _>(|_, _| Err("no such shape".into()))
             .total_order();
-        let other = crate::map_fn::<crate::Lines, Vec<u8>, (), _>(|_, _| Ok(()));
+        let other = map_fn::<Lines, Vec<u8>, (), _>(|_, _| Ok(()));
         let reduce = reduce_fn::<Vec<u8>, (), _>(|_, _, _| Ok(()));
         if late {
             mapped
-                .also(from_files([path("in")], crate::Lines), other)
+                .also(from_files([path("in")], Lines), other)
                 .reduce(reduce)
                 .reducers(2)
                 .output(text_out(path("out")))

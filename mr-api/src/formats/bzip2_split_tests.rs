@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::formats::codec::{DecodedSource, FileCodec};
-use crate::formats::{Format, Lines};
+use crate::formats::input::Format;
+use crate::formats::text::Lines;
 
 /// Hands out slices of at most so many bytes.
 struct Chopped<'a>(&'a [u8], usize);
@@ -25,7 +26,11 @@ fn stream(raw: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn lines_of_split(file: &[u8], split: SplitRange, slice: usize) -> crate::Result<Vec<Vec<u8>>> {
+fn lines_of_split(
+    file: &[u8],
+    split: SplitRange,
+    slice: usize,
+) -> crate::error::Result<Vec<Vec<u8>>> {
     let mut source = Chopped(file, slice);
     let mut decoded = DecodedSource::enter(split, &mut source)?;
     let mut lines = Vec::new();

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::text::TextRules;
-use crate::Result;
+use crate::error::Result;
 
 /// Bytes of one file, read forward.
 pub trait Source {

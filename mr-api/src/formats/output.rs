@@ -13,7 +13,7 @@ use super::codec::{Encoder, FileCodec};
 use super::sequence::{Classes, Compression, SequenceStream, compression};
 use super::text::ToText;
 use super::writable::Writable;
-use crate::Result;
+use crate::error::Result;
 use crate::error::{BoxError, Error};
 use crate::task::{Context, OUTPUT_COUNTERS};
 

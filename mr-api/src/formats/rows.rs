@@ -1,7 +1,7 @@
 //! Input that is made, not read: rows with numbers, spread over map tasks. For generators, simulations and lists of work.
 
 use super::input::{Format, Source, SplitRange};
-use crate::Result;
+use crate::error::Result;
 
 /// Row numbers; see [`rows`](crate::job::rows).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

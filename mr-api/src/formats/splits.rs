@@ -10,7 +10,7 @@ use memchr::memmem::Finder;
 use super::codec::FileCodec;
 use super::input::Cut;
 use super::text::TextRules;
-use crate::Result;
+use crate::error::Result;
 
 /// Where to cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

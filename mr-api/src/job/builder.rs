@@ -11,12 +11,12 @@ use std::sync::Arc;
 use super::inputs::Input;
 use super::into_reducer::{IntoMerger, IntoReducer};
 use super::outputs::OutputTo;
-use crate::Result;
 use crate::datum::{Datum, Key};
 use crate::engine::{
     Combining, CombiningSorted, Direct, JobInput, JobSettings, MapSide, NoReduce, OutputPath,
     Reducers, Reducing, SideFile, Sorting, Stage, TypedSampler, TypedStage,
 };
+use crate::error::Result;
 use crate::formats::{Format, OutputOptions, ToText};
 use crate::map::{
     Both, BothFormats, Emit, FirstElement, MapFn, Mapper, Partition, Partitioner,
@@ -303,7 +303,7 @@ fn reduced<M: Mapper, R: Reducer>(
 }
 
 impl Job<Reduced> {
-    /// How many reduce tasks: [`Auto`] or a number. `--reducers` on the command line wins over it. With 0 the reducer and the combiner are not
+    /// How many reduce tasks: [`Auto`](crate::Auto) or a number. `--reducers` on the command line wins over it. With 0 the reducer and the combiner are not
     /// called: what the maps emit is written as text, in files `part-m-00000` and so on.
     pub fn reducers(mut self, reducers: impl Into<Reducers>) -> Self {
         self.settings.reducers = reducers.into();

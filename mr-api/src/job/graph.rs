@@ -11,9 +11,8 @@
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
-use crate::Result;
 use crate::engine::{InputPaths, Stage};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::guard::guard;
 
 /// Jobs and their order.

@@ -7,8 +7,8 @@ use protocol::jobs::Counters;
 
 use super::builder::CompleteJob;
 use super::graph::Graph;
-use crate::Result;
 use crate::engine::InputPaths;
+use crate::error::Result;
 use crate::task::upstream::JobOutput;
 use crate::task::{CounterGroup, counted};
 
@@ -18,7 +18,7 @@ pub(crate) type AfterFn = dyn FnOnce(&mut Finished<'_>) -> Result<()>;
 pub(crate) type OpenFn<'a> = dyn FnOnce() -> Result<Box<dyn Read + 'a>> + 'a;
 
 /// Jobs that hang together. In a chain each reads the output of the one before it ([`crate::previous`]); in a graph, those of any before it
-/// ([`output_of`]), and jobs that do not need each other run at once.
+/// ([`output_of`](crate::job::output_of)), and jobs that do not need each other run at once.
 ///
 /// ```
 /// use mr_api::job::output_of;

@@ -2,8 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 use crate::formats::codec::FileCodec;
 use crate::task::Context;
 

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use super::records::Records;
-use crate::Result;
 use crate::datum::{Datum, Key, Put};
+use crate::error::Result;
 use crate::formats::Format;
 use crate::task::{Context, Counter, CounterGroup};
 

@@ -2,7 +2,7 @@
 
 use super::mapper::{Emit, Mapper, Sink};
 use super::records::Records;
-use crate::Result;
+use crate::error::Result;
 use crate::formats::{Format, Source, SplitRange};
 use crate::task::Context;
 

@@ -1,6 +1,6 @@
 //! The records of a split, as a mapper is given them.
 
-use crate::Result;
+use crate::error::Result;
 use crate::formats::{Format, Source, SplitRange};
 use crate::task::PartCursor;
 

@@ -9,8 +9,8 @@ use std::marker::PhantomData;
 use shuffle::{ReduceInput, SortedRecords};
 
 use super::reducer::{Reducer, Values};
-use crate::Result;
 use crate::datum::{Datum, Key, Put};
+use crate::error::Result;
 use crate::formats::{Output, ToText};
 use crate::task::Context;
 

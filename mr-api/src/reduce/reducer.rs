@@ -8,8 +8,8 @@ use shuffle::{ReduceInput, ReduceStats};
 
 use super::fold::Fold;
 use super::heaviest::Heaviest;
-use crate::Result;
 use crate::datum::{Datum, Key};
+use crate::error::Result;
 use crate::formats::{Output, ToText};
 use crate::task::Context;
 use crate::task::phases::REDUCE_START_PROGRESS;

@@ -6,8 +6,8 @@ use client::dfs::DfsClient;
 use protocol::DfsPath;
 use protocol::address::{self, Side, Site};
 
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 
 /// A path on one side.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -7,9 +7,8 @@ use client::dfs::{BlockSlice, DfsClient, DfsReader, DfsWriter};
 use protocol::DfsPath;
 
 use super::address;
-use crate::Result;
 use crate::engine::MapPart;
-use crate::error::{BoxError, Error};
+use crate::error::{BoxError, Error, Result};
 use crate::formats::{OutputFile, Source};
 use crate::task::OpenFile;
 

@@ -12,9 +12,8 @@ use super::local::LocalRunner;
 use super::options::Options;
 use super::shipped::Shipped;
 use super::{conf, driver, runner};
-use crate::Result;
 use crate::console::{print, print_json, say};
-use crate::error::{BoxError, Error};
+use crate::error::{BoxError, Error, Result};
 use crate::job::Plan;
 
 /// Runs a job program.

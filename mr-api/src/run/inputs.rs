@@ -9,8 +9,8 @@ use protocol::glob::{Pattern, expand_braces, is_glob};
 use protocol::property::keys;
 
 use super::options::Options;
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 use crate::formats::{FileToCut, is_hidden};
 
 /// What a path is.

@@ -15,9 +15,8 @@ use std::path::{Path, PathBuf};
 use sys::environment::Answers;
 
 use super::side_files;
-use crate::Result;
 use crate::engine::SideFile;
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 const ENV: &str = "--shipped-env";
 const FILE: &str = "--shipped-file";

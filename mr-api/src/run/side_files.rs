@@ -22,10 +22,9 @@ use protocol::{BinaryHash, DfsPath};
 use serde::{Deserialize, Serialize};
 
 use super::address;
-use crate::Result;
 use crate::engine::SideFile;
 use crate::engine::side_file::{Origin, check_name};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// Job property that carries the list of side files to the workers.
 pub(crate) const FILES_PROPERTY: &str = "hanno.side.files";

@@ -4,7 +4,7 @@
 use protocol::TaskKind;
 use protocol::property::{self, keys};
 
-use crate::Result;
+use crate::error::Result;
 use crate::job::DESCRIPTION_PROPERTY;
 use crate::task::Context;
 

@@ -3,7 +3,7 @@
 use protocol::property::PipeEncoding as Encoding;
 
 use super::io::Field;
-use crate::Result;
+use crate::error::Result;
 use crate::formats::{Cut, Format, Line, Lines, Source, SplitRange};
 
 /// How input files become records.

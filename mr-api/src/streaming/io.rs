@@ -14,8 +14,8 @@ use memchr::memmem;
 use protocol::property::PipeEncoding as Encoding;
 
 use super::typed;
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 use crate::formats::{Format, LINE_BYTES_MAX, Lines, Source, SplitRange, TextRules};
 
 /// A key or value on its way to a script.

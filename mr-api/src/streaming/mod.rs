@@ -24,7 +24,7 @@ mod typed;
 
 use protocol::property::Scope;
 
-use crate::Result;
+use crate::error::Result;
 use crate::job::{Job, Plan};
 use crate::run::{Shipped, conf, entry};
 

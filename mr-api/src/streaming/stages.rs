@@ -10,7 +10,7 @@ use super::io::{Field, RecordReader, RecordWriter};
 use super::key_field::KeyFields;
 use super::read_ahead::ReadAhead;
 use super::{aggregate, key_field, process, typed};
-use crate::Result;
+use crate::error::Result;
 use crate::formats::Output;
 use crate::map::{Emit, Mapper, Records, Sink};
 use crate::reduce::{

@@ -20,9 +20,10 @@ use protocol::{AttemptId, TaskKind};
 use super::counters::{Counter, CounterGroup, Tally};
 use super::upstream::JobOutput;
 use crate::console::say;
+use crate::error::{Error, Result};
 
 /// Opens a file of the job's file system.
-pub(crate) type OpenFile = dyn Fn(&str) -> crate::Result<Box<dyn Read>> + Send + Sync;
+pub(crate) type OpenFile = dyn Fn(&str) -> Result<Box<dyn Read>> + Send + Sync;
 
 /// Group of the engine's counters, by its class-like name.
 pub(crate) const TASK_COUNTERS: &str = "org.apache.hadoop.mapreduce.TaskCounter";
@@ -138,9 +139,9 @@ impl Context {
     ///
     /// # Errors
     /// If the job has no such file.
-    pub fn side_file(&self, name: &str) -> crate::Result<&Path> {
+    pub fn side_file(&self, name: &str) -> Result<&Path> {
         let found = self.shared.surroundings.side_files.get().and_then(|files| files.get(name));
-        let missing = || crate::Error::NoSideFile { name: name.to_owned() };
+        let missing = || Error::NoSideFile { name: name.to_owned() };
         Ok(found.map(PathBuf::as_path).ok_or_else(missing)?)
     }
 
@@ -158,18 +159,18 @@ impl Context {
     ///
     /// # Errors
     /// If this job does not wait for it.
-    pub fn output_of(&self, job: JobOutput) -> crate::Result<&str> {
+    pub fn output_of(&self, job: JobOutput) -> Result<&str> {
         let path = self.property(&job.property());
-        path.ok_or_else(|| crate::Error::NoPrevious.into())
+        path.ok_or_else(|| Error::NoPrevious.into())
     }
 
     /// Reads a file of the job's file system: of the cluster, or of this machine with `--local`.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn open(&self, path: &str) -> crate::Result<Box<dyn Read>> {
+    pub fn open(&self, path: &str) -> Result<Box<dyn Read>> {
         let open = self.shared.surroundings.open.get();
-        open.ok_or_else(|| crate::Error::NoInput { path: path.to_owned() })?(path)
+        open.ok_or_else(|| Error::NoInput { path: path.to_owned() })?(path)
     }
 
     pub(crate) fn set_open(&self, open: Arc<OpenFile>) {

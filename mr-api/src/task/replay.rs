@@ -57,7 +57,7 @@ pub(crate) fn stop(offset: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
+    use crate::error::Error;
 
     #[test]
     fn the_place_in_an_error_is_found() {

@@ -11,9 +11,9 @@ use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{Codec, MapOutputOptions, MapOutputWriter, ReduceInput, SegmentSource};
 
-use crate::Result;
 use crate::datum::{Datum, Key, Put};
 use crate::engine::reduce_options;
+use crate::error::Result;
 use crate::formats::{LocalFiles, Output, OutputOptions, Source, SplitRange};
 use crate::job::Plan;
 use crate::map::{Emit, Mapper, PARTITION_SEED, Records, Sink};

@@ -7,8 +7,8 @@ use protocol::property::CompressType;
 use sha2::{Digest, Sha256};
 
 use super::file::{Compression, SequenceWriter};
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 use crate::formats::codec::FileCodec;
 use crate::formats::text::ToText;
 use crate::formats::writable::{TEXT_CLASS, Writable};

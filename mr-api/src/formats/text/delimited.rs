@@ -7,10 +7,9 @@
 use memchr::memmem::Finder;
 
 use super::line::Line;
-use super::reader::LINE_BYTES_MAX;
-use super::rules::TextRules;
-use crate::Result;
+use super::rules::{LINE_BYTES_MAX, TextRules};
 use crate::error::Error;
+use crate::error::Result;
 use crate::formats::input::{Source, SplitRange};
 
 /// Hands the records of `split` to `each`.

@@ -10,7 +10,7 @@ mod rules;
 mod variants;
 
 pub use line::{Line, Words};
-pub use reader::{LINE_BYTES_MAX, Lines};
+pub use reader::Lines;
 pub use render::ToText;
-pub use rules::TextRules;
+pub use rules::{LINE_BYTES_MAX, TextRules};
 pub use variants::{CombinedLines, KeyValueLines, NLines};

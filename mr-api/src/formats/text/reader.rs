@@ -9,13 +9,10 @@ use memchr::memchr2;
 
 use super::delimited;
 use super::line::Line;
-use super::rules::TextRules;
-use crate::Result;
+use super::rules::{LINE_BYTES_MAX, TextRules};
 use crate::error::Error;
+use crate::error::Result;
 use crate::formats::input::{Cut, Format, Source, SplitRange};
-
-/// Longest line that is read (1 GiB): a file without line ends is an error, not all of memory.
-pub const LINE_BYTES_MAX: usize = 1 << 30;
 
 /// The format whose records are lines of text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

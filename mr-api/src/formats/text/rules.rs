@@ -9,6 +9,9 @@ use crate::task::{Context, Counter};
 /// Group and name of the counter of lines that were passed over.
 const TOO_LONG: (&str, &str) = ("Engine", "LINES_TOO_LONG");
 
+/// Longest line that is read (1 GiB): a file without line ends is an error, not all of memory.
+pub const LINE_BYTES_MAX: usize = 1 << 30;
+
 /// How the text of a [`Source`](crate::formats::Source) is cut into records. The default: at line ends, of any length, without the mark.
 #[derive(Clone, Debug, Default)]
 pub struct TextRules {

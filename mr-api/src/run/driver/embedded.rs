@@ -11,8 +11,8 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::staging::remove;
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 use crate::scratch::Scratch;
 
 /// Time for the cluster to end by itself.

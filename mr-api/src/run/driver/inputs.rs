@@ -5,8 +5,8 @@ use protocol::DfsPath;
 use protocol::jobs::{Split, SplitPart};
 use protocol::namenode::{FileStatus, LocatedBlock};
 
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 use crate::formats::{Cut, FileToCut, SplitLimits, TextRules, rows, splits};
 use crate::run::inputs::{self, Entry, Subdirectories, Tree};
 use crate::run::options::Options;

@@ -21,12 +21,11 @@ use protocol::property::Properties;
 use protocol::sizing::{PARTITION_INPUT_BYTES_MIN, ReduceSizing};
 use protocol::{BinaryHash, DfsPath, JobId};
 
-use crate::Result;
 use crate::console::{print_json, say};
 use crate::engine::{
     BOUNDARIES_PROPERTY, InputPaths, JobSettings, MapPart, OutputPath, Reducers, Sampling,
 };
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::formats::SplitRange;
 use crate::job::JobOutput;
 use crate::job::{DESCRIPTION_PROPERTY, Finished, Graph, OpenFn, Plan, fingerprint};

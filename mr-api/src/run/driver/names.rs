@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use protocol::DfsPath;
 use protocol::address::Site;
 
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 use crate::run::address::{self, Location};
 
 /// Translates the paths of a plan.

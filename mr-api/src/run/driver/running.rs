@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use protocol::JobId;
 
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 
 #[derive(Default)]
 pub(super) struct Running {

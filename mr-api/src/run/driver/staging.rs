@@ -15,10 +15,9 @@ use protocol::address;
 
 use super::inputs;
 use super::names::Names;
-use crate::Result;
 use crate::console::say;
 use crate::engine::{InputPaths, OutputPath};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::job::Plan;
 use crate::run::inputs::Subdirectories;
 use crate::run::local::files;

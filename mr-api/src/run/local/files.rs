@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::tasks::LocalSplit;
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 use crate::formats::{Cut, FileToCut, SplitLimits, SplitRange, TextRules, splits};
 use crate::run::inputs::{self, Entry, Subdirectories, Tree};
 

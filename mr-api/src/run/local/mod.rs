@@ -18,10 +18,9 @@ use protocol::jobs::Counters;
 use protocol::property::{Properties, present_name};
 use shuffle::BufferPool;
 
-use crate::Result;
 use crate::console::say;
 use crate::engine::{BOUNDARIES_PROPERTY, InputPaths, OutputPath, Reducers, SideFile, Stage};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::formats::{SplitLimits, TextRules, rows};
 use crate::job::JobOutput;
 use crate::job::{Finished, Graph, OpenFn, Plan};

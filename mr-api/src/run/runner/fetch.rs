@@ -26,7 +26,7 @@ use shuffle::{SegmentSource, read_open_index, verify_segment};
 
 use super::channel::Channel;
 use super::gather::{Gather, Input, News};
-use crate::Result;
+use crate::error::Result;
 use crate::task::Context;
 use crate::task::phases::REDUCE_START_PROGRESS;
 

@@ -31,8 +31,8 @@ use protocol::tracker::{AttemptState, shortened};
 use sys::broker::Broker;
 use sys::process::{Work, own_work};
 
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 use crate::guard::guard;
 use crate::job::{DESCRIPTION_PROPERTY, Plan, difference, fingerprint};
 use crate::task::Context;
