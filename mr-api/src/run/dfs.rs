@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use client::dfs::{BlockSlice, DfsClient, DfsReader, DfsWriter};
 use protocol::DfsPath;
+use protocol::jobs::Split;
 
 use super::address;
 use crate::engine::MapPart;
 use crate::error::{BoxError, Error, Result};
-use crate::formats::{OutputFile, Source};
+use crate::formats::{OutputFile, Source, SplitRange};
 use crate::task::OpenFile;
 
 /// Most bytes of a slice: progress and memory go by it where the block is not mapped.
@@ -19,6 +20,16 @@ const SLICE_BYTES_MAX: usize = 1 << 20;
 struct DfsSource {
     reader: DfsReader,
     slice: Option<BlockSlice>,
+}
+
+/// What a map of a split reads, one after the other.
+pub(crate) fn map_parts(split: &Split) -> Vec<MapPart> {
+    let part = |path: &DfsPath, start: u64, length: u64| MapPart {
+        path: path.to_string(),
+        range: SplitRange { start, end: start.saturating_add(length) },
+    };
+    let more = split.more.iter().map(|more| part(&more.path, more.offset, more.length));
+    std::iter::once(part(&split.path, split.offset, split.length)).chain(more).collect()
 }
 
 /// Opens a part of the input of a map.

@@ -22,15 +22,12 @@ use protocol::sizing::{PARTITION_INPUT_BYTES_MIN, ReduceSizing};
 use protocol::{BinaryHash, DfsPath, JobId};
 
 use crate::console::{print_json, say};
-use crate::engine::{
-    BOUNDARIES_PROPERTY, InputPaths, JobSettings, MapPart, OutputPath, Reducers, Sampling,
-};
+use crate::engine::{BOUNDARIES_PROPERTY, InputPaths, JobSettings, OutputPath, Reducers, Sampling};
 use crate::error::{Error, Result};
-use crate::formats::SplitRange;
 use crate::job::JobOutput;
 use crate::job::{DESCRIPTION_PROPERTY, Finished, Graph, OpenFn, Plan, fingerprint};
 use crate::run::address::Location;
-use crate::run::dfs::{open_part, opener};
+use crate::run::dfs::{map_parts, open_part, opener};
 use crate::run::inputs::Subdirectories;
 use crate::run::options::{ATTEMPTS_DEFAULT, Options};
 use crate::run::progress::Progress;
@@ -323,16 +320,7 @@ impl<'a> Driver<'a> {
         properties: Properties,
     ) -> Result<Option<String>> {
         let Some(sampler) = settings.sampler.as_deref() else { return Ok(None) };
-        let part = |path: &DfsPath, start: u64, length: u64| MapPart {
-            path: path.to_string(),
-            range: SplitRange { start, end: start + length },
-        };
-        let parts = |split: &Split| {
-            let first = part(&split.path, split.offset, split.length);
-            let more = split.more.iter().map(|more| part(&more.path, more.offset, more.length));
-            (split.input, std::iter::once(first).chain(more).collect())
-        };
-        let parts: Vec<(u32, Vec<MapPart>)> = splits.iter().map(parts).collect();
+        let parts: Vec<_> = splits.iter().map(|split| (split.input, map_parts(split))).collect();
         let directory = Scratch::new("sample")?;
         let stored = properties.get(side_files::FILES_PROPERTY).map(String::as_str);
         let side_files = side_files::localise(&self.dfs, stored, directory.path())?;

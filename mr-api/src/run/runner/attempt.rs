@@ -22,13 +22,12 @@ use super::channel::Channel;
 use super::fetch::Fetcher;
 use super::gather::{Gather, News};
 use crate::engine::{
-    MapPart, MapResult, MapTarget, MapTask, ReduceTask, Stage, map_options, reduce_options,
-    side_file,
+    MapResult, MapTarget, MapTask, ReduceTask, Stage, map_options, reduce_options, side_file,
 };
 use crate::error::{Error, Result};
-use crate::formats::{LocalFiles, Output, OutputFile, OutputFiles, SplitRange};
+use crate::formats::{LocalFiles, Output, OutputFile, OutputFiles};
 use crate::job::Plan;
-use crate::run::dfs::{DfsOutput, open_part, opener};
+use crate::run::dfs::{DfsOutput, map_parts, open_part, opener};
 use crate::run::{options, side_files};
 use crate::task::{Context, RecordCursor, Skipped, TaskCounts, cursor, phases};
 
@@ -140,12 +139,7 @@ impl Host {
             let options = map_options(directory, partitions, memory_bytes, merge_factor, codec);
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
-        let part = |path: &DfsPath, offset: u64, length: u64| MapPart {
-            path: path.to_string(),
-            range: SplitRange { start: offset, end: offset.saturating_add(length) },
-        };
-        let mut parts = vec![part(&split.path, split.offset, split.length)];
-        parts.extend(split.more.iter().map(|more| part(&more.path, more.offset, more.length)));
+        let parts = map_parts(&split);
         let paths: Vec<String> = parts.iter().map(|part| part.path.clone()).collect();
         let mut shared = cursor::share(&launched.directory)?;
         let [number, offset] = shared.cells() else {
