@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use client::error::chain;
+use protocol::error::chain;
 
 use crate::error::Result;
 
