@@ -15,8 +15,9 @@
 
 use std::process::ExitCode;
 
+use mr_api::datum::Desc;
 use mr_api::{
-    Args, Auto, Desc, Job, Plan, Result, Sum, intermediate, previous, reduce_fn, text, text_out,
+    Args, Auto, Job, Plan, Result, Sum, intermediate, previous, reduce_fn, text, text_out,
     usage_error,
 };
 use regex::bytes::Regex;

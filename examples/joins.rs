@@ -24,10 +24,12 @@ use std::fs;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use mr_api::formats::{KeyValueLines, Uncut};
+use mr_api::job::{CompleteJob, JobOutput, output_of};
+use mr_api::map::{Records, SortedFile};
 use mr_api::{
-    Args, CompleteJob, Context, Emit, Job, JobOutput, KeyValueLines, Mapper, Output, Plan, Records,
-    Reducer, Result, Sink, SortedFile, Uncut, Values, from_files, intermediate, map_fn, output_of,
-    reduce_fn, text_out, usage_error,
+    Args, Context, Emit, Job, Mapper, Output, Plan, Reducer, Result, Sink, Values, from_files,
+    intermediate, map_fn, reduce_fn, text_out, usage_error,
 };
 
 const HELP: &str = "\

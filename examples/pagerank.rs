@@ -12,9 +12,12 @@
 
 use std::process::ExitCode;
 
+use mr_api::formats::Format;
+use mr_api::job::{CompleteJob, previous_as};
+use mr_api::sequence::SequencePairs;
 use mr_api::{
-    Args, Auto, CompleteJob, Emit, Fold, Format, Job, Line, Lines, Mapper, Output, Plan, Reducer,
-    Result, SequencePairs, Sink, Values, intermediate, previous_as, reduce_fn, text, text_out,
+    Args, Auto, Emit, Fold, Job, Line, Lines, Mapper, Output, Plan, Reducer, Result, Sink, Values,
+    intermediate, reduce_fn, text, text_out,
 };
 
 const HELP: &str = "\
@@ -62,7 +65,7 @@ fn plan(args: &mut Args) -> Result<Plan> {
 
 /// The part of an iteration that is the same for the first and the others.
 fn reduce<M: Mapper<Key = u32, Value = Given>>(
-    job: Job<mr_api::Mapped<M>>,
+    job: Job<mr_api::job::Mapped<M>>,
     last: Option<&str>,
 ) -> CompleteJob {
     let job = job.combine(Gather);

@@ -10,9 +10,8 @@
 
 use std::process::ExitCode;
 
-use mr_api::{
-    Args, Desc, Emit, Job, Line, Lines, Mapper, Plan, Result, Sink, reduce_fn, text, text_out,
-};
+use mr_api::datum::Desc;
+use mr_api::{Args, Emit, Job, Line, Lines, Mapper, Plan, Result, Sink, reduce_fn, text, text_out};
 
 const HELP: &str = "\
 Finds the hottest day of each station.

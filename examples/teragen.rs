@@ -1,15 +1,16 @@
 //! Makes the input of `terasort`: records that are the same on every machine, whatever the number of tasks.
 //!
-//! The job has no input files: [`mr_api::rows`] spreads record numbers over map tasks. Each task jumps to its first record and goes on
+//! The job has no input files: [`mr_api::job::rows`] spreads record numbers over map tasks. Each task jumps to its first record and goes on
 //! from there.
 
 use std::process::ExitCode;
 
 use examples::gensort;
 use examples::record::KEY_BYTES;
-use mr_api::{
-    Args, Emit, Format, Job, Mapper, Plan, Records, Result, Rows, Sink, raw_out, rows, usage_error,
-};
+use mr_api::formats::{Format, Rows};
+use mr_api::job::{raw_out, rows};
+use mr_api::map::Records;
+use mr_api::{Args, Emit, Job, Mapper, Plan, Result, Sink, usage_error};
 
 const HELP: &str = "\
 Makes records of 100 bytes for terasort.

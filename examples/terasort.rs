@@ -16,9 +16,10 @@
 use std::process::ExitCode;
 
 use examples::record::{KEY_BYTES, RECORD_BYTES};
+use mr_api::formats::FixedLength;
+use mr_api::job::raw_out;
 use mr_api::{
-    Args, Auto, Emit, FixedLength, Job, Mapper, Output, Plan, Reducer, Result, Sink, Values,
-    from_files, raw_out,
+    Args, Auto, Emit, Job, Mapper, Output, Plan, Reducer, Result, Sink, Values, from_files,
 };
 
 const HELP: &str = "\

@@ -7,9 +7,11 @@
 use std::process::ExitCode;
 
 use examples::record::{KEY_BYTES, RECORD_BYTES};
+use mr_api::formats::{FixedLength, Uncut};
+use mr_api::map::Records;
+use mr_api::reduce::Groups;
 use mr_api::{
-    Args, Emit, FixedLength, Groups, Job, Mapper, Output, Plan, Records, Reducer, Result, Sink,
-    Uncut, Values, from_files, text_out,
+    Args, Emit, Job, Mapper, Output, Plan, Reducer, Result, Sink, Values, from_files, text_out,
 };
 
 const HELP: &str = "\

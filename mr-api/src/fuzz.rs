@@ -2,18 +2,15 @@
 
 use std::io::{self, Read};
 
-use crate::args::Args;
-use crate::bzip2_split::SplitReader;
-use crate::cache::SideFile;
-use crate::codec::FileCodec;
 use crate::datum::{Datum, Desc};
-use crate::input::{Format, Source, SplitRange};
-use crate::replay::RecordPlace;
-use crate::sequence::{Compression, SequenceReader, SequenceWriter};
+use crate::engine::SideFile;
+use crate::formats::codec::FileCodec;
+use crate::formats::sequence::{Compression, SequenceReader, SequenceWriter};
+use crate::formats::{Format, Lines, Source, SplitRange, SplitReader, TextRules, writable};
+use crate::run::{Args, conf};
 use crate::streaming::fuzz as streaming;
 pub use crate::streaming::fuzz::{key_fields, script_records, typed_bytes};
-use crate::text::{Lines, TextRules};
-use crate::{conf, writable};
+use crate::task::replay::RecordPlace;
 
 /// The name of a target, and what takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));

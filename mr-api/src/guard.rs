@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use client::error::chain;
+use protocol::error::chain;
 
-use crate::Result;
+use crate::error::Result;
 
 thread_local! {
     /// Where the panic that is unwinding this thread began.

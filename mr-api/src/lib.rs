@@ -34,96 +34,40 @@
 //! }
 //! ```
 //!
+//! What nearly every job needs is here at the root; the rest is in modules:
+//!
 //! | to | look at |
 //! |---|---|
-//! | read and emit | [`Mapper`], [`Emit`], [`Line`] |
-//! | choose key and value types | [`Datum`], [`Key`], [`Put`], [`Desc`] |
-//! | combine and reduce | [`Fold`], [`Sum`], [`Reducer`], [`Values`], [`Output`] |
-//! | put it together | [`Job`], [`Plan`], [`Args`], [`main`] |
-//! | count and look around | [`Context`], [`Counter`] |
+//! | read and emit | [`Mapper`], [`Emit`], [`Line`]; [`map`] |
+//! | choose key and value types | [`Datum`](datum::Datum), [`Key`](datum::Key), [`Put`](datum::Put), [`Desc`](datum::Desc) in [`datum`] |
+//! | combine and reduce | [`Fold`], [`Sum`], [`Reducer`], [`Values`], [`Output`]; [`reduce`] |
+//! | put it together | [`Job`], [`Plan`], [`Args`], [`main`]; [`job`] |
+//! | read and write files in other formats | [`formats`], [`sequence`], [`codec`] |
+//! | count and look around | [`Context`], [`Counter`](task::Counter) in [`task`] |
 //! | test | [`LocalRunner`], [`testing`] |
 
-mod address;
-mod args;
-mod bzip2_split;
-mod cache;
-pub mod codec;
-mod combine;
-mod combiner;
-mod conf;
-mod context;
-mod counters;
-mod datum;
-mod driver;
-mod drivers;
-mod entry;
+mod console;
+pub mod datum;
+mod engine;
 mod error;
-mod fold;
-mod formats;
+pub mod formats;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
-mod graph;
 mod guard;
-mod heaviest;
-mod input;
-mod inputs;
-mod job;
-mod join;
-mod local;
-mod map_input;
-mod mapper;
-mod multiple;
-mod options;
-mod output;
-mod partition;
-mod phases;
-mod place;
-mod plan;
-mod progress;
-mod reducer;
-pub mod replay;
-mod rows;
-mod runner;
+pub mod job;
+pub mod map;
+pub mod reduce;
+mod run;
 mod scratch;
-pub mod sequence;
-mod sequence_out;
-mod shipped;
-mod sort;
-mod splits;
-mod stage;
 pub mod streaming;
+pub mod task;
 pub mod testing;
-mod text;
-mod total_order;
-pub mod writable;
 
-pub use args::{Args, usage_error};
-pub use combiner::{AsReducer, ByCombiner, CombineOut, CombineValues, Combiner, OnMapSide};
-pub use context::{Context, Counter, TaskCounts, TaskInput};
-pub use counters::{CounterGroup, Tally, counted};
-pub use datum::{Datum, DecodeError, Desc, Key, Put};
-pub use entry::main;
 pub use error::{BoxError, Error, Result};
-pub use fold::{Count, Fold, Max, Min, Sum};
-pub use formats::{
-    CombinedLines, FixedLength, KeyValueLines, NLines, SequenceFiles, SequencePairs, Uncut,
-    WholeFiles,
-};
-pub use input::{Cut, Format, Records, Source, SplitRange};
-pub use job::{
-    Auto, ByFold, ByReducer, Combined, CombinedSorted, CompleteJob, Input, IntoMerger, IntoReducer,
-    Job, Mapped, NeedsInput, NeedsMapper, OutputTo, Reduced, Reducers, from_files, intermediate,
-    previous, raw_out, text, text_out,
-};
-pub use join::SortedFile;
-pub use local::LocalRunner;
-pub use mapper::{Emit, MapFn, Mapper, Sink, map_fn};
-pub use multiple::{Both, BothFormats, Either};
-pub use output::Output;
-pub use partition::{FirstElement, Partitioner};
-pub use plan::{Finished, JobOutput, Plan, output_of, previous_as};
-pub use reducer::{Group, Groups, LiftReducer, MergeReducer, ReduceFn, Reducer, Values, reduce_fn};
-pub use rows::{Rows, rows};
-pub use sequence_out::sequence_out;
-pub use text::{LINE_BYTES_MAX, Line, Lines, TextRules, ToText, Words};
+pub use formats::{Line, Lines, Output, codec, sequence, writable};
+pub use job::{Auto, Finished, Job, Plan, from_files, intermediate, previous, text, text_out};
+pub use map::{Emit, Mapper, Sink, map_fn};
+pub use reduce::{Count, Fold, Max, Min, Reducer, Sum, Values, reduce_fn};
+pub use run::{Args, LocalRunner, main, usage_error};
+pub use task::{Context, replay};

@@ -6,11 +6,11 @@ use std::fs;
 use std::path::Path;
 
 use mr_api::codec::FileCodec;
+use mr_api::formats::{CombinedLines, FixedLength, Format, KeyValueLines, NLines, WholeFiles};
+use mr_api::job::Input;
+use mr_api::sequence::SequenceFiles;
 use mr_api::sequence::{Compression, SequenceWriter};
-use mr_api::{
-    CombinedLines, FixedLength, Format, Input, Job, KeyValueLines, LocalRunner, NLines,
-    SequenceFiles, Sum, WholeFiles, from_files, text, text_out,
-};
+use mr_api::{Job, LocalRunner, Sum, from_files, text, text_out};
 use protocol::jobs::Counters;
 
 /// Runs a map-only job that renders each record as text; its lines, sorted, and its counters.

@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mr_api::datum::Desc;
+use mr_api::job::{Combined, Mapped};
 use mr_api::{
-    Combined, Count, Desc, Emit, Job, Line, Lines, LocalRunner, Mapped, Mapper, Max, Output, Plan,
-    Result, Sink, Sum, Values, intermediate, previous, reduce_fn, text, text_out,
+    Count, Emit, Job, Line, Lines, LocalRunner, Mapper, Max, Output, Plan, Result, Sink, Sum,
+    Values, intermediate, previous, reduce_fn, text, text_out,
 };
 use proptest::prelude::*;
 

@@ -186,8 +186,8 @@ const PRINTERS: &[&str] = &[
     "src/dfs/context.rs",
     "src/dfs/progress.rs",
     "src/top.rs",
-    "mr-api/src/progress.rs",
-    "mr-api/src/runner/mod.rs",
+    "mr-api/src/console.rs",
+    "mr-api/src/run/runner/mod.rs",
     "mr-api/src/streaming/process.rs",
 ];
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
-use super::{Datum, DecodeError, Key, Put};
+use crate::datum::{Datum, DecodeError, Key, Put};
 
 const ESCAPED_ZERO: u8 = 0xff;
 const END: u8 = 0x00;

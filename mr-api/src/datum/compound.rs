@@ -1,11 +1,11 @@
 //! Encodings made of others: [`Desc`], `Option`, tuples.
 
-use super::{Datum, DecodeError, Key, Put};
+use crate::datum::{Datum, DecodeError, Key, Put};
 
 /// Reverses the order of a key: `Desc(9u64)` sorts before `Desc(3u64)`.
 ///
 /// ```
-/// use mr_api::{Desc, Put};
+/// use mr_api::datum::{Desc, Put};
 ///
 /// let encode = |count: u64| {
 ///     let mut bytes = Vec::new();

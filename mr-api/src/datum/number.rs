@@ -1,6 +1,6 @@
 //! Numbers, `bool`, `char` and `()`: fixed lengths, the same encoding alone and as part of a tuple.
 
-use super::{Datum, DecodeError, Key, Put};
+use crate::datum::{Datum, DecodeError, Key, Put};
 
 /// One fixed-length type: its ordered bits are an unsigned integer of the same length.
 macro_rules! fixed {

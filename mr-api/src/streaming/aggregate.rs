@@ -10,8 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Result;
 use crate::error::Error;
+use crate::error::Result;
 
 /// The name of the library on a command line.
 pub(super) const AGGREGATE: &str = "aggregate";

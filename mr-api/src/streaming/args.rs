@@ -6,17 +6,16 @@ use std::sync::Arc;
 use protocol::property::{Count, Key, PipeEncoding as Encoding, Properties, Value, keys};
 
 use super::aggregate::AGGREGATE;
-use super::command;
+use super::input::{InputKind, StreamInput};
 use super::io::{RecordReader, RecordWriter};
-use super::key_field::{self, KeyFields};
+use super::key_field::KeyFields;
 use super::process::Script;
-use crate::args::Args;
-use crate::cache::SideFile;
+use super::{command, key_field};
+use crate::engine::{InputPaths, SideFile};
 use crate::error::Error;
-use crate::job::{Input, InputPaths, OutputTo, text_out};
-use crate::options::Options;
-use crate::partition::Partition;
-use crate::streaming::stages::StreamInput;
+use crate::job::{Input, OutputTo, text_out};
+use crate::map::Partition;
+use crate::run::{Args, Options};
 
 /// `hanno job streaming -help`.
 pub const HELP: &str = "\
@@ -64,13 +63,6 @@ pub(super) enum Work {
     /// Hadoop's aggregate library.
     Aggregate,
     Script(Arc<Script>),
-}
-
-/// How input files become records.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum InputKind {
-    Text,
-    KeyValueText,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -490,7 +482,8 @@ impl Spec {
     }
 
     pub(super) fn input(&self) -> Input<StreamInput> {
-        Input { paths: InputPaths::Paths(self.inputs.clone()), format: StreamInput::new(self) }
+        let format = StreamInput::new(self.input_kind, self.key_value_separator);
+        Input { paths: InputPaths::Paths(self.inputs.clone()), format }
     }
 
     pub(super) fn output(&self) -> OutputTo {
@@ -509,7 +502,7 @@ impl Spec {
             let key = if sorted { key_field::decode(key) } else { key };
             match &fields {
                 Some(fields) => fields.partition(key, partitions),
-                None => shuffle::partition_of(key, partitions, crate::partition::PARTITION_SEED),
+                None => shuffle::partition_of(key, partitions, crate::map::PARTITION_SEED),
             }
         })))
     }

@@ -4,14 +4,14 @@
 use protocol::TaskKind;
 use protocol::property::{self, keys};
 
-use crate::Result;
-use crate::context::Context;
-use crate::runner::DESCRIPTION_PROPERTY;
+use crate::error::Result;
+use crate::job::DESCRIPTION_PROPERTY;
+use crate::task::Context;
 
 /// Names and values for the environment of a task's script.
 pub(super) fn variables(context: &Context) -> Result<Vec<(String, String)>> {
     let mut variables = Vec::new();
-    let own = [DESCRIPTION_PROPERTY, crate::cache::FILES_PROPERTY];
+    let own = [DESCRIPTION_PROPERTY, crate::run::FILES_PROPERTY];
     let bytes_max = context.value(keys::VARIABLE_BYTES_MAX)?;
     let bytes_max =
         bytes_max.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));

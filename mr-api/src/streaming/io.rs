@@ -14,10 +14,9 @@ use memchr::memmem;
 use protocol::property::PipeEncoding as Encoding;
 
 use super::typed;
-use crate::Result;
 use crate::error::Error;
-use crate::input::{Format, Source, SplitRange};
-use crate::text::{LINE_BYTES_MAX, Lines, TextRules};
+use crate::error::Result;
+use crate::formats::{Format, LINE_BYTES_MAX, Lines, Source, SplitRange, TextRules};
 
 /// A key or value on its way to a script.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +70,7 @@ fn put_text(field: Field<'_>, out: &mut Vec<u8>) {
     match field {
         Field::Bytes(bytes, Encoding::Text | Encoding::Raw) => out.extend_from_slice(bytes),
         Field::Bytes(bytes, Encoding::Typed) => typed::put_text(bytes, out),
-        Field::Number(number) => crate::ToText::write_text(&number, out),
+        Field::Number(number) => crate::formats::ToText::write_text(&number, out),
     }
 }
 

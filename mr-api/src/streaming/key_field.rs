@@ -75,7 +75,7 @@ impl KeyFields {
 
     /// The partition of a key: by a hash of the chosen parts.
     pub(super) fn partition(&self, key: &[u8], partitions: u32) -> u32 {
-        let seed = crate::partition::PARTITION_SEED;
+        let seed = crate::map::PARTITION_SEED;
         if let [span] = &self.spans[..] {
             let range = self.range(key, span).unwrap_or_default();
             return shuffle::partition_of(&key[range], partitions, seed);

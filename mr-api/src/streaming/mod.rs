@@ -14,6 +14,7 @@ mod environment;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+mod input;
 mod io;
 mod key_field;
 mod process;
@@ -23,12 +24,9 @@ mod typed;
 
 use protocol::property::Scope;
 
-use crate::Result;
-use crate::conf;
-use crate::entry;
-use crate::job::Job;
-use crate::plan::Plan;
-use crate::shipped::Shipped;
+use crate::error::Result;
+use crate::job::{Job, Plan};
+use crate::run::{Shipped, conf, entry};
 
 pub use args::HELP;
 
@@ -67,7 +65,7 @@ fn plan(spec: &Spec) -> Result<Plan> {
     }
     let reducer = StreamReducer::new(spec);
     let job = match StreamCombiner::new(spec) {
-        Some(combiner) => job.combine_sorted(combiner).reduce(reducer),
+        Some(combiner) => job.combine_with(combiner).reduce(reducer),
         None => job.reduce(reducer),
     };
     Ok(job.reducers(spec.reducers.unwrap_or(REDUCERS_DEFAULT)).output(spec.output()).into())

@@ -16,9 +16,9 @@ use std::thread;
 use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, SOCKET_VARIABLE};
 
 use super::command::locate;
-use crate::Result;
-use crate::context::Context;
 use crate::error::Error;
+use crate::error::Result;
+use crate::task::Context;
 
 /// Written to the script at once; as much as a large pipe takes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -163,7 +163,7 @@ fn joined(result: thread::Result<Result<()>>) -> Result<()> {
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn is_closed_input(error: &crate::BoxError) -> bool {
+fn is_closed_input(error: &crate::error::BoxError) -> bool {
     matches!(error.downcast_ref::<Error>(), Some(Error::ScriptInput { source }) if source.kind() == io::ErrorKind::BrokenPipe)
 }
 

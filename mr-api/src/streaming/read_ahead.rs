@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::context::{Context, Counter};
+use crate::task::{Context, Counter};
 
 /// Records given to a script and not counted by it that are kept in mind: many more than pipes and buffers of a script hold, and half a
 /// mebibyte.

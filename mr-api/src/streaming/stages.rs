@@ -4,87 +4,23 @@ use std::sync::Arc;
 
 use protocol::property::PipeEncoding as Encoding;
 
-use super::aggregate;
-use super::args::{InputKind, Spec, Work};
+use super::args::{Spec, Work};
+use super::input::{StreamInput, StreamRecord};
 use super::io::{Field, RecordReader, RecordWriter};
-use super::key_field::{self, KeyFields};
-use super::process;
+use super::key_field::KeyFields;
 use super::read_ahead::ReadAhead;
-use super::typed;
-use crate::Result;
-use crate::combine::{CombineSorted, SortedPairs};
-use crate::context::Context;
-use crate::input::{Cut, Format, Records, Source, SplitRange};
-use crate::mapper::{Emit, Mapper, Sink};
-use crate::options;
-use crate::output::Output;
-use crate::reducer::{Groups, Reducer, Values};
-use crate::text::{Line, Lines};
+use super::{aggregate, key_field, process, typed};
+use crate::error::Result;
+use crate::formats::Output;
+use crate::map::{Emit, Mapper, Records, Sink};
+use crate::reduce::{
+    CombineOut, CombineValues, Combiner, EmitPair, Groups, Reducer, SortedPairs, Values,
+};
+use crate::run::options;
+use crate::task::Context;
 
 /// Keys and values are bytes; what they mean is known by the encodings of the job.
 type Bytes = Vec<u8>;
-
-/// The input formats of streaming jobs, chosen by name.
-#[derive(Clone)]
-pub(super) struct StreamInput {
-    kind: InputKind,
-    separator: u8,
-}
-
-/// A record of any of them.
-pub(super) struct StreamRecord<'a> {
-    key: Field<'a>,
-    value: Field<'a>,
-    line: &'a [u8],
-}
-
-/// Separates key and value of `KeyValueTextInputFormat`, by its property.
-const KEY_VALUE_SEPARATOR: u8 = b'\t';
-
-impl StreamInput {
-    pub(super) fn new(spec: &Spec) -> Self {
-        let separator = spec.key_value_separator.unwrap_or(KEY_VALUE_SEPARATOR);
-        StreamInput { kind: spec.input_kind, separator }
-    }
-
-    fn record<'a>(&self, line: Line<'a>) -> StreamRecord<'a> {
-        let text = |bytes| Field::Bytes(bytes, Encoding::Text);
-        match self.kind {
-            InputKind::Text => {
-                let (key, value) = (Field::Number(line.offset), text(line.bytes));
-                StreamRecord { key, value, line: line.bytes }
-            }
-            InputKind::KeyValueText => {
-                let (key, value) = match memchr::memchr(self.separator, line.bytes) {
-                    Some(at) => (&line.bytes[..at], &line.bytes[at + 1..]),
-                    None => (line.bytes, &[][..]),
-                };
-                StreamRecord { key: text(key), value: text(value), line: line.bytes }
-            }
-        }
-    }
-}
-
-impl Format for StreamInput {
-    type Record<'a> = StreamRecord<'a>;
-
-    fn cut(&self) -> Cut {
-        Cut::TextBlocks
-    }
-
-    fn read(
-        &self,
-        split: SplitRange,
-        source: &mut dyn Source,
-        each: &mut impl FnMut(u64, StreamRecord<'_>) -> Result<()>,
-    ) -> Result<()> {
-        Lines.read(split, source, &mut |at, line| each(at, self.record(line)))
-    }
-
-    fn bytes<'r>(record: &Self::Record<'r>) -> Option<&'r [u8]> {
-        Some(record.line)
-    }
-}
 
 #[derive(Clone)]
 pub(super) struct StreamMapper {
@@ -151,7 +87,7 @@ impl Mapper for StreamMapper {
                 emit(&key, &value)
             });
         };
-        let place = records.place;
+        let cursor = records.cursor;
         let mut ahead =
             options::script_counts(context.all_properties())?.then(|| ReadAhead::new(&context));
         let ran = process::run(
@@ -171,7 +107,7 @@ impl Mapper for StreamMapper {
         if ran.is_err()
             && let Some(at) = ahead.as_mut().and_then(ReadAhead::current)
         {
-            place.blame(at);
+            cursor.blame(at);
         }
         ran
     }
@@ -184,7 +120,7 @@ impl Mapper for StreamMapper {
 fn field_bytes(field: Field<'_>, out: &mut Vec<u8>) {
     match field {
         Field::Bytes(bytes, _) => out.extend_from_slice(bytes),
-        Field::Number(number) => crate::ToText::write_text(&number, out),
+        Field::Number(number) => crate::formats::ToText::write_text(&number, out),
     }
 }
 
@@ -306,12 +242,15 @@ impl StreamCombiner {
     }
 }
 
-impl CombineSorted for StreamCombiner {
-    fn combine(
-        &self,
+impl Combiner for StreamCombiner {
+    type Key = Bytes;
+    type Value = Bytes;
+
+    fn combine_all(
+        &mut self,
         context: &Context,
         pairs: &mut SortedPairs<'_>,
-        emit: &mut crate::combine::EmitPair<'_>,
+        emit: &mut EmitPair<'_>,
     ) -> Result<()> {
         let StreamCombiner { work, encoding, writer, reader, comparator } = self;
         let sorted = comparator.is_some();
@@ -364,5 +303,14 @@ impl CombineSorted for StreamCombiner {
                 |pipe| reader.read(pipe, &mut emit),
             ),
         }
+    }
+
+    fn combine(
+        &mut self,
+        _: &[u8],
+        _: &mut CombineValues<'_, Bytes>,
+        _: &mut CombineOut<'_, Bytes, Bytes>,
+    ) -> Result<()> {
+        Ok(())
     }
 }

@@ -1,0 +1,42 @@
+//! What a driver or a task says: the one way to the standard streams.
+//!
+//! Invariants: nothing else of a driver writes to the standard streams; a job never fails because nobody reads what is said of it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::{IsTerminal, Write, stderr, stdout};
+
+use protocol::printable::printable;
+use serde::Serialize;
+
+use crate::error::Result;
+
+/// Writes to stderr, if anybody still reads it: `eprint!` panics where nobody does. A terminal gets nothing that steers it: tasks fail with
+/// messages of all kinds.
+pub(crate) fn say(text: fmt::Arguments<'_>) {
+    let text = text.to_string();
+    draw(&for_terminal(&text, stderr().is_terminal()));
+}
+
+/// Writes to standard output; a terminal gets nothing that steers it.
+pub(crate) fn print(text: &str) {
+    let mut stdout = stdout().lock();
+    let shown = for_terminal(text, stdout.is_terminal());
+    let _ = stdout.write_all(shown.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// One line on standard output. Whoever read it may have left, and then nobody misses it.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
+    print(&format!("{}\n", serde_json::to_string(value)?));
+    Ok(())
+}
+
+fn for_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    if is_terminal { printable(text) } else { Cow::Borrowed(text) }
+}
+
+/// Writes this program's own text to stderr.
+pub(crate) fn draw(own: &str) {
+    let mut stderr = stderr().lock();
+    let _ = stderr.write_all(own.as_bytes()).and_then(|()| stderr.flush());
+}

@@ -1,0 +1,93 @@
+//! How a mapper is given its input: the same for a map task and for the sample that a driver takes.
+
+use super::paths::{InputPaths, JobInput};
+use crate::error::Result;
+use crate::formats::codec::{DecodedSource, FileCodec};
+use crate::formats::rows::NoSource;
+use crate::formats::{Cut, Ruled, Source, SplitRange, TextRules};
+use crate::map::{Emit, Mapper, Records, Sink};
+use crate::task::replay::RecordPlace;
+use crate::task::{Context, RecordCursor, TaskInput};
+
+/// A part of one file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct MapPart {
+    pub(crate) path: String,
+    pub(crate) range: SplitRange,
+}
+
+impl MapPart {
+    /// Tells the task that it reads this part. Of several the first is told.
+    pub(crate) fn set_input(&self, context: &Context) {
+        let SplitRange { start, end } = self.range;
+        let length = end.saturating_sub(start);
+        context.set_input(TaskInput { path: self.path.clone(), start, length });
+    }
+}
+
+/// Opens a part of the input.
+pub(crate) type OpenPart<'a> = dyn Fn(&MapPart) -> Result<Box<dyn Source>> + 'a;
+
+/// The input of a job's maps and how far reading it is.
+pub(crate) struct MapInput<'a, F> {
+    inputs: &'a [JobInput],
+    format: &'a F,
+    open: &'a OpenPart<'a>,
+    cursor: &'a RecordCursor<'a>,
+    stop_before: Option<RecordPlace>,
+}
+
+impl<'a, F> MapInput<'a, F> {
+    pub(crate) fn new(
+        inputs: &'a [JobInput],
+        format: &'a F,
+        open: &'a OpenPart<'a>,
+        cursor: &'a RecordCursor<'a>,
+    ) -> Self {
+        MapInput { inputs, format, open, cursor, stop_before: None }
+    }
+
+    /// The process stops before this record is handed out.
+    pub(crate) fn stopping_before(self, stop_before: Option<RecordPlace>) -> Self {
+        MapInput { stop_before, ..self }
+    }
+
+    /// Runs `mapper` on the records of one part, of this index in its split, which belongs to the job's input number `input`. `around` puts a source around that of
+    /// the part's bytes as they are stored.
+    pub(crate) fn run<M: Mapper<In = F>, S: Sink, W: Source>(
+        &self,
+        (input, index, part): (u32, usize, &MapPart),
+        around: impl FnOnce(Box<dyn Source>) -> W,
+        mapper: &mut M,
+        emit: &mut Emit<M::Key, M::Value, S>,
+    ) -> Result<()> {
+        self.cursor.position.set(part.range.start);
+        let rows = matches!(
+            self.inputs.get(input as usize),
+            Some(JobInput { paths: InputPaths::Rows { .. }, .. })
+        );
+        let source = around(if rows { Box::new(NoSource) } else { (self.open)(part)? });
+        let mut source = Ruled { source, rules: TextRules::of_task(emit.context())? };
+        let mut decoded;
+        let (split, source): (SplitRange, &mut dyn Source) = match FileCodec::of_path(&part.path) {
+            Some(FileCodec::Bzip2) if self.cut(input) == Some(Cut::TextBlocks) => {
+                decoded = DecodedSource::enter(part.range, &mut source)?;
+                (SplitRange { start: part.range.start, end: u64::MAX }, &mut decoded)
+            }
+            Some(codec) => {
+                decoded = DecodedSource::open(codec, &mut source)?;
+                (SplitRange { start: 0, end: u64::MAX }, &mut decoded)
+            }
+            None => (part.range, &mut source),
+        };
+        let stop_before = self.stop_before.as_ref().filter(|place| place.path == part.path);
+        let stop_before = stop_before.map_or(u64::MAX, |place| place.offset);
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        let cursor = self.cursor.in_part(index, stop_before);
+        mapper.run(Records { format: self.format, split, source, cursor, input }, emit)
+    }
+
+    fn cut(&self, input: u32) -> Option<Cut> {
+        self.inputs.get(input as usize).map(|input| input.cut)
+    }
+}

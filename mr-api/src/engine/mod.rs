@@ -1,0 +1,29 @@
+//! How one task of a job runs, on a thread of a local run as in a process of its own: user code between input, shuffle and output.
+//!
+//! Nothing in here knows where a file lies or who asked for the task.
+
+mod map_input;
+mod map_side;
+mod paths;
+mod reduce_side;
+mod sampler;
+mod settings;
+pub(crate) mod side_file;
+mod sort;
+mod stage;
+mod total_order;
+mod typed;
+
+pub use settings::{Auto, Reducers};
+
+pub(crate) use map_input::MapPart;
+pub(crate) use map_side::{Combining, CombiningSorted, Direct, Sorting};
+pub(crate) use paths::{InputPaths, JobInput, OutputPath};
+pub(crate) use reduce_side::{NoReduce, Reducing};
+pub(crate) use sampler::TypedSampler;
+pub(crate) use settings::JobSettings;
+pub(crate) use side_file::SideFile;
+pub(crate) use sort::{map_options, reduce_options};
+pub(crate) use stage::{MapResult, MapSide, MapTarget, MapTask, ReduceTask, Stage};
+pub(crate) use total_order::{BOUNDARIES_PROPERTY, Sampling};
+pub(crate) use typed::TypedStage;

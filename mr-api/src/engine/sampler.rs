@@ -1,0 +1,131 @@
+//! A sample of the keys that a job's mapper makes of its input, for the ranges of a total order.
+//!
+//! Invariant: of a place at most [`PLACE_BYTES_MAX`] is read, and it ends early where it has given enough keys.
+
+use std::cell::Cell;
+use std::io;
+
+use super::map_input::{MapInput, MapPart, OpenPart};
+use super::paths::JobInput;
+use crate::error::Error;
+use crate::error::Result;
+use crate::formats::{READ_BYTES, Source};
+use crate::map::{Emit, Mapper, Sink};
+use crate::task::{Context, RecordCursor};
+
+/// Keys taken at all places together, as Hadoop's TeraSort does by default: with a hundred reduces each is within a few per cent.
+const KEYS_MAX: usize = 100_000;
+/// Read at one place at most (1 MiB), should the mapper emit little.
+pub(crate) const PLACE_BYTES_MAX: u64 = 1 << 20;
+/// And at once (64 KiB): less than the buffers of readers take, so that each byte is handed out once.
+const SLICE_BYTES_MAX: usize = 64 << 10;
+const _: () = assert!(SLICE_BYTES_MAX <= READ_BYTES);
+
+/// Runs a job's mapper on places of its input.
+pub(crate) trait Sampler: Send + Sync {
+    fn sample(
+        &self,
+        inputs: &[JobInput],
+        context: &Context,
+        places: &[SamplePlace],
+        open: &OpenPart<'_>,
+    ) -> Result<Keys>;
+    /// How many inputs the mapper is for.
+    fn inputs(&self) -> usize;
+}
+
+/// Encoded keys, in the order they were emitted.
+type Keys = Vec<Vec<u8>>;
+
+pub(crate) struct TypedSampler<M: Mapper> {
+    pub(crate) format: M::In,
+    pub(crate) mapper: M,
+    pub(crate) inputs: usize,
+}
+
+/// A place of the input that is looked at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SamplePlace {
+    pub(crate) input: u32,
+    pub(crate) part: MapPart,
+}
+
+impl<M: Mapper> Sampler for TypedSampler<M> {
+    fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    fn sample(
+        &self,
+        inputs: &[JobInput],
+        context: &Context,
+        places: &[SamplePlace],
+        open: &OpenPart<'_>,
+    ) -> Result<Keys> {
+        let cells = [Cell::new(0), Cell::new(0)];
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[]);
+        let map_input = MapInput::new(inputs, &self.format, open, &cursor);
+        let mut mapper = self.mapper.clone();
+        let mut emit = Emit::new(context.clone(), SampleSink { keys: Vec::new(), keys_max: 0 });
+        mapper.setup(context)?;
+        let mut read = Ok(());
+        for (number, SamplePlace { input, part }) in places.iter().enumerate() {
+            emit.sink_mut().keys_max = KEYS_MAX * (number + 1) / places.len();
+            let exhausted = Cell::new(false);
+            let limited = |source| Limited { source, left: PLACE_BYTES_MAX, exhausted: &exhausted };
+            let ran = map_input.run((*input, 0, part), limited, &mut mapper, &mut emit);
+            if !emit.sink_mut().is_full() && !exhausted.get() {
+                read = ran;
+            }
+            if read.is_err() {
+                break;
+            }
+        }
+        emit.sink_mut().keys_max = usize::MAX;
+        let cleaned = mapper.cleanup(&mut emit);
+        read.and(cleaned)?;
+        Ok(emit.into_sink().keys)
+    }
+}
+
+/// Keeps keys until there are enough.
+struct SampleSink {
+    keys: Keys,
+    keys_max: usize,
+}
+
+impl SampleSink {
+    fn is_full(&self) -> bool {
+        self.keys.len() >= self.keys_max
+    }
+}
+
+impl Sink for SampleSink {
+    fn accept(&mut self, key: &[u8], _: &[u8]) -> Result<()> {
+        if self.is_full() {
+            return Err(Error::SampledEnough.into());
+        }
+        self.keys.push(key.to_vec());
+        Ok(())
+    }
+}
+
+/// A source that ends with an error when enough was read of it. What is handed out counts as read, so it is handed out in small pieces.
+struct Limited<'a> {
+    source: Box<dyn Source>,
+    left: u64,
+    exhausted: &'a Cell<bool>,
+}
+
+impl Source for Limited<'_> {
+    fn slice(&mut self, offset: u64) -> io::Result<&[u8]> {
+        if self.left == 0 {
+            self.exhausted.set(true);
+            return Err(io::Error::other(Error::SampledEnough));
+        }
+        let slice = self.source.slice(offset)?;
+        let slice = &slice[..slice.len().min(SLICE_BYTES_MAX)];
+        self.left = self.left.saturating_sub(slice.len() as u64);
+        Ok(slice)
+    }
+}

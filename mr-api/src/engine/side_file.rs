@@ -1,0 +1,102 @@
+//! A side file as a job names it (Hadoop's distributed cache), and the links by which attempts find it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use protocol::address::{Scheme, Typed};
+
+use crate::error::{Error, Result};
+
+/// A side file as the job names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SideFile {
+    /// What tasks call it.
+    pub(crate) name: String,
+    /// Where the driver finds it.
+    pub(crate) origin: Origin,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// A file of the driver's machine.
+    Local(PathBuf),
+    /// A file of the cluster's file system, as it was typed.
+    Cluster(String),
+}
+
+impl SideFile {
+    /// A file of the driver's machine, by its path as it is.
+    pub(crate) fn of_machine(path: &str, name: &str) -> Result<SideFile, Error> {
+        check_name(name, path)?;
+        Ok(SideFile { name: name.to_owned(), origin: Origin::Local(path.into()) })
+    }
+
+    /// `PATH` or `PATH#NAME`; with a scheme (`hdfs:///…`, `webhdfs://…`) a file of the cluster, with `file:` or none a local one.
+    pub(crate) fn parse(text: &str) -> Result<SideFile, Error> {
+        let (place, name) = match text.split_once('#') {
+            Some((place, name)) => (place, Some(name)),
+            None => (text, None),
+        };
+        let typed = Typed::new(place);
+        let origin = match &typed.scheme {
+            None => Origin::Local(place.into()),
+            Some(Scheme::Machine) if typed.authority.is_empty() => Origin::Local(typed.path.into()),
+            Some(Scheme::Namenode | Scheme::Hdfs) => Origin::Cluster(place.to_owned()),
+            Some(Scheme::Machine | Scheme::Unknown(_)) => {
+                return Err(Error::usage(format!(
+                    "side file `{text}`: no such file system (there are webhdfs://, hdfs:/// and file:///)"
+                )));
+            }
+        };
+        let last = place.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let name = name.unwrap_or(last);
+        check_name(name, text)?;
+        Ok(SideFile { name: name.to_owned(), origin })
+    }
+}
+
+/// Refuses what leads out of a directory; `text` is what was typed.
+pub(crate) fn check_name(name: &str, text: &str) -> Result<(), Error> {
+    if name.is_empty() || name.contains('/') || name == "." || name == ".." {
+        return Err(Error::usage(format!("side file `{text}` has no usable name")));
+    }
+    Ok(())
+}
+
+/// Puts a link to each side file into the directory of an attempt.
+pub(crate) fn link(files: &BTreeMap<String, PathBuf>, directory: &Path) -> Result<(), Error> {
+    for (name, place) in files {
+        let link = directory.join(name);
+        match symlink(place, &link) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::file("create", &link)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_places_of_side_files() {
+        for (text, name, origin) in [
+            ("data/stop.txt", "stop.txt", Origin::Local("data/stop.txt".into())),
+            ("stop.txt#words", "words", Origin::Local("stop.txt".into())),
+            ("file:///tmp/a", "a", Origin::Local("/tmp/a".into())),
+            ("hdfs://nn:8020/x/y.gz#z", "z", Origin::Cluster("hdfs://nn:8020/x/y.gz".into())),
+            ("hdfs:///x", "x", Origin::Cluster("hdfs:///x".into())),
+            ("file:/tmp/a#b", "b", Origin::Local("/tmp/a".into())),
+        ] {
+            assert_eq!(SideFile::parse(text).unwrap(), SideFile { name: name.into(), origin });
+        }
+        for bad in ["", "a#", "a#b/c", "a#..", "s3://b/x", "file://host/x", "foo:/x"] {
+            assert!(SideFile::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

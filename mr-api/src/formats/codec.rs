@@ -1,0 +1,400 @@
+//! Compressed files, recognised by their extension.
+//!
+//! | extension | |
+//! |---|---|
+//! | `.gz` | gzip, several members in a row too |
+//! | `.deflate` | zlib, Hadoop's default codec |
+//! | `.bz2` | bzip2, several streams in a row too |
+//! | `.zst` | Zstandard |
+//! | `.lz4`, `.snappy` | Hadoop's blocks: u32 raw length, then pieces of u32 stored length and bytes until it is reached |
+//!
+//! Invariants: reading is total: damage and a cut-off end are errors; a block's length is limited before memory is taken for it.
+
+use std::io::{self, BufReader, Read, Write};
+
+use super::bzip2_split::SplitReader;
+use super::input::{READ_BYTES, Source, SplitRange};
+use super::text::TextRules;
+
+/// Largest block of the Hadoop framing that is read (64 MiB); Hadoop writes 256 KiB.
+const BLOCK_BYTES_MAX: usize = 64 << 20;
+/// Raw bytes in a block that is written: Hadoop's default.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Decoded at once.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Zstandard's own default, as in Hadoop.
+const ZSTD_LEVEL: i32 = 3;
+
+/// A compression of files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileCodec {
+    /// `.gz`
+    Gzip,
+    /// `.deflate`
+    Deflate,
+    /// `.bz2`
+    Bzip2,
+    /// `.zst`
+    Zstd,
+    /// `.lz4`
+    Lz4,
+    /// `.snappy`
+    Snappy,
+}
+
+const ALL: [(FileCodec, &str, &str); 6] = [
+    (FileCodec::Gzip, "gz", "GzipCodec"),
+    (FileCodec::Deflate, "deflate", "DefaultCodec"),
+    (FileCodec::Bzip2, "bz2", "BZip2Codec"),
+    (FileCodec::Zstd, "zst", "ZStandardCodec"),
+    (FileCodec::Lz4, "lz4", "Lz4Codec"),
+    (FileCodec::Snappy, "snappy", "SnappyCodec"),
+];
+
+impl FileCodec {
+    /// The codec of a file, by its extension; `None` if it is not compressed.
+    pub fn of_path(path: &str) -> Option<FileCodec> {
+        let (_, extension) = path.rsplit('/').next()?.rsplit_once('.')?;
+        ALL.iter().find(|(_, known, _)| *known == extension).map(|(codec, ..)| *codec)
+    }
+
+    /// The codec of a Java class like `org.apache.hadoop.io.compress.GzipCodec`.
+    pub fn of_class(class: &str) -> Option<FileCodec> {
+        let name = class.rsplit('.').next().unwrap_or(class);
+        let name = if name == "DeflateCodec" { "DefaultCodec" } else { name };
+        ALL.iter().find(|(.., known)| *known == name).map(|(codec, ..)| *codec)
+    }
+
+    /// Extension of its files, without a dot.
+    pub fn extension(self) -> &'static str {
+        ALL.iter().find(|(codec, ..)| *codec == self).map_or("", |(_, extension, _)| extension)
+    }
+
+    /// Hadoop's class.
+    pub fn class(self) -> String {
+        let name = ALL.iter().find(|(codec, ..)| *codec == self).map_or("", |(.., name)| name);
+        format!("org.apache.hadoop.io.compress.{name}")
+    }
+
+    /// Reads what `from` holds compressed.
+    ///
+    /// # Errors
+    /// If no decoder can be made.
+    pub fn decoder<'a>(self, from: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+        Ok(match self {
+            FileCodec::Gzip => Box::new(flate2::read::MultiGzDecoder::new(from)),
+            FileCodec::Deflate => Box::new(flate2::read::ZlibDecoder::new(from)),
+            FileCodec::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(from)),
+            FileCodec::Zstd => Box::new(zstd::stream::read::Decoder::new(from)?),
+            FileCodec::Lz4 | FileCodec::Snappy => Box::new(BlockReader::new(self, from)),
+        })
+    }
+
+    /// Compresses into `to`.
+    ///
+    /// # Errors
+    /// If no encoder can be made.
+    pub fn encoder<W: Write + Send + 'static>(self, to: W) -> io::Result<Box<dyn Encoder<W>>> {
+        Ok(match self {
+            FileCodec::Gzip => {
+                Box::new(flate2::write::GzEncoder::new(to, flate2::Compression::default()))
+            }
+            FileCodec::Deflate => {
+                Box::new(flate2::write::ZlibEncoder::new(to, flate2::Compression::default()))
+            }
+            FileCodec::Bzip2 => {
+                Box::new(bzip2::write::BzEncoder::new(to, bzip2::Compression::best()))
+            }
+            FileCodec::Zstd => Box::new(zstd::stream::write::Encoder::new(to, ZSTD_LEVEL)?),
+            FileCodec::Lz4 | FileCodec::Snappy => {
+                Box::new(BlockWriter { codec: self, to, raw: Vec::with_capacity(BLOCK_BYTES) })
+            }
+        })
+    }
+
+    /// Compresses all of `raw`.
+    ///
+    /// # Errors
+    /// If no encoder can be made.
+    pub fn compress(self, raw: &[u8]) -> io::Result<Vec<u8>> {
+        let mut encoder = self.encoder(Vec::new())?;
+        encoder.write_all(raw)?;
+        encoder.end()
+    }
+
+    /// Appends what `stored` holds, `raw_bytes_max` bytes at most.
+    ///
+    /// # Errors
+    /// If it is damaged or holds more.
+    pub fn decompress(
+        self,
+        stored: &[u8],
+        raw_bytes_max: u64,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let before = out.len();
+        let mut decoder = self.decoder(stored)?.take(raw_bytes_max.saturating_add(1));
+        decoder.read_to_end(out)?;
+        if (out.len() - before) as u64 > raw_bytes_max {
+            return Err(damaged("a compressed piece holds more than is allowed"));
+        }
+        Ok(())
+    }
+}
+
+/// A writer that compresses and must be ended.
+pub trait Encoder<W>: Write + Send {
+    /// Writes what is left and gives the target back.
+    ///
+    /// # Errors
+    /// What the target says.
+    fn end(self: Box<Self>) -> io::Result<W>;
+}
+
+macro_rules! encoder {
+    ($($type:ty),*) => {$(
+        impl<W: Write + Send + 'static> Encoder<W> for $type {
+            fn end(self: Box<Self>) -> io::Result<W> {
+                (*self).finish()
+            }
+        }
+    )*};
+}
+
+encoder!(
+    flate2::write::GzEncoder<W>,
+    flate2::write::ZlibEncoder<W>,
+    bzip2::write::BzEncoder<W>,
+    zstd::stream::write::Encoder<'static, W>
+);
+
+/// Reads Hadoop's blocks.
+struct BlockReader<R> {
+    codec: FileCodec,
+    from: R,
+    raw: Vec<u8>,
+    at: usize,
+    /// Raw bytes of the present block that are still to come.
+    left: usize,
+}
+
+impl<R: Read> BlockReader<R> {
+    fn new(codec: FileCodec, from: R) -> Self {
+        BlockReader { codec, from, raw: Vec::new(), at: 0, left: 0 }
+    }
+
+    /// Decodes the next piece; false at the end.
+    fn piece(&mut self) -> io::Result<bool> {
+        while self.left == 0 {
+            match self.length()? {
+                Some(length) => self.left = length,
+                None => return Ok(false),
+            }
+        }
+        let length = self.length()?.ok_or_else(|| damaged("cut off in a block"))?;
+        let mut stored = Vec::new();
+        self.from.by_ref().take(length as u64).read_to_end(&mut stored)?;
+        if stored.len() < length {
+            return Err(damaged("cut off in a block"));
+        }
+        let size = match self.codec {
+            FileCodec::Snappy => snap::raw::decompress_len(&stored).map_err(io::Error::other)?,
+            _ => self.left,
+        };
+        if size > self.left {
+            return Err(damaged("a piece is longer than its block"));
+        }
+        self.raw.resize(size, 0);
+        let count = match self.codec {
+            FileCodec::Snappy => snap::raw::Decoder::new()
+                .decompress(&stored, &mut self.raw)
+                .map_err(io::Error::other)?,
+            _ => lz4_flex::block::decompress_into(&stored, &mut self.raw)
+                .map_err(io::Error::other)?,
+        };
+        self.raw.truncate(count);
+        (self.at, self.left) = (0, self.left - count);
+        Ok(true)
+    }
+
+    fn length(&mut self) -> io::Result<Option<usize>> {
+        let (mut bytes, mut filled) = ([0; 4], 0);
+        while filled < 4 {
+            match self.from.read(&mut bytes[filled..]) {
+                Ok(0) if filled == 0 => return Ok(None),
+                Ok(0) => return Err(damaged("cut off in a length")),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match u32::from_be_bytes(bytes) as usize {
+            length if length <= BLOCK_BYTES_MAX => Ok(Some(length)),
+            _ => Err(damaged("a block is longer than 64 MiB")),
+        }
+    }
+}
+
+impl<R: Read> Read for BlockReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.raw.len() {
+            if !self.piece()? {
+                return Ok(0);
+            }
+        }
+        let count = buffer.len().min(self.raw.len() - self.at);
+        buffer[..count].copy_from_slice(&self.raw[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+fn damaged(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// Writes Hadoop's blocks, one piece each.
+struct BlockWriter<W> {
+    codec: FileCodec,
+    to: W,
+    raw: Vec<u8>,
+}
+
+impl<W: Write> BlockWriter<W> {
+    fn block(&mut self) -> io::Result<()> {
+        if self.raw.is_empty() {
+            return Ok(());
+        }
+        let stored = match self.codec {
+            FileCodec::Snappy => {
+                snap::raw::Encoder::new().compress_vec(&self.raw).map_err(io::Error::other)?
+            }
+            _ => lz4_flex::block::compress(&self.raw),
+        };
+        self.to.write_all(&(self.raw.len() as u32).to_be_bytes())?;
+        self.to.write_all(&(stored.len() as u32).to_be_bytes())?;
+        self.to.write_all(&stored)?;
+        self.raw.clear();
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for BlockWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = bytes.len().min(BLOCK_BYTES - self.raw.len());
+        self.raw.extend_from_slice(&bytes[..count]);
+        if self.raw.len() == BLOCK_BYTES {
+            self.block()?;
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<W: Write + Send + 'static> Encoder<W> for BlockWriter<W> {
+    fn end(mut self: Box<Self>) -> io::Result<W> {
+        self.block()?;
+        Ok(self.to)
+    }
+}
+
+/// The raw bytes of a compressed file as a [`Source`]: forward only.
+pub(crate) struct DecodedSource<'a> {
+    decoder: Box<dyn Read + 'a>,
+    buffer: Vec<u8>,
+    /// The part of `buffer` that was handed out last, and where it lies in the raw bytes.
+    length: usize,
+    offset: u64,
+    rules: TextRules,
+}
+
+impl<'a> DecodedSource<'a> {
+    pub(crate) fn open(codec: FileCodec, source: &'a mut dyn Source) -> io::Result<Self> {
+        let rules = source.text();
+        Ok(Self::new(codec.decoder(SourceReader::buffered(source))?, 0, rules))
+    }
+
+    /// The lines of a split of a bzip2 file. Positions count from the split's begin.
+    pub(crate) fn enter(split: SplitRange, source: &'a mut dyn Source) -> io::Result<Self> {
+        let rules = source.text();
+        Ok(Self::new(Box::new(SplitReader::open(source, split)?), split.start, rules))
+    }
+
+    fn new(decoder: Box<dyn Read + 'a>, offset: u64, rules: TextRules) -> Self {
+        DecodedSource { decoder, buffer: vec![0; CHUNK_BYTES], length: 0, offset, rules }
+    }
+}
+
+impl Source for DecodedSource<'_> {
+    fn slice(&mut self, offset: u64) -> io::Result<&[u8]> {
+        while offset >= self.offset + self.length as u64 {
+            self.offset += self.length as u64;
+            self.length = match self.decoder.read(&mut self.buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                count => count?,
+            };
+            if self.length == 0 {
+                return Ok(&[]);
+            }
+        }
+        match offset.checked_sub(self.offset) {
+            Some(skip) => Ok(&self.buffer[skip as usize..self.length]),
+            None => Err(damaged("a compressed file is read forward only")),
+        }
+    }
+
+    fn text(&self) -> TextRules {
+        self.rules.clone()
+    }
+}
+
+/// A [`Source`] read as a stream. Each read asks for a slice, which may be long: many short reads need a buffer in between.
+pub(crate) struct SourceReader<'a> {
+    pub(crate) source: &'a mut dyn Source,
+    pub(crate) offset: u64,
+}
+
+impl<'a> SourceReader<'a> {
+    /// Reads from the beginning.
+    pub(crate) fn buffered(source: &'a mut dyn Source) -> BufReader<Self> {
+        BufReader::with_capacity(READ_BYTES, SourceReader { source, offset: 0 })
+    }
+}
+
+impl Read for SourceReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let slice = self.source.slice(self.offset)?;
+        let count = slice.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&slice[..count]);
+        self.offset += count as u64;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_codec_reads_what_it_wrote_and_refuses_what_is_cut_off() {
+        let raw: Vec<u8> = (0..700_000u32).map(|n| (n / 7 % 251) as u8).collect();
+        for (codec, extension, _) in ALL {
+            assert_eq!(FileCodec::of_path(&format!("/a.b/c.{extension}")), Some(codec));
+            assert_eq!(FileCodec::of_class(&codec.class()), Some(codec));
+            let stored = codec.compress(&raw).unwrap();
+            assert!(stored.len() < raw.len() / 2, "{codec:?}");
+            let mut back = Vec::new();
+            codec.decompress(&stored, raw.len() as u64, &mut back).unwrap();
+            assert!(back == raw, "{codec:?}");
+            assert!(codec.decompress(&stored, 1000, &mut Vec::new()).is_err(), "{codec:?}");
+            for cut in [1, stored.len() / 2, stored.len() - 1] {
+                let cut_off = codec.decompress(&stored[..cut], u64::MAX - 1, &mut Vec::new());
+                assert!(cut_off.is_err(), "{codec:?} cut at {cut}");
+            }
+        }
+        assert_eq!(FileCodec::of_path("/a.gz/b"), None);
+    }
+}

@@ -1,0 +1,10 @@
+//! Hadoop's SequenceFiles: the files themselves, as input, and as output.
+
+mod file;
+mod input;
+mod output;
+
+pub use file::{Compression, Header, MAGIC, SequenceReader, SequenceWriter};
+pub use input::{SequenceFiles, SequencePairs};
+
+pub(crate) use output::{Classes, SequenceStream, compression};

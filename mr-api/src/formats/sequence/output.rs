@@ -1,0 +1,214 @@
+//! SequenceFiles as output: what a task's pairs become.
+//!
+//! Invariant: the same records of the same task give the same bytes, whichever attempt writes them; also the sync mark, which is made of
+//! the file's name.
+
+use protocol::property::CompressType;
+use sha2::{Digest, Sha256};
+
+use super::file::{Compression, SequenceWriter};
+use crate::error::Error;
+use crate::error::Result;
+use crate::formats::codec::FileCodec;
+use crate::formats::text::ToText;
+use crate::formats::writable::{TEXT_CLASS, Writable};
+
+/// Java classes of keys and values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Classes {
+    pub(crate) key: &'static str,
+    pub(crate) value: &'static str,
+}
+
+/// How records are compressed, by options and property.
+pub(crate) fn compression(
+    codec: Option<FileCodec>,
+    blocks: bool,
+    property: Option<CompressType>,
+) -> Compression {
+    match (codec, property) {
+        (None, _) => Compression::None,
+        (Some(codec), _) if blocks => Compression::Block(codec),
+        (Some(codec), None | Some(CompressType::Record)) => Compression::Record(codec),
+        (Some(codec), Some(CompressType::Block)) => Compression::Block(codec),
+        (Some(_), Some(CompressType::None)) => Compression::None,
+    }
+}
+
+/// One file that is being written.
+pub(crate) struct SequenceStream {
+    writer: SequenceWriter<Vec<u8>>,
+    classes: Classes,
+    text: Vec<u8>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl SequenceStream {
+    /// Begins the file of this name.
+    pub(crate) fn new(name: &str, classes: Classes, compression: Compression) -> Result<Self> {
+        let digest = Sha256::digest(name);
+        let sync = *digest.first_chunk().expect("a SHA-256 has 32 bytes");
+        let Classes { key, value } = classes;
+        let writer = SequenceWriter::new(Vec::new(), key, value, compression, sync)?;
+        let (text, key, value) = Default::default();
+        Ok(SequenceStream { writer, classes, text, key, value })
+    }
+
+    /// Adds the text of a key and a value.
+    pub(crate) fn write(&mut self, key: impl ToText, value: impl ToText) -> Result<()> {
+        self.key.clear();
+        self.value.clear();
+        encode(self.classes.key, key, &mut self.text, &mut self.key)?;
+        encode(self.classes.value, value, &mut self.text, &mut self.value)?;
+        Ok(self.writer.push(&self.key, &self.value)?)
+    }
+
+    /// Adds a typed pair.
+    pub(crate) fn append<K: Writable, V: Writable>(&mut self, key: K, value: V) -> Result<()> {
+        let given = Classes { key: K::CLASS, value: V::CLASS };
+        if given != self.classes {
+            let wrong = if given.key == self.classes.key { given.value } else { given.key };
+            return Err(Error::OutputClass { class: wrong.to_owned() }.into());
+        }
+        self.key.clear();
+        self.value.clear();
+        key.write(&mut self.key);
+        value.write(&mut self.value);
+        Ok(self.writer.push(&self.key, &self.value)?)
+    }
+
+    /// Bytes that are ready for the file; the caller empties it.
+    pub(crate) fn ready(&mut self) -> &mut Vec<u8> {
+        self.writer.target()
+    }
+
+    /// Makes all that was added ready.
+    pub(crate) fn complete(&mut self) -> Result<()> {
+        Ok(self.writer.write_block()?)
+    }
+}
+
+fn encode(class: &str, value: impl ToText, text: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<()> {
+    text.clear();
+    value.write_text(text);
+    match class {
+        TEXT_CLASS => {
+            crate::formats::writable::put_vint(text.len() as i64, out);
+            out.extend_from_slice(text);
+        }
+        <[u8]>::CLASS => text.as_slice().write(out),
+        <()>::CLASS if value.is_absent() => {}
+        _ => return Err(Error::OutputClass { class: "text".to_owned() }.into()),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::sequence::SequencePairs;
+    use crate::job::sequence_out;
+    use crate::{Job, LocalRunner, Sum, from_files, map_fn, reduce_fn, text, text_out};
+
+    #[test]
+    fn what_is_compressed_is_asked_for() {
+        let codec = Some(FileCodec::Gzip);
+        for (blocks, property, want) in [
+            (false, None, Compression::Record(FileCodec::Gzip)),
+            (true, None, Compression::Block(FileCodec::Gzip)),
+            (false, Some(CompressType::Block), Compression::Block(FileCodec::Gzip)),
+            (false, Some(CompressType::None), Compression::None),
+        ] {
+            assert_eq!(compression(codec, blocks, property), want);
+        }
+        assert_eq!(compression(None, false, Some(CompressType::Block)), Compression::None);
+    }
+
+    /// Counts words into a SequenceFile and reads that with another job.
+    #[test]
+    fn one_job_writes_what_another_reads() {
+        for (codec, blocks) in
+            [(None, false), (Some(FileCodec::Deflate), false), (Some(FileCodec::Zstd), true)]
+        {
+            let directory = tempfile::tempdir().unwrap();
+            let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+            std::fs::write(path("in"), "b a b\nc b a\n".repeat(500)).unwrap();
+            let output = sequence_out::<String, i64>(path("counts"));
+            let output = match (codec, blocks) {
+                (None, _) => output,
+                (Some(codec), false) => output.compressed(codec),
+                (Some(codec), true) => output.block_compressed(codec),
+            };
+            let words = map_fn::<crate::Lines, String, u64, _>(|line, out| {
+                let text = line.to_str_lossy();
+                text.split_whitespace().try_for_each(|word| out.emit(word, 1u64))
+            });
+            let count = Job::new("count")
+                .input(text([path("in")]))
+                .map(words)
+                .combine(Sum)
+                .reduce(reduce_fn::<String, u64, _>(|word, values, out| {
+                    let sum = values.fold(&Sum)?.unwrap_or_default();
+                    out.append(word, i64::try_from(sum)?)
+                }))
+                .reducers(2)
+                .output(output);
+            LocalRunner::new().run(count).unwrap();
+            let read = Job::new("read")
+                .input(from_files([path("counts")], SequencePairs::<String, i64>::new()))
+                .map_fn::<i64, String, _>(|(word, count), out| out.emit(count, word))
+                .reduce(reduce_fn::<i64, String, _>(|count, values, out| {
+                    while let Some(word) = values.next_value()? {
+                        out.write(word, count)?;
+                    }
+                    Ok(())
+                }))
+                .reducers(1)
+                .output(text_out(path("out")));
+            LocalRunner::new().run(read).unwrap();
+            let text = std::fs::read_to_string(path("out/part-r-00000")).unwrap();
+            assert_eq!(text, "c\t500\na\t1000\nb\t1500\n", "{codec:?} {blocks}");
+        }
+    }
+
+    /// The bytes that Hadoop's reader was shown to read.
+    #[test]
+    fn golden_bytes() {
+        let classes = Classes { key: String::CLASS, value: i64::CLASS };
+        let mut stream = SequenceStream::new("part-r-00000", classes, Compression::None).unwrap();
+        stream.append("a", 2i64).unwrap();
+        stream.complete().unwrap();
+        let class = |name: &str| [&[name.len() as u8], name.as_bytes()].concat();
+        let sync = &Sha256::digest("part-r-00000")[..16];
+        let want = [
+            &b"SEQ\x06"[..],
+            &class("org.apache.hadoop.io.Text"),
+            &class("org.apache.hadoop.io.LongWritable"),
+            &[0, 0, 0, 0, 0, 0],
+            sync,
+            &[0, 0, 0, 10, 0, 0, 0, 2, 1, b'a', 0, 0, 0, 0, 0, 0, 0, 2],
+        ];
+        assert_eq!(*stream.ready(), want.concat());
+    }
+
+    #[test]
+    fn other_classes_than_the_job_names_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+        std::fs::write(path("in"), "not a sequence file\n").unwrap();
+        let job = Job::new("wrong")
+            .input(text([path("in")]))
+            .map_fn::<String, u64, _>(|_, out| out.emit("x", 1u64))
+            .reduce(reduce_fn::<String, u64, _>(|word, _, out| out.append(word, 1i32)))
+            .reducers(1)
+            .output(sequence_out::<String, i64>(path("out")));
+        let error = LocalRunner::new().run(job).unwrap_err().to_string();
+        assert!(error.contains("IntWritable"), "{error}");
+        let job = Job::new("reads-wrong")
+            .input(from_files([path("in")], SequencePairs::<String, i64>::new()))
+            .map_fn::<String, i64, _>(|(key, value), out| out.emit(key, value))
+            .output(text_out(path("out")));
+        assert!(LocalRunner::new().run(job).unwrap_err().to_string().contains("SEQ"));
+    }
+}

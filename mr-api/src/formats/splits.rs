@@ -1,0 +1,228 @@
+//! Cutting files into splits: a pure function of sizes and limits.
+//!
+//! `split size = max(min, min(max, block size))`; a file is cut while more than 1.1 split sizes remain, so the last split may be
+//! up to a tenth longer. An empty file is one empty split.
+
+use std::io::{self, Read};
+
+use memchr::memmem::Finder;
+
+use super::codec::FileCodec;
+use super::input::Cut;
+use super::text::TextRules;
+use crate::error::Result;
+
+/// Where to cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SplitLimits {
+    /// `mapreduce.input.fileinputformat.split.minsize`, bytes; default 1.
+    pub(crate) min: u64,
+    /// `mapreduce.input.fileinputformat.split.maxsize`, bytes; unlimited by default.
+    pub(crate) max: u64,
+}
+
+impl Default for SplitLimits {
+    fn default() -> Self {
+        SplitLimits { min: 1, max: u64::MAX }
+    }
+}
+
+/// `(offset, length)` of the splits of one file.
+pub(crate) fn split_file(length: u64, block_bytes: u64, limits: SplitLimits) -> Vec<(u64, u64)> {
+    let split = limits.min.max(limits.max.min(block_bytes)).max(1);
+    let mut splits = Vec::new();
+    let mut offset = 0;
+    // remaining / split > 1.1, in whole numbers
+    while (u128::from(length - offset)) * 10 > u128::from(split) * 11 {
+        splits.push((offset, split));
+        offset += split;
+    }
+    if offset < length || length == 0 {
+        splits.push((offset, length - offset));
+    }
+    splits
+}
+
+/// A file to be cut.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct FileToCut {
+    /// Its path; the extension tells whether it is compressed.
+    pub(crate) path: String,
+    /// Bytes.
+    pub(crate) length: u64,
+    /// Bytes of its blocks.
+    pub(crate) block_bytes: u64,
+}
+
+/// Part of a split: number of the file, offset, length.
+pub(crate) type Part = (usize, u64, u64);
+
+/// The splits of all files, in order. `line_ends` finds where every so many lines of a file end.
+pub(crate) fn plan(
+    files: &[FileToCut],
+    cut: Cut,
+    limits: SplitLimits,
+    rules: &TextRules,
+    mut line_ends: impl FnMut(usize, u64) -> Result<Vec<u64>>,
+) -> Result<Vec<Vec<Part>>> {
+    let can_cut = rules.can_cut();
+    let mut splits = Vec::new();
+    let (mut combined, mut combined_bytes): (Vec<Part>, u64) = (Vec::new(), 0);
+    for (index, file) in files.iter().enumerate() {
+        let whole = (index, 0, file.length);
+        let codec = FileCodec::of_path(&file.path);
+        let by_lines = rules.delimiter.is_none();
+        let is_entered = cut == Cut::TextBlocks && codec == Some(FileCodec::Bzip2) && by_lines;
+        let compressed = codec.is_some() && !is_entered;
+        match cut {
+            Cut::Combined { bytes } if file.length < bytes => {
+                combined.push(whole);
+                combined_bytes += file.length;
+                if combined_bytes >= bytes {
+                    splits.push(std::mem::take(&mut combined));
+                    combined_bytes = 0;
+                }
+            }
+            _ if compressed || cut == Cut::Whole => splits.push(vec![whole]),
+            Cut::TextBlocks | Cut::Combined { .. } if !can_cut => splits.push(vec![whole]),
+            Cut::Lines { count } => {
+                let mut start = 0;
+                for end in line_ends(index, count.max(1))? {
+                    splits.push(vec![(index, start, end - start)]);
+                    start = end;
+                }
+            }
+            _ => {
+                let parts = split_file(file.length, file.block_bytes, limits);
+                splits.extend(
+                    parts.into_iter().map(|(offset, length)| vec![(index, offset, length)]),
+                );
+            }
+        }
+    }
+    if !combined.is_empty() {
+        splits.push(combined);
+    }
+    Ok(splits)
+}
+
+/// Where every `count` lines (ended by a newline, or by `delimiter`) of a file end, and the end of the file.
+pub(crate) fn line_ends(
+    mut file: impl Read,
+    count: u64,
+    delimiter: Option<&[u8]>,
+) -> io::Result<Vec<u64>> {
+    let delimiter = delimiter.unwrap_or(b"\n");
+    let finder = Finder::new(delimiter);
+    let (mut ends, mut at, mut lines) = (Vec::new(), 0u64, 0);
+    let (mut chunk, mut kept) = (vec![0; CHUNK_BYTES], 0);
+    loop {
+        let length = match file.read(&mut chunk[kept..]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            length => length?,
+        };
+        let filled = kept + length;
+        if length == 0 {
+            at += kept as u64;
+            break;
+        }
+        let mut seen = 0;
+        while let Some(found) = finder.find(&chunk[seen..filled]) {
+            seen += found + delimiter.len();
+            lines += 1;
+            if lines % count == 0 {
+                ends.push(at + seen as u64);
+            }
+        }
+        // A delimiter may begin in what is kept.
+        let next = seen.max((filled + 1).saturating_sub(delimiter.len()));
+        chunk.copy_within(next..filled, 0);
+        kept = filled - next;
+        at += next as u64;
+    }
+    if ends.last().is_none_or(|end| *end < at) {
+        ends.push(at);
+    }
+    Ok(ends)
+}
+
+/// Read at once while lines are counted.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// True for files that are no input: `_SUCCESS`, `.crc`, ...
+pub(crate) fn is_hidden(name: &str) -> bool {
+    name.starts_with(['_', '.'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_cut_by_the_rule() {
+        let cut = |length, block| split_file(length, block, SplitLimits::default());
+        assert_eq!(cut(0, 10), [(0, 0)]);
+        assert_eq!(cut(10, 10), [(0, 10)]);
+        assert_eq!(cut(11, 10), [(0, 11)], "a tenth more is no split of its own");
+        assert_eq!(cut(12, 10), [(0, 10), (10, 2)]);
+        assert_eq!(cut(31, 10), [(0, 10), (10, 10), (20, 11)]);
+        assert_eq!(split_file(30, 10, SplitLimits { min: 20, max: u64::MAX }), [(0, 20), (20, 10)]);
+        assert_eq!(split_file(6, 10, SplitLimits { min: 1, max: 3 }), [(0, 3), (3, 3)]);
+        assert_eq!(split_file(6, 10, SplitLimits { min: 4, max: 3 }), [(0, 4), (4, 2)]);
+        assert_eq!(split_file(u64::MAX, u64::MAX, SplitLimits::default()).len(), 1);
+    }
+
+    #[test]
+    fn every_way_of_cutting() {
+        let file = |path: &str, length| FileToCut { path: path.into(), length, block_bytes: 10 };
+        let files = [file("a", 3), file("b", 25), file("c.gz", 30), file("d", 4), file("e", 0)];
+        let plan = |cut| {
+            plan(&files, cut, SplitLimits::default(), &TextRules::default(), |_, _| Ok(vec![1, 3]))
+                .unwrap()
+        };
+        let flat = |splits: Vec<Vec<Part>>| splits.concat();
+        assert_eq!(
+            flat(plan(Cut::Blocks)),
+            [(0, 0, 3), (1, 0, 10), (1, 10, 10), (1, 20, 5), (2, 0, 30), (3, 0, 4), (4, 0, 0)]
+        );
+        assert_eq!(plan(Cut::TextBlocks), plan(Cut::Blocks), "gzip is not cut");
+        let bzip2 = [file("c.bz2", 21)];
+        let parts = |cut| {
+            super::plan(&bzip2, cut, SplitLimits::default(), &TextRules::default(), |_, _| {
+                Ok(Vec::new())
+            })
+        };
+        assert_eq!(flat(parts(Cut::TextBlocks).unwrap()), [(0, 0, 10), (0, 10, 11)]);
+        assert_eq!(flat(parts(Cut::Blocks).unwrap()), [(0, 0, 21)]);
+        assert_eq!(plan(Cut::Whole).len(), 5);
+        assert_eq!(
+            plan(Cut::Combined { bytes: 7 }),
+            [
+                vec![(1, 0, 10)],
+                vec![(1, 10, 10)],
+                vec![(1, 20, 5)],
+                vec![(2, 0, 30)],
+                vec![(0, 0, 3), (3, 0, 4)],
+                vec![(4, 0, 0)]
+            ]
+        );
+        assert_eq!(plan(Cut::Lines { count: 1 })[..2], [vec![(0, 0, 1)], vec![(0, 1, 2)]]);
+        assert_eq!(line_ends(&b"a\nb\nc\nd"[..], 2, None).unwrap(), [4, 7]);
+        assert_eq!(line_ends(&b"a\nb\n"[..], 2, None).unwrap(), [4]);
+        assert_eq!(line_ends(&b""[..], 2, None).unwrap(), [0]);
+    }
+
+    #[test]
+    fn hidden_names() {
+        assert!(is_hidden("_SUCCESS") && is_hidden(".x") && !is_hidden("part-r-00000"));
+    }
+
+    #[test]
+    fn records_of_a_delimiter_are_counted_across_chunks() {
+        let text = "a||b||c||".repeat(CHUNK_BYTES / 4);
+        let ends = line_ends(text.as_bytes(), 3, Some(b"||")).unwrap();
+        assert_eq!(ends.len(), CHUNK_BYTES / 4);
+        assert!(ends.iter().zip(1..).all(|(end, n)| *end == 9 * n));
+        assert_eq!(line_ends(&b"a|||b"[..], 1, Some(b"||")).unwrap(), [3, 5]);
+    }
+}

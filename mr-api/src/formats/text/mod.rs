@@ -1,0 +1,16 @@
+//! Text: lines in ([`Lines`], [`Line`]), `key<TAB>value` lines out ([`Output`](crate::Output) through [`ToText`]).
+//!
+//! Everything is bytes first: a line need not be UTF-8 and arrives byte for byte as it stands in the file.
+
+mod delimited;
+mod line;
+mod reader;
+mod render;
+mod rules;
+mod variants;
+
+pub use line::{Line, Words};
+pub use reader::Lines;
+pub use render::ToText;
+pub use rules::{LINE_BYTES_MAX, TextRules};
+pub use variants::{CombinedLines, KeyValueLines, NLines};

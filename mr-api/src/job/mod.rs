@@ -1,0 +1,21 @@
+//! A job and a plan of jobs, as their author builds them: what is read, what runs, where the output goes.
+
+mod builder;
+mod graph;
+mod inputs;
+mod into_reducer;
+mod outputs;
+mod plan;
+
+pub use crate::engine::{Auto, Reducers};
+pub use crate::task::upstream::JobOutput;
+pub use builder::{
+    Combined, CombinedSorted, CompleteJob, Job, Mapped, NeedsInput, NeedsMapper, Reduced,
+};
+pub use inputs::{Input, from_files, output_of, previous, previous_as, rows, text};
+pub use into_reducer::{ByCombiner, ByFold, ByReducer, IntoMerger, IntoReducer};
+pub use outputs::{OutputTo, intermediate, raw_out, sequence_out, text_out};
+pub use plan::{Finished, Plan};
+
+pub(crate) use graph::Graph;
+pub(crate) use plan::{DESCRIPTION_PROPERTY, OpenFn, difference, fingerprint};

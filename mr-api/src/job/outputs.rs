@@ -1,0 +1,116 @@
+//! Where and how a job writes.
+
+use crate::engine::OutputPath;
+use crate::formats::codec::FileCodec;
+use crate::formats::sequence::Classes;
+use crate::formats::writable::Writable;
+use crate::formats::{Naming, OutputOptions};
+
+/// An output; made by [`text_out`] or [`intermediate`].
+#[derive(Clone, Debug)]
+pub struct OutputTo {
+    pub(crate) path: OutputPath,
+    pub(crate) options: OutputOptions,
+}
+
+impl OutputTo {
+    fn new(path: OutputPath) -> Self {
+        OutputTo { path, options: OutputOptions::default() }
+    }
+
+    /// Keys and values as they are; see [`raw_out`].
+    pub fn raw(mut self) -> Self {
+        self.options.raw = true;
+        self
+    }
+
+    /// Files appear with their first record: a task that writes nothing leaves none.
+    pub fn lazy(mut self) -> Self {
+        self.options.lazy = true;
+        self
+    }
+
+    /// Compressed files, with the codec's extension.
+    pub fn compressed(mut self, codec: FileCodec) -> Self {
+        self.options.codec = Some(codec);
+        self
+    }
+
+    /// So many replicas of each file, instead of the cluster's default. `-D dfs.replication=N` does the same.
+    pub fn replication(mut self, count: u16) -> Self {
+        self.options.replication = Some(count);
+        self
+    }
+
+    /// Files `part-00000` and so on, without a letter for the kind of task.
+    pub(crate) fn named_plainly(mut self) -> Self {
+        self.options.naming = Naming::Plain;
+        self
+    }
+
+    /// SequenceFiles; see [`sequence_out`].
+    pub fn sequence<K: Writable, V: Writable>(mut self) -> Self {
+        self.options.sequence = Some(Classes { key: K::CLASS, value: V::CLASS });
+        self
+    }
+
+    /// SequenceFiles whose records are compressed many at a time, which saves the most.
+    pub fn block_compressed(mut self, codec: FileCodec) -> Self {
+        self.options.codec = Some(codec);
+        self.options.blocks = true;
+        self
+    }
+
+    /// No files at all; for jobs that only count, or write by other ways.
+    pub fn discard(mut self) -> Self {
+        self.options.discard = true;
+        self
+    }
+}
+
+/// Text files `part-r-00000` and so on in a new directory.
+pub fn text_out(path: impl Into<String>) -> OutputTo {
+    OutputTo::new(OutputPath::Path(path.into()))
+}
+
+/// Files of keys and values as they are, nothing between or behind them: for records of a fixed length, and for formats that the reducer
+/// writes itself.
+pub fn raw_out(path: impl Into<String>) -> OutputTo {
+    text_out(path).raw()
+}
+
+/// Output for the next job of the plan alone.
+pub fn intermediate() -> OutputTo {
+    OutputTo::new(OutputPath::Intermediate)
+}
+
+/// SequenceFiles with keys of class `K::CLASS` and values of class `V::CLASS`, in a new directory.
+///
+/// [`Output::append`](crate::Output::append) writes typed pairs; [`Output::write`](crate::Output::write), folds and map-only jobs write
+/// the text of keys and values, for which the classes are `Text` (`String`) or `BytesWritable` (`Vec<u8>`).
+///
+/// ```
+/// use mr_api::job::sequence_out;
+/// use mr_api::{Job, LocalRunner, reduce_fn, text};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let path = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();
+/// # std::fs::write(path("in"), "b a b\n")?;
+/// let job = Job::new("count")
+///     .input(text([path("in")]))
+///     .map_fn::<String, u64, _>(|line, out| {
+///         line.to_str_lossy().split_whitespace().try_for_each(|word| out.emit(word, 1u64))
+///     })
+///     .reduce(reduce_fn::<String, u64, _>(|word, values, out| {
+///         let count = values.count()?;
+///         out.append(word, i64::try_from(count)?)
+///     }))
+///     .reducers(1)
+///     .output(sequence_out::<String, i64>(path("out")));
+/// LocalRunner::new().run(job)?;
+/// assert!(std::fs::read(path("out/part-r-00000"))?.starts_with(b"SEQ\x06"));
+/// # Ok::<(), mr_api::BoxError>(())
+/// ```
+pub fn sequence_out<K: Writable, V: Writable>(path: impl Into<String>) -> OutputTo {
+    text_out(path).sequence::<K, V>()
+}

@@ -1,0 +1,278 @@
+//! Combiners: a step of reducing on the map side that is written like a reducer and may be used as one.
+//!
+//! A combiner runs over what is in the sort buffer whenever that is written; what it emits is sorted again, so it may emit in any order.
+//! It may run any number of times, none included. Prefer a [`Fold`](crate::Fold) where there is one: it combines in a hash table before
+//! anything is sorted.
+
+use std::marker::PhantomData;
+
+use shuffle::{ReduceInput, SortedRecords};
+
+use super::reducer::{Reducer, Values};
+use crate::datum::{Datum, Key, Put};
+use crate::error::Result;
+use crate::formats::{Output, ToText};
+use crate::task::Context;
+
+/// Turns the values of a key into fewer pairs of the same types.
+///
+/// It runs over each filling of a map's sort buffer, so any number of times on its own output, none included; what it does must not depend
+/// on how often, nor on which values of a key come together. It may emit other keys than the one it was given.
+///
+/// ```
+/// use mr_api::reduce::{CombineOut, CombineValues, Combiner};
+/// use mr_api::{Job, Result, text, text_out};
+///
+/// /// Keeps the three largest values of each key.
+/// #[derive(Clone)]
+/// struct TopThree;
+///
+/// impl Combiner for TopThree {
+///     type Key = String;
+///     type Value = u64;
+///
+///     fn combine(
+///         &mut self,
+///         key: &str,
+///         values: &mut CombineValues<'_, u64>,
+///         out: &mut CombineOut<'_, String, u64>,
+///     ) -> Result<()> {
+///         let mut top = Vec::new();
+///         while let Some(value) = values.next_value()? {
+///             top.push(value);
+///             top.sort_unstable_by(|a, b| b.cmp(a));
+///             top.truncate(3);
+///         }
+///         top.into_iter().try_for_each(|value| out.emit(key, value))
+///     }
+/// }
+///
+/// let job = Job::new("top-three")
+///     .input(text(["/sales"]))
+///     .map_fn::<String, u64, _>(|line, out| out.emit("all", line.bytes.len() as u64))
+///     .combine_with(TopThree)
+///     .reduce(TopThree)
+///     .output(text_out("/top"));
+/// # let _ = job;
+/// ```
+pub trait Combiner: Clone + Send + Sync + 'static {
+    /// Key of the map output.
+    type Key: Key;
+    /// Value of the map output.
+    type Value: Datum;
+
+    /// Called for each key.
+    ///
+    /// # Errors
+    /// Any error fails the attempt.
+    fn combine(
+        &mut self,
+        key: <Self::Key as Datum>::View<'_>,
+        values: &mut CombineValues<'_, Self::Value>,
+        out: &mut CombineOut<'_, Self::Key, Self::Value>,
+    ) -> Result<()>;
+
+    /// The loop over the keys of one filling of the sort buffer, for the commands of streaming jobs, which see all of it.
+    ///
+    /// # Errors
+    /// Any error fails the attempt.
+    #[doc(hidden)]
+    fn combine_all(
+        &mut self,
+        _context: &Context,
+        pairs: &mut SortedPairs<'_>,
+        emit: &mut EmitPair<'_>,
+    ) -> Result<()> {
+        let (mut scratch, mut key) = (Default::default(), Vec::new());
+        let take = &mut |key: &[u8], value: &[u8]| emit(key, value);
+        while let Some(next) = pairs.peek_key() {
+            key.clear();
+            key.extend_from_slice(next);
+            let mut group = OneKey { pairs, key: &key };
+            let mut out = CombineOut { scratch: &mut scratch, take, types: PhantomData };
+            let mut values = CombineValues { source: &mut group, types: PhantomData };
+            self.combine(Self::Key::read(&key)?, &mut values, &mut out)?;
+            while group.next_bytes()?.is_some() {}
+        }
+        Ok(())
+    }
+}
+
+/// Sorted pairs of one filling of the sort buffer.
+pub struct SortedPairs<'a>(SortedRecords<'a>);
+
+impl<'a> SortedPairs<'a> {
+    pub(crate) fn new(records: SortedRecords<'a>) -> Self {
+        SortedPairs(records)
+    }
+
+    #[inline]
+    pub(crate) fn peek_key(&self) -> Option<&[u8]> {
+        self.0.peek_key()
+    }
+
+    #[inline]
+    pub(crate) fn next_pair(&mut self) -> Option<(&[u8], &[u8])> {
+        self.0.next_record()
+    }
+}
+
+/// Takes the key and value of a combined pair.
+pub(crate) type EmitPair<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + Send + 'a;
+
+/// Hands out encoded values.
+trait ValueSource {
+    fn next_bytes(&mut self) -> Result<Option<&[u8]>>;
+}
+
+/// The values of one key, one at a time.
+pub struct CombineValues<'a, V> {
+    source: &'a mut dyn ValueSource,
+    types: PhantomData<fn() -> V>,
+}
+
+impl<V: Datum> CombineValues<'_, V> {
+    /// The next value; `None` at the end of the key.
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    pub fn next_value(&mut self) -> Result<Option<V::View<'_>>> {
+        match self.source.next_bytes()? {
+            Some(bytes) => Ok(Some(V::read(bytes)?)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Takes an encoded pair.
+type TakePair<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+
+/// Takes the pairs of a combiner.
+pub struct CombineOut<'a, K, V> {
+    scratch: &'a mut [Vec<u8>; 2],
+    take: &'a mut TakePair<'a>,
+    types: PhantomData<fn(K, V)>,
+}
+
+impl<K: Key, V: Datum> CombineOut<'_, K, V> {
+    /// Emits one pair.
+    ///
+    /// # Errors
+    /// What the engine says; hand it on with `?`.
+    pub fn emit(&mut self, key: impl Put<K>, value: impl Put<V>) -> Result<()> {
+        let [key_scratch, value_scratch] = &mut *self.scratch;
+        key.with_bytes(key_scratch, |key| {
+            value.with_bytes(value_scratch, |value| (self.take)(key, value))
+        })
+    }
+}
+
+/// What is left of the pairs of one key.
+struct OneKey<'a, 'b> {
+    pairs: &'a mut SortedPairs<'b>,
+    key: &'a [u8],
+}
+
+impl ValueSource for OneKey<'_, '_> {
+    fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
+        if self.pairs.peek_key() != Some(self.key) {
+            return Ok(None);
+        }
+        Ok(self.pairs.next_pair().map(|(_, value)| value))
+    }
+}
+
+/// A [`Combiner`] as reducer: writes what it emits.
+#[derive(Clone)]
+pub struct AsReducer<C>(pub(crate) C);
+
+impl ValueSource for ReduceInput {
+    fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
+        Ok(self.next_value()?)
+    }
+}
+
+impl<C: Combiner> Reducer for AsReducer<C>
+where
+    for<'a> <C::Key as Datum>::View<'a>: ToText,
+    for<'a> <C::Value as Datum>::View<'a>: ToText,
+{
+    type Key = C::Key;
+    type Value = C::Value;
+
+    fn reduce(
+        &mut self,
+        key: <C::Key as Datum>::View<'_>,
+        values: &mut Values<'_, C::Key, C::Value>,
+        out: &mut Output,
+    ) -> Result<()> {
+        let take =
+            &mut |key: &[u8], value: &[u8]| out.write(C::Key::read(key)?, C::Value::read(value)?);
+        let mut out = CombineOut { scratch: &mut Default::default(), take, types: PhantomData };
+        let mut values = CombineValues { source: values.input(), types: PhantomData };
+        self.0.combine(key, &mut values, &mut out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Job, LocalRunner, map_fn, text, text_out};
+
+    /// The largest value of each key; leaves the others of it unread once it saw 9.
+    #[derive(Clone)]
+    struct Largest;
+
+    impl Combiner for Largest {
+        type Key = String;
+        type Value = u64;
+
+        fn combine(
+            &mut self,
+            key: &str,
+            values: &mut CombineValues<'_, u64>,
+            out: &mut CombineOut<'_, String, u64>,
+        ) -> Result<()> {
+            let mut largest = 0;
+            while let Some(value) = values.next_value()? {
+                largest = largest.max(value);
+                if largest == 9 {
+                    break;
+                }
+            }
+            out.emit(key, largest)
+        }
+    }
+
+    #[test]
+    fn the_same_code_combines_and_reduces_however_often_it_runs() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+        let lines =
+            (0..3000u64).map(|i| format!("{} {}\n", ["a", "b", "c"][i as usize % 3], i % 10));
+        std::fs::write(path("in"), lines.collect::<String>() + "d 4\n").unwrap();
+        let job = |output: &str| {
+            let map = map_fn::<crate::Lines, String, u64, _>(|line, out| {
+                let text = line.to_str_lossy();
+                let (key, value) = text.split_once(' ').ok_or("two words")?;
+                out.emit(key, value.parse::<u64>()?)
+            });
+            Job::new("largest")
+                .input(text([path("in")]))
+                .map(map)
+                .combine_with(Largest)
+                .reduce(Largest)
+                .reducers(1)
+                .output(text_out(path(output)))
+        };
+        let counters = LocalRunner::new().run(job("plain")).unwrap();
+        let group = "org.apache.hadoop.mapreduce.TaskCounter";
+        assert_eq!(counters[0].value(group, "COMBINE_INPUT_RECORDS"), 3001);
+        assert_eq!(counters[0].value(group, "COMBINE_OUTPUT_RECORDS"), 4);
+        LocalRunner::new().tiny_memory().run(job("tiny")).unwrap();
+        for output in ["plain", "tiny"] {
+            let text = std::fs::read_to_string(path(&format!("{output}/part-r-00000"))).unwrap();
+            assert_eq!(text, "a\t9\nb\t9\nc\t9\nd\t4\n");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The command line of a job program: job options are taken out, the rest is the program's own.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use protocol::property::keys;
+
+use super::options::{Options, set_property};
+use super::shipped::Shipped;
+use crate::engine::SideFile;
+use crate::error::{Error, Result};
+
+/// What every job program says after its own help.
+pub(crate) const OPTIONS_HELP: &str = "\
+Job options:
+  --local[=N]            run in this process on local files, with N threads (default: one per core)
+  --reducers N           number of reduce tasks (default: chosen by what the maps made); 0: what the maps emit is the output
+  -D NAME=VALUE          a job property by its name of Hadoop's, of today or a former one; `hanno job properties` lists them
+  -conf FILE             properties from a file of Hadoop's form; -D wins
+  --name NAME            name of the job
+  --skip-bad N           leave out up to N records per map in which attempts failed; OUT/_logs/skip names them
+  --namenode URL         http://host:port of the NameNode    (default: HANNO_NAMENODE or hanno.toml)
+  --jobtracker URL       http://host:port of the JobTracker  (default: HANNO_JOBTRACKER or hanno.toml)
+  --files A,B#NAME       side files: every task finds them in its directory (hdfs:///… is a file of the cluster)
+  --quiet                no progress, no counters
+  --json                 at the end, the job report as one line of JSON on stdout
+  --                     what follows are paths, even if they begin with a dash
+  --help                 this text
+
+IN and OUT are paths of the file system of the cluster (plain, hdfs:///… or webhdfs://host:port/…); file:///… is a file of this machine,
+which is copied in, or out. With --local plain ones are of this machine, too. With no
+cluster configured, an embedded one is started, IN is copied into it and OUT comes back as a local directory.
+";
+
+/// The arguments of a program, job options removed.
+#[derive(Clone, Debug)]
+pub struct Args {
+    words: Vec<Word>,
+    pub(crate) shipped: Shipped,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Word {
+    /// Begins with a dash and may be one of the program's options.
+    Dashed(String),
+    Plain(String),
+}
+
+impl Args {
+    /// Splits a command line (without the program's name) into job options and the rest.
+    pub(crate) fn parse(words: &[String]) -> Result<(Args, Options), Error> {
+        let (mut options, mut rest) = (Options::default(), Vec::new());
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = |name: &str, inline: Option<&str>| match inline {
+                Some(value) => Ok(value.to_owned()),
+                None => words
+                    .next()
+                    .cloned()
+                    .ok_or_else(|| Error::usage(format!("option {name} needs a value"))),
+            };
+            let (name, inline) = match word.split_once('=') {
+                Some((name, inline)) if name.starts_with("--") => (name, Some(inline)),
+                _ => (word.as_str(), None),
+            };
+            match name {
+                "--" => {
+                    rest.extend(words.by_ref().cloned().map(Word::Plain));
+                }
+                "--help" | "-h" => return Err(Error::HelpAsked),
+                "--local" => options.local = Some(inline.map(|n| number(name, n)).transpose()?),
+                "--reducers" => options.reducers = Some(number(name, &value(name, inline)?)?),
+                "--name" => options.name = Some(value(name, inline)?),
+                "--namenode" => options.namenode = Some(value(name, inline)?),
+                "--jobtracker" => options.jobtracker = Some(value(name, inline)?),
+                "--skip-bad" => {
+                    let count: u32 = number(name, &value(name, inline)?)?;
+                    keys::SKIP_MAX.set(&mut options.properties, count.to_string());
+                }
+                "--quiet" => options.quiet = true,
+                "--json" => options.json = true,
+                "--files" => {
+                    for file in value(name, inline)?.split(',') {
+                        options.side_files.push(SideFile::parse(file)?);
+                    }
+                }
+                "-D" => set_property(&mut options.properties, &value(name, None)?)?,
+                _ => match word.strip_prefix("-D") {
+                    Some(property) => set_property(&mut options.properties, property)?,
+                    None if word.len() > 1 && word.starts_with('-') => {
+                        rest.push(Word::Dashed(word.clone()));
+                    }
+                    None => rest.push(Word::Plain(word.clone())),
+                },
+            }
+        }
+        Ok((Args { words: rest, shipped: Shipped::default() }, options))
+    }
+
+    /// For tests of job authors: arguments from words, job options ignored.
+    ///
+    /// # Errors
+    /// A malformed job option.
+    pub fn from_words<W: Into<String>>(words: impl IntoIterator<Item = W>) -> Result<Args> {
+        let words: Vec<String> = words.into_iter().map(Into::into).collect();
+        Ok(Args::parse(&words)?.0)
+    }
+
+    /// True if the option `name` (with its dashes) is given; takes it out.
+    pub fn flag(&mut self, name: &str) -> bool {
+        let count = self.words.len();
+        self.words.retain(|word| *word != Word::Dashed(name.to_owned()));
+        self.words.len() < count
+    }
+
+    /// The value of `name VALUE` or `name=VALUE`, if given; takes it out.
+    ///
+    /// # Errors
+    /// If the value is missing or no `T`.
+    pub fn value<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Option<T>> {
+        let position = self.words.iter().position(|word| match word {
+            Word::Dashed(text) => {
+                text == name || text.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))
+            }
+            Word::Plain(_) => false,
+        });
+        let Some(position) = position else { return Ok(None) };
+        let Word::Dashed(word) = self.words.remove(position) else { return Ok(None) };
+        let value = match word.split_once('=') {
+            Some((_, value)) => value.to_owned(),
+            None if position < self.words.len() => match self.words.remove(position) {
+                Word::Dashed(text) | Word::Plain(text) => text,
+            },
+            None => return Err(Error::usage(format!("option {name} needs a value")).into()),
+        };
+        match value.parse() {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => Err(Error::usage(format!("option {name}: `{value}`: {error}")).into()),
+        }
+    }
+
+    /// The environment variable `name` as the driver has it, in the driver and in tasks, if it is set. The same as [`std::env::var`], which
+    /// answers so too while the job's function runs, except for those that belong to the machine (`PATH`, `TMPDIR`, `PWD`, `HANNO_…`, `RUST_…`,
+    /// `LD_…`). Its value travels with the job, where those who may see the job see it.
+    pub fn env(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    /// A file of the driver's machine that the job's function, its mapper or its reducer reads: sent to each worker once, as a side file of all
+    /// jobs of the plan. The answer is where it lies, here or there.
+    ///
+    /// ```no_run
+    /// # fn job(args: &mut mr_api::Args) -> mr_api::Result<()> {
+    /// let stop_words = std::fs::read_to_string(args.file("stop-words.txt")?)?;
+    /// let seed: u64 = args.once("seed", || Ok(std::process::id().to_string()))?.parse()?;
+    /// # let _ = (stop_words, seed);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If it is no file that can be read, or another of the same name was asked for.
+    pub fn file(&mut self, path: &str) -> Result<PathBuf> {
+        self.shipped.file(path)
+    }
+
+    /// A value that only the driver makes: a time, a seed, an answer of another system. Tasks get the same.
+    ///
+    /// # Errors
+    /// Those of `make`; a value of more than 100 KiB.
+    pub fn once(&mut self, name: &str, make: impl FnOnce() -> Result<String>) -> Result<String> {
+        self.shipped.value(name, make)
+    }
+
+    /// The arguments that are no options. Take out the program's options first.
+    ///
+    /// # Errors
+    /// If there is an option left: nobody knows it.
+    pub fn operands(&mut self) -> Result<Vec<String>> {
+        let mut operands = Vec::new();
+        for word in self.words.drain(..) {
+            match word {
+                Word::Plain(text) => operands.push(text),
+                Word::Dashed(text) => {
+                    return Err(Error::usage(format!("unknown option `{text}`")).into());
+                }
+            }
+        }
+        Ok(operands)
+    }
+
+    /// The operands as `IN... OUT`.
+    ///
+    /// # Errors
+    /// If there are fewer than two, or an unknown option.
+    pub fn inputs_and_output(&mut self) -> Result<(Vec<String>, String)> {
+        let mut operands = self.operands()?;
+        match operands.pop() {
+            Some(output) if !operands.is_empty() => Ok((operands, output)),
+            _ => Err(Error::usage("an input and an output path are needed").into()),
+        }
+    }
+}
+
+fn number<T: FromStr>(name: &str, text: &str) -> Result<T, Error> {
+    text.parse().map_err(|_| Error::usage(format!("option {name}: `{text}` is no number it takes")))
+}
+
+/// For messages about wrong usage from a program itself.
+///
+/// # Errors
+/// Always; that is its purpose.
+pub fn usage_error<T>(reason: impl Into<String>) -> Result<T> {
+    Err(Error::usage(reason).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<(Args, Options), Error> {
+        Args::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn job_options_are_taken_out_wherever_they_stand() {
+        let (mut args, options) =
+            parse("--local=3 in -D a=b --top 5 -Dmapreduce.job.reduces=7 out --quiet -i -- -x")
+                .unwrap();
+        assert_eq!(options.local, Some(Some(3)));
+        assert!(options.quiet && !options.json);
+        assert_eq!(options.properties["a"], "b");
+        assert_eq!(options.reducers().unwrap(), Some(7));
+        assert_eq!(args.value::<u32>("--top").unwrap(), Some(5));
+        assert_eq!(args.value::<u32>("--top").unwrap(), None);
+        assert!(args.flag("-i") && !args.flag("-i"));
+        assert_eq!(args.operands().unwrap(), ["in", "out", "-x"]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, expected) in [
+            ("--reducers", "needs a value"),
+            ("--reducers x", "no number"),
+            ("--local=x", "no number"),
+            ("-D nothing", "NAME=VALUE"),
+        ] {
+            let error = parse(line).unwrap_err().to_string();
+            assert!(error.contains(expected), "{line}: {error}");
+        }
+        let error = parse("--what in out").unwrap().0.operands().unwrap_err().to_string();
+        assert!(error.contains("unknown option `--what`"), "{error}");
+        assert!(matches!(parse("in out --help"), Err(Error::HelpAsked)));
+        let error = parse("--top=x a").unwrap().0.value::<u32>("--top").unwrap_err().to_string();
+        assert!(error.contains("--top: `x`"), "{error}");
+        assert!(parse("in").unwrap().0.inputs_and_output().is_err());
+    }
+}

@@ -1,0 +1,77 @@
+//! Files of the cluster as sources and outputs of tasks.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use client::dfs::{BlockSlice, DfsClient, DfsReader, DfsWriter};
+use protocol::DfsPath;
+use protocol::jobs::Split;
+
+use super::address;
+use crate::engine::MapPart;
+use crate::error::{BoxError, Error, Result};
+use crate::formats::{OutputFile, Source, SplitRange};
+use crate::task::OpenFile;
+
+/// Most bytes of a slice: progress and memory go by it where the block is not mapped.
+const SLICE_BYTES_MAX: usize = 1 << 20;
+
+/// A file read through mapped blocks where they are on this machine.
+struct DfsSource {
+    reader: DfsReader,
+    slice: Option<BlockSlice>,
+}
+
+/// What a map of a split reads, one after the other.
+pub(crate) fn map_parts(split: &Split) -> Vec<MapPart> {
+    let part = |path: &DfsPath, start: u64, length: u64| MapPart {
+        path: path.to_string(),
+        range: SplitRange { start, end: start.saturating_add(length) },
+    };
+    let more = split.more.iter().map(|more| part(&more.path, more.offset, more.length));
+    std::iter::once(part(&split.path, split.offset, split.length)).chain(more).collect()
+}
+
+/// Opens a part of the input of a map.
+pub(crate) fn open_part(dfs: &DfsClient, part: &MapPart) -> Result<Box<dyn Source>> {
+    let reader = open(dfs, &DfsPath::parse(&part.path)?)?;
+    Ok(Box::new(DfsSource { reader, slice: None }))
+}
+
+/// Opens files for user code.
+pub(crate) fn opener(dfs: &DfsClient) -> Arc<OpenFile> {
+    let dfs = dfs.clone();
+    Arc::new(move |path| Ok(Box::new(open(&dfs, &address::of_cluster(&dfs, path)?)?)))
+}
+
+fn open(dfs: &DfsClient, path: &DfsPath) -> Result<DfsReader> {
+    Ok(dfs.open(path).map_err(Error::dfs("open", path))?)
+}
+
+impl Source for DfsSource {
+    fn slice(&mut self, offset: u64) -> io::Result<&[u8]> {
+        // The last slice's memory can be used for the next one.
+        self.slice = None;
+        let slice = self.reader.next_slice(offset, SLICE_BYTES_MAX)?;
+        Ok(self.slice.insert(slice))
+    }
+}
+
+/// A part file being written.
+pub(crate) struct DfsOutput(pub(crate) DfsWriter);
+
+impl Write for DfsOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl OutputFile for DfsOutput {
+    fn close(self: Box<Self>) -> Result<(), BoxError> {
+        Ok(self.0.close()?)
+    }
+}

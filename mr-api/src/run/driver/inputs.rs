@@ -1,0 +1,136 @@
+//! Input paths on the cluster: directories, patterns, splits with the machines that hold them.
+
+use client::dfs::DfsClient;
+use protocol::DfsPath;
+use protocol::jobs::{Split, SplitPart};
+use protocol::namenode::{FileStatus, LocatedBlock};
+
+use crate::error::Error;
+use crate::error::Result;
+use crate::formats::{Cut, FileToCut, SplitLimits, TextRules, rows, splits};
+use crate::run::inputs::{self, Entry, Subdirectories, Tree};
+use crate::run::options::Options;
+
+/// The file system of the cluster.
+struct Cluster<'a>(&'a DfsClient);
+
+impl Tree for Cluster<'_> {
+    fn status(&self, path: &str) -> Result<Option<Entry>> {
+        let path = DfsPath::parse(path)?;
+        let status = self.0.try_status(&path).map_err(Error::dfs("look for", &path))?;
+        Ok(status.as_ref().map(entry))
+    }
+
+    fn list(&self, path: &str, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, Entry)>> {
+        let path = DfsPath::parse(path)?;
+        match self.0.try_status(&path).map_err(Error::dfs("look for", &path))? {
+            Some(status) if status.directory => {}
+            _ => return Ok(Vec::new()),
+        }
+        let mut entries = Vec::new();
+        for status in self.0.list(&path) {
+            let status = status.map_err(Error::dfs("list", &path))?;
+            if is_wanted(&status.name) {
+                entries.push((status.name.clone(), entry(&status)));
+            }
+        }
+        Ok(entries)
+    }
+}
+
+fn entry(status: &FileStatus) -> Entry {
+    let FileStatus { directory, length, block_size, .. } = *status;
+    Entry { is_directory: directory, length, block_bytes: block_size }
+}
+
+/// The files that `paths` stand for, in order.
+pub(super) fn expand(
+    dfs: &DfsClient,
+    paths: &[DfsPath],
+    inner: Subdirectories,
+) -> Result<Vec<(DfsPath, FileToCut)>> {
+    let paths: Vec<String> = paths.iter().map(DfsPath::to_string).collect();
+    let files = inputs::expand(&Cluster(dfs), &paths, inner)?;
+    files.into_iter().map(|file| Ok((DfsPath::parse(&file.path)?, file))).collect()
+}
+
+/// How the files of a job are cut.
+pub(super) struct Cutting {
+    pub(super) limits: SplitLimits,
+    pub(super) rules: TextRules,
+    pub(super) inner: Subdirectories,
+}
+
+impl Cutting {
+    pub(super) fn of_job(options: &Options) -> Result<Self> {
+        Ok(Cutting {
+            limits: options.split_limits()?,
+            rules: TextRules::of_job(&options.properties)?,
+            inner: Subdirectories::of_job(options)?,
+        })
+    }
+}
+
+/// The splits of one input, each with the machines of the block it begins in.
+pub(super) fn splits(
+    dfs: &DfsClient,
+    paths: &[DfsPath],
+    input: u32,
+    cut: Cut,
+    Cutting { limits, rules, inner }: &Cutting,
+) -> Result<Vec<Split>> {
+    let files = expand(dfs, paths, *inner)?;
+    let to_cut: Vec<FileToCut> = files.iter().map(|(_, file)| file.clone()).collect();
+    let planned = splits::plan(&to_cut, cut, *limits, rules, |index, count| {
+        let path = &files[index].0;
+        let reader = dfs.open(path).map_err(Error::dfs("open", path))?;
+        Ok(splits::line_ends(reader, count, rules.delimiter.as_deref())?)
+    })?;
+    let (mut all, mut located) = (Vec::with_capacity(planned.len()), (usize::MAX, Vec::new()));
+    for parts in planned {
+        let Some((&(index, offset, length), more)) = parts.split_first() else { continue };
+        let (path, file) = &files[index];
+        if located.0 != index {
+            let answer = dfs.locations(path, 0, file.length);
+            located = (index, answer.map_err(Error::dfs("locate", path))?.blocks);
+        }
+        let (hosts, racks) = places(&located.1, offset);
+        let part = |&(index, offset, length): &splits::Part| SplitPart {
+            path: files[index].0.clone(),
+            offset,
+            length,
+        };
+        let (path, more) = (path.clone(), more.iter().map(part).collect());
+        all.push(Split { path, offset, length, hosts, racks, input, more });
+    }
+    Ok(all)
+}
+
+/// The splits of an input of `rows` numbers: any machine can make them.
+pub(super) fn row_splits(rows: u64, maps: u32, input: u32) -> impl Iterator<Item = Split> {
+    rows::ranges(rows, maps).map(move |range| Split {
+        path: DfsPath::root(),
+        offset: range.start,
+        length: range.end - range.start,
+        hosts: Vec::new(),
+        racks: Vec::new(),
+        input,
+        more: Vec::new(),
+    })
+}
+
+fn places(blocks: &[LocatedBlock], offset: u64) -> (Vec<String>, Vec<String>) {
+    let holds = |block: &&LocatedBlock| {
+        block.offset <= offset && offset < block.offset.saturating_add(block.length)
+    };
+    let replicas = blocks.iter().find(holds).map(|block| &block.replicas[..]).unwrap_or_default();
+    let unique = |mut names: Vec<String>| {
+        names.sort();
+        names.dedup();
+        names
+    };
+    (
+        unique(replicas.iter().map(|replica| replica.host.clone()).collect()),
+        unique(replicas.iter().map(|replica| replica.rack.clone()).collect()),
+    )
+}

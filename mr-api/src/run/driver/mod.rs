@@ -1,0 +1,411 @@
+//! The driver's role on a cluster: submits each job of a plan when those it needs have succeeded, and watches them.
+//!
+//! Invariants: paths of this machine are staged by the driver ([`staging`]); nothing is submitted if an output exists or an input does not; intermediate outputs go when the plan is over; a driver
+//! that is stopped leaves its jobs running and says how to end them; a plan that fails leaves none.
+
+mod embedded;
+mod inputs;
+mod names;
+mod running;
+mod staging;
+
+use std::sync::{Mutex, PoisonError};
+
+use client::ClientConfig;
+use client::dfs::DfsClient;
+use client::error::chain;
+use client::job::{JobClient, JobError, hash_file, upload};
+use protocol::address::FileSystem;
+use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
+use protocol::property::Properties;
+use protocol::sizing::{PARTITION_INPUT_BYTES_MIN, ReduceSizing};
+use protocol::{BinaryHash, DfsPath, JobId};
+
+use crate::console::{print_json, say};
+use crate::engine::{BOUNDARIES_PROPERTY, InputPaths, JobSettings, OutputPath, Reducers, Sampling};
+use crate::error::{Error, Result};
+use crate::job::JobOutput;
+use crate::job::{DESCRIPTION_PROPERTY, Finished, Graph, OpenFn, Plan, fingerprint};
+use crate::run::address::Location;
+use crate::run::dfs::{map_parts, open_part, opener};
+use crate::run::inputs::Subdirectories;
+use crate::run::options::{ATTEMPTS_DEFAULT, Options};
+use crate::run::progress::Progress;
+use crate::run::{address, side_files};
+use crate::scratch::Scratch;
+use embedded::EmbeddedCluster;
+use names::Names;
+use running::Running;
+use staging::LocalPaths;
+
+/// Runs a plan on the configured cluster, or on an embedded one if none is.
+pub(crate) fn run(plan: Plan, options: &Options, words: &[String]) -> Result<()> {
+    let mut config = ClientConfig::load()?;
+    if let Some(address) = &options.namenode {
+        config.set_namenode("--namenode", address)?;
+    }
+    if let Some(address) = &options.jobtracker {
+        config.set_jobtracker("--jobtracker", address)?;
+    }
+    if let Some((option, text)) = options.file_system()
+        && config.set_file_system(option, text)? == FileSystem::Machine
+    {
+        let reason = format!("{option} {text}: for a job on files of this machine give --local");
+        return Err(Error::usage(reason).into());
+    }
+    match (&config.namenode, &config.jobtracker) {
+        (Some(_), Some(_)) => run_on_cluster(plan, options, words, &config),
+        (None, None) => run_embedded(plan, options, words, config),
+        (Some(_), None) => Err(JobError::NoJobtracker.into()),
+        (None, Some(_)) => Err(client::dfs::DfsError::NoNamenode.into()),
+    }
+}
+
+/// Runs a plan on a cluster that is there; paths of this machine go in and come out.
+fn run_on_cluster(
+    plan: Plan,
+    options: &Options,
+    words: &[String],
+    config: &ClientConfig,
+) -> Result<()> {
+    let driver = Driver::new(config, options, words)?;
+    let dfs = &driver.dfs;
+    let (site, user) = (dfs.site(), dfs.user());
+    let local = LocalPaths::find(&plan, Subdirectories::of_job(options)?, |path| {
+        match address::locate(&site, user, path)? {
+            Location::Machine(path) => Ok(Some(path)),
+            Location::Cluster(_) => Ok(None),
+        }
+    })?;
+    let Some(directory) = local.directory(dfs)? else {
+        let (inputs, outputs) = Default::default();
+        let names = Names { site: dfs.site(), user: user.to_owned(), inputs, outputs };
+        return driver.run(plan, &names).map(drop);
+    };
+    let ended = run_staged(plan, &driver, &local, (&directory, None));
+    if let Err(error) = dfs.delete(&directory, true) {
+        say(format_args!("cannot delete {directory}: {}\n", chain(&error)));
+    }
+    ended
+}
+
+/// Starts a cluster for this plan alone; inputs go in, the last output comes out.
+fn run_embedded(
+    plan: Plan,
+    options: &Options,
+    words: &[String],
+    mut config: ClientConfig,
+) -> Result<()> {
+    let local = LocalPaths::find(&plan, Subdirectories::of_job(options)?, |path| {
+        address::of_machine(path).map(Some)
+    })?;
+    Progress::new(options.quiet).say("No cluster is configured: starting an embedded one");
+    let cluster = EmbeddedCluster::start()?;
+    config.set_namenode("the embedded cluster", &cluster.namenode)?;
+    config.set_jobtracker("the embedded cluster", &cluster.jobtracker)?;
+    let driver = Driver::new(&config, options, words)?;
+    let place = (&DfsPath::parse("/job")?, Some(EMBEDDED_REPLICATION));
+    let ended = run_staged(plan, &driver, &local, place);
+    cluster.stop();
+    ended
+}
+
+/// Runs a plan with paths of this machine, staged in a directory with so many replicas.
+fn run_staged(
+    plan: Plan,
+    driver: &Driver<'_>,
+    local: &LocalPaths,
+    (directory, replication): (&DfsPath, Option<u16>),
+) -> Result<()> {
+    let names = local.put(&driver.dfs, directory, replication)?;
+    let Plan { graph, after } = plan;
+    let (on_cluster, on_machine) = match local.last_output() {
+        Some(output) => (None, after.zip(Some(output))),
+        None => (after, None),
+    };
+    let counters = driver.run(Plan { graph, after: on_cluster }, &names)?;
+    local.fetch(&driver.dfs, &names)?;
+    match on_machine {
+        Some((after, output)) => after(&mut crate::run::local::finished(output, counters)?),
+        None => Ok(()),
+    }
+}
+
+/// One copy of data that is only here for one job.
+const EMBEDDED_REPLICATION: u16 = 1;
+
+struct Driver<'a> {
+    dfs: DfsClient,
+    jobs: JobClient,
+    options: &'a Options,
+    words: &'a [String],
+    running: Running,
+}
+
+impl<'a> Driver<'a> {
+    fn new(config: &ClientConfig, options: &'a Options, words: &'a [String]) -> Result<Self> {
+        let (dfs, jobs) = (DfsClient::connect(config)?, JobClient::connect(config)?);
+        Ok(Driver { dfs, jobs, options, words, running: Running::default() })
+    }
+
+    /// Runs all jobs; their counters together.
+    fn run(&self, plan: Plan, names: &Names) -> Result<Counters> {
+        let Plan { graph: plan, after } = plan;
+        let outputs = self.outputs(&plan, names)?;
+        let result = self.run_stages(&plan, names, &outputs);
+        for (stage, output) in plan.stages.iter().zip(&outputs) {
+            if stage.settings().output == OutputPath::Intermediate {
+                // What comes first is how the jobs ended.
+                if let Err(error) = self.dfs.delete(output, true) {
+                    say(format_args!("cannot delete {output}: {}\n", chain(&error)));
+                }
+            }
+        }
+        let reports = result?;
+        let mut counters = Counters::default();
+        reports.iter().for_each(|report| counters.merge(&report.counters));
+        if self.options.json {
+            print_json(&reports.last())?;
+        }
+        if let (Some(after), Some(output)) = (after, outputs.last()) {
+            after(&mut self.finished(output, counters.clone())?)?;
+        }
+        Ok(counters)
+    }
+
+    fn run_stages(
+        &self,
+        plan: &Graph,
+        names: &Names,
+        outputs: &[DfsPath],
+    ) -> Result<Vec<JobReport>> {
+        // What can be known to be missing is missed before anything is submitted.
+        let mut first = Vec::new();
+        for (index, needs) in plan.needs.iter().enumerate() {
+            let splits = needs.is_empty().then(|| self.splits(plan, index, names, outputs));
+            first.push(Mutex::new(splits.transpose()?));
+        }
+        let executable = std::env::current_exe()?;
+        let binary = hash_file(&executable)?;
+        upload(&self.dfs, &executable, binary)?;
+        let run = |index: usize| {
+            let known = first[index].lock().unwrap_or_else(PoisonError::into_inner).take();
+            let splits = match known {
+                Some(splits) => splits,
+                None => self.splits(plan, index, names, outputs)?,
+            };
+            let spec = self.spec(plan, index, binary, splits, outputs)?;
+            self.run_job(spec, &mut Progress::new(self.options.quiet))
+        };
+        plan.run_stages(run, || self.running.fail(|id| self.kill(id)))
+    }
+
+    /// Ends a job because another of the plan failed.
+    fn kill(&self, id: JobId) {
+        // It may be over, and the failure that is reported is the other job's.
+        let _ = self.jobs.kill(id);
+    }
+
+    /// Output directories of all stages; none exists yet.
+    fn outputs(&self, plan: &Graph, names: &Names) -> Result<Vec<DfsPath>> {
+        let last = plan.stages.last().map(|stage| &stage.settings().output);
+        let Some(OutputPath::Path(last)) = last else {
+            return Err(Error::usage("the last job of a plan needs an output path").into());
+        };
+        let last = names.output(last)?;
+        let mut outputs = Vec::new();
+        for (index, stage) in plan.stages.iter().enumerate() {
+            let path = match &stage.settings().output {
+                OutputPath::Path(path) => names.output(path)?,
+                OutputPath::Intermediate => {
+                    let parent = last.parent().unwrap_or_else(DfsPath::root);
+                    let name = last.name().unwrap_or_default();
+                    parent.join(&format!(".{name}.stage-{index}-{}", self.dfs.id()))?
+                }
+            };
+            let found = self.dfs.try_status(&path).map_err(Error::dfs("look for", &path))?;
+            if found.is_some() {
+                return Err(Error::OutputExists { path: path.to_string() }.into());
+            }
+            outputs.push(path);
+        }
+        Ok(outputs)
+    }
+
+    fn splits(
+        &self,
+        plan: &Graph,
+        index: usize,
+        names: &Names,
+        outputs: &[DfsPath],
+    ) -> Result<Vec<Split>> {
+        let stage = &plan.stages[index];
+        let cutting = inputs::Cutting::of_job(self.options)?;
+        let mut all = Vec::new();
+        for (number, input) in stage.settings().inputs.iter().enumerate() {
+            let paths = match &input.paths {
+                InputPaths::Paths(paths) => names.inputs(paths)?,
+                InputPaths::Previous | InputPaths::Outputs(_) => {
+                    let read = plan.read_by(index, &input.paths)?;
+                    read.into_iter().map(|index| outputs[index].clone()).collect()
+                }
+                InputPaths::Rows { rows, maps } => {
+                    all.extend(inputs::row_splits(*rows, *maps, number as u32));
+                    continue;
+                }
+            };
+            all.extend(inputs::splits(&self.dfs, &paths, number as u32, input.cut, &cutting)?);
+        }
+        self.options.check_map_count(all.len())?;
+        Ok(all)
+    }
+
+    fn spec(
+        &self,
+        plan: &Graph,
+        index: usize,
+        binary: BinaryHash,
+        splits: Vec<Split>,
+        outputs: &[DfsPath],
+    ) -> Result<JobSpec> {
+        let stage = &plan.stages[index];
+        let settings = stage.settings();
+        let description = plan.description(index);
+        let fingerprint = fingerprint(&description);
+        let mut properties = self.options.properties.clone();
+        properties.insert(DESCRIPTION_PROPERTY.to_owned(), description);
+        for need in &plan.needs[index] {
+            properties.insert(JobOutput(*need).property(), outputs[*need].to_string());
+        }
+        let side_files = [&settings.side_files[..], &self.options.side_files].concat();
+        if !side_files.is_empty() {
+            let stored = side_files::submit(&self.dfs, &side_files)?;
+            properties.insert(side_files::FILES_PROPERTY.to_owned(), stored);
+        }
+        let (reduce_count, sizing) = match (stage.is_map_only(), self.options.reducers()?) {
+            (true, _) => (0, None),
+            (false, Some(count)) => (count, None),
+            (false, None) => match settings.reducers {
+                Reducers::Exactly(count) => (count, None),
+                Reducers::Auto => self.partitions(&splits)?,
+            },
+        };
+        if let Some(boundaries) =
+            self.boundaries(settings, &splits, reduce_count, properties.clone())?
+        {
+            properties.insert(BOUNDARIES_PROPERTY.to_owned(), boundaries);
+        }
+        Ok(JobSpec {
+            name: self.options.name()?.unwrap_or_else(|| settings.name.clone()),
+            binary,
+            args: self.words.to_vec(),
+            stage: index as u32,
+            fingerprint,
+            splits,
+            reduce_count,
+            output: outputs[index].clone(),
+            attempts_max: ATTEMPTS_DEFAULT,
+            slow_start_permille: self.options.slow_start_permille()?,
+            properties,
+            sizing,
+        })
+    }
+
+    /// Key ranges of the reduces, if the job's output is sorted as a whole.
+    fn boundaries(
+        &self,
+        settings: &JobSettings,
+        splits: &[Split],
+        reduce_count: u32,
+        properties: Properties,
+    ) -> Result<Option<String>> {
+        let Some(sampler) = settings.sampler.as_deref() else { return Ok(None) };
+        let parts: Vec<_> = splits.iter().map(|split| (split.input, map_parts(split))).collect();
+        let directory = Scratch::new("sample")?;
+        let stored = properties.get(side_files::FILES_PROPERTY).map(String::as_str);
+        let side_files = side_files::localise(&self.dfs, stored, directory.path())?;
+        let (splits, open) = (&parts[..], opener(&self.dfs));
+        let sampling = Sampling {
+            settings,
+            sampler,
+            splits,
+            reduces: reduce_count,
+            properties,
+            directory,
+            side_files,
+            open,
+        };
+        sampling.boundaries(&|part| open_part(&self.dfs, part)).map(Some)
+    }
+
+    /// Partitions of which the JobTracker makes reduces; of a small job a single one, with nothing to choose.
+    fn partitions(&self, splits: &[Split]) -> Result<(u32, Option<ReduceSizing>)> {
+        let bytes: u64 = splits.iter().map(split_bytes).sum();
+        if bytes <= PARTITION_INPUT_BYTES_MIN {
+            return Ok((1, None));
+        }
+        let sizing = ReduceSizing { slot_count: self.jobs.tracker()?.slot_count };
+        let count = sizing.partitions(bytes, splits.len());
+        Ok((count, (count > 1).then_some(sizing)))
+    }
+
+    fn run_job(&self, spec: JobSpec, progress: &mut Progress) -> Result<JobReport> {
+        let (maps, reduces) = (spec.splits.len(), (spec.reduce_count, spec.sizing.is_some()));
+        let id = self.running.submit(|| Ok(self.jobs.submit(spec)?), |id| self.kill(id))?;
+        progress.start(&format!("job: {id}"), maps, reduces);
+        let stop = self.say_how_to_kill(id);
+        let report = self.jobs.watch(id, |report| {
+            progress.update(report.map_progress, report.reduce_progress);
+        });
+        stop.abort();
+        self.running.remove(id);
+        let report = report?;
+        match report.state {
+            JobState::Succeeded => {
+                progress.finish(&report.id, &report.counters);
+                Ok(report)
+            }
+            JobState::Killed => {
+                progress.end_line();
+                Err(Error::JobKilled { name: report.id }.into())
+            }
+            _ => {
+                progress.end_line();
+                Err(Error::JobFailed { name: report.id, diagnostics: report.diagnostics }.into())
+            }
+        }
+    }
+
+    /// Ctrl-C ends the driver alone.
+    fn say_how_to_kill(&self, id: JobId) -> tokio::task::JoinHandle<()> {
+        client::rpc::runtime().spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                say(format_args!("\n{id} goes on; `hanno job -status {id}` looks at it, `hanno job -kill {id}` ends it\n"));
+                embedded::end_all();
+                std::process::exit(INTERRUPTED);
+            }
+        })
+    }
+
+    fn finished(&self, output: &DfsPath, counters: Counters) -> Result<Finished<'_>> {
+        let mut parts = Vec::new();
+        for (path, _) in
+            inputs::expand(&self.dfs, std::slice::from_ref(output), Subdirectories::Ignored)?
+        {
+            let dfs = &self.dfs;
+            let open = move || -> Result<Box<dyn std::io::Read>> {
+                Ok(Box::new(dfs.open(&path).map_err(Error::dfs("open", &path))?))
+            };
+            parts.push(Box::new(open) as Box<OpenFn<'_>>);
+        }
+        Ok(Finished { counters, parts })
+    }
+}
+
+/// Bytes of all parts of a split.
+fn split_bytes(split: &Split) -> u64 {
+    split.length + split.more.iter().map(|part| part.length).sum::<u64>()
+}
+
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: i32 = 130;

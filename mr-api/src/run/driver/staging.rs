@@ -1,0 +1,183 @@
+//! Files of this machine in a job that runs on a cluster: inputs are copied in before it, outputs are copied out behind it. The driver does
+//! both, so it does not matter on which machines the tasks run, nor what they may see there.
+//!
+//! Invariants: nothing is copied if an input is missing or an output exists; a local output appears by rename, complete; what is staged is
+//! deleted when the plan is over, however it ended.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::copy;
+use std::path::{Path, PathBuf};
+
+use client::dfs::{CreateOptions, DfsClient};
+use protocol::DfsPath;
+use protocol::address;
+
+use super::inputs;
+use super::names::Names;
+use crate::console::say;
+use crate::engine::{InputPaths, OutputPath};
+use crate::error::{Error, Result};
+use crate::job::Plan;
+use crate::run::inputs::Subdirectories;
+use crate::run::local::files;
+
+/// Where a user's staged files lie, below the home directory; hidden from jobs that read all of that.
+const DIRECTORY: &str = ".staging";
+/// Whose they are is their only reader.
+const MODE: u16 = 0o700;
+
+/// The paths of a plan that are of this machine, as they were typed.
+pub(super) struct LocalPaths {
+    inputs: BTreeMap<String, PathBuf>,
+    outputs: BTreeMap<String, PathBuf>,
+    /// The last job's output, if it is one of them.
+    last: Option<PathBuf>,
+    /// What becomes of directories in input directories.
+    inner: Subdirectories,
+}
+
+impl LocalPaths {
+    /// Finds them with `of_machine`, which knows which paths are this machine's, and looks whether all inputs exist and no output does.
+    pub(super) fn find(
+        plan: &Plan,
+        inner: Subdirectories,
+        of_machine: impl Fn(&str) -> Result<Option<PathBuf>>,
+    ) -> Result<Self> {
+        let (mut inputs, mut outputs, mut last) = (BTreeMap::new(), BTreeMap::new(), None);
+        for stage in &plan.graph.stages {
+            for input in &stage.settings().inputs {
+                let InputPaths::Paths(paths) = &input.paths else { continue };
+                for typed in paths {
+                    inputs.extend(of_machine(typed)?.map(|path| (typed.clone(), path)));
+                }
+            }
+            last = None;
+            if let OutputPath::Path(typed) = &stage.settings().output {
+                last = of_machine(typed)?;
+                outputs.extend(last.clone().map(|path| (typed.clone(), path)));
+            }
+        }
+        let paths: Vec<PathBuf> = inputs.values().cloned().collect();
+        files::expand(&paths, inner)?;
+        for (typed, path) in &outputs {
+            if path.try_exists().map_err(Error::file("look for", path))? {
+                return Err(Error::OutputExists { path: typed.clone() }.into());
+            }
+        }
+        Ok(LocalPaths { inputs, outputs, last, inner })
+    }
+
+    /// Where they are staged in a cluster that others use, too; nowhere if there are none.
+    pub(super) fn directory(&self, dfs: &DfsClient) -> Result<Option<DfsPath>> {
+        if self.inputs.is_empty() && self.outputs.is_empty() {
+            return Ok(None);
+        }
+        let home = address::home(dfs.user());
+        Ok(Some(DfsPath::parse(&format!("{home}/{DIRECTORY}/{}", dfs.id()))?))
+    }
+
+    /// Copies the inputs to below `directory`, with so many replicas.
+    pub(super) fn put(
+        &self,
+        dfs: &DfsClient,
+        directory: &DfsPath,
+        replication: Option<u16>,
+    ) -> Result<Names> {
+        dfs.mkdirs(directory, MODE, true).map_err(Error::dfs("create", directory))?;
+        let (mut inputs, mut outputs) = (BTreeMap::new(), BTreeMap::new());
+        for (index, (typed, path)) in self.inputs.iter().enumerate() {
+            let directory = directory.join(&format!("input/{index}"))?;
+            dfs.mkdirs(&directory, MODE, true).map_err(Error::dfs("create", &directory))?;
+            let files = files::expand(std::slice::from_ref(path), self.inner)?;
+            for (number, file) in files.into_iter().enumerate() {
+                let target = directory.join(&staged_name(number, &file.path))?;
+                let mut source = File::open(&file.path).map_err(Error::file("open", &file.path))?;
+                let options = CreateOptions { replication, ..CreateOptions::default() };
+                let mut writer =
+                    dfs.create(&target, options).map_err(Error::dfs("create", &target))?;
+                writer.write_from(&mut source)?;
+                writer.close().map_err(Error::dfs("write", &target))?;
+            }
+            inputs.insert(typed.clone(), directory);
+        }
+        for (index, typed) in self.outputs.keys().enumerate() {
+            outputs.insert(typed.clone(), directory.join(&format!("output/{index}"))?);
+        }
+        Ok(Names { site: dfs.site(), user: dfs.user().to_owned(), inputs, outputs })
+    }
+
+    /// Copies the outputs to where the plan wants them.
+    pub(super) fn fetch(&self, dfs: &DfsClient, names: &Names) -> Result<()> {
+        for (typed, target) in &self.outputs {
+            let name = target.file_name().unwrap_or_default().to_string_lossy();
+            let temporary = target.with_file_name(format!(".{name}.fetch-{}", std::process::id()));
+            fs::create_dir_all(&temporary).map_err(Error::file("create directory", &temporary))?;
+            let fetched = fetch_files(dfs, &names.output(typed)?, &temporary).and_then(|()| {
+                Ok(fs::rename(&temporary, target).map_err(Error::file("create", target))?)
+            });
+            if let Err(error) = fetched {
+                remove(&temporary);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The last job's output, if it is on this machine.
+    pub(super) fn last_output(&self) -> Option<&Path> {
+        self.last.as_deref()
+    }
+}
+
+/// A name that keeps order and extension.
+fn staged_name(number: usize, path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let fits = |c: char| !c.is_control() && c != ':' && c != char::REPLACEMENT_CHARACTER;
+    let name: String = name.chars().map(|c| if fits(c) { c } else { '_' }).collect();
+    let prefix = format!("{number:08}-");
+    let mut start = (prefix.len() + name.len()).saturating_sub(protocol::path::ELEMENT_BYTES_MAX);
+    while !name.is_char_boundary(start) {
+        start += 1;
+    }
+    prefix + &name[start..]
+}
+
+fn fetch_files(dfs: &DfsClient, from: &DfsPath, to: &Path) -> Result<()> {
+    for (path, _) in inputs::expand(dfs, std::slice::from_ref(from), Subdirectories::Ignored)? {
+        let mut reader = dfs.open(&path).map_err(Error::dfs("open", &path))?;
+        let target = to.join(path.name().unwrap_or_default());
+        let mut file = File::create(&target).map_err(Error::file("create", &target))?;
+        copy(&mut reader, &mut file)?;
+    }
+    let success = to.join("_SUCCESS");
+    File::create(&success).map_err(Error::file("create", &success))?;
+    Ok(())
+}
+
+/// Removes a directory of this machine; says so if it cannot.
+pub(super) fn remove(directory: &Path) {
+    if let Err(error) = fs::remove_dir_all(directory)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        say(format_args!("cannot remove {}: {error}\n", directory.display()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn staged_names_keep_order_and_extension() {
+        for (path, expected) in [
+            ("/x/a.gz", "00000007-a.gz"),
+            ("/x/a:b\n.txt", "00000007-a_b_.txt"),
+            ("/x/_a", "00000007-_a"),
+        ] {
+            assert_eq!(staged_name(7, Path::new(path)), expected);
+        }
+        let long = staged_name(7, Path::new(&format!("{}.gz", "é".repeat(126))));
+        assert!(long.ends_with(".gz") && DfsPath::parse(&format!("/{long}")).is_ok(), "{long}");
+    }
+}

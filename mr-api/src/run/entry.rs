@@ -1,0 +1,135 @@
+//! The one entry of a job program, which decides what this process is: driver, local runner or task runner.
+
+use std::process::ExitCode;
+
+use client::error::chain;
+use protocol::jobs::{Counters, JobState};
+use protocol::property::Scope;
+use serde::Serialize;
+
+use super::args::{Args, OPTIONS_HELP};
+use super::local::LocalRunner;
+use super::options::Options;
+use super::shipped::Shipped;
+use super::{conf, driver, runner};
+use crate::console::{print, print_json, say};
+use crate::error::{BoxError, Error, Result};
+use crate::job::Plan;
+
+/// Runs a job program.
+///
+/// `build` makes the plan of the arguments. Workers start the same executable with the same arguments and call it again, to have its closures.
+/// Environment variables that it reads by name have the driver's values there; [`Args::file`] sends a file along, [`Args::once`] a value that
+/// must not be made twice, such as a time or a seed. It must depend on nothing else; a plan that comes out different fails the job at once, saying what
+/// differs.
+///
+/// `help` is the program's own usage; the job options are described behind it.
+///
+/// Exit codes: 0 if all jobs succeeded, 1 if one failed, 2 for a wrong command line.
+pub fn main(help: &str, build: impl Fn(&mut Args) -> Result<Plan>) -> ExitCode {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    ExitCode::from(report(help, run(&words, &build)))
+}
+
+/// A job failed.
+const EXIT_FAILED: u8 = 1;
+/// The command line is wrong.
+const EXIT_USAGE: u8 = 2;
+
+/// The exit code for an outcome; says what is to be said.
+pub(crate) fn report(help: &str, outcome: Result<()>) -> u8 {
+    match outcome {
+        Ok(()) => 0,
+        Err(error) => match error.downcast_ref::<Error>() {
+            Some(Error::HelpAsked) => {
+                print(&format!("{help}\n{OPTIONS_HELP}"));
+                0
+            }
+            Some(Error::Usage { .. } | Error::Property(_)) => {
+                say(format_args!("{}\n", chain(&*error)));
+                EXIT_USAGE
+            }
+            _ => {
+                say(format_args!("{}\n", chain(&*error)));
+                EXIT_FAILED
+            }
+        },
+    }
+}
+
+fn run(words: &[String], build: &dyn Fn(&mut Args) -> Result<Plan>) -> Result<(), BoxError> {
+    let words = conf::expand(words)?;
+    let (mut shipped, words) = Shipped::take(&words);
+    let (mut args, options) = Args::parse(words)?;
+    start(words, options, Scope::Jobs, || {
+        let plan = shipped.around(|shipped| {
+            args.shipped = std::mem::take(shipped);
+            let plan = build(&mut args);
+            *shipped = std::mem::take(&mut args.shipped);
+            plan
+        })?;
+        Ok((plan, shipped))
+    })
+}
+
+/// Drives the plan that `build` makes, or runs its tasks if a worker started this process. `words` is the whole command line: workers
+/// start the executable with it.
+pub(crate) fn start(
+    words: &[String],
+    mut options: Options,
+    scope: Scope,
+    build: impl FnOnce() -> Result<(Plan, Shipped)>,
+) -> Result<()> {
+    if let Some(worker) = runner::Worker::of_environment()? {
+        return runner::run(worker, || Ok(build()?.0));
+    }
+    let warnings = options.check(scope)?;
+    let (plan, shipped) = build()?;
+    options.side_files.extend(shipped.side_files()?);
+    for warning in warnings {
+        say(format_args!("{warning}\n"));
+    }
+    let ended = match options.local {
+        Some(_) => run_locally(plan, &options),
+        None => driver::run(plan, &options, &[&shipped.words(), words].concat()),
+    };
+    if let Err(error) = &ended
+        && options.json
+    {
+        let failed = FailedJob {
+            state: JobState::Failed,
+            id: error.downcast_ref().and_then(Error::job).unwrap_or_default(),
+            error: chain(&**error),
+        };
+        print_json(&failed)?;
+    }
+    ended
+}
+
+fn run_locally(plan: Plan, options: &Options) -> Result<()> {
+    let mut counters = Counters::default();
+    for of_job in LocalRunner::from_options(options)?.run(plan)? {
+        counters.merge(&of_job);
+    }
+    match options.json {
+        true => print_json(&LocalJob { state: JobState::Succeeded, counters }),
+        false => Ok(()),
+    }
+}
+
+/// `--json` of a job that failed.
+#[derive(Serialize)]
+struct FailedJob<'a> {
+    state: JobState,
+    /// Empty if none was submitted.
+    id: &'a str,
+    error: String,
+}
+
+/// `--json` of a job that ran in this process.
+#[derive(Serialize)]
+struct LocalJob {
+    state: JobState,
+    counters: Counters,
+}

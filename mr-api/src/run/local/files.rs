@@ -1,0 +1,107 @@
+//! Local input paths: directories, patterns, splits.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use super::tasks::LocalSplit;
+use crate::error::Error;
+use crate::error::Result;
+use crate::formats::{Cut, FileToCut, SplitLimits, SplitRange, TextRules, splits};
+use crate::run::inputs::{self, Entry, Subdirectories, Tree};
+
+/// A file to read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LocalFile {
+    pub(crate) path: PathBuf,
+    pub(crate) length: u64,
+}
+
+/// The file system of this machine.
+struct Machine;
+
+impl Tree for Machine {
+    fn status(&self, path: &str) -> Result<Option<Entry>> {
+        let path = Path::new(path);
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(Some(entry(&metadata))),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(Error::file("read", path)(error).into()),
+        }
+    }
+
+    fn list(&self, path: &str, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, Entry)>> {
+        let path = Path::new(path);
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Ok(Vec::new()),
+            Err(error) if is_absent(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(Error::file("read", path)(error).into()),
+        }
+        let mut entries = Vec::new();
+        for path in read_dir(path)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if is_wanted(&name) {
+                let metadata = fs::metadata(&path).map_err(Error::file("read", &path))?;
+                entries.push((name, entry(&metadata)));
+            }
+        }
+        Ok(entries)
+    }
+}
+
+fn entry(metadata: &fs::Metadata) -> Entry {
+    Entry { is_directory: metadata.is_dir(), length: metadata.len(), block_bytes: 0 }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The files that `paths` stand for, in order: a directory stands for the files in it, a glob for what fits it.
+pub(crate) fn expand(paths: &[PathBuf], inner: Subdirectories) -> Result<Vec<LocalFile>> {
+    let paths: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    let files = inputs::expand(&Machine, &paths, inner)?;
+    Ok(files
+        .into_iter()
+        .map(|file| LocalFile { path: file.path.into(), length: file.length })
+        .collect())
+}
+
+/// The splits of all files of one input, in order.
+pub(super) fn splits(
+    files: &[LocalFile],
+    input: u32,
+    cut: Cut,
+    block_bytes: u64,
+    limits: SplitLimits,
+    rules: &TextRules,
+) -> Result<Vec<LocalSplit>> {
+    let to_cut = |file: &LocalFile| FileToCut {
+        path: file.path.display().to_string(),
+        length: file.length,
+        block_bytes,
+    };
+    let to_cut: Vec<FileToCut> = files.iter().map(to_cut).collect();
+    let planned = splits::plan(&to_cut, cut, limits, rules, |index, count| {
+        let path = &files[index].path;
+        let file = fs::File::open(path).map_err(Error::file("open", path))?;
+        Ok(splits::line_ends(file, count, rules.delimiter.as_deref())?)
+    })?;
+    let place = |(index, offset, length): splits::Part| {
+        (files[index].path.clone(), SplitRange { start: offset, end: offset + length })
+    };
+    let split = |parts: Vec<splits::Part>| LocalSplit {
+        input,
+        parts: parts.into_iter().map(place).collect(),
+    };
+    Ok(planned.into_iter().map(split).collect())
+}
+
+/// What is in a directory, sorted by name.
+pub(super) fn read_dir(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::read_dir(path).map_err(Error::file("list", path))?;
+    let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| Ok(entry?.path())).collect();
+    let mut paths = paths.map_err(Error::file("list", path))?;
+    paths.sort();
+    Ok(paths)
+}

@@ -1,0 +1,288 @@
+//! The tasks of one job, on threads.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use protocol::jobs::Counters;
+use protocol::property::Properties;
+use protocol::{AttemptId, JobId, TaskId, TaskKind};
+use shuffle::{BufferPool, MapOutput, SegmentSource};
+
+use crate::engine::{
+    JobSettings, MapPart, MapResult, MapTarget, MapTask, ReduceTask, Sampling, Stage, map_options,
+    reduce_options, side_file,
+};
+use crate::error::{Error, Result};
+use crate::formats::{LocalFiles, LocalSource, Output, Source, SplitRange};
+use crate::run::progress::Progress;
+use crate::run::{address, options};
+use crate::scratch::Scratch;
+use crate::task::{Context, OpenFile, RecordCursor, TASK_COUNTERS, TaskCounts};
+
+/// How often progress is looked at.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
+
+/// Input of one map.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct LocalSplit {
+    /// Which of the job's inputs it belongs to.
+    pub(super) input: u32,
+    /// Files and their parts.
+    pub(super) parts: Vec<(PathBuf, SplitRange)>,
+}
+
+impl LocalSplit {
+    fn map_parts(&self) -> Vec<MapPart> {
+        let part = |(path, range): &(PathBuf, SplitRange)| MapPart {
+            path: path.display().to_string(),
+            range: *range,
+        };
+        self.parts.iter().map(part).collect()
+    }
+}
+
+fn open_part(part: &MapPart) -> Result<Box<dyn Source>> {
+    Ok(Box::new(LocalSource::new(open(Path::new(&part.path))?)))
+}
+
+/// Opens files for user code.
+fn opener() -> Arc<OpenFile> {
+    Arc::new(|path| Ok(Box::new(open(&address::of_machine(path)?)?)))
+}
+
+fn open(path: &Path) -> Result<File, Error> {
+    File::open(path).map_err(Error::file("open", path))
+}
+
+/// Key ranges of the reduces, if the job's output is sorted as a whole.
+pub(super) fn boundaries(
+    settings: &JobSettings,
+    splits: &[LocalSplit],
+    reduces: u32,
+    properties: &Properties,
+    side_files: &BTreeMap<String, PathBuf>,
+) -> Result<Option<String>> {
+    let Some(sampler) = settings.sampler.as_deref() else { return Ok(None) };
+    let parts: Vec<_> = splits.iter().map(|split| (split.input, split.map_parts())).collect();
+    let (splits, directory, open) = (&parts[..], Scratch::new("sample")?, opener());
+    let (properties, side_files) = (properties.clone(), side_files.clone());
+    Sampling { settings, sampler, splits, reduces, properties, directory, side_files, open }
+        .boundaries(&open_part)
+        .map(Some)
+}
+
+pub(super) struct JobRun<'a> {
+    pub(super) stage: &'a dyn Stage,
+    pub(super) job: JobId,
+    /// Directory for attempts.
+    pub(super) temporary: PathBuf,
+    /// Directory for what attempts need while they run.
+    pub(super) scratch: PathBuf,
+    pub(super) splits: Vec<LocalSplit>,
+    pub(super) reduces: u32,
+    pub(super) memory_bytes: usize,
+    pub(super) merge_factor: usize,
+    pub(super) properties: BTreeMap<String, String>,
+    pub(super) pool: BufferPool,
+    pub(super) side_files: BTreeMap<String, PathBuf>,
+    /// Set when another job of the plan failed.
+    pub(super) ended: &'a AtomicBool,
+}
+
+impl JobRun<'_> {
+    /// Runs maps, then reduces; their counters.
+    pub(super) fn run(&self, thread_count: usize, progress: &mut Progress) -> Result<Counters> {
+        for directory in [&self.temporary, &self.scratch] {
+            fs::create_dir_all(directory).map_err(Error::file("create", directory))?;
+        }
+        let map_count = self.splits.len();
+        let reduces_share = if self.reduces == 0 { 1.0 } else { 0.0 };
+        let maps = self.contexts(TaskKind::Map, map_count);
+        let outputs = run_all(
+            thread_count,
+            self.ended,
+            &maps,
+            |index, context| self.map(index, context),
+            |share| progress.update(share, share * reduces_share),
+        )?;
+        let outputs: Vec<MapOutput> = outputs.into_iter().flatten().collect();
+        let reduces = self.contexts(TaskKind::Reduce, self.reduces as usize);
+        run_all(
+            thread_count,
+            self.ended,
+            &reduces,
+            |index, context| self.reduce(index as u32, context, &outputs),
+            |share| progress.update(1.0, share),
+        )?;
+        progress.update(1.0, 1.0);
+        let mut counters = Counters::default();
+        maps.iter().chain(&reduces).for_each(|context| counters.merge(&context.counters()));
+        Ok(counters)
+    }
+
+    fn contexts(&self, kind: TaskKind, count: usize) -> Vec<Context> {
+        let context = |index: usize| {
+            let task = TaskId { job: self.job, kind, index: index as u32 };
+            Context::new(AttemptId { task, number: 0 }, self.properties.clone())
+        };
+        (0..count).map(context).collect()
+    }
+
+    fn directory(&self, context: &Context) -> Result<PathBuf> {
+        let directory = self.temporary.join(context.attempt().to_string());
+        fs::create_dir_all(&directory).map_err(Error::file("create", &directory))?;
+        let work = fs::canonicalize(&self.scratch).map_err(Error::file("read", &self.scratch))?;
+        let work = work.join(context.attempt().to_string());
+        fs::create_dir_all(&work).map_err(Error::file("create", &work))?;
+        side_file::link(&self.side_files, &work)?;
+        context.set_directory(work, self.side_files.clone());
+        context.set_output_directory(directory.display().to_string());
+        context.set_open(opener());
+        let maps = self.splits.len() as u32;
+        context.set_task_counts(TaskCounts { maps, reduces: self.reduces });
+        Ok(directory)
+    }
+
+    fn output(&self, directory: &Path, context: &Context) -> Result<Output> {
+        let files = Box::new(LocalFiles(directory.to_owned()));
+        Output::new(files, self.stage.settings().output_options, context.clone())
+    }
+
+    fn map(&self, index: usize, context: &Context) -> Result<Option<MapOutput>> {
+        let split = &self.splits[index];
+        let directory = self.directory(context)?;
+        let target = if self.reduces == 0 {
+            MapTarget::Output(Box::new(self.output(&directory, context)?))
+        } else {
+            let (memory_bytes, merge_factor) = (self.memory_bytes, self.merge_factor);
+            let codec = options::map_codec(&self.properties)?;
+            let work = context.directory().to_owned();
+            let options = map_options(work, self.reduces, memory_bytes, merge_factor, codec);
+            MapTarget::Shuffle { options, pool: self.pool.clone() }
+        };
+        let cells = [Cell::new(0), Cell::new(0)];
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[]);
+        let result = self.stage.run_map(MapTask {
+            context: context.clone(),
+            input: split.input,
+            parts: split.map_parts(),
+            open: &open_part,
+            cursor: &cursor,
+            target,
+        })?;
+        match result {
+            MapResult::Shuffle(output) => Ok(Some(output)),
+            MapResult::Output { .. } => Ok(None),
+        }
+    }
+
+    fn reduce(&self, partition: u32, context: &Context, outputs: &[MapOutput]) -> Result<()> {
+        let directory = self.directory(context)?;
+        let segments = outputs.iter().map(|output| (output, output.segments[partition as usize]));
+        let present = segments.filter(|(_, segment)| segment.records > 0);
+        let (mut sources, mut records, mut stored) = (Vec::new(), 0, 0);
+        for (output, segment) in present {
+            records += segment.records;
+            stored += segment.stored;
+            sources.push(SegmentSource::Path {
+                path: output.data.clone(),
+                offset: segment.offset,
+                stored: segment.stored,
+            });
+        }
+        context.add_to(TASK_COUNTERS, "REDUCE_SHUFFLE_BYTES", stored);
+        context.add_to(TASK_COUNTERS, "SHUFFLED_MAPS", outputs.len() as u64);
+        let output = self.output(&directory, context)?;
+        let work = context.directory().to_owned();
+        let options = reduce_options(work, self.memory_bytes, self.merge_factor);
+        let context = context.clone();
+        let task = ReduceTask { context, partition, sources, records, options, output };
+        Ok(self.stage.run_reduce(task)?)
+    }
+}
+
+/// Runs one task per context on `thread_count` threads; the results in order, or the first failure. No task begins once `ended` is set.
+/// `watch` hears the mean progress.
+fn run_all<T: Send>(
+    thread_count: usize,
+    ended: &AtomicBool,
+    contexts: &[Context],
+    run: impl Fn(usize, &Context) -> Result<T> + Sync,
+    mut watch: impl FnMut(f32),
+) -> Result<Vec<T>> {
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let results: Mutex<Vec<Option<T>>> = Mutex::new(contexts.iter().map(|_| None).collect());
+    let (sender, receiver) = mpsc::channel();
+    let work = |sender: mpsc::Sender<Result<()>>| {
+        while !stop.load(Ordering::Relaxed) && !ended.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(context) = contexts.get(index) else { break };
+            let result = run(index, context).map(|result| {
+                context.set_progress(1.0);
+                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                results[index] = Some(result);
+            });
+            if sender.send(result).is_err() {
+                break;
+            }
+        }
+    };
+    let mut failure = None;
+    std::thread::scope(|scope| {
+        for _ in 0..thread_count.min(contexts.len()) {
+            let sender = sender.clone();
+            let work = &work;
+            scope.spawn(move || work(sender));
+        }
+        drop(sender);
+        loop {
+            match receiver.recv_timeout(PROGRESS_PAUSE) {
+                Ok(Err(error)) => {
+                    stop.store(true, Ordering::Relaxed);
+                    failure.get_or_insert(error);
+                }
+                Ok(Ok(())) | Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+            let sum: f32 = contexts.iter().map(Context::progress).sum();
+            watch(sum / contexts.len().max(1) as f32);
+        }
+    });
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Without a failure of this job a task has no result only if it was not begun.
+    results.into_iter().collect::<Option<_>>().ok_or_else(|| Error::PlanFailed.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_task_begins_once_another_job_of_the_plan_failed() {
+        let context = |index| {
+            let job = JobId { cluster_start: 0, number: 1 };
+            let task = TaskId { job, kind: TaskKind::Map, index };
+            Context::new(AttemptId { task, number: 0 }, Properties::new())
+        };
+        let (contexts, ended) = ([0, 1, 2, 3].map(context), AtomicBool::new(false));
+        let run = |index: usize, _: &Context| {
+            assert!(index < 2, "task {index} began");
+            ended.store(index == 1, Ordering::Relaxed);
+            Ok(index)
+        };
+        let error = run_all(1, &ended, &contexts, run, |_| ()).unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(Error::PlanFailed)), "{error}");
+        assert_eq!(
+            run_all(2, &AtomicBool::new(false), &contexts, |i, _| Ok(i), |_| ()).unwrap(),
+            [0, 1, 2, 3]
+        );
+    }
+}

@@ -1,0 +1,23 @@
+//! What a job program does once it has a plan: drive it on a cluster, run it here, or run tasks for a worker.
+
+mod address;
+mod args;
+pub(crate) mod conf;
+mod dfs;
+mod driver;
+pub(crate) mod entry;
+mod inputs;
+mod local;
+pub(crate) mod options;
+mod progress;
+mod runner;
+mod shipped;
+mod side_files;
+
+pub use args::{Args, usage_error};
+pub use entry::main;
+pub use local::LocalRunner;
+
+pub(crate) use options::{MERGE_FACTOR_DEFAULT, Options};
+pub(crate) use shipped::Shipped;
+pub(crate) use side_files::FILES_PROPERTY;

@@ -1,0 +1,170 @@
+//! What the command line of a job says, with the properties of [`protocol::property`].
+
+use protocol::property::{self, Key, Properties, Scope, Value, Verdict, keys};
+use shuffle::Codec;
+
+use crate::engine::SideFile;
+use crate::error::Error;
+use crate::formats::SplitLimits;
+
+/// What the command line says about running the job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// `--local`, perhaps with a number of threads.
+    pub(crate) local: Option<Option<usize>>,
+    pub(crate) reducers: Option<u32>,
+    pub(crate) name: Option<String>,
+    pub(crate) namenode: Option<String>,
+    /// `-fs` of a streaming job.
+    pub(crate) file_system: Option<String>,
+    pub(crate) jobtracker: Option<String>,
+    pub(crate) quiet: bool,
+    pub(crate) json: bool,
+    pub(crate) properties: Properties,
+    pub(crate) side_files: Vec<SideFile>,
+}
+
+/// Attempts per task before a job fails, as in Hadoop.
+pub(crate) const ATTEMPTS_DEFAULT: u32 = 4;
+/// Reduces start when this share of maps is done, as in Hadoop.
+const SLOW_START_DEFAULT: f64 = 0.05;
+/// Segments merged at once: each costs 132 KiB, so a hundred fit any sort memory.
+pub(crate) const MERGE_FACTOR_DEFAULT: usize = 100;
+
+impl Options {
+    /// `--reducers`, or the property.
+    pub(crate) fn reducers(&self) -> Result<Option<u32>, Error> {
+        match self.reducers {
+            Some(count) => Ok(Some(count)),
+            None => self.value(keys::REDUCES),
+        }
+    }
+
+    /// What names the file system, and how: `-fs`, or the property.
+    pub(crate) fn file_system(&self) -> Option<(&'static str, &str)> {
+        let option = self.file_system.as_deref().map(|text| ("-fs", text));
+        let key = keys::DEFAULT_FS.name();
+        option.or_else(|| Some((key, self.properties.get(key)?.as_str())))
+    }
+
+    /// `--name`, or the property.
+    pub(crate) fn name(&self) -> Result<Option<String>, Error> {
+        match &self.name {
+            Some(name) => Ok(Some(name.clone())),
+            None => self.value(keys::JOB_NAME),
+        }
+    }
+
+    pub(crate) fn split_limits(&self) -> Result<SplitLimits, Error> {
+        let default = SplitLimits::default();
+        Ok(SplitLimits {
+            min: self.value(keys::SPLIT_MIN)?.map_or(default.min, |size| size.0),
+            max: self.value(keys::SPLIT_MAX)?.map_or(default.max, |size| size.0).max(1),
+        })
+    }
+
+    pub(crate) fn slow_start_permille(&self) -> Result<u16, Error> {
+        let share = self.value(keys::SLOW_START)?.map_or(SLOW_START_DEFAULT, |share| share.0);
+        Ok((share * 1000.0) as u16)
+    }
+
+    /// Refuses a job that would have more maps than it may.
+    pub(crate) fn check_map_count(&self, count: usize) -> Result<(), Error> {
+        match self.value(keys::MAPS_MAX)?.unwrap_or(0) {
+            most if most > 0 && count > most as usize => Err(Error::TooManyMaps { count, most }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The value of a property, if it is given.
+    pub(crate) fn value<T: Value>(&self, key: Key<T>) -> Result<Option<T>, Error> {
+        Ok(key.get(&self.properties)?)
+    }
+
+    /// Refuses properties that cannot be had and values that they do not take; what there is to say of the others.
+    pub(crate) fn check(&self, scope: Scope) -> Result<Vec<String>, Error> {
+        let mut warnings = Vec::new();
+        for (name, value) in &self.properties {
+            match property::judge(name, value, scope) {
+                Verdict::Fine => {}
+                Verdict::Warning(text) => warnings.push(text),
+                Verdict::Refusal(text) => return Err(Error::usage(text)),
+            }
+        }
+        Ok(warnings)
+    }
+}
+
+/// The memory that maps sort in.
+pub(crate) fn sort_bytes(properties: &Properties) -> Result<Option<usize>, Error> {
+    Ok(keys::SORT_MB.get(properties)?.map(|megabytes| megabytes.bytes()))
+}
+
+/// Runs that are merged at once.
+pub(crate) fn merge_factor(properties: &Properties) -> Result<usize, Error> {
+    let factor = keys::SORT_FACTOR.get(properties)?;
+    Ok(factor.map_or(MERGE_FACTOR_DEFAULT, |factor| factor as usize).max(2))
+}
+
+/// How map output is stored: lz4, unless it is not to be compressed.
+pub(crate) fn map_codec(properties: &Properties) -> Result<Codec, Error> {
+    let compress = keys::MAP_COMPRESS.get(properties)?.unwrap_or(true);
+    Ok(if compress { Codec::Lz4 } else { Codec::None })
+}
+
+/// Takes `NAME=VALUE` in, under the name of today.
+pub(crate) fn set_property(properties: &mut Properties, text: &str) -> Result<(), Error> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            let name = property::present_name(name.trim());
+            properties.insert(name.to_owned(), value.to_owned());
+            Ok(())
+        }
+        _ => Err(Error::usage(format!("-D takes NAME=VALUE, not `{text}`"))),
+    }
+}
+
+/// True if the script of a streaming job counts the records it is done with, so that bad ones can be told and left out.
+pub(crate) fn script_counts(properties: &Properties) -> Result<bool, Error> {
+    let skips = keys::SKIP_MAX.get(properties)?.is_some_and(|count| count > 0);
+    Ok(skips && keys::SKIP_AUTO_COUNT.get(properties)? == Some(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(texts: &[&str]) -> Options {
+        let mut options = Options::default();
+        texts.iter().for_each(|text| set_property(&mut options.properties, text).unwrap());
+        options
+    }
+
+    #[test]
+    fn what_is_not_honoured_is_said() {
+        let options = options(&["mapreduce.job.reducers=1", "my.own=2", "mapred.job.name=x"]);
+        let warnings = options.check(Scope::Jobs).unwrap();
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].ends_with("did you mean mapreduce.job.reduces?"), "{warnings:?}");
+        assert_eq!(options.name().unwrap().as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn values_are_checked() {
+        let good = options(&["io.sort.mb=64"]);
+        assert_eq!(sort_bytes(&good.properties).unwrap(), Some(64 << 20));
+        assert_eq!(good.slow_start_permille().unwrap(), 50);
+        for (text, part) in [
+            ("mapreduce.map.maxattempts=x", "`x` is not a whole number from 1"),
+            ("mapreduce.map.failures.maxpercent=3", "cannot be had"),
+        ] {
+            let error = options(&[text]).check(Scope::Jobs).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        for (most, allowed) in [("mapreduce.job.max.map=3", 3), ("mapreduce.job.max.map=0", 1000)] {
+            options(&[most]).check_map_count(allowed).unwrap();
+        }
+        let error = options(&["mapreduce.job.max.map=3"]).check_map_count(4).unwrap_err();
+        assert!(error.to_string().contains("would have 4 maps, and may have 3"), "{error}");
+    }
+}

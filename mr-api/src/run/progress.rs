@@ -1,0 +1,106 @@
+//! What a driver says while its job runs, on stderr, in Hadoop's words.
+
+use std::io::{IsTerminal, stderr};
+
+use client::job::counters_text;
+use protocol::jobs::Counters;
+
+use crate::console::{draw, say};
+
+/// Prints progress: lines when the text changes, or one redrawn line on a terminal.
+pub(crate) struct Progress {
+    quiet: bool,
+    terminal: bool,
+    last: String,
+    drawn: bool,
+}
+
+/// Width of a bar on a terminal, characters.
+const BAR_WIDTH: usize = 24;
+
+impl Progress {
+    pub(crate) fn new(quiet: bool) -> Self {
+        Progress { quiet, terminal: stderr().is_terminal(), last: String::new(), drawn: false }
+    }
+
+    /// A line of its own.
+    pub(crate) fn say(&mut self, text: &str) {
+        if !self.quiet {
+            self.end_line();
+            say(format_args!("{text}\n"));
+        }
+    }
+
+    /// `chosen_later`: the number of reduces is the most there may be.
+    pub(crate) fn start(&mut self, job: &str, maps: usize, (reduces, chosen_later): (u32, bool)) {
+        let most = if chosen_later { "up to " } else { "" };
+        self.say(&format!("Running {job}: {maps} maps, {most}{reduces} reduces"));
+    }
+
+    /// Shares from 0 to 1.
+    pub(crate) fn update(&mut self, maps: f32, reduces: f32) {
+        let percent = |share: f32| (share.clamp(0.0, 1.0) * 100.0) as u32;
+        let text = format!("map {}% reduce {}%", percent(maps), percent(reduces));
+        if self.quiet || text == self.last {
+            return;
+        }
+        if self.terminal {
+            draw(&format!("\r {} {} {text}  ", bar(maps), bar(reduces)));
+            self.drawn = true;
+        } else {
+            say(format_args!(" {text}\n"));
+        }
+        self.last = text;
+    }
+
+    /// The counters of a succeeded job.
+    pub(crate) fn finish(&mut self, job: &str, counters: &Counters) {
+        self.say(&format!("Job {job} completed successfully"));
+        if !self.quiet {
+            say(format_args!("{}", counters_text(counters)));
+        }
+    }
+
+    pub(crate) fn end_line(&mut self) {
+        if std::mem::take(&mut self.drawn) {
+            say(format_args!("\n"));
+        }
+    }
+}
+
+fn bar(share: f32) -> String {
+    let full = (share.clamp(0.0, 1.0) * BAR_WIDTH as f32) as usize;
+    format!("[{}{}]", "#".repeat(full), ".".repeat(BAR_WIDTH - full))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Tells the test that it is the child that speaks.
+    const CHILD: &str = "HANNO_TEST_PROGRESS_CHILD";
+
+    #[test]
+    fn nobody_has_to_listen() {
+        if std::env::var_os(CHILD).is_some() {
+            let mut progress = Progress::new(false);
+            progress.start("job", 1, (1, false));
+            progress.update(0.5, 0.0);
+            progress.terminal = true;
+            progress.update(1.0, 0.5);
+            return progress.finish("job", &Counters::default());
+        }
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "run::progress::tests::nobody_has_to_listen", "--nocapture"])
+            .env(CHILD, "1")
+            .stderr(writer)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && said.contains("1 passed"), "{said}");
+    }
+}

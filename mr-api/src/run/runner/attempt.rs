@@ -1,0 +1,292 @@
+//! One attempt: a map or a reduce with its files.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+
+use client::ClientConfig;
+use client::dfs::{CreateOptions, DfsClient};
+use client::pass::PassHolder;
+use protocol::phase::Phase;
+use protocol::property::keys;
+use protocol::record::SKIP_DIRECTORY;
+use protocol::runner::Setup;
+use protocol::tracker::{AttemptState, FetchFailure, Program, ReduceWork, Work};
+use protocol::{AttemptId, DfsPath, RecordAt};
+use shuffle::BufferPool;
+use sys::broker::Broker;
+
+use super::channel::Channel;
+use super::fetch::Fetcher;
+use super::gather::{Gather, News};
+use crate::engine::{
+    MapResult, MapTarget, MapTask, ReduceTask, Stage, map_options, reduce_options, side_file,
+};
+use crate::error::{Error, Result};
+use crate::formats::{LocalFiles, Output, OutputFile, OutputFiles};
+use crate::job::Plan;
+use crate::run::dfs::{DfsOutput, map_parts, open_part, opener};
+use crate::run::{options, side_files};
+use crate::task::{Context, RecordCursor, Skipped, TaskCounts, cursor, phases};
+
+/// How often a reduce starts over because a map output turned out to be damaged, before the attempt fails.
+const DAMAGED_INPUTS_MAX: u32 = 10;
+
+/// What all attempts of this process share.
+pub(crate) struct Host {
+    pub(crate) setup: Setup,
+    pub(crate) pass: PassHolder,
+    stage: Box<dyn Stage>,
+    dfs: DfsClient,
+    side_files: BTreeMap<String, PathBuf>,
+    pool: BufferPool,
+    memory_bytes: usize,
+    merge_factor: usize,
+}
+
+/// What an attempt is given besides its work.
+pub(crate) struct Launched {
+    pub(crate) context: Context,
+    pub(crate) directory: PathBuf,
+    pub(crate) news: mpsc::Receiver<News>,
+    pub(crate) self_news: mpsc::Sender<News>,
+    pub(crate) channel: Channel,
+}
+
+/// What a task process has before it knows its job: its side files lie there, for the job's function may read them.
+pub(crate) struct Ground {
+    pub(crate) setup: Setup,
+    pass: PassHolder,
+    dfs: DfsClient,
+    side_files: BTreeMap<String, PathBuf>,
+}
+
+impl Ground {
+    pub(crate) fn new(setup: Setup, broker: Option<Arc<Broker>>) -> Result<Self> {
+        let program = &setup.program;
+        let pass = PassHolder::new(setup.pass.clone());
+        let config = ClientConfig {
+            namenode: Some(setup.namenode.clone()),
+            user: Some(program.user.clone()),
+            host: Some(setup.host.clone()),
+            pass: Some(pass.clone()),
+            broker,
+            ..ClientConfig::default()
+        };
+        let dfs = DfsClient::connect(&config)?;
+        let files = program.properties.get(side_files::FILES_PROPERTY).map(String::as_str);
+        let side_files = side_files::localise(&dfs, files, &std::env::current_dir()?)?;
+        Ok(Ground { setup, pass, dfs, side_files })
+    }
+}
+
+impl Host {
+    pub(crate) fn new(ground: Ground, mut plan: Plan) -> Result<Self> {
+        let Ground { setup, pass, dfs, side_files } = ground;
+        let program = &setup.program;
+        let given = usize::try_from(setup.memory_bytes_max).unwrap_or(usize::MAX);
+        let wanted = options::sort_bytes(&program.properties)?.unwrap_or(given);
+        let memory_bytes = wanted.min(given);
+        Ok(Host {
+            side_files,
+            dfs,
+            stage: plan.graph.stages.swap_remove(program.stage as usize),
+            pool: BufferPool::new(memory_bytes.saturating_mul(2)),
+            memory_bytes,
+            merge_factor: options::merge_factor(&program.properties)?,
+            setup,
+            pass,
+        })
+    }
+
+    /// Runs one attempt to its end.
+    pub(crate) fn run(&self, work: Work, launched: Launched) -> Result<AttemptState> {
+        let (context, program) = (&launched.context, &self.setup.program);
+        side_file::link(&self.side_files, &launched.directory)?;
+        context.set_directory(launched.directory.clone(), self.side_files.clone());
+        context.set_task_counts(TaskCounts {
+            maps: program.map_count,
+            reduces: work_reduces(&work, program),
+        });
+        let output = self.output_directory(context.attempt())?;
+        let local = self.setup.local_output.clone();
+        context.set_output_directory(local.unwrap_or_else(|| output.to_string()));
+        context.set_user(program.user.clone());
+        context.set_open(opener(&self.dfs));
+        match work {
+            Work::Map { split, skip } => self.map(split, &skip, &launched),
+            Work::Reduce(work) => self.reduce(work, launched),
+        }
+    }
+
+    fn map(
+        &self,
+        split: protocol::jobs::Split,
+        skip: &[RecordAt],
+        launched: &Launched,
+    ) -> Result<AttemptState> {
+        let context = &launched.context;
+        let output_directory = self.output_directory(context.attempt())?;
+        let target = if self.setup.program.partition_count == 0 {
+            MapTarget::Output(Box::new(self.output(&output_directory, context)?))
+        } else {
+            let (memory_bytes, merge_factor) = (self.memory_bytes, self.merge_factor);
+            let partitions = self.setup.program.partition_count;
+            let directory = launched.directory.clone();
+            let codec = options::map_codec(&self.setup.program.properties)?;
+            let options = map_options(directory, partitions, memory_bytes, merge_factor, codec);
+            MapTarget::Shuffle { options, pool: self.pool.clone() }
+        };
+        let parts = map_parts(&split);
+        let paths: Vec<String> = parts.iter().map(|part| part.path.clone()).collect();
+        let mut shared = cursor::share(&launched.directory)?;
+        let [number, offset] = shared.cells() else {
+            return Err("the place of a map is two numbers".into());
+        };
+        let record = RecordCursor::new([number, offset], skip);
+        let result = self.stage.run_map(MapTask {
+            context: context.clone(),
+            input: split.input,
+            parts,
+            open: &|part| open_part(&self.dfs, part),
+            cursor: &record,
+            target,
+        })?;
+        self.write_skipped(&record.skipped.take(), &paths, &output_directory, context)?;
+        Ok(match result {
+            MapResult::Shuffle(output) => {
+                let data_path = output.data.to_string_lossy().into_owned();
+                AttemptState::MapDone { data_path, partition_bytes: Vec::new() }
+            }
+            MapResult::Output { .. } => {
+                AttemptState::OutputDone { directory: output_directory, hot_keys: Vec::new() }
+            }
+        })
+    }
+
+    /// Writes what a map left out where it is found when the job is done: `_logs/skip/<task>` below the job's output.
+    fn write_skipped(
+        &self,
+        skipped: &[Skipped],
+        paths: &[String],
+        directory: &DfsPath,
+        context: &Context,
+    ) -> Result<()> {
+        if skipped.is_empty() || self.setup.local_output.is_some() {
+            return Ok(());
+        }
+        let path = directory.join(&format!("{SKIP_DIRECTORY}/{}", context.attempt().task))?;
+        let options = CreateOptions { overwrite: true, ..CreateOptions::default() };
+        let mut file = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
+        for record in skipped {
+            let input = &paths[record.record.part as usize];
+            file.write_all(cursor::line(input, record).as_bytes())?;
+        }
+        Ok(file.close().map_err(Error::dfs("write", &path))?)
+    }
+
+    fn reduce(&self, work: ReduceWork, launched: Launched) -> Result<AttemptState> {
+        let Launched { context, directory, news, self_news, channel } = launched;
+        let attempt = context.attempt();
+        let output_directory = self.output_directory(attempt)?;
+        // As many maps at once as with a single partition.
+        let merge_factor = self.merge_factor.saturating_mul(work.partitions.len());
+        let fetcher = Fetcher::new(
+            (&self.setup, &self.pass),
+            (attempt, work.partitions),
+            &directory,
+            self.memory_bytes,
+            self_news,
+        );
+        let mut gather = Gather::new(self.setup.program.map_count, work.outputs);
+        for _ in 0..DAMAGED_INPUTS_MAX {
+            let begin = phases::clock();
+            let inputs = fetcher.gather(&mut gather, &news, &channel, &context)?;
+            let shuffled = phases::clock().saturating_sub(begin);
+            phases::spent(&context, Phase::Shuffle, shuffled);
+            let records = inputs.iter().map(|input| input.records).sum();
+            let (maps, sources): (Vec<AttemptId>, Vec<_>) = inputs
+                .into_iter()
+                .flat_map(|input| input.sources.into_iter().map(move |source| (input.map, source)))
+                .unzip();
+            let task = ReduceTask {
+                context: context.clone(),
+                partition: attempt.task.index,
+                sources,
+                records,
+                options: reduce_options(directory.clone(), self.memory_bytes, merge_factor),
+                output: self.output(&output_directory, &context)?,
+            };
+            match self.stage.run_reduce(task) {
+                Ok(()) => {
+                    let hot_keys = context.hot_keys();
+                    return Ok(AttemptState::OutputDone { directory: output_directory, hot_keys });
+                }
+                Err(Error::DamagedInput { index, reason }) => {
+                    let map = maps[index];
+                    context.add("FAILED_SHUFFLE", 1);
+                    channel.fetch_failed(FetchFailure {
+                        reduce: attempt,
+                        map,
+                        diagnostics: reason,
+                    });
+                    gather.restart(map, Instant::now());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::TooManyDamagedInputs { count: DAMAGED_INPUTS_MAX }.into())
+    }
+
+    /// `<output>/_temporary/<attempt>`.
+    fn output_directory(&self, attempt: AttemptId) -> Result<DfsPath> {
+        Ok(self.setup.program.output.join(&format!("_temporary/{attempt}"))?)
+    }
+
+    fn output(&self, directory: &DfsPath, context: &Context) -> Result<Output> {
+        let options = self.stage.settings().output_options;
+        if let Some(local) = &self.setup.local_output {
+            let files = Box::new(LocalFiles(local.into()));
+            return Output::new(files, options, context.clone());
+        }
+        let replication = match options.replication {
+            None => keys::REPLICATION.get(&self.setup.program.properties)?,
+            given => given,
+        };
+        let block_size = keys::BLOCK_SIZE.get(&self.setup.program.properties)?.map(|size| size.0);
+        let (dfs, directory) = (self.dfs.clone(), directory.clone());
+        let files = DfsFiles { dfs, directory, replication, block_size };
+        Output::new(Box::new(files), options, context.clone())
+    }
+}
+
+/// Reduces of the job, as far as they are chosen: for a map of a job whose reduces are not, its partitions.
+fn work_reduces(work: &Work, program: &Program) -> u32 {
+    match work {
+        Work::Map { .. } => program.partition_count,
+        Work::Reduce(work) => work.reduce_count,
+    }
+}
+
+/// Output files of an attempt in the file system of the cluster.
+struct DfsFiles {
+    dfs: DfsClient,
+    directory: DfsPath,
+    /// `None` for the cluster's default, as below.
+    replication: Option<u16>,
+    /// Bytes.
+    block_size: Option<u64>,
+}
+
+impl OutputFiles for DfsFiles {
+    fn create(&self, name: &str) -> Result<Box<dyn OutputFile>> {
+        let path = self.directory.join(name)?;
+        let (replication, block_size) = (self.replication, self.block_size);
+        let options =
+            CreateOptions { overwrite: true, replication, block_size, ..CreateOptions::default() };
+        let writer = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
+        Ok(Box::new(DfsOutput(writer)))
+    }
+}

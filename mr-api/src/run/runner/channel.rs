@@ -1,0 +1,39 @@
+//! What the threads of a task process say to its worker.
+
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use protocol::frame;
+use protocol::runner::FromRunner;
+use protocol::tracker::FetchFailure;
+
+use crate::console::say;
+
+/// The way to the worker, shared by threads.
+#[derive(Clone)]
+pub(crate) struct Channel {
+    stream: Arc<Mutex<UnixStream>>,
+}
+
+impl Channel {
+    pub(super) fn new(stream: UnixStream) -> Self {
+        Channel { stream: Arc::new(Mutex::new(stream)) }
+    }
+
+    pub(super) fn send(&self, message: &FromRunner) -> std::io::Result<()> {
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        frame::write(&mut *stream, message)
+    }
+
+    /// Without the worker there is nothing left to do.
+    pub(super) fn send_or_exit(&self, message: &FromRunner) {
+        if let Err(error) = self.send(message) {
+            say(format_args!("lost the worker: {error}\n"));
+            std::process::exit(1);
+        }
+    }
+
+    pub(super) fn fetch_failed(&self, failure: FetchFailure) {
+        self.send_or_exit(&FromRunner::FetchFailed(failure));
+    }
+}

@@ -1,0 +1,235 @@
+//! What a job's function reads besides its arguments, and how that comes to the workers, where the function runs again.
+//!
+//! ```text
+//! driver   function ─► variables it reads are noted, files it asks for become side files, values it makes are kept
+//!            └─ all of it as words before the job's arguments: --shipped-env, --shipped-file, --shipped-value
+//! task     words ─► the same answers for the function
+//! ```
+//!
+//! Invariant: a variable, file or value that the driver did not ship is an error in the task, or what the worker itself sets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+
+use sys::environment::Answers;
+
+use super::side_files;
+use crate::engine::SideFile;
+use crate::error::{Error, Result};
+
+const ENV: &str = "--shipped-env";
+const FILE: &str = "--shipped-file";
+const VALUE: &str = "--shipped-value";
+
+/// Variables that are about the machine or the process and not about the job: the worker's hold.
+const OF_MACHINE: [&str; 3] = ["PATH", "TMPDIR", "PWD"];
+/// And those that begin so.
+const OF_MACHINE_PREFIXES: [&str; 3] = ["HANNO_", "RUST_", "LD_"];
+/// Longest value that travels, bytes: what the kernel takes as one argument of a process.
+const VALUE_BYTES_MAX: usize = 100 << 10;
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Shipped {
+    /// This is a task: what is not here was not shipped.
+    is_task: bool,
+    variables: BTreeMap<String, Option<String>>,
+    /// Paths of files, as the function calls them.
+    files: BTreeSet<String>,
+    values: BTreeMap<String, String>,
+}
+
+impl Shipped {
+    /// Takes what was shipped off the front of a command line.
+    pub(crate) fn take(words: &[String]) -> (Self, &[String]) {
+        let (mut shipped, mut rest) = (Shipped::default(), words);
+        while let [option, text, more @ ..] = rest {
+            let (name, value) = match text.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                None => (text.clone(), None),
+            };
+            match (option.as_str(), value) {
+                (ENV, value) => drop(shipped.variables.insert(name, value)),
+                (FILE, _) => drop(shipped.files.replace(text.clone())),
+                (VALUE, Some(value)) => drop(shipped.values.insert(name, value)),
+                _ => break,
+            }
+            rest = more;
+        }
+        shipped.is_task = super::runner::is_task();
+        (shipped, rest)
+    }
+
+    /// Runs the job's function: in a driver its variables are noted, in a task they are what they were there.
+    pub(crate) fn around<T>(&mut self, function: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.is_task {
+            let answers = self.answers()?;
+            return sys::environment::answer(answers, || function(self));
+        }
+        let (result, names) = sys::environment::note(|| function(self));
+        let result = result?;
+        self.keep(names)?;
+        Ok(result)
+    }
+
+    fn answers(&self) -> Result<Answers> {
+        let mut answers = Answers::new();
+        for (name, value) in &self.variables {
+            let value = value.as_ref().map(|value| CString::new(value.as_str())).transpose()?;
+            answers.insert(name.clone().into_bytes(), value);
+        }
+        Ok(answers)
+    }
+
+    fn keep(&mut self, names: BTreeSet<Vec<u8>>) -> Result<()> {
+        for name in names {
+            let name = String::from_utf8_lossy(&name).into_owned();
+            let of_machine = OF_MACHINE.contains(&name.as_str())
+                || OF_MACHINE_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+            if of_machine {
+                continue;
+            }
+            let value = match std::env::var(&name) {
+                Ok(value) => Some(value),
+                Err(std::env::VarError::NotPresent) => None,
+                Err(std::env::VarError::NotUnicode(_)) => {
+                    let text = format!(
+                        "the job reads the environment variable {name}, which is not UTF-8 and cannot be sent to workers"
+                    );
+                    return Err(Error::usage(text).into());
+                }
+            };
+            check_length(&name, value.as_deref().unwrap_or_default())?;
+            self.variables.insert(name, value);
+        }
+        Ok(())
+    }
+
+    /// The words that carry it.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for (name, value) in &self.variables {
+            let text =
+                value.as_ref().map_or_else(|| name.clone(), |value| format!("{name}={value}"));
+            words.extend([ENV.to_owned(), text]);
+        }
+        for path in &self.files {
+            words.extend([FILE.to_owned(), path.clone()]);
+        }
+        for (name, value) in &self.values {
+            words.extend([VALUE.to_owned(), format!("{name}={value}")]);
+        }
+        words
+    }
+
+    /// A file of the driver's machine: here, or where the worker has put it.
+    pub(crate) fn file(&mut self, path: &str) -> Result<PathBuf> {
+        let name = name_of(path);
+        if self.is_task {
+            if !self.files.contains(path) {
+                return Err(not_shipped("file", path).into());
+            }
+            return Ok(side_files::place(&std::env::current_dir()?, &name));
+        }
+        let here = Path::new(path);
+        if !std::fs::metadata(here).map_err(Error::file("read", here))?.is_file() {
+            return Err(Error::usage(format!("{path} is not a file")).into());
+        }
+        let other = self.files.iter().find(|other| name_of(other) == name && *other != path);
+        if let Some(other) = other {
+            let text =
+                format!("the files {other} and {path} have the same name: tasks find them by it");
+            return Err(Error::usage(text).into());
+        }
+        self.files.insert(path.to_owned());
+        Ok(here.to_owned())
+    }
+
+    /// What the files are to the job.
+    pub(crate) fn side_files(&self) -> Result<Vec<SideFile>, Error> {
+        self.files.iter().map(|path| SideFile::of_machine(path, &name_of(path))).collect()
+    }
+
+    /// A value that only the driver makes.
+    pub(crate) fn value(
+        &mut self,
+        name: &str,
+        make: impl FnOnce() -> Result<String>,
+    ) -> Result<String> {
+        if let Some(value) = self.values.get(name) {
+            return Ok(value.clone());
+        }
+        if self.is_task {
+            return Err(not_shipped("value", name).into());
+        }
+        if name.is_empty() || name.contains('=') {
+            return Err(Error::usage(format!("`{name}` cannot be the name of a value")).into());
+        }
+        let value = make()?;
+        check_length(name, &value)?;
+        self.values.insert(name.to_owned(), value.clone());
+        Ok(value)
+    }
+}
+
+/// By what name workers put a file.
+fn name_of(path: &str) -> String {
+    Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn check_length(name: &str, value: &str) -> Result<()> {
+    if value.len() <= VALUE_BYTES_MAX && !value.contains('\0') {
+        return Ok(());
+    }
+    let text = format!(
+        "{name} has {} bytes, more than {VALUE_BYTES_MAX}, or a zero byte: send a file",
+        value.len()
+    );
+    Err(Error::usage(text).into())
+}
+
+fn not_shipped(what: &'static str, name: &str) -> Error {
+    Error::NotShipped { what, name: name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_comes_back_in_a_task() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a:b=c #1.txt").to_string_lossy().into_owned();
+        std::fs::write(&path, "x").unwrap();
+        let mut driver = Shipped::default();
+        let read = |shipped: &mut Shipped| {
+            let user = std::env::var("CARGO_PKG_NAME").ok();
+            let missing = std::env::var("NOT_SET_ANYWHERE").ok();
+            let _ = std::env::var("PATH");
+            shipped.file(&path)?;
+            let seed = shipped.value("seed", || Ok("7=8".to_owned()))?;
+            Ok((user, missing, seed))
+        };
+        let here = driver.around(read).unwrap();
+        let words = [driver.words(), vec!["--top".into(), "3".into()]].concat();
+        let (mut task, rest) = Shipped::take(&words);
+        assert_eq!(rest, ["--top", "3"]);
+        let sent: Vec<String> =
+            driver.side_files().unwrap().into_iter().map(|file| file.name).collect();
+        assert_eq!(sent, ["a:b=c #1.txt"]);
+        assert_eq!(
+            (&task.variables, &task.files, &task.values),
+            (&driver.variables, &driver.files, &driver.values)
+        );
+        assert!(!task.variables.contains_key("PATH"), "the worker's holds");
+        task.is_task = true;
+        let there = task.around(|task| {
+            assert!(task.file(&path).unwrap().ends_with("side-files/a:b=c #1.txt"));
+            assert!(task.file("/elsewhere").unwrap_err().to_string().contains("/elsewhere"));
+            assert!(task.value("time", || panic!("only the driver makes it")).is_err());
+            read(task)
+        });
+        assert_eq!(there.unwrap(), here);
+    }
+}

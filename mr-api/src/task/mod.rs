@@ -1,0 +1,14 @@
+//! What a task knows of itself and tells: ids, properties, counters, phases, the record that it is in.
+
+mod context;
+mod counters;
+pub(crate) mod cursor;
+pub(crate) mod phases;
+pub mod replay;
+pub(crate) mod upstream;
+
+pub use context::{Context, TaskCounts, TaskInput};
+pub use counters::{Counter, CounterGroup, Tally, counted};
+
+pub(crate) use context::{INPUT_COUNTERS, OUTPUT_COUNTERS, OpenFile, TASK_COUNTERS};
+pub(crate) use cursor::{PartCursor, RecordCursor, Skipped};

@@ -1,0 +1,42 @@
+//! Where the time of an attempt goes: [`Phase`]s as counters.
+//!
+//! Invariant: measuring costs nothing per record: times are taken where buffers are filled, sorted, written or merged.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use protocol::phase::{self, Phase};
+use shuffle::MapOutputTimes;
+
+use super::context::Context;
+
+/// Share of a reduce that is done when its input is merged: copying and sorting are a third each.
+pub(crate) const REDUCE_START_PROGRESS: f64 = 2.0 / 3.0;
+
+/// The clock of this process, for [`shuffle`].
+pub(crate) fn clock() -> Duration {
+    static BEGIN: OnceLock<Instant> = OnceLock::new();
+    BEGIN.get_or_init(Instant::now).elapsed()
+}
+
+/// Counts the time of a phase.
+pub(crate) fn spent(context: &Context, phase: Phase, time: Duration) {
+    let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    if micros > 0 {
+        context.counter(phase::GROUP, phase.counter()).add(micros);
+    }
+}
+
+/// Counts the phases of a map that took `whole`; what is neither reading nor the engine's is the map's own.
+pub(crate) fn of_map(context: &Context, whole: Duration, read: Duration, times: MapOutputTimes) {
+    let MapOutputTimes { sort, spill, merge } = times;
+    let map = whole.saturating_sub(read + sort + spill + merge);
+    let all = [
+        (Phase::Read, read),
+        (Phase::Map, map),
+        (Phase::Sort, sort),
+        (Phase::Spill, spill),
+        (Phase::Merge, merge),
+    ];
+    all.into_iter().for_each(|(phase, time)| spent(context, phase, time));
+}
