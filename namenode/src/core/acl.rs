@@ -1,20 +1,12 @@
-//! Access control lists: how a list changes, how it is stored, what new entries of a directory inherit, and the calls.
+//! Access control lists: how a list changes, how it is stored, what new entries of a directory inherit, all as pure functions.
 //!
 //! Every inode has a list. Without named entries and defaults it is just its permission bits; else the bits hold owner, mask (in the
 //! group's place) and others, and the rest is stored ([`super::features`]). So `chmod` changes the mask, as POSIX wants it.
 
 use std::collections::BTreeMap;
 
-use protocol::acl::{ACL_ENTRIES_MAX, AclChange, AclEntry, AclKind, AclScope, AclStatus};
-use protocol::namenode::{Answer, Reply};
+use protocol::acl::{ACL_ENTRIES_MAX, AclChange, AclEntry, AclKind, AclScope};
 use protocol::permission::{Action, STICKY};
-use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
-
-use super::command::{Planned, Planner, check_name};
-use super::edit::{Edit, Outcome};
-use super::namespace::{Namespace, Resolved};
-use super::permission::{Caller, Needs};
-use super::state::State;
 
 type Key = (AclScope, AclKind, Option<String>);
 type List = BTreeMap<Key, Action>;
@@ -23,7 +15,7 @@ const SCOPES: [AclScope; 2] = [AclScope::Access, AclScope::Default];
 const BASE: [AclKind; 3] = [AclKind::User, AclKind::Group, AclKind::Other];
 
 /// What is wrong with a list, in HDFS's words.
-fn invalid(text: &str) -> String {
+pub(super) fn invalid(text: &str) -> String {
     format!("Invalid ACL: {text}")
 }
 
@@ -217,88 +209,10 @@ pub fn inherited(defaults: &[AclEntry], mode: u16, is_directory: bool) -> (u16, 
     stored(mode, &list)
 }
 
-impl Planner<'_> {
-    pub(super) fn change_acl(&mut self, path: &DfsPath, change: &AclChange) -> Planned {
-        let refuse = |text: String| {
-            RemoteError::new(ErrorKind::InvalidArgument, format!("{text} Path: {path}"))
-        };
-        if let AclChange::Modify(entries)
-        | AclChange::Remove(entries)
-        | AclChange::Replace(entries) = change
-        {
-            // Each scope has a limit of its own.
-            if entries.len() > 2 * ACL_ENTRIES_MAX {
-                let (count, max) = (entries.len(), ACL_ENTRIES_MAX);
-                return Err(refuse(invalid(&format!(
-                    "ACL has {count} entries, which exceeds maximum of {max}."
-                ))));
-            }
-            for name in entries.iter().filter_map(|entry| entry.name.as_deref()) {
-                check_name("ACL entry", name)?;
-            }
-        }
-        let needs = Needs { ownership: true, ..Needs::default() };
-        let Resolved { id, inode } =
-            self.expect(path, needs, || format!("File does not exist: {path}"))?;
-        let existing = self.state.ns.whole_acl(id, inode.mode);
-        let list = changed(&existing, change).map_err(refuse)?;
-        let has_defaults = list.iter().any(|entry| entry.scope == AclScope::Default);
-        if has_defaults && inode.directory().is_none() {
-            return Err(refuse(invalid("only directories may have a default ACL.")));
-        }
-        let (mode, entries) = stored(inode.mode, &list);
-        self.edits.push(Edit::SetAcl { inode: id, mode, entries });
-        Ok(Outcome::Done)
-    }
-}
-
-impl Namespace {
-    /// The whole list of an inode.
-    pub fn whole_acl(&self, id: InodeId, mode: u16) -> Vec<AclEntry> {
-        AclStatus {
-            owner: String::new(),
-            group: String::new(),
-            mode,
-            entries: self.acl(id).to_vec(),
-        }
-        .whole()
-    }
-}
-
-impl State {
-    pub(super) fn acl_status(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {
-        if let Some(view) = self.view(path, caller) {
-            return self.acl_view(path, view?);
-        }
-        let Resolved { id, inode } = self.lookup(path, (caller, Needs::default()), |path| {
-            format!("File does not exist: {path}")
-        })?;
-        Ok(Reply::Acl(AclStatus {
-            owner: self.ns.names.text(inode.owner).to_owned(),
-            group: self.ns.names.text(inode.group).to_owned(),
-            mode: inode.mode,
-            entries: self.ns.acl(id).to_vec(),
-        }))
-    }
-
-    pub(super) fn check_access(
-        &self,
-        path: &DfsPath,
-        action: Action,
-        caller: Caller<'_>,
-    ) -> Answer {
-        if let Some(view) = self.view(path, caller) {
-            return self.access_view(path, (view?, action), caller);
-        }
-        let needs = Needs { target: Some(action), ..Needs::default() };
-        let found: Result<Resolved<'_>, RemoteError> =
-            self.lookup(path, (caller, needs), |path| format!("Path not found: {path}"));
-        found.map(|_| Reply::Done)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use protocol::acl::AclStatus;
+
     use super::*;
 
     fn entries(text: &str) -> Vec<AclEntry> {

@@ -7,7 +7,7 @@ use super::edit::Edit;
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Open};
 use super::lease::Leases;
 use super::namespace::{Block, Effect, Namespace};
-use super::quota::Quota;
+use super::quota_table::Quota;
 use super::totals::Totals;
 use crate::error::CoreError;
 

@@ -20,9 +20,8 @@ use super::namespace::{Block, Effect, Namespace};
 use super::placement;
 use super::redundancy::{Doomed, Low, Pending};
 use super::replica_set::ReplicaSet;
-use super::report::{Reports, Sighting};
-use super::survey::Survey;
 use super::table::Table;
+use super::unsettled::{Reports, Sighting};
 
 /// Replicas of a dead node that leave the map in one step; bounds the hold of the lock to a few milliseconds.
 const BURY_PER_STEP: usize = 2_000;
@@ -65,6 +64,27 @@ pub struct Blocks {
     pub(super) doomed: Doomed,
     /// What reports said that is not settled.
     pub(super) reports: Reports,
+}
+
+/// How far the search for blocks with too few replicas after a start is, see `survey`.
+#[derive(Debug)]
+pub enum Survey {
+    /// Replicas are only counted.
+    Counting {
+        /// When safe mode ended, monotonic milliseconds.
+        since_ms: Option<u64>,
+    },
+    /// First ids of the pages that are left, the next one last.
+    Walking(Vec<BlockId>),
+    /// Over: from here on every change of a block puts it into its queue.
+    Done,
+}
+
+impl Default for Survey {
+    /// An empty namespace needs none.
+    fn default() -> Self {
+        Survey::Done
+    }
 }
 
 impl Blocks {

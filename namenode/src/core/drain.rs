@@ -5,89 +5,17 @@
 //! now on, or do not any more), and when a second rack appears (blocks on one rack are then misplaced). The sweep of a node that
 //! is being drained begins again until it finds nothing.
 
-use std::collections::BTreeMap;
-
-use protocol::namenode::{AdminState, DatanodeInfo, DatanodeState, DrainReport};
+use protocol::namenode::{AdminState, DatanodeState, DrainReport};
 use protocol::{BlockId, DatanodeId};
 
 use super::datanodes::{Datanodes, Node, NodeIndex};
+use super::drains::{Intent, Sweep};
 use super::hosts::HostLists;
-use super::state::{Now, State};
+use super::now::Now;
+use super::state::State;
 
 /// Blocks judged in one step, over all sweeps; some milliseconds.
 const BLOCKS_PER_STEP: usize = 10_000;
-
-/// What the lists want of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Intent {
-    InService,
-    Drained,
-    /// In maintenance: it comes back with what it has.
-    Kept,
-}
-
-/// Sweeps under way, and what drains wait for.
-#[derive(Default, Debug)]
-pub struct Drains {
-    lists: HostLists,
-    /// When they were read.
-    read_at: Now,
-    sweeps: BTreeMap<NodeIndex, Sweep>,
-    reports: BTreeMap<NodeIndex, DrainReport>,
-    rack_count: usize,
-    /// Whose sweep was looked at last.
-    last: Option<NodeIndex>,
-}
-
-#[derive(Clone, Copy, Default, Debug)]
-struct Sweep {
-    cursor: Option<BlockId>,
-    found: DrainReport,
-}
-
-impl Drains {
-    /// What the drain of a node waits for, as of the last whole sweep.
-    pub fn report(&self, node: NodeIndex) -> DrainReport {
-        self.reports.get(&node).copied().unwrap_or_default()
-    }
-
-    /// What the lists want of a node at a monotonic time. The end of a maintenance is the operator's wall-clock time, but steps of
-    /// the clock after the lists were read do not move it.
-    fn intent(&self, info: &DatanodeInfo, now_ms: u64) -> Intent {
-        match self.maintenance_end_ms(info) {
-            Some(end_ms) if end_ms > now_ms => Intent::Kept,
-            _ if self.lists.drains(info) => Intent::Drained,
-            _ => Intent::InService,
-        }
-    }
-
-    /// Monotonic time of the end of a node's maintenance, milliseconds; `u64::MAX` for none.
-    fn maintenance_end_ms(&self, info: &DatanodeInfo) -> Option<u64> {
-        let until_ms = self.lists.maintenance_until_ms(info)?;
-        let left_ms = until_ms.saturating_sub(self.read_at.wall_ms);
-        Some(if until_ms == u64::MAX {
-            until_ms
-        } else {
-            self.read_at.mono_ms.saturating_add(left_ms)
-        })
-    }
-
-    /// What is left of a node's maintenance; `None` if it has no end.
-    pub fn maintenance_left_ms(&self, info: &DatanodeInfo, now_ms: u64) -> Option<u64> {
-        let end_ms = self.maintenance_end_ms(info).filter(|end_ms| *end_ms != u64::MAX)?;
-        Some(end_ms.saturating_sub(now_ms))
-    }
-
-    /// True if the lists keep a node in maintenance.
-    pub(super) fn keeps(&self, info: &DatanodeInfo, now_ms: u64) -> bool {
-        self.intent(info, now_ms) == Intent::Kept
-    }
-
-    /// The lists.
-    pub fn lists(&self) -> &HostLists {
-        &self.lists
-    }
-}
 
 impl State {
     /// Takes new lists. Returns the nodes that may not be here any more: they are as good as dead.
@@ -122,12 +50,15 @@ impl State {
         let admin = match (wanted, old) {
             (Intent::InService, AdminState::Normal)
             | (Intent::Drained, AdminState::DecommissionInProgress | AdminState::Decommissioned)
-            | (Intent::Kept, AdminState::EnteringMaintenance | AdminState::InMaintenance) => return,
+            | (
+                Intent::InMaintenance,
+                AdminState::EnteringMaintenance | AdminState::InMaintenance,
+            ) => return,
             (Intent::InService, _) => AdminState::Normal,
             (Intent::Drained, _) => AdminState::DecommissionInProgress,
             // What it had is on its way out of the map, and nobody can tell what it still has.
-            (Intent::Kept, _) if is_dead => AdminState::InMaintenance,
-            (Intent::Kept, _) => AdminState::EnteringMaintenance,
+            (Intent::InMaintenance, _) if is_dead => AdminState::InMaintenance,
+            (Intent::InMaintenance, _) => AdminState::EnteringMaintenance,
         };
         self.drains.reports.remove(&node);
         nodes.set_admin(node, admin);
@@ -146,7 +77,8 @@ impl State {
         let now_ms = self.blocks.reports.now_ms();
         let over = nodes.iter().filter(|(_, node)| {
             // Few are in maintenance, and only for those the lists are searched.
-            node.admin.is_maintenance() && self.drains.intent(&node.info, now_ms) != Intent::Kept
+            node.admin.is_maintenance()
+                && self.drains.intent(&node.info, now_ms) != Intent::InMaintenance
         });
         let over: Vec<NodeIndex> = over.map(|(index, _)| index).collect();
         for node in &over {

@@ -5,22 +5,28 @@
 //! Chunks count from 0 without gaps; an inode has no rows if it has no features.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
 use protocol::InodeId;
 use protocol::acl::{AclEntry, AclScope};
-use protocol::xattr::XattrName;
+use protocol::storage::StoragePolicy;
+use protocol::xattr::{XattrName, XattrSpace};
 use serde::{Deserialize, Serialize};
 
-use super::namespace::Namespace;
-use super::rows::Row;
+use super::row::Row;
 use crate::error::CoreError;
 
 /// First byte of a row.
 pub(super) const ROW_PREFIX: u8 = b'f';
 /// Bytes of features in one row: every value of the checkpoint stays under 16 KB.
 pub(super) const CHUNK_BYTES: usize = 8 << 10;
+
+/// HDFS's name of the attribute that a storage policy is; the value is the policy's number, one byte.
+pub(super) static POLICY_NAME: LazyLock<XattrName> = LazyLock::new(|| XattrName {
+    space: XattrSpace::System,
+    name: "hsm.block.storage.policy.id".to_owned(),
+});
 
 /// The features of one inode.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -36,7 +42,7 @@ pub struct Features {
 #[derive(Default)]
 pub(super) struct FeatureTable {
     /// Shared with the versions that snapshots see.
-    by_inode: BTreeMap<InodeId, Arc<Features>>,
+    pub(super) by_inode: BTreeMap<InodeId, Arc<Features>>,
     /// Inodes whose rows are behind, and how many rows the checkpoint has of each.
     dirty: HashMap<InodeId, usize>,
     /// Rows being loaded.
@@ -63,8 +69,16 @@ impl Features {
         }
     }
 
+    /// The policy that was set here.
+    pub(super) fn policy(&self) -> Option<StoragePolicy> {
+        match self.xattrs.get(&*POLICY_NAME)?[..] {
+            [id] => StoragePolicy::of_id(id),
+            _ => None,
+        }
+    }
+
     /// The default list of a directory.
-    fn default_acl(&self) -> &[AclEntry] {
+    pub(super) fn default_acl(&self) -> &[AclEntry] {
         &self.acl[self.acl.partition_point(|entry| entry.scope == AclScope::Access)..]
     }
 }
@@ -74,7 +88,7 @@ impl FeatureTable {
         self.by_inode.get(&id).map_or(0, |features| features.encode().len().div_ceil(CHUNK_BYTES))
     }
 
-    fn change(&mut self, id: InodeId, change: impl FnOnce(&mut Features)) {
+    pub(super) fn change(&mut self, id: InodeId, change: impl FnOnce(&mut Features)) {
         let row_count = self.row_count(id);
         self.dirty.entry(id).or_insert(row_count);
         let mut features = self.by_inode.remove(&id).unwrap_or_default();
@@ -131,59 +145,6 @@ impl FeatureTable {
     }
 }
 
-impl Namespace {
-    /// The features of an inode, if it has any.
-    pub fn features(&self, id: InodeId) -> Option<&Features> {
-        self.shared_features(id).map(|features| &**features)
-    }
-
-    /// The same, to be kept by a version.
-    pub(super) fn shared_features(&self, id: InodeId) -> Option<&Arc<Features>> {
-        match self.features.by_inode.is_empty() {
-            true => None,
-            false => self.features.by_inode.get(&id),
-        }
-    }
-
-    /// The stored entries of an inode's list; none without one.
-    pub fn acl(&self, id: InodeId) -> &[AclEntry] {
-        self.features(id).map_or(&[], |features| &features.acl)
-    }
-
-    /// The default list of a directory.
-    pub fn default_acl(&self, id: InodeId) -> &[AclEntry] {
-        self.features(id).map_or(&[], Features::default_acl)
-    }
-
-    pub(super) fn change_features(
-        &mut self,
-        id: InodeId,
-        change: impl FnOnce(&mut Features),
-    ) -> Result<(), CoreError> {
-        if !self.inodes.contains_key(&id) {
-            return Err(CoreError::NoInode { inode: id, expected: "there" });
-        }
-        self.save(id);
-        self.dirty.inodes.insert(id);
-        self.features.change(id, change);
-        Ok(())
-    }
-
-    pub(super) fn erase_features(&mut self, id: InodeId) {
-        if self.features(id).is_some() {
-            self.features.change(id, |features| *features = Features::default());
-        }
-    }
-
-    /// Features belong to inodes.
-    pub(super) fn check_features(&self) -> Result<(), CoreError> {
-        match self.features.by_inode.keys().find(|id| !self.inodes.contains_key(*id)) {
-            Some(id) => Err(CoreError::NoInode { inode: *id, expected: "there" }),
-            None => Ok(()),
-        }
-    }
-}
-
 fn key(id: InodeId, number: usize) -> Vec<u8> {
     let mut key = vec![ROW_PREFIX];
     key.extend(id.0.to_be_bytes());
@@ -195,7 +156,6 @@ fn key(id: InodeId, number: usize) -> Vec<u8> {
 mod tests {
     use protocol::acl::AclKind;
     use protocol::permission::Action;
-    use protocol::xattr::XattrSpace;
 
     use super::*;
 

@@ -8,15 +8,17 @@ use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::acl;
 use super::blocks::Acknowledged;
-use super::command::{Planned, Planner, check_mode, check_replication, refuse};
 use super::datanodes::{Node, NodeIndex};
 use super::edit::{Allotted, Edit, Outcome};
 use super::inode::{File, Open};
 use super::lease::Leases;
+use super::limits::{check_mode, check_replication};
 use super::namespace::{Block, Resolved};
 use super::permission::Needs;
 use super::placement::{self, Problem};
+use super::planner::{Planned, Planner};
 use super::rename::Target;
+use crate::error::refuse;
 
 /// What became of a block at its commit.
 enum Committed {
@@ -143,7 +145,7 @@ impl Planner<'_> {
             let mut text = format!(
                 "Failed to {verb} {path} for {holder} on {host} because lease recovery is in progress. Try again later."
             );
-            let away = super::recovery::away(self.nodes, open);
+            let away = super::recoveries::away(self.nodes, open);
             let away: Vec<String> = away.iter().map(ToString::to_string).collect();
             if !away.is_empty() {
                 let away = away.join(", ");

@@ -4,13 +4,13 @@ use protocol::namenode::{Answer, FsckFile, FsckPage, Reply};
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId};
 
-use super::command::refuse;
 use super::datanodes::Datanodes;
 use super::fsck::{BLOCKS_MAX, FILES_MAX, INODES_MAX, number_of_files};
 use super::lost::lost_bytes;
 use super::permission::Caller;
 use super::snapshot_view::{Seen, View};
 use super::state::State;
+use crate::error::refuse;
 
 /// A directory on the way, and its entries that were not passed yet.
 struct Step<'a> {

@@ -12,14 +12,15 @@ use protocol::{
 
 use super::datanodes::tests::{beat, info};
 use super::datanodes::{Datanodes, NodeIndex};
-use super::history::Version;
+use super::history_table::Version;
 use super::namespace::{Effect, Namespace};
+use super::now::Now;
 use super::permission::Caller;
 use super::query::Reader;
 use super::random::Generator;
 use super::report::Taken;
 use super::safe_mode::{Rule, SafeMode};
-use super::state::{Loaded, Now, Output, Settings, State};
+use super::state::{Loaded, Output, Settings, State};
 
 pub(crate) const EPOCH: Epoch = Epoch(1);
 /// Room of a simulated DataNode.

@@ -18,10 +18,10 @@ use protocol::{BlockId, InodeId};
 use serde::{Deserialize, Serialize};
 
 use super::features::{CHUNK_BYTES, Features};
-use super::history::{DirtyHistory, FileVersion, Kept, Snapshot, Version};
+use super::history_table::{DirtyHistory, FileVersion, Snapshot, Version, VersionBlocks};
 use super::inode::NOWHERE;
 use super::namespace::{Block, Namespace};
-use super::rows::{BlockRow, ROW_BLOCKS, Row, decode, encode, id_key};
+use super::row::{BlockRow, ROW_BLOCKS, Row, decode, encode, id_key};
 use super::totals::Totals;
 use crate::error::CoreError;
 
@@ -94,8 +94,8 @@ impl Namespace {
             length: file.length,
             replication: file.replication,
             blocks: match &file.blocks {
-                Kept::First(count) => KeptRow::First(*count as u64),
-                Kept::List(list) => {
+                VersionBlocks::First(count) => KeptRow::First(*count as u64),
+                VersionBlocks::List(list) => {
                     for (chunk, blocks) in list.chunks(ROW_BLOCKS).enumerate().skip(1) {
                         let value = encode(&self.block_rows(blocks));
                         rows.push((chunk_key(b'w', id, version.until, chunk), Some(value)));
@@ -160,7 +160,7 @@ impl Namespace {
                 });
                 match version.and_then(|version| version.file.as_mut()).map(|file| &mut file.blocks)
                 {
-                    Some(Kept::List(list)) => list.extend(ids),
+                    Some(VersionBlocks::List(list)) => list.extend(ids),
                     _ => return Err(CoreError::BadRow("blocks")),
                 }
             }
@@ -211,9 +211,9 @@ impl Namespace {
                 replication: file.replication,
                 blocks: match file.blocks {
                     KeptRow::First(count) => {
-                        Kept::First(usize::try_from(count).unwrap_or(usize::MAX))
+                        VersionBlocks::First(usize::try_from(count).unwrap_or(usize::MAX))
                     }
-                    KeptRow::List(blocks) => Kept::List(self.load_kept(id, blocks)?),
+                    KeptRow::List(blocks) => VersionBlocks::List(self.load_kept(id, blocks)?),
                 },
             }),
         };

@@ -3,10 +3,10 @@
 use protocol::namenode::{AdminState, Answer, BlockInfo, OpenFile, Reply};
 use protocol::{BlockId, DfsPath, ErrorKind, InodeId};
 
-use super::command::refuse;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::permission::Caller;
 use super::state::State;
+use crate::error::refuse;
 
 /// Files on a page.
 const FILES_MAX: usize = 1000;

@@ -10,8 +10,9 @@ use protocol::namenode::{AdminState, DatanodeInfo};
 use serde::{Deserialize, Serialize};
 
 use super::datanodes::{Datanodes, NodeIndex};
+use super::now::Now;
 use super::report::Taken;
-use super::state::{Now, State};
+use super::state::State;
 
 /// A node in maintenance and what it holds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -1,14 +1,21 @@
-//! Limits of the name space beyond those of [`DfsPath`](protocol::DfsPath): how many entries a directory has, and names that are
-//! taken.
+//! Limits of the name space beyond those of [`DfsPath`]: how many entries a directory has, names that are taken, and which modes,
+//! owners and numbers of replicas there may be.
 
 use std::collections::BTreeMap;
 
 use protocol::path::RESERVED;
-use protocol::{ErrorKind, InodeId, RemoteError};
+use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
-use super::command::{Planner, refuse};
 use super::edit::Edit;
 use super::inode::Inode;
+use super::planner::Planner;
+use crate::error::refuse;
+
+/// Most replicas a file may want, as `dfs.replication.max`.
+const REPLICATION_MAX: u16 = 512;
+
+/// Longest name of a user, group or host, bytes; every record that carries one stays small.
+const NAME_BYTES_MAX: usize = 255;
 
 impl Planner<'_> {
     /// Refuses what the planned edits would make in a full directory, or under a reserved name.
@@ -52,6 +59,39 @@ impl Planner<'_> {
         }
         Ok(())
     }
+}
+
+/// Checks the name of a user, group or host.
+pub(super) fn check_name(what: &str, name: &str) -> Result<(), RemoteError> {
+    if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        let text = format!(
+            "the name of the {what} is longer than {NAME_BYTES_MAX} bytes or has control characters"
+        );
+        return Err(refuse(ErrorKind::InvalidArgument, text));
+    }
+    Ok(())
+}
+
+pub(super) fn check_mode(mode: u16) -> Result<(), RemoteError> {
+    if mode > 0o1777 {
+        let text = format!("Invalid permission bits: {mode:o}");
+        return Err(refuse(ErrorKind::InvalidArgument, text));
+    }
+    Ok(())
+}
+
+/// Checks the wanted number of replicas of a file.
+pub(super) fn check_replication(path: &DfsPath, replication: u16) -> Result<(), RemoteError> {
+    let text = match replication {
+        0 => format!(
+            "Requested replication factor of 0 is less than the required minimum of 1 for {path}"
+        ),
+        1..=REPLICATION_MAX => return Ok(()),
+        _ => format!(
+            "Requested replication factor of {replication} exceeds maximum of {REPLICATION_MAX} for {path}"
+        ),
+    };
+    Err(refuse(ErrorKind::InvalidArgument, text))
 }
 
 #[cfg(test)]

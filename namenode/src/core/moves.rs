@@ -16,10 +16,11 @@ use protocol::namenode::{
 use protocol::token::AccessMode;
 use protocol::{BlockId, DatanodeId, ErrorKind};
 
-use super::command::refuse;
 use super::datanodes::{Datanodes, NodeIndex};
+use super::now::Now;
 use super::placement;
-use super::state::{Now, Output, State};
+use super::state::{Output, State};
+use crate::error::refuse;
 
 /// Copies that one DataNode sends for the balancer at once, beside the copies that blocks need; as HDFS's 50 concurrent moves
 /// would be a tenth of that per disk.

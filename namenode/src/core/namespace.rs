@@ -20,10 +20,10 @@ use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId
 
 use super::children::Position;
 use super::features::FeatureTable;
-use super::history::History;
+use super::history_table::History;
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Names};
 use super::lease::Leases;
-use super::quota::Quotas;
+use super::quota_table::Quotas;
 use super::table::Table;
 use super::totals::Totals;
 use crate::error::CoreError;

@@ -10,11 +10,11 @@ use protocol::acl::{AclEntry, AclKind, AclScope};
 use protocol::permission::{Action, STICKY, symbols};
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
-use super::command::refuse;
 use super::features::Features;
-use super::history::At;
+use super::history_table::At;
 use super::inode::Inode;
 use super::namespace::{Namespace, Resolved, Unresolved};
+use crate::error::refuse;
 
 /// Who makes a call, as the rim found out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,16 +8,17 @@ use protocol::permission::Action;
 use protocol::token::AccessMode;
 use protocol::{BlockId, DfsPath, ErrorKind, InodeId, RemoteError};
 
-use super::command::refuse;
 use super::datanodes::{Datanodes, NodeIndex};
 use super::inode::{File, Inode};
 use super::namespace::{Block, Resolved};
+use super::now::Now;
 use super::permission::{Caller, Needs};
 use super::placement;
 use super::redundancy::Low;
 use super::reserved::{Named, is_reserved};
-use super::state::{Now, State};
+use super::state::State;
 use super::totals::Totals;
+use crate::error::refuse;
 
 /// Who reads, and when.
 #[derive(Clone, Copy, Debug)]

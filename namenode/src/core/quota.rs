@@ -1,63 +1,23 @@
 //! Quotas of directories: how many names, and how many bytes times replicas, there may be below and with them.
 //!
-//! A table beside the inodes: directories without a quota cost nothing. What is used is [`Inode::total`], so a directory counts
+//! What is used is [`Inode::total`], so a directory counts
 //! itself, and a block that is being written counts with its full size. Every planned call is checked here, in one place, by
 //! what its edits would add; replay and what the NameNode decides by itself are not. As in HDFS a quota may be set below what is
 //! used, and then only growth is refused; a move is checked below the first directory that holds both its ends.
-//!
-//! Row of the checkpoint: `q` + inode id, big endian -> postcard([`Quota`]).
 
 use std::collections::BTreeMap;
 
 use protocol::namenode::QuotaChange;
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
-use serde::{Deserialize, Serialize};
 
-use super::command::{Planned, Planner, refuse};
 use super::edit::{Edit, Outcome};
 use super::inode::{Inode, NOWHERE};
 use super::namespace::Namespace;
 use super::permission::Needs;
+use super::planner::{Planned, Planner};
+use super::quota_table::{QUOTA_MAX, Quota};
 use super::totals::Totals;
-
-/// First byte of a quota's row.
-pub(super) const ROW_PREFIX: u8 = b'q';
-
-/// Largest quota: HDFS's are signed. The root has this many names unless it was told otherwise.
-const QUOTA_MAX: u64 = i64::MAX as u64;
-
-/// The quotas of one directory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Quota {
-    /// Files and directories.
-    pub names: Option<u64>,
-    /// Bytes times replicas.
-    pub space: Option<u64>,
-}
-
-/// The directories that have quotas.
-pub type Quotas = BTreeMap<InodeId, Quota>;
-
-impl Namespace {
-    /// The quotas of a directory as they are shown.
-    pub fn quota_of(&self, id: InodeId) -> Quota {
-        let quota = self.quotas.get(&id).copied().unwrap_or_default();
-        match id {
-            InodeId::ROOT => Quota { names: quota.names.or(Some(QUOTA_MAX)), ..quota },
-            _ => quota,
-        }
-    }
-
-    /// Sets the quotas of a directory; without any it leaves the table.
-    pub(super) fn put_quota(&mut self, id: InodeId, quota: Quota) {
-        if quota == Quota::default() {
-            self.quotas.remove(&id);
-        } else {
-            self.quotas.insert(id, quota);
-        }
-        self.dirty.quotas.insert(id);
-    }
-}
+use crate::error::refuse;
 
 impl Planner<'_> {
     pub(super) fn set_quota(

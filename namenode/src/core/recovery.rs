@@ -10,8 +10,6 @@
 //!            -> no DataNode of its pipeline for the hard limit -> close without the block
 //! ```
 
-use std::collections::BTreeMap;
-
 use hashbrown::HashMap;
 use protocol::datanode::{Command, CommitRecovery};
 use protocol::namenode::DatanodeState;
@@ -25,24 +23,13 @@ use super::inode::{File, Open};
 use super::lease::Leases;
 use super::lost::Loss;
 use super::namespace::Block;
-use super::state::{Now, Output, State};
+use super::now::Now;
+use super::recoveries::{Attempt, away};
+use super::state::{Output, State};
 use crate::error::CoreError;
 
 /// Files whose recovery is begun or repeated per tick.
 const FILES_PER_TICK: usize = 200;
-
-/// Recoveries under way.
-#[derive(Default, Debug)]
-pub struct Recoveries {
-    attempts: BTreeMap<InodeId, Attempt>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Attempt {
-    first_ms: u64,
-    last_ms: u64,
-    count: usize,
-}
 
 impl State {
     /// Closes files of silent writers and repeats late recoveries.
@@ -298,13 +285,4 @@ impl State {
         let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
         self.commit(nodes, &record, &HashMap::new(), out)
     }
-}
-
-/// Those who were in the pipeline of a file's last block that are dead or not known.
-pub(super) fn away(nodes: &Datanodes, open: &Open) -> Vec<DatanodeId> {
-    let is_away = |id: &DatanodeId| {
-        let node = nodes.index(*id).map(|index| nodes.node(index).state);
-        node.is_none_or(|state| state == DatanodeState::Dead)
-    };
-    open.members().filter(is_away).collect()
 }

@@ -4,10 +4,11 @@ use protocol::path::{DEPTH_MAX, PATH_BYTES_MAX, PathError};
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
-use super::command::{Planned, Planner, refuse};
 use super::edit::{Edit, Outcome};
 use super::namespace::{Resolved, Room};
 use super::permission::{Blocked, Needs, Way};
+use super::planner::{Planned, Planner};
+use crate::error::refuse;
 
 /// Directory of the trash in a home directory.
 pub const TRASH: &str = ".Trash";

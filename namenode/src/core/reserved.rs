@@ -10,9 +10,9 @@ use protocol::namenode::{Call, FileStatus};
 use protocol::path::{RESERVED, RESERVED_RAW};
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
-use super::command::refuse;
 use super::permission::Caller;
 use super::state::State;
+use crate::error::refuse;
 
 /// Permission bits of `/.reserved`, as HDFS shows it.
 const RESERVED_MODE: u16 = 0o1770;

@@ -4,12 +4,13 @@ use protocol::namenode::DatanodeState;
 use protocol::permission::Action;
 use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
-use super::command::{Planned, Planner, refuse};
 use super::datanodes::NodeIndex;
 use super::edit::{Allotted, Edit, Outcome};
 use super::inode::File;
 use super::namespace::Resolved;
 use super::permission::Needs;
+use super::planner::{Planned, Planner};
+use crate::error::refuse;
 
 /// To change a file.
 const WRITE: Needs = Needs {

@@ -22,18 +22,14 @@ use super::children::Children;
 use super::features;
 use super::inode::{Body, Directory, File, Inode, NOWHERE, Open};
 use super::namespace::{Block, Counters, Namespace};
-use super::quota;
+use super::quota_table as quota;
+use super::row::{BlockRow, ROW_BLOCKS, Row, decode, encode, id_key};
 use crate::error::CoreError;
 
-/// Blocks in one row: 64 take under 2 KB.
-pub(super) const ROW_BLOCKS: usize = 64;
 /// First byte of the keys of former members of pipelines.
 const FORMER_PREFIX: u8 = b'p';
 /// Version of all rows.
 const ROWS_VERSION: u8 = 2;
-
-/// A changed row; `None` deletes it.
-pub type Row = (Vec<u8>, Option<Vec<u8>>);
 
 #[derive(Serialize, Deserialize)]
 struct InodeRow<'a> {
@@ -63,14 +59,6 @@ struct OpenRow {
     prior: Option<GenerationStamp>,
     known: u64,
     source: Option<BlockRow>,
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct BlockRow {
-    pub(super) id: BlockId,
-    pub(super) stamp: GenerationStamp,
-    pub(super) length: u64,
-    pub(super) complete: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -372,12 +360,6 @@ fn inode_key(id: InodeId) -> Vec<u8> {
     id_key(b'i', id)
 }
 
-pub(super) fn id_key(prefix: u8, id: InodeId) -> Vec<u8> {
-    let mut key = vec![prefix];
-    key.extend(id.0.to_be_bytes());
-    key
-}
-
 fn overflow_key(id: InodeId, chunk: usize) -> Vec<u8> {
     let mut key = vec![b'o'];
     key.extend(id.0.to_be_bytes());
@@ -388,20 +370,6 @@ fn overflow_key(id: InodeId, chunk: usize) -> Vec<u8> {
 fn read_id(bytes: &[u8]) -> Result<InodeId, CoreError> {
     let bytes = bytes.try_into().map_err(|_| CoreError::BadRow("an unknown kind"))?;
     Ok(InodeId(u64::from_be_bytes(bytes)))
-}
-
-pub(super) fn encode<T: Serialize>(row: &T) -> Vec<u8> {
-    postcard::to_allocvec(row).expect("rows are plain data: encoding into memory cannot fail")
-}
-
-pub(super) fn decode<'a, T: Deserialize<'a>>(
-    value: &'a [u8],
-    what: &'static str,
-) -> Result<T, CoreError> {
-    match postcard::take_from_bytes(value) {
-        Ok((row, [])) => Ok(row),
-        _ => Err(CoreError::BadRow(what)),
-    }
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use protocol::token::AccessMode;
 use protocol::{BlockId, GenerationStamp};
 
 use super::datanodes::{Datanodes, NodeIndex};
+use super::now::Now;
 use super::placement::{self, Problem};
 use super::redundancy::Low;
-use super::state::{Now, Output, State};
+use super::state::{Output, State};
 
 /// Blocks looked at for copies in one step; more than are ordered, because holders of the first may be busy.
 const BLOCKS_PER_STEP: usize = 2_000;

@@ -6,15 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::namenode::{Answer, DIFF_ENTRIES_MAX, DiffEntry, DiffKind, Reply};
-use protocol::permission::Action;
-use protocol::{DfsPath, ErrorKind, InodeId};
+use protocol::InodeId;
+use protocol::namenode::{DiffEntry, DiffKind};
 
-use super::command::refuse;
-use super::history::{At, PRESENT, SnapshotId};
+use super::history_table::{At, SnapshotId};
 use super::namespace::Namespace;
-use super::permission::{Caller, Needs};
-use super::state::State;
 
 /// Elements of a path below the directory of snapshots, from the top.
 type Way = Vec<String>;
@@ -30,7 +26,7 @@ struct Changes {
 
 impl Namespace {
     /// The directory whose snapshots have this one: itself, or the nearest above it.
-    fn snapshot_root_above(&self, id: InodeId) -> Option<InodeId> {
+    pub(super) fn snapshot_root_above(&self, id: InodeId) -> Option<InodeId> {
         let mut id = id;
         while !self.history.roots.contains_key(&id) {
             id = self.inodes.get(&id).filter(|_| id != InodeId::ROOT)?.parent;
@@ -131,44 +127,11 @@ impl Namespace {
     }
 }
 
-impl State {
-    pub(super) fn snapshot_diff(
-        &self,
-        path: &DfsPath,
-        (from, to): (&str, &str),
-        skip: u64,
-        caller: Caller<'_>,
-    ) -> Answer {
-        let needs = Needs { target: Some(Action::READ_EXECUTE), ..Needs::default() };
-        let found =
-            self.lookup(path, (caller, needs), |path| format!("Directory does not exist: {path}"))?;
-        if found.inode.directory().is_none() {
-            let text = format!("`{path}': Is not a directory");
-            return Err(refuse(ErrorKind::NotDirectory, text));
-        }
-        let root = self.ns.snapshot_root_above(found.id).ok_or_else(|| {
-            let text =
-                format!("The path {path} is neither snapshottable nor under a snapshot root!");
-            refuse(ErrorKind::Snapshot, text)
-        })?;
-        let moment = |name: &str| match name {
-            "" => Ok(PRESENT),
-            name => self.ns.snapshot_id(root, name).ok_or_else(|| {
-                let root = self.ns.path_of(root).unwrap_or_default();
-                let text = format!("Cannot find the snapshot of directory {root} with name {name}");
-                refuse(ErrorKind::Snapshot, text)
-            }),
-        };
-        let (from, to) = (moment(from)?, moment(to)?);
-        let all = entries(&self.ns, found.id, (from, to));
-        let start = usize::try_from(skip).unwrap_or(usize::MAX).min(all.len());
-        let page: Vec<DiffEntry> = all[start..].iter().take(DIFF_ENTRIES_MAX).cloned().collect();
-        let remaining = (all.len() - start - page.len()) as u64;
-        Ok(Reply::SnapshotDiff { entries: page, remaining })
-    }
-}
-
-fn entries(ns: &Namespace, root: InodeId, (from, to): (SnapshotId, SnapshotId)) -> Vec<DiffEntry> {
+pub(super) fn entries(
+    ns: &Namespace,
+    root: InodeId,
+    (from, to): (SnapshotId, SnapshotId),
+) -> Vec<DiffEntry> {
     use DiffKind::{Created, Deleted, Modified, Renamed};
     let is_forward = from <= to;
     let mut all = Vec::new();

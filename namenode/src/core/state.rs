@@ -11,13 +11,14 @@ use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp
 
 use super::blocks::{Acknowledged, Blocks};
 use super::datanodes::{Datanodes, NodeIndex};
-use super::drain::Drains;
+use super::drains::Drains;
 use super::edit::{Allotted, CallKey, Edit, Outcome, Record};
 use super::lost::Loss;
 use super::namespace::Namespace;
+use super::now::Now;
 use super::permission::{Caller, Guard};
 use super::random::Generator;
-use super::recovery::Recoveries;
+use super::recoveries::Recoveries;
 use super::retry_cache::RetryCache;
 use super::safe_mode::{Rule, SafeMode, Situation};
 use crate::error::CoreError;
@@ -72,15 +73,6 @@ pub struct Settings {
     pub directory_items_max: usize,
     /// Whether to tell whose things were changed.
     pub audit: bool,
-}
-
-/// The time as the rim sees it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Now {
-    /// Monotonic, milliseconds: decides.
-    pub mono_ms: u64,
-    /// Since the epoch, milliseconds: is written down.
-    pub wall_ms: u64,
 }
 
 /// What a step puts out. Nothing of it may leave before `records` are durable.

@@ -4,84 +4,19 @@
 //! What counts for a path is its own policy, or that of the nearest directory above that has one. There is one kind of storage: a policy
 //! that HDFS, too, would fulfil with disks where there is nothing else can be set; the others are refused.
 
-use std::sync::LazyLock;
-
-use protocol::namenode::{Answer, Reply};
 use protocol::permission::Action;
 use protocol::storage::StoragePolicy;
-use protocol::xattr::{XattrName, XattrSpace};
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
-use super::command::{Planned, Planner, refuse};
 use super::edit::{Edit, Outcome};
-use super::features::Features;
-use super::namespace::{Namespace, Resolved};
-use super::permission::{Caller, Needs};
-use super::snapshot_view::{Seen, View};
-use super::state::State;
-
-/// HDFS's name; the value is the policy's number, one byte.
-static NAME: LazyLock<XattrName> = LazyLock::new(|| XattrName {
-    space: XattrSpace::System,
-    name: "hsm.block.storage.policy.id".to_owned(),
-});
-
-const NEEDS_READ: Needs = Needs {
-    ownership: false,
-    ancestor: None,
-    parent: None,
-    target: Some(Action::READ),
-    subtree: None,
-};
-
-fn missing(path: &DfsPath) -> String {
-    format!("File/Directory does not exist: {path}")
-}
+use super::features::POLICY_NAME;
+use super::namespace::Resolved;
+use super::permission::Needs;
+use super::planner::{Planned, Planner};
+use crate::error::refuse;
 
 fn invalid(text: String) -> RemoteError {
     refuse(ErrorKind::InvalidArgument, text)
-}
-
-impl Features {
-    /// The policy that was set here.
-    pub(super) fn policy(&self) -> Option<StoragePolicy> {
-        match self.xattrs.get(&*NAME)?[..] {
-            [id] => StoragePolicy::of_id(id),
-            _ => None,
-        }
-    }
-}
-
-impl Namespace {
-    /// The policy that was set for an inode itself.
-    pub(super) fn own_policy(&self, id: InodeId) -> Option<StoragePolicy> {
-        match self.features.policy_count() {
-            0 => None,
-            _ => self.features(id).and_then(Features::policy),
-        }
-    }
-
-    /// The policy that counts for an inode.
-    pub(super) fn policy(&self, mut id: InodeId) -> Option<StoragePolicy> {
-        if self.features.policy_count() == 0 {
-            return None;
-        }
-        loop {
-            let own = self.own_policy(id);
-            if own.is_some() || id == InodeId::ROOT {
-                return own;
-            }
-            id = self.inode(id)?.parent;
-        }
-    }
-
-    /// What an inode has from above.
-    pub(super) fn policy_above(&self, id: InodeId) -> Option<StoragePolicy> {
-        match self.inode(id) {
-            Some(inode) if id != InodeId::ROOT => self.policy(inode.parent),
-            _ => None,
-        }
-    }
 }
 
 impl Planner<'_> {
@@ -98,7 +33,8 @@ impl Planner<'_> {
             )));
         }
         let needs = Needs { target: Some(Action::WRITE), ..Needs::default() };
-        let Resolved { id, inode } = self.expect(path, needs, || missing(path))?;
+        let missing = || format!("File/Directory does not exist: {path}");
+        let Resolved { id, inode } = self.expect(path, needs, missing)?;
         let own = self.state.ns.own_policy(id);
         let is_fixed = |policy: &StoragePolicy| policy.definition().copy_on_create;
         if inode.file().is_some() {
@@ -128,33 +64,17 @@ impl Planner<'_> {
 
     fn push_policy(&mut self, inode: InodeId, policy: Option<StoragePolicy>) {
         let value = policy.map(|policy| vec![policy.definition().id]);
-        self.edits.push(Edit::SetXattr { inode, name: NAME.clone(), value });
-    }
-}
-
-impl State {
-    pub(super) fn storage_policy(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {
-        let policy = match self.view(path, caller) {
-            Some(view) => match view? {
-                Some(View::Inside(Seen { id, state, policy, .. })) => {
-                    let guard = self.guard(caller);
-                    guard.check_former((id, state), Action::READ, path.as_str())?;
-                    policy
-                }
-                _ => return Err(refuse(ErrorKind::NotFound, missing(path))),
-            },
-            None => self.ns.policy(self.lookup(path, (caller, NEEDS_READ), missing)?.id),
-        };
-        Ok(Reply::StoragePolicy(policy.unwrap_or(StoragePolicy::Hot)))
+        self.edits.push(Edit::SetXattr { inode, name: POLICY_NAME.clone(), value });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use protocol::namenode::{Call, FileStatus, FsckFile};
+    use protocol::namenode::{Call, FileStatus, FsckFile, Reply};
     use protocol::storage::StoragePolicy::{AllSsd, Cold, Hot, LazyPersist, OneSsd, Warm};
 
     use super::super::harness::{Harness, create, dfs};
+    use super::super::permission::Caller;
     use super::super::query::Reader;
     use super::*;
 
@@ -309,12 +229,12 @@ mod tests {
         h.write("/d/f", 10, 3);
         assert_eq!(h.call(set("/d/f", Some(Warm))), Ok(Reply::Done));
         let kept = h.state.ns.features(status(&h, "/d/f").inode).unwrap();
-        assert_eq!(kept.xattrs, [(NAME.clone(), vec![5])].into(), "as it is on disk");
-        assert_eq!(NAME.prefixed(), "system.hsm.block.storage.policy.id");
+        assert_eq!(kept.xattrs, [(POLICY_NAME.clone(), vec![5])].into(), "as it is on disk");
+        assert_eq!(POLICY_NAME.prefixed(), "system.hsm.block.storage.policy.id");
         for path in ["/d/f", "/.reserved/raw/d/f"] {
             let all = Call::GetXattrs { path: dfs(path), names: Vec::new() };
             assert_eq!(h.read(&all), Ok(Reply::Xattrs(Vec::new())));
-            let call = Call::RemoveXattr { path: dfs(path), name: NAME.prefixed() };
+            let call = Call::RemoveXattr { path: dfs(path), name: POLICY_NAME.prefixed() };
             assert_eq!(h.call(call).unwrap_err().kind, ErrorKind::PermissionDenied);
         }
     }

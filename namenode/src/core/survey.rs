@@ -8,9 +8,7 @@
 //! start -> Counting -> safe mode is over, and every DataNode has reported or GRACE_MS are over -> Walking -> Done
 //! ```
 
-use protocol::BlockId;
-
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Survey};
 use super::datanodes::Datanodes;
 use super::namespace::Namespace;
 
@@ -18,27 +16,6 @@ use super::namespace::Namespace;
 const GRACE_MS: u64 = 30_000;
 /// Pages of the block table looked at in one step: 2,048 blocks, about a millisecond.
 const PAGES_PER_STEP: usize = 32;
-
-/// How far it is.
-#[derive(Debug)]
-pub enum Survey {
-    /// Replicas are only counted.
-    Counting {
-        /// When safe mode ended, monotonic milliseconds.
-        since_ms: Option<u64>,
-    },
-    /// First ids of the pages that are left, the next one last.
-    Walking(Vec<BlockId>),
-    /// Over: from here on every change of a block puts it into its queue.
-    Done,
-}
-
-impl Default for Survey {
-    /// An empty namespace needs none.
-    fn default() -> Self {
-        Survey::Done
-    }
-}
 
 impl Blocks {
     /// Begins to count: the namespace was loaded and no replica is known.

@@ -1,67 +1,15 @@
 //! Extended attributes: who may see and set which, and their limits; and the one that closes a file to the superuser.
 
-use protocol::namenode::{Answer, Reply};
 use protocol::permission::{Action, STICKY};
-use protocol::xattr::{XATTR_BYTES_MAX, XATTRS_MAX, Xattr, XattrFlag, XattrName, XattrSpace};
+use protocol::xattr::{XATTR_BYTES_MAX, XATTRS_MAX, XattrFlag, XattrSpace};
 use protocol::{DfsPath, ErrorKind, RemoteError};
 
-use super::command::{Planned, Planner, refuse};
 use super::edit::{Edit, Outcome};
-use super::features::Features;
 use super::namespace::Resolved;
-use super::permission::{Caller, Needs};
-use super::snapshot_view::{Seen, View};
-use super::state::State;
-
-const NOT_FOUND: &str = "At least one of the attributes provided was not found.";
-/// In the namespace `security`: the superuser may not read the file that has it. It has no value, and stays as long as the file.
-const UNREADABLE: &str = "hdfs.unreadable.by.superuser";
-
-fn invalid(text: impl Into<String>) -> RemoteError {
-    refuse(ErrorKind::InvalidArgument, text)
-}
-
-fn is_unreadable(name: &XattrName) -> bool {
-    name.space == XattrSpace::Security && name.name == UNREADABLE
-}
-
-impl Features {
-    /// True if the superuser may not read the file.
-    pub(super) fn is_closed_to_superuser(&self) -> bool {
-        self.xattrs.keys().any(is_unreadable)
-    }
-}
-
-/// Whether the caller may see and set an attribute: `user` everybody, `trusted` the superuser, `raw` whoever comes by a path below
-/// `/.reserved/raw`, of `security` the one that there is, `system` nobody.
-fn is_open(name: &XattrName, (caller, is_raw): (Caller<'_>, bool)) -> bool {
-    match name.space {
-        XattrSpace::User => true,
-        XattrSpace::Trusted => caller.is_superuser,
-        XattrSpace::Raw => is_raw,
-        XattrSpace::Security => is_unreadable(name),
-        XattrSpace::System => false,
-    }
-}
-
-/// The namespaces that share a limit with one, as in HDFS, whose users' attributes are not crowded out by others. Those without a limit
-/// have only attributes that this program knows.
-fn counted_with(space: XattrSpace) -> &'static [XattrSpace] {
-    match space {
-        XattrSpace::User | XattrSpace::Trusted => &[XattrSpace::User, XattrSpace::Trusted],
-        XattrSpace::Raw => &[XattrSpace::Raw],
-        XattrSpace::Security | XattrSpace::System => &[],
-    }
-}
-
-fn allowed_name(name: &str, asks: (Caller<'_>, bool)) -> Result<XattrName, RemoteError> {
-    let name = XattrName::parse(name).map_err(|error| invalid(error.to_string()))?;
-    if is_open(&name, asks) {
-        return Ok(name);
-    }
-    let text = format!("User doesn't have permission for xattr: {}", name.prefixed());
-    Err(refuse(ErrorKind::PermissionDenied, text))
-}
+use super::permission::Needs;
+use super::planner::{Planned, Planner};
+use super::xattr_rights::{allowed_name, counted_with, invalid, is_unreadable};
+use crate::error::refuse;
 
 impl Planner<'_> {
     pub(super) fn set_xattr(
@@ -152,51 +100,12 @@ impl Planner<'_> {
     }
 }
 
-impl State {
-    /// The attributes named, or all that the caller may see; `is_raw` says that the path was one below `/.reserved/raw`.
-    pub(super) fn xattrs(
-        &self,
-        path: &DfsPath,
-        names: &[String],
-        (caller, is_raw): (Caller<'_>, bool),
-    ) -> Answer {
-        let asks = (caller, is_raw);
-        let wanted: Vec<XattrName> =
-            names.iter().map(|name| allowed_name(name, asks)).collect::<Result<_, _>>()?;
-        let missing = |path: &DfsPath| format!("cannot find {path}");
-        let features = if let Some(view) = self.view(path, caller) {
-            let View::Inside(Seen { id, state, .. }) =
-                view?.ok_or_else(|| refuse(ErrorKind::NotFound, missing(path)))?
-            else {
-                return Err(refuse(ErrorKind::NotFound, missing(path)));
-            };
-            self.guard(caller).check_former((id, state), Action::READ, path.as_str())?;
-            state.features(&self.ns, id)
-        } else {
-            let needs = Needs { target: Some(Action::READ), ..Needs::default() };
-            self.ns.features(self.lookup(path, (caller, needs), missing)?.id)
-        };
-        let all = features.map(|features| &features.xattrs);
-        let found = |name: &XattrName, value: &Vec<u8>| Xattr {
-            name: name.prefixed(),
-            value: value.clone(),
-        };
-        if wanted.is_empty() {
-            let all = all.into_iter().flatten();
-            let seen = all.filter(|(name, _)| is_open(name, asks));
-            return Ok(Reply::Xattrs(seen.map(|(name, value)| found(name, value)).collect()));
-        }
-        let attributes: Option<Vec<Xattr>> =
-            wanted.iter().map(|name| Some(found(name, all?.get(name)?))).collect();
-        attributes.map(Reply::Xattrs).ok_or_else(|| invalid(NOT_FOUND))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use protocol::namenode::Call;
+    use protocol::namenode::{Answer, Call, Reply};
 
     use super::super::harness::{Harness, dfs};
+    use super::super::permission::Caller;
     use super::super::query::Reader;
     use super::*;
 
