@@ -12,13 +12,12 @@
 //! | waiters | transaction | waiters | no | no answer, read or command leaves before its transaction is durable |
 //!
 //! - `core` is synchronous and pure; it changes only by edits, which replay in the same way.
-//! - `server` is the one thread that changes it; `http` are the handlers, `pages` what people look at, `monitor` what monitors ask for; `journal` makes edits durable.
+//! - `server` is the one thread that changes it; `service` answers calls, `http` has the routes, `pages` what people look at, `monitor` what monitors ask for; `journal` makes edits durable.
 //! - Ids of inodes and blocks, and generation stamps, never repeat.
 //!
 //! Enter with [`run`].
 
 mod admin;
-mod audit;
 pub mod config;
 pub mod core;
 pub mod error;
@@ -35,6 +34,7 @@ mod pages;
 mod recover;
 mod resources;
 mod server;
+mod service;
 mod settings;
 mod startup;
 mod topology;
@@ -63,7 +63,6 @@ use webhdfs::namenode::Trust;
 use webhdfs::token::book::Book;
 use webhdfs::token::keeper::Keeper;
 
-use crate::audit::Audit;
 pub use crate::config::Config;
 use crate::config::Durability;
 use crate::core::random::Generator;
@@ -71,12 +70,12 @@ use crate::core::safe_mode::Rule;
 use crate::core::state::{Settings, State};
 pub use crate::error::Error;
 use crate::groups::Groups;
-use crate::http::Service;
 use crate::kept::Book as KeptBook;
-use crate::monitor::Load;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
 use crate::server::{Clock, Event, Loop, QUEUE_MAX, Shared};
+use crate::service::audit::{self, Audit};
+use crate::service::{Load, Service};
 use crate::startup::Startup;
 use crate::topology::Topology;
 use crate::waiters::Waiters;

@@ -14,9 +14,8 @@ use jiff::tz::TimeZone;
 use protocol::namenode::{Call, FileStatus, LIST_ENTRIES_MAX, Reply, Request};
 use protocol::{ClientId, DfsPath, RemoteError};
 
-use crate::audit::Origin;
 use crate::config::Config;
-use crate::http::Service;
+use crate::service::{Origin, Service};
 
 /// Where deleted files are before the next checkpoint.
 pub const CURRENT: &str = "Current";

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use webhdfs::namenode::{Face, KnownUser};
 
-use crate::http::Web;
+use crate::service::Web;
 
 /// Relays at once: the NameNode's network and memory are for metadata.
 const RELAYS_MAX: usize = 4;
