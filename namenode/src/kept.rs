@@ -14,7 +14,7 @@ use std::{fs, io};
 
 use protocol::{DatanodeId, wire};
 
-use crate::core::kept::Kept;
+use crate::core::upkeep::Kept;
 
 /// Where the files are.
 const DIRECTORY: &str = "maintenance";

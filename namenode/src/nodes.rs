@@ -6,7 +6,7 @@ use parking_lot::{Mutex, MutexGuard};
 use protocol::datanode::{Command, Heartbeat};
 use tokio::sync::Notify;
 
-use crate::core::datanodes::{Datanodes, NodeIndex};
+use crate::core::nodes::{Datanodes, NodeIndex};
 
 /// The table and what wakes held heartbeats.
 pub(crate) struct NodeTable {

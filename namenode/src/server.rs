@@ -22,12 +22,11 @@ use protocol::namenode::{self, AdminState, Answer, Body, Reply, Request};
 use protocol::{DatanodeId, Epoch, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::core::datanodes::{Datanodes, NodeIndex};
-use crate::core::hosts::HostLists;
-use crate::core::lost::Loss;
+use crate::core::blocks::{ReportError, Taken};
+use crate::core::namespace::Loss;
+use crate::core::nodes::{Datanodes, HostLists, NodeIndex};
 use crate::core::now::Now;
 use crate::core::query::Reader;
-use crate::core::report::{ReportError, Taken};
 use crate::core::state::{Output, State};
 use crate::error::CoreError;
 use crate::groups::{Groups, Membership};

@@ -20,7 +20,7 @@ use crate::service::{Origin, Service};
 /// Where deleted files are before the next checkpoint.
 pub const CURRENT: &str = "Current";
 /// Directory of the trash in a home directory.
-pub use crate::core::rename::TRASH;
+pub use crate::core::changes::TRASH;
 /// Where home directories are.
 const HOMES: &str = "/user";
 /// Names of checkpoints, in local time.

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use protocol::{datanode, namenode};
 use tokio::sync::oneshot;
 
-use crate::core::datanodes::NodeIndex;
+use crate::core::nodes::NodeIndex;
 use crate::nodes::NodeTable;
 
 /// An answer, and what the audit log tells with it.

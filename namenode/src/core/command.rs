@@ -10,14 +10,13 @@ use protocol::namenode::{
 };
 use protocol::{BlockId, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
-use super::datanodes::{Datanodes, NodeIndex};
+use super::changes::{Plan, Planner, check_name};
 use super::edit::{CallKey, Edit, Outcome, Record};
-use super::limits::check_name;
+use super::nodes::{Datanodes, NodeIndex};
 use super::now::Now;
-use super::permission::Caller;
-use super::planner::{Plan, Planner};
 use super::query::Reader;
 use super::reserved::Named;
+use super::rights::Caller;
 use super::safe_mode::SafeMode;
 use super::state::{Output, State};
 use crate::error::{CoreError, refuse};

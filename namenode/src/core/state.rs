@@ -9,17 +9,14 @@ use protocol::namenode::{AdminState, DatanodeState, LocatedBlock, Reply};
 use protocol::token::{AccessMode, BlockToken, TokenKeys};
 use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
 
-use super::blocks::{Acknowledged, Blocks};
-use super::datanodes::{Datanodes, NodeIndex};
-use super::drains::Drains;
+use super::blocks::{Acknowledged, Blocks, Recoveries};
 use super::edit::{Allotted, CallKey, Edit, Outcome, Record};
-use super::lost::Loss;
-use super::namespace::Namespace;
+use super::namespace::{Loss, Namespace};
+use super::nodes::{Datanodes, Drains, NodeIndex};
 use super::now::Now;
-use super::permission::{Caller, Guard};
 use super::random::Generator;
-use super::recoveries::Recoveries;
 use super::retry_cache::RetryCache;
+use super::rights::{Caller, Guard};
 use super::safe_mode::{Rule, SafeMode, Situation};
 use crate::error::CoreError;
 
