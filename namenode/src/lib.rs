@@ -70,7 +70,7 @@ use crate::core::safe_mode::Rule;
 use crate::core::state::{Settings, State};
 pub use crate::error::Error;
 use crate::groups::Groups;
-use crate::kept::Book as KeptBook;
+use crate::kept::MaintenanceFiles;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
 use crate::server::{Clock, Event, Loop, QUEUE_MAX, Shared};
@@ -233,20 +233,21 @@ impl Drop for TellWhenDone {
 }
 
 /// Takes in the nodes that were in maintenance when the NameNode ended: they may be switched off.
-fn restore_kept(
+fn restore_maintenance(
     config: &Config,
     state: &mut State,
     nodes: &NodeTable,
     clock: Clock,
-) -> Result<KeptBook, Error> {
-    let (book, all) = KeptBook::open(&config.data_dir).map_err(|source| Error::Directory {
-        action: "read the DataNodes in maintenance in",
-        path: config.data_dir.clone(),
-        source,
-    })?;
+) -> Result<MaintenanceFiles, Error> {
+    let (book, all) =
+        MaintenanceFiles::open(&config.data_dir).map_err(|source| Error::Directory {
+            action: "read the DataNodes in maintenance in",
+            path: config.data_dir.clone(),
+            source,
+        })?;
     for kept in all {
         let (datanode, count) = (kept.info.id, kept.replicas.len());
-        if state.restore_kept(&mut nodes.lock().nodes, kept, clock.now()) {
+        if state.restore_node(&mut nodes.lock().nodes, kept, clock.now()) {
             tracing::info!(%datanode, count, "datanode in maintenance is remembered with its replicas");
         }
     }
@@ -262,7 +263,7 @@ fn open(
     token_keys: TokenKeys,
     shutdown: &Shutdown,
     failure: &Arc<Mutex<Option<String>>>,
-) -> Result<(Arc<Shared>, Journal, KeptBook), Error> {
+) -> Result<(Arc<Shared>, Journal, MaintenanceFiles), Error> {
     let nodes = Arc::new(NodeTable::new(config.stale_ms, config.dead_ms, config.tick_ms()));
     let waiters = Arc::new(Waiters::default());
     let observer = {
@@ -299,7 +300,7 @@ fn open(
     let mut state = State::new(recovering.loaded, settings, random, clock.now());
     let refreshed = state.refresh_nodes(&mut nodes.lock().nodes, lists::read(config)?, clock.now());
     debug_assert!(refreshed.is_empty(), "nobody has registered yet");
-    let book = restore_kept(config, &mut state, &nodes, clock)?;
+    let book = restore_maintenance(config, &mut state, &nodes, clock)?;
     let mut last = recovered.last;
     if state.ns.counters().cluster.is_none() {
         let cluster = ClusterId(rand::random());

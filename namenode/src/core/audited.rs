@@ -8,14 +8,14 @@ use super::state::State;
 
 impl State {
     /// `owner:group:rwxr-xr-x` of what a call has changed; `None` for calls whose line has none, as in HDFS.
-    pub(super) fn shown(&self, call: &Call) -> Option<String> {
-        let inode = self.ns.resolve(shown_path(call)?).ok()?.inode;
+    pub(super) fn permissions_after(&self, call: &Call) -> Option<String> {
+        let inode = self.ns.resolve(audited_path(call)?).ok()?.inode;
         let (owner, group) = (self.ns.names.text(inode.owner), self.ns.names.text(inode.group));
         Some(format!("{owner}:{group}:{}", symbols(inode.mode)))
     }
 }
 
-fn shown_path(call: &Call) -> Option<&DfsPath> {
+fn audited_path(call: &Call) -> Option<&DfsPath> {
     match call {
         Call::Create(create) => Some(&create.path),
         Call::Complete { publish: Some(publish), .. } => Some(&publish.path),

@@ -70,7 +70,7 @@ impl State {
         if call.is_read() {
             let reader = Reader { caller, host: &request.host, now, txid: 0 };
             let answer = self.query(nodes, call, reader);
-            self.show(call, &answer, out);
+            self.note_permissions(call, &answer, out);
             return Ok(answer);
         }
         let (call, answer) = match self.named(call, caller) {
@@ -80,13 +80,13 @@ impl State {
             }
             Err(refusal) => (Cow::Borrowed(call), Err(refusal)),
         };
-        self.show(&call, &answer, out);
+        self.note_permissions(&call, &answer, out);
         Ok(answer)
     }
 
-    fn show(&self, call: &Call, answer: &Answer, out: &mut Output) {
+    fn note_permissions(&self, call: &Call, answer: &Answer, out: &mut Output) {
         if self.settings.audit {
-            out.shown.push(answer.as_ref().ok().and_then(|_| self.shown(call)));
+            out.permissions.push(answer.as_ref().ok().and_then(|_| self.permissions_after(call)));
         }
     }
 

@@ -86,7 +86,7 @@ pub struct Output {
     /// Files that were closed without bytes which had been promised.
     pub lost: Vec<Loss>,
     /// Whose things were changed, for each call that was made: `owner:group:rwxr-xr-x`. Empty without an audit log.
-    pub shown: Vec<Option<String>>,
+    pub permissions: Vec<Option<String>>,
 }
 
 /// The state machine.

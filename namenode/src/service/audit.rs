@@ -17,8 +17,8 @@ use crate::config::Config;
 
 /// Stands before each line, as in HDFS.
 const LOGGER: &str = "FSNamesystem.audit";
-/// Room for what is told of a usual call.
-const TOLD_BYTES: usize = 160;
+/// Room for what is logged of a usual call.
+const DETAIL_BYTES: usize = 160;
 
 /// The queue to the writer.
 pub(crate) type Audit = audit::Audit<Line>;
@@ -37,8 +37,8 @@ pub(crate) struct Origin {
 /// A line to be: all but the time.
 pub(crate) struct Line {
     allowed: bool,
-    /// [`told`].
-    told: String,
+    /// [`detail`].
+    detail: String,
     /// `owner:group:rwxr-xr-x` of what was changed.
     permissions: Option<String>,
     protocol: &'static str,
@@ -46,9 +46,9 @@ pub(crate) struct Line {
 
 impl fmt::Display for Line {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Line { allowed, told, protocol, .. } = self;
+        let Line { allowed, detail, protocol, .. } = self;
         let permissions = self.permissions.as_deref().unwrap_or("null");
-        write!(out, "allowed={allowed}\t{told}\tperm={permissions}\tproto={protocol}")
+        write!(out, "allowed={allowed}\t{detail}\tperm={permissions}\tproto={protocol}")
     }
 }
 
@@ -67,11 +67,11 @@ pub(crate) fn start(config: &Config) -> io::Result<(Audit, Writer)> {
 
 /// The line of a call that came to an end; none for failures that are not told, as in HDFS.
 pub(crate) fn line(
-    (told, permissions, protocol): (String, Option<String>, &'static str),
+    (detail, permissions, protocol): (String, Option<String>, &'static str),
     answer: &Answer,
 ) -> Option<Line> {
     let allowed = is_allowed(answer)?;
-    Some(Line { allowed, told, permissions, protocol })
+    Some(Line { allowed, detail, permissions, protocol })
 }
 
 /// Whether an answer is told as allowed or denied; other failures are not told, as in HDFS.
@@ -115,9 +115,9 @@ impl About<'_> {
 }
 
 /// What is told of a call, from `ugi` to `dst`; `None` for calls on blocks and leases, which HDFS does not tell either.
-pub(crate) fn told((user, host): (&str, &str), call: &Call) -> Option<String> {
+pub(crate) fn detail((user, host): (&str, &str), call: &Call) -> Option<String> {
     let Entry { command, source, target } = Entry::of(call)?;
-    let mut out = String::with_capacity(TOLD_BYTES);
+    let mut out = String::with_capacity(DETAIL_BYTES);
     for (name, text) in [("ugi=", user), (" (auth:SIMPLE)\tip=/", host), ("\tcmd=", command)] {
         out.push_str(name);
         put(&mut out, text);
@@ -267,9 +267,9 @@ mod tests {
     }
 
     fn line(allowed: bool, user: &str, call: &Call, permissions: Option<&str>) -> String {
-        let told = told((user, "127.0.0.1"), call).unwrap();
+        let detail = detail((user, "127.0.0.1"), call).unwrap();
         let permissions = permissions.map(str::to_owned);
-        Line { allowed, told, permissions, protocol: "rpc" }.to_string()
+        Line { allowed, detail, permissions, protocol: "rpc" }.to_string()
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
         ] {
             assert_eq!(line(true, "alice", &call, permissions), format!("{start}{rest}"));
         }
-        assert_eq!(told(("alice", ""), &Call::RenewLease), None);
+        assert_eq!(detail(("alice", ""), &Call::RenewLease), None);
         let status = Call::Status(dfs("/x"));
         let forged = line(false, "eve\nallowed=true\tugi=root", &status, None);
         assert!(forged.starts_with("allowed=false\tugi=eve?allowed=true?ugi=root (auth:SIMPLE)\t"));

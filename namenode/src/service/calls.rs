@@ -1,4 +1,4 @@
-//! Calls of clients: answered, counted and told in the audit log.
+//! Calls of clients: answered, counted and logged in the audit log.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,12 +36,12 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Answers a call, counts it and tells it in the audit log.
+    /// Answers a call, counts it and logs it in the audit log.
     pub(crate) async fn client(&self, request: Request, origin: Origin) -> Answer {
         if request.body.is_read() {
             return self.noted(request, origin).await;
         }
-        // A change is made although its caller hangs up, and must be told.
+        // A change is made although its caller hangs up, and must be logged.
         let service = self.clone();
         carried(async move { service.noted(request, origin).await }).await
     }
@@ -54,22 +54,22 @@ impl Service {
     }
 
     async fn audited(&self, request: Request, origin: Origin) -> Answer {
-        let mut shown = Vec::new();
-        let Some(audit) = &self.audit else { return self.answer(request, &mut shown).await };
+        let mut permissions = Vec::new();
+        let Some(audit) = &self.audit else { return self.answer(request, &mut permissions).await };
         let calls = request.body.calls();
-        let told = |call| audit::told((&request.user, &origin.address), call);
-        let told: Vec<Option<String>> = calls.iter().map(told).collect();
-        let answer = self.answer(request, &mut shown).await;
+        let detail = |call| audit::detail((&request.user, &origin.address), call);
+        let details: Vec<Option<String>> = calls.iter().map(detail).collect();
+        let answer = self.answer(request, &mut permissions).await;
         let at_ms = self.shared.clock.now().wall_ms;
         let answers = match &answer {
             Ok(Reply::Batch(answers)) => answers,
             single => std::slice::from_ref(single),
         };
         // Reads show nobody's permissions.
-        let shown = shown.into_iter().chain(std::iter::repeat(None));
-        for ((told, permissions), answer) in told.into_iter().zip(shown).zip(answers) {
-            let line =
-                told.and_then(|told| audit::line((told, permissions, origin.protocol), answer));
+        let permissions = permissions.into_iter().chain(std::iter::repeat(None));
+        for ((detail, permissions), answer) in details.into_iter().zip(permissions).zip(answers) {
+            let line = detail
+                .and_then(|detail| audit::line((detail, permissions, origin.protocol), answer));
             if let Some(line) = line {
                 audit.note(at_ms, line).await;
             }
@@ -77,8 +77,12 @@ impl Service {
         answer
     }
 
-    /// Answers a call; `shown` is what the audit log tells with it.
-    pub(super) async fn answer(&self, request: Request, shown: &mut Vec<Option<String>>) -> Answer {
+    /// Answers a call; `permissions` is what the audit log says with it.
+    pub(super) async fn answer(
+        &self,
+        request: Request,
+        permissions: &mut Vec<Option<String>>,
+    ) -> Answer {
         if request.version != VERSION {
             let text = format!("version {} of the protocol is not {VERSION}", request.version);
             return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
@@ -99,7 +103,7 @@ impl Service {
         let event = Event::Call(Box::new(request), membership, sender);
         self.events.send(event).await.map_err(|_| stopping())?;
         let answered = receiver.await.map_err(|_| stopping())?;
-        *shown = answered.shown;
+        *permissions = answered.permissions;
         answered.answer
     }
 

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `calls` | [`Service`]: calls of clients, counted ([`Load`]) and told in the audit log |
+//! | `calls` | [`Service`]: calls of clients, counted ([`Load`]) and logged in the audit log |
 //! | `datanodes` | messages of DataNodes |
 //! | `web` | [`Web`]: the same for faces in this process |
 //! | `audit` | lines of the audit log |

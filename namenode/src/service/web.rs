@@ -34,7 +34,7 @@ impl Web {
         self.query_as(STATIC_USER, call).await
     }
 
-    /// The same for redirects: nobody's call, so neither counted nor told in the audit log.
+    /// The same for redirects: nobody's call, so neither counted nor logged in the audit log.
     async fn query_as(&self, user: &str, call: Call) -> Answer {
         self.service.answer(self.request(user, "", call), &mut Vec::new()).await
     }

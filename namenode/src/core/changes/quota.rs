@@ -135,7 +135,7 @@ impl Budget<'_> {
                 made.total.space_consumed = bytes.saturating_mul(made.replication);
             }),
             Edit::Move { inode, parent, .. } => {
-                let before = self.look(inode);
+                let before = self.planned(inode);
                 self.made.insert(inode, Made { parent, ..before });
                 let above = self.above(before.parent);
                 self.spend(before.parent, &[], (before.total, Totals::default()))?;
@@ -147,7 +147,7 @@ impl Budget<'_> {
                 Ok(())
             }
             Edit::Delete { inode, .. } => {
-                let before = self.look(inode);
+                let before = self.planned(inode);
                 self.made.insert(inode, Made { parent: NOWHERE, ..before });
                 // What a snapshot keeps is not given back.
                 if self.ns.is_kept(inode) {
@@ -161,10 +161,10 @@ impl Budget<'_> {
 
     /// The target's replication counts for the bytes of the sources from then on.
     fn concat(&mut self, target: InodeId, sources: &[InodeId]) -> Result<(), RemoteError> {
-        let before = self.look(target);
+        let before = self.planned(target);
         let (mut sum, mut after) = (before.total, before.total);
         for source in sources {
-            let total = self.look(*source).total;
+            let total = self.planned(*source).total;
             sum = sum.plus(total);
             after.length += total.length;
             after.space_consumed += total.length.saturating_mul(before.replication);
@@ -178,7 +178,7 @@ impl Budget<'_> {
     }
 
     fn resize(&mut self, file: InodeId, change: impl Fn(&mut Made)) -> Result<(), RemoteError> {
-        let before = self.look(file);
+        let before = self.planned(file);
         let mut after = before;
         change(&mut after);
         self.made.insert(file, after);
@@ -186,7 +186,7 @@ impl Budget<'_> {
     }
 
     /// An inode as it is after the edits so far.
-    fn look(&self, id: InodeId) -> Made {
+    fn planned(&self, id: InodeId) -> Made {
         if let Some(made) = self.made.get(&id) {
             return *made;
         }
@@ -210,7 +210,7 @@ impl Budget<'_> {
             if id == InodeId::ROOT {
                 break;
             }
-            id = self.look(id).parent;
+            id = self.planned(id).parent;
         }
         found
     }

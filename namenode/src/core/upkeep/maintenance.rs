@@ -16,7 +16,7 @@ use crate::core::state::State;
 
 /// A node in maintenance and what it holds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct NodeInMaintenance {
     /// Who.
     pub info: DatanodeInfo,
     /// Its good replicas, ascending by block.
@@ -25,7 +25,7 @@ pub struct Kept {
 
 impl State {
     /// The nodes that are in maintenance.
-    pub fn kept_nodes(&self, nodes: &Datanodes) -> Vec<NodeIndex> {
+    pub fn nodes_in_maintenance(&self, nodes: &Datanodes) -> Vec<NodeIndex> {
         if !nodes.is_any_away() {
             return Vec::new();
         }
@@ -34,17 +34,25 @@ impl State {
     }
 
     /// What is to be remembered of a node.
-    pub fn kept(&self, nodes: &Datanodes, node: NodeIndex) -> Kept {
+    pub fn node_in_maintenance(&self, nodes: &Datanodes, node: NodeIndex) -> NodeInMaintenance {
         let held = self.blocks.held_after(node, None, usize::MAX).into_iter();
         let replica = |block| {
             let info = self.ns.block(block).filter(|info| info.complete)?;
             Some(Replica { block, stamp: info.stamp, length: info.length })
         };
-        Kept { info: nodes.node(node).info.clone(), replicas: held.filter_map(replica).collect() }
+        NodeInMaintenance {
+            info: nodes.node(node).info.clone(),
+            replicas: held.filter_map(replica).collect(),
+        }
     }
 
     /// Takes in, as silent, a node that was in maintenance when the NameNode ended. False if the lists do not keep it any more.
-    pub fn restore_kept(&mut self, nodes: &mut Datanodes, kept: Kept, now: Now) -> bool {
+    pub fn restore_node(
+        &mut self,
+        nodes: &mut Datanodes,
+        kept: NodeInMaintenance,
+        now: Now,
+    ) -> bool {
         self.set_now(now);
         if !self.drains.keeps(&kept.info, now.mono_ms) {
             return false;
@@ -106,7 +114,7 @@ mod tests {
     /// A NameNode that starts again with what was written down; with the nodes in `up`.
     fn restarted(
         h: &Harness,
-        kept: Option<Kept>,
+        kept: Option<NodeInMaintenance>,
         lists_keep: Option<u8>,
         up: &[(u8, Vec<Replica>)],
     ) -> Harness {
@@ -117,7 +125,7 @@ mod tests {
         maintain(&mut next, lists_keep);
         if let Some(kept) = kept {
             let now = next.now;
-            let taken = next.state.restore_kept(&mut next.nodes, kept, now);
+            let taken = next.state.restore_node(&mut next.nodes, kept, now);
             assert_eq!(taken, lists_keep.is_some());
         }
         for (number, replicas) in up {
@@ -135,10 +143,13 @@ mod tests {
         let off = *h.holders(block.id).iter().find(|n| h.holders(gone.id).contains(n)).unwrap();
         let others: Vec<u8> = all.into_iter().filter(|number| *number != off).collect();
         maintain(&mut h, Some(off));
-        assert!(h.state.kept_nodes(&h.nodes).is_empty(), "it may not be switched off yet");
+        assert!(
+            h.state.nodes_in_maintenance(&h.nodes).is_empty(),
+            "it may not be switched off yet"
+        );
         h.pass(200, &all);
-        assert_eq!(h.state.kept_nodes(&h.nodes), [h.node(off)]);
-        let kept = h.state.kept(&h.nodes, h.node(off));
+        assert_eq!(h.state.nodes_in_maintenance(&h.nodes), [h.node(off)]);
+        let kept = h.state.node_in_maintenance(&h.nodes, h.node(off));
         assert_eq!(kept.replicas, [replica(&block, 100), replica(&gone, 100)]);
         h.call(Call::Delete { path: dfs("/gone"), recursive: false }).unwrap();
 

@@ -13,4 +13,4 @@ mod moves;
 mod recovery;
 mod schedule;
 
-pub use self::maintenance::Kept;
+pub use self::maintenance::NodeInMaintenance;
