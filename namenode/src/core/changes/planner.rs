@@ -194,4 +194,14 @@ impl<'a> Planner<'a> {
     ) -> Result<Resolved<'a>, RemoteError> {
         self.find(path, needs)?.ok_or_else(|| refuse(ErrorKind::NotFound, missing()))
     }
+
+    /// A directory that must exist.
+    pub(super) fn directory(&self, path: &DfsPath, needs: Needs) -> Result<InodeId, RemoteError> {
+        let found = self.expect(path, needs, || format!("Directory does not exist: {path}"))?;
+        if found.inode.directory().is_none() {
+            let text = format!("`{path}': Is not a directory");
+            return Err(refuse(ErrorKind::NotDirectory, text));
+        }
+        Ok(found.id)
+    }
 }

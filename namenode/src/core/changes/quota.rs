@@ -33,21 +33,16 @@ impl Planner<'_> {
                 return Err(refuse(ErrorKind::InvalidArgument, text));
             }
         }
-        let found =
-            self.expect(path, Needs::default(), || format!("Directory does not exist: {path}"))?;
-        if found.inode.directory().is_none() {
-            let text = format!("`{path}': Is not a directory");
-            return Err(refuse(ErrorKind::NotDirectory, text));
-        }
+        let id = self.directory(path, Needs::default())?;
         if path.is_root() && names == QuotaChange::Clear {
             let text = "Cannot clear namespace quota on root.";
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }
-        let old = self.state.ns.quotas.get(&found.id).copied().unwrap_or_default();
+        let old = self.state.ns.quotas.get(&id).copied().unwrap_or_default();
         let quota = Quota { names: changed(old.names, names), space: changed(old.space, space) };
         if quota != old {
             let Quota { names, space } = quota;
-            self.edits.push(Edit::SetQuota { directory: found.id, names, space });
+            self.edits.push(Edit::SetQuota { directory: id, names, space });
         }
         Ok(Outcome::Done)
     }

@@ -12,16 +12,6 @@ use crate::core::snapshots::{SNAPSHOTS_MAX, split};
 use crate::error::refuse;
 
 impl Planner<'_> {
-    /// A directory that must exist.
-    fn directory(&self, path: &DfsPath, needs: Needs) -> Result<InodeId, RemoteError> {
-        let found = self.expect(path, needs, || format!("Directory does not exist: {path}"))?;
-        if found.inode.directory().is_none() {
-            let text = format!("`{path}': Is not a directory");
-            return Err(refuse(ErrorKind::NotDirectory, text));
-        }
-        Ok(found.id)
-    }
-
     /// A directory of the caller's own that may have snapshots.
     fn snapshottable(&self, path: &DfsPath) -> Result<(InodeId, &Root), RemoteError> {
         let id = self.directory(path, Needs { ownership: true, ..Needs::default() })?;

@@ -14,7 +14,7 @@ use protocol::storage::StoragePolicy;
 use protocol::xattr::{XattrName, XattrSpace};
 use serde::{Deserialize, Serialize};
 
-use super::row::Row;
+use super::row::{Row, chunk_key, decode, encode};
 use crate::error::CoreError;
 
 /// First byte of a row.
@@ -57,16 +57,12 @@ impl Features {
     }
 
     pub(in crate::core) fn encode(&self) -> Vec<u8> {
-        postcard::to_allocvec(self)
-            .expect("features are plain data: encoding into memory cannot fail")
+        encode(self)
     }
 
     /// Reads what [`Features::encode`] wrote.
     pub(in crate::core) fn decode(bytes: &[u8]) -> Result<Self, CoreError> {
-        match postcard::take_from_bytes(bytes) {
-            Ok((features, [])) => Ok(features),
-            _ => Err(CoreError::BadRow("features")),
-        }
+        decode(bytes, "features")
     }
 
     /// The policy that was set here.
@@ -113,9 +109,9 @@ impl FeatureTable {
             let bytes = features.map(|features| features.encode()).unwrap_or_default();
             let mut chunks = bytes.chunks(CHUNK_BYTES);
             let count = chunks.len().max(count_before);
-            rows.extend(
-                (0..count).map(|number| (key(id, number), chunks.next().map(<[u8]>::to_vec))),
-            );
+            rows.extend((0..count).map(|number| {
+                (chunk_key(ROW_PREFIX, id, number), chunks.next().map(<[u8]>::to_vec))
+            }));
         }
         rows
     }
@@ -143,13 +139,6 @@ impl FeatureTable {
         }
         Ok(())
     }
-}
-
-fn key(id: InodeId, number: usize) -> Vec<u8> {
-    let mut key = vec![ROW_PREFIX];
-    key.extend(id.0.to_be_bytes());
-    key.extend(u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes());
-    key
 }
 
 #[cfg(test)]

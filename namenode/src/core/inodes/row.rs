@@ -25,6 +25,13 @@ pub(in crate::core) fn id_key(prefix: u8, id: InodeId) -> Vec<u8> {
     key
 }
 
+/// Key of a piece of what is too large for one row; big endian as all keys.
+pub(in crate::core) fn chunk_key(prefix: u8, id: InodeId, chunk: usize) -> Vec<u8> {
+    let mut key = id_key(prefix, id);
+    key.extend(u32::try_from(chunk).unwrap_or(u32::MAX).to_be_bytes());
+    key
+}
+
 pub(in crate::core) fn encode<T: Serialize>(row: &T) -> Vec<u8> {
     postcard::to_allocvec(row).expect("rows are plain data: encoding into memory cannot fail")
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::tree::{Block, Counters, Namespace};
 use crate::core::inodes::{
     BlockList, BlockRow, Body, Children, Directory, File, Inode, NOWHERE, Open, ROW_BLOCKS, Row,
-    decode, encode, features, id_key, quota,
+    chunk_key, decode, encode, features, id_key, quota,
 };
 use crate::error::CoreError;
 
@@ -84,7 +84,7 @@ impl Namespace {
         }
         for (id, block_count) in dirty.erased {
             let chunks = 1..=block_count / ROW_BLOCKS;
-            rows.extend(chunks.map(|chunk| (overflow_key(id, chunk), None)));
+            rows.extend(chunks.map(|chunk| (chunk_key(b'o', id, chunk), None)));
         }
         rows.extend(self.features.take_rows());
         rows.extend(
@@ -154,11 +154,11 @@ impl Namespace {
         rows.push((inode_key(id), Some(encode(&row))));
         let Some(file) = inode.file() else { return };
         for (chunk, blocks) in file.blocks.chunks(ROW_BLOCKS).enumerate().skip(1) {
-            rows.push((overflow_key(id, chunk), Some(encode(&self.block_rows(blocks)))));
+            rows.push((chunk_key(b'o', id, chunk), Some(encode(&self.block_rows(blocks)))));
         }
         // A chunk that lost its only block stays behind empty; edits that take more blocks off name the file in `erased`.
         if !file.blocks.is_empty() && file.blocks.len().is_multiple_of(ROW_BLOCKS) {
-            rows.push((overflow_key(id, file.blocks.len() / ROW_BLOCKS), None));
+            rows.push((chunk_key(b'o', id, file.blocks.len() / ROW_BLOCKS), None));
         }
     }
 
@@ -356,13 +356,6 @@ impl Namespace {
 
 fn inode_key(id: InodeId) -> Vec<u8> {
     id_key(b'i', id)
-}
-
-fn overflow_key(id: InodeId, chunk: usize) -> Vec<u8> {
-    let mut key = vec![b'o'];
-    key.extend(id.0.to_be_bytes());
-    key.extend(u32::try_from(chunk).unwrap_or(u32::MAX).to_be_bytes());
-    key
 }
 
 fn read_id(bytes: &[u8]) -> Result<InodeId, CoreError> {
