@@ -1,22 +1,22 @@
 //! The NameNode without a machine: synchronous and deterministic. Inputs and the time go in; records, answers and commands come
 //! out. No clock, no I/O, no async; random choices come from a generator that is passed in.
 //!
-//! From the ground up, each on those above it:
+//! From the ground up; each imports only from those above it in this table:
 //!
 //! | room | what it holds |
 //! |---|---|
-//! | [`inodes`] | inodes and the tables beside them |
+//! | [`inodes`], [`edit`] | inodes and the tables beside them; what changes them |
 //! | [`namespace`], [`snapshots`] | the tree that they make, now and as it was; applying edits; rows of the checkpoint |
 //! | [`nodes`] | DataNodes, and which of them are to leave service |
 //! | [`blocks`] | which DataNode holds which replica, and what follows from that |
 //! | [`rights`] | who calls, and what they may |
-//! | [`state`] | all of these as one machine, and [`edit`], [`retry_cache`], [`safe_mode`] |
-//! | [`changes`] | judging a changing call: what it would do, as edits |
-//! | [`queries`] | answering a call that reads |
+//! | [`safe_mode`], [`retry_cache`], [`state`] | whether changes are refused, answers given, and all of these as one machine |
 //! | [`upkeep`] | what happens with time and as DataNodes come and go |
-//! | [`command`], [`query`] | the two ways in for calls: a change is judged, applied and journalled; a read is answered |
+//! | [`changes`] | judging a changing call: what it would do, as edits |
+//! | [`reserved`], [`query`], [`queries`] | which path a call means; answering one that reads |
+//! | [`audited`], [`command`] | the way in for changes: a call is judged, applied and journalled |
 //!
-//! What is durable is in the first two rows alone, and edits are all that changes it.
+//! What is durable is in the first two rows and in the answers given; edits are all that changes it.
 
 pub mod audited;
 pub mod blocks;
