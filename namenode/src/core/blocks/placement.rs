@@ -31,37 +31,37 @@ pub struct Problem<'a> {
     pub bytes: u64,
 }
 
-/// Random draws before a place is looked through: where one node in eight will do, one in thirty choices needs that.
+/// Random draws before a scope is searched: where one node in eight will do, one in thirty choices needs that.
 const TRIES: usize = 24;
 
 /// Where the next replica should be.
 #[derive(Clone, Copy, Debug)]
-enum Place<'a> {
+enum Scope<'a> {
     Host(&'a str),
     Rack(&'a str),
     OtherRack(&'a str),
     Anywhere,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Scope<'a> {
     /// By how many replicas there are, and where.
     fn after(have: &[NodeIndex], nodes: &'a Datanodes, writer_host: &'a str) -> Self {
         let rack = |place: usize| nodes.node(have[place]).info.rack.as_str();
         match have.len() {
-            0 => Place::Host(writer_host),
-            1 => Place::OtherRack(rack(0)),
-            2 if rack(0) == rack(1) => Place::OtherRack(rack(0)),
-            2 => Place::Rack(rack(1)),
-            _ => Place::Anywhere,
+            0 => Scope::Host(writer_host),
+            1 => Scope::OtherRack(rack(0)),
+            2 if rack(0) == rack(1) => Scope::OtherRack(rack(0)),
+            2 => Scope::Rack(rack(1)),
+            _ => Scope::Anywhere,
         }
     }
 
     /// A node there, or of all nodes if only those can be drawn from.
     fn draw(self, nodes: &Datanodes, random: &mut Generator) -> Option<NodeIndex> {
         let list = match self {
-            Place::Host(host) => nodes.on_host(host),
-            Place::Rack(rack) => nodes.on_rack(rack),
-            Place::OtherRack(_) | Place::Anywhere => {
+            Scope::Host(host) => nodes.on_host(host),
+            Scope::Rack(rack) => nodes.on_rack(rack),
+            Scope::OtherRack(_) | Scope::Anywhere => {
                 let count = nodes.len();
                 return (count > 0).then(|| nodes.nth(random.below(count)));
             }
@@ -71,22 +71,22 @@ impl<'a> Place<'a> {
 
     fn holds(self, node: &Node) -> bool {
         match self {
-            Place::OtherRack(rack) => node.info.rack != rack,
-            Place::Host(_) | Place::Rack(_) | Place::Anywhere => true,
+            Scope::OtherRack(rack) => node.info.rack != rack,
+            Scope::Host(_) | Scope::Rack(_) | Scope::Anywhere => true,
         }
     }
 
     /// The nodes there, from a random one on.
     fn scan(self, nodes: &Datanodes, random: &mut Generator) -> Vec<NodeIndex> {
         let mut all: Vec<NodeIndex> = match self {
-            Place::Host(host) => nodes.on_host(host).to_vec(),
-            Place::Rack(rack) => nodes.on_rack(rack).to_vec(),
-            Place::OtherRack(rack) => nodes
+            Scope::Host(host) => nodes.on_host(host).to_vec(),
+            Scope::Rack(rack) => nodes.on_rack(rack).to_vec(),
+            Scope::OtherRack(rack) => nodes
                 .racks()
                 .filter(|(name, _)| *name != rack)
                 .flat_map(|(_, list)| list.iter().copied())
                 .collect(),
-            Place::Anywhere => nodes.iter().map(|(index, _)| index).collect(),
+            Scope::Anywhere => nodes.iter().map(|(index, _)| index).collect(),
         };
         if !all.is_empty() {
             let start = random.below(all.len());
@@ -163,26 +163,26 @@ fn choose_one(
         let host = &nodes.node(*index).info.host;
         have.iter().all(|held| nodes.node(*held).info.host != *host)
     };
-    let wanted = Place::after(have, nodes, problem.writer_host);
+    let wanted = Scope::after(have, nodes, problem.writer_host);
     let wishes =
-        [(wanted, true), (Place::Anywhere, true), (wanted, false), (Place::Anywhere, false)];
-    wishes.into_iter().find_map(|(place, new_host)| {
+        [(wanted, true), (Scope::Anywhere, true), (wanted, false), (Scope::Anywhere, false)];
+    wishes.into_iter().find_map(|(scope, new_host)| {
         let accepts = |index: &NodeIndex| fits(index) && (!new_host || is_new_host(index));
-        choose_at(nodes, place, random, accepts)
+        choose_at(nodes, scope, random, accepts)
     })
 }
 
-/// The better of two random nodes of a place; `None` if none is accepted there.
+/// The better of two random nodes of a scope; `None` if none is accepted there.
 fn choose_at(
     nodes: &Datanodes,
-    place: Place<'_>,
+    scope: Scope<'_>,
     random: &mut Generator,
     accepts: impl Fn(&NodeIndex) -> bool,
 ) -> Option<NodeIndex> {
     let mut found: Option<NodeIndex> = None;
     for _ in 0..TRIES {
-        let index = place.draw(nodes, random)?;
-        if !place.holds(nodes.node(index)) || !accepts(&index) {
+        let index = scope.draw(nodes, random)?;
+        if !scope.holds(nodes.node(index)) || !accepts(&index) {
             continue;
         }
         match found {
@@ -191,7 +191,7 @@ fn choose_at(
         }
     }
     found.or_else(|| {
-        let mut rest = place.scan(nodes, random).into_iter().filter(accepts);
+        let mut rest = scope.scan(nodes, random).into_iter().filter(accepts);
         let first = rest.next()?;
         Some(rest.next().map_or(first, |second| better(nodes, first, second)))
     })
