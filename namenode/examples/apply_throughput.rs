@@ -5,9 +5,9 @@
 
 use std::time::Instant;
 
-use namenode::core::datanodes::Datanodes;
+use namenode::core::blocks::{Problem, choose_targets};
 use namenode::core::edit::{CallKey, Edit, Outcome, Record};
-use namenode::core::placement::{Problem, choose_targets};
+use namenode::core::nodes::Datanodes;
 use namenode::core::random::Generator;
 use namenode::core::state::Loaded;
 use protocol::datanode::Heartbeat;

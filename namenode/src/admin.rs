@@ -12,8 +12,8 @@ use protocol::{DatanodeId, ErrorKind, RemoteError};
 use tokio::sync::oneshot;
 
 use crate::groups::Membership;
-use crate::http::Service;
 use crate::server::{Event, stopping};
+use crate::service::Service;
 
 /// Files are for the operator alone.
 const FILE_MODE: u32 = 0o600;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use protocol::{BlockId, InodeId};
+use protocol::{BlockId, ErrorKind, InodeId, RemoteError};
 use thiserror::Error;
 
 /// Why the NameNode cannot start or go on.
@@ -132,4 +132,9 @@ pub enum CoreError {
     /// There is no root or no cluster id although there are rows.
     #[error("the namespace has no root or no cluster id")]
     NoRoot,
+}
+
+/// A refusal.
+pub(crate) fn refuse(kind: ErrorKind, message: impl Into<String>) -> RemoteError {
+    RemoteError::new(kind, message)
 }

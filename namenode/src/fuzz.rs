@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use protocol::{ClusterId, InodeId};
 
 use crate::core::edit::{Edit, Record};
-use crate::core::hosts::HostLists;
+use crate::core::nodes::HostLists;
 use crate::core::state::Loaded;
 use crate::{kept, topology, trash};
 

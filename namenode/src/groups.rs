@@ -6,7 +6,7 @@ use std::time::Duration;
 use daemon::groups::Superusers;
 
 use crate::config::Config;
-use crate::core::permission::Caller;
+use crate::core::rights::Caller;
 
 /// What is known of a user.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use std::{fs, io};
 
 use protocol::{DatanodeId, wire};
 
-use crate::core::kept::Kept;
+use crate::core::upkeep::NodeInMaintenance;
 
 /// Where the files are.
 const DIRECTORY: &str = "maintenance";
@@ -24,7 +24,7 @@ const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 12;
 const FILE_MODE: u32 = 0o600;
 
-pub(crate) fn encode(kept: &Kept) -> Vec<u8> {
+pub(crate) fn encode(kept: &NodeInMaintenance) -> Vec<u8> {
     let body = wire::encode(kept);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
     bytes.extend_from_slice(MAGIC);
@@ -35,7 +35,7 @@ pub(crate) fn encode(kept: &Kept) -> Vec<u8> {
 }
 
 /// `None` for what is not one whole file of this version.
-pub(crate) fn decode(bytes: &[u8]) -> Option<Kept> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<NodeInMaintenance> {
     let (header, body) = bytes.split_at_checked(HEADER_BYTES)?;
     let number = |at: usize| Some(u32::from_le_bytes(header.get(at..at + 4)?.try_into().ok()?));
     let is_whole =
@@ -44,17 +44,17 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Kept> {
 }
 
 /// The files, and whose they are.
-pub(crate) struct Book {
+pub(crate) struct MaintenanceFiles {
     directory: PathBuf,
     saved: BTreeSet<DatanodeId>,
 }
 
-impl Book {
+impl MaintenanceFiles {
     /// Reads what an earlier run has left.
     ///
     /// # Errors
     /// If the directory cannot be made or read.
-    pub(crate) fn open(data_dir: &Path) -> io::Result<(Self, Vec<Kept>)> {
+    pub(crate) fn open(data_dir: &Path) -> io::Result<(Self, Vec<NodeInMaintenance>)> {
         let directory = data_dir.join(DIRECTORY);
         sys::fs::create_private_dir(&directory)?;
         let mut all = Vec::new();
@@ -73,7 +73,7 @@ impl Book {
         }
         all.sort_by_key(|kept| kept.info.id);
         let saved = all.iter().map(|kept| kept.info.id).collect();
-        Ok((Book { directory, saved }, all))
+        Ok((MaintenanceFiles { directory, saved }, all))
     }
 
     /// True if no node is written down.
@@ -87,7 +87,7 @@ impl Book {
     }
 
     /// Writes a node down. A disk that refuses is told of, and asked again with the next tick.
-    pub(crate) fn save(&mut self, kept: &Kept) {
+    pub(crate) fn save(&mut self, kept: &NodeInMaintenance) {
         let id = kept.info.id;
         match sys::fs::write_atomic(&self.path(id), &encode(kept), FILE_MODE) {
             Ok(()) => drop(self.saved.insert(id)),
@@ -127,10 +127,10 @@ mod tests {
 
     use super::*;
 
-    fn kept(number: u8) -> Kept {
+    fn kept(number: u8) -> NodeInMaintenance {
         let replica =
             |id| Replica { block: BlockId(id), stamp: GenerationStamp(1001), length: 300 };
-        Kept {
+        NodeInMaintenance {
             info: DatanodeInfo {
                 id: DatanodeId([number; 16]),
                 host: "h".to_owned(),
@@ -166,15 +166,15 @@ mod tests {
     #[test]
     fn nodes_are_remembered_until_they_are_not_in_maintenance() {
         let directory = tempfile::tempdir().unwrap();
-        let (mut book, found) = Book::open(directory.path()).unwrap();
+        let (mut book, found) = MaintenanceFiles::open(directory.path()).unwrap();
         assert!(book.is_empty() && found.is_empty());
         book.save(&kept(1));
         book.save(&kept(2));
         fs::write(directory.path().join("maintenance/torn.kept"), "HNKP").unwrap();
-        let (mut book, found) = Book::open(directory.path()).unwrap();
+        let (mut book, found) = MaintenanceFiles::open(directory.path()).unwrap();
         assert_eq!(found, [kept(1), kept(2)]);
         assert!(book.has(DatanodeId([2; 16])));
         book.retain(&[DatanodeId([2; 16])].into());
-        assert_eq!(Book::open(directory.path()).unwrap().1, [kept(2)]);
+        assert_eq!(MaintenanceFiles::open(directory.path()).unwrap().1, [kept(2)]);
     }
 }

@@ -12,13 +12,12 @@
 //! | waiters | transaction | waiters | no | no answer, read or command leaves before its transaction is durable |
 //!
 //! - `core` is synchronous and pure; it changes only by edits, which replay in the same way.
-//! - `server` is the one thread that changes it; `http` are the handlers, `pages` what people look at, `monitor` what monitors ask for; `journal` makes edits durable.
+//! - `server` is the one thread that changes it; `service` answers calls, `http` has the routes, `pages` what people look at, `monitor` what monitors ask for; `journal` makes edits durable.
 //! - Ids of inodes and blocks, and generation stamps, never repeat.
 //!
 //! Enter with [`run`].
 
 mod admin;
-mod audit;
 pub mod config;
 pub mod core;
 pub mod error;
@@ -35,6 +34,7 @@ mod pages;
 mod recover;
 mod resources;
 mod server;
+mod service;
 mod settings;
 mod startup;
 mod topology;
@@ -63,7 +63,6 @@ use webhdfs::namenode::Trust;
 use webhdfs::token::book::Book;
 use webhdfs::token::keeper::Keeper;
 
-use crate::audit::Audit;
 pub use crate::config::Config;
 use crate::config::Durability;
 use crate::core::random::Generator;
@@ -71,12 +70,12 @@ use crate::core::safe_mode::Rule;
 use crate::core::state::{Settings, State};
 pub use crate::error::Error;
 use crate::groups::Groups;
-use crate::http::Service;
-use crate::kept::Book as KeptBook;
-use crate::monitor::Load;
+use crate::kept::MaintenanceFiles;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
 use crate::server::{Clock, Event, Loop, QUEUE_MAX, Shared};
+use crate::service::audit::{self, Audit};
+use crate::service::{Load, Service};
 use crate::startup::Startup;
 use crate::topology::Topology;
 use crate::waiters::Waiters;
@@ -234,20 +233,21 @@ impl Drop for TellWhenDone {
 }
 
 /// Takes in the nodes that were in maintenance when the NameNode ended: they may be switched off.
-fn restore_kept(
+fn restore_maintenance(
     config: &Config,
     state: &mut State,
     nodes: &NodeTable,
     clock: Clock,
-) -> Result<KeptBook, Error> {
-    let (book, all) = KeptBook::open(&config.data_dir).map_err(|source| Error::Directory {
-        action: "read the DataNodes in maintenance in",
-        path: config.data_dir.clone(),
-        source,
-    })?;
+) -> Result<MaintenanceFiles, Error> {
+    let (book, all) =
+        MaintenanceFiles::open(&config.data_dir).map_err(|source| Error::Directory {
+            action: "read the DataNodes in maintenance in",
+            path: config.data_dir.clone(),
+            source,
+        })?;
     for kept in all {
         let (datanode, count) = (kept.info.id, kept.replicas.len());
-        if state.restore_kept(&mut nodes.lock().nodes, kept, clock.now()) {
+        if state.restore_node(&mut nodes.lock().nodes, kept, clock.now()) {
             tracing::info!(%datanode, count, "datanode in maintenance is remembered with its replicas");
         }
     }
@@ -263,7 +263,7 @@ fn open(
     token_keys: TokenKeys,
     shutdown: &Shutdown,
     failure: &Arc<Mutex<Option<String>>>,
-) -> Result<(Arc<Shared>, Journal, KeptBook), Error> {
+) -> Result<(Arc<Shared>, Journal, MaintenanceFiles), Error> {
     let nodes = Arc::new(NodeTable::new(config.stale_ms, config.dead_ms, config.tick_ms()));
     let waiters = Arc::new(Waiters::default());
     let observer = {
@@ -300,7 +300,7 @@ fn open(
     let mut state = State::new(recovering.loaded, settings, random, clock.now());
     let refreshed = state.refresh_nodes(&mut nodes.lock().nodes, lists::read(config)?, clock.now());
     debug_assert!(refreshed.is_empty(), "nobody has registered yet");
-    let book = restore_kept(config, &mut state, &nodes, clock)?;
+    let book = restore_maintenance(config, &mut state, &nodes, clock)?;
     let mut last = recovered.last;
     if state.ns.counters().cluster.is_none() {
         let cluster = ClusterId(rand::random());

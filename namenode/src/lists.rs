@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::config::Config;
-use crate::core::hosts::HostLists;
+use crate::core::nodes::HostLists;
 use crate::error::Error;
 
 /// Reads the lists. One that is configured and cannot be read is an error: taken as empty, it would let everybody in.

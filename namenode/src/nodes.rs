@@ -6,14 +6,14 @@ use parking_lot::{Mutex, MutexGuard};
 use protocol::datanode::{Command, Heartbeat};
 use tokio::sync::Notify;
 
-use crate::core::datanodes::{Datanodes, NodeIndex};
+use crate::core::nodes::{Datanodes, NodeIndex};
 
 /// The table and what wakes held heartbeats.
 pub(crate) struct NodeTable {
-    inner: Mutex<Inner>,
+    inner: Mutex<NodesAndWakes>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct NodesAndWakes {
     pub(crate) nodes: Datanodes,
     wakes: Vec<Arc<Notify>>,
 }
@@ -30,10 +30,10 @@ pub(crate) struct Beat {
 impl NodeTable {
     pub(crate) fn new(stale_ms: u64, dead_ms: u64, tick_ms: u64) -> Self {
         let nodes = Datanodes::new(stale_ms, dead_ms, tick_ms);
-        NodeTable { inner: Mutex::new(Inner { nodes, wakes: Vec::new() }) }
+        NodeTable { inner: Mutex::new(NodesAndWakes { nodes, wakes: Vec::new() }) }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, NodesAndWakes> {
         self.inner.lock()
     }
 
@@ -62,7 +62,7 @@ impl NodeTable {
     }
 }
 
-impl Inner {
+impl NodesAndWakes {
     fn wake(&mut self, index: NodeIndex) -> Arc<Notify> {
         let place = index.0 as usize;
         if self.wakes.len() <= place {

@@ -22,15 +22,15 @@ use protocol::namenode::{self, AdminState, Answer, Body, Reply, Request};
 use protocol::{DatanodeId, Epoch, ErrorKind, RemoteError};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::core::datanodes::{Datanodes, NodeIndex};
-use crate::core::hosts::HostLists;
-use crate::core::lost::Loss;
+use crate::core::blocks::{ReportError, Taken};
+use crate::core::namespace::Loss;
+use crate::core::nodes::{Datanodes, HostLists, NodeIndex};
+use crate::core::now::Now;
 use crate::core::query::Reader;
-use crate::core::report::{ReportError, Taken};
-use crate::core::state::{Now, Output, State};
+use crate::core::state::{Output, State};
 use crate::error::CoreError;
 use crate::groups::{Groups, Membership};
-use crate::kept::Book;
+use crate::kept::MaintenanceFiles;
 use crate::nodes::NodeTable;
 use crate::startup::Startup;
 use crate::waiters::{Answered, Waiter, Waiters};
@@ -148,7 +148,7 @@ pub(crate) struct Loop {
     pub(crate) checkpointed_ms: u64,
     pub(crate) reports: VecDeque<Queued>,
     /// The nodes in maintenance, written down.
-    pub(crate) book: Book,
+    pub(crate) book: MaintenanceFiles,
 }
 
 /// A part of a report that is not done, or a message behind one.
@@ -342,14 +342,15 @@ impl Loop {
         let (all, new) = {
             let state = shared.state.read();
             let table = shared.nodes.lock();
-            let kept = state.kept_nodes(&table.nodes);
+            let kept = state.nodes_in_maintenance(&table.nodes);
             if kept.is_empty() && self.book.is_empty() {
                 return;
             }
             let id = |node: &NodeIndex| table.nodes.node(*node).info.id;
             let all: BTreeSet<DatanodeId> = kept.iter().map(id).collect();
             let new = kept.iter().filter(|node| !self.book.has(id(node)));
-            let new: Vec<_> = new.map(|node| state.kept(&table.nodes, *node)).collect();
+            let new: Vec<_> =
+                new.map(|node| state.node_in_maintenance(&table.nodes, *node)).collect();
             (all, new)
         };
         self.book.retain(&all);
@@ -409,8 +410,8 @@ fn apply(
         Event::Call(request, membership, sender) => {
             let caller = membership.caller(&request.user);
             let answer = state.call(nodes, (&request, caller), now, &mut turn.out)?;
-            let shown = std::mem::take(&mut turn.out.shown);
-            turn.waiters.push(Waiter::Client(sender, Answered { answer, shown }));
+            let permissions = std::mem::take(&mut turn.out.permissions);
+            turn.waiters.push(Waiter::Client(sender, Answered { answer, permissions }));
         }
         Event::Datanode(request, sender) => {
             let answer = datanode_request(state, nodes, *request, (shared, now), &mut turn.out)?;
@@ -429,7 +430,7 @@ fn apply(
                 let datanode = nodes.node(node).info.id;
                 tracing::warn!(%datanode, "datanode is not in the list of those that may be here: given up");
             }
-            let answered = Answered { answer: Ok(Reply::Done), shown: Vec::new() };
+            let answered = Answered { answer: Ok(Reply::Done), permissions: Vec::new() };
             turn.waiters.push(Waiter::Client(sender, answered));
         }
         Event::Resources { available, directory, low, left_out } => {

@@ -131,7 +131,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::core::datanodes::tests::info;
+    use crate::core::nodes::info;
 
     #[test]
     fn tables_and_answers() {

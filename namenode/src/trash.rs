@@ -14,14 +14,13 @@ use jiff::tz::TimeZone;
 use protocol::namenode::{Call, FileStatus, LIST_ENTRIES_MAX, Reply, Request};
 use protocol::{ClientId, DfsPath, RemoteError};
 
-use crate::audit::Origin;
 use crate::config::Config;
-use crate::http::Service;
+use crate::service::{Origin, Service};
 
 /// Where deleted files are before the next checkpoint.
 pub const CURRENT: &str = "Current";
 /// Directory of the trash in a home directory.
-pub use crate::core::rename::TRASH;
+pub use crate::core::changes::TRASH;
 /// Where home directories are.
 const HOMES: &str = "/user";
 /// Names of checkpoints, in local time.

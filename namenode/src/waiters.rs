@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 use protocol::{datanode, namenode};
 use tokio::sync::oneshot;
 
-use crate::core::datanodes::NodeIndex;
+use crate::core::nodes::NodeIndex;
 use crate::nodes::NodeTable;
 
-/// An answer, and what the audit log tells with it.
+/// An answer, and what the audit log says with it.
 pub(crate) struct Answered {
     pub(crate) answer: namenode::Answer,
-    /// [`crate::core::state::Output::shown`].
-    pub(crate) shown: Vec<Option<String>>,
+    /// [`crate::core::state::Output::permissions`].
+    pub(crate) permissions: Vec<Option<String>>,
 }
 
 /// Something that waits.

@@ -1,83 +1,42 @@
 //! The NameNode without a machine: synchronous and deterministic. Inputs and the time go in; records, answers and commands come
 //! out. No clock, no I/O, no async; random choices come from a generator that is passed in.
+//!
+//! From the ground up; each imports only from those above it in this table:
+//!
+//! | room | what it holds |
+//! |---|---|
+//! | [`inodes`], [`edit`] | inodes and the tables beside them; what changes them |
+//! | [`namespace`], [`snapshots`] | the tree that they make, now and as it was; applying edits; rows of the checkpoint |
+//! | [`nodes`] | DataNodes, and which of them are to leave service |
+//! | [`blocks`] | which DataNode holds which replica, and what follows from that |
+//! | [`rights`] | who calls, and what they may |
+//! | [`safe_mode`], [`retry_cache`], [`state`] | whether changes are refused, answers given, and all of these as one machine |
+//! | [`upkeep`] | what happens with time and as DataNodes come and go |
+//! | [`changes`] | judging a changing call: what it would do, as edits |
+//! | [`reserved`], [`query`], [`queries`] | which path a call means; answering one that reads |
+//! | [`audited`], [`command`] | the way in for changes: a call is judged, applied and journalled |
+//!
+//! What is durable is in the first two rows and in the answers given; edits are all that changes it.
 
-pub mod acl;
-pub mod apply;
-pub mod apply_rewrite;
-pub mod block_list;
-pub mod block_set;
+pub mod audited;
 pub mod blocks;
-pub mod children;
+pub mod changes;
 pub mod command;
-pub mod datanodes;
-pub mod drain;
 pub mod edit;
-pub mod features;
-pub mod files;
-pub mod fsck;
-pub mod fsck_snapshot;
-pub mod history;
-pub mod history_rows;
-pub mod hosts;
-pub mod inode;
-mod inspect;
-pub mod kept;
-pub mod lease;
-pub mod limits;
-pub mod lost;
-pub mod moves;
-pub mod name;
+pub mod inodes;
 pub mod namespace;
-pub mod permission;
-pub mod placement;
+pub mod nodes;
+pub mod now;
+pub mod queries;
 pub mod query;
-pub mod quota;
 pub mod random;
-pub mod recovery;
-pub mod redundancy;
-pub mod rename;
-pub mod replica_set;
-pub mod report;
 pub mod reserved;
 pub mod retry_cache;
-pub mod rewrite;
-pub mod rows;
+pub mod rights;
 pub mod safe_mode;
-pub mod schedule;
-pub mod shown;
-pub mod snapshot;
-pub mod snapshot_diff;
-pub mod snapshot_view;
+pub mod snapshots;
 pub mod state;
-pub mod storage;
-pub mod survey;
-pub mod table;
-pub mod totals;
-pub mod xattr;
+pub mod upkeep;
 
 #[cfg(test)]
-mod differences;
-#[cfg(test)]
-mod harness;
-#[cfg(test)]
-mod lost_tests;
-#[cfg(test)]
-mod model_tests;
-#[cfg(test)]
-mod namespace_model;
-#[cfg(test)]
-mod namespace_rules;
-#[cfg(test)]
-mod old_metadata_tests;
-#[cfg(test)]
-mod permission_tests;
-#[cfg(test)]
-mod rewrite_tests;
-#[cfg(test)]
-mod simulation_tests;
-#[cfg(test)]
-mod snapshot_tests;
-#[cfg(test)]
-mod snapshot_writing_tests;
-#[cfg(test)]
-mod writing_tests;
+mod tests;

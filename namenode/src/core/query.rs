@@ -8,16 +8,15 @@ use protocol::permission::Action;
 use protocol::token::AccessMode;
 use protocol::{BlockId, DfsPath, ErrorKind, InodeId, RemoteError};
 
-use super::command::refuse;
-use super::datanodes::{Datanodes, NodeIndex};
-use super::inode::{File, Inode};
+use super::blocks::{Low, placement};
+use super::inodes::{File, Inode, Totals};
 use super::namespace::{Block, Resolved};
-use super::permission::{Caller, Needs};
-use super::placement;
-use super::redundancy::Low;
+use super::nodes::{Datanodes, NodeIndex};
+use super::now::Now;
 use super::reserved::{Named, is_reserved};
-use super::state::{Now, State};
-use super::totals::Totals;
+use super::rights::{Caller, Needs};
+use super::state::State;
+use crate::error::refuse;
 
 /// Who reads, and when.
 #[derive(Clone, Copy, Debug)]
@@ -387,7 +386,7 @@ fn nearest_first(
 
 #[cfg(test)]
 mod tests {
-    use super::super::datanodes::tests::{beat, info};
+    use super::super::nodes::{beat, info};
     use super::*;
 
     /// How often each place among `hosts` comes first over many blocks, for a reader on `a` at several moments.

@@ -10,9 +10,9 @@ use protocol::namenode::{Call, FileStatus};
 use protocol::path::{RESERVED, RESERVED_RAW};
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
-use super::command::refuse;
-use super::permission::Caller;
+use super::rights::Caller;
 use super::state::State;
+use crate::error::refuse;
 
 /// Permission bits of `/.reserved`, as HDFS shows it.
 const RESERVED_MODE: u16 = 0o1770;
@@ -93,8 +93,8 @@ mod tests {
     use protocol::namenode::{Answer, DOT_SNAPSHOT, Publish, QuotaChange, Reply};
     use protocol::permission::Action;
 
-    use super::super::harness::{Harness, create, dfs, written};
     use super::super::query::Reader;
+    use super::super::tests::harness::{Harness, create, dfs, written};
     use super::*;
 
     const BOB: Caller<'_> = Caller { user: "bob", groups: &[], is_superuser: false };

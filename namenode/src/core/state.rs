@@ -9,16 +9,14 @@ use protocol::namenode::{AdminState, DatanodeState, LocatedBlock, Reply};
 use protocol::token::{AccessMode, BlockToken, TokenKeys};
 use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
 
-use super::blocks::{Acknowledged, Blocks};
-use super::datanodes::{Datanodes, NodeIndex};
-use super::drain::Drains;
+use super::blocks::{Acknowledged, Blocks, Recoveries};
 use super::edit::{Allotted, CallKey, Edit, Outcome, Record};
-use super::lost::Loss;
-use super::namespace::Namespace;
-use super::permission::{Caller, Guard};
+use super::namespace::{Loss, Namespace};
+use super::nodes::{Datanodes, Drains, NodeIndex};
+use super::now::Now;
 use super::random::Generator;
-use super::recovery::Recoveries;
 use super::retry_cache::RetryCache;
+use super::rights::{Caller, Guard};
 use super::safe_mode::{Rule, SafeMode, Situation};
 use crate::error::CoreError;
 
@@ -74,15 +72,6 @@ pub struct Settings {
     pub audit: bool,
 }
 
-/// The time as the rim sees it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Now {
-    /// Monotonic, milliseconds: decides.
-    pub mono_ms: u64,
-    /// Since the epoch, milliseconds: is written down.
-    pub wall_ms: u64,
-}
-
 /// What a step puts out. Nothing of it may leave before `records` are durable.
 #[derive(Default, Debug)]
 pub struct Output {
@@ -97,7 +86,7 @@ pub struct Output {
     /// Files that were closed without bytes which had been promised.
     pub lost: Vec<Loss>,
     /// Whose things were changed, for each call that was made: `owner:group:rwxr-xr-x`. Empty without an audit log.
-    pub shown: Vec<Option<String>>,
+    pub permissions: Vec<Option<String>>,
 }
 
 /// The state machine.

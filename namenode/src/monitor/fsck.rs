@@ -101,7 +101,7 @@ pub(super) async fn fsck(State(fsck): State<Fsck>, request: Request) -> Response
         .kill_on_drop(true)
         .spawn();
     match child {
-        Ok(child) => told(child, turn),
+        Ok(child) => report(child, turn),
         Err(error) => {
             tracing::warn!(%error, "cannot start a check of files");
             (StatusCode::INTERNAL_SERVER_ERROR, "a check cannot be started\n").into_response()
@@ -123,7 +123,7 @@ fn arguments(query: &Query) -> Vec<String> {
 }
 
 /// What the child prints, as it prints it.
-fn told(mut child: Child, turn: OwnedSemaphorePermit) -> Response {
+fn report(mut child: Child, turn: OwnedSemaphorePermit) -> Response {
     let output = child.stdout.take();
     let pieces = stream::try_unfold((child, output, turn), |(child, output, turn)| async {
         let Some(mut output) = output else { return Ok(None) };

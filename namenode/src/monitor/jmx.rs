@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol::namenode::{AdminState, DatanodeReport, DatanodeState};
 use serde_json::{Value, json};
 
-use super::Picture;
+use super::picture::Picture;
 use crate::startup::{Progress, Work};
 
 /// All of them, by name.
@@ -270,7 +270,7 @@ pub(super) fn startup_progress(picture: &Picture) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::tests::picture;
+    use crate::monitor::picture::tests::picture;
 
     #[test]
     fn beans_are_chosen_by_name() {

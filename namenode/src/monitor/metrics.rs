@@ -5,7 +5,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::{Registry, Unit};
 use protocol::namenode::{AdminState, DatanodeState};
 
-use super::Picture;
+use super::picture::Picture;
 
 /// Everything as a registry.
 pub(super) fn registry(picture: &Picture) -> Registry {
@@ -125,7 +125,7 @@ fn journal(registry: &mut Registry, picture: &Picture) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::tests::picture;
+    use crate::monitor::picture::tests::picture;
 
     #[test]
     fn golden_lines() {

@@ -6,9 +6,10 @@
 mod fsck;
 mod jmx;
 mod metrics;
+mod picture;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -17,73 +18,10 @@ use axum::routing::get;
 use axum::{Json, Router};
 use daemon::auth::Authenticator;
 use daemon::beans;
-use journal::Stats;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::histogram::Histogram;
-use protocol::namenode::{Answer, Call, ClusterStatus, DatanodeReport, Reply};
+use protocol::namenode::{Call, Reply};
 
-use crate::http::Web;
-use crate::pages;
-use crate::startup::Progress;
-
-/// Upper bounds of the classes that calls are counted in, seconds: from a read in memory to a sync on a busy disk.
-const CLASSES_S: [f64; 12] =
-    [0.0001, 0.0003, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 10.0];
-
-/// Calls answered since the start.
-#[derive(Clone, Debug)]
-pub(crate) struct Load {
-    reads: Histogram,
-    changes: Histogram,
-    refused: Counter,
-}
-
-impl Default for Load {
-    fn default() -> Self {
-        let classes = || Histogram::new(CLASSES_S);
-        Load { reads: classes(), changes: classes(), refused: Counter::default() }
-    }
-}
-
-impl Load {
-    /// Counts a call that began at `begin`.
-    pub(crate) fn note(&self, is_read: bool, begin: Instant, answer: &Answer) {
-        let kind = if is_read { &self.reads } else { &self.changes };
-        kind.observe(begin.elapsed().as_secs_f64());
-        if answer.is_err() {
-            self.refused.inc();
-        }
-    }
-}
-
-/// One look at everything.
-#[derive(Debug)]
-struct Picture {
-    status: ClusterStatus,
-    nodes: Vec<DatanodeReport>,
-    journal: Stats,
-    load: Load,
-    /// `host:port` of the NameNode.
-    address: String,
-    up: Duration,
-    startup: Progress,
-}
-
-impl Picture {
-    /// Over the DataNodes whose room counts, as HDFS: those that are dead or leave service have none to give.
-    fn sum(&self, of: impl Fn(&DatanodeReport) -> u64) -> u64 {
-        let serving = self.nodes.iter().filter(|node| node.is_in_service());
-        serving.map(of).fold(0, u64::saturating_add)
-    }
-
-    fn total(&self, of: impl Fn(&DatanodeReport) -> u64) -> u64 {
-        self.nodes.iter().map(of).fold(0, u64::saturating_add)
-    }
-
-    fn count(&self, of: impl Fn(&DatanodeReport) -> bool) -> u64 {
-        self.nodes.iter().filter(|node| of(node)).count() as u64
-    }
-}
+use self::picture::Picture;
+use crate::service::Web;
 
 #[derive(Clone)]
 struct Monitor {
@@ -110,8 +48,9 @@ fn figures(web: Web, address: String) -> Router {
 
 impl Monitor {
     async fn picture(&self) -> Result<Picture, Response> {
-        let look = |call| pages::look(&self.web, call);
-        let (status, nodes) = match (look(Call::ClusterStatus).await, look(Call::Datanodes).await) {
+        let query = |call| self.web.query(call);
+        let (status, nodes) = match (query(Call::ClusterStatus).await, query(Call::Datanodes).await)
+        {
             (Ok(Reply::Cluster(status)), Ok(Reply::Datanodes(nodes))) => (*status, nodes),
             (Err(error), _) | (_, Err(error)) => {
                 return Err((StatusCode::SERVICE_UNAVAILABLE, error.message).into_response());
@@ -149,57 +88,4 @@ async fn jmx(
     Query(wanted): Query<beans::Wanted>,
 ) -> Result<Response, Response> {
     Ok(beans::answer(jmx::beans(&monitor.picture().await?), &wanted))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::startup::Work;
-    use protocol::namenode::{DatanodeInfo, DatanodeState};
-
-    /// A cluster of two DataNodes, one of them dead.
-    pub(super) fn picture() -> Picture {
-        let node = |name: &str, state| DatanodeReport {
-            info: DatanodeInfo {
-                host: name.to_owned(),
-                transfer_address: format!("{name}:9866"),
-                http_address: format!("{name}:9864"),
-                rack: "/r1".to_owned(),
-                ..DatanodeInfo::default()
-            },
-            state,
-            capacity: 1000,
-            used: 300,
-            remaining: 600,
-            non_dfs_used: 100,
-            block_count: 5,
-            last_contact_ms: 1500,
-            ..DatanodeReport::default()
-        };
-        let load = Load::default();
-        load.reads.observe(0.0002);
-        load.refused.inc();
-        Picture {
-            status: ClusterStatus {
-                inode_count: 12,
-                block_count: 5,
-                low_redundancy_count: 2,
-                live_count: 1,
-                dead_count: 1,
-                txid: 77,
-                ..ClusterStatus::default()
-            },
-            nodes: vec![node("a", DatanodeState::Live), node("b", DatanodeState::Dead)],
-            journal: Stats::default(),
-            load,
-            address: "nn:9870".to_owned(),
-            up: Duration::from_secs(90),
-            startup: Progress {
-                load: Work { count: 12, time: Duration::from_millis(300) },
-                replay: Work { count: 3, time: Duration::from_millis(20) },
-                wait: Duration::from_secs(4),
-                is_over: true,
-            },
-        }
-    }
 }

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use webhdfs::namenode::{CallOrigin, Namesystem};
 
-use super::{Pages, Shown, look, path_of, status_of, unexpected};
+use super::context::{Found, Pages, path_of, status_of, unexpected};
 
 /// What the API is, for programs.
 const OPENAPI: &str = include_str!("openapi.json");
@@ -52,7 +52,7 @@ fn refused(error: &RemoteError) -> Response {
 }
 
 async fn cluster(State(pages): State<Pages>) -> Response {
-    match look(&pages.web, Call::ClusterStatus).await {
+    match pages.web.query(Call::ClusterStatus).await {
         Ok(Reply::Cluster(status)) => Json(status).into_response(),
         Ok(_) => refused(&unexpected()),
         Err(error) => refused(&error),
@@ -60,7 +60,7 @@ async fn cluster(State(pages): State<Pages>) -> Response {
 }
 
 async fn nodes(State(pages): State<Pages>) -> Response {
-    match look(&pages.web, Call::Datanodes).await {
+    match pages.web.query(Call::Datanodes).await {
         Ok(Reply::Datanodes(nodes)) => Json(nodes).into_response(),
         Ok(_) => refused(&unexpected()),
         Err(error) => refused(&error),
@@ -81,11 +81,11 @@ async fn read(
 
 async fn described(pages: &Pages, named: &Named, user: Option<&str>) -> Result<Value, RemoteError> {
     let path = path_of(&named.path)?;
-    Ok(match pages.show(user, &path, (&named.after, LIST_ENTRIES_MAX)).await? {
-        Shown::Directory { status, entries, remaining } => json!({
+    Ok(match pages.find(user, &path, (&named.after, LIST_ENTRIES_MAX)).await? {
+        Found::Directory { status, entries, remaining } => json!({
             "path": path, "status": status, "entries": entries, "remaining": remaining,
         }),
-        Shown::File(LocatedBlocks { status, blocks }) => {
+        Found::File(LocatedBlocks { status, blocks }) => {
             let blocks: Vec<Value> = blocks.iter().map(block).collect();
             json!({ "path": path, "status": status, "blocks": blocks })
         }

@@ -8,8 +8,8 @@ use daemon::page::live::{self, Board};
 use protocol::namenode::{Call, DatanodeReport, Reply};
 use tokio::time::MissedTickBehavior;
 
-use super::{Pages, look};
-use crate::http::Web;
+use super::context::Pages;
+use crate::service::Web;
 
 /// How often open pages are compared with the cluster. A look costs a read of the counters and a copy of what DataNodes told.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -41,10 +41,10 @@ pub(super) async fn watch(web: Web, board: Board) {
 
 /// Times that only pass do not count.
 async fn looks_like(web: &Web) -> Option<u64> {
-    let Ok(Reply::Cluster(status)) = look(web, Call::ClusterStatus).await else {
+    let Ok(Reply::Cluster(status)) = web.query(Call::ClusterStatus).await else {
         return None;
     };
-    let Ok(Reply::Datanodes(nodes)) = look(web, Call::Datanodes).await else {
+    let Ok(Reply::Datanodes(nodes)) = web.query(Call::Datanodes).await else {
         return None;
     };
     let cluster = (

@@ -12,28 +12,30 @@
 mod blocks;
 mod browse;
 mod cluster;
+mod context;
 mod files;
 mod live;
 mod relay;
 mod snapshots;
 
 use axum::Router;
-use axum::extract::{FromRef, Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
-use daemon::access::{Access, STATIC_USER};
+use daemon::access::Access;
 use daemon::page::live::Board;
 use daemon::page::{self, Frame, Search, Site};
-use daemon::session::{SessionError, Sessions};
+use daemon::session::Sessions;
 use maud::Markup;
-use protocol::namenode::{Answer, Call, FileStatus, LocatedBlocks, Reply};
-use protocol::{DfsPath, ErrorKind, RemoteError};
+use protocol::namenode::{Call, Reply};
+use protocol::{ErrorKind, RemoteError};
 use webhdfs::Auth;
-use webhdfs::namenode::{CallOrigin, Face, Namesystem};
+use webhdfs::namenode::Face;
 
+use self::context::{Found, Pages, path_of, status_of, unexpected};
 use self::relay::Relay;
-use crate::http::Web;
+use crate::service::Web;
 use crate::settings;
 
 const SITE: Site = Site {
@@ -47,16 +49,6 @@ const SITE: Site = Site {
     ],
     search: Some(Search { path: "/browse", parameter: "path", hint: "path, e.g. /user" }),
 };
-
-/// What the pages need.
-#[derive(Clone)]
-struct Pages {
-    web: Web,
-    sessions: Sessions,
-    relay: Relay,
-    /// Where open pages hear that the cluster looks different.
-    board: Board,
-}
 
 /// All pages. Bytes of files go over `face`.
 pub(crate) fn router(web: Web, face: Face<Web>, (sessions, access): (Sessions, &Access)) -> Router {
@@ -73,80 +65,6 @@ pub(crate) fn router(web: Web, face: Face<Web>, (sessions, access): (Sessions, &
         .merge(page::assets(access))
         .merge(sessions.routes(access))
         .with_state(Pages { web, sessions, relay: Relay::new(face), board })
-}
-
-impl FromRef<Pages> for Sessions {
-    fn from_ref(pages: &Pages) -> Self {
-        pages.sessions.clone()
-    }
-}
-
-impl Pages {
-    /// Who looks.
-    fn user(&self, headers: &HeaderMap) -> Option<String> {
-        self.sessions.user(headers)
-    }
-
-    /// Whom a look at files is made for.
-    ///
-    /// # Errors
-    /// If nobody is signed in, where names are not believed.
-    fn viewer<'a>(&self, user: Option<&'a str>) -> Result<&'a str, RemoteError> {
-        match (user, self.web.service().config.webhdfs.auth) {
-            (Some(user), _) => Ok(user),
-            (None, Auth::Simple) => Ok(STATIC_USER),
-            (None, Auth::Token) => {
-                Err(RemoteError::new(ErrorKind::Unauthenticated, SessionError::Missing.to_string()))
-            }
-        }
-    }
-
-    /// Reads the name space as whom a page acts for.
-    async fn read(&self, user: Option<&str>, call: Call) -> Answer {
-        self.web.call(self.viewer(user)?, CallOrigin::default(), call).await
-    }
-
-    /// What a path names; of a directory the entries after a name, at most so many.
-    async fn show(
-        &self,
-        user: Option<&str>,
-        path: &DfsPath,
-        (after, limit): (&str, u32),
-    ) -> Result<Shown, RemoteError> {
-        let Reply::Status(status) = self.read(user, Call::Status(path.clone())).await? else {
-            return Err(unexpected());
-        };
-        if status.directory {
-            let (path, start_after) = (path.clone(), after.to_owned());
-            let call = Call::List { path, start_after, limit };
-            return match self.read(user, call).await? {
-                Reply::Listing { entries, remaining } => {
-                    Ok(Shown::Directory { status, entries, remaining })
-                }
-                _ => Err(unexpected()),
-            };
-        }
-        let call = Call::Locations { path: path.clone(), offset: 0, length: u64::MAX };
-        match self.read(user, call).await? {
-            Reply::Located(located) => Ok(Shown::File(located)),
-            _ => Err(unexpected()),
-        }
-    }
-}
-
-/// What a path names.
-enum Shown {
-    Directory { status: FileStatus, entries: Vec<FileStatus>, remaining: u64 },
-    File(LocatedBlocks),
-}
-
-fn unexpected() -> RemoteError {
-    RemoteError::new(ErrorKind::Internal, "an answer of another kind")
-}
-
-/// Looks at the cluster for a page.
-pub(crate) async fn look(web: &Web, call: Call) -> Answer {
-    web.look(STATIC_USER, call).await
 }
 
 /// What a page is besides its content.
@@ -179,32 +97,11 @@ impl About<'_> {
     }
 }
 
-/// The HTTP status of a refusal.
-fn status_of(error: &RemoteError) -> StatusCode {
-    match error.kind {
-        ErrorKind::NotFound => StatusCode::NOT_FOUND,
-        ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
-        ErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
-        ErrorKind::AlreadyExists => StatusCode::CONFLICT,
-        ErrorKind::Unavailable | ErrorKind::SafeMode | ErrorKind::StartupSafeMode => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
-        ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::BAD_REQUEST,
-    }
-}
-
-/// The path that a query names; the root where it names none.
-fn path_of(text: &str) -> Result<DfsPath, RemoteError> {
-    DfsPath::parse(if text.is_empty() { "/" } else { text })
-        .map_err(|error| RemoteError::new(ErrorKind::InvalidArgument, error.to_string()))
-}
-
 async fn overview(State(pages): State<Pages>, headers: HeaderMap) -> Response {
     let user = pages.user(&headers);
     let about = About { title: "Overview", place: "/", live: true, user: user.as_deref() };
-    let look = |call| look(&pages.web, call);
-    match (look(Call::ClusterStatus).await, look(Call::Datanodes).await) {
+    let query = |call| pages.web.query(call);
+    match (query(Call::ClusterStatus).await, query(Call::Datanodes).await) {
         (Ok(Reply::Cluster(status)), Ok(Reply::Datanodes(nodes))) => {
             about.answer(&cluster::overview(&status, &nodes, warning(&pages)))
         }
@@ -223,7 +120,7 @@ async fn datanodes(State(pages): State<Pages>, headers: HeaderMap) -> Response {
     let user = pages.user(&headers);
     let about =
         About { title: "DataNodes", place: "/datanodes", live: true, user: user.as_deref() };
-    match look(&pages.web, Call::Datanodes).await {
+    match pages.web.query(Call::Datanodes).await {
         Ok(Reply::Datanodes(nodes)) => about.answer(&cluster::datanodes(&nodes)),
         Ok(_) => about.refused(&unexpected()),
         Err(error) => about.refused(&error),
@@ -260,9 +157,9 @@ async fn browsed(
     user: Option<&str>,
 ) -> Result<Markup, RemoteError> {
     let path = path_of(&query.path)?;
-    let located = match pages.show(user, &path, (&query.after, browse::PAGE_ROWS)).await? {
-        Shown::File(located) => located,
-        Shown::Directory { status, entries, remaining } => {
+    let located = match pages.find(user, &path, (&query.after, browse::PAGE_ROWS)).await? {
+        Found::File(located) => located,
+        Found::Directory { status, entries, remaining } => {
             let directory =
                 browse::Directory { path: &path, status: &status, entries: &entries, remaining };
             return Ok(browse::directory(&directory, query, user));

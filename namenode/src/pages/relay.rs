@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use webhdfs::namenode::{Face, KnownUser};
 
-use crate::http::Web;
+use crate::service::Web;
 
 /// Relays at once: the NameNode's network and memory are for metadata.
 const RELAYS_MAX: usize = 4;
@@ -124,7 +124,7 @@ impl Relay {
         let body = axum::body::to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await;
         let body = body.unwrap_or_default();
         if status != StatusCode::OK {
-            return Err(told(status.as_u16(), &body));
+            return Err(refused(status.as_u16(), &body));
         }
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let location = body["Location"].as_str().map(str::to_owned);
@@ -156,7 +156,7 @@ async fn refusal(answer: reqwest::Response) -> Result<reqwest::Response, RemoteE
     }
     let status = answer.status().as_u16();
     let body = at_most(answer, ANSWER_BYTES_MAX as u64).await.unwrap_or_default();
-    Err(told(status, &body))
+    Err(refused(status, &body))
 }
 
 /// Reads an answer until it ends or has given so many bytes, whatever length it claims.
@@ -172,7 +172,7 @@ async fn at_most(mut answer: reqwest::Response, count: u64) -> Result<Vec<u8>, R
 }
 
 /// A refusal in WebHDFS's shape.
-fn told(status: u16, body: &[u8]) -> RemoteError {
+fn refused(status: u16, body: &[u8]) -> RemoteError {
     let kind = match status {
         403 => ErrorKind::PermissionDenied,
         404 => ErrorKind::NotFound,

@@ -10,7 +10,7 @@ use protocol::{DfsPath, ErrorKind, RemoteError};
 use serde::Deserialize;
 
 use super::browse::{encoded, target};
-use super::{Pages, path_of, unexpected};
+use super::context::{Pages, path_of, unexpected};
 
 /// What is to be shown; kept in the address.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -1,0 +1,32 @@
+//! Recoveries of files whose writers are gone that are under way, and who of a pipeline cannot take part.
+
+use std::collections::BTreeMap;
+
+use protocol::namenode::DatanodeState;
+use protocol::{DatanodeId, InodeId};
+
+use crate::core::inodes::Open;
+use crate::core::nodes::Datanodes;
+
+/// Recoveries under way.
+#[derive(Default, Debug)]
+pub struct Recoveries {
+    pub(in crate::core) attempts: BTreeMap<InodeId, Attempt>,
+}
+
+/// Tries at one.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::core) struct Attempt {
+    pub(in crate::core) first_ms: u64,
+    pub(in crate::core) last_ms: u64,
+    pub(in crate::core) count: usize,
+}
+
+/// Those who were in the pipeline of a file's last block that are dead or not known.
+pub(in crate::core) fn away(nodes: &Datanodes, open: &Open) -> Vec<DatanodeId> {
+    let is_away = |id: &DatanodeId| {
+        let node = nodes.index(*id).map(|index| nodes.node(index).state);
+        node.is_none_or(|state| state == DatanodeState::Dead)
+    };
+    open.members().filter(is_away).collect()
+}

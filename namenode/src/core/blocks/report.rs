@@ -1,0 +1,255 @@
+//! Block reports: full ones in parts, incremental ones, and what they say that cannot be settled yet.
+//!
+//! - A part of a full report is taken in slices, each merged against the node's replicas in the same range of ids: both are
+//!   ascending.
+//! - A replica that was recorded within `RECENT_MS` is not taken off because a report lacks it: the report may be older.
+//! - Replicas of open blocks wait until the block is complete or recovered.
+//! - Unknown blocks are deleted only after a grace period and outside safe mode. If a node's first full report has more than 100
+//!   of them and more than a fifth, or any report has blocks with ids that were never handed out, the metadata is probably older
+//!   than the data: then they are kept, and one line says so.
+//! - Ids and stamps that were never handed out prove it; safe mode looks at how many replicas have such. The highest of them are
+//!   kept for the whole run, whatever becomes of their DataNodes: whoever goes on all the same skips them.
+
+use protocol::BlockId;
+use protocol::datanode::{Changes, FullReport, Replica};
+use protocol::namenode::CorruptReason;
+
+use super::manager::Blocks;
+use super::unsettled::{Progress, Sighting};
+use crate::core::namespace::Namespace;
+use crate::core::nodes::{Datanodes, NodeIndex};
+
+/// Unknown blocks in a report from which on their share counts.
+const UNKNOWN_MAX: usize = 100;
+/// One in this many unknown blocks is too much.
+const UNKNOWN_SHARE: usize = 5;
+/// Replicas of a report taken in one step; about half a millisecond.
+const REPLICAS_PER_SLICE: usize = 1_000;
+/// Unknown replicas judged in one step.
+const UNKNOWN_PER_STEP: usize = 5_000;
+
+/// Why a part of a report is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReportError {
+    /// A part is missing or comes twice: begin again.
+    Part,
+    /// The replicas are not ascending.
+    Order,
+}
+
+/// What became of a slice of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// The part goes on at this replica.
+    Slice {
+        /// Where.
+        next: usize,
+    },
+    /// The part is done.
+    Part {
+        /// So many unknown replicas are kept for good because there are too many.
+        kept_unknown: usize,
+    },
+}
+
+impl Blocks {
+    /// Takes a slice of one part of a full report: `report.finalized` from `from` on, at most `REPLICAS_PER_SLICE`. A whole part
+    /// at once would hold everybody else up.
+    ///
+    /// # Errors
+    /// [`ReportError`]; the node begins again with part 0.
+    pub fn take_report(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        node: NodeIndex,
+        (report, from): (&FullReport, usize),
+    ) -> Result<Taken, ReportError> {
+        let mut progress = match (report.part, from) {
+            (0, 0) => Progress::default(),
+            _ => self.reports.progress.remove(&node).ok_or(ReportError::Part)?,
+        };
+        if (progress.next_part, progress.next_replica) != (report.part, from) {
+            return Err(ReportError::Part);
+        }
+        let to = report.finalized.len().min(from.saturating_add(REPLICAS_PER_SLICE));
+        let slice = report.finalized.get(from..to).ok_or(ReportError::Part)?;
+        let mut previous = (report.part > 0 || from > 0).then_some(progress.cursor);
+        for replica in slice {
+            if previous.is_some_and(|previous| previous >= replica.block) {
+                return Err(ReportError::Order);
+            }
+            previous = Some(replica.block);
+        }
+        let part_ends = to == report.finalized.len();
+        self.drop_absent(ns, nodes, (node, &progress), slice, part_ends && report.last);
+        for &replica in slice {
+            self.take_reported(ns, nodes, node, replica, &mut progress);
+        }
+        progress.total += slice.len();
+        progress.cursor = previous.unwrap_or_default();
+        progress.next_replica = to;
+        if !part_ends {
+            self.reports.progress.insert(node, progress);
+            return Ok(Taken::Slice { next: to });
+        }
+        for &replica in &report.unfinished {
+            progress.ahead_count += u64::from(self.reports.is_ahead(ns, &replica));
+            self.take_unfinished(ns, node, replica);
+        }
+        progress.next_part += 1;
+        progress.next_replica = 0;
+        if !report.last {
+            self.reports.progress.insert(node, progress);
+            return Ok(Taken::Part { kept_unknown: 0 });
+        }
+        let sender = nodes.node_mut(node);
+        sender.reported = true;
+        sender.reported_ms = Some(sender.last_contact_ms);
+        let first = !std::mem::replace(&mut sender.ever_reported, true);
+        Ok(Taken::Part { kept_unknown: self.judge_unknown(node, progress, first) })
+    }
+
+    /// Takes off replicas in the slice's range of ids that the report lacks.
+    fn drop_absent(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        (node, progress): (NodeIndex, &Progress),
+        slice: &[Replica],
+        is_last: bool,
+    ) {
+        let last = match slice.last() {
+            _ if is_last => BlockId(u64::MAX),
+            Some(replica) => replica.block,
+            None => return,
+        };
+        let first = match progress.total {
+            0 => BlockId(0),
+            _ => BlockId(progress.cursor.0.saturating_add(1)),
+        };
+        if first > last {
+            return;
+        }
+        let mut reported = slice.iter().peekable();
+        let held = self.held(node).into_iter().flat_map(|held| held.range(first..=last));
+        let absent: Vec<BlockId> = held
+            .filter(|block| {
+                while reported.next_if(|replica| replica.block < *block).is_some() {}
+                reported.peek().is_none_or(|replica| replica.block != *block)
+            })
+            .filter(|block| !self.reports.is_recent(node, *block))
+            .collect();
+        for block in absent {
+            self.forget(ns, nodes, block, node);
+        }
+    }
+
+    fn take_reported(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        node: NodeIndex,
+        replica: Replica,
+        progress: &mut Progress,
+    ) {
+        progress.ahead_count += u64::from(self.reports.is_ahead(ns, &replica));
+        if let Some(info) = ns.block(replica.block).copied() {
+            self.take_known(ns, nodes, Sighting { node, replica, finalized: true }, info);
+        } else if !self.doomed.is_doomed(node, replica.block) {
+            progress.unknown.push(replica);
+        }
+    }
+
+    fn take_unfinished(&mut self, ns: &Namespace, node: NodeIndex, replica: Replica) {
+        let sighting = Sighting { node, replica, finalized: false };
+        match ns.block(replica.block) {
+            Some(info) if !info.complete => self.reports.note_open(sighting),
+            Some(info) if replica.stamp < info.stamp => {
+                self.doomed.insert(node, replica.block, replica.stamp);
+            }
+            // A writer or a copy is about to finish it.
+            Some(_) => {}
+            None => self.reports.note_unknown(sighting),
+        }
+    }
+
+    /// How many unknown replicas are kept for good because there are too many.
+    fn judge_unknown(&mut self, node: NodeIndex, progress: Progress, first: bool) -> usize {
+        let count = progress.unknown.len();
+        // Later reports meet metadata that this run has changed itself: many deletions explain many unknown blocks.
+        let too_many = first && count > UNKNOWN_MAX && count * UNKNOWN_SHARE > progress.total;
+        let kept_unknown = if too_many || progress.ahead_count > 0 { count } else { 0 };
+        match progress.ahead_count {
+            0 => self.reports.ahead.remove(&node),
+            count => self.reports.ahead.insert(node, count),
+        };
+        if kept_unknown == 0 {
+            for replica in progress.unknown {
+                self.reports.note_unknown(Sighting { node, replica, finalized: true });
+            }
+        }
+        kept_unknown
+    }
+
+    /// Takes what changed on a DataNode.
+    pub fn take_changes(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        node: NodeIndex,
+        changes: &Changes,
+    ) {
+        // Until its next heartbeat tells exactly.
+        let received: u64 = changes.received.iter().map(|replica| replica.length).sum();
+        let sender = nodes.node_mut(node);
+        sender.used = sender.used.saturating_add(received).min(sender.capacity);
+        sender.remaining = sender.remaining.saturating_sub(received);
+        for &replica in &changes.received {
+            self.reports.note_recent(node, replica.block);
+            self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
+        }
+        for &block in &changes.deleted {
+            self.note_deleted(ns, nodes, block, node);
+        }
+        for &replica in &changes.unfinished {
+            self.take_unfinished(ns, node, replica);
+        }
+        for replica in &changes.bad {
+            let known = ns.block(replica.block);
+            if known.is_some_and(|info| info.stamp == replica.stamp) {
+                let reason = CorruptReason::CorruptionReported;
+                self.mark_corrupt(ns, nodes, replica.block, (node, reason));
+            }
+        }
+        for &block in &changes.copies_failed {
+            self.pending.remove_source(nodes, block, node);
+            self.evaluate(ns, nodes, block);
+            // Not at once: what stood in the way may stand there for a while.
+            self.low.set_stuck(block);
+        }
+    }
+
+    /// Dooms unknown replicas whose grace is over.
+    pub fn expire_unknown(&mut self, ns: &Namespace, nodes: &mut Datanodes, grace_ms: u64) {
+        for _ in 0..UNKNOWN_PER_STEP {
+            let now_ms = self.reports.now_ms();
+            let Some(&(at_ms, node, block)) = self.reports.unknown_order.front() else { return };
+            if at_ms.saturating_add(grace_ms) > now_ms {
+                return;
+            }
+            self.reports.unknown_order.pop_front();
+            let Some((replica, seen_ms)) = self.reports.unknown.remove(&(node, block)) else {
+                continue;
+            };
+            if seen_ms > at_ms {
+                self.reports.unknown.insert((node, block), (replica, seen_ms));
+                self.reports.unknown_order.push_back((seen_ms, node, block));
+            } else if ns.block(block).is_some() {
+                self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
+            } else if block.0 < ns.counters().next_block {
+                self.doomed.insert(node, block, replica.stamp);
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What block reports said that cannot be settled yet: replicas of open blocks, of unknown ones, those that are ahead of the metadata,
+//! those that were recorded just now, and how far each full report is.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hashbrown::HashMap;
+use protocol::datanode::Replica;
+use protocol::{BlockId, GenerationStamp};
+
+use super::block_set::BlockSet;
+use crate::core::namespace::{Counters, Namespace};
+use crate::core::nodes::NodeIndex;
+
+/// How long a recorded replica is believed at least although a full report lacks it: longer than a report takes to make and send.
+/// At most twice as long.
+const RECENT_MS: u64 = 60_000;
+/// Ids and stamps from here on are no reason to skip those below: they will not be reached.
+const IDS_END: u64 = 1 << 62;
+
+/// A replica on a DataNode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sighting {
+    /// Where.
+    pub node: NodeIndex,
+    /// What.
+    pub replica: Replica,
+    /// Whether it is finalized.
+    pub finalized: bool,
+}
+
+/// What reports said that is not settled.
+#[derive(Default, Debug)]
+pub struct Reports {
+    now_ms: u64,
+    open: BTreeMap<BlockId, Vec<Sighting>>,
+    pub(in crate::core) unknown: BTreeMap<(NodeIndex, BlockId), (Replica, u64)>,
+    pub(super) unknown_order: VecDeque<(u64, NodeIndex, BlockId)>,
+    /// Replicas that are ahead, of the nodes that have any.
+    pub(in crate::core) ahead: BTreeMap<NodeIndex, u64>,
+    /// Highest id and stamp of these, and of those of nodes that are gone.
+    ahead_max: Option<(BlockId, GenerationStamp)>,
+    recent: BTreeMap<NodeIndex, Recent>,
+    pub(in crate::core) progress: HashMap<NodeIndex, Progress>,
+}
+
+/// Replicas of one node that were recorded in this span of `RECENT_MS` and in the one before. A time for each would cost forty
+/// bytes where a place in a set costs two, and there are millions while files are written fast.
+#[derive(Default, Debug)]
+struct Recent {
+    young: BlockSet,
+    old: BlockSet,
+    /// When this span began.
+    since_ms: u64,
+}
+
+impl Recent {
+    /// Begins a new span if this one is over, and forgets the one before it.
+    fn turn(&mut self, now_ms: u64) {
+        let age_ms = now_ms.saturating_sub(self.since_ms);
+        if age_ms < RECENT_MS {
+            return;
+        }
+        let young = std::mem::take(&mut self.young);
+        self.old = if age_ms < 2 * RECENT_MS { young } else { BlockSet::default() };
+        self.since_ms = now_ms;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.young.is_empty() && self.old.is_empty()
+    }
+}
+
+/// How far the full report of one node is.
+#[derive(Default, Debug)]
+pub(in crate::core) struct Progress {
+    pub(super) next_part: u32,
+    /// Place in that part.
+    pub(super) next_replica: usize,
+    pub(in crate::core) cursor: BlockId,
+    pub(in crate::core) total: usize,
+    pub(in crate::core) unknown: Vec<Replica>,
+    /// Replicas with an id or a stamp that was never handed out.
+    pub(in crate::core) ahead_count: u64,
+}
+
+impl Reports {
+    /// Sets the monotonic time.
+    pub fn set_now(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    /// The monotonic time.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// A node registered: its first report is the truth about its past.
+    pub fn begin(&mut self, node: NodeIndex) {
+        self.forget_node(node);
+    }
+
+    /// Notes that a replica was recorded now.
+    pub fn note_recent(&mut self, node: NodeIndex, block: BlockId) {
+        let recent = self.recent.entry(node).or_default();
+        recent.turn(self.now_ms);
+        recent.young.insert(block);
+    }
+
+    /// Forgets which replicas were recorded long ago.
+    pub fn expire_recent(&mut self) {
+        let now_ms = self.now_ms;
+        self.recent.retain(|_, recent| {
+            recent.turn(now_ms);
+            !recent.is_empty()
+        });
+    }
+
+    pub(super) fn is_recent(&self, node: NodeIndex, block: BlockId) -> bool {
+        let recent = self.recent.get(&node);
+        recent.is_some_and(|recent| recent.young.contains(&block) || recent.old.contains(&block))
+    }
+
+    /// Notes a replica of an open block.
+    pub fn note_open(&mut self, sighting: Sighting) {
+        let sightings = self.open.entry(sighting.replica.block).or_default();
+        sightings.retain(|other| other.node != sighting.node);
+        sightings.push(sighting);
+    }
+
+    /// Who was seen with a replica of an open block.
+    pub fn open_holders(&self, block: BlockId) -> impl Iterator<Item = Sighting> {
+        self.open.get(&block).into_iter().flatten().copied()
+    }
+
+    /// Takes the sightings of a block out.
+    pub fn take_open(&mut self, block: BlockId) -> Vec<Sighting> {
+        self.open.remove(&block).unwrap_or_default()
+    }
+
+    /// Notes a replica of an unknown block.
+    pub fn note_unknown(&mut self, sighting: Sighting) {
+        let (node, replica) = (sighting.node, sighting.replica);
+        let now_ms = self.now_ms;
+        if self.unknown.insert((node, replica.block), (replica, now_ms)).is_none() {
+            self.unknown_order.push_back((now_ms, node, replica.block));
+        }
+    }
+
+    /// True if a replica has an id or a stamp that was never handed out; remembers the highest.
+    pub(super) fn is_ahead(&mut self, ns: &Namespace, replica: &Replica) -> bool {
+        let Counters { next_block, next_stamp, .. } = ns.counters();
+        let is_ahead = replica.block.0 >= next_block || replica.stamp.0 >= next_stamp;
+        if is_ahead {
+            let (block, stamp) = self.ahead_max.get_or_insert_default();
+            if replica.block.0 < IDS_END {
+                *block = replica.block.max(*block);
+            }
+            if replica.stamp.0 < IDS_END {
+                *stamp = replica.stamp.max(*stamp);
+            }
+        }
+        is_ahead
+    }
+
+    /// Replicas with an id or a stamp that this NameNode never handed out: its metadata is older than the data.
+    pub fn ahead_count(&self) -> u64 {
+        self.ahead.values().sum()
+    }
+
+    /// The replicas that are ahead are given up: says their highest id and stamp, which must be skipped from now on.
+    pub fn give_up_ahead(&mut self) -> Option<(BlockId, GenerationStamp)> {
+        self.ahead.clear();
+        self.progress.values_mut().for_each(|progress| progress.ahead_count = 0);
+        self.ahead_max.take()
+    }
+
+    /// True while a node has told a part of its replicas and not yet all.
+    pub fn is_one_under_way(&self) -> bool {
+        !self.progress.is_empty()
+    }
+
+    /// Forgets what is known of one replica.
+    pub fn forget(&mut self, node: NodeIndex, block: BlockId) {
+        self.unknown.remove(&(node, block));
+        if let Some(recent) = self.recent.get_mut(&node) {
+            recent.young.remove(&block);
+            recent.old.remove(&block);
+        }
+        if let Some(sightings) = self.open.get_mut(&block) {
+            sightings.retain(|sighting| sighting.node != node);
+        }
+    }
+
+    /// Forgets a node.
+    pub fn forget_node(&mut self, node: NodeIndex) {
+        self.recent.remove(&node);
+        self.progress.remove(&node);
+        self.ahead.remove(&node);
+        let first = (node, BlockId(0));
+        let last = (node, BlockId(u64::MAX));
+        let old: Vec<_> = self.unknown.range(first..=last).map(|(key, _)| *key).collect();
+        for key in old {
+            self.unknown.remove(&key);
+        }
+        self.open.retain(|_, sightings| {
+            sightings.retain(|sighting| sighting.node != node);
+            !sightings.is_empty()
+        });
+    }
+}

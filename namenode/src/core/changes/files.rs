@@ -1,0 +1,484 @@
+//! Writing files: create, blocks, pipeline repair, complete, lease recovery.
+
+use std::collections::BTreeSet;
+
+use protocol::namenode::{Create, DatanodeState, Publish, WrittenBlock};
+use protocol::permission::Action;
+use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
+
+use super::limits::{check_mode, check_replication};
+use super::planner::{Planned, Planner};
+use super::rename::Target;
+use crate::core::blocks::{Acknowledged, Problem, placement};
+use crate::core::edit::{Allotted, Edit, Outcome};
+use crate::core::inodes::{File, Leases, Open};
+use crate::core::namespace::{Block, Resolved};
+use crate::core::nodes::{Node, NodeIndex};
+use crate::core::rights::{Needs, acl};
+use crate::error::refuse;
+
+/// What became of a block at its commit.
+enum Committed {
+    /// It is on enough disks; the file grows by so many bytes.
+    Durable(u64),
+    /// It is on too few disks: copies are made, and the writer asks again.
+    Waits(RemoteError),
+}
+
+impl Committed {
+    fn judge(length: u64, live: usize, durable_min: usize, (block, path): (BlockId, &str)) -> Self {
+        if live >= durable_min {
+            return Committed::Durable(length);
+        }
+        let text = format!(
+            "Not replicated yet: block {block} of {path} is on disk on {live} of {durable_min} DataNodes"
+        );
+        Committed::Waits(refuse(ErrorKind::NotReplicatedYet, text))
+    }
+}
+
+impl Planner<'_> {
+    pub(super) fn create(&mut self, create: &Create) -> Planned {
+        let settings = &self.state.settings;
+        let path = &create.path;
+        let replication = create.replication.unwrap_or(settings.replication);
+        let block_size = create.block_size.unwrap_or(settings.block_size);
+        check_replication(path, replication)?;
+        if block_size < settings.block_size_min {
+            let text = format!(
+                "Specified block size is less than configured minimum value (dfs.namenode.fs-limits.min-block-size): {block_size} < {}",
+                settings.block_size_min
+            );
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        check_mode(create.mode)?;
+        create.unmasked.map_or(Ok(()), check_mode)?;
+        let needs = Needs { ancestor: Some(Action::WRITE), ..Needs::default() };
+        let way = self.way(path, needs)?;
+        if let Some(existing) = &way.found
+            && let Some(refusal) = self.replace(create, existing)?
+        {
+            return Ok(refusal);
+        }
+        let (parent, group) =
+            self.make_parents((path, &way), create.parents, |mode, _| mode | 0o300)?;
+        let file = self.new_inode();
+        let mode = acl::asked(&self.defaults, create.mode, create.unmasked);
+        let (mode, acl) = acl::inherited(&self.defaults, mode, false);
+        self.edits.push(Edit::MakeFile {
+            id: file,
+            parent,
+            name: path.name().unwrap_or_default().to_owned(),
+            owner: self.request.user.clone(),
+            group,
+            mode,
+            replication,
+            block_size,
+            holder: self.request.call.client,
+            at_ms: self.now.wall_ms,
+        });
+        self.push_acl(file, mode, acl);
+        self.copy_policy(file, way.ancestor.id);
+        let first_block = match create.first_block {
+            true => match self.allot(path.as_str(), file, (replication, block_size, 0), &[]) {
+                // A file that stays empty needs none. Whoever writes asks again, and is refused then.
+                Err(refusal) if refusal.kind == ErrorKind::NoDatanodes => None,
+                allotted => Some(allotted?),
+            },
+            false => None,
+        };
+        Ok(Outcome::Created { file, block_size, replication, first_block })
+    }
+
+    /// Makes way for a new file, or refuses; the refusal is an outcome if it begins a recovery. As in HDFS, `overwrite`
+    /// also takes the place of a file that is being written: its writer learns that its lease is gone.
+    fn replace(
+        &mut self,
+        create: &Create,
+        existing: &Resolved<'_>,
+    ) -> Result<Option<Outcome>, RemoteError> {
+        let path = &create.path;
+        let Some(file) = existing.inode.file() else {
+            let text = format!("{path} already exists as a directory");
+            return Err(refuse(ErrorKind::AlreadyExists, text));
+        };
+        if create.overwrite {
+            self.guard().check_inode(existing.id, Action::WRITE)?;
+            self.edits.push(Edit::Delete { inode: existing.id, at_ms: self.now.wall_ms });
+            return Ok(None);
+        }
+        if let Some(refusal) = self.refuse_if_open("CREATE_FILE", path, (existing.id, file))? {
+            return Ok(Some(refusal));
+        }
+        let client = self.request.host.as_str();
+        let text = format!("{path} for client {client} already exists");
+        Err(refuse(ErrorKind::AlreadyExists, text))
+    }
+
+    /// Refuses what a file that is being written does not permit. If its writer has been silent for the soft limit, the refusal
+    /// is an outcome: the file's recovery begins.
+    pub(super) fn refuse_if_open(
+        &mut self,
+        verb: &str,
+        path: &DfsPath,
+        (id, file): (InodeId, &File),
+    ) -> Result<Option<Outcome>, RemoteError> {
+        let Some(open) = file.open.as_deref() else { return Ok(None) };
+        let soft_ms = self.state.settings.lease_soft_ms;
+        let leases = &self.state.ns.leases;
+        if open.holder != Leases::RECOVERER
+            && leases.is_expired(open.holder, self.now.mono_ms, soft_ms)
+        {
+            self.recover = Some(id);
+            let open = Open { holder: Leases::RECOVERER, ..open.clone() };
+            return Ok(Some(Outcome::Refused(self.refuse_open(verb, path, &open))));
+        }
+        Err(self.refuse_open(verb, path, open))
+    }
+
+    fn refuse_open(&self, verb: &str, path: &DfsPath, open: &Open) -> RemoteError {
+        let (holder, host) = (self.request.call.client, self.request.host.as_str());
+        if open.holder == Leases::RECOVERER {
+            let mut text = format!(
+                "Failed to {verb} {path} for {holder} on {host} because lease recovery is in progress. Try again later."
+            );
+            let away = crate::core::blocks::away(self.nodes, open);
+            let away: Vec<String> = away.iter().map(ToString::to_string).collect();
+            if !away.is_empty() {
+                let away = away.join(", ");
+                text.push_str(&format!(" Its last block may need datanodes that are dead: {away}"));
+            }
+            return refuse(ErrorKind::RecoveryInProgress, text);
+        }
+        if open.holder == holder {
+            let text = format!(
+                "Failed to {verb} {path} for {holder} on {host} because current leaseholder is trying to recreate file."
+            );
+            return refuse(ErrorKind::AlreadyBeingCreated, text);
+        }
+        let text = format!(
+            "Failed to {verb} {path} for {holder} on {host} because this file lease is currently owned by {}",
+            open.holder
+        );
+        refuse(ErrorKind::AlreadyBeingCreated, text)
+    }
+
+    /// Allocates the next block of a file.
+    fn allot(
+        &mut self,
+        path: &str,
+        file: InodeId,
+        (replication, block_size, offset): (u16, u64, u64),
+        exclude: &[DatanodeId],
+    ) -> Result<Allotted, RemoteError> {
+        let mut targets = self.choose(path, (replication, block_size), &[], exclude)?;
+        let (block, stamp) = (self.new_block(), self.new_stamp());
+        placement::put_read_first(self.nodes, &mut targets, &self.request.host, block);
+        let targets: Vec<DatanodeId> =
+            targets.iter().map(|target| self.nodes.node(*target).info.id).collect();
+        self.edits.push(Edit::AddBlock { file, block, stamp, targets: targets.clone() });
+        Ok(Allotted { id: block, stamp, offset, length: 0, targets, replication })
+    }
+
+    /// Chooses DataNodes for a block so that it has `replication`, `existing` included.
+    fn choose(
+        &mut self,
+        path: &str,
+        (replication, block_size): (u16, u64),
+        existing: &[NodeIndex],
+        exclude: &[DatanodeId],
+    ) -> Result<Vec<NodeIndex>, RemoteError> {
+        let excluded: Vec<NodeIndex> =
+            exclude.iter().filter_map(|id| self.nodes.index(*id)).collect();
+        let problem = Problem {
+            nodes: self.nodes,
+            count: usize::from(replication).saturating_sub(existing.len()),
+            existing,
+            excluded: &excluded,
+            writer_host: &self.request.host,
+            bytes: block_size,
+        };
+        let mut spared = excluded.clone();
+        spared.extend(self.nodes.slow(self.now.mono_ms));
+        let mut targets =
+            placement::choose_targets(Problem { excluded: &spared, ..problem }, self.random);
+        if targets.len() < problem.count && spared.len() > excluded.len() {
+            // A slow one is better than none.
+            targets = placement::choose_targets(problem, self.random);
+        }
+        if existing.is_empty() {
+            self.check_enough(path, (replication, block_size), (targets.len(), excluded.len()))?;
+        }
+        self.chosen.extend(targets.iter().map(|target| (*target, block_size)));
+        Ok(targets)
+    }
+
+    /// Refuses a block that nobody can take, or that too few have room for: it would never be on as many disks as it must. Those that
+    /// are merely away may come back while it is written.
+    fn check_enough(
+        &self,
+        path: &str,
+        (replication, block_size): (u16, u64),
+        (count, excluded_count): (usize, usize),
+    ) -> Result<(), RemoteError> {
+        let least = usize::from(self.state.durable_min(self.nodes, replication)).max(1);
+        let is_full = |node: &Node| node.state == DatanodeState::Live && node.free() < block_size;
+        let full_count = self.nodes.iter().filter(|(_, node)| is_full(node)).count();
+        if count >= least || (count > 0 && full_count == 0) {
+            return Ok(());
+        }
+        let mut text = format!(
+            "File {path} could only be written to {count} of the {least} minReplication nodes. There are {} datanode(s) running and {excluded_count} node(s) are excluded in this operation.",
+            self.nodes.count(DatanodeState::Live),
+        );
+        if full_count > 0 {
+            text.push_str(&format!(
+                " {full_count} datanode(s) have no room for a block of {block_size} bytes: delete files, or add disks or datanodes."
+            ));
+        }
+        Err(refuse(ErrorKind::NoDatanodes, text))
+    }
+
+    /// A file that this client writes, and its path.
+    pub(super) fn held(&self, id: InodeId) -> Result<(&File, &Open, String), RemoteError> {
+        let lost = |text: String| Err(refuse(ErrorKind::LeaseExpired, text));
+        let Some(path) = self.state.ns.path_of(id) else {
+            return lost(format!(
+                "File does not exist: (inode {id}) Holder {} does not have any open files.",
+                self.request.call.client
+            ));
+        };
+        let Some(file) = self.state.ns.file(id) else {
+            return lost(format!("File is not open for writing: {path} (inode {id})"));
+        };
+        match file.open.as_deref() {
+            Some(open) if open.holder == self.request.call.client => Ok((file, open, path)),
+            Some(open) => lost(format!(
+                "Client (={}) is not the lease owner (={}): {path} (inode {id})",
+                self.request.call.client, open.holder
+            )),
+            None => lost(format!("File is not open for writing: {path} (inode {id})")),
+        }
+    }
+
+    pub(super) fn add_block(
+        &mut self,
+        id: InodeId,
+        previous: Option<&WrittenBlock>,
+        exclude: &[DatanodeId],
+    ) -> Planned {
+        let (file, _, path) = self.held(id)?;
+        let (replication, block_size) = (file.replication, file.block_size);
+        let mut offset = file.length;
+        match (previous, self.state.ns.open_block(id)) {
+            (Some(written), _) => match self.commit_block(id, &path, written)? {
+                Committed::Durable(length) => offset += length,
+                Committed::Waits(refusal) => return Ok(Outcome::Refused(refusal)),
+            },
+            (None, Some(block)) => {
+                let text = format!("block {block} of {path} is not committed");
+                return Err(refuse(ErrorKind::InvalidArgument, text));
+            }
+            (None, None) => {}
+        }
+        let terms = (replication, block_size, offset);
+        self.allot(&path, id, terms, exclude).map(Outcome::Block)
+    }
+
+    /// Commits a block that was written. A block that is committed already, in the same way, is fine. If it is on too few disks
+    /// it is committed all the same, so that copies can be made, but its writer must ask again.
+    fn commit_block(
+        &mut self,
+        id: InodeId,
+        path: &str,
+        written: &WrittenBlock,
+    ) -> Result<Committed, RemoteError> {
+        let WrittenBlock { id: block, stamp, length, .. } = *written;
+        let info = self.own_block(id, path, block)?;
+        if info.stamp != stamp || (info.complete && info.length != length) {
+            let text = format!(
+                "block {block} of {path} has stamp {} and length {}, not {stamp} and {length}",
+                info.stamp, info.length
+            );
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        let (replication, block_size, known) = self
+            .state
+            .ns
+            .file(id)
+            .map(|file| (file.replication, file.block_size, file.known_length()))
+            .unwrap_or_default();
+        let durable_min = usize::from(self.state.durable_min(self.nodes, replication));
+        if info.complete {
+            let live = self.state.blocks.holders(block).len();
+            return Ok(Committed::judge(0, live, durable_min, (block, path)));
+        }
+        if length > block_size {
+            let text = format!("block {block} of {path} has {length} bytes where {block_size} fit");
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        if length < known {
+            let text = format!("block {block} of {path} has {known} bytes already, not {length}");
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        if length == 0 {
+            self.edits.push(Edit::DropBlock { file: id, block });
+            return Ok(Committed::Durable(0));
+        }
+        let durable = self.durable_holders(written);
+        if !written.replicas.iter().any(|id| self.nodes.index(*id).is_some()) {
+            let text =
+                format!("Not replicated yet: no DataNode of block {block} of {path} is known");
+            return Err(refuse(ErrorKind::NotReplicatedYet, text));
+        }
+        self.edits.push(Edit::CommitBlock { file: id, block, length });
+        let holders = written.replicas.iter().filter_map(|id| self.nodes.index(*id));
+        self.released.extend(holders.map(|node| (node, block_size - length)));
+        let replicas = written.replicas.clone();
+        let durable_count = usize::from(written.durable_count);
+        self.written.insert(block, Acknowledged { replicas, durable_count });
+        Ok(Committed::judge(length, durable.len(), durable_min, (block, path)))
+    }
+
+    /// Live DataNodes that have the whole of a block on disk, by what its writer and they themselves say.
+    fn durable_holders(&self, written: &WrittenBlock) -> BTreeSet<NodeIndex> {
+        let durable = written.replicas.iter().rev().take(usize::from(written.durable_count));
+        let told = durable.filter_map(|id| self.nodes.index(*id));
+        let seen = self.state.blocks.reports.open_holders(written.id).filter(|sighting| {
+            let replica = sighting.replica;
+            sighting.finalized && (replica.stamp, replica.length) == (written.stamp, written.length)
+        });
+        told.chain(seen.map(|sighting| sighting.node))
+            .filter(|node| self.nodes.node(*node).state != DatanodeState::Dead)
+            .collect()
+    }
+
+    /// The last block of a file, which must be `block`.
+    pub(super) fn own_block(
+        &self,
+        id: InodeId,
+        path: &str,
+        block: BlockId,
+    ) -> Result<Block, RemoteError> {
+        let last = self.state.ns.file(id).and_then(|file| file.blocks.last());
+        match self.state.ns.block(block) {
+            Some(info) if last == Some(&block) => Ok(*info),
+            _ => {
+                let text = format!("block {block} is not the last of {path}");
+                Err(refuse(ErrorKind::InvalidArgument, text))
+            }
+        }
+    }
+
+    pub(super) fn abandon_block(&mut self, id: InodeId, block: BlockId) -> Planned {
+        let (_, _, path) = self.held(id)?;
+        if self.state.ns.block(block).is_none() {
+            return Ok(Outcome::Done);
+        }
+        let has_data = self.held(id)?.1.known > 0;
+        if self.own_block(id, &path, block)?.complete || has_data {
+            let text = format!("block {block} of {path} has data");
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        self.edits.push(Edit::DropBlock { file: id, block });
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn recover_pipeline(
+        &mut self,
+        id: InodeId,
+        written: &WrittenBlock,
+        failed: &[DatanodeId],
+    ) -> Planned {
+        let (file, open, path) = self.held(id)?;
+        let (replication, block_size) = (file.replication, file.block_size);
+        let (offset, prior) = (file.length, open.prior);
+        let mut targets: Vec<DatanodeId> =
+            open.targets.iter().filter(|target| !failed.contains(target)).copied().collect();
+        let info = self.own_block(id, &path, written.id)?;
+        if info.complete || info.stamp != written.stamp {
+            let text = format!(
+                "block {} of {path} has stamp {}, not {}",
+                written.id, info.stamp, written.stamp
+            );
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        let survivors: Vec<NodeIndex> =
+            targets.iter().filter_map(|target| self.nodes.index(*target)).collect();
+        if survivors.is_empty() {
+            let text = format!("all DataNodes of block {} of {path} failed", written.id);
+            return Err(refuse(ErrorKind::NoDatanodes, text));
+        }
+        let prior = prior.unwrap_or(info.stamp);
+        let added = self.choose(&path, (replication, block_size), &survivors, failed)?;
+        targets.extend(added.iter().map(|target| self.nodes.node(*target).info.id));
+        let stamp = self.new_stamp();
+        let block = written.id;
+        self.edits.push(Edit::RestampBlock {
+            file: id,
+            block,
+            stamp,
+            targets: targets.clone(),
+            prior: Some(prior),
+        });
+        let length = written.length;
+        Ok(Outcome::Block(Allotted { id: block, stamp, offset, length, targets, replication }))
+    }
+
+    pub(super) fn complete(
+        &mut self,
+        id: InodeId,
+        last: Option<&WrittenBlock>,
+        publish: Option<&Publish>,
+    ) -> Planned {
+        let (_, open, path) = self.held(id)?;
+        let known = open.known;
+        match (last, self.state.ns.open_block(id)) {
+            (Some(written), _) => {
+                if let Committed::Waits(refusal) = self.commit_block(id, &path, written)? {
+                    return Ok(Outcome::Refused(refusal));
+                }
+            }
+            // A block that was never written to: of an empty file, or behind full ones.
+            (None, Some(block)) if known == 0 => {
+                self.edits.push(Edit::DropBlock { file: id, block });
+            }
+            (None, Some(block)) => {
+                let text = format!("block {block} of {path} is not committed");
+                return Err(refuse(ErrorKind::InvalidArgument, text));
+            }
+            (None, None) => {}
+        }
+        self.edits.push(Edit::Close { file: id, at_ms: self.now.wall_ms });
+        if let Some(publish) = publish
+            && publish.path.as_str() != path
+        {
+            let from = DfsPath::parse(&path)
+                .map_err(|error| refuse(ErrorKind::InvalidArgument, error.to_string()))?;
+            if publish.path.is_root() || publish.path.starts_with(&from) {
+                let text = format!(
+                    "Rename destination {} is a directory or file under source {from}",
+                    publish.path
+                );
+                return Err(refuse(ErrorKind::InvalidArgument, text));
+            }
+            let ends = self.check_move(&from, &publish.path, Target::Exactly)?;
+            self.move_onto(&ends, (&from, &publish.path), publish.overwrite)?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn recover_lease(&mut self, path: &DfsPath) -> Planned {
+        let needs = Needs { target: Some(Action::WRITE), ..Needs::default() };
+        let found = self.expect(path, needs, || format!("File does not exist: {path}"))?;
+        let Some(file) = found.inode.file() else {
+            let text = format!("Path is not a file: {path}");
+            return Err(refuse(ErrorKind::IsDirectory, text));
+        };
+        let Some(open) = file.open.as_deref() else { return Ok(Outcome::Flag(true)) };
+        if open.holder != Leases::RECOVERER {
+            self.recover = Some(found.id);
+        }
+        Ok(Outcome::Flag(false))
+    }
+}

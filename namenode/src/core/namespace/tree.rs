@@ -1,0 +1,563 @@
+//! The namespace: inodes, the durable half of the block map, leases and counters.
+//!
+//! Invariants, checked by [`Namespace::check`] after each load:
+//! - every inode but the root and the tops of deleted trees is in its parent's table under its own name;
+//! - `Directory::total` is the sum over its subtree; `File::length` the sum over its complete blocks;
+//! - every block of `blocks` is in exactly one file, and the files know no other;
+//! - counters are above every id that was ever handed out.
+//!
+//! A deleted tree is cut off in one edit and taken apart later in small steps ([`Namespace::collect`]), so that deleting a
+//! million files holds nobody up.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use hashbrown::HashSet;
+use protocol::namenode::FileStatus;
+use protocol::path::ELEMENT_BYTES_MAX;
+use protocol::storage::StoragePolicy;
+use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId};
+
+use crate::core::inodes::{
+    Body, Directory, FeatureTable, File, History, Inode, Leases, NOWHERE, Names, Position, Quotas,
+    Table, Totals,
+};
+use crate::error::CoreError;
+
+/// First stamp HDFS hands out.
+const STAMP_FIRST: u64 = 1001;
+
+/// All of the file system's metadata that is durable.
+pub struct Namespace {
+    pub(in crate::core) inodes: Table<InodeId, Inode>,
+    pub(in crate::core) blocks: Table<BlockId, Block>,
+    /// Owners and groups.
+    pub names: Names,
+    /// Who writes what.
+    pub leases: Leases,
+    pub(in crate::core) quotas: Quotas,
+    pub(in crate::core) history: History,
+    pub(in crate::core) features: FeatureTable,
+    pub(in crate::core) counters: Counters,
+    pub(in crate::core) garbage: VecDeque<InodeId>,
+    pub(in crate::core) dirty: Dirty,
+    /// Files with a row of former members of their pipelines.
+    pub(super) with_former_row: HashSet<InodeId>,
+    pub(in crate::core) effects: Vec<Effect>,
+    pub(in crate::core) complete_block_count: u64,
+}
+
+/// What paths may have more, from a directory on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Elements.
+    pub elements: usize,
+    /// Bytes, slashes included.
+    pub bytes: usize,
+}
+
+impl Room {
+    /// True if even a chain of all its directories with the longest names would fit.
+    fn is_enough_for(self, directory: &Directory) -> bool {
+        let chain = usize::try_from(directory.total.directory_count).unwrap_or(usize::MAX);
+        let bytes = chain.saturating_mul(ELEMENT_BYTES_MAX + 1);
+        chain <= self.elements && bytes <= self.bytes
+    }
+}
+
+/// What the namespace knows of a block. Its replicas are in `Blocks`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// File it belongs to.
+    pub file: InodeId,
+    /// Its generation stamp.
+    pub stamp: GenerationStamp,
+    /// Bytes; 0 until it is complete.
+    pub length: u64,
+    /// True once its writer is done.
+    pub complete: bool,
+}
+
+/// The next ids, and the cluster's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counters {
+    /// The cluster; `None` before the first edit.
+    pub cluster: Option<ClusterId>,
+    /// Next inode.
+    pub next_inode: u64,
+    /// Next block.
+    pub next_block: u64,
+    /// Next generation stamp.
+    pub next_stamp: u64,
+}
+
+/// What an edit means for replicas.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// A block is complete.
+    Completed(BlockId),
+    /// A block has a new stamp: what is known of its replicas is void.
+    Restamped(BlockId),
+    /// A block is gone.
+    Removed {
+        /// The block.
+        block: BlockId,
+        /// Its last stamp.
+        stamp: GenerationStamp,
+        /// Whether it was complete.
+        complete: bool,
+        /// Who else may have a replica.
+        targets: Vec<DatanodeId>,
+    },
+    /// A file wants another number of replicas.
+    Replication(InodeId),
+    /// A complete block, with this stamp and length, is written again: its replicas count again when it is complete.
+    Reopened(BlockId, GenerationStamp, u64),
+}
+
+/// Which rows of the checkpoint are behind.
+#[derive(Default)]
+pub(in crate::core) struct Dirty {
+    pub(in crate::core) inodes: HashSet<InodeId>,
+    /// Erased files that had overflow chunks, and how many blocks.
+    pub(in crate::core) erased: Vec<(InodeId, usize)>,
+    pub(in crate::core) counters: bool,
+    /// Directories whose quotas changed.
+    pub(in crate::core) quotas: HashSet<InodeId>,
+}
+
+/// A path that does not resolve.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unresolved {
+    /// An element is missing.
+    Missing,
+    /// A file where a directory is needed: its path.
+    FileInTheWay(String),
+}
+
+/// Where a path leads.
+#[derive(Clone, Copy, Debug)]
+pub struct Resolved<'a> {
+    /// The inode.
+    pub id: InodeId,
+    /// The inode.
+    pub inode: &'a Inode,
+}
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Namespace {
+            inodes: Table::default(),
+            blocks: Table::default(),
+            names: Names::default(),
+            leases: Leases::default(),
+            quotas: Quotas::default(),
+            history: History::default(),
+            features: FeatureTable::default(),
+            counters: Counters {
+                cluster: None,
+                next_inode: InodeId::ROOT.0 + 1,
+                next_block: BlockId::FIRST.0,
+                next_stamp: STAMP_FIRST,
+            },
+            garbage: VecDeque::new(),
+            dirty: Dirty::default(),
+            with_former_row: HashSet::default(),
+            effects: Vec::new(),
+            complete_block_count: 0,
+        }
+    }
+}
+
+impl Namespace {
+    /// Next ids and the cluster.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// An inode by its id, deleted ones that are not collected included.
+    pub fn inode(&self, id: InodeId) -> Option<&Inode> {
+        self.inodes.get(&id)
+    }
+
+    /// A file by its id.
+    pub fn file(&self, id: InodeId) -> Option<&File> {
+        self.inodes.get(&id).and_then(Inode::file)
+    }
+
+    /// A block by its id.
+    pub fn block(&self, id: BlockId) -> Option<&Block> {
+        self.blocks.get(&id)
+    }
+
+    /// Wanted replicas of a block: what the file wants, or wanted when a snapshot was taken.
+    pub fn replication_of(&self, block: &Block) -> u16 {
+        let now = self.file(block.file).map_or(0, |file| file.replication);
+        let versions = self.versions(block.file).iter().filter_map(|version| version.file.as_ref());
+        versions.map(|file| file.replication).fold(now, u16::max)
+    }
+
+    /// Blocks.
+    pub fn block_count(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    /// Complete blocks.
+    pub fn complete_block_count(&self) -> u64 {
+        self.complete_block_count
+    }
+
+    /// Files and directories.
+    pub fn inode_count(&self) -> u64 {
+        let total = self.root_total();
+        total.file_count + total.directory_count
+    }
+
+    fn root_total(&self) -> Totals {
+        self.inodes.get(&InodeId::ROOT).map(Inode::total).unwrap_or_default()
+    }
+
+    /// What the edits since the last call mean for replicas.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Follows a path, whoever asks.
+    ///
+    /// # Errors
+    /// [`Unresolved`].
+    pub fn resolve(&self, path: &DfsPath) -> Result<Resolved<'_>, Unresolved> {
+        self.resolve_through(path, |_, _| true)
+    }
+
+    /// Follows a path and shows `pass` every directory on the way, from the root down, with the number of elements that lead to
+    /// it; what it does not let through is missing. The one place where paths become inodes.
+    ///
+    /// # Errors
+    /// [`Unresolved`].
+    pub fn resolve_through<'a>(
+        &'a self,
+        path: &DfsPath,
+        mut pass: impl FnMut(usize, Resolved<'a>) -> bool,
+    ) -> Result<Resolved<'a>, Unresolved> {
+        let (mut id, mut inode) =
+            (InodeId::ROOT, self.inodes.get(&InodeId::ROOT).ok_or(Unresolved::Missing)?);
+        for (depth, name) in path.elements().enumerate() {
+            let Some(directory) = inode.directory() else {
+                return Err(Unresolved::FileInTheWay(prefix(path, depth)));
+            };
+            if !pass(depth, Resolved { id, inode }) {
+                return Err(Unresolved::Missing);
+            }
+            id = self.child(directory, name).ok_or(Unresolved::Missing)?;
+            inode = self.inodes.get(&id).ok_or(Unresolved::Missing)?;
+        }
+        Ok(Resolved { id, inode })
+    }
+
+    /// Where an entry is in a directory, or would be.
+    ///
+    /// # Errors
+    /// Where it would be.
+    pub(in crate::core) fn find_child(
+        &self,
+        directory: &Directory,
+        name: &str,
+    ) -> Result<Position, Position> {
+        let name_of = |id| self.inodes.get(&id).map_or(&b""[..], |inode| inode.name.as_bytes());
+        directory.children.find(name.as_bytes(), name_of)
+    }
+
+    /// The entry of a directory that is called `name`.
+    pub fn child(&self, directory: &Directory, name: &str) -> Option<InodeId> {
+        directory.children.get(self.find_child(directory, name).ok()?)
+    }
+
+    /// The entries of a directory in order of names.
+    pub fn children<'a>(
+        &'a self,
+        directory: &'a Directory,
+    ) -> impl Iterator<Item = (InodeId, &'a Inode)> {
+        directory.children.iter().filter_map(|id| Some((id, self.inodes.get(&id)?)))
+    }
+
+    /// The entries of a directory whose names come after `name`, in order, and how many they are.
+    pub fn children_after<'a>(
+        &'a self,
+        directory: &'a Directory,
+        name: &str,
+    ) -> (impl Iterator<Item = (InodeId, &'a Inode)> + use<'a>, usize) {
+        let from = match self.find_child(directory, name) {
+            Ok(at) => directory.children.after(at),
+            Err(at) => at,
+        };
+        let entries = directory.children.iter_from(from);
+        let entries = entries.filter_map(|id| Some((id, self.inodes.get(&id)?)));
+        (entries, directory.children.count_from(from))
+    }
+
+    /// The path of an inode; `None` if it was deleted.
+    pub fn path_of(&self, id: InodeId) -> Option<String> {
+        let mut names = Vec::new();
+        let mut at = id;
+        while at != InodeId::ROOT {
+            let inode = self.inodes.get(&at)?;
+            if inode.parent == NOWHERE {
+                return None;
+            }
+            names.push(&*inode.name);
+            at = inode.parent;
+        }
+        if names.is_empty() {
+            return Some("/".to_owned());
+        }
+        let mut path = String::new();
+        for name in names.iter().rev() {
+            let _ = write!(path, "/{name}");
+        }
+        Some(path)
+    }
+
+    /// An entry below a directory, at any depth, for whose path from there is no room. Looks only into directories that are large enough
+    /// to have one.
+    pub fn beyond(&self, top: &Directory, room: Room) -> Option<InodeId> {
+        let mut stack = vec![(top, room)];
+        while let Some((directory, room)) = stack.pop() {
+            if room.is_enough_for(directory) {
+                continue;
+            }
+            for (id, inode) in self.children(directory) {
+                let bytes = inode.name.as_bytes().len() + 1;
+                let elements = room.elements.checked_sub(1);
+                let (Some(elements), Some(bytes)) = (elements, room.bytes.checked_sub(bytes))
+                else {
+                    return Some(id);
+                };
+                stack.extend(inode.directory().map(|below| (below, Room { elements, bytes })));
+            }
+        }
+        None
+    }
+
+    /// True if `id` is `ancestor` or lies below it.
+    pub fn is_within(&self, mut id: InodeId, ancestor: InodeId) -> bool {
+        loop {
+            if id == ancestor {
+                return true;
+            }
+            match self.inodes.get(&id) {
+                Some(inode) if id != InodeId::ROOT => id = inode.parent,
+                _ => return false,
+            }
+        }
+    }
+
+    /// Status of an inode under the name `name`.
+    pub fn status(&self, id: InodeId, inode: &Inode, name: &str) -> FileStatus {
+        self.status_with(self.policy(id), (id, inode), name)
+    }
+
+    /// The same, where the storage policy that counts is known.
+    pub(in crate::core) fn status_with(
+        &self,
+        storage_policy: Option<StoragePolicy>,
+        (id, inode): (InodeId, &Inode),
+        name: &str,
+    ) -> FileStatus {
+        let (file, directory) = (inode.file(), inode.directory());
+        FileStatus {
+            name: name.to_owned(),
+            inode: id,
+            directory: directory.is_some(),
+            length: file.map_or(0, File::visible_length),
+            replication: file.map_or(0, |file| file.replication),
+            block_size: file.map_or(0, |file| file.block_size),
+            owner: self.names.text(inode.owner).to_owned(),
+            group: self.names.text(inode.group).to_owned(),
+            mode: inode.mode,
+            mtime_ms: inode.mtime_ms,
+            atime_ms: inode.atime_ms(),
+            children_count: directory.map_or(0, |directory| directory.children.len() as u64),
+            open: file.is_some_and(|file| file.open.is_some()),
+            has_acl: !self.acl(id).is_empty(),
+            snapshottable: directory.is_some() && self.history.roots.contains_key(&id),
+            storage_policy,
+        }
+    }
+
+    /// Takes deleted trees apart, at most `count_max` inodes per call. True if something is left.
+    pub fn collect(&mut self, count_max: usize) -> bool {
+        let forgetting = self.forget_step(count_max);
+        let mut left = count_max;
+        while left > 0
+            && let Some(&top) = self.garbage.front()
+        {
+            left -= 1;
+            let child = match self.inodes.get_mut(&top) {
+                Some(Inode { body: Body::Directory(directory), .. }) => directory.children.pop(),
+                _ => None,
+            };
+            let Some(child) = child else {
+                self.garbage.pop_front();
+                self.erase(top);
+                continue;
+            };
+            if let Some(inode) = self.inodes.get_mut(&child) {
+                inode.parent = NOWHERE;
+                self.dirty.inodes.insert(child);
+            }
+            let is_directory = self.inodes.get(&child).is_some_and(|i| i.directory().is_some());
+            if !self.versions(child).is_empty() {
+                self.note_departure(child);
+                self.retire(child);
+            } else if is_directory {
+                self.garbage.push_back(child);
+            } else {
+                self.erase(child);
+            }
+        }
+        forgetting || !self.garbage.is_empty() || !self.history.is_settled()
+    }
+
+    /// Removes an inode that is in no directory any more, and its blocks.
+    pub(super) fn erase(&mut self, id: InodeId) {
+        let Some(inode) = self.inodes.remove(&id) else { return };
+        self.dirty.inodes.insert(id);
+        self.forget_inode(id);
+        self.erase_features(id);
+        if self.quotas.remove(&id).is_some() {
+            self.dirty.quotas.insert(id);
+        }
+        let Body::File(file) = inode.body else { return };
+        let open = file.open.as_deref();
+        if let Some(open) = open {
+            self.leases.remove(open.holder, id);
+        }
+        self.dirty.erased.push((id, file.blocks.len()));
+        let source = open.and_then(|open| open.source);
+        for block in file.blocks.iter().copied().chain(source) {
+            if let Some(info) = self.blocks.remove(&block) {
+                self.complete_block_count -= u64::from(info.complete);
+                let targets = match open {
+                    Some(open) if !info.complete => open.targets.clone(),
+                    _ => Vec::new(),
+                };
+                self.effects.push(Effect::Removed {
+                    block,
+                    stamp: info.stamp,
+                    complete: info.complete,
+                    targets,
+                });
+            }
+        }
+    }
+
+    /// Checks all invariants of the tree; walks everything once.
+    ///
+    /// # Errors
+    /// The first violation.
+    pub fn check(&self) -> Result<(), CoreError> {
+        if self.inodes.is_empty() && self.counters.cluster.is_none() {
+            return Ok(());
+        }
+        if self.counters.cluster.is_none() || !self.inodes.contains_key(&InodeId::ROOT) {
+            return Err(CoreError::NoRoot);
+        }
+        let mut block_count = 0;
+        for (id, inode) in self.inodes.iter() {
+            if id.0 >= self.counters.next_inode {
+                return Err(CoreError::Counter("inodes"));
+            }
+            if let Some(file) = inode.file() {
+                let source = file.open.as_deref().and_then(|open| open.source);
+                block_count += file.blocks.len() + usize::from(source.is_some());
+                if let Some(block) = source.filter(|block| !self.is_source_of(*block, id)) {
+                    return Err(CoreError::BadBlock { inode: id, block });
+                }
+                self.check_file(id, file)?;
+            }
+        }
+        if let Some(id) =
+            self.quotas.keys().find(|id| self.inodes.get(*id).and_then(Inode::directory).is_none())
+        {
+            return Err(CoreError::NoInode { inode: *id, expected: "a directory" });
+        }
+        block_count += self.kept_blocks().count();
+        self.check_features()?;
+        if block_count != self.blocks.len() {
+            return Err(CoreError::Counter("blocks"));
+        }
+        self.check_tree()
+    }
+
+    fn is_source_of(&self, block: BlockId, file: InodeId) -> bool {
+        self.blocks.get(&block).is_some_and(|info| info.complete && info.file == file)
+    }
+
+    fn check_file(&self, id: InodeId, file: &File) -> Result<(), CoreError> {
+        let mut length = 0;
+        for (index, &block) in file.blocks.iter().enumerate() {
+            let info = self.blocks.get(&block).filter(|info| {
+                let open_last = file.open.is_some() && index + 1 == file.blocks.len();
+                info.file == id && (info.complete || open_last)
+            });
+            let info = info.ok_or(CoreError::BadBlock { inode: id, block })?;
+            if block.0 >= self.counters.next_block || info.stamp.0 >= self.counters.next_stamp {
+                return Err(CoreError::Counter("blocks or stamps"));
+            }
+            length += if info.complete { info.length } else { 0 };
+        }
+        let writing = file.open.as_deref().is_some_and(|open| open.writing);
+        if length == file.length && writing == self.open_block(id).is_some() {
+            return Ok(());
+        }
+        let block = file.blocks.last().copied().unwrap_or_default();
+        Err(CoreError::BadBlock { inode: id, block })
+    }
+
+    /// Walks from the root and the tops of deleted trees: each inode is reached once, through the directory it names as its
+    /// parent, in order of names; so there are no rings and no names twice. Compares the totals, too.
+    fn check_tree(&self) -> Result<(), CoreError> {
+        let mut reached = 0_u64;
+        let kept = self.history.homes.keys();
+        let mut stack: Vec<InodeId> = self.garbage.iter().chain(kept).copied().collect();
+        stack.push(InodeId::ROOT);
+        while let Some(id) = stack.pop() {
+            reached += 1;
+            let Some(inode) = self.inodes.get(&id) else { continue };
+            let Some(directory) = inode.directory() else { continue };
+            let mut previous: Option<&[u8]> = None;
+            for (child, entry) in self.children(directory) {
+                let name = entry.name.as_bytes();
+                if entry.parent != id || previous.is_some_and(|previous| previous >= name) {
+                    return Err(CoreError::Detached { inode: child, parent: id });
+                }
+                previous = Some(name);
+                match entry.directory() {
+                    Some(_) => stack.push(child),
+                    None => reached += 1,
+                }
+            }
+            if inode.parent != NOWHERE && self.sum_children(directory) != directory.total {
+                return Err(CoreError::Detached { inode: id, parent: inode.parent });
+            }
+        }
+        match (self.inodes.len() as u64).checked_sub(reached) {
+            Some(0) => Ok(()),
+            difference => Err(CoreError::Unreachable { count: difference.unwrap_or(0) }),
+        }
+    }
+
+    pub(super) fn sum_children(&self, directory: &Directory) -> Totals {
+        self.children(directory).fold(Totals::DIRECTORY, |sum, (_, child)| sum.plus(child.total()))
+    }
+}
+
+/// The first `count` elements of a path.
+pub(in crate::core) fn prefix(path: &DfsPath, count: usize) -> String {
+    path.elements().take(count).fold(String::new(), |mut text, element| {
+        text.push('/');
+        text.push_str(element);
+        text
+    })
+}

@@ -1,0 +1,14 @@
+//! DataNodes: who is registered and alive, what the operator's lists say of each, and how far those are that leave service.
+
+mod datanodes;
+mod drains;
+mod hosts;
+
+pub use self::datanodes::{Datanodes, Node, NodeIndex};
+pub use self::drains::Drains;
+pub use self::hosts::HostLists;
+
+pub(in crate::core) use self::drains::{Intent, Sweep};
+
+#[cfg(test)]
+pub(crate) use self::datanodes::tests::{beat, info};

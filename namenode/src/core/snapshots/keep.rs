@@ -1,0 +1,291 @@
+//! What snapshots still see: former versions of inodes, and when they are forgotten (ADR 6).
+//!
+//! Time is counted in snapshots: taking one gives it the next number. What an inode was, its place in the tree included, is valid
+//! from one number to another. Before an inode changes, `Namespace::save` keeps its version if a live snapshot lies in the time
+//! of that version and under one of the places it had; otherwise nobody can see it and nothing is kept. The tree at snapshot `s`
+//! is then the tree of versions that contain `s`; entries are found among live children and in `former`.
+//!
+//! Invariants:
+//! - the versions of an inode do not overlap and end in ascending order; the live one begins at its stamp (0 without one);
+//! - every version has a witness: a live snapshot that sees it. `watch` has each version under its witness, so deleting a snapshot
+//!   touches only what it witnesses;
+//! - `former` has the places of versions where the inode is no longer;
+//! - an inode that is in no live directory but has versions is kept with `parent` [`NOWHERE`] and charged to `homes`;
+//! - `retained` of a directory sums up what snapshots alone keep below it.
+//!
+//! All tables are empty while there is no snapshot.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use protocol::{BlockId, DatanodeId, InodeId};
+
+use crate::core::inodes::{
+    FileVersion, Inode, NOWHERE, PRESENT, SnapshotId, Totals, Version, VersionBlocks,
+};
+use crate::core::namespace::{Effect, Namespace};
+
+impl Namespace {
+    pub(in crate::core) fn stamp(&self, id: InodeId) -> SnapshotId {
+        self.history.stamps.get(&id).copied().unwrap_or(0)
+    }
+
+    pub(in crate::core) fn versions(&self, id: InodeId) -> &[Version] {
+        self.history.versions.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// True if an inode is in the live tree.
+    pub(super) fn is_attached(&self, mut id: InodeId) -> bool {
+        while id != InodeId::ROOT {
+            match self.inodes.get(&id) {
+                Some(inode) if inode.parent != NOWHERE => id = inode.parent,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// A live snapshot in `from..until` that sees the inode; the latest along its latest place.
+    pub(super) fn witness(
+        &self,
+        id: InodeId,
+        from: SnapshotId,
+        until: SnapshotId,
+    ) -> Option<SnapshotId> {
+        self.history.live.range(from..until.max(from)).next()?;
+        if let Some(root) = self.history.roots.get(&id)
+            && let Some((snapshot, _)) = root.snapshots.range(from..until).next_back()
+        {
+            return Some(*snapshot);
+        }
+        let inode = self.inodes.get(&id)?;
+        if id == InodeId::ROOT {
+            return None;
+        }
+        // Newest first; neighbours with one parent count as one.
+        let (mut parent, mut low, mut high) = (inode.parent, self.stamp(id), PRESENT);
+        for version in self.versions(id).iter().rev() {
+            if version.parent != parent || version.until != low {
+                if let Some(found) = self.witness_in(parent, low.max(from), high.min(until)) {
+                    return Some(found);
+                }
+                (parent, high) = (version.parent, version.until);
+            }
+            low = version.from;
+            if high <= from {
+                return None;
+            }
+        }
+        self.witness_in(parent, low.max(from), high.min(until))
+    }
+
+    fn witness_in(
+        &self,
+        parent: InodeId,
+        from: SnapshotId,
+        until: SnapshotId,
+    ) -> Option<SnapshotId> {
+        match parent == NOWHERE || from >= until {
+            true => None,
+            false => self.witness(parent, from, until),
+        }
+    }
+
+    /// Keeps the present version of an inode if a snapshot sees it. To be called before every change of what a version has.
+    pub(in crate::core) fn save(&mut self, id: InodeId) {
+        if self.history.live.is_empty() {
+            return;
+        }
+        let (from, until) = (self.stamp(id), self.history.next);
+        let Some(witness) = self.witness(id, from, until) else { return };
+        let Some(inode) = self.inodes.get(&id) else { return };
+        let version = Version {
+            from,
+            until,
+            parent: inode.parent,
+            name: Arc::from(&*inode.name),
+            owner: inode.owner,
+            group: inode.group,
+            mode: inode.mode,
+            mtime_ms: inode.mtime_ms,
+            atime_ms: inode.atime_ms(),
+            features: self.shared_features(id).cloned(),
+            file: inode.file().map(|file| FileVersion {
+                length: file.visible_length(),
+                replication: file.replication,
+                blocks: VersionBlocks::First(file.visible_block_count()),
+            }),
+        };
+        let history = &mut self.history;
+        history.versions.entry(id).or_default().push(version);
+        history.watch.entry(witness).or_default().insert((id, until));
+        history.dirty.versions.insert((id, until));
+        self.put_stamp(id, until);
+    }
+
+    fn put_stamp(&mut self, id: InodeId, stamp: SnapshotId) {
+        self.history.stamps.insert(id, stamp);
+        self.history.dirty.stamps.insert(id);
+    }
+
+    /// Notes that an inode came to a directory.
+    pub(in crate::core) fn note_arrival(&mut self, id: InodeId, parent: InodeId) {
+        let now = self.history.next;
+        if !self.history.live.is_empty() && self.witness(parent, 0, now).is_some() {
+            self.put_stamp(id, now);
+        }
+    }
+
+    /// Notes that an inode has left its last place; its version of there was saved before.
+    pub(in crate::core) fn note_departure(&mut self, id: InodeId) {
+        let history = &mut self.history;
+        for version in history.versions.get(&id).into_iter().flatten() {
+            history.former.insert((version.parent, Arc::clone(&version.name), id));
+        }
+    }
+
+    /// Keeps or gives up an inode that was just taken out of the tree, or out of a tree that is being taken apart.
+    pub(in crate::core) fn retire(&mut self, id: InodeId) {
+        let Some(home) = self.versions(id).last().map(|version| version.parent) else {
+            self.garbage.push_back(id);
+            return;
+        };
+        self.history.homes.insert(id, home);
+        let whole = self.whole(id);
+        self.adjust_above(id, Totals::default(), whole);
+        self.settle(id);
+    }
+
+    /// What a subtree holds, what only snapshots keep below it included.
+    pub(in crate::core) fn whole(&self, id: InodeId) -> Totals {
+        let retained = self.history.retained.get(&id).copied().unwrap_or_default();
+        self.inodes.get(&id).map(Inode::total).unwrap_or_default().plus(retained)
+    }
+
+    /// True if a snapshot will go on to see an inode that is deleted now.
+    pub(in crate::core) fn is_kept(&self, id: InodeId) -> bool {
+        !self.versions(id).is_empty()
+            || self.witness(id, self.stamp(id), self.history.next).is_some()
+    }
+
+    /// What only snapshots keep below a directory.
+    pub fn retained(&self, id: InodeId) -> Totals {
+        self.history.retained.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Replaces `before` by `after` in what snapshots keep below `id` and every directory above it.
+    pub(in crate::core) fn adjust_retained(&mut self, id: InodeId, before: Totals, after: Totals) {
+        if before == after {
+            return;
+        }
+        let mut at = id;
+        while at != NOWHERE && self.inodes.contains_key(&at) {
+            let slot = self.history.retained.entry(at).or_default();
+            *slot = slot.replacing(before, after);
+            if *slot == Totals::default() {
+                self.history.retained.remove(&at);
+            }
+            if at == InodeId::ROOT {
+                break;
+            }
+            at = match self.inodes.get(&at).map(|inode| inode.parent) {
+                Some(NOWHERE) => self.history.homes.get(&at).copied().unwrap_or(NOWHERE),
+                Some(parent) => parent,
+                None => NOWHERE,
+            };
+        }
+    }
+
+    /// True if a file is in the live tree, or a snapshot sees bytes of the block that was being written: an edit may name it, because
+    /// nothing takes it apart before that ends, neither here nor in a replay that is ahead or behind with collecting.
+    pub(in crate::core) fn is_recoverable(&self, id: InodeId) -> bool {
+        if self.is_attached(id) {
+            return true;
+        }
+        let Some(file) = self.file(id) else { return false };
+        let count = file.blocks.len();
+        let writing = file.open.as_deref().is_some_and(|open| open.writing);
+        if !writing || file.visible_block_count() != count {
+            return false;
+        }
+        let sees = |from, until| self.witness(id, from, until).is_some();
+        let has_all = |version: &&Version| {
+            let file = version.file.as_ref();
+            file.is_some_and(|file| file.blocks == VersionBlocks::First(count))
+        };
+        sees(self.stamp(id), PRESENT)
+            || self.versions(id).iter().filter(has_all).any(|v| sees(v.from, v.until))
+    }
+
+    /// Frees a block of a file that is no longer in its list, unless a version has it.
+    pub(in crate::core) fn free_block(
+        &mut self,
+        file: InodeId,
+        block: BlockId,
+        targets: &[DatanodeId],
+    ) {
+        let is_kept = self.versions(file).iter().any(|version| {
+            matches!(&version.file, Some(FileVersion { blocks: VersionBlocks::List(list), .. }) if list.contains(&block))
+        });
+        if is_kept {
+            return;
+        }
+        if let Some(info) = self.blocks.remove(&block) {
+            self.complete_block_count -= u64::from(info.complete);
+            self.effects.push(Effect::Removed {
+                block,
+                stamp: info.stamp,
+                complete: info.complete,
+                targets: if info.complete { Vec::new() } else { targets.to_vec() },
+            });
+        }
+    }
+
+    /// Blocks that only versions with lists of their own have.
+    pub(in crate::core) fn kept_blocks(&self) -> impl Iterator<Item = BlockId> {
+        let mut seen = BTreeSet::new();
+        for (id, versions) in &self.history.versions {
+            let lists = versions.iter().filter_map(|version| match &version.file {
+                Some(FileVersion { blocks: VersionBlocks::List(list), .. }) => Some(list),
+                _ => None,
+            });
+            let mut lists = lists.peekable();
+            if lists.peek().is_some() {
+                let has = |block: &BlockId| self.has_block(*id, *block);
+                seen.extend(lists.flatten().copied().filter(|block| !has(block)));
+            }
+        }
+        seen.into_iter()
+    }
+
+    /// True if a file has a block in its list, or its last block is being copied from it.
+    pub(super) fn has_block(&self, file: InodeId, block: BlockId) -> bool {
+        self.file(file).is_some_and(|file| {
+            let source = file.open.as_deref().and_then(|open| open.source);
+            source == Some(block) || file.blocks.contains(&block)
+        })
+    }
+
+    /// Forgets an inode that is erased.
+    pub(in crate::core) fn forget_inode(&mut self, id: InodeId) {
+        if self.history.stamps.remove(&id).is_some() {
+            self.history.dirty.stamps.insert(id);
+        }
+        self.history.retained.remove(&id);
+    }
+
+    /// Gives versions of a file their own lists, before blocks leave the file's or are replaced in it.
+    pub(in crate::core) fn pin_blocks(&mut self, id: InodeId) {
+        let Some(blocks) = self.file(id).map(|file| file.blocks[..].to_vec()) else { return };
+        let history = &mut self.history;
+        for version in history.versions.get_mut(&id).into_iter().flatten() {
+            let until = version.until;
+            if let Some(FileVersion { blocks: kept, .. }) = &mut version.file
+                && let VersionBlocks::First(count) = *kept
+            {
+                *kept = VersionBlocks::List(blocks.iter().take(count).copied().collect());
+                history.dirty.versions.insert((id, until));
+            }
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! What the core's tests share: a state with DataNodes, a hand-driven clock, records and checkpoint rows kept aside.
+
+use std::collections::BTreeMap;
+
+use protocol::auth::Key;
+use protocol::datanode::{Changes, Command, CommitRecovery, FullReport, Replica};
+use protocol::namenode::{Answer, Call, Create, LocatedBlock, Reply, Request, WrittenBlock};
+use protocol::token::TokenKeys;
+use protocol::{
+    BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId,
+};
+
+use crate::core::blocks::Taken;
+use crate::core::inodes::Version;
+use crate::core::namespace::{Effect, Namespace};
+use crate::core::nodes::{Datanodes, NodeIndex, beat, info};
+use crate::core::now::Now;
+use crate::core::query::Reader;
+use crate::core::random::Generator;
+use crate::core::rights::Caller;
+use crate::core::safe_mode::{Rule, SafeMode};
+use crate::core::state::{Loaded, Output, Settings, State};
+
+pub(crate) const EPOCH: Epoch = Epoch(1);
+/// Room of a simulated DataNode.
+pub(crate) const ROOM: u64 = 1 << 30;
+
+pub(crate) fn settings() -> Settings {
+    Settings {
+        epoch: EPOCH,
+        host: "nn".to_owned(),
+        token_keys: TokenKeys::new(&Key::new([1; 32])),
+        replication: 3,
+        block_size: 1000,
+        block_size_min: 10,
+        durable_min: 2,
+        lease_soft_ms: 1000,
+        lease_hard_ms: 5000,
+        recovery_retry_ms: 500,
+        replication_streams: 2,
+        maintenance_min: 1,
+        pending_timeout_ms: 1000,
+        arrival_timeout_ms: 400,
+        delete_retry_ms: 500,
+        unknown_grace_ms: 300,
+        list_limit: 1000,
+        trash_interval_ms: 0,
+        safe_mode: Rule { threshold: 0.999, datanodes_min: 1, extension_ms: 0 },
+        permissions: true,
+        directory_items_max: 1 << 20,
+        audit: true,
+    }
+}
+
+pub(crate) struct Harness {
+    pub(crate) state: State,
+    pub(crate) nodes: Datanodes,
+    pub(crate) now: Now,
+    pub(crate) records: Vec<Vec<u8>>,
+    pub(crate) rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(crate) rows_at: usize,
+    pub(crate) commands: Vec<(NodeIndex, Command)>,
+    pub(crate) client: ClientId,
+    number: u64,
+}
+
+impl Harness {
+    /// A formatted namespace outside safe mode, without DataNodes.
+    pub(crate) fn new(seed: u64) -> Harness {
+        let now = Now { mono_ms: 1000, wall_ms: 1_000_000 };
+        let mut state = State::new(Loaded::default(), settings(), Generator::new(seed), now);
+        let records = vec![state.format(ClusterId([9; 16]), ("root", "supergroup"), now).unwrap()];
+        state.safe_mode = SafeMode::Off;
+        Harness {
+            state,
+            nodes: Datanodes::new(1000, 2000, 100),
+            now,
+            records,
+            rows: BTreeMap::new(),
+            rows_at: 0,
+            commands: Vec::new(),
+            client: ClientId([1; 16]),
+            number: 0,
+        }
+    }
+
+    /// With DataNodes 1 to `count` on their own machines in two racks.
+    pub(crate) fn with_nodes(seed: u64, count: u8) -> Harness {
+        let mut harness = Harness::new(seed);
+        (1..=count).for_each(|number| {
+            harness.register(number);
+            harness.report(number, vec![], vec![]);
+        });
+        harness
+    }
+
+    pub(crate) fn register(&mut self, number: u8) -> NodeIndex {
+        let rack = if number.is_multiple_of(2) { "/even" } else { "/odd" };
+        let host = format!("host{number}");
+        let node = self.nodes.register(info(number, &host, rack), self.now.mono_ms);
+        self.state.set_now(self.now);
+        self.state.note_registered(&mut self.nodes, node);
+        self.beat(number);
+        node
+    }
+
+    pub(crate) fn beat(&mut self, number: u8) -> bool {
+        self.nodes.heartbeat(&beat(number, ROOM), self.now.mono_ms).is_some()
+    }
+
+    pub(crate) fn node(&self, number: u8) -> NodeIndex {
+        self.nodes.index(DatanodeId([number; 16])).unwrap()
+    }
+
+    pub(crate) fn report(&mut self, number: u8, finalized: Vec<Replica>, unfinished: Vec<Replica>) {
+        let report = FullReport {
+            datanode: DatanodeId([number; 16]),
+            epoch: EPOCH,
+            part: 0,
+            last: true,
+            finalized,
+            unfinished,
+        };
+        let node = self.node(number);
+        let State { ns, blocks, .. } = &mut self.state;
+        let mut next = 0;
+        while let Taken::Slice { next: rest } =
+            blocks.take_report(ns, &mut self.nodes, node, (&report, next)).unwrap()
+        {
+            next = rest;
+        }
+    }
+
+    pub(crate) fn changes(&mut self, number: u8, changes: &Changes) {
+        let node = self.node(number);
+        let State { ns, blocks, .. } = &mut self.state;
+        blocks.take_changes(ns, &mut self.nodes, node, changes);
+    }
+
+    /// A change by the harness's client, under the next call id.
+    pub(crate) fn call(&mut self, body: Call) -> Answer {
+        self.number += 1;
+        self.call_again(self.number, body)
+    }
+
+    /// A change by the superuser `ann` under a given call id.
+    pub(crate) fn call_again(&mut self, number: u64, body: Call) -> Answer {
+        let ann = Caller { user: "ann", groups: &[], is_superuser: true };
+        self.request(number, ann, body)
+    }
+
+    /// Any call by any user, under the next call id.
+    pub(crate) fn call_as(&mut self, caller: Caller<'_>, body: Call) -> Answer {
+        self.number += 1;
+        self.request(self.number, caller, body)
+    }
+
+    fn request(&mut self, number: u64, caller: Caller<'_>, body: Call) -> Answer {
+        let request = Request {
+            version: protocol::namenode::VERSION,
+            call: CallId { client: self.client, number },
+            user: caller.user.to_owned(),
+            host: "host1".to_owned(),
+            body: body.into(),
+        };
+        self.state.set_now(self.now);
+        let mut out = Output::default();
+        let answer =
+            self.state.call(&mut self.nodes, (&request, caller), self.now, &mut out).unwrap();
+        self.take(out);
+        answer
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn take(&mut self, out: Output) {
+        self.records.extend(out.records);
+        self.commands.extend(out.commands);
+    }
+
+    /// Housekeeping until nothing is left to do at once.
+    pub(crate) fn work(&mut self) {
+        loop {
+            let mut out = Output::default();
+            let more = self.state.work(&mut self.nodes, self.now, &mut out);
+            self.take(out);
+            if !more {
+                break;
+            }
+        }
+    }
+
+    /// Time passes; `alive` send heartbeats.
+    pub(crate) fn pass(&mut self, ms: u64, alive: &[u8]) {
+        let end = self.now.mono_ms + ms;
+        while self.now.mono_ms < end {
+            let step = (end - self.now.mono_ms).min(100);
+            self.now.mono_ms += step;
+            self.now.wall_ms += step;
+            alive.iter().for_each(|number| {
+                self.beat(*number);
+            });
+            self.state.set_now(self.now);
+            let mut out = Output::default();
+            self.state.tick(&mut self.nodes, self.now, &mut out).unwrap();
+            self.take(out);
+            self.work();
+        }
+    }
+
+    /// Time passes, and DataNodes do what they are ordered to recover or to cut.
+    pub(crate) fn recover_all(&mut self) {
+        self.pass(self.state.settings.recovery_retry_ms + 100, &[1, 2, 3]);
+        for (_, command) in std::mem::take(&mut self.commands) {
+            let (block, stamp, length) = match command {
+                Command::Recover { block, stamp, length_min, .. } => (block, stamp, length_min),
+                Command::Cut { block, stamp, length, .. } => (block, stamp, length),
+                _ => continue,
+            };
+            let replicas = (1..=3).map(|number| DatanodeId([number; 16])).collect();
+            let (datanode, epoch) = (DatanodeId([1; 16]), EPOCH);
+            let answered = Vec::new();
+            let commit =
+                CommitRecovery { datanode, epoch, block, stamp, length, replicas, answered };
+            let (mut out, now) = (Output::default(), self.now);
+            // Refused if a later one was ordered, or the block is gone.
+            let _ = self.state.commit_recovery(&mut self.nodes, &commit, now, &mut out).unwrap();
+            self.take(out);
+        }
+    }
+
+    /// Writes the rows that changed into the checkpoint.
+    pub(crate) fn checkpoint(&mut self) {
+        for (key, value) in self.state.take_rows(self.now) {
+            match value {
+                Some(value) => {
+                    assert!(value.len() < 16 << 10, "{} bytes", value.len());
+                    self.rows.insert(key, value);
+                }
+                None => drop(self.rows.remove(&key)),
+            }
+        }
+        self.rows_at = self.records.len();
+    }
+
+    /// What a restart would load: checkpoint, then the records after it.
+    pub(crate) fn reload(&self) -> Loaded {
+        let mut loaded = Loaded::default();
+        for (key, value) in &self.rows {
+            loaded.load_row(key, value).unwrap();
+        }
+        loaded.ns.finish_load().unwrap();
+        for record in &self.records[self.rows_at..] {
+            loaded.replay(record).unwrap();
+        }
+        loaded
+    }
+
+    /// Goes on with what a restart loaded; DataNodes still have what they had.
+    pub(crate) fn restart(&mut self, loaded: Loaded) {
+        let mut ns = loaded.ns;
+        ns.leases.renew_all(self.now.mono_ms);
+        // Blocks were told of all but of what the load took apart that the live namespace had not yet.
+        ns.effects.retain(|effect| matches!(effect, Effect::Removed { .. }));
+        self.state.ns = ns;
+    }
+
+    /// What a restart without a checkpoint would load.
+    pub(crate) fn replay(&self) -> Loaded {
+        let mut loaded = Loaded::default();
+        self.records.iter().for_each(|record| loaded.replay(record).unwrap());
+        loaded
+    }
+
+    /// Writes a file of one block and closes it.
+    pub(crate) fn write(&mut self, path: &str, length: u64, replication: u16) -> LocatedBlock {
+        let created = match self.call(create(path, true, Some(replication), length > 0)) {
+            Ok(Reply::Created(created)) => created,
+            other => panic!("{other:?}"),
+        };
+        let block = created.first_block.unwrap();
+        let done = self.call(Call::Complete {
+            file: created.file,
+            last: Some(written(&block, length)),
+            publish: None,
+        });
+        assert_eq!(done, Ok(Reply::Done));
+        block
+    }
+
+    /// A read by the superuser.
+    pub(crate) fn read(&self, body: &Call) -> Answer {
+        let caller = Caller { user: "ann", groups: &[], is_superuser: true };
+        let reader = Reader { caller, host: "", now: self.now, txid: 0 };
+        self.state.query(&self.nodes, body, reader)
+    }
+
+    /// Numbers of the DataNodes with a good replica.
+    pub(crate) fn holders(&self, block: BlockId) -> Vec<u8> {
+        let nodes = self.state.blocks.holders(block).iter();
+        let mut numbers: Vec<u8> = nodes.map(|node| self.nodes.node(*node).info.id.0[0]).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+pub(crate) fn dfs(path: &str) -> DfsPath {
+    DfsPath::parse(path).unwrap()
+}
+
+pub(crate) fn create(
+    path: &str,
+    overwrite: bool,
+    replication: Option<u16>,
+    first_block: bool,
+) -> Call {
+    Call::Create(Create {
+        path: dfs(path),
+        mode: 0o644,
+        unmasked: None,
+        overwrite,
+        parents: true,
+        replication,
+        block_size: None,
+        first_block,
+    })
+}
+
+pub(crate) fn written(block: &LocatedBlock, length: u64) -> WrittenBlock {
+    WrittenBlock {
+        id: block.id,
+        stamp: block.stamp,
+        length,
+        replicas: block.replicas.iter().map(|info| info.id).collect(),
+        durable_count: u16::try_from(block.replicas.len()).unwrap(),
+    }
+}
+
+pub(crate) fn replica(block: &LocatedBlock, length: u64) -> Replica {
+    Replica { block: block.id, stamp: block.stamp, length }
+}
+
+/// One line per inode and block, and the counters: equal exactly if the namespaces are.
+pub(crate) fn canonical(ns: &mut Namespace) -> Vec<String> {
+    while ns.collect(1000) {}
+    ns.check().unwrap();
+    let mut lines = vec![format!("{:?}", ns.counters())];
+    let mut stack: Vec<InodeId> = ns.history.homes.keys().copied().collect();
+    stack.sort_unstable();
+    stack.push(InodeId::ROOT);
+    while let Some(id) = stack.pop() {
+        let inode = ns.inode(id).unwrap();
+        let status = ns.status(id, inode, &inode.name);
+        let blocks: Vec<(BlockId, Option<_>)> = inode
+            .file()
+            .map(|file| file.blocks.iter().map(|block| (*block, ns.block(*block))).collect())
+            .unwrap_or_default();
+        let open = inode.file().and_then(|file| file.open.as_deref());
+        lines.push(format!(
+            "{:?} {status:?} {:?} {blocks:?} {open:?} {:?} {:?}",
+            ns.path_of(id),
+            inode.total(),
+            ns.quota_of(id),
+            ns.features(id)
+        ));
+        if let Some(directory) = inode.directory() {
+            stack.extend(directory.children.iter());
+        }
+    }
+    let history = &ns.history;
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort();
+        lines
+    };
+    // Ids of names depend on the order in which they were met.
+    let version_line = |(id, version): (&InodeId, &Version)| {
+        let (owner, group) = (ns.names.text(version.owner), ns.names.text(version.group));
+        let Version { from, until, parent, name, mode, mtime_ms, features, file, .. } = version;
+        format!(
+            "{id:?} {from} {until} {parent:?} {name} {owner} {group} {mode:o} {mtime_ms} {features:?} {file:?}"
+        )
+    };
+    let versions = history.versions.iter();
+    let versions = versions.flat_map(|(id, all)| all.iter().map(move |version| (id, version)));
+    lines.extend(sorted(versions.map(version_line).collect()));
+    lines.extend(sorted(history.stamps.iter().map(|entry| format!("{entry:?}")).collect()));
+    lines.extend(sorted(history.homes.iter().map(|entry| format!("{entry:?}")).collect()));
+    lines.extend(sorted(history.retained.iter().map(|entry| format!("{entry:?}")).collect()));
+    lines.push(format!("{:?} {:?} {}", history.roots, history.live, history.next));
+    lines.push(format!("{} blocks {} complete", ns.block_count(), ns.complete_block_count()));
+    lines
+}
+
+pub(crate) fn stamp_after(stamp: GenerationStamp) -> GenerationStamp {
+    GenerationStamp(stamp.0 + 1)
+}

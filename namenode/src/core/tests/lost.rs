@@ -1,0 +1,183 @@
+//! Files whose promised bytes are on no DataNode any more: closed at what there is, marked, and nothing waits for ever.
+
+use protocol::datanode::{Command, CommitRecovery};
+use protocol::namenode::{Appended, Call, FsckFile, LocatedBlock, Reply, WrittenBlock};
+use protocol::{DatanodeId, ErrorKind, GenerationStamp};
+
+use super::harness::{EPOCH, Harness, canonical, create, dfs};
+use crate::core::state::Output;
+
+/// What readers of "/f" were promised.
+const KNOWN: u64 = 500;
+
+fn id(number: u8) -> DatanodeId {
+    DatanodeId([number; 16])
+}
+
+/// "/f" with [`KNOWN`] synced bytes, whose writer is gone.
+fn abandoned(h: &mut Harness) -> LocatedBlock {
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let block = created.first_block.unwrap();
+    let (file, stamp) = (created.file, block.stamp);
+    let sync = Call::SyncBlock { file, block: block.id, stamp, length: KNOWN };
+    assert_eq!(h.call(sync), Ok(Reply::Done));
+    h.pass(5100, &[1, 2, 3]);
+    block
+}
+
+fn ordered(h: &Harness) -> GenerationStamp {
+    let mut commands = h.commands.iter().rev();
+    let found = commands.find_map(|(_, command)| match command {
+        Command::Recover { stamp, length_min, .. } => Some((*stamp, *length_min)),
+        _ => None,
+    });
+    let (stamp, length_min) = found.expect("a recovery is ordered");
+    assert_eq!(length_min, KNOWN);
+    stamp
+}
+
+fn commit(
+    h: &mut Harness,
+    block: &LocatedBlock,
+    (length, replicas): (u64, &[u8]),
+    answered: &[u8],
+) -> (Result<(), ErrorKind>, Output) {
+    let ids = |numbers: &[u8]| numbers.iter().copied().map(id).collect::<Vec<_>>();
+    let commit = CommitRecovery {
+        datanode: id(1),
+        epoch: EPOCH,
+        block: block.id,
+        stamp: ordered(h),
+        length,
+        replicas: ids(replicas),
+        answered: ids(answered),
+    };
+    let (mut out, now) = (Output::default(), h.now);
+    let answer = h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap();
+    h.records.extend(out.records.iter().cloned());
+    (answer.map_err(|error| error.kind), out)
+}
+
+fn fsck(h: &Harness, path: &str) -> FsckFile {
+    match h.read(&Call::Fsck { path: dfs(path), after: None }) {
+        Ok(Reply::Fsck(mut page)) => page.files.pop().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn append(h: &mut Harness) -> Appended {
+    match h.call(Call::Append { path: dfs("/f"), new_block: false }) {
+        Ok(Reply::Appended(appended)) => appended,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn where_nobody_has_what_was_promised_the_file_is_closed_at_what_there_is_and_marked() {
+    let mut h = Harness::with_nodes(1, 3);
+    let block = abandoned(&mut h);
+    let (ended, out) = commit(&mut h, &block, (480, &[1, 2, 3]), &[1, 2, 3]);
+    assert_eq!(ended, Ok(()));
+    let [loss] = out.lost.as_slice() else { panic!("{:?}", out.lost) };
+    assert_eq!((loss.path.as_str(), loss.length, loss.lost), ("/f", 480, 20));
+    let found = fsck(&h, "/f");
+    assert_eq!((found.status.length, found.status.open, found.lost_bytes), (480, false, 20));
+    // For good, and whichever way it is loaded.
+    assert_eq!(canonical(&mut h.replay().ns), canonical(&mut h.state.ns));
+    h.checkpoint();
+    let loaded = h.reload();
+    h.restart(loaded);
+    assert_eq!(fsck(&h, "/f").lost_bytes, 20);
+    // Until it is written anew.
+    h.write("/f", 10, 3);
+    assert_eq!(fsck(&h, "/f").lost_bytes, 0);
+}
+
+#[test]
+fn a_member_that_was_not_heard_is_waited_for_up_to_the_hard_limit() {
+    let mut h = Harness::with_nodes(1, 3);
+    let block = abandoned(&mut h);
+    assert_eq!(fsck(&h, "/f").awaited, Vec::<String>::new(), "all are there");
+    let refused = Err(ErrorKind::InvalidArgument);
+    for answered in [&[1, 2][..], &[1, 3], &[], &[1, 2, 2]] {
+        assert_eq!(commit(&mut h, &block, (480, &[1, 2]), answered).0, refused, "{answered:?}");
+    }
+    let silent = h.call(Call::Append { path: dfs("/f"), new_block: false }).unwrap_err();
+    assert_eq!(silent.kind, ErrorKind::RecoveryInProgress);
+    // All of it is there again.
+    let whole = commit(&mut h, &block, (KNOWN, &[1, 2, 3]), &[1, 2, 3]);
+    assert_eq!((whole.0, whole.1.lost.len(), fsck(&h, "/f").lost_bytes), (Ok(()), 0, 0));
+
+    let mut h = Harness::with_nodes(1, 3);
+    let block = abandoned(&mut h);
+    h.pass(5100, &[1, 2]);
+    let away = h.call(Call::Append { path: dfs("/f"), new_block: false }).unwrap_err();
+    assert!(
+        away.message.ends_with(&format!("may need datanodes that are dead: {}", id(3))),
+        "{away}"
+    );
+    assert_eq!(
+        fsck(&h, "/f").awaited,
+        [h.nodes.node(h.nodes.index(id(3)).unwrap()).info.transfer_address.clone()]
+    );
+    let nothing = commit(&mut h, &block, (0, &[]), &[1, 2]).0;
+    assert_eq!(nothing, refused, "where nobody has a byte, whoever is away has them");
+    assert_eq!(commit(&mut h, &block, (480, &[1, 2]), &[1, 2]).0, Ok(()));
+    let found = fsck(&h, "/f");
+    assert_eq!((found.lost_bytes, found.awaited), (20, Vec::new()), "it waits for nobody now");
+    assert_eq!(append(&mut h).length, 480, "it can be appended to");
+}
+
+/// The bytes may be on those alone whom a writer, which found no way to go on, named as failed one after the other.
+#[test]
+fn members_that_a_writer_gave_up_are_asked_and_waited_for_until_others_have_it_all() {
+    let mut h = Harness::with_nodes(1, 5);
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let (file, mut block) = (created.file, created.first_block.unwrap());
+    let first = block.replicas.clone();
+    let sync = Call::SyncBlock { file, block: block.id, stamp: block.stamp, length: KNOWN };
+    assert_eq!(h.call(sync), Ok(Reply::Done));
+    for failed in [vec![first[1].id, first[2].id], vec![first[0].id]] {
+        let (id, stamp, replicas) = (block.id, block.stamp, Vec::new());
+        let written = WrittenBlock { id, stamp, length: KNOWN, replicas, durable_count: 0 };
+        let again = Call::RecoverPipeline { file, block: written, failed, slow: None };
+        let Ok(Reply::Block(next)) = h.call(again) else { panic!("no pipeline") };
+        block = next;
+    }
+    assert!(block.replicas.iter().all(|member| member.id != first[0].id));
+    // Whichever way it is loaded.
+    assert_eq!(canonical(&mut h.replay().ns), canonical(&mut h.state.ns));
+    h.checkpoint();
+    let loaded = h.reload();
+    h.restart(loaded);
+    h.pass(5100, &[1, 2, 3, 4, 5]);
+    let asked = h.commands.iter().rev().find_map(|(_, command)| match command {
+        Command::Recover { replicas, .. } => Some(replicas.clone()),
+        _ => None,
+    });
+    let asked = asked.expect("a recovery is ordered");
+    assert!(first.iter().all(|member| asked.contains(member)), "{asked:?}");
+    let last: Vec<u8> = block.replicas.iter().map(|member| member.id.0[0]).collect();
+    let ended = commit(&mut h, &block, (0, &[]), &last).0;
+    assert_eq!(ended, Err(ErrorKind::InvalidArgument), "{last:?} are not all");
+    let (ended, out) = commit(&mut h, &block, (KNOWN, &[first[0].id.0[0]]), &[1, 2, 3, 4, 5]);
+    assert_eq!((ended, out.lost.len()), (Ok(()), 0));
+    h.checkpoint();
+    assert_eq!(canonical(&mut h.reload().ns), canonical(&mut h.state.ns));
+    assert!(h.rows.keys().all(|key| key[0] != b'p'), "their row goes with them");
+}
+
+#[test]
+fn a_file_of_which_nothing_is_left_is_closed_too() {
+    let mut h = Harness::with_nodes(1, 3);
+    let block = abandoned(&mut h);
+    let (ended, out) = commit(&mut h, &block, (0, &[]), &[1, 2, 3]);
+    assert_eq!((ended, out.lost[0].lost), (Ok(()), KNOWN));
+    let found = fsck(&h, "/f");
+    assert_eq!((found.blocks.len(), found.status.length, found.lost_bytes), (0, 0, KNOWN));
+    assert_eq!(canonical(&mut h.replay().ns), canonical(&mut h.state.ns));
+}

@@ -1,0 +1,15 @@
+//! Tests of the whole machine, on a [`harness`] with a hand-driven clock: scenarios, models and simulations.
+
+mod differences;
+pub(super) mod harness;
+mod lost;
+mod model;
+mod namespace_model;
+mod namespace_rules;
+mod old_metadata;
+mod permission;
+mod rewrite;
+mod simulation;
+mod snapshot_writing;
+mod snapshots;
+mod writing;

@@ -1,0 +1,16 @@
+//! What the NameNode does by itself, with time and as DataNodes come and go, and what operators order of it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `schedule` | orders for copies and deletions |
+//! | `recovery` | closing files of silent writers |
+//! | `drain`, `maintenance` | taking DataNodes out of service and back; those that are off while the NameNode restarts |
+//! | `moves` | moves of replicas for the balancer |
+
+mod drain;
+mod maintenance;
+mod moves;
+mod recovery;
+mod schedule;
+
+pub use self::maintenance::NodeInMaintenance;

@@ -1,0 +1,285 @@
+//! Recovery of files whose writers are gone.
+//!
+//! ```text
+//! lease over -> no open block -> close
+//!            -> open block -> new stamp, order a DataNode to lead -> CommitRecovery -> close
+//!                  ^               | not committed in time, or that DataNode died
+//!                  +---------------+
+//!                    also while a member is silent that may have more of what was promised, up to the hard limit:
+//!                    then the file is closed at what there is, if anything, and marked
+//!            -> no DataNode of its pipeline for the hard limit -> close without the block
+//! ```
+
+use hashbrown::HashMap;
+use protocol::datanode::{Command, CommitRecovery};
+use protocol::namenode::DatanodeState;
+use protocol::token::AccessMode;
+use protocol::{BlockId, DatanodeId, ErrorKind, GenerationStamp, InodeId, RemoteError};
+
+use crate::core::blocks::{Acknowledged, Attempt, away};
+use crate::core::edit::{Edit, Outcome, Record};
+use crate::core::inodes::{File, Leases, Open};
+use crate::core::namespace::{Block, Loss};
+use crate::core::nodes::{Datanodes, NodeIndex};
+use crate::core::now::Now;
+use crate::core::state::{Output, State};
+use crate::error::CoreError;
+
+/// Files whose recovery is begun or repeated per tick.
+const FILES_PER_TICK: usize = 200;
+
+impl State {
+    /// Closes files of silent writers and repeats late recoveries.
+    pub(in crate::core) fn check_leases(
+        &mut self,
+        nodes: &mut Datanodes,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<(), CoreError> {
+        let hard_ms = self.settings.lease_hard_ms;
+        for file in self.ns.leases.expired(now.mono_ms, hard_ms, FILES_PER_TICK) {
+            self.recover(nodes, file, now, out)?;
+        }
+        let ns = &self.ns;
+        self.recoveries
+            .attempts
+            .retain(|file, _| ns.file(*file).and_then(|file| file.open.as_deref()).is_some());
+        let retry_ms = self.settings.recovery_retry_ms;
+        let due: Vec<InodeId> = self
+            .ns
+            .leases
+            .files(Leases::RECOVERER)
+            .filter(|file| {
+                let attempt = self.recoveries.attempts.get(file);
+                attempt.is_none_or(|a| now.mono_ms.saturating_sub(a.last_ms) >= retry_ms)
+            })
+            .take(FILES_PER_TICK)
+            .collect();
+        for file in due {
+            self.recover(nodes, file, now, out)?;
+        }
+        Ok(())
+    }
+
+    /// Begins or repeats the recovery of an open file. True if it is closed now.
+    pub(in crate::core) fn recover(
+        &mut self,
+        nodes: &mut Datanodes,
+        file: InodeId,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<bool, CoreError> {
+        // Of deleted files an edit may name only what a snapshot sees: on replay the others may be collected already.
+        if !self.ns.is_recoverable(file) {
+            return Ok(true);
+        }
+        let Some(block) = self.ns.open_block(file) else {
+            let edits = vec![Edit::Close { file, at_ms: now.wall_ms }];
+            self.commit_own(nodes, edits, now, out)?;
+            return Ok(true);
+        };
+        let candidates = self.candidates(nodes, file, block);
+        let attempt = self.recoveries.attempts.entry(file).or_insert(Attempt {
+            first_ms: now.mono_ms,
+            last_ms: now.mono_ms,
+            count: 0,
+        });
+        attempt.last_ms = now.mono_ms;
+        attempt.count += 1;
+        let Attempt { first_ms, count, .. } = *attempt;
+        let known = self.ns.file(file).map_or(0, File::known_length);
+        if candidates.is_empty() {
+            let waited_ms = now.mono_ms.saturating_sub(first_ms);
+            // What somebody was promised is waited for.
+            if waited_ms < self.settings.lease_hard_ms || known > 0 {
+                return self.take_over(nodes, file, now, out).map(|_| false);
+            }
+            let edits =
+                vec![Edit::DropBlock { file, block }, Edit::Close { file, at_ms: now.wall_ms }];
+            self.commit_own(nodes, edits, now, out)?;
+            return Ok(true);
+        }
+        let info = self.ns.block(block).copied();
+        let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        let prior = open.and_then(|open| open.prior);
+        let old_stamp = prior.or(info.map(|info| info.stamp)).unwrap_or_default();
+        let length_min = open.map_or(0, |open| open.known);
+        let source = open.and_then(|open| open.source);
+        let stamp = self.take_over(nodes, file, now, out)?;
+        if let Some(source) = source {
+            let leader = candidates[(count - 1) % candidates.len()];
+            self.order_cut(nodes, (source, block, stamp, length_min), (leader, count), now, out);
+            return Ok(false);
+        }
+        let command = Command::Recover {
+            block,
+            old_stamp,
+            stamp,
+            length_min,
+            replicas: candidates.iter().map(|node| nodes.node(*node).info.clone()).collect(),
+            token: self.token(block, stamp, AccessMode::Write, now),
+        };
+        out.commands.push((candidates[(count - 1) % candidates.len()], command));
+        Ok(false)
+    }
+
+    /// Takes the file from its writer under a new stamp.
+    fn take_over(
+        &mut self,
+        nodes: &mut Datanodes,
+        file: InodeId,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<GenerationStamp, CoreError> {
+        let stamp = GenerationStamp(self.ns.counters().next_stamp);
+        self.commit_own(nodes, vec![Edit::BeginRecovery { file, stamp }], now, out)?;
+        Ok(stamp)
+    }
+
+    /// Orders a block to be made of the first bytes of `source`. The first try makes all replicas, later ones only the leader's
+    /// own, so that a bad target delays it once.
+    fn order_cut(
+        &mut self,
+        nodes: &mut Datanodes,
+        (source, block, stamp, length): (BlockId, BlockId, GenerationStamp, u64),
+        (leader, count): (NodeIndex, usize),
+        now: Now,
+        out: &mut Output,
+    ) {
+        let source_stamp = self.ns.block(source).map(|info| info.stamp).unwrap_or_default();
+        let mut targets = vec![leader];
+        if count == 1 {
+            let others =
+                self.blocks.holders(source).iter().filter(|node| {
+                    **node != leader && nodes.node(**node).state == DatanodeState::Live
+                });
+            targets.extend(others);
+        }
+        let targets = targets.iter().map(|node| nodes.node(*node).info.clone()).collect();
+        let token = self.token(block, stamp, AccessMode::Write, now);
+        let command = Command::Cut { source, source_stamp, block, stamp, length, targets, token };
+        out.commands.push((leader, command));
+    }
+
+    /// Live DataNodes that may have a replica of an open block.
+    fn candidates(&self, nodes: &Datanodes, file: InodeId, block: BlockId) -> Vec<NodeIndex> {
+        let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        let members = open.into_iter().flat_map(Open::members);
+        let mut all: Vec<NodeIndex> = members.filter_map(|id| nodes.index(id)).collect();
+        if let Some(source) = open.and_then(|open| open.source) {
+            all = self.blocks.holders(source).to_vec();
+        }
+        for sighting in self.blocks.reports.open_holders(block) {
+            if !all.contains(&sighting.node) {
+                all.push(sighting.node);
+            }
+        }
+        all.retain(|node| nodes.node(*node).state != DatanodeState::Dead);
+        all
+    }
+
+    /// A DataNode finished the recovery of a block.
+    ///
+    /// # Errors
+    /// The outer one is a defect. A refusal if the recovery was replaced by another.
+    pub fn commit_recovery(
+        &mut self,
+        nodes: &mut Datanodes,
+        commit: &CommitRecovery,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<Result<(), RemoteError>, CoreError> {
+        let CommitRecovery { block, stamp, length, ref replicas, .. } = *commit;
+        let refuse = |text: String| Ok(Err(RemoteError::new(ErrorKind::InvalidArgument, text)));
+        let attached = |info: &Block| self.ns.is_recoverable(info.file);
+        let Some(info) = self.ns.block(block).copied().filter(attached) else {
+            return refuse(format!("block {block} is gone"));
+        };
+        if info.complete && info.stamp == stamp {
+            return Ok(Ok(()));
+        }
+        let open = self.ns.file(info.file).and_then(|file| file.open.as_deref());
+        let block_size = self.ns.file(info.file).map_or(0, |file| file.block_size);
+        if info.complete || open.is_none_or(|open| open.recovery != Some(stamp)) {
+            return refuse(format!("the recovery of block {block} under stamp {stamp} is over"));
+        }
+        let known = replicas.iter().all(|id| nodes.index(*id).is_some());
+        if !known || replicas.len() > nodes.iter().count() {
+            return refuse(format!("block {block} was recovered on DataNodes that are not known"));
+        }
+        if length > block_size {
+            return refuse(format!("block {block} has {length} bytes where {block_size} fit"));
+        }
+        let known = open.map_or(0, |open| open.known);
+        let left = if replicas.is_empty() { 0 } else { length };
+        let (file, lost) = (info.file, known.saturating_sub(left));
+        let is_late = left > 0 && self.waited_ms(file, now) >= self.settings.lease_hard_ms;
+        if lost > 0 && !is_late && self.may_have_more(nodes, (file, block), &commit.answered) {
+            return refuse(format!(
+                "block {block} has {left} bytes where {known} were promised, and not everybody who may have them was heard"
+            ));
+        }
+        let close = Edit::Close { file, at_ms: now.wall_ms };
+        let mut edits = if replicas.is_empty() || length == 0 {
+            vec![Edit::DropBlock { file, block }, close]
+        } else {
+            let targets = replicas.clone();
+            let restamp = Edit::RestampBlock { file, block, stamp, targets, prior: None };
+            vec![restamp, Edit::CommitBlock { file, block, length }, close]
+        };
+        if lost > 0 {
+            edits.push(self.ns.lose(file, lost));
+            let path = self.ns.path_of(file).unwrap_or_default();
+            out.lost.push(Loss { path, block, length: left, lost });
+        }
+        let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
+        let written = HashMap::from_iter([(block, Acknowledged::durable(replicas.clone()))]);
+        self.commit(nodes, &record, &written, out)?;
+        self.recoveries.attempts.remove(&file);
+        Ok(Ok(()))
+    }
+
+    /// Since when a file is being recovered.
+    fn waited_ms(&self, file: InodeId, now: Now) -> u64 {
+        let attempt = self.recoveries.attempts.get(&file);
+        attempt.map_or(0, |attempt| now.mono_ms.saturating_sub(attempt.first_ms))
+    }
+
+    /// True if a DataNode that was in the block's pipeline, or showed a replica, is not among those who `answered`.
+    fn may_have_more(
+        &self,
+        nodes: &Datanodes,
+        (file, block): (InodeId, BlockId),
+        answered: &[DatanodeId],
+    ) -> bool {
+        let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        let members = open.into_iter().flat_map(Open::members);
+        let seen = self.blocks.reports.open_holders(block);
+        let seen = seen.map(|sighting| nodes.node(sighting.node).info.id);
+        members.chain(seen).any(|member| !answered.contains(&member))
+    }
+
+    /// The dead DataNodes that the recovery of an open file waits for, because they may have what was promised.
+    pub(in crate::core) fn awaited(&self, nodes: &Datanodes, file: InodeId) -> Vec<DatanodeId> {
+        let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        let is_waited_for = |open: &&Open| {
+            open.holder == Leases::RECOVERER && self.recoveries.attempts.contains_key(&file)
+        };
+        match open.filter(is_waited_for) {
+            Some(open) if self.ns.open_block(file).is_some() => away(nodes, open),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Journals what the NameNode decided by itself.
+    fn commit_own(
+        &mut self,
+        nodes: &mut Datanodes,
+        edits: Vec<Edit>,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<(), CoreError> {
+        let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
+        self.commit(nodes, &record, &HashMap::new(), out)
+    }
+}

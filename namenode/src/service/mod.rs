@@ -1,0 +1,19 @@
+//! What every face of the NameNode (signed messages, WebHDFS, pages, monitors) calls: one service that answers clients and DataNodes.
+//!
+//! | file | what |
+//! |---|---|
+//! | `calls` | [`Service`]: calls of clients, counted ([`Load`]) and logged in the audit log |
+//! | `datanodes` | messages of DataNodes |
+//! | `web` | [`Web`]: the same for faces in this process |
+//! | `audit` | lines of the audit log |
+
+pub(crate) mod audit;
+mod calls;
+mod datanodes;
+mod load;
+mod web;
+
+pub(crate) use self::audit::Origin;
+pub(crate) use self::calls::Service;
+pub(crate) use self::load::Load;
+pub(crate) use self::web::Web;
