@@ -4,7 +4,7 @@ use client::dfs::DfsError;
 use protocol::ErrorKind;
 use protocol::namenode::{Call, QuotaChange};
 
-use super::{Command, MANY, Session, refused};
+use super::session::{Command, MANY, Session, refused};
 use crate::dfs::{Failure, size};
 use crate::output::tell;
 
