@@ -1,13 +1,14 @@
 //! The table of the shell's commands that read, copy, list and change names: usage, options and help text of each.
 //!
-//! Families with files of their own bring tables of their own; [`super::GROUPS`] joins them.
+//! Families with files of their own bring tables of their own; [`GROUPS`] joins them.
 
 use super::args::{Opt, attached, flag, met, value, value_unless_last};
+use super::command::{Command, MANY, command, deprecated};
 use super::context::Context;
 use super::error::Failure;
 use super::{
-    Command, MANY, copy, find, get, list, mode, namespace, put, read, stat, text, touch, trash,
-    usage,
+    copy, find, get, list, mode, namespace, put, read, rewrite, rights, snapshot, stat, text,
+    touch, trash, usage,
 };
 
 const PUT_OPTIONS: &[Opt] = &[flag("f"), flag("p"), flag("l"), flag("d"), value("t"), value("q")];
@@ -218,22 +219,6 @@ fn move_to_local(_: &Context) -> Result<(), Failure> {
     Err(Failure::Text("Option '-moveToLocal' is not implemented yet.".to_owned()))
 }
 
-/// What a row of the table needs to be written in a few lines.
-pub(super) const fn command(
-    name: &'static str,
-    arguments: &'static str,
-    (min, max): (usize, usize),
-    options: &'static [Opt],
-    run: fn(&Context) -> Result<(), Failure>,
-    about: &'static str,
-) -> Command {
-    Command { name, arguments, about, options, min, max, deprecated: false, run }
-}
-
-const fn deprecated(command: Command) -> Command {
-    Command { deprecated: true, ..command }
-}
-
 /// See the module.
 #[rustfmt::skip]
 pub(super) const COMMANDS: &[Command] = &[
@@ -272,3 +257,39 @@ pub(super) const COMMANDS: &[Command] = &[
     command("touch", "[-a] [-m] [-t TIMESTAMP (yyyyMMdd:HHmmss) ] [-c] <path> ...", (1, MANY), TOUCH_OPTIONS, touch::touch, TOUCH_HELP),
     command("touchz", "<path> ...", (1, MANY), &[], touch::touchz, "Creates a file of zero length at <path> with current time as the timestamp of that <path>. An error is\nreturned if the file exists with non-zero length."),
 ];
+
+/// Every command, by the file or subject that brings it. A new family of commands is one more line here.
+static GROUPS: &[&[Command]] = &[COMMANDS, rewrite::COMMANDS, rights::COMMANDS, snapshot::COMMANDS];
+
+/// All commands, by name.
+pub(super) fn all() -> Vec<&'static Command> {
+    let mut all: Vec<&Command> = GROUPS.iter().flat_map(|group| group.iter()).collect();
+    all.sort_by_key(|command| command.name.to_ascii_lowercase());
+    all
+}
+
+/// The command of this name.
+pub(super) fn named(name: &str) -> Option<&'static Command> {
+    GROUPS.iter().flat_map(|group| group.iter()).find(|command| command.name == name)
+}
+
+/// The command that a mistyped name is a slip or two away from; of short names one.
+pub(super) fn nearest(typed: &str) -> Option<&'static str> {
+    let slips_max = if typed.len() > SHORT_NAME_CHARS { 2 } else { 1 };
+    let distance = |command: &&Command| strsim::damerau_levenshtein(command.name, typed);
+    let nearest = all().into_iter().filter(|command| !command.deprecated).min_by_key(distance)?;
+    (distance(&nearest) <= slips_max).then_some(nearest.name)
+}
+
+/// Names up to this length are too alike for two slips.
+const SHORT_NAME_CHARS: usize = 4;
+
+/// What Hadoop tells to use instead of a deprecated command.
+pub(super) fn replacement(name: &str) -> Option<&'static str> {
+    match name {
+        "dus" => Some("du -s"),
+        "lsr" => Some("ls -R"),
+        "rmr" => Some("-rm -r"),
+        _ => None,
+    }
+}

@@ -10,19 +10,10 @@ use protocol::namenode::FileStatus;
 
 use super::args::Parsed;
 use super::error::Failure;
-use super::path::{Named, Resolver, text_of};
+use super::path::{Item, Named, Resolver, alternatives, text_of};
 use super::properties::Properties;
-use super::store::Store;
+use super::store::{Store, WriteOptions};
 use crate::output::{Buffered, tell};
-
-/// A file or directory that exists.
-#[derive(Clone, Debug)]
-pub(crate) struct Item {
-    /// How the user names it.
-    pub(crate) named: Named,
-    /// What it is.
-    pub(crate) status: FileStatus,
-}
 
 /// One run of one command.
 pub(crate) struct Context {
@@ -98,6 +89,18 @@ impl Context {
             }
         }
         Ok(())
+    }
+
+    /// Makes an empty file, or empties the one that is there.
+    pub(crate) fn create_empty(&self, named: &Named) -> Result<(), Failure> {
+        let options = WriteOptions {
+            publish_as: None,
+            overwrite: true,
+            umask: self.properties.umask,
+            replication: self.properties.replication,
+            block_size: self.properties.block_size,
+        };
+        self.store.create(named, &options)?.close()
     }
 
     /// What an operand stands for: all matches of a glob, else the one path, which must exist.
@@ -250,9 +253,4 @@ impl Screen {
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(|error| Failure::output(&error))
     }
-}
-
-/// The patterns without braces that one stands for.
-pub(super) fn alternatives(text: &str) -> Result<Vec<String>, Failure> {
-    glob::expand_braces(text).map_err(|error| Failure::at(text, error.to_string()))
 }

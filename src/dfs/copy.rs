@@ -10,16 +10,15 @@ use protocol::acl::AclChange;
 use protocol::namenode::FileStatus;
 use protocol::xattr::XattrFlag;
 
-use super::context::{Context, Item};
+use super::context::Context;
 use super::error::Failure;
 use super::interrupt;
 use super::local::{self, COPYING_SUFFIX};
-use super::namespace::refuse_itself;
-use super::path::Named;
+use super::path::{Item, Named};
 use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::publish;
-use super::target::{Target, missing_parent};
+use super::target::{Target, missing_parent, refuse_itself};
 
 /// What `-p` without letters keeps: times, owner and group, permission bits.
 const PRESERVED_DEFAULT: &str = "top";

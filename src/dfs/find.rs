@@ -4,9 +4,9 @@ use std::ffi::OsString;
 
 use protocol::glob::Pattern;
 
-use super::context::{Context, Item, Screen, alternatives};
+use super::context::{Context, Screen};
 use super::error::Failure;
-use super::path::text_of;
+use super::path::{Item, alternatives, text_of};
 
 /// What an expression is made of. Terms are joined by "and"; actions are true.
 enum Term {

@@ -14,16 +14,18 @@ use protocol::checksum::{CHUNK_BYTES, append_crcs};
 use protocol::namenode::FileStatus;
 use sys::fs::write_cached_at;
 
-use super::context::{Context, Item};
+use super::context::Context;
 use super::error::Failure;
 use super::interrupt::{self, Temporary};
 use super::local;
+use super::path::Item;
 use super::place::Place;
 use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::publish;
 use super::read;
 use super::target;
+use super::users;
 
 /// Copies files of the cluster to this machine.
 pub(super) fn get(context: &Context) -> Result<(), Failure> {
@@ -234,7 +236,7 @@ fn checksum_path(path: &Path) -> PathBuf {
 /// Owner and group, where this machine knows both names.
 fn set_owner(path: &Path, status: &FileStatus) -> Result<(), Failure> {
     let fail = |error| Failure::local(path, &error);
-    let Some(ids) = local::user_id(&status.owner).zip(local::group_id(&status.group)) else {
+    let Some(ids) = users::user_id(&status.owner).zip(users::group_id(&status.group)) else {
         return Ok(());
     };
     let has = fs::metadata(path).map_err(fail)?;

@@ -6,9 +6,9 @@ use jiff::tz::TimeZone;
 use protocol::namenode::FileStatus;
 use serde::Serialize;
 
-use super::context::{Context, Item, Screen};
+use super::context::{Context, Screen};
 use super::error::Failure;
-use super::path::Named;
+use super::path::{Item, Named};
 use crate::output::{human_size, minute_time, permissions};
 
 /// Lists files and directories.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use protocol::address::Typed;
 use protocol::glob::{self, Pattern};
 
-use super::context::alternatives;
 use super::error::Failure;
+use super::path::alternatives;
 
 /// A suffix that marks a file being copied, as Hadoop's shell has it.
 pub(super) const COPYING_SUFFIX: &str = "._COPYING_";
@@ -106,34 +106,6 @@ pub(super) fn copying_suffix<'a>(mut beside: impl Iterator<Item = &'a str>) -> S
     }
 }
 
-/// Name of a user of this machine; its number if it has none.
-pub(super) fn user_name(id: u32) -> String {
-    named("/etc/passwd", id)
-}
-
-/// Name of a group of this machine; its number if it has none.
-pub(super) fn group_name(id: u32) -> String {
-    named("/etc/group", id)
-}
-
-/// Number of a user of this machine.
-pub(super) fn user_id(name: &str) -> Option<u32> {
-    numbered("/etc/passwd", name)
-}
-
-/// Number of a group of this machine.
-pub(super) fn group_id(name: &str) -> Option<u32> {
-    numbered("/etc/group", name)
-}
-
-fn numbered(table: &str, name: &str) -> Option<u32> {
-    let text = fs::read_to_string(table).ok()?;
-    text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
-    })
-}
-
 /// A target needs a directory to be in; Hadoop's words name the target and where it would have been.
 pub(super) fn check_parent(target: &Path) -> Result<(), Failure> {
     match target.parent() {
@@ -146,17 +118,6 @@ pub(super) fn check_parent(target: &Path) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
-}
-
-/// Both tables have lines `name:password:id:…`.
-fn named(table: &str, id: u32) -> String {
-    let text = fs::read_to_string(table).unwrap_or_default();
-    let name = text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(id)).then(|| name.to_owned())
-    });
-    name.unwrap_or_else(|| id.to_string())
 }
 
 #[cfg(test)]

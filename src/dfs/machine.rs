@@ -15,7 +15,7 @@ use protocol::InodeId;
 use protocol::namenode::{ContentSummary, FileStatus};
 use protocol::permission::Action;
 
-use super::local;
+use super::users;
 
 /// What Hadoop says that a block of a local file has (`fs.local.block.size`).
 const BLOCK_BYTES: u64 = 32 << 20;
@@ -145,7 +145,7 @@ impl Machine {
                 io::Error::new(ErrorKind::InvalidInput, text)
             }),
         };
-        chown(path, number(owner, local::user_id)?, number(group, local::group_id)?)
+        chown(path, number(owner, users::user_id)?, number(group, users::group_id)?)
     }
 
     /// Sets times, milliseconds since the epoch; `None` stays.
@@ -214,8 +214,8 @@ impl Machine {
             length: metadata.len(),
             replication: 1,
             block_size: BLOCK_BYTES,
-            owner: self.users.of(metadata.uid(), local::user_name),
-            group: self.groups.of(metadata.gid(), local::group_name),
+            owner: self.users.of(metadata.uid(), users::user_name),
+            group: self.groups.of(metadata.gid(), users::group_name),
             mode: u16::try_from(metadata.mode() & MODE_MASK).expect("ten bits"),
             mtime_ms: ms(metadata.mtime(), metadata.mtime_nsec()),
             atime_ms: ms(metadata.atime(), metadata.atime_nsec()),

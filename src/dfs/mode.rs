@@ -1,8 +1,8 @@
 //! `-chmod`, `-chown`, `-chgrp`: modes as octal numbers or symbols, owners as `owner:group`.
 
-use super::context::{Context, Item};
+use super::context::Context;
 use super::error::Failure;
-use super::path::text_of;
+use super::path::{Item, text_of};
 
 /// A change of permission bits.
 #[derive(Clone, PartialEq, Eq, Debug)]

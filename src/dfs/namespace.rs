@@ -5,11 +5,11 @@ use std::io::{self, BufRead, Write};
 use std::num::IntErrorKind;
 use std::time::Duration;
 
-use super::context::{Context, Item, Screen};
+use super::context::{Context, Screen};
 use super::error::Failure;
-use super::path::{Named, text_of};
+use super::path::{Item, Named, text_of};
 use super::place::Place;
-use super::target::{Target, missing_parent};
+use super::target::{Target, missing_parent, refuse_itself};
 use super::trash::Trash;
 use crate::output::{tell, tell_text};
 
@@ -197,20 +197,6 @@ fn mv_one(context: &Context, source: &Item, target: &Target) -> Result<(), Failu
         return Err(Failure::at(to.typed, "File exists"));
     }
     missing_parent(context, &to, context.store.rename(from, &to))
-}
-
-/// A directory cannot go onto itself or into itself.
-pub(super) fn refuse_itself(context: &Context, from: &Named, to: &Named) -> Result<(), Failure> {
-    let typed = &from.typed;
-    if to.path == from.path {
-        let target = context.resolver.qualified(&to.path);
-        return Err(Failure::Text(format!("`{typed}' to `{target}': are identical")));
-    }
-    if to.path.starts_with(&from.path) {
-        let target = &to.typed;
-        return Err(Failure::Text(format!("`{typed}' to `{target}': is a subdirectory of itself")));
-    }
-    Ok(())
 }
 
 /// Sets the number of replicas.

@@ -6,7 +6,8 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use protocol::address::{self, AddressError, Side, Site, Typed};
-use protocol::{DfsPath, PathError};
+use protocol::namenode::FileStatus;
+use protocol::{DfsPath, PathError, glob};
 
 use super::error::Failure;
 use super::place::Place;
@@ -42,6 +43,15 @@ impl Named {
     pub(crate) fn cluster(&self) -> Result<&DfsPath, Failure> {
         self.path.cluster().ok_or_else(|| Failure::at(&*self.typed, "Operation not supported"))
     }
+}
+
+/// A file or directory that exists.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    /// How the user names it.
+    pub(crate) named: Named,
+    /// What it is.
+    pub(crate) status: FileStatus,
 }
 
 /// Turns typed paths into [`Named`] ones for one NameNode.
@@ -161,6 +171,11 @@ pub(crate) fn text_of(operand: &OsStr) -> Result<&str, Failure> {
     operand
         .to_str()
         .ok_or_else(|| Failure::at(operand.to_string_lossy(), "Invalid path name: not UTF-8"))
+}
+
+/// The patterns without braces that one stands for.
+pub(crate) fn alternatives(text: &str) -> Result<Vec<String>, Failure> {
+    glob::expand_braces(text).map_err(|error| Failure::at(text, error.to_string()))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::publish;
 use super::target::{Target, missing_parent};
+use super::users;
 
 /// Copies local files into the cluster.
 pub(super) fn put(context: &Context) -> Result<(), Failure> {
@@ -231,8 +232,8 @@ impl Put<'_> {
     /// `-p`: times, owner, group and mode of the source.
     fn preserve(&self, target: &Named, metadata: &Metadata) -> Result<(), Failure> {
         let store = &self.context.store;
-        let owner = local::user_name(metadata.uid());
-        let group = local::group_name(metadata.gid());
+        let owner = users::user_name(metadata.uid());
+        let group = users::group_name(metadata.gid());
         store.set_owner(target, &owner, &group)?;
         let mode = u16::try_from(metadata.mode() & 0o777).expect("nine bits");
         store.set_mode(target, mode)?;

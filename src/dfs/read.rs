@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::context::{Context, Item, Screen};
+use super::context::{Context, Screen};
 use super::error::Failure;
 use super::interrupt;
+use super::path::Item;
 
 /// What `-head` and `-tail` show.
 const PIECE_BYTES: u64 = 1024;

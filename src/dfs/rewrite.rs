@@ -6,14 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::args::flag;
-use super::commands::command;
+use super::command::{Command, MANY, command};
 use super::context::{Context, Screen};
 use super::error::Failure;
 use super::interrupt::{self, Temporary};
 use super::local;
 use super::path::{Named, text_of};
 use super::target::Target;
-use super::{Command, MANY};
 use crate::output::tell;
 
 /// How often `-truncate -w` looks whether the last block is cut.
@@ -75,7 +74,7 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
                 let parent = Named { typed: target.typed.clone(), path: parent };
                 context.store.mkdirs(&parent, context.properties.umask, true)?;
             }
-            context.store.create_empty(&target, &context.properties)?;
+            context.create_empty(&target)?;
         }
     }
     interrupt::watch(&context.store)?;

@@ -5,10 +5,10 @@ use protocol::permission::{Action, STICKY};
 use protocol::xattr::{Xattr, XattrFlag};
 
 use super::args::{flag, value};
-use super::context::{Context, Item, Screen};
+use super::command::{Command, MANY, command};
+use super::context::{Context, Screen};
 use super::error::Failure;
-use super::path::text_of;
-use super::{Command, MANY};
+use super::path::{Item, text_of};
 
 const GETFACL_HELP: &str = "Displays the Access Control Lists (ACLs) of files and directories. If a directory has a default
 ACL, then getfacl also displays the default ACL.
@@ -48,47 +48,12 @@ const SETFATTR_HELP: &str = "Sets an extended attribute name and value for a fil
   <path>    The file or directory.";
 
 /// The commands of this file.
-pub(super) static COMMANDS: &[Command] = &[
-    Command {
-        name: "getfacl",
-        arguments: "[-R] <path>",
-        about: GETFACL_HELP,
-        options: &[flag("R")],
-        min: 0,
-        max: MANY,
-        deprecated: false,
-        run: getfacl,
-    },
-    Command {
-        name: "getfattr",
-        arguments: "[-R] {-n name | -d} [-e en] <path>",
-        about: GETFATTR_HELP,
-        options: &[flag("R"), flag("d"), value("n"), value("e")],
-        min: 0,
-        max: MANY,
-        deprecated: false,
-        run: getfattr,
-    },
-    Command {
-        name: "setfacl",
-        arguments: "[-R] [{-b|-k} {-m|-x <acl_spec>} <path>]|[--set <acl_spec> <path>]",
-        about: SETFACL_HELP,
-        options: &[flag("R"), flag("b"), flag("k"), flag("m"), flag("x"), flag("set")],
-        min: 0,
-        max: MANY,
-        deprecated: false,
-        run: setfacl,
-    },
-    Command {
-        name: "setfattr",
-        arguments: "{-n name [-v value] | -x name} <path>",
-        about: SETFATTR_HELP,
-        options: &[value("n"), value("v"), value("x")],
-        min: 0,
-        max: MANY,
-        deprecated: false,
-        run: setfattr,
-    },
+#[rustfmt::skip]
+pub(super) const COMMANDS: &[Command] = &[
+    command("getfacl", "[-R] <path>", (0, MANY), &[flag("R")], getfacl, GETFACL_HELP),
+    command("getfattr", "[-R] {-n name | -d} [-e en] <path>", (0, MANY), &[flag("R"), flag("d"), value("n"), value("e")], getfattr, GETFATTR_HELP),
+    command("setfacl", "[-R] [{-b|-k} {-m|-x <acl_spec>} <path>]|[--set <acl_spec> <path>]", (0, MANY), &[flag("R"), flag("b"), flag("k"), flag("m"), flag("x"), flag("set")], setfacl, SETFACL_HELP),
+    command("setfattr", "{-n name [-v value] | -x name} <path>", (0, MANY), &[value("n"), value("v"), value("x")], setfattr, SETFATTR_HELP),
 ];
 
 fn usage<T>(text: impl Into<String>) -> Result<T, Failure> {

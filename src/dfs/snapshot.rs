@@ -1,9 +1,9 @@
 //! `-createSnapshot`, `-deleteSnapshot` and `-renameSnapshot`.
 
+use super::command::{Command, MANY, command};
 use super::context::{Context, Screen};
 use super::error::Failure;
 use super::path::{Named, text_of};
-use super::{Command, MANY, commands::command};
 
 /// The commands of snapshots.
 #[rustfmt::skip]

@@ -20,13 +20,11 @@ use protocol::namenode::{
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind};
 
-use super::context::Item;
 use super::error::Failure;
-use super::local;
 use super::machine::{self, Machine, MachineWriter};
-use super::path::Named;
+use super::path::{Item, Named};
 use super::place::Place;
-use super::properties::Properties;
+use super::users;
 use crate::connect;
 
 /// Entries handed over at once by [`Store::list`].
@@ -275,7 +273,7 @@ impl Store {
     pub(super) fn knows(&self, named: &Named, owner: &str, group: &str) -> bool {
         match &named.path {
             Place::Cluster(_) => true,
-            Place::Machine(_) => local::user_id(owner).zip(local::group_id(group)).is_some(),
+            Place::Machine(_) => users::user_id(owner).zip(users::group_id(group)).is_some(),
         }
     }
 
@@ -292,22 +290,6 @@ impl Store {
             }
             Place::Machine(path) => done(named, self.machine().set_times(path, mtime_ms, atime_ms)),
         }
-    }
-
-    /// Makes an empty file, or empties the one that is there.
-    pub(super) fn create_empty(
-        &self,
-        named: &Named,
-        properties: &Properties,
-    ) -> Result<(), Failure> {
-        let options = WriteOptions {
-            publish_as: None,
-            overwrite: true,
-            umask: properties.umask,
-            replication: properties.replication,
-            block_size: properties.block_size,
-        };
-        self.create(named, &options)?.close()
     }
 
     /// Opens a file for writing. Its parent must exist.

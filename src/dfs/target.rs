@@ -91,6 +91,20 @@ pub(super) fn check_local(
     }
 }
 
+/// A directory cannot go onto itself or into itself.
+pub(super) fn refuse_itself(context: &Context, from: &Named, to: &Named) -> Result<(), Failure> {
+    let typed = &from.typed;
+    if to.path == from.path {
+        let target = context.resolver.qualified(&to.path);
+        return Err(Failure::Text(format!("`{typed}' to `{target}': are identical")));
+    }
+    if to.path.starts_with(&from.path) {
+        let target = &to.typed;
+        return Err(Failure::Text(format!("`{typed}' to `{target}': is a subdirectory of itself")));
+    }
+    Ok(())
+}
+
 /// Makes a refusal for want of `target`'s parent name the parent's child with its full address, as Hadoop does.
 pub(super) fn missing_parent<T>(
     context: &Context,

@@ -31,7 +31,7 @@ pub(super) fn touch(context: &Context) -> Result<(), Failure> {
             if args.has("c") {
                 return Ok(());
             }
-            let made = context.store.create_empty(named, &context.properties);
+            let made = context.create_empty(named);
             missing_parent(context, named, made)?;
         }
         context.store.set_times(named, mtime, atime)
@@ -53,7 +53,7 @@ pub(super) fn touchz(context: &Context) -> Result<(), Failure> {
             Err(Failure::at(&*named.typed, "Not a zero-length file"))
         }
         _ => {
-            let made = context.store.create_empty(named, &context.properties);
+            let made = context.create_empty(named);
             missing_parent(context, named, made)
         }
     });

@@ -6,9 +6,9 @@ use std::path::Path;
 use protocol::namenode::{ContentSummary, DatanodeState, FileStatus};
 use serde::Serialize;
 
-use super::context::{Context, Item, Screen};
+use super::context::{Context, Screen};
 use super::error::Failure;
-use super::path::Named;
+use super::path::{Item, Named};
 use super::place::Place;
 use crate::output::{human_size, print_json};
 

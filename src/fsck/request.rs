@@ -81,7 +81,9 @@ impl Request {
                 // What is misplaced is copied without being asked for.
                 "replicate" => {}
                 "showprogress" => {
-                    tell!("The fsck switch -showprogress is deprecated and no longer has any effect.");
+                    tell!(
+                        "The fsck switch -showprogress is deprecated and no longer has any effect."
+                    );
                 }
                 "blockId" => {
                     let is_id = |word: &&String| !word.starts_with('-');

@@ -3,14 +3,17 @@
 //! The first bytes decide (gzip, SequenceFile, Avro, zstd, bzip2), then the suffix (`.deflate`, `.snappy`, `.lz4`, and those again). Everything is a stream: memory does not grow with the file.
 
 mod avro;
+mod lines;
 mod sequence;
 
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 use mr_api::codec::FileCodec;
 
-use super::context::{Context, Item, Screen};
+use self::lines::{Lines, Records};
+use super::context::{Context, Screen};
 use super::error::Failure;
+use super::path::Item;
 
 /// Bytes read ahead: enough for every magic number, and few calls for the rest.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -64,52 +67,9 @@ fn print(context: &Context, item: &Item, screen: &mut Screen) -> Result<(), Fail
     }
 }
 
-/// Records of a file, each of which is a line.
-trait Records {
-    /// Appends the next one; false at the end.
-    fn append(&mut self, line: &mut Vec<u8>) -> io::Result<bool>;
-}
-
 impl<R: Read> Records for avro::Records<R> {
     fn append(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         self.append(line)
-    }
-}
-
-/// Records as text.
-struct Lines<R> {
-    records: R,
-    /// The one that is being handed out.
-    line: Cursor<Vec<u8>>,
-}
-
-impl<R: Records> Lines<R> {
-    fn of(records: R) -> Self {
-        Lines { records, line: Cursor::default() }
-    }
-
-    /// Makes the next line; false at the end.
-    fn advance(&mut self) -> io::Result<bool> {
-        self.line.set_position(0);
-        let line = self.line.get_mut();
-        line.clear();
-        let is_there = self.records.append(line)?;
-        if is_there {
-            line.push(b'\n');
-        }
-        Ok(is_there)
-    }
-}
-
-impl<R: Records> Read for Lines<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.line.read(buffer)? {
-                0 if buffer.is_empty() || !self.advance()? => return Ok(0),
-                0 => {}
-                count => return Ok(count),
-            }
-        }
     }
 }
 

@@ -22,7 +22,7 @@ impl<R: Read> Records<R> {
     }
 }
 
-impl<R: Read> super::Records for Records<R> {
+impl<R: Read> super::lines::Records for Records<R> {
     fn append(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         let Some((key, value)) = self.reader.next_pair()? else { return Ok(false) };
         append(&self.key_class, key, line)?;
@@ -60,7 +60,7 @@ mod tests {
 
     fn lines(file: &[u8]) -> io::Result<String> {
         let mut out = String::new();
-        super::super::Lines::of(Records::new(file)?).read_to_string(&mut out)?;
+        super::super::lines::Lines::of(Records::new(file)?).read_to_string(&mut out)?;
         Ok(out)
     }
 
