@@ -2,7 +2,7 @@
 
 use super::args::Opt;
 use super::context::Context;
-use super::error::Failure;
+use super::fs::Failure;
 
 /// A command of the shell.
 pub(crate) struct Command {

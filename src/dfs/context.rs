@@ -9,10 +9,8 @@ use protocol::glob;
 use protocol::namenode::FileStatus;
 
 use super::args::Parsed;
-use super::error::Failure;
-use super::path::{Item, Named, Resolver, alternatives, text_of};
+use super::fs::{Failure, Item, Named, Resolver, Store, WriteOptions, alternatives, text_of};
 use super::properties::Properties;
-use super::store::{Store, WriteOptions};
 use crate::output::{Buffered, tell};
 
 /// One run of one command.

@@ -3,7 +3,7 @@
 use super::command::Command;
 use super::commands::{all, named};
 use super::context::Screen;
-use super::error::Failure;
+use super::fs::Failure;
 use crate::output::tell;
 
 /// How every usage begins.

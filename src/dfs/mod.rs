@@ -7,38 +7,18 @@
 mod args;
 mod command;
 mod commands;
+mod contents;
 mod context;
-mod copy;
-mod error;
-mod find;
-mod get;
+mod fs;
 mod help;
-mod interrupt;
-mod list;
-mod local;
-mod machine;
-mod mode;
+mod listing;
 mod namespace;
-mod path;
-mod place;
-mod pool;
-mod progress;
 mod properties;
-mod publish;
-mod put;
-mod read;
-mod rewrite;
-mod rights;
-mod snapshot;
-mod stat;
-mod store;
 mod target;
-mod text;
-mod touch;
-mod trash;
-mod usage;
-mod users;
 pub(crate) mod xml;
+
+pub(crate) use self::fs::{Failure, Resolver};
+pub(crate) use self::properties::size;
 
 use std::ffi::OsString;
 
@@ -51,14 +31,10 @@ use self::args::{Format, Parsed};
 use self::command::Command;
 use self::commands::{named, nearest, replacement};
 use self::context::Context;
+use self::fs::{Named, Store};
 use self::properties::Properties;
-use self::store::Store;
 use crate::connect::{self, Overrides};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, tell, tell_text};
-
-pub(crate) use self::error::Failure;
-pub(crate) use self::path::Resolver;
-pub(crate) use self::properties::size;
 
 /// Runs the command line after `dfs` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
@@ -205,8 +181,7 @@ pub(crate) fn expand(
     let (store, resolver) = (Store::of(client), resolver.clone());
     let context = Context::new("", store, resolver, Parsed::default(), Properties::default());
     let named = context.expand_any(&operand.into())?;
-    let path =
-        |named: path::Named| Ok((named.typed.clone(), context.resolver.cluster_only(&named)?));
+    let path = |named: Named| Ok((named.typed.clone(), context.resolver.cluster_only(&named)?));
     named.into_iter().map(path).collect()
 }
 

@@ -10,9 +10,7 @@ use std::path::Path;
 use protocol::namenode::FileStatus;
 
 use super::context::Context;
-use super::error::Failure;
-use super::local;
-use super::path::{Named, text_of};
+use super::fs::{Failure, Named, local, text_of};
 
 /// The last operand of a copy or rename.
 pub(super) struct Target {
