@@ -17,7 +17,7 @@ mod properties;
 mod target;
 pub(crate) mod xml;
 
-pub(crate) use self::fs::{Failure, Resolver};
+pub(crate) use self::fs::{Failure, Problem, Resolver};
 pub(crate) use self::properties::size;
 
 use std::ffi::OsString;

@@ -5,7 +5,7 @@ use protocol::ErrorKind;
 use protocol::namenode::{Call, QuotaChange};
 
 use super::session::{Command, MANY, Session, refused};
-use crate::dfs::{Failure, size};
+use crate::dfs::{Failure, Problem, size};
 use crate::output::tell;
 
 /// See the module.
@@ -98,7 +98,7 @@ fn failure(directory: &str, error: &DfsError) -> Failure {
         Some(ErrorKind::NotFound) => {
             Failure::Text(format!("Directory does not exist: {directory}"))
         }
-        Some(ErrorKind::NotDirectory) => Failure::at(directory, "Is not a directory"),
+        Some(ErrorKind::NotDirectory) => Failure::at(directory, Problem::NotDirectory),
         _ => refused(error),
     }
 }

@@ -15,7 +15,7 @@ use super::progress::Progress;
 use super::{interrupt, publish};
 use crate::dfs::context::Context;
 use crate::dfs::fs::local::{self, COPYING_SUFFIX};
-use crate::dfs::fs::{Failure, Item, Named};
+use crate::dfs::fs::{Failure, Item, Named, Problem};
 use crate::dfs::target::{Target, missing_parent, refuse_itself};
 
 /// What `-p` without letters keeps: times, owner and group, permission bits.
@@ -88,7 +88,7 @@ impl Copy<'_> {
         }
         let is_new = match existing {
             Some(status) if status.directory => false,
-            Some(_) => return Err(Failure::at(target.typed, "File exists")),
+            Some(_) => return Err(Failure::at(target.typed, Problem::Exists)),
             None => {
                 let umask = self.context.properties.umask;
                 let made = self.context.store.mkdirs(&target, umask, false);

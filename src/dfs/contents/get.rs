@@ -19,7 +19,7 @@ use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::{publish, read};
 use crate::dfs::context::Context;
-use crate::dfs::fs::{Failure, FsPath, Item, local, users};
+use crate::dfs::fs::{Failure, FsPath, Item, Problem, local, users};
 use crate::dfs::target;
 
 /// Copies files of the cluster to this machine.
@@ -84,7 +84,7 @@ impl Get<'_> {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && target.is_dir() => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Failure::at(target.to_string_lossy(), "File exists"));
+                return Err(Failure::at(target.to_string_lossy(), Problem::Exists));
             }
             Err(error) => return Err(Failure::local(&target, &error)),
         }
@@ -120,10 +120,10 @@ impl Get<'_> {
     fn check_target(&self, target: &Path) -> Result<(), Failure> {
         match fs::symlink_metadata(target) {
             Ok(metadata) if metadata.is_dir() => {
-                Err(Failure::at(target.to_string_lossy(), "Is a directory"))
+                Err(Failure::at(target.to_string_lossy(), Problem::IsDirectory))
             }
             Ok(_) if !self.context.args.has("f") => {
-                Err(Failure::at(target.to_string_lossy(), "File exists"))
+                Err(Failure::at(target.to_string_lossy(), Problem::Exists))
             }
             _ => Ok(()),
         }

@@ -4,7 +4,7 @@ use protocol::path::RESERVED_RAW;
 
 use super::interrupt::Temporary;
 use crate::dfs::context::Context;
-use crate::dfs::fs::{Failure, Named, WriteOptions, Writer};
+use crate::dfs::fs::{Failure, Named, Problem, WriteOptions, Writer};
 use crate::dfs::target::missing_parent;
 
 /// Replicas with `-l`.
@@ -63,8 +63,8 @@ pub(super) fn check_target(
     existing: Option<&protocol::namenode::FileStatus>,
 ) -> Result<(), Failure> {
     match existing {
-        Some(status) if status.directory => Err(Failure::at(&*target.typed, "Is a directory")),
-        Some(_) if !context.args.has("f") => Err(Failure::at(&*target.typed, "File exists")),
+        Some(status) if status.directory => Err(Failure::at(&*target.typed, Problem::IsDirectory)),
+        Some(_) if !context.args.has("f") => Err(Failure::at(&*target.typed, Problem::Exists)),
         _ => Ok(()),
     }
 }

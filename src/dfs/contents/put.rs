@@ -17,7 +17,7 @@ use super::progress::Progress;
 use super::{interrupt, publish};
 use crate::dfs::context::Context;
 use crate::dfs::fs::local::{self, COPYING_SUFFIX};
-use crate::dfs::fs::{Failure, Named, users};
+use crate::dfs::fs::{Failure, Named, Problem, users};
 use crate::dfs::target::{Target, missing_parent};
 
 /// Copies local files into the cluster.
@@ -126,7 +126,7 @@ impl Put<'_> {
         }
         let is_new = match existing {
             Some(status) if status.directory => false,
-            Some(_) => return Err(Failure::at(&*target.typed, "File exists")),
+            Some(_) => return Err(Failure::at(&*target.typed, Problem::Exists)),
             None => {
                 let made = self.context.store.mkdirs(target, self.context.properties.umask, false);
                 missing_parent(self.context, target, made)?;

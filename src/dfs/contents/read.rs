@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::interrupt;
 use crate::dfs::context::{Context, Screen};
-use crate::dfs::fs::{Failure, Item, text_of};
+use crate::dfs::fs::{Failure, Item, Problem, text_of};
 
 /// What `-head` and `-tail` show.
 const PIECE_BYTES: u64 = 1024;
@@ -94,7 +94,7 @@ pub(super) fn checksum(context: &Context) -> Result<(), Failure> {
 
 fn must_be_file(item: &Item) -> Result<(), Failure> {
     if item.status.directory {
-        return Err(Failure::at(&*item.named.typed, "Is a directory"));
+        return Err(Failure::at(&*item.named.typed, Problem::IsDirectory));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::interrupt::{self, Temporary};
 use crate::dfs::args::flag;
 use crate::dfs::command::{Command, MANY, command};
 use crate::dfs::context::{Context, Screen};
-use crate::dfs::fs::{Failure, Named, local, text_of};
+use crate::dfs::fs::{Failure, Named, Problem, local, text_of};
 use crate::dfs::target::Target;
 use crate::output::tell;
 
@@ -54,7 +54,7 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
     for path in local.collect::<Result<Vec<_>, _>>()?.concat() {
         let file = File::open(&path).map_err(|error| Failure::local(&path, &error))?;
         if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-            return Err(Failure::at(path.to_string_lossy(), "Is a directory"));
+            return Err(Failure::at(path.to_string_lossy(), Problem::IsDirectory));
         }
         files.push((path, file));
     }
@@ -104,7 +104,7 @@ fn truncate(context: &Context) -> Result<(), Failure> {
     context.for_each(paths, |item| {
         let named = &item.named;
         if item.status.directory {
-            return Err(Failure::at(&*named.typed, "Is a directory"));
+            return Err(Failure::at(&*named.typed, Problem::IsDirectory));
         }
         let typed = &named.typed;
         let size = item.status.length;

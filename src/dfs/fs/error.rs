@@ -7,16 +7,18 @@ use client::RpcError;
 use client::dfs::DfsError;
 use protocol::ErrorKind;
 
-/// A failure, ready to print after `cmd: `.
+/// A failure of one argument; its kind stays until it is printed after `cmd: `.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// `` `path': text ``
+    /// `` `path': problem ``
     At {
         /// As the user typed it.
         path: String,
         /// What is wrong.
-        text: String,
+        problem: Problem,
     },
+    /// A file lies above the path, in the words of the daemon, which name that file.
+    FileAbove(String),
     /// The text alone.
     Text(String),
     /// The arguments are wrong: printed with the usage, exit code 255.
@@ -27,31 +29,73 @@ pub(crate) enum Failure {
     ReaderLeft,
 }
 
+/// What is wrong with a path, in Hadoop's words for what POSIX has a name for.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    #[error("No such file or directory")]
+    Missing,
+    #[error("File exists")]
+    Exists,
+    #[error("Is a directory")]
+    IsDirectory,
+    #[error("Is not a directory")]
+    NotDirectory,
+    #[error("Directory is not empty")]
+    NotEmpty,
+    #[error("Permission denied")]
+    Denied,
+    #[error("No space left on device")]
+    NoSpace,
+    /// Anything else; nobody decides by it.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Problem::Other(text)
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(text: &str) -> Self {
+        Problem::Other(text.to_owned())
+    }
+}
+
 impl Failure {
-    /// `` `path': text ``
-    pub(crate) fn at(path: impl Into<String>, text: impl Into<String>) -> Self {
-        Failure::At { path: path.into(), text: text.into() }
+    /// `` `path': problem ``
+    pub(crate) fn at(path: impl Into<String>, problem: impl Into<Problem>) -> Self {
+        Failure::At { path: path.into(), problem: problem.into() }
     }
 
     /// A missing path.
     pub(crate) fn missing(path: impl Into<String>) -> Self {
-        Failure::at(path, "No such file or directory")
+        Failure::at(path, Problem::Missing)
+    }
+
+    /// What is wrong with the path, if that is it.
+    pub(crate) fn problem(&self) -> Option<&Problem> {
+        match self {
+            Failure::At { problem, .. } => Some(problem),
+            _ => None,
+        }
     }
 
     /// A local file's error, named by its path or as the user typed it.
     pub(crate) fn local(path: impl AsRef<std::path::Path>, error: &io::Error) -> Self {
         let path = path.as_ref();
-        let text = match error.kind() {
-            io::ErrorKind::NotFound => "No such file or directory".to_owned(),
-            io::ErrorKind::AlreadyExists => "File exists".to_owned(),
-            io::ErrorKind::IsADirectory => "Is a directory".to_owned(),
-            io::ErrorKind::NotADirectory => "Is not a directory".to_owned(),
-            io::ErrorKind::DirectoryNotEmpty => "Directory is not empty".to_owned(),
-            io::ErrorKind::PermissionDenied => "Permission denied".to_owned(),
-            io::ErrorKind::StorageFull => "No space left on device".to_owned(),
-            _ => without_number(&error.to_string()),
+        let problem = match error.kind() {
+            io::ErrorKind::NotFound => Problem::Missing,
+            io::ErrorKind::AlreadyExists => Problem::Exists,
+            io::ErrorKind::IsADirectory => Problem::IsDirectory,
+            io::ErrorKind::NotADirectory => Problem::NotDirectory,
+            io::ErrorKind::DirectoryNotEmpty => Problem::NotEmpty,
+            io::ErrorKind::PermissionDenied => Problem::Denied,
+            io::ErrorKind::StorageFull => Problem::NoSpace,
+            _ => Problem::Other(without_number(&error.to_string())),
         };
-        Failure::at(path.to_string_lossy(), text)
+        Failure::at(path.to_string_lossy(), problem)
     }
 
     /// An error while writing to standard output.
@@ -67,24 +111,26 @@ impl Failure {
 
     /// What a daemon said about `path`: Hadoop's words for what POSIX has a name for, else the daemon's own first line.
     pub(crate) fn remote(path: &str, error: &(dyn std::error::Error + 'static)) -> Self {
-        let text = match kind_of(error) {
-            Some(ErrorKind::NotFound) => "No such file or directory",
-            Some(ErrorKind::AlreadyExists) => "File exists",
-            Some(ErrorKind::IsDirectory) => "Is a directory",
-            Some(ErrorKind::NotDirectory) if !names_what_is_above(error) => "Is not a directory",
-            Some(ErrorKind::NotEmpty) => "Directory is not empty",
-            _ => {
-                let text = crate::connect::describe(error);
-                return Failure::Text(text.lines().next().unwrap_or_default().to_owned());
+        let text = crate::connect::describe(error);
+        let words = || text.lines().next().unwrap_or_default().to_owned();
+        let problem = match kind_of(error) {
+            Some(ErrorKind::NotFound) => Problem::Missing,
+            Some(ErrorKind::AlreadyExists) => Problem::Exists,
+            Some(ErrorKind::IsDirectory) => Problem::IsDirectory,
+            Some(ErrorKind::NotDirectory) if names_file_above(&text) => {
+                return Failure::FileAbove(words());
             }
+            Some(ErrorKind::NotDirectory) => Problem::NotDirectory,
+            Some(ErrorKind::NotEmpty) => Problem::NotEmpty,
+            _ => return Failure::Text(words()),
         };
-        Failure::at(path, text)
+        Failure::at(path, problem)
     }
 }
 
-/// A file above the path is in the way: the daemon's own text names it.
-fn names_what_is_above(error: &(dyn std::error::Error + 'static)) -> bool {
-    let text = crate::connect::describe(error);
+/// Whether a daemon that wants a directory names a file above the path. Its kind is the same for the path itself, so its words decide:
+/// here, and nowhere behind it.
+fn names_file_above(text: &str) -> bool {
     text.contains("(is not a directory)")
         || text.contains("Parent path is not a directory: ")
         || (text.contains("rename destination parent ") && text.contains(" is a file."))
@@ -115,8 +161,11 @@ fn without_number(text: &str) -> String {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::At { path, text } => write!(f, "`{path}': {text}"),
-            Failure::Text(text) | Failure::Usage(text) | Failure::Value(text) => f.write_str(text),
+            Failure::At { path, problem } => write!(f, "`{path}': {problem}"),
+            Failure::FileAbove(text)
+            | Failure::Text(text)
+            | Failure::Usage(text)
+            | Failure::Value(text) => f.write_str(text),
             Failure::ReaderLeft => Ok(()),
         }
     }
@@ -148,7 +197,9 @@ mod tests {
     fn a_file_above_the_path_is_named() {
         for text in ["/f (is not a directory)", "Parent path is not a directory: /f x"] {
             let error = RpcError::Remote(RemoteError::new(ErrorKind::NotDirectory, text));
-            assert_eq!(Failure::remote("/f/x", &error).to_string(), text);
+            let failure = Failure::remote("/f/x", &error);
+            assert!(matches!(failure, Failure::FileAbove(_)));
+            assert_eq!(failure.to_string(), text);
         }
     }
 

@@ -9,7 +9,7 @@ mod path;
 mod store;
 pub(super) mod users;
 
-pub(crate) use self::error::Failure;
+pub(crate) use self::error::{Failure, Problem};
 pub(crate) use self::named::Resolver;
 pub(super) use self::named::{Item, Named, alternatives, text_of};
 pub(super) use self::path::FsPath;

@@ -169,7 +169,9 @@ fn is_name(text: &str) -> bool {
 /// A refusal in the NameNode's own words says what was tried.
 fn with_purpose(failure: Failure, purpose: &str, path: &str) -> Failure {
     match failure {
-        Failure::Text(text) => Failure::Text(format!("{purpose} '{path}': {text}")),
+        Failure::Text(text) | Failure::FileAbove(text) => {
+            Failure::Text(format!("{purpose} '{path}': {text}"))
+        }
         other => other,
     }
 }

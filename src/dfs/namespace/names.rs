@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::trash::Trash;
 use crate::dfs::context::{Context, Screen};
-use crate::dfs::fs::{Failure, FsPath, Item, Named, text_of};
+use crate::dfs::fs::{Failure, FsPath, Item, Named, Problem, text_of};
 use crate::dfs::target::{Target, missing_parent, refuse_itself};
 use crate::output::{tell, tell_text};
 
@@ -50,15 +50,15 @@ fn mkdir_one(context: &Context, named: &Named, parents: bool) -> Result<(), Fail
     // Whatever the NameNode says, what is there decides.
     match context.store.find(named) {
         Ok(Some(status)) if !status.directory => {
-            return Err(Failure::at(&*named.typed, "Is not a directory"));
+            return Err(Failure::at(&*named.typed, Problem::NotDirectory));
         }
         Ok(Some(_)) if parents => return Ok(()),
-        Ok(Some(_)) => return Err(Failure::at(&*named.typed, "File exists")),
+        Ok(Some(_)) => return Err(Failure::at(&*named.typed, Problem::Exists)),
         Ok(None) | Err(_) => {}
     }
-    match &failure {
+    match failure.problem() {
         // What is missing is the parent: Hadoop names that, with its file system.
-        Failure::At { text, .. } if text == "No such file or directory" => {
+        Some(Problem::Missing) => {
             let parent = named.path.parent().map(|parent| context.resolver.qualified(&parent));
             Err(parent.map_or(failure, Failure::missing))
         }
@@ -85,9 +85,7 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
     for operand in &args.operands {
         let items = match context.expand(operand) {
             Ok(items) => items,
-            Err(Failure::At { text, .. }) if force && text == "No such file or directory" => {
-                continue;
-            }
+            Err(failure) if force && failure.problem() == Some(&Problem::Missing) => continue,
             Err(failure @ Failure::Usage(_)) => return Err(failure),
             Err(failure) => {
                 context.report(&failure);
@@ -126,7 +124,7 @@ fn rm_one(
     trash: Option<&Trash<'_>>,
 ) -> Result<Removed, Failure> {
     if item.status.directory && !recursive {
-        return Err(Failure::at(&*item.named.typed, "Is a directory"));
+        return Err(Failure::at(&*item.named.typed, Problem::IsDirectory));
     }
     if context.args.has("safely") && item.status.directory {
         let file_count = context.store.summary(&item.named)?.file_count;
@@ -156,10 +154,10 @@ pub(super) fn rmdir(context: &Context) -> Result<(), Failure> {
     let tolerant = context.args.has("ignore-fail-on-non-empty");
     context.for_each(&context.args.operands, |item| {
         if !item.status.directory {
-            return Err(Failure::at(item.named.typed, "Is not a directory"));
+            return Err(Failure::at(item.named.typed, Problem::NotDirectory));
         }
         if !context.store.is_empty(&item)? {
-            let failure = Failure::at(item.named.typed, "Directory is not empty");
+            let failure = Failure::at(item.named.typed, Problem::NotEmpty);
             return if tolerant { Ok(()) } else { Err(failure) };
         }
         context.store.delete(&item.named, false).map(drop)
@@ -192,7 +190,7 @@ fn mv_one(context: &Context, source: &Item, target: &Target) -> Result<(), Failu
         refuse_itself(context, from, &to)?;
     }
     if to.path == from.path || (target.is_directory() && context.store.find(&to)?.is_some()) {
-        return Err(Failure::at(to.typed, "File exists"));
+        return Err(Failure::at(to.typed, Problem::Exists));
     }
     missing_parent(context, &to, context.store.rename(from, &to))
 }

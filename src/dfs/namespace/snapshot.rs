@@ -2,7 +2,7 @@
 
 use crate::dfs::command::{Command, MANY, command};
 use crate::dfs::context::{Context, Screen};
-use crate::dfs::fs::{Failure, Named, text_of};
+use crate::dfs::fs::{Failure, Named, Problem, text_of};
 
 /// The commands of snapshots.
 #[rustfmt::skip]
@@ -62,7 +62,7 @@ fn directory(context: &Context, text: &str) -> Result<Named, Failure> {
     let named = context.resolver.resolve(text)?;
     match context.store.status(&named)?.directory {
         true => Ok(named),
-        false => Err(Failure::at(named.typed, "Is not a directory")),
+        false => Err(Failure::at(named.typed, Problem::NotDirectory)),
     }
 }
 

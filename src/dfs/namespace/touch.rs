@@ -4,7 +4,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use crate::dfs::context::Context;
-use crate::dfs::fs::{Failure, Named};
+use crate::dfs::fs::{Failure, Named, Problem};
 use crate::dfs::target::missing_parent;
 
 /// How a timestamp is given, in local time.
@@ -47,7 +47,7 @@ fn parse_time(text: &str, zone: &TimeZone) -> Option<u64> {
 /// Makes empty files.
 pub(super) fn touchz(context: &Context) -> Result<(), Failure> {
     for_each_path(context, |named| match context.store.find(named)? {
-        Some(status) if status.directory => Err(Failure::at(&*named.typed, "Is a directory")),
+        Some(status) if status.directory => Err(Failure::at(&*named.typed, Problem::IsDirectory)),
         Some(status) if status.length != 0 => {
             Err(Failure::at(&*named.typed, "Not a zero-length file"))
         }

@@ -8,7 +8,7 @@ use namenode::trash::{CURRENT, TRASH, checkpoint_name, checkpoint_time};
 use protocol::DfsPath;
 
 use crate::dfs::context::Context;
-use crate::dfs::fs::{Failure, FsPath, Named};
+use crate::dfs::fs::{Failure, FsPath, Named, Problem};
 use crate::output::tell;
 
 /// Only its owner looks into the trash.
@@ -77,17 +77,17 @@ impl<'a> Trash<'a> {
             match store.rename(named, &target) {
                 Ok(()) => return Ok(target.path),
                 // Another client deleted a file of that name in the same millisecond.
-                Err(Failure::At { text, .. }) if text == "File exists" => {
+                Err(Failure::At { problem: Problem::Exists, .. }) => {
                     target = unnamed(base.join(&with_time(name)).map_err(wrong)?);
                 }
                 // What is missing is what was to be deleted.
-                Err(Failure::At { text, .. }) if text == "No such file or directory" => {
+                Err(Failure::At { problem: Problem::Missing, .. }) => {
                     return Err(Failure::missing(&*named.typed));
                 }
                 Err(failure) => return Err(failure),
             }
         }
-        Err(Failure::at(&*target.typed, "File exists"))
+        Err(Failure::at(&*target.typed, Problem::Exists))
     }
 
     /// Makes the directory for `parent` below `Current`. Where a deleted file lies in the way, that element gets the time behind it.
@@ -134,7 +134,7 @@ impl<'a> Trash<'a> {
         let root = unnamed(self.root.clone());
         let entries = match self.context.store.children(&root) {
             Ok(entries) => entries,
-            Err(Failure::At { text, .. }) if text == "No such file or directory" => return Ok(()),
+            Err(Failure::At { problem: Problem::Missing, .. }) => return Ok(()),
             Err(failure) => return Err(failure),
         };
         let zone = TimeZone::system();
@@ -172,7 +172,7 @@ impl<'a> Trash<'a> {
                     tell!("Created trash checkpoint: {}", target.path);
                     return Ok(());
                 }
-                Err(Failure::At { text, .. }) if text == "File exists" => {}
+                Err(Failure::At { problem: Problem::Exists, .. }) => {}
                 Err(failure) => return Err(failure),
             }
         }

@@ -12,7 +12,7 @@ use mr_api::codec::FileCodec;
 
 use self::lines::{Lines, Records};
 use crate::dfs::context::{Context, Screen};
-use crate::dfs::fs::{Failure, Item};
+use crate::dfs::fs::{Failure, Item, Problem};
 
 /// Bytes read ahead: enough for every magic number, and few calls for the rest.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -39,7 +39,7 @@ pub(super) fn text(context: &Context) -> Result<(), Failure> {
     let mut screen = Screen::new()?;
     context.for_each(&context.args.operands, |item| {
         if item.status.directory {
-            return Err(Failure::at(item.named.typed, "Is a directory"));
+            return Err(Failure::at(item.named.typed, Problem::IsDirectory));
         }
         print(context, &item, &mut screen)
     })?;
