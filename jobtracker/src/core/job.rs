@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
 use protocol::tracker::{HotKey, MapOutput, Program, ReduceWork};
-use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind, WorkerId};
+use protocol::{
+    AttemptId, CallId, Epoch, ErrorKind, JobId, RemoteError, TaskId, TaskKind, WorkerId,
+};
 
 use super::counters::{CounterSums, JOB_GROUP};
 use super::edit::{Edit, Made, Ran, Reached, Submitted};
@@ -552,4 +554,9 @@ impl Job {
             self.sums.subtract(&winner.tally);
         }
     }
+}
+
+/// No such job.
+pub(crate) fn unknown_job(id: JobId) -> RemoteError {
+    RemoteError::new(ErrorKind::UnknownJob, format!("Could not find job {id}"))
 }

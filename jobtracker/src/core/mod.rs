@@ -22,6 +22,7 @@
 //! - no slot is given twice: an attempt holds its slot from its launch until its worker says that it ended or is lost.
 
 pub(crate) mod blacklist;
+mod checks;
 pub(crate) mod counters;
 pub(crate) mod edit;
 pub(crate) mod job;
@@ -59,7 +60,7 @@ use protocol::{
 };
 
 use edit::{Edit, Reached};
-use job::{Job, Phase};
+use job::{Job, Phase, unknown_job};
 use look::Look;
 use map_outputs::MapOutputs;
 use queues::{QueueRules, Queues};
@@ -367,7 +368,7 @@ impl Core {
     /// `user` asks for the end of a job.
     pub(crate) fn kill(&mut self, id: JobId, user: &str, now: Now) -> Result<Output, RemoteError> {
         let mut out = Output::default();
-        let job = self.jobs.get(&id).ok_or_else(|| report::unknown_job(id))?;
+        let job = self.jobs.get(&id).ok_or_else(|| unknown_job(id))?;
         match job.phase {
             // It was taken before the restart: whoever submitted it and asks again hears just that.
             Phase::Preparing if job.epoch != self.epoch => {
@@ -393,7 +394,7 @@ impl Core {
         now: Now,
     ) -> Result<Output, RemoteError> {
         let mut out = Output::default();
-        let job = self.jobs.get(&id).ok_or_else(|| report::unknown_job(id))?;
+        let job = self.jobs.get(&id).ok_or_else(|| unknown_job(id))?;
         if job.final_state().is_some() {
             let text = format!("Job {id} is over; its priority cannot change");
             return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
@@ -429,7 +430,7 @@ impl Core {
         now: Now,
     ) -> Result<Output, RemoteError> {
         let mut out = Output::default();
-        let job = self.jobs.get(&id.task.job).ok_or_else(|| report::unknown_job(id.task.job))?;
+        let job = self.jobs.get(&id.task.job).ok_or_else(|| unknown_job(id.task.job))?;
         let refuse = |text| Err(RemoteError::new(ErrorKind::InvalidArgument, text));
         match job.attempt(id).map(|attempt| attempt.state) {
             None => return refuse(format!("Could not find attempt {id}")),

@@ -13,8 +13,8 @@ use protocol::tracker::HotKey;
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskId, TaskKind, WorkerId};
 
 use super::Core;
-use super::job::{Job, Launched};
-use super::report::{job_report, unknown_job};
+use super::job::{Job, Launched, unknown_job};
+use super::report::job_report;
 use super::task::{Attempt, AttemptState, Standing, Task};
 
 /// Group of the engine's own counters.

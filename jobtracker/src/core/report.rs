@@ -8,10 +8,10 @@ use protocol::jobs::{
 use protocol::tracker::{Launch, Work};
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskKind};
 
-use super::job::{Job, Phase, SPLITS_KEPT_MAX};
+use super::job::{Job, Phase, SPLITS_KEPT_MAX, unknown_job};
 use super::preemption::Standing;
 use super::queues::Queue;
-use super::rights::{Caller, Operation};
+use super::rights::{Administrators, Caller, Operation, Whose};
 use super::task::Task;
 use super::task_set::TaskSet;
 use super::workers::{Liveness, Worker};
@@ -119,6 +119,13 @@ impl Core {
         }
     }
 
+    /// All jobs, newest first, each with who may look at it.
+    pub(crate) fn jobs_with_viewers(&self) -> (Administrators, Vec<(JobReport, Whose)>) {
+        let listed = |job: &Job| (job_report(job), Whose::of(job, Operation::View));
+        let jobs = self.jobs.values().rev().map(listed).collect();
+        (self.rules.administrators.clone(), jobs)
+    }
+
     /// Jobs that are over, oldest first.
     pub(crate) fn final_jobs(&self) -> impl Iterator<Item = JobId> {
         self.history.iter().copied()
@@ -182,11 +189,6 @@ impl Core {
         };
         self.queues.iter().zip(self.standings()).map(report).collect()
     }
-}
-
-/// No such job.
-pub(crate) fn unknown_job(id: JobId) -> RemoteError {
-    RemoteError::new(ErrorKind::UnknownJob, format!("Could not find job {id}"))
 }
 
 /// A job as people see it.
