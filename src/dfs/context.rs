@@ -48,6 +48,21 @@ impl Context {
         }
     }
 
+    /// What came out; a failure is reported, and the command goes on.
+    ///
+    /// # Errors
+    /// [`Failure::ReaderLeft`], and what is no path at all.
+    pub(crate) fn reported<T>(&self, outcome: Result<T, Failure>) -> Result<Option<T>, Failure> {
+        match outcome {
+            Ok(found) => Ok(Some(found)),
+            Err(failure @ (Failure::ReaderLeft | Failure::Usage(_))) => Err(failure),
+            Err(failure) => {
+                self.report(&failure);
+                Ok(None)
+            }
+        }
+    }
+
     /// Ends the command with exit code 1 although nothing is to be said.
     pub(crate) fn set_failed(&self) {
         self.failed.store(true, Ordering::Relaxed);
@@ -68,22 +83,8 @@ impl Context {
         mut each: impl FnMut(Item) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         for operand in operands {
-            let items = match self.expand(operand) {
-                Ok(items) => items,
-                Err(failure @ Failure::Usage(_)) => return Err(failure),
-                Err(failure) => {
-                    self.report(&failure);
-                    continue;
-                }
-            };
-            for item in items {
-                match each(item) {
-                    Ok(()) => {}
-                    Err(failure @ (Failure::ReaderLeft | Failure::Usage(_))) => {
-                        return Err(failure);
-                    }
-                    Err(failure) => self.report(&failure),
-                }
+            for item in self.reported(self.expand(operand))?.unwrap_or_default() {
+                self.reported(each(item))?;
             }
         }
         Ok(())

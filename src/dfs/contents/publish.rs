@@ -19,12 +19,7 @@ pub(super) fn write(
 ) -> Result<(), Failure> {
     let (args, properties) = (&context.args, &context.properties);
     let direct = args.has("d");
-    let path = if direct {
-        target.path.clone()
-    } else {
-        let beside = target.path.with_suffix(suffix);
-        beside.map_err(|error| Failure::Text(error.to_string()))?
-    };
+    let path = if direct { target.path.clone() } else { target.path.with_suffix(suffix)? };
     let replication = if args.has("l") { Some(LAZY_REPLICATION) } else { properties.replication };
     let options = WriteOptions {
         publish_as: (!direct).then(|| target.path.clone()),

@@ -5,7 +5,7 @@ use std::io;
 
 use client::RpcError;
 use client::dfs::DfsError;
-use protocol::ErrorKind;
+use protocol::{ErrorKind, PathError};
 
 /// A failure of one argument; its kind stays until it is printed after `cmd: `.
 #[derive(Debug)]
@@ -156,6 +156,12 @@ pub(crate) fn kind_of(error: &(dyn std::error::Error + 'static)) -> Option<Error
 
 fn without_number(text: &str) -> String {
     text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        Failure::Text(error.to_string())
+    }
 }
 
 impl fmt::Display for Failure {

@@ -115,9 +115,7 @@ impl Resolver {
         }
         match DfsPath::parse(&absolute) {
             Ok(path) => Ok(Named { typed: shown, path: FsPath::Cluster(path) }),
-            Err(error @ (PathError::LongElement { .. } | PathError::Long)) => {
-                Err(Failure::Text(error.to_string()))
-            }
+            Err(error @ (PathError::LongElement { .. } | PathError::Long)) => Err(error.into()),
             Err(_) => Err(Failure::Usage(format!(
                 "Pathname {absolute} from {}{absolute} is not a valid DFS filename.",
                 self.file_system()

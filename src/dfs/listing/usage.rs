@@ -164,11 +164,11 @@ pub(super) fn count(context: &Context) -> Result<(), Failure> {
     // Asked for alone, types are quietly not shown, as in HDFS.
     let types = args.value("t").filter(|_| quota).map(storage_types).transpose()?;
     let options = CountOptions {
-        shown: match types {
-            Some(types) => Shown::QuotasOfTypes(types),
-            None if args.has("u") => Shown::Quotas,
-            None if quota => Shown::QuotasAndTotals,
-            None => Shown::Totals,
+        columns: match types {
+            Some(types) => Columns::QuotasOfTypes(types),
+            None if args.has("u") => Columns::Quotas,
+            None if quota => Columns::QuotasAndTotals,
+            None => Columns::Totals,
         },
         human: args.has("h"),
         policy: args.has("e"),
@@ -247,7 +247,7 @@ fn storage_types(text: &str) -> Result<Vec<&'static str>, Failure> {
 
 /// The columns before the policy.
 #[derive(Clone, Debug, Default)]
-enum Shown {
+enum Columns {
     #[default]
     Totals,
     QuotasAndTotals,
@@ -257,7 +257,7 @@ enum Shown {
 
 #[derive(Clone, Debug, Default)]
 struct CountOptions {
-    shown: Shown,
+    columns: Columns,
     human: bool,
     policy: bool,
     snapshots: bool,
@@ -268,14 +268,14 @@ fn count_header(options: &CountOptions) -> String {
     let mut line = String::new();
     let quotas = ["QUOTA", "REM_QUOTA", "SPACE_QUOTA", "REM_SPACE_QUOTA"].map(str::to_owned);
     let totals = ["DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE"].map(str::to_owned);
-    match &options.shown {
-        Shown::Totals => line.push_str(&total_columns(totals)),
-        Shown::Quotas => line.push_str(&quota_columns(quotas)),
-        Shown::QuotasAndTotals => {
+    match &options.columns {
+        Columns::Totals => line.push_str(&total_columns(totals)),
+        Columns::Quotas => line.push_str(&quota_columns(quotas)),
+        Columns::QuotasAndTotals => {
             line.push_str(&quota_columns(quotas));
             line.push_str(&total_columns(totals));
         }
-        Shown::QuotasOfTypes(types) => {
+        Columns::QuotasOfTypes(types) => {
             for kind in types {
                 let columns = [format!("{kind}_QUOTA"), format!("REM_{kind}_QUOTA")];
                 line.push_str(&type_columns(columns));
@@ -308,11 +308,11 @@ fn count_line(
         let ContentSummary { directory_count, file_count, length, .. } = *summary;
         total_columns([directory_count, file_count, length].map(show))
     };
-    let mut line = match &options.shown {
-        Shown::Totals => totals(),
-        Shown::Quotas => quotas(),
-        Shown::QuotasAndTotals => quotas() + &totals(),
-        Shown::QuotasOfTypes(types) => {
+    let mut line = match &options.columns {
+        Columns::Totals => totals(),
+        Columns::Quotas => quotas(),
+        Columns::QuotasAndTotals => quotas() + &totals(),
+        Columns::QuotasOfTypes(types) => {
             type_columns(["none", "inf"].map(str::to_owned)).repeat(types.len())
         }
     };
@@ -418,7 +418,7 @@ mod tests {
             count_line(&summary, ("/d", true), &human),
             "           1            2                2 K /d"
         );
-        let quota = CountOptions { shown: Shown::QuotasAndTotals, ..plain };
+        let quota = CountOptions { columns: Columns::QuotasAndTotals, ..plain };
         assert_eq!(
             count_line(&summary, ("/d", true), &quota),
             "        none             inf            none             inf            1            2               2048 /d"
@@ -426,7 +426,7 @@ mod tests {
         let limited = ContentSummary { quota: Some(2), space_quota: Some(10), ..summary };
         let columns = quota_values(&limited, &|number| number.to_string());
         assert_eq!(columns, ["2", "-1", "10", "10"]);
-        let types = CountOptions { shown: Shown::QuotasOfTypes(vec!["SSD"]), ..quota.clone() };
+        let types = CountOptions { columns: Columns::QuotasOfTypes(vec!["SSD"]), ..quota.clone() };
         assert_eq!(count_header(&types), "    SSD_QUOTA     REM_SSD_QUOTA PATHNAME");
         assert_eq!(
             count_line(&summary, ("/d", true), &types),

@@ -25,15 +25,7 @@ const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
 pub(super) fn mkdir(context: &Context) -> Result<(), Failure> {
     let parents = context.args.has("p");
     for operand in &context.args.operands {
-        let named = match context.expand_any(operand) {
-            Ok(named) => named,
-            Err(failure @ Failure::Usage(_)) => return Err(failure),
-            Err(failure) => {
-                context.report(&failure);
-                continue;
-            }
-        };
-        for named in named {
+        for named in context.reported(context.expand_any(operand))?.unwrap_or_default() {
             if let Err(failure) = mkdir_one(context, &named, parents) {
                 context.report(&failure);
             }
@@ -83,16 +75,11 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
     };
     let mut screen = Screen::new()?;
     for operand in &args.operands {
-        let items = match context.expand(operand) {
-            Ok(items) => items,
+        let expanded = match context.expand(operand) {
             Err(failure) if force && failure.problem() == Some(&Problem::Missing) => continue,
-            Err(failure @ Failure::Usage(_)) => return Err(failure),
-            Err(failure) => {
-                context.report(&failure);
-                continue;
-            }
+            expanded => expanded,
         };
-        for item in items {
+        for item in context.reported(expanded)?.unwrap_or_default() {
             match rm_one(context, &item, recursive, trash.as_ref()) {
                 Ok(Removed::ForGood) => {
                     screen.line(format_args!("Deleted {}", item.named.typed))?;

@@ -29,7 +29,7 @@ impl<'a> Trash<'a> {
         let server = context.store.cluster_status()?.trash_interval_ms;
         let interval_ms = if server > 0 { server } else { context.properties.trash_interval_ms };
         let home = format!("/user/{}/{TRASH}", context.store.user());
-        let root = DfsPath::parse(&home).map_err(|error| Failure::Text(error.to_string()))?;
+        let root = DfsPath::parse(&home)?;
         Ok(Trash { context, root, interval_ms })
     }
 
@@ -67,18 +67,17 @@ impl<'a> Trash<'a> {
     fn move_there(&self, named: &Named, path: &DfsPath) -> Result<FsPath, Failure> {
         let store = &self.context.store;
         let base = self.make_base(path.parent().unwrap_or_else(DfsPath::root))?;
-        let wrong = |error: protocol::PathError| Failure::Text(error.to_string());
         let name = path.name().unwrap_or_default();
-        let mut target = unnamed(base.join(name).map_err(wrong)?);
+        let mut target = unnamed(base.join(name)?);
         if store.find(&target)?.is_some() {
-            target = unnamed(base.join(&with_time(name)).map_err(wrong)?);
+            target = unnamed(base.join(&with_time(name))?);
         }
         for _ in 0..CLASHES_MAX {
             match store.rename(named, &target) {
                 Ok(()) => return Ok(target.path),
                 // Another client deleted a file of that name in the same millisecond.
                 Err(Failure::At { problem: Problem::Exists, .. }) => {
-                    target = unnamed(base.join(&with_time(name)).map_err(wrong)?);
+                    target = unnamed(base.join(&with_time(name))?);
                 }
                 // What is missing is what was to be deleted.
                 Err(Failure::At { problem: Problem::Missing, .. }) => {
@@ -92,24 +91,23 @@ impl<'a> Trash<'a> {
 
     /// Makes the directory for `parent` below `Current`. Where a deleted file lies in the way, that element gets the time behind it.
     fn make_base(&self, parent: DfsPath) -> Result<DfsPath, Failure> {
-        let wrong = |error: protocol::PathError| Failure::Text(error.to_string());
         let home = unnamed(self.root.parent().unwrap_or_else(DfsPath::root));
         if self.context.store.find(&home)?.is_none() {
             // Only the trash itself is private: a home directory looks as any other.
             self.context.store.mkdirs(&home, self.context.properties.umask, true)?;
         }
-        let mut base = self.root.join(CURRENT).map_err(wrong)?;
-        let straight = base.join(parent.as_str()).map_err(wrong)?;
+        let mut base = self.root.join(CURRENT)?;
+        let straight = base.join(parent.as_str())?;
         match self.context.store.mkdirs(&unnamed(straight.clone()), TRASH_UMASK, true) {
             Ok(()) => return Ok(straight),
             Err(failure) if !self.is_blocked(&straight)? => return Err(failure),
             Err(_) => {}
         }
         for element in parent.elements() {
-            let mut next = base.join(element).map_err(wrong)?;
+            let mut next = base.join(element)?;
             let there = self.context.store.find(&unnamed(next.clone()))?;
             if there.is_some_and(|status| !status.directory) {
-                next = base.join(&with_time(element)).map_err(wrong)?;
+                next = base.join(&with_time(element))?;
             }
             base = next;
         }
@@ -158,15 +156,14 @@ impl<'a> Trash<'a> {
 
     /// Gives `Current` the name of this second.
     fn make_checkpoint(&self, now_ms: u64) -> Result<(), Failure> {
-        let wrong = |error: protocol::PathError| Failure::Text(error.to_string());
-        let current = unnamed(self.root.join(CURRENT).map_err(wrong)?);
+        let current = unnamed(self.root.join(CURRENT)?);
         if self.context.store.find(&current)?.is_none() {
             return Ok(());
         }
         let name = checkpoint_name(now_ms, &TimeZone::system());
         for attempt in 0..CLASHES_MAX {
             let name = if attempt == 0 { name.clone() } else { format!("{name}-{attempt}") };
-            let target = unnamed(self.root.join(&name).map_err(wrong)?);
+            let target = unnamed(self.root.join(&name)?);
             match self.context.store.rename(&current, &target) {
                 Ok(()) => {
                     tell!("Created trash checkpoint: {}", target.path);
