@@ -3,7 +3,7 @@
 use protocol::{ErrorKind, JobId, RemoteError};
 
 use super::Core;
-use super::job::{Job, unknown_job};
+use super::jobs::Job;
 use super::rights::{Caller, Operation, Whose};
 
 impl Core {
@@ -14,7 +14,7 @@ impl Core {
         operation: Operation,
         id: JobId,
     ) -> Result<(), RemoteError> {
-        let job = self.job(id).ok_or_else(|| unknown_job(id))?;
+        let job = self.known(id)?;
         match self.may(caller, operation, job) {
             true => Ok(()),
             false => Err(refusal(caller, operation, id)),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use protocol::property::keys;
 
-use super::job::Job;
+use super::jobs::Job;
 
 /// What is done to a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
