@@ -579,5 +579,5 @@ fn check(register: &Register) -> Result<(), RemoteError> {
 
 /// True for `<output>/_temporary/<attempt>`.
 fn is_attempt_directory(output: &DfsPath, id: AttemptId, directory: &DfsPath) -> bool {
-    output.join(&format!("{}/{id}", TEMPORARY)).is_ok_and(|expected| expected == *directory)
+    output.join(&format!("{TEMPORARY}/{id}")).is_ok_and(|expected| expected == *directory)
 }
