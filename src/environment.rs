@@ -7,7 +7,7 @@ use client::config::{
 };
 
 use crate::connect::Overrides;
-use crate::hadoop::DIRECTORY_VARIABLE;
+use crate::generic::DIRECTORY_VARIABLE;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say, tell};
 
 /// Names the acting user.

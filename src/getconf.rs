@@ -31,7 +31,7 @@ const MINUTE_MS: u64 = 60_000;
 
 /// `hdfs getconf`.
 pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let (words, overrides) = match crate::hadoop::generic(arguments, overrides) {
+    let (words, overrides) = match crate::generic::generic(arguments, overrides) {
         Ok(found) => found,
         Err(text) => return failed(&text),
     };
@@ -187,7 +187,7 @@ fn value(key: &str, authority: &str, status: &ClusterStatus) -> Option<String> {
 
 /// `hdfs groups [user …]`: as the NameNode sees them.
 pub(crate) fn groups(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let told = crate::hadoop::generic(arguments, overrides)
+    let told = crate::generic::generic(arguments, overrides)
         .map_err(Failure::Text)
         .and_then(|(users, overrides)| tell_groups(&users, &overrides));
     match told {

@@ -2,6 +2,7 @@
 
 mod attempts;
 mod config;
+mod exit;
 mod history;
 mod logs;
 pub(crate) mod queues;
@@ -12,14 +13,15 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use clap::Parser;
-use client::job::{JobClient, JobError, counter_value, counters_text};
+use client::job::{JobClient, counter_value, counters_text};
 use protocol::jobs::{JobReport, JobState, Priority};
 use protocol::record::SKIP_DIRECTORY;
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind};
 
+use self::exit::{known, unknown, with_args};
 use crate::absent;
 use crate::connect::{Overrides, describe, job_client};
-use crate::hadoop::generic;
+use crate::generic::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, tell, tell_text};
 use crate::top::{self, TopArgs};
 
@@ -104,26 +106,6 @@ fn dispatch(arguments: &[OsString], overrides: &Overrides) -> u8 {
         }
         _ => command(arguments, overrides),
     }
-}
-
-/// Runs a command of its own options; wrong ones are told with its usage.
-fn with_args<A: Parser>(
-    name: &str,
-    arguments: &[OsString],
-    command: impl FnOnce(A) -> Result<u8>,
-) -> u8 {
-    let program = std::iter::once(OsString::from(name));
-    let args = match A::try_parse_from(program.chain(arguments.iter().cloned())) {
-        Ok(args) => args,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
-        }
-    };
-    command(args).unwrap_or_else(|error| {
-        tell!("job: {}", describe(error.as_ref()));
-        EXIT_FAILED
-    })
 }
 
 /// `hanno job top`.
@@ -358,19 +340,6 @@ fn attempt_state(name: &str) -> Option<String> {
         "killed" => "KILLED".to_owned(),
         _ => return None,
     })
-}
-
-fn known(outcome: Result<(), JobError>, id: JobId) -> Result<u8> {
-    match outcome {
-        Ok(()) => Ok(EXIT_OK),
-        Err(error) if error.kind() == Some(ErrorKind::UnknownJob) => Ok(unknown(&id.to_string())),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn unknown(id: &str) -> u8 {
-    tell!("Could not find job {id}");
-    EXIT_USAGE
 }
 
 fn list(client: &JobClient, all: bool, json: bool) -> Result<u8> {

@@ -26,6 +26,7 @@ mod dfsadmin;
 mod doctor;
 mod environment;
 mod fsck;
+mod generic;
 mod getconf;
 mod hadoop;
 mod job;

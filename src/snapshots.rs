@@ -11,7 +11,7 @@ use protocol::namenode::{DOT_SNAPSHOT, DiffEntry, DiffKind, FileStatus, Snapshot
 
 use crate::connect::{Overrides, describe, file_system};
 use crate::dfs::Resolver;
-use crate::hadoop::generic;
+use crate::generic::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, minute_time, permissions, tell, unless_reader_left};
 
 /// `hdfs lsSnapshottableDir`.

@@ -8,7 +8,7 @@ use protocol::storage::StoragePolicy;
 use crate::connect::Overrides;
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, refused};
-use crate::hadoop::generic;
+use crate::generic::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say, tell, tell_text};
 
 /// A call that failed.

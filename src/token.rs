@@ -108,7 +108,7 @@ pub(crate) fn run(args: &TokenArgs, overrides: &Overrides) -> Result<u8> {
 
 /// `hdfs fetchdt`: a token in a file for Hadoop's programs.
 pub(crate) fn fetch(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let wanted = crate::hadoop::generic(arguments, overrides)
+    let wanted = crate::generic::generic(arguments, overrides)
         .and_then(|(words, overrides)| Ok((fetch_args(&words)?, overrides)));
     let (args, overrides) = match wanted {
         Ok(wanted) => wanted,

@@ -35,13 +35,13 @@ pub(crate) struct Origin {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Line {
     allowed: bool,
-    told: Told,
+    record: Record,
     job: Option<JobId>,
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Line { allowed, told: Told { user, origin, entry }, job } = self;
+        let Line { allowed, record: Record { user, origin, entry }, job } = self;
         let mut text = format!("allowed={allowed}\tugi=");
         put(&mut text, user);
         text.push_str(" (auth:SIMPLE)\tip=/");
@@ -56,7 +56,7 @@ impl fmt::Display for Line {
 
 /// What a call is about, kept while it is answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Told {
+pub(crate) struct Record {
     user: String,
     origin: Origin,
     entry: Entry,
@@ -68,17 +68,17 @@ struct Entry {
     job: Option<JobId>,
     /// The queue of a new job, the priority, the attempt.
     argument: Option<String>,
-    /// True if it is told only when it was refused.
-    is_look: bool,
+    /// True if it is logged only when it was refused.
+    is_view: bool,
 }
 
 impl Entry {
     fn change(command: &'static str, job: Option<JobId>, argument: Option<String>) -> Self {
-        Entry { command, job, argument, is_look: false }
+        Entry { command, job, argument, is_view: false }
     }
 
-    fn look(job: JobId) -> Self {
-        Entry { command: VIEW, job: Some(job), argument: None, is_look: true }
+    fn view(job: JobId) -> Self {
+        Entry { command: VIEW, job: Some(job), argument: None, is_view: true }
     }
 
     /// `None` for what everybody may ask.
@@ -96,8 +96,8 @@ impl Entry {
             Call::RefreshNodes => Entry::change("refreshNodes", None, None),
             Call::RefreshQueues => Entry::change("refreshQueues", None, None),
             Call::RefreshGroups => Entry::change("refreshUserToGroupsMappings", None, None),
-            Call::Status(job) | Call::Tasks(job) => Entry::look(*job),
-            Call::Replay(attempt) => Entry::look(attempt.task.job),
+            Call::Status(job) | Call::Tasks(job) => Entry::view(*job),
+            Call::Replay(attempt) => Entry::view(attempt.task.job),
             Call::List
             | Call::TrackerStatus
             | Call::Queues
@@ -131,45 +131,47 @@ impl Audit {
         Ok((Audit { queue: Some(queue) }, Some(writer)))
     }
 
-    /// What is to be told of a call once it is answered.
-    pub(crate) fn about(&self, user: &str, origin: &Origin, call: &Call) -> Option<Told> {
+    /// What is to be logged of a call once it is answered.
+    pub(crate) fn about(&self, user: &str, origin: &Origin, call: &Call) -> Option<Record> {
         self.queue.as_ref()?;
         let entry = Entry::of(call)?;
-        Some(Told { user: user.to_owned(), origin: origin.clone(), entry })
+        Some(Record { user: user.to_owned(), origin: origin.clone(), entry })
     }
 
     /// Tells what came of a call.
-    pub(crate) async fn note(&self, told: Option<Told>, answer: &Answer) {
-        if let (Some(queue), Some(line)) = (&self.queue, told.and_then(|told| line(told, answer))) {
+    pub(crate) async fn note(&self, record: Option<Record>, answer: &Answer) {
+        if let (Some(queue), Some(line)) =
+            (&self.queue, record.and_then(|record| line(record, answer)))
+        {
             queue.note(client::rpc::now_ms(), line).await;
         }
     }
 
-    /// Tells a look at a job that was refused; other failures are not told.
-    pub(crate) async fn look_refused(
+    /// Logs a view of a job that was refused; other failures are not logged.
+    pub(crate) async fn view_refused(
         &self,
         (user, origin): (&str, &Origin),
         job: JobId,
         refusal: &RemoteError,
     ) {
         if refusal.kind == ErrorKind::PermissionDenied && self.queue.is_some() {
-            let entry = Entry::look(job);
-            let told = Told { user: user.to_owned(), origin: origin.clone(), entry };
-            self.note(Some(told), &Err(refusal.clone())).await;
+            let entry = Entry::view(job);
+            let record = Record { user: user.to_owned(), origin: origin.clone(), entry };
+            self.note(Some(record), &Err(refusal.clone())).await;
         }
     }
 }
 
 /// The line of a call that came to an end; none for failures that rights have no part in, as in HDFS's log.
-fn line(told: Told, answer: &Answer) -> Option<Line> {
+fn line(record: Record, answer: &Answer) -> Option<Line> {
     let (allowed, job) = match answer {
-        Ok(_) if told.entry.is_look => return None,
+        Ok(_) if record.entry.is_view => return None,
         Ok(Reply::Submitted(job)) => (true, Some(*job)),
-        Ok(_) => (true, told.entry.job),
-        Err(error) if error.kind == ErrorKind::PermissionDenied => (false, told.entry.job),
+        Ok(_) => (true, record.entry.job),
+        Err(error) if error.kind == ErrorKind::PermissionDenied => (false, record.entry.job),
         Err(_) => return None,
     };
-    Some(Line { allowed, told, job })
+    Some(Line { allowed, record, job })
 }
 
 #[cfg(test)]
@@ -183,12 +185,12 @@ mod tests {
     fn text(user: &str, call: &Call, answer: &Answer) -> Option<String> {
         let origin = Origin { address: "127.0.0.1".to_owned(), protocol: "rpc" };
         let entry = Entry::of(call)?;
-        let line = line(Told { user: user.to_owned(), origin, entry }, answer)?;
+        let line = line(Record { user: user.to_owned(), origin, entry }, answer)?;
         Some(line.to_string())
     }
 
     #[test]
-    fn changes_are_told_and_looks_that_were_refused() {
+    fn changes_are_logged_and_views_that_were_refused() {
         let refused: Answer = Err(RemoteError::new(ErrorKind::PermissionDenied, ""));
         let failed: Answer = Err(RemoteError::new(ErrorKind::UnknownJob, ""));
         let start = "\tugi=ann (auth:SIMPLE)\tip=/127.0.0.1\tcmd=";

@@ -10,8 +10,8 @@ use daemon::groups::{GroupSource, Groups, Superusers};
 use serde::{Deserialize, Serialize};
 
 use crate::core::Rules;
-use crate::core::queues::QueueRules;
 use crate::core::rights::Administrators;
+use crate::core::slots::QueueRules;
 use crate::error::Error;
 
 /// Settings of a JobTracker. Every key has a default.

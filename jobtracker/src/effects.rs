@@ -25,7 +25,8 @@ use protocol::namenode::{
 use protocol::{ClientId, DfsPath, ErrorKind, RemoteError};
 use tokio::sync::Semaphore;
 
-use crate::core::{Effect, EffectDone, EffectOrder, TEMPORARY};
+use crate::core::jobs::TEMPORARY;
+use crate::core::{Effect, EffectDone, EffectOrder};
 
 /// Marks a complete output.
 const SUCCESS: &str = "_SUCCESS";
@@ -47,11 +48,12 @@ const ROUND: CallOptions =
 /// Does effects.
 #[derive(Clone)]
 pub(crate) struct Effects {
-    inner: Arc<Inner>,
+    namenode: Arc<NameNode>,
 }
 
-struct Inner {
-    namenode: RpcClient,
+/// The way to it, shared by all effects.
+struct NameNode {
+    rpc: RpcClient,
     client: ClientId,
     call_count: AtomicU64,
     patience: Duration,
@@ -60,16 +62,17 @@ struct Inner {
 
 impl Effects {
     /// `client` names this process; `patience` is how long the NameNode may be away.
-    pub(crate) fn new(namenode: RpcClient, client: ClientId, patience: Duration) -> Self {
+    pub(crate) fn new(rpc: RpcClient, client: ClientId, patience: Duration) -> Self {
         let slots = Semaphore::new(CONCURRENT_MAX);
         let call_count = AtomicU64::new(0);
-        Effects { inner: Arc::new(Inner { namenode, client, call_count, patience, slots }) }
+        let namenode = NameNode { rpc, client, call_count, patience, slots };
+        Effects { namenode: Arc::new(namenode) }
     }
 
     /// Does one effect to its end. `None` if nobody waits for its outcome.
     pub(crate) async fn run(&self, order: &EffectOrder) -> Option<EffectDone> {
-        let _slot = self.inner.slots.acquire().await;
-        let files = Files { inner: &self.inner, user: &order.user, output: &order.output };
+        let _slot = self.namenode.slots.acquire().await;
+        let files = Files { namenode: &self.namenode, user: &order.user, output: &order.output };
         match &order.effect {
             Effect::Setup { resumed } => Some(EffectDone::Setup(files.set_up(*resumed).await)),
             Effect::Commit { winners, resumed } => {
@@ -94,7 +97,7 @@ impl Effects {
     /// user of this process, who has to be the superuser if it is not there yet.
     pub(crate) async fn make_binary_directory(&self, user: &str) {
         let Ok(directory) = DfsPath::parse(BINARY_DIR) else { return };
-        let files = Files { inner: &self.inner, user, output: &directory };
+        let files = Files { namenode: &self.namenode, user, output: &directory };
         if let Err(error) = files.make_shared().await {
             tracing::warn!(
                 %directory, %error,
@@ -107,7 +110,7 @@ impl Effects {
 
 /// The output directory of one job.
 struct Files<'a> {
-    inner: &'a Inner,
+    namenode: &'a NameNode,
     user: &'a str,
     output: &'a DfsPath,
 }
@@ -363,16 +366,16 @@ impl Files<'_> {
 
     /// One call, tried until the NameNode answers or patience ends.
     async fn call(&self, call: impl Into<Body>) -> Result<Reply, RemoteError> {
-        let number = self.inner.call_count.fetch_add(1, Ordering::Relaxed) + 1;
-        let request = Request::new(self.inner.client, number, self.user, "", call);
+        let number = self.namenode.call_count.fetch_add(1, Ordering::Relaxed) + 1;
+        let request = Request::new(self.namenode.client, number, self.user, "", call);
         let begin = Instant::now();
         loop {
-            let error = match self.inner.namenode.call("/rpc", &request, ROUND).await {
+            let error = match self.namenode.rpc.call("/rpc", &request, ROUND).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
             let waits = error.is_transient() || error.kind().is_some_and(is_passing);
-            if !waits || begin.elapsed() >= self.inner.patience {
+            if !waits || begin.elapsed() >= self.namenode.patience {
                 return Err(match error {
                     RpcError::Remote(refusal) => refusal,
                     other => RemoteError::new(ErrorKind::Unavailable, chain(&other)),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use crate::core::blacklist::parse_names;
+use crate::core::workers::parse_names;
 
 /// Longest list; a thousand times what a large cluster writes.
 const BYTES_MAX: u64 = 16 << 20;

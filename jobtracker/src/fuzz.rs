@@ -5,10 +5,10 @@ use journal::{Recover, Txid};
 use protocol::history::HistoryEvent;
 use serde_json::Value;
 
-use crate::api::xml;
 use crate::config::Config;
 use crate::core::edit::Edit;
 use crate::core::rights::AccessList;
+use crate::http::xml;
 use crate::store::Replay;
 
 use pieces::piece;

@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 use protocol::JobId;
 use protocol::history::{HistoryEvent, LineCheck};
 
-use crate::core::picture::Picture;
 use crate::core::rights::{Operation, Whose};
+use crate::core::views::Picture;
 use crate::history_events::write_lines;
 
 /// Suffix of the files.
@@ -35,17 +35,17 @@ const RETRY_PAUSE: Duration = Duration::from_secs(60);
 pub(crate) struct History {
     root: PathBuf,
     count_max: usize,
-    kept: Arc<Mutex<Kept>>,
+    index: Arc<Mutex<Index>>,
 }
 
 /// Which files there are. A day is `yyyy/mm/dd`, so that days sort as texts.
 #[derive(Debug, Default)]
-struct Kept {
+struct Index {
     days: BTreeMap<JobId, String>,
     oldest_first: BTreeSet<(String, JobId)>,
 }
 
-impl Kept {
+impl Index {
     fn insert(&mut self, day: String, job: JobId) {
         self.days.insert(job, day.clone());
         self.oldest_first.insert((day, job));
@@ -63,9 +63,9 @@ impl History {
     pub(crate) fn open(data: &Path, count_max: usize) -> io::Result<Self> {
         let root = data.join("history");
         sys::fs::create_private_dir(&root)?;
-        let mut kept = Kept::default();
-        find(&root, "", DEPTH, &mut kept)?;
-        Ok(History { root, count_max, kept: Arc::new(Mutex::new(kept)) })
+        let mut index = Index::default();
+        find(&root, "", DEPTH, &mut index)?;
+        Ok(History { root, count_max, index: Arc::new(Mutex::new(index)) })
     }
 
     /// True if the history of a job that is over is to be written: there is none, and it would stay.
@@ -74,11 +74,11 @@ impl History {
     }
 
     fn is_wanted(&self, job: JobId, day: &str) -> bool {
-        let kept = self.kept.lock();
+        let index = self.index.lock();
         let is_newer = |(oldest, first): &(String, JobId)| (oldest.as_str(), *first) < (day, job);
-        let has_room = kept.days.len() < self.count_max;
-        !kept.days.contains_key(&job)
-            && (has_room || kept.oldest_first.first().is_some_and(is_newer))
+        let has_room = index.days.len() < self.count_max;
+        !index.days.contains_key(&job)
+            && (has_room || index.oldest_first.first().is_some_and(is_newer))
     }
 
     /// The file of a job that is over; `None` if it is not kept.
@@ -86,7 +86,7 @@ impl History {
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] names the file and the line that is damaged; else what the system says.
     pub(crate) fn file(&self, job: JobId) -> io::Result<Option<KeptFile>> {
-        let Some(day) = self.kept.lock().days.get(&job).cloned() else { return Ok(None) };
+        let Some(day) = self.index.lock().days.get(&job).cloned() else { return Ok(None) };
         let path = self.path(&day, job);
         match File::open(&path) {
             Ok(file) => KeptFile::open(file, path).map(Some),
@@ -106,10 +106,10 @@ impl History {
         path.parent().map_or(Ok(()), sys::fs::create_private_dir)?;
         sys::fs::write_atomic_with(&path, MODE, |out| write_lines(picture, out))?;
         let surplus: Vec<(String, JobId)> = {
-            let mut kept = self.kept.lock();
-            kept.insert(day, job);
-            let count = kept.days.len().saturating_sub(self.count_max);
-            (0..count).filter_map(|_| kept.pop_oldest()).collect()
+            let mut index = self.index.lock();
+            index.insert(day, job);
+            let count = index.days.len().saturating_sub(self.count_max);
+            (0..count).filter_map(|_| index.pop_oldest()).collect()
         };
         for (day, job) in surplus {
             self.remove(&self.path(&day, job));
@@ -253,19 +253,19 @@ fn submitted(line: &[u8]) -> Option<Whose> {
 const DEPTH: usize = 3;
 
 /// Takes the files below a directory that is `depth` levels above them; `day` is what the names of directories gave so far.
-fn find(directory: &Path, day: &str, depth: usize, kept: &mut Kept) -> io::Result<()> {
+fn find(directory: &Path, day: &str, depth: usize, index: &mut Index) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         if depth > 0 {
             if path.is_dir() {
                 let day = if day.is_empty() { name.to_owned() } else { format!("{day}/{name}") };
-                find(&path, &day, depth - 1, kept)?;
+                find(&path, &day, depth - 1, index)?;
             }
         } else if let Some((job, SUFFIX)) = name.rsplit_once('.')
             && let Ok(job) = job.parse()
         {
-            kept.insert(day.to_owned(), job);
+            index.insert(day.to_owned(), job);
         }
     }
     Ok(())

@@ -11,8 +11,8 @@ use protocol::history::{
 };
 use protocol::jobs::JobState;
 
-use crate::core::picture::{AttemptRow, Picture};
-use crate::core::task::AttemptState;
+use crate::core::jobs::AttemptState;
+use crate::core::views::{AttemptRow, Picture};
 
 /// Something that happened to an attempt: when, its place among the job's attempts, and what. Sorted, these are in the order of the lines.
 type Moment = (u64, u32, Step);

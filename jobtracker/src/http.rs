@@ -1,143 +1,54 @@
-//! The HTTP face: signed calls of clients and workers, progress as server-sent events, health. Pages are in `pages`, what scripts and
-//! monitors read in `api`. Each route says whose it is ([`daemon::access`]).
+//! The HTTP face: signed calls of clients and workers, progress as server-sent events, health. Each route says whose it is
+//! ([`daemon::access`]).
+//!
+//! | module | |
+//! |---|---|
+//! | [`api`] | what scripts and monitors read |
+//! | [`pages`] | what people read; drawn by [`crate::web`] |
+//! | [`logs`] | logs of attempts, from the workers |
+//! | [`desk`], [`shared`] | what handlers ask of the loop: as one user, and at all |
+//! | [`picture_cache`] | pictures of jobs that are over |
+
+mod api;
+mod desk;
+mod logs;
+mod pages;
+mod picture_cache;
+mod shared;
+
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::api::xml;
+pub(crate) use self::picture_cache::PictureCache;
+pub(crate) use self::shared::Shared;
 
 use std::convert::Infallible;
-use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Json;
-use axum::extract::{FromRef, Path, State};
-use axum::http::StatusCode;
+use axum::extract::{Path, State};
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{self, IntoResponse, Response};
 use axum::routing::get;
 use client::rpc::Health;
 use daemon::access::{Access, Audience, Routes};
 use daemon::auth::Authenticator;
-use daemon::carried::carried;
-use daemon::groups::Groups;
-use daemon::inspect::Setting;
-use daemon::page::live::Board;
 use daemon::rpc::{self, Sender};
-use daemon::session::Sessions;
 use futures_util::stream;
-use protocol::auth::{Key, Role};
+use protocol::auth::Role;
 use protocol::jobs::{self, JobReport};
-use protocol::{ErrorKind, JobId, RemoteError, tracker};
-use tokio::sync::{mpsc, oneshot, watch};
+use protocol::{JobId, tracker};
+use tokio::sync::watch;
 
-use crate::audit::{Audit, Origin};
-use crate::desk::Desk;
-use crate::history::History;
-use crate::kept::Kept;
-use crate::server::look::{Look, Overview};
-use crate::server::{Event, stopping};
-use crate::{api, pages};
+use self::desk::Desk;
+use self::shared::{Refused, named};
+use crate::audit::Origin;
+use crate::server::Event;
+use crate::server::query::JobQuery;
 
 /// Largest call of a client: the description of a job with a million splits fits the journal's record, and so this.
 const CLIENT_BODY_BYTES_MAX: usize = 16 << 20;
 /// Largest message of a worker: reports of some thousand attempts with their counters.
 const WORKER_BODY_BYTES_MAX: usize = 64 << 20;
-
-/// What the routes share.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    pub(crate) events: mpsc::Sender<Event>,
-    pub(crate) secret_file: PathBuf,
-    /// `http://host:port` of the NameNode, for links.
-    pub(crate) namenode: Arc<str>,
-    /// Reads logs of attempts from workers in the name of who looks at a page.
-    pub(crate) secret: Key,
-    pub(crate) history: History,
-    /// Where open pages hear that the overview looks different.
-    pub(crate) board: Board,
-    /// Pictures of jobs that are over.
-    pub(crate) kept: Kept,
-    /// Who belongs to which groups.
-    pub(crate) groups: Arc<Groups>,
-    /// Who is signed in at the pages.
-    pub(crate) sessions: Sessions,
-    /// Who did what.
-    pub(crate) audit: Audit,
-    /// True if names are believed.
-    pub(crate) believes_names: bool,
-    /// The configuration.
-    pub(crate) settings: Arc<Vec<Setting>>,
-    /// When this process began to serve.
-    pub(crate) since: Instant,
-}
-
-impl Shared {
-    /// Asks the loop.
-    pub(crate) async fn ask<T>(
-        &self,
-        event: impl FnOnce(oneshot::Sender<T>) -> Event,
-    ) -> Result<T, RemoteError> {
-        let (reply, answer) = oneshot::channel();
-        self.events.send(event(reply)).await.map_err(|_| stopping())?;
-        answer.await.map_err(|_| stopping())
-    }
-
-    /// Has the loop answer a client, whose groups go with the call, and tells it in the audit log: also if its caller hangs up.
-    pub(crate) async fn client(&self, request: jobs::Request, origin: Origin) -> jobs::Answer {
-        let shared = self.clone();
-        carried(async move {
-            let told = shared.audit.about(&request.user, &origin, &request.body);
-            let membership = shared.groups.of(&request.user).await;
-            let forgets = matches!(request.body, jobs::Call::RefreshGroups);
-            let asked = shared.ask(|reply| Event::Client(request, membership, reply)).await;
-            let answer = asked.and_then(|answer| answer);
-            if forgets && answer.is_ok() {
-                shared.groups.forget();
-            }
-            shared.audit.note(told, &answer).await;
-            answer
-        })
-        .await
-    }
-
-    /// What the start page shows.
-    pub(crate) async fn overview(&self) -> Result<Arc<Overview>, Refused> {
-        self.overview_since(None).await
-    }
-
-    /// What the start page shows: at least as new as a change that pages were told of, or as of now.
-    pub(crate) async fn overview_since(
-        &self,
-        change: Option<u64>,
-    ) -> Result<Arc<Overview>, Refused> {
-        self.ask(|reply| Event::Overview(change, reply)).await.map_err(Refused)
-    }
-}
-
-impl FromRef<Shared> for Sessions {
-    fn from_ref(shared: &Shared) -> Self {
-        shared.sessions.clone()
-    }
-}
-
-/// A refusal of the loop.
-#[derive(Debug)]
-pub(crate) struct Refused(pub(crate) RemoteError);
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        let status = match self.0.kind {
-            ErrorKind::UnknownJob => StatusCode::NOT_FOUND,
-            ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
-            ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        (status, self.0.message).into_response()
-    }
-}
-
-/// What an address names; what cannot be a name is not found.
-pub(crate) fn named<T: FromStr>(text: &str) -> Result<T, StatusCode> {
-    text.parse().map_err(|_| StatusCode::NOT_FOUND)
-}
 
 /// All routes.
 pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Routes {
@@ -194,7 +105,7 @@ async fn health(State(shared): State<Shared>) -> Result<Response, Refused> {
 /// Pictures of a job until it is final.
 async fn events(desk: Desk, Path(id): Path<String>) -> response::Result<Response> {
     let id: JobId = named(&id)?;
-    let receiver = desk.find(|reply| Look::Watch(id, reply)).await?;
+    let receiver = desk.find(|reply| JobQuery::Watch(id, reply)).await?;
     let pictures = stream::unfold(Some(receiver), |receiver| async move {
         let mut receiver: watch::Receiver<Arc<JobReport>> = receiver?;
         receiver.changed().await.ok()?;
@@ -208,12 +119,20 @@ async fn events(desk: Desk, Path(id): Path<String>) -> response::Result<Response
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::path::PathBuf;
+    use std::time::Instant;
+
     use daemon::access::Auth;
     use daemon::inspect;
-    use protocol::auth::Service;
+    use daemon::page::live::Board;
+    use daemon::session::Sessions;
+    use protocol::auth::{Key, Service};
     use tempfile::TempDir;
+    use tokio::sync::mpsc;
 
     use super::*;
+    use crate::audit::Audit;
+    use crate::history::History;
 
     #[test]
     fn the_documentation_lists_every_route_with_whose_it_is() {
@@ -242,7 +161,7 @@ pub(crate) mod tests {
             groups: Arc::new(crate::Config::default().groups()),
             history: History::open(directory.path(), 1).unwrap(),
             board: Board::default(),
-            kept: Kept::default(),
+            pictures: PictureCache::default(),
             settings: Arc::default(),
             sessions,
             audit: Audit::default(),

@@ -6,12 +6,9 @@
 //! | `server` | the loop: one event, its edits to disk, then everything else |
 //! | `store` | edits as journal records and checkpoint rows |
 //! | `effects` | work on the file system |
-//! | `http` | signed calls, events, health |
-//! | `desk` | the JobTracker as one user sees it |
+//! | `http` | all routes: signed calls, JSON for scripts, Hadoop's history API, metrics, pages |
+//! | `web` | how pages are drawn |
 //! | `audit` | who changed what, and who was refused |
-//! | `logs` | logs of attempts, from the workers |
-//! | `pages`, `web` | pages for people |
-//! | `api` | JSON for scripts, Hadoop's history API, metrics |
 //! | `history`, `history_events` | jobs that are over, as files of events |
 //! | `exclude` | the list of workers to be emptied |
 //! | `resources` | room on the journal's disk |
@@ -19,11 +16,9 @@
 //! Invariants: whatever was told to anyone is durable; a restarted JobTracker goes on with every job where its edits left it, and no committed
 //! task runs again.
 
-mod api;
 mod audit;
 mod config;
 mod core;
-mod desk;
 mod effects;
 mod error;
 mod exclude;
@@ -33,9 +28,6 @@ pub mod fuzz;
 mod history;
 mod history_events;
 mod http;
-mod kept;
-mod logs;
-mod pages;
 mod resources;
 mod server;
 mod store;
@@ -148,7 +140,7 @@ async fn start(
         groups: Arc::new(config.groups()),
         history,
         board,
-        kept: kept::Kept::default(),
+        pictures: http::PictureCache::default(),
         settings: Arc::new(settings.clone()),
         since: Instant::now(),
     };

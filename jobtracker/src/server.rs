@@ -7,7 +7,7 @@
 //! An order may reach a worker together with later ones whose edits are still on their way to the disk: orders are harmless without
 //! their edits, because a task is decided by its edit alone.
 
-pub(crate) mod look;
+pub(crate) mod query;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -22,12 +22,12 @@ use protocol::jobs::{Answer, Call, JobReport, Reply, Request};
 use protocol::{ErrorKind, JobId, RemoteError, WorkerId, tracker, wire};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use self::look::{ListedJobs, Look, Overview, Viewer};
+use self::query::{JobQuery, ListedJobs, Overview, Viewer};
 use crate::config::Config;
 use crate::core::edit::Edit;
 use crate::core::rights::{Caller, Operation};
 use crate::core::submit::Submission;
-use crate::core::worker_picture::WorkerPicture;
+use crate::core::views::WorkerPicture;
 use crate::core::{Core, EffectDone, EffectOrder, Now, Output};
 use crate::effects::Effects;
 use crate::exclude;
@@ -56,8 +56,8 @@ pub(crate) enum Event {
     EffectDone(JobId, Option<EffectDone>),
     /// The history of a job is written, or could not be.
     HistoryWritten(JobId, io::Result<()>),
-    /// Somebody looks at a job.
-    Look(Viewer, Look),
+    /// Somebody asks about a job.
+    Query(Viewer, JobQuery),
     /// The start page and `/healthz`: as of now, or at least as new as a change that watchers were told of.
     Overview(Option<u64>, oneshot::Sender<Arc<Overview>>),
     /// The page of the worker at an address; `None` if there is none.
@@ -236,13 +236,50 @@ impl Server {
                 self.histories_due.written(job, outcome.is_ok(), Instant::now());
                 self.write_history();
             }
-            Event::Look(viewer, look) => self.show(&viewer, look),
+            Event::Query(viewer, query) => self.answer_query(&viewer, query),
             Event::Overview(wanted, reply) => drop(reply.send(self.overview(wanted))),
             Event::WorkerAt(viewer, address, reply) => {
                 let caller = viewer.caller();
                 let picture = self.core.worker_picture(&caller, &address, self.now());
                 drop(reply.send(picture.map(Box::new)));
             }
+        }
+    }
+
+    /// Answers a query, if it is allowed.
+    fn answer_query(&mut self, viewer: &Viewer, query: JobQuery) {
+        let caller = viewer.caller();
+        let checked = match &query {
+            JobQuery::Permission(job, whose, _) => self.core.check_kept(&caller, whose, *job),
+            query => self.core.check(&caller, Operation::View, query.job()),
+        };
+        // Whoever asked for a page and left needs no answer.
+        match query {
+            JobQuery::Watch(job, reply) => {
+                let watching = checked.and_then(|()| self.watch(job));
+                drop(reply.send(watching));
+            }
+            JobQuery::Picture(job, is_kept, reply) => {
+                let picture = checked.and_then(|()| match is_kept && self.core.is_over(job) {
+                    true => Ok(None),
+                    false => self.core.picture(job).map(|picture| Some(Box::new(picture))),
+                });
+                drop(reply.send(picture));
+            }
+            JobQuery::OtherRuns(job, count_max, reply) => {
+                let runs = checked.and_then(|()| self.core.other_runs(&caller, job, count_max));
+                drop(reply.send(runs));
+            }
+            JobQuery::Attempt(id, reply) => {
+                drop(reply.send(checked.and_then(|()| self.core.attempt_picture(id))));
+            }
+            JobQuery::Counters(job, reply) => {
+                drop(reply.send(checked.and_then(|()| self.core.counters_by_kind(job))));
+            }
+            JobQuery::TaskCounters(id, reply) => {
+                drop(reply.send(checked.and_then(|()| self.core.task_counters(id))));
+            }
+            JobQuery::Permission(_, _, reply) => drop(reply.send(checked)),
         }
     }
 
@@ -276,7 +313,7 @@ impl Server {
         }
         if self.board.is_watched() && self.looked.elapsed() >= LOOK_PAUSE {
             self.looked = Instant::now();
-            self.board.show(self.core.look());
+            self.board.show(self.core.fingerprint());
         }
     }
 

@@ -15,7 +15,7 @@ use protocol::jobs::Split;
 use protocol::{DfsPath, JobId, wire};
 
 use crate::core::edit::{Edit, Submitted};
-use crate::core::job::Job;
+use crate::core::jobs::Job;
 use crate::core::{Core, Rules};
 
 /// First byte of every row key; others are free for later kinds.

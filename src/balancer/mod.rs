@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         say!("{USAGE}");
         return EXIT_OK;
     }
-    let parsed = crate::hadoop::generic_with(arguments, overrides, &options::KEYS)
+    let parsed = crate::generic::generic_with(arguments, overrides, &options::KEYS)
         .map_err(anyhow::Error::msg)
         .and_then(|given| Ok((Options::parse(&given.words, &given.properties)?, given.overrides)));
     let (options, overrides) = match parsed {

@@ -9,20 +9,9 @@ use protocol::glob;
 use protocol::namenode::FileStatus;
 
 use super::args::Parsed;
-use super::error::Failure;
-use super::path::{Named, Resolver, text_of};
+use super::fs::{Failure, Item, Named, Resolver, Store, WriteOptions, alternatives, text_of};
 use super::properties::Properties;
-use super::store::Store;
 use crate::output::{Buffered, tell};
-
-/// A file or directory that exists.
-#[derive(Clone, Debug)]
-pub(crate) struct Item {
-    /// How the user names it.
-    pub(crate) named: Named,
-    /// What it is.
-    pub(crate) status: FileStatus,
-}
 
 /// One run of one command.
 pub(crate) struct Context {
@@ -59,6 +48,21 @@ impl Context {
         }
     }
 
+    /// What came out; a failure is reported, and the command goes on.
+    ///
+    /// # Errors
+    /// [`Failure::ReaderLeft`], and what is no path at all.
+    pub(crate) fn reported<T>(&self, outcome: Result<T, Failure>) -> Result<Option<T>, Failure> {
+        match outcome {
+            Ok(found) => Ok(Some(found)),
+            Err(failure @ (Failure::ReaderLeft | Failure::Usage(_))) => Err(failure),
+            Err(failure) => {
+                self.report(&failure);
+                Ok(None)
+            }
+        }
+    }
+
     /// Ends the command with exit code 1 although nothing is to be said.
     pub(crate) fn set_failed(&self) {
         self.failed.store(true, Ordering::Relaxed);
@@ -79,25 +83,23 @@ impl Context {
         mut each: impl FnMut(Item) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         for operand in operands {
-            let items = match self.expand(operand) {
-                Ok(items) => items,
-                Err(failure @ Failure::Usage(_)) => return Err(failure),
-                Err(failure) => {
-                    self.report(&failure);
-                    continue;
-                }
-            };
-            for item in items {
-                match each(item) {
-                    Ok(()) => {}
-                    Err(failure @ (Failure::ReaderLeft | Failure::Usage(_))) => {
-                        return Err(failure);
-                    }
-                    Err(failure) => self.report(&failure),
-                }
+            for item in self.reported(self.expand(operand))?.unwrap_or_default() {
+                self.reported(each(item))?;
             }
         }
         Ok(())
+    }
+
+    /// Makes an empty file, or empties the one that is there.
+    pub(crate) fn create_empty(&self, named: &Named) -> Result<(), Failure> {
+        let options = WriteOptions {
+            publish_as: None,
+            overwrite: true,
+            umask: self.properties.umask,
+            replication: self.properties.replication,
+            block_size: self.properties.block_size,
+        };
+        self.store.create(named, &options)?.close()
     }
 
     /// What an operand stands for: all matches of a glob, else the one path, which must exist.
@@ -250,9 +252,4 @@ impl Screen {
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(|error| Failure::output(&error))
     }
-}
-
-/// The patterns without braces that one stands for.
-pub(super) fn alternatives(text: &str) -> Result<Vec<String>, Failure> {
-    glob::expand_braces(text).map_err(|error| Failure::at(text, error.to_string()))
 }

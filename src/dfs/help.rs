@@ -1,8 +1,9 @@
 //! `-help`, `-usage` and the texts of usage errors, laid out as Hadoop's.
 
-use super::Command;
+use super::command::Command;
+use super::commands::{all, named};
 use super::context::Screen;
-use super::error::Failure;
+use super::fs::Failure;
 use crate::output::tell;
 
 /// How every usage begins.
@@ -62,7 +63,7 @@ pub(super) fn general() -> String {
 }
 
 fn visible() -> impl Iterator<Item = &'static Command> {
-    super::all().into_iter().filter(|command| !command.deprecated)
+    all().into_iter().filter(|command| !command.deprecated)
 }
 
 /// `-help` (with descriptions) and `-usage`, for the commands named or for all. False if one of them is unknown.
@@ -79,7 +80,7 @@ pub(super) fn print(names: &[std::ffi::OsString], descriptions: bool) -> Result<
     for name in names {
         let name = name.to_string_lossy();
         let bare = name.trim_start_matches('-');
-        match super::named(bare) {
+        match named(bare) {
             Some(command) if descriptions => describe(command, &mut screen)?,
             Some(command) => screen.line(format_args!("{}", usage(command)))?,
             None if matches!(bare, "help" | "usage") => {

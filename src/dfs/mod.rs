@@ -1,42 +1,24 @@
 //! `hanno dfs`: Hadoop's file system shell.
 //!
-//! [`GROUPS`] is the whole of it: tables with name, options, help and function of each command. Arguments are parsed by [`args`],
+//! [`commands`] is the whole of it: tables with name, options, help and function of each command. Arguments are parsed by [`args`],
 //! because Hadoop's options have one dash and many letters. Every operand is processed even if one fails; what failed is one line on
 //! standard error, and the exit code is 1 at the end.
 
 mod args;
+mod command;
 mod commands;
+mod contents;
 mod context;
-mod copy;
-mod error;
-mod find;
-mod get;
+mod fs;
 mod help;
-mod interrupt;
-mod list;
-mod local;
-mod machine;
-mod mode;
+mod listing;
 mod namespace;
-mod path;
-mod place;
-mod pool;
-mod progress;
 mod properties;
-mod publish;
-mod put;
-mod read;
-mod rewrite;
-mod rights;
-mod snapshot;
-mod stat;
-mod store;
 mod target;
-mod text;
-mod touch;
-mod trash;
-mod usage;
 pub(crate) mod xml;
+
+pub(crate) use self::fs::{Failure, Problem, Resolver};
+pub(crate) use self::properties::size;
 
 use std::ffi::OsString;
 
@@ -45,74 +27,14 @@ use client::dfs::DfsClient;
 use protocol::DfsPath;
 use protocol::address::{FileSystem, Site, Typed};
 
-use self::args::{Format, Opt, Parsed};
+use self::args::{Format, Parsed};
+use self::command::Command;
+use self::commands::{named, nearest, replacement};
 use self::context::Context;
-pub(crate) use self::error::Failure;
-
+use self::fs::{Named, Store};
 use self::properties::Properties;
-use self::store::Store;
 use crate::connect::{self, Overrides};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, tell, tell_text};
-
-pub(crate) use self::path::Resolver;
-pub(crate) use self::properties::size;
-
-/// A command of the shell.
-struct Command {
-    /// Without its dash.
-    name: &'static str,
-    /// Options and operands, for the usage line.
-    arguments: &'static str,
-    /// The text of `-help`, several lines.
-    about: &'static str,
-    options: &'static [Opt],
-    /// Fewest operands.
-    min: usize,
-    /// Most operands, or [`MANY`].
-    max: usize,
-    /// Works, but is left out of the general help.
-    deprecated: bool,
-    run: fn(&Context) -> Result<(), Failure>,
-}
-
-/// No limit on operands.
-const MANY: usize = usize::MAX;
-
-/// Every command, by the file or subject that brings it. A new family of commands is one more line here.
-static GROUPS: &[&[Command]] =
-    &[commands::COMMANDS, rewrite::COMMANDS, rights::COMMANDS, snapshot::COMMANDS];
-
-/// All commands, by name.
-fn all() -> Vec<&'static Command> {
-    let mut all: Vec<&Command> = GROUPS.iter().flat_map(|group| group.iter()).collect();
-    all.sort_by_key(|command| command.name.to_ascii_lowercase());
-    all
-}
-
-fn named(name: &str) -> Option<&'static Command> {
-    GROUPS.iter().flat_map(|group| group.iter()).find(|command| command.name == name)
-}
-
-/// The command that a mistyped name is a slip or two away from; of short names one.
-fn nearest(typed: &str) -> Option<&'static str> {
-    let slips_max = if typed.len() > SHORT_NAME_CHARS { 2 } else { 1 };
-    let distance = |command: &&Command| strsim::damerau_levenshtein(command.name, typed);
-    let nearest = all().into_iter().filter(|command| !command.deprecated).min_by_key(distance)?;
-    (distance(&nearest) <= slips_max).then_some(nearest.name)
-}
-
-/// Names up to this length are too alike for two slips.
-const SHORT_NAME_CHARS: usize = 4;
-
-/// What Hadoop tells to use instead of a deprecated command.
-fn replacement(name: &str) -> Option<&'static str> {
-    match name {
-        "dus" => Some("du -s"),
-        "lsr" => Some("ls -R"),
-        "rmr" => Some("-rm -r"),
-        _ => None,
-    }
-}
 
 /// Runs the command line after `dfs` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
@@ -259,8 +181,7 @@ pub(crate) fn expand(
     let (store, resolver) = (Store::of(client), resolver.clone());
     let context = Context::new("", store, resolver, Parsed::default(), Properties::default());
     let named = context.expand_any(&operand.into())?;
-    let path =
-        |named: path::Named| Ok((named.typed.clone(), context.resolver.cluster_only(&named)?));
+    let path = |named: Named| Ok((named.typed.clone(), context.resolver.cluster_only(&named)?));
     named.into_iter().map(path).collect()
 }
 
@@ -268,6 +189,7 @@ pub(crate) fn expand(
 mod tests {
     use std::path::Path;
 
+    use super::commands::all;
     use super::*;
 
     #[test]

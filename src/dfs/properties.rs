@@ -3,7 +3,7 @@
 //! Scripts pass many properties of Hadoop's that mean nothing here: they are named in a warning. One that is a slip of the pen away
 //! from a known one is an error, because going on would do something else than was meant.
 
-use super::error::Failure;
+use super::fs::Failure;
 
 /// Letters that may differ for a name to be taken for a misspelt known one.
 const SLIP_MAX: usize = 2;

@@ -10,9 +10,7 @@ use std::path::Path;
 use protocol::namenode::FileStatus;
 
 use super::context::Context;
-use super::error::Failure;
-use super::local;
-use super::path::{Named, text_of};
+use super::fs::{Failure, Named, Problem, local, text_of};
 
 /// The last operand of a copy or rename.
 pub(super) struct Target {
@@ -50,8 +48,8 @@ impl Target {
         match &self.status {
             Some(status) if status.directory => Ok(()),
             None if source_count > 1 => Err(Failure::missing(typed)),
-            Some(_) if source_count > 1 => Err(Failure::at(typed, "Is not a directory")),
-            Some(_) if !overwrite => Err(Failure::at(typed, "File exists")),
+            Some(_) if source_count > 1 => Err(Failure::at(typed, Problem::NotDirectory)),
+            Some(_) if !overwrite => Err(Failure::at(typed, Problem::Exists)),
             Some(_) => Ok(()),
             None => {
                 let wants_directory = self.text.ends_with('/') && !self.named.path.is_root();
@@ -83,12 +81,26 @@ pub(super) fn check_local(
     let typed = || target.to_string_lossy();
     match fs::metadata(target) {
         Ok(there) if there.is_dir() => Ok(()),
-        Ok(_) if source_count > 1 => Err(Failure::at(typed(), "Is not a directory")),
-        Ok(_) if !overwrite => Err(Failure::at(typed(), "File exists")),
+        Ok(_) if source_count > 1 => Err(Failure::at(typed(), Problem::NotDirectory)),
+        Ok(_) if !overwrite => Err(Failure::at(typed(), Problem::Exists)),
         Ok(_) => Ok(()),
         Err(_) if source_count > 1 => Err(Failure::missing(typed())),
         Err(_) => local::check_parent(target),
     }
+}
+
+/// A directory cannot go onto itself or into itself.
+pub(super) fn refuse_itself(context: &Context, from: &Named, to: &Named) -> Result<(), Failure> {
+    let typed = &from.typed;
+    if to.path == from.path {
+        let target = context.resolver.qualified(&to.path);
+        return Err(Failure::Text(format!("`{typed}' to `{target}': are identical")));
+    }
+    if to.path.starts_with(&from.path) {
+        let target = &to.typed;
+        return Err(Failure::Text(format!("`{typed}' to `{target}': is a subdirectory of itself")));
+    }
+    Ok(())
 }
 
 /// Makes a refusal for want of `target`'s parent name the parent's child with its full address, as Hadoop does.
@@ -98,11 +110,9 @@ pub(super) fn missing_parent<T>(
     outcome: Result<T, Failure>,
 ) -> Result<T, Failure> {
     let is_missing = match &outcome {
-        Err(Failure::At { text, .. }) => text == "No such file or directory",
+        Err(Failure::At { problem, .. }) => *problem == Problem::Missing,
         // A file above the parent: there is no parent either.
-        Err(Failure::Text(text)) if text.ends_with("(is not a directory)") => {
-            !has_parent(context, target)?
-        }
+        Err(Failure::FileAbove(_)) => !has_parent(context, target)?,
         _ => false,
     };
     if !is_missing {

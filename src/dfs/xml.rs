@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use super::error::Failure;
+use super::fs::Failure;
 
 /// Named entities.
 const ENTITIES: [(&str, &str); 5] =

@@ -2,7 +2,8 @@
 
 use protocol::namenode::Call;
 
-use super::{Command, Session, nodes};
+use super::nodes;
+use super::session::{Command, Session};
 use crate::dfs::Failure;
 use crate::output::say;
 

@@ -7,38 +7,21 @@ mod blocks;
 mod nodes;
 mod quota;
 pub(crate) mod report;
+mod session;
 mod snapshot;
 mod state;
 
+pub(crate) use self::session::{Session, refused, unexpected};
 pub(crate) use self::state::safe_mode;
 
 use std::ffi::OsString;
 
-use client::dfs::{DfsClient, DfsError};
-use protocol::DfsPath;
-use protocol::namenode::{Call, Reply};
-
+use self::session::{Command, MANY};
 use crate::absent;
-use crate::connect::{self, Overrides, file_system};
-use crate::dfs::{Failure, Resolver};
+use crate::connect::Overrides;
+use crate::dfs::Failure;
+use crate::generic::generic;
 use crate::output::{EXIT_OK, EXIT_USAGE, say, tell, tell_text};
-
-/// One command.
-pub(crate) struct Command {
-    /// Without its dash.
-    pub(crate) name: &'static str,
-    /// Options and operands, for the usage line.
-    pub(crate) arguments: &'static str,
-    /// The text of `-help`.
-    pub(crate) about: &'static str,
-    /// Fewest and most words after the name.
-    pub(crate) words: (usize, usize),
-    /// Does it.
-    pub(crate) run: fn(&Session, &[String]) -> Result<(), Failure>,
-}
-
-/// No limit on words.
-pub(crate) const MANY: usize = usize::MAX;
 
 /// Every command, by subject. A new family is one more line here.
 static GROUPS: &[&[Command]] = &[
@@ -50,62 +33,13 @@ static GROUPS: &[&[Command]] = &[
     snapshot::COMMANDS,
 ];
 
-/// A NameNode that was contacted.
-pub(crate) struct Session {
-    /// Its client.
-    pub(crate) client: DfsClient,
-    /// Paths as users type them.
-    pub(crate) resolver: Resolver,
-}
-
-impl Session {
-    /// Makes first contact.
-    pub(crate) fn open(overrides: &Overrides) -> Result<Self, Failure> {
-        let wrong = |error: anyhow::Error| Failure::Text(connect::describe(error.as_ref()));
-        let client = overrides.config().and_then(|config| file_system(&config)).map_err(wrong)?;
-        let resolver = Resolver::new(client.user(), client.site());
-        Ok(Session { client, resolver })
-    }
-
-    /// Calls the NameNode; a refusal is its own first line.
-    pub(crate) fn call(&self, call: Call) -> Result<Reply, Failure> {
-        self.client.call(call).map_err(|error| refused(&error))
-    }
-
-    /// The paths that an operand stands for, as they are typed; itself if it is no pattern.
-    pub(crate) fn directories(&self, operand: &str) -> Result<Vec<(String, DfsPath)>, Failure> {
-        crate::dfs::expand(&self.client, &self.resolver, operand)
-    }
-
-    /// Refuses whoever is not the superuser; for what HDFS tells to nobody else.
-    pub(crate) fn check_superuser(&self) -> Result<(), Failure> {
-        self.call(Call::CheckSuperuser).map(drop)
-    }
-
-    /// `host:port` of the NameNode.
-    pub(crate) fn authority(&self) -> &str {
-        self.client.namenode().trim_start_matches("http://")
-    }
-}
-
-/// A refusal in the NameNode's own words.
-pub(crate) fn refused(error: &DfsError) -> Failure {
-    let text = connect::describe(error);
-    Failure::Text(text.lines().next().unwrap_or_default().to_owned())
-}
-
-/// An answer to something else.
-pub(crate) fn unexpected() -> Failure {
-    refused(&DfsError::Unexpected)
-}
-
 fn all() -> impl Iterator<Item = &'static Command> {
     GROUPS.iter().flat_map(|group| group.iter())
 }
 
 /// Runs the command line after `dfsadmin` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let (words, overrides) = match crate::hadoop::generic(arguments, overrides) {
+    let (words, overrides) = match generic(arguments, overrides) {
         Ok(found) => found,
         Err(text) => {
             tell!("{text}");

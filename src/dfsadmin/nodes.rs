@@ -6,7 +6,7 @@ use client::rpc::{RpcClient, runtime};
 use protocol::auth::Role;
 use protocol::namenode::{AdminState, Call, DatanodeReport};
 
-use super::{Command, Session, refused};
+use super::session::{Command, Session, refused};
 use crate::connect;
 use crate::dfs::{Failure, size};
 use crate::output::{say, tell};

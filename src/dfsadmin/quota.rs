@@ -4,8 +4,8 @@ use client::dfs::DfsError;
 use protocol::ErrorKind;
 use protocol::namenode::{Call, QuotaChange};
 
-use super::{Command, MANY, Session, refused};
-use crate::dfs::{Failure, size};
+use super::session::{Command, MANY, Session, refused};
+use crate::dfs::{Failure, Problem, size};
 use crate::output::tell;
 
 /// See the module.
@@ -98,7 +98,7 @@ fn failure(directory: &str, error: &DfsError) -> Failure {
         Some(ErrorKind::NotFound) => {
             Failure::Text(format!("Directory does not exist: {directory}"))
         }
-        Some(ErrorKind::NotDirectory) => Failure::at(directory, "Is not a directory"),
+        Some(ErrorKind::NotDirectory) => Failure::at(directory, Problem::NotDirectory),
         _ => refused(error),
     }
 }

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState};
 use serde_json::{Value, json};
 
-use super::{Command, Session, refused};
+use super::session::{Command, Session, refused};
 use crate::dfs::Failure;
 use crate::output::{java_date, print_json, report_size, unless_reader_left};
 

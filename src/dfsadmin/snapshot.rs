@@ -1,6 +1,6 @@
 //! Commands about snapshots: which directories may have them.
 
-use super::{Command, Session, refused};
+use super::session::{Command, Session, refused};
 use crate::dfs::Failure;
 use crate::output::say;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use protocol::namenode::{Call, OpenFile, Reply, SafeModeAction};
 
-use super::{Command, MANY, Session, unexpected};
+use super::session::{Command, MANY, Session, unexpected};
 use crate::dfs::Failure;
 use crate::output::say;
 

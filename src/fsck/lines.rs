@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use protocol::namenode::{DatanodeInfo, FsckBlock, FsckFile, ReplicaState};
 
-use super::Request;
+use super::request::Request;
 
 /// The last block of a file that is being written has no settled replicas yet.
 pub(super) fn complete_blocks(file: &FsckFile) -> &[FsckBlock] {

@@ -5,6 +5,7 @@
 
 mod actions;
 mod lines;
+mod request;
 mod totals;
 mod walk;
 
@@ -20,6 +21,7 @@ use jiff::tz::TimeZone;
 use protocol::namenode::{BlockInfo, Call, DOT_SNAPSHOT, ReplicaState, Reply};
 use protocol::{BlockId, DfsPath, ErrorKind};
 
+use self::request::{Request, USAGE};
 use self::totals::Totals;
 use self::walk::{Entry, walk};
 use crate::connect::{Overrides, describe, file_system};
@@ -28,62 +30,16 @@ use crate::output::{
     unless_reader_left,
 };
 
-const USAGE: &str = "\
-Usage: hdfs fsck <path> [-list-corruptfileblocks | [-move | -delete | -openforwrite] [-files [-blocks [-locations | -racks | \
--replicaDetails | -upgradedomains]]]] [-includeSnapshots] [-storagepolicies] [-maintenance] [-blockId <blk_Id>] [-replicate] [--json]
-\t<path>\tstart checking from this path
-\t-move\tcopy what is left of corrupted files to /lost+found
-\t-delete\tdelete corrupted files
-\t-files\tprint out files being checked
-\t-openforwrite\tprint out files opened for write
-\t-includeSnapshots\tinclude snapshot data if the given path indicates a snapshottable directory
-\t-list-corruptfileblocks\tprint out list of missing blocks and files they belong to
-\t-files -blocks\tprint out block report
-\t-files -blocks -locations\tprint out locations for every block
-\t-files -blocks -racks\tprint out network topology for data-node locations
-\t-files -blocks -replicaDetails\tprint out each replica details
-\t-files -blocks -upgradedomains\tprint out upgrade domains for every block
-\t-storagepolicies\tprint out storage policy summary for the blocks
-\t-maintenance\tprint out maintenance state node details
-\t-blockId\tprint out which file this blockId belongs to, locations (nodes, racks) of this block
-\t-replicate\tis accepted: replicas of mis-replicated blocks are made on other racks without being asked for
-
-By default fsck does not check files opened for write, use -openforwrite to report such files. They are usually tagged CORRUPT or \
-HEALTHY depending on their block allocation status.
-";
-
 /// Exit codes of `-blockId` that HDFS has for the state of the last replica's DataNode.
 const EXIT_DECOMMISSIONED: u8 = 2;
 const EXIT_DECOMMISSIONING: u8 = 3;
 const EXIT_IN_MAINTENANCE: u8 = 4;
 const EXIT_ENTERING_MAINTENANCE: u8 = 5;
 
-/// What is asked for.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct Request {
-    path: String,
-    files: bool,
-    blocks: bool,
-    locations: bool,
-    racks: bool,
-    replica_details: bool,
-    upgrade_domains: bool,
-    storage_policies: bool,
-    open_for_write: bool,
-    list_corrupt: bool,
-    moves: bool,
-    deletes: bool,
-    snapshots: bool,
-    maintenance: bool,
-    block_ids: Vec<String>,
-    json: bool,
-    help: bool,
-}
-
 /// Runs the command line after `fsck` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let parsed = crate::hadoop::generic(arguments, overrides)
-        .and_then(|(words, overrides)| Ok((parse(&words)?, overrides)));
+    let parsed = crate::generic::generic(arguments, overrides)
+        .and_then(|(words, overrides)| Ok((Request::parse(&words)?, overrides)));
     if arguments.is_empty() {
         tell_text!("{USAGE}");
         return EXIT_USAGE;
@@ -108,56 +64,6 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         tell!("fsck: {}", describe(error.as_ref()));
         EXIT_USAGE
     })
-}
-
-fn parse(words: &[String]) -> Result<Request, String> {
-    let mut request = Request::default();
-    let mut path = None;
-    let mut options_end = false;
-    let mut words = words.iter().peekable();
-    while let Some(text) = words.next() {
-        let option = text.trim_start_matches('-');
-        match option {
-            "" if text == "--" && !options_end => options_end = true,
-            _ if options_end || !text.starts_with('-') => {
-                if path.replace(text.clone()).is_some() {
-                    return Err(format!("can only operate on one path at a time '{text}'"));
-                }
-            }
-            "files" => request.files = true,
-            "blocks" => request.blocks = true,
-            "locations" => request.locations = true,
-            "racks" => request.racks = true,
-            "replicaDetails" => request.replica_details = true,
-            "openforwrite" => request.open_for_write = true,
-            "list-corruptfileblocks" => request.list_corrupt = true,
-            "move" => request.moves = true,
-            "delete" => request.deletes = true,
-            "includeSnapshots" => request.snapshots = true,
-            "maintenance" => request.maintenance = true,
-            "upgradedomains" => request.upgrade_domains = true,
-            "storagepolicies" => request.storage_policies = true,
-            // What is misplaced is copied without being asked for.
-            "replicate" => {}
-            "showprogress" => {
-                tell!("The fsck switch -showprogress is deprecated and no longer has any effect.");
-            }
-            "blockId" => {
-                let is_id = |word: &&String| !word.starts_with('-');
-                while let Some(id) = words.next_if(is_id) {
-                    request.block_ids.extend(id.split_whitespace().map(str::to_owned));
-                }
-                if request.block_ids.is_empty() {
-                    return Err("-blockId needs a block".to_owned());
-                }
-            }
-            "json" => request.json = true,
-            "help" | "h" => request.help = true,
-            _ => return Err(format!("Illegal option '{text}'")),
-        }
-    }
-    request.path = path.unwrap_or_else(|| "/".to_owned());
-    Ok(request)
 }
 
 /// Contact with the NameNode, told on standard error as HDFS tells it.
@@ -191,7 +97,7 @@ fn check(request: &Request, overrides: &Overrides) -> Result<u8> {
     let client = if request.json {
         file_system(&overrides.config()?)?
     } else {
-        connect(overrides, &query_of(request))?
+        connect(overrides, &request.query())?
     };
     let path = path_of(&client, &request.path)?;
     let started = Instant::now();
@@ -268,34 +174,9 @@ fn examine(
     Ok(totals.exit_code())
 }
 
-/// The address that HDFS's tool would fetch.
-fn query_of(request: &Request) -> String {
-    let mut query = String::new();
-    for (is_on, name) in [
-        (request.moves, "move"),
-        (request.deletes, "delete"),
-        (request.files, "files"),
-        (request.blocks, "blocks"),
-        (request.locations, "locations"),
-        (request.racks, "racks"),
-        (request.replica_details, "replicadetails"),
-        (request.upgrade_domains, "upgradedomains"),
-        (request.storage_policies, "storagepolicies"),
-        (request.open_for_write, "openforwrite"),
-        (request.list_corrupt, "listcorruptfileblocks"),
-        (request.snapshots, "includeSnapshots"),
-        (request.maintenance, "maintenance"),
-    ] {
-        if is_on {
-            query.push_str(&format!("&{name}=1"));
-        }
-    }
-    query + "&path=" + &request.path.replace('/', "%2F")
-}
-
 /// `-list-corruptfileblocks`: blocks without a good replica, and their files.
 fn list_corrupt(request: &Request, overrides: &Overrides) -> Result<u8> {
-    let client = connect(overrides, &query_of(request))?;
+    let client = connect(overrides, &request.query())?;
     let path = path_of(&client, &request.path)?;
     let (mut text, mut block_count) = (String::new(), 0u64);
     let whole = walk(&client, (&path, request.snapshots), &mut |entry| {
@@ -640,25 +521,6 @@ pub(super) mod tests {
         describe_file(&open, &request, POOL, &mut text);
         let begin = "/f 15 bytes, replicated: replication=3, 1 block(s), OPENFORWRITE:  OK\n\nUnder Construction Block:\n0. ";
         assert!(text.starts_with(begin) && text.contains(" Expected_repl=1  ["), "{text}");
-    }
-
-    #[test]
-    fn arguments() {
-        let parse = |words: &[&str]| {
-            parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
-        };
-        let request = parse(&["-files", "/a b", "-blocks"]).unwrap();
-        assert_eq!(
-            request,
-            Request { path: "/a b".into(), files: true, blocks: true, ..Request::default() }
-        );
-        assert_eq!(parse(&["--", "-x"]).unwrap().path, "-x");
-        let request = parse(&["-blockId", "blk_1 blk_2", "blk_3", "-files"]).unwrap();
-        assert_eq!(request.block_ids, ["blk_1", "blk_2", "blk_3"]);
-        assert!(parse(&["/", "-delete"]).unwrap().deletes);
-        for words in [&["/a", "/b"][..], &["-foo"], &["-blockId"]] {
-            assert!(parse(words).is_err(), "{words:?}");
-        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use client::job::JobClient;
 use protocol::JobId;
 
+use super::exit::unknown;
 use crate::output::EXIT_OK;
 
 /// Properties may be what only the job's owner may see.
@@ -17,7 +18,7 @@ pub(super) fn write(client: &JobClient, id: JobId, file: &str) -> Result<u8> {
     let text = match client.properties(id) {
         Ok(properties) => text_of(&properties),
         Err(error) if error.status() == Some(NOT_FOUND) => {
-            return Ok(super::unknown(&id.to_string()));
+            return Ok(unknown(&id.to_string()));
         }
         Err(error) => return Err(error.into()),
     };

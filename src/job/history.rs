@@ -13,6 +13,7 @@ use protocol::history::{
 };
 use protocol::jobs::Counters;
 
+use super::exit::unknown;
 use crate::connect::Overrides;
 use crate::output::{EXIT_OK, say, second_time_utc};
 
@@ -26,7 +27,7 @@ pub(super) fn run(what: &str, json: bool, overrides: &Overrides) -> Result<u8> {
     let text = match what.parse::<JobId>() {
         Ok(id) => match of_job(&super::job_client(&overrides.config()?)?, id)? {
             Some(text) => text,
-            None => return Ok(super::unknown(what)),
+            None => return Ok(unknown(what)),
         },
         Err(_) => {
             fs::read_to_string(Path::new(what)).with_context(|| format!("cannot read {what}"))?

@@ -14,7 +14,7 @@ use client::job::JobClient;
 use protocol::jobs::AttemptReport;
 use protocol::{AttemptId, ErrorKind, JobId};
 
-use super::{unknown, with_args};
+use super::exit::{unknown, with_args};
 use crate::connect::{Overrides, describe, job_client};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, tell, unless_reader_left};
 

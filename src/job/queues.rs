@@ -6,7 +6,7 @@ use anyhow::Result;
 use protocol::jobs::QueueReport;
 
 use crate::connect::{Overrides, describe, job_client};
-use crate::hadoop::generic;
+use crate::generic::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, tell, tell_text};
 
 const USAGE: &str = "\

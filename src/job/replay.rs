@@ -30,7 +30,7 @@ use protocol::runner::{COOKIE_VARIABLE, FromRunner, SOCKET_VARIABLE, Setup, ToRu
 use protocol::tracker::{AttemptState, MapOutput, Program, ReduceWork, Work};
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 
-use super::with_args;
+use super::exit::with_args;
 use crate::connect::{Overrides, file_system_config, job_client, namenode_address};
 use crate::output::{EXIT_FAILED, EXIT_OK, say, tell};
 

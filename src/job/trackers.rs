@@ -7,7 +7,7 @@ use client::job::JobClient;
 use protocol::jobs::WorkerReport;
 
 use crate::connect::{Overrides, describe, job_client};
-use crate::hadoop::generic;
+use crate::generic::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, tell, tell_text};
 
 const USAGE: &str = "\

@@ -184,7 +184,7 @@ fn nothing_is_imported_by_glob_outside_tests() {
 const PRINTERS: &[&str] = &[
     "src/output.rs",
     "src/dfs/context.rs",
-    "src/dfs/progress.rs",
+    "src/dfs/contents/progress.rs",
     "src/top.rs",
     "mr-api/src/console.rs",
     "mr-api/src/run/runner/mod.rs",

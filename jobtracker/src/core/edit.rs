@@ -10,7 +10,7 @@ use protocol::tracker::{HotKey, MapOutput};
 use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, RecordAt, WorkerId};
 use serde::{Deserialize, Serialize};
 
-use super::pending::Level;
+use super::level::Level;
 
 /// A durable fact. Append only.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

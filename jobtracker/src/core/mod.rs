@@ -1,19 +1,14 @@
 //! The JobTracker as a pure state machine: inputs and the time go in, an [`Output`] comes out.
 //!
-//! | table | file |
+//! | room or file | what |
 //! |---|---|
-//! | jobs and their tasks | [`job`], [`task_set`], [`task`] |
-//! | tasks that wait, by place | [`pending`] |
-//! | who is next for a slot, and who has too much | [`queues`], [`shares`], [`preemption`] |
-//! | backups of slow attempts, workers to avoid | [`speculation`], [`blacklist`] |
-//! | free slots worth a look | [`look`] |
-//! | what a job asks of the scheduler | [`settings`] |
-//! | workers, slots, orders on their way | [`workers`] |
-//! | who holds which map output | [`map_outputs`] |
-//! | which partitions are reduced together | [`reduce_plan`] |
-//! | who may change what | [`rights`] |
-//! | what people see | [`report`], [`picture`] |
-//! | durable facts | [`edit`] |
+//! | [`jobs`] | jobs and their tasks, as tables |
+//! | [`slots`] | who is next for a slot, and who has too much |
+//! | [`workers`] | workers, their slots, the map outputs that they hold |
+//! | [`views`] | what people and clients see |
+//! | [`submit`] | how a job is taken |
+//! | [`rights`], [`checks`] | who may do what |
+//! | [`edit`] | durable facts |
 //!
 //! Invariants:
 //! - durable facts change only through [`Core::apply`], live and on replay alike; whoever drives the core makes the edits of an
@@ -21,29 +16,14 @@
 //! - one edit decides each task ([`edit::Edit::AttemptSucceeded`]); an attempt that reports later loses and its files are deleted;
 //! - no slot is given twice: an attempt holds its slot from its launch until its worker says that it ended or is lost.
 
-pub(crate) mod blacklist;
-pub(crate) mod counters;
+mod checks;
 pub(crate) mod edit;
-pub(crate) mod job;
-pub(crate) mod look;
-pub(crate) mod map_outputs;
-pub(crate) mod pending;
-pub(crate) mod picture;
-pub(crate) mod preemption;
-pub(crate) mod queues;
-pub(crate) mod reduce_plan;
-pub(crate) mod report;
+pub(crate) mod jobs;
+mod level;
 pub(crate) mod rights;
-pub(crate) mod scheduler;
-pub(crate) mod settings;
-pub(crate) mod shares;
-pub(crate) mod skipping;
-pub(crate) mod speculation;
+pub(crate) mod slots;
 pub(crate) mod submit;
-pub(crate) mod task;
-pub(crate) mod task_set;
-pub(crate) mod tracker;
-pub(crate) mod worker_picture;
+pub(crate) mod views;
 pub(crate) mod workers;
 
 #[cfg(test)]
@@ -59,13 +39,10 @@ use protocol::{
 };
 
 use edit::{Edit, Reached};
-use job::{Job, Phase};
-use look::Look;
-use map_outputs::MapOutputs;
-use queues::{QueueRules, Queues};
+use jobs::{AttemptState, Job, Phase, StopReason, TaskOutput};
 use rights::Administrators;
-use task::{AttemptState, StopReason};
-use workers::Workers;
+use slots::{QueueRules, Queues};
+use workers::{FreeSlots, MapOutputs, Workers};
 
 /// The time, passed in.
 #[derive(Clone, Copy, Debug, Default)]
@@ -190,7 +167,7 @@ pub(crate) struct Core {
     map_outputs: MapOutputs,
     queues: Queues,
     /// The free slots to be offered when it is next tried.
-    look: Look,
+    to_offer: FreeSlots,
     /// When shares were last compared.
     compared: Duration,
     /// When slow attempts were last looked for.
@@ -202,7 +179,7 @@ impl Core {
     pub(crate) fn new(rules: Rules) -> Self {
         Core {
             queues: Queues::new(rules.queues.clone(), rules.queue_per_user),
-            look: Look::Everywhere,
+            to_offer: FreeSlots::Everywhere,
             compared: Duration::ZERO,
             speculated: Duration::ZERO,
             rules,
@@ -229,6 +206,13 @@ impl Core {
     /// A job that is known.
     pub(crate) fn job(&self, id: JobId) -> Option<&Job> {
         self.jobs.get(&id)
+    }
+
+    /// The job that a caller names.
+    pub(crate) fn known(&self, id: JobId) -> Result<&Job, RemoteError> {
+        let unknown =
+            || RemoteError::new(ErrorKind::UnknownJob, format!("Could not find job {id}"));
+        self.jobs.get(&id).ok_or_else(unknown)
     }
 
     /// Applies a durable fact, live or replayed.
@@ -314,7 +298,7 @@ impl Core {
             self.refresh(id, now);
         }
         // Time alone lets a job take a farther slot.
-        self.look.everywhere();
+        self.to_offer.everywhere();
         self.workers.forgive(now.at, self.rules.worker_forgive, self.rules.worker_faults_max);
         self.schedule(now, &mut out);
         self.preempt(now, &mut out);
@@ -367,7 +351,7 @@ impl Core {
     /// `user` asks for the end of a job.
     pub(crate) fn kill(&mut self, id: JobId, user: &str, now: Now) -> Result<Output, RemoteError> {
         let mut out = Output::default();
-        let job = self.jobs.get(&id).ok_or_else(|| report::unknown_job(id))?;
+        let job = self.known(id)?;
         match job.phase {
             // It was taken before the restart: whoever submitted it and asks again hears just that.
             Phase::Preparing if job.epoch != self.epoch => {
@@ -393,7 +377,7 @@ impl Core {
         now: Now,
     ) -> Result<Output, RemoteError> {
         let mut out = Output::default();
-        let job = self.jobs.get(&id).ok_or_else(|| report::unknown_job(id))?;
+        let job = self.known(id)?;
         if job.final_state().is_some() {
             let text = format!("Job {id} is over; its priority cannot change");
             return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
@@ -415,7 +399,7 @@ impl Core {
         self.queues.configure(rules.clone())?;
         self.rules.queues = rules;
         self.rules.administrators = administrators;
-        self.look.everywhere();
+        self.to_offer.everywhere();
         let mut out = Output::default();
         self.schedule(now, &mut out);
         Ok(out)
@@ -429,7 +413,7 @@ impl Core {
         now: Now,
     ) -> Result<Output, RemoteError> {
         let mut out = Output::default();
-        let job = self.jobs.get(&id.task.job).ok_or_else(|| report::unknown_job(id.task.job))?;
+        let job = self.known(id.task.job)?;
         let refuse = |text| Err(RemoteError::new(ErrorKind::InvalidArgument, text));
         match job.attempt(id).map(|attempt| attempt.state) {
             None => return refuse(format!("Could not find attempt {id}")),
@@ -544,7 +528,7 @@ impl Core {
         self.map_outputs.forget_job(id);
         self.refresh(id, now);
         // Its queue may have held up others for it.
-        self.look.everywhere();
+        self.to_offer.everywhere();
         let workers: Vec<WorkerId> = self.workers.iter().map(|worker| worker.id).collect();
         for worker in workers {
             self.order_worker(worker, Action::ForgetJob(id), out);
@@ -624,9 +608,9 @@ impl Core {
     }
 
     fn release(&mut self, worker: WorkerId, attempt: AttemptId) {
-        self.look.at(worker);
+        self.to_offer.at(worker);
         if self.workers.release(worker, attempt) && self.queues.release(attempt.task.job) {
-            self.look.everywhere();
+            self.to_offer.everywhere();
         }
     }
 
@@ -640,7 +624,7 @@ impl Core {
         let held = job.held_until > now.at;
         if job.phase == Phase::Running && !held && job.wants_slot() {
             if job.wants_news() | self.runnable.insert(id) {
-                self.look.everywhere();
+                self.to_offer.everywhere();
             }
             self.queues.set_ready(id, true);
         } else {
@@ -670,9 +654,6 @@ impl Core {
     }
 }
 
-/// Directory below a job's output that holds the directories of its attempts.
-pub(crate) const TEMPORARY: &str = "_temporary";
-
 fn killed_by(user: &str) -> String {
     format!("Job killed by {user}")
 }
@@ -691,8 +672,8 @@ fn winners(job: &Job) -> Vec<DfsPath> {
     let kind = if job.spec.reduce_count > 0 { TaskKind::Reduce } else { TaskKind::Map };
     let directories =
         job.tasks(kind).iter().filter_map(|(_, task)| match &task.winner.as_ref()?.output {
-            task::Output::Files(directory) => Some(directory.clone()),
-            task::Output::Map(_) => None,
+            TaskOutput::Files(directory) => Some(directory.clone()),
+            TaskOutput::Map(_) => None,
         });
     directories.chain(job.skip_logs()).collect()
 }

@@ -1,6 +1,6 @@
 //! Who may do what to jobs and to the JobTracker.
 //!
-//! What a job takes of the cluster is known to all users: its [`JobReport::outline`]. It is looked at and changed by its owner, those whom the
+//! What a job takes of the cluster is known to all users: its [`outline`](protocol::jobs::JobReport::outline). It is looked at and changed by its owner, those whom the
 //! owner lets (Hadoop's `mapreduce.job.acl-view-job` and `mapreduce.job.acl-modify-job`), the administrators of its queue and those of the
 //! cluster; the rules of the JobTracker are read again for the administrators of the cluster alone.
 //!
@@ -8,12 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use protocol::jobs::JobReport;
 use protocol::property::keys;
-use protocol::{ErrorKind, JobId, RemoteError};
 
-use super::job::Job;
-use super::{Core, report};
+use super::jobs::Job;
 
 /// What is done to a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +23,7 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// Hadoop's name.
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Operation::View => "VIEW_JOB",
             Operation::Modify => "MODIFY_JOB",
@@ -61,7 +58,8 @@ impl Whose {
         Whose { owner: owner.to_owned(), queue: queue.to_owned(), list }
     }
 
-    fn of(job: &Job, operation: Operation) -> Self {
+    /// Of a job that is known.
+    pub(crate) fn of(job: &Job, operation: Operation) -> Self {
         Whose::new((&job.user, &job.queue), &job.spec.properties, operation)
     }
 }
@@ -137,79 +135,14 @@ impl Administrators {
         whose.owner == caller.user || self.administer_queue(caller, &whose.queue) || by_owner()
     }
 
-    fn administer_queue(&self, caller: &Caller<'_>, queue: &str) -> bool {
+    /// True if `caller` administers the jobs of a queue.
+    pub(crate) fn administer_queue(&self, caller: &Caller<'_>, queue: &str) -> bool {
         self.administer(caller) || self.queues.get(queue).is_some_and(|list| list.holds(caller))
     }
 
-    fn administer(&self, caller: &Caller<'_>) -> bool {
+    /// True if `caller` administers the cluster.
+    pub(crate) fn administer(&self, caller: &Caller<'_>) -> bool {
         caller.is_superuser || self.cluster.holds(caller)
-    }
-}
-
-/// The refusal of an operation on a job.
-fn refusal(caller: &Caller<'_>, operation: Operation, id: JobId) -> RemoteError {
-    let (user, operation) = (caller.user, operation.name());
-    let text = format!("User {user} cannot perform operation {operation} on {id}");
-    RemoteError::new(ErrorKind::PermissionDenied, text)
-}
-
-impl Core {
-    /// Refuses who may not do that to a job.
-    pub(crate) fn check(
-        &self,
-        caller: &Caller<'_>,
-        operation: Operation,
-        id: JobId,
-    ) -> Result<(), RemoteError> {
-        let job = self.job(id).ok_or_else(|| report::unknown_job(id))?;
-        match self.may(caller, operation, job) {
-            true => Ok(()),
-            false => Err(refusal(caller, operation, id)),
-        }
-    }
-
-    /// True if `caller` may do that to a job.
-    pub(super) fn may(&self, caller: &Caller<'_>, operation: Operation, job: &Job) -> bool {
-        self.rules.administrators.allow(caller, &Whose::of(job, operation))
-    }
-
-    /// Refuses who may not look at a job that is known by its history alone.
-    pub(crate) fn check_kept(
-        &self,
-        caller: &Caller<'_>,
-        whose: &Whose,
-        id: JobId,
-    ) -> Result<(), RemoteError> {
-        match self.rules.administrators.allow(caller, whose) {
-            true => Ok(()),
-            false => Err(refusal(caller, Operation::View, id)),
-        }
-    }
-
-    /// All jobs, newest first, each with who may look at it.
-    pub(crate) fn jobs_with_viewers(&self) -> (Administrators, Vec<(JobReport, Whose)>) {
-        let listed = |job: &Job| (report::job_report(job), Whose::of(job, Operation::View));
-        let jobs = self.jobs.values().rev().map(listed).collect();
-        (self.rules.administrators.clone(), jobs)
-    }
-
-    /// The queues whose jobs `caller` may look at and change, whoever's they are.
-    pub(crate) fn administered_queues(&self, caller: &Caller<'_>) -> Vec<String> {
-        let all = self.queue_reports().into_iter().map(|queue| queue.name);
-        all.filter(|queue| self.rules.administrators.administer_queue(caller, queue)).collect()
-    }
-
-    /// Refuses who does not administer the cluster; `what` is Hadoop's name of the call.
-    pub(crate) fn check_administrator(
-        &self,
-        caller: &Caller<'_>,
-        what: &str,
-    ) -> Result<(), RemoteError> {
-        if self.rules.administrators.administer(caller) {
-            return Ok(());
-        }
-        let text = format!("User {} doesn't have permission to call '{what}'", caller.user);
-        Err(RemoteError::new(ErrorKind::PermissionDenied, text))
     }
 }
 

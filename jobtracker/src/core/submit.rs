@@ -6,8 +6,7 @@ use protocol::{CallId, ErrorKind, JobId, RemoteError, wire};
 use protocol::sizing::SIZES_MAX;
 
 use super::edit::{Edit, Submitted};
-use super::job::Phase;
-use super::settings::Settings;
+use super::jobs::{Phase, Settings};
 use super::{Core, Effect, Now, Output, order};
 
 /// Most maps or reduces of a job; a hundred times what the table of a job's page can show.

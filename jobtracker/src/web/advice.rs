@@ -6,8 +6,8 @@ use protocol::jobs::Counters;
 use protocol::property::keys;
 
 use super::spread::{Quantiles, durations};
-use crate::core::picture::Picture;
-use crate::core::task::AttemptState;
+use crate::core::jobs::AttemptState;
+use crate::core::views::Picture;
 
 const TASK_GROUP: &str = "org.apache.hadoop.mapreduce.TaskCounter";
 /// A combiner that keeps more than this share of its input costs more than it saves.
@@ -145,7 +145,7 @@ fn remote_reads(picture: &Picture) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::picture::{AttemptRow, InputSize, Metric};
+    use crate::core::views::{AttemptRow, InputSize, Metric};
     use crate::web::tests::picture;
     use daemon::page::format::Unit;
 

@@ -7,8 +7,8 @@ use protocol::{AttemptId, TaskKind};
 use serde::Deserialize;
 
 use super::phases;
-use crate::core::picture::{AttemptPicture, AttemptRow, Picture};
-use crate::core::task::AttemptState;
+use crate::core::jobs::AttemptState;
+use crate::core::views::{AttemptPicture, AttemptRow, Picture};
 
 /// From this share on, the time that is left is told.
 const FORECAST_PROGRESS_MIN: f64 = 0.05;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::spread::{Quantiles, durations};
 use super::{state, timeline};
-use crate::core::picture::Picture;
+use crate::core::views::Picture;
 
 /// Other runs offered for comparison.
 pub(crate) const RUNS_MAX: usize = 5;

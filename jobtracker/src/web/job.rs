@@ -8,7 +8,7 @@ use protocol::jobs::{Counters, JobReport, Priority, TaskCounts};
 
 use super::jobs::encoded;
 use super::{advice, phases, spread, state, timeline};
-use crate::core::picture::Picture;
+use crate::core::views::Picture;
 
 /// Arguments are cut here on the page: a program may get thousands of input files.
 const ARGUMENTS_CHARS_MAX: usize = 2_000;

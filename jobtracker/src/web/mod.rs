@@ -67,9 +67,9 @@ pub(crate) mod tests {
     use protocol::{DfsPath, JobId};
 
     use super::*;
-    use crate::core::job::Launched;
-    use crate::core::picture::{AttemptPicture, AttemptRow, Picture, WorkerName};
-    use crate::core::task::AttemptState;
+    use crate::core::jobs::AttemptState;
+    use crate::core::jobs::Launched;
+    use crate::core::views::{AttemptPicture, AttemptRow, Picture, WorkerName};
 
     pub(crate) fn report(name: &str, submitted_ms: u64, finished_ms: u64) -> JobReport {
         JobReport {

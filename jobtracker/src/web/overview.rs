@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use protocol::jobs::{JobReport, JobState};
 
 use super::{jobs, workers};
-use crate::server::look::Overview;
+use crate::server::query::Overview;
 
 /// Finished jobs shown.
 const FINISHED_SHOWN: usize = 10;

@@ -6,8 +6,8 @@ use protocol::TaskKind;
 use protocol::jobs::Counters;
 use protocol::phase::Phase;
 
-use crate::core::picture::{AttemptRow, TASK_GROUP};
-use crate::core::task::AttemptState;
+use crate::core::jobs::AttemptState;
+use crate::core::views::{AttemptRow, TASK_GROUP};
 
 /// Width of the strip in its own units.
 const WIDTH: f64 = 1000.0;

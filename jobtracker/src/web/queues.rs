@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use protocol::jobs::{JobReport, QueueReport};
 
 use super::jobs;
-use crate::server::look::Overview;
+use crate::server::query::Overview;
 
 /// Jobs listed per queue; the rest is a link away.
 const JOBS_SHOWN_MAX: usize = 10;
@@ -104,7 +104,7 @@ fn table(queues: &[QueueReport], weights: u64) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::look::ListedJobs;
+    use crate::server::query::ListedJobs;
     use protocol::jobs::TrackerStatus;
 
     #[test]

@@ -4,8 +4,8 @@ use daemon::page::format::{self, Unit};
 use maud::{Markup, html};
 use protocol::TaskKind;
 
-use crate::core::picture::Picture;
-use crate::core::task::AttemptState;
+use crate::core::jobs::AttemptState;
+use crate::core::views::Picture;
 
 /// Partitions drawn one by one; more are drawn in groups by their maximum.
 const BARS_MAX: usize = 240;

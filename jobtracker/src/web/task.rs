@@ -6,7 +6,7 @@ use protocol::TaskId;
 
 use super::spread::Quantiles;
 use super::{attempts, stop_buttons};
-use crate::core::picture::{AttemptRow, Picture};
+use crate::core::views::{AttemptRow, Picture};
 
 /// The page.
 pub(crate) fn page(picture: &Picture, id: TaskId, may_act: bool, now_ms: u64) -> Markup {

@@ -9,8 +9,8 @@ use protocol::TaskKind;
 use protocol::phase::Phase;
 
 use super::phases;
-use crate::core::picture::{AttemptRow, Picture};
-use crate::core::task::AttemptState;
+use crate::core::jobs::AttemptState;
+use crate::core::views::{AttemptRow, Picture};
 
 /// Width of the drawing, in its own units; about the pixels of a wide page.
 const WIDTH: f64 = 1200.0;
@@ -330,7 +330,7 @@ fn round(number: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::picture::Gathered;
+    use crate::core::views::Gathered;
     use crate::web::tests::picture;
 
     fn attempt(index: u32, worker: u32, started_ms: u64, finished_ms: u64) -> AttemptRow {

@@ -7,7 +7,7 @@ use protocol::TaskKind;
 use serde::Serialize;
 
 use super::timeline;
-use crate::core::picture::Picture;
+use crate::core::views::Picture;
 
 /// The whole file.
 #[derive(Debug, Serialize)]
@@ -81,8 +81,8 @@ fn name(what: &str, pid: u32, tid: usize, name: String) -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::picture::AttemptRow;
-    use crate::core::task::AttemptState;
+    use crate::core::jobs::AttemptState;
+    use crate::core::views::AttemptRow;
     use crate::web::tests::picture;
 
     #[test]

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use protocol::jobs::WorkerReport;
 
 use super::{attempts, jobs, phases};
-use crate::core::worker_picture::{RunningAttempt, WorkerPicture};
+use crate::core::views::{RunningAttempt, WorkerPicture};
 
 /// Slots drawn in a tile; more are only counted.
 const SLOTS_DRAWN_MAX: u32 = 64;
@@ -132,8 +132,8 @@ mod tests {
     use protocol::{AttemptId, JobId, TaskId, TaskKind};
 
     use super::*;
-    use crate::core::picture::AttemptRow;
-    use crate::core::task::AttemptState;
+    use crate::core::jobs::AttemptState;
+    use crate::core::views::AttemptRow;
 
     #[test]
     fn a_worker_tells_what_it_does_and_names_stay_text() {

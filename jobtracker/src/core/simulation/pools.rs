@@ -8,9 +8,9 @@ use protocol::tracker::{AttemptState as Reported, AttemptUpdate};
 use protocol::{AttemptId, JobId, WorkerId};
 
 use super::world::{RULES, World, spec};
-use crate::core::queues::{Policy, QueueRules};
+use crate::core::jobs::AttemptState;
 use crate::core::rights::Administrators;
-use crate::core::task::AttemptState;
+use crate::core::slots::{Policy, QueueRules};
 use crate::core::{Core, Rules};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use protocol::phase::Phase;
 use protocol::tracker::{AttemptState as Reported, AttemptUpdate};
 
 use super::world::{ROOT, World, spec};
-use crate::core::task::AttemptState;
+use crate::core::jobs::AttemptState;
 
 #[test]
 fn where_an_attempt_ended_is_known_after_a_restart() {

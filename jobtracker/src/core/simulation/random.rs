@@ -10,8 +10,8 @@ use protocol::{JobId, WorkerId};
 
 use super::world::{ROOT, RULES, World, spec};
 use crate::core::Rules;
-use crate::core::queues::{Policy, QueueRules};
-use crate::core::task::StopReason;
+use crate::core::jobs::StopReason;
+use crate::core::slots::{Policy, QueueRules};
 use crate::core::workers::Worker;
 
 /// A small generator, so that a seed means the same for ever.

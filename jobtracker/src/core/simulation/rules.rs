@@ -8,8 +8,8 @@ use protocol::{AttemptId, ErrorKind, JobId, TaskKind, WorkerId};
 
 use super::world::{ROOT, World, spec};
 use crate::core::Rules;
-use crate::core::job::Phase;
-use crate::core::queues::QueueRules;
+use crate::core::jobs::Phase;
+use crate::core::slots::QueueRules;
 
 fn kinds(world: &World, worker: WorkerId) -> String {
     world.running(worker).iter().map(|attempt| attempt.task.kind.letter()).collect()
@@ -68,22 +68,22 @@ fn reduces_do_not_keep_maps_from_running() {
 #[test]
 fn the_overview_looks_different_when_something_happened_and_not_as_time_passes() {
     let mut world = World::new();
-    let mut seen = vec![world.core.look()];
+    let mut seen = vec![world.core.fingerprint()];
     let worker = world.add_worker("a", 1);
     world.contact(worker, true);
-    seen.push(world.core.look());
+    seen.push(world.core.fingerprint());
     let job = start(&mut world, 1, &["a"], 0);
-    seen.push(world.core.look());
+    seen.push(world.core.fingerprint());
     world.contact(worker, true);
     world.advance(Duration::from_secs(1));
-    assert_eq!(world.core.look(), *seen.last().unwrap(), "only time has passed");
+    assert_eq!(world.core.fingerprint(), *seen.last().unwrap(), "only time has passed");
     succeed_all(&mut world, worker);
     world.do_all_effects();
     assert_eq!(world.state(job), Some(JobState::Succeeded));
-    seen.push(world.core.look());
+    seen.push(world.core.fingerprint());
     world.workers.remove(&worker);
     world.advance(Duration::from_secs(15));
-    seen.push(world.core.look());
+    seen.push(world.core.fingerprint());
     assert!(seen.windows(2).all(|pair| pair[0] != pair[1]), "{seen:?}");
 }
 

@@ -15,11 +15,12 @@ use protocol::{
 };
 
 use crate::core::edit::Edit;
+use crate::core::jobs::AttemptState;
+use crate::core::jobs::TEMPORARY;
 use crate::core::rights::{AccessList, Administrators, Caller};
 use crate::core::submit::Submission;
-use crate::core::task::AttemptState;
 use crate::core::workers::DEAF_MAX;
-use crate::core::{Core, Effect, EffectDone, EffectOrder, Now, Output, Rules, TEMPORARY};
+use crate::core::{Core, Effect, EffectDone, EffectOrder, Now, Output, Rules};
 
 pub(super) const RULES: Rules = Rules {
     suspect_after: Duration::from_secs(5),
@@ -134,10 +135,10 @@ impl World {
 
     /// No slot that was not looked at would have been taken.
     fn check_look(&mut self) {
-        if !self.core.look.is_nowhere() {
+        if !self.core.to_offer.is_nowhere() {
             return;
         }
-        self.core.look.everywhere();
+        self.core.to_offer.everywhere();
         let mut out = Output::default();
         self.core.schedule(self.now, &mut out);
         assert!(out.changed.is_empty(), "a look everywhere leads to {out:?}");
@@ -162,7 +163,7 @@ impl World {
     }
 
     /// Every partition is reduced by one task, and each attempt of it had the same.
-    fn check_reduces(&self, job: &crate::core::job::Job) {
+    fn check_reduces(&self, job: &crate::core::jobs::Job) {
         assert!(!job.reduce_plan.is_open(), "reduces were chosen");
         let count = job.reduces.len();
         let ranges: Vec<_> = (0..count).map(|index| job.reduce_plan.partitions(index)).collect();

@@ -1,0 +1,67 @@
+//! What the core asks of a caller before a call on a job or on the JobTracker, by the lists in [`super::rights`].
+
+use protocol::{ErrorKind, JobId, RemoteError};
+
+use super::Core;
+use super::jobs::Job;
+use super::rights::{Caller, Operation, Whose};
+
+impl Core {
+    /// Refuses who may not do that to a job.
+    pub(crate) fn check(
+        &self,
+        caller: &Caller<'_>,
+        operation: Operation,
+        id: JobId,
+    ) -> Result<(), RemoteError> {
+        let job = self.known(id)?;
+        match self.may(caller, operation, job) {
+            true => Ok(()),
+            false => Err(refusal(caller, operation, id)),
+        }
+    }
+
+    /// True if `caller` may do that to a job.
+    pub(super) fn may(&self, caller: &Caller<'_>, operation: Operation, job: &Job) -> bool {
+        self.rules.administrators.allow(caller, &Whose::of(job, operation))
+    }
+
+    /// Refuses who may not look at a job that is known by its history alone.
+    pub(crate) fn check_kept(
+        &self,
+        caller: &Caller<'_>,
+        whose: &Whose,
+        id: JobId,
+    ) -> Result<(), RemoteError> {
+        match self.rules.administrators.allow(caller, whose) {
+            true => Ok(()),
+            false => Err(refusal(caller, Operation::View, id)),
+        }
+    }
+
+    /// The queues whose jobs `caller` may look at and change, whoever's they are.
+    pub(crate) fn administered_queues(&self, caller: &Caller<'_>) -> Vec<String> {
+        let all = self.queue_reports().into_iter().map(|queue| queue.name);
+        all.filter(|queue| self.rules.administrators.administer_queue(caller, queue)).collect()
+    }
+
+    /// Refuses who does not administer the cluster; `what` is Hadoop's name of the call.
+    pub(crate) fn check_administrator(
+        &self,
+        caller: &Caller<'_>,
+        what: &str,
+    ) -> Result<(), RemoteError> {
+        if self.rules.administrators.administer(caller) {
+            return Ok(());
+        }
+        let text = format!("User {} doesn't have permission to call '{what}'", caller.user);
+        Err(RemoteError::new(ErrorKind::PermissionDenied, text))
+    }
+}
+
+/// The refusal of an operation on a job.
+fn refusal(caller: &Caller<'_>, operation: Operation, id: JobId) -> RemoteError {
+    let (user, operation) = (caller.user, operation.name());
+    let text = format!("User {user} cannot perform operation {operation} on {id}");
+    RemoteError::new(ErrorKind::PermissionDenied, text)
+}

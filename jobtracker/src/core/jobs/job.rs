@@ -1,0 +1,558 @@
+//! One job: what was asked, where it stands, its tasks.
+//!
+//! Invariants: durable facts change only through [`Job::apply`], the same for a live edit and a replayed one; what is not
+//! journalled (running attempts, progress) may be lost in a restart without harm.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use protocol::jobs::{Counters, JobSpec, JobState, Priority};
+use protocol::tracker::{HotKey, MapOutput, Program, ReduceWork};
+use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind, WorkerId};
+
+use super::counters::{CounterSums, JOB_GROUP};
+use super::pending::PendingTasks;
+use super::reduce_plan::ReducePlan;
+use super::settings::Settings;
+use super::task::{Attempt, AttemptState, StopReason, Task, TaskOutput, Winner};
+use super::task_set::TaskSet;
+use crate::core::edit::{Edit, Made, Ran, Reached, Submitted};
+use crate::core::level::Level;
+
+/// Group of counters that only this engine has.
+const ENGINE_GROUP: &str = "Engine";
+/// Hot keys of a job that are kept.
+const HOT_KEYS_MAX: usize = 20;
+/// Directory below a job's output that holds the directories of its attempts.
+pub(crate) const TEMPORARY: &str = "_temporary";
+/// Splits of a job that are kept after its end: about 2 MB.
+pub(crate) const SPLITS_KEPT_MAX: usize = 10_000;
+/// Attempt numbers of a job grow by this at each start of the JobTracker, so that none is used twice.
+const ATTEMPTS_PER_START: u32 = 1000;
+
+/// Life of a job inside the JobTracker.
+///
+/// ```text
+/// Preparing -> Running -> Committing -> Ended(Succeeded)
+///     |           |            |
+///     |           +------------+--> Ending -> Ended(Failed | Killed)
+///     +-> (refused: forgotten)
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Its output directory is being made; after a restart: made sure of.
+    Preparing,
+    /// Tasks run or wait.
+    Running,
+    /// All tasks are done; the output is being published.
+    Committing,
+    /// It has failed or was killed; attempts are being stopped and files removed.
+    Ending(JobState),
+    /// Final.
+    Ended(JobState),
+}
+
+/// Attempts started, by nearness of their input. Rebuilt approximately after a restart.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Launched {
+    pub(crate) maps: u64,
+    pub(crate) reduces: u64,
+    pub(crate) node_local: u64,
+    pub(crate) rack_local: u64,
+    pub(crate) other_local: u64,
+    pub(crate) map_reruns: u64,
+    pub(crate) speculative: u64,
+    pub(crate) speculative_won: u64,
+}
+
+/// How long a job has waited for slots next to its input.
+///
+/// ```text
+/// Fresh -> Since(first slot that was not) -> taken as farther slots come
+///   |  ^------------ a map starts on its input's machine --+
+///   +-> Over: no such slot can come
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Patience {
+    /// Was offered nothing but such slots.
+    Fresh,
+    /// Let a farther slot go at this moment for the first time.
+    Since(Duration),
+    /// Takes any slot.
+    Over,
+}
+
+/// A job.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) id: JobId,
+    pub(crate) call: CallId,
+    pub(crate) user: String,
+    pub(crate) queue: String,
+    pub(crate) priority: Priority,
+    pub(crate) settings: Settings,
+    pub(crate) submitted_ms: u64,
+    pub(crate) finished_ms: u64,
+    pub(crate) epoch: Epoch,
+    pub(crate) spec: JobSpec,
+    pub(crate) phase: Phase,
+    pub(crate) diagnostics: String,
+    pub(crate) maps: TaskSet,
+    /// Until they are chosen, one for each partition.
+    pub(crate) reduces: TaskSet,
+    pub(crate) reduce_plan: ReducePlan,
+    pub(crate) sums: CounterSums,
+    pub(crate) final_counters: Option<Counters>,
+    pub(crate) launched: Launched,
+    /// Nothing is started before this moment (after a restart, workers first tell what still runs).
+    pub(crate) held_until: Duration,
+    /// While ending: when to stop waiting for attempts to stop. `None` once the clean-up is under way.
+    pub(crate) stop_deadline: Option<Duration>,
+    /// Who asked for its end while it was being prepared.
+    pub(crate) kill_asked: Option<String>,
+    /// Attempts whose end a user asked for, and why.
+    pub(crate) stop_asked: BTreeMap<AttemptId, StopReason>,
+    pub(crate) patience: Patience,
+    /// Keys with most records of all reduces, and their partitions.
+    pub(crate) hot_keys: Vec<(u32, HotKey)>,
+    /// Failed attempts by worker.
+    pub(crate) failures: BTreeMap<WorkerId, u32>,
+    /// Of what it wanted when that was last asked: how often a map and a reduce began to wait, and if it was the turn of reduces.
+    wanted: (u64, u64, bool),
+}
+
+impl Job {
+    /// A job as submitted, live or from the journal.
+    pub(crate) fn new(submitted: &Submitted) -> Self {
+        let spec = submitted.spec.clone();
+        let map_count = u32::try_from(spec.splits.len()).expect("the number of splits is limited");
+        let settings = Settings::parse(&spec.properties).unwrap_or_default();
+        Job {
+            id: submitted.job,
+            call: submitted.call,
+            user: submitted.user.clone(),
+            queue: submitted.queue.clone(),
+            priority: settings.priority,
+            settings,
+            submitted_ms: submitted.submitted_ms,
+            finished_ms: 0,
+            epoch: submitted.epoch,
+            phase: Phase::Preparing,
+            diagnostics: String::new(),
+            maps: TaskSet::new(map_count, PendingTasks::of_splits(&spec.splits)),
+            reduces: TaskSet::new(spec.reduce_count, PendingTasks::anywhere(spec.reduce_count)),
+            reduce_plan: ReducePlan::new(&spec),
+            sums: CounterSums::default(),
+            final_counters: None,
+            launched: Launched::default(),
+            held_until: Duration::ZERO,
+            stop_deadline: None,
+            kill_asked: None,
+            stop_asked: BTreeMap::new(),
+            patience: Patience::Fresh,
+            hot_keys: Vec::new(),
+            failures: BTreeMap::new(),
+            wanted: (0, 0, false),
+            spec,
+        }
+    }
+
+    /// True while attempts may run and win.
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self.phase, Phase::Preparing | Phase::Running)
+    }
+
+    /// The final state, if it has one.
+    pub(crate) fn final_state(&self) -> Option<JobState> {
+        match self.phase {
+            Phase::Ended(state) => Some(state),
+            _ => None,
+        }
+    }
+
+    /// True if finished maps are still needed.
+    pub(crate) fn needs_map_outputs(&self) -> bool {
+        self.is_active() && self.spec.reduce_count > 0 && !self.reduces.is_done()
+    }
+
+    /// True if all work is done.
+    pub(crate) fn is_done(&self) -> bool {
+        if self.spec.reduce_count > 0 { self.reduces.is_done() } else { self.maps.is_done() }
+    }
+
+    /// True if so many maps are done that reduces may start: all of them, until reduces are chosen.
+    pub(crate) fn reduces_may_start(&self) -> bool {
+        if self.reduce_plan.is_open() {
+            return false;
+        }
+        let done = u64::from(self.maps.completed()) * 1000;
+        done >= u64::from(self.spec.slow_start_permille) * u64::from(self.maps.len())
+    }
+
+    /// True if a task could start now, within the job's own limits. Reduces wait for the last map to start.
+    pub(crate) fn wants_slot(&self) -> bool {
+        if self.maps.waiting() > 0 {
+            let needed = self.spec.reduce_count == 0 || !self.reduces.is_done();
+            return needed && self.may_run_more(TaskKind::Map);
+        }
+        self.reduces.waiting() > 0
+            && self.reduces_may_start()
+            && self.may_run_more(TaskKind::Reduce)
+    }
+
+    /// True if it wants slots that it did not want when this was last asked.
+    pub(crate) fn wants_news(&mut self) -> bool {
+        let wanted = (self.maps.push_count(), self.reduces.push_count(), self.maps.waiting() == 0);
+        std::mem::replace(&mut self.wanted, wanted) != wanted
+    }
+
+    /// True if its own limit lets one more attempt of a kind run.
+    pub(crate) fn may_run_more(&self, kind: TaskKind) -> bool {
+        self.tasks(kind).live_attempts() < self.limit(kind)
+    }
+
+    /// Slots that it holds or could use, within its own limits, without further tasks being done.
+    ///
+    /// REQUIRES: [`Job::wants_slot`].
+    pub(crate) fn demand(&self) -> u32 {
+        let capped = |kind, waiting: u32| {
+            let wanted = self.tasks(kind).live_attempts().saturating_add(waiting);
+            (wanted.min(self.limit(kind)), wanted <= self.limit(kind))
+        };
+        let (maps, all_start) = capped(TaskKind::Map, self.maps.waiting());
+        let is_turn = all_start && self.reduces_may_start();
+        let waiting = if is_turn { self.reduces.waiting() } else { 0 };
+        maps.saturating_add(capped(TaskKind::Reduce, waiting).0)
+    }
+
+    /// Most attempts of a kind at once.
+    fn limit(&self, kind: TaskKind) -> u32 {
+        let limit = match kind {
+            TaskKind::Map => self.settings.map_limit,
+            TaskKind::Reduce => self.settings.reduce_limit,
+        };
+        if limit == 0 { u32::MAX } else { limit }
+    }
+
+    /// All tasks.
+    pub(crate) fn task_count(&self) -> usize {
+        self.maps.len() as usize + self.reduces.len() as usize
+    }
+
+    /// The tasks of a kind.
+    pub(crate) fn tasks(&self, kind: TaskKind) -> &TaskSet {
+        match kind {
+            TaskKind::Map => &self.maps,
+            TaskKind::Reduce => &self.reduces,
+        }
+    }
+
+    /// The tasks of a kind.
+    pub(crate) fn tasks_mut(&mut self, kind: TaskKind) -> &mut TaskSet {
+        match kind {
+            TaskKind::Map => &mut self.maps,
+            TaskKind::Reduce => &mut self.reduces,
+        }
+    }
+
+    /// A task.
+    pub(crate) fn task(&self, task: TaskId) -> Option<&Task> {
+        self.tasks(task.kind).task(task.index)
+    }
+
+    /// An attempt.
+    pub(crate) fn attempt(&self, attempt: AttemptId) -> Option<&Attempt> {
+        self.task(attempt.task)?.attempt(attempt.number)
+    }
+
+    /// Changes an attempt that exists.
+    pub(crate) fn change_attempt(&mut self, id: AttemptId, change: impl FnOnce(&mut Attempt)) {
+        if self.attempt(id).is_none() {
+            return;
+        }
+        self.tasks_mut(id.task.kind).change(id.task.index, |task| {
+            if let Some(attempt) = task.attempt_mut(id.number) {
+                change(attempt);
+            }
+        });
+    }
+
+    /// Id of a task of this job.
+    pub(crate) fn task_id(&self, kind: TaskKind, index: u32) -> TaskId {
+        TaskId { job: self.id, kind, index }
+    }
+
+    /// Attempts that hold a slot.
+    pub(crate) fn live_attempts(&self) -> Vec<AttemptId> {
+        let mut live = Vec::new();
+        for kind in [TaskKind::Map, TaskKind::Reduce] {
+            for (index, task) in self.tasks(kind).live() {
+                live.extend(task.live().map(|attempt| AttemptId {
+                    task: self.task_id(kind, index),
+                    number: attempt.number,
+                }));
+            }
+        }
+        live
+    }
+
+    /// Attempts that hold a slot.
+    pub(crate) fn live_count(&self) -> u32 {
+        self.maps.live_attempts() + self.reduces.live_attempts()
+    }
+
+    /// First attempt number of this start of the JobTracker.
+    pub(crate) fn number_base(&self, epoch: Epoch) -> u32 {
+        let starts = epoch.0.saturating_sub(self.epoch.0);
+        u32::try_from(starts).unwrap_or(u32::MAX).saturating_mul(ATTEMPTS_PER_START)
+    }
+
+    /// Outputs of the maps done so far, in task order.
+    pub(crate) fn map_outputs(&self) -> Vec<MapOutput> {
+        let outputs =
+            self.maps.iter().filter_map(|(_, task)| match &task.winner.as_ref()?.output {
+                TaskOutput::Map(output) => Some(output.clone()),
+                TaskOutput::Files(_) => None,
+            });
+        outputs.collect()
+    }
+
+    /// The work of a reduce, with such outputs.
+    pub(crate) fn reduce_work(&self, index: u32, outputs: Vec<MapOutput>) -> ReduceWork {
+        let partitions = self.reduce_plan.partitions(index);
+        ReduceWork { partitions, reduce_count: self.reduces.len(), outputs }
+    }
+
+    /// The reduces for what all maps made, if it is time to choose them.
+    pub(crate) fn reduces_to_choose(&self) -> Option<Vec<u32>> {
+        let is_time = self.phase == Phase::Running && self.maps.is_done();
+        is_time.then(|| self.reduce_plan.choose(self.spec.reduce_count)).flatten()
+    }
+
+    /// What a worker needs to start its program.
+    pub(crate) fn program(&self) -> Program {
+        Program {
+            user: self.user.clone(),
+            binary: self.spec.binary,
+            args: self.spec.args.clone(),
+            stage: self.spec.stage,
+            fingerprint: self.spec.fingerprint,
+            properties: self.spec.properties.clone(),
+            partition_count: self.spec.reduce_count,
+            sizes_wanted: self.reduce_plan.is_open(),
+            map_count: self.maps.len(),
+            output: self.spec.output.clone(),
+        }
+    }
+
+    /// Counts an attempt that starts.
+    pub(crate) fn count_launch(
+        &mut self,
+        kind: TaskKind,
+        nearness: Option<Level>,
+        speculative: bool,
+    ) {
+        self.launched.speculative += u64::from(speculative);
+        match kind {
+            TaskKind::Reduce => self.launched.reduces += 1,
+            TaskKind::Map => {
+                self.launched.maps += 1;
+                match nearness {
+                    Some(Level::Node) => self.launched.node_local += 1,
+                    Some(Level::Rack) => self.launched.rack_local += 1,
+                    Some(Level::Any | Level::Avoided) => self.launched.other_local += 1,
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Sums over the winners and over the job.
+    pub(crate) fn counters(&self) -> Counters {
+        if let Some(counters) = &self.final_counters {
+            return counters.clone();
+        }
+        let mut counters = self.sums.totals();
+        let (maps, reduces) = (self.maps.counts(), self.reduces.counts());
+        for (name, value) in [
+            ("TOTAL_LAUNCHED_MAPS", self.launched.maps),
+            ("TOTAL_LAUNCHED_REDUCES", self.launched.reduces),
+            ("DATA_LOCAL_MAPS", self.launched.node_local),
+            ("RACK_LOCAL_MAPS", self.launched.rack_local),
+            ("OTHER_LOCAL_MAPS", self.launched.other_local),
+            ("MAP_RERUNS", self.launched.map_reruns),
+            ("NUM_FAILED_MAPS", u64::from(maps.failed_attempts)),
+            ("NUM_FAILED_REDUCES", u64::from(reduces.failed_attempts)),
+            ("NUM_KILLED_MAPS", u64::from(maps.killed_attempts)),
+            ("NUM_KILLED_REDUCES", u64::from(reduces.killed_attempts)),
+        ] {
+            if value > 0 {
+                counters.add(JOB_GROUP, name, value);
+            }
+        }
+        for (name, value) in [
+            ("SPECULATIVE_LAUNCHED", self.launched.speculative),
+            ("SPECULATIVE_WON", self.launched.speculative_won),
+        ] {
+            if value > 0 {
+                counters.add(ENGINE_GROUP, name, value);
+            }
+        }
+        counters
+    }
+
+    /// Applies a durable fact about this job, live or replayed. Facts about tasks it does not have are ignored.
+    pub(crate) fn apply(&mut self, edit: &Edit) {
+        match edit {
+            Edit::AttemptSucceeded { attempt, ran, made, counters } => {
+                if self.task(attempt.task).is_some_and(|task| task.winner.is_none()) {
+                    let tally = self.sums.add(counters);
+                    let output = match made {
+                        Made::MapOutput { output, partition_bytes } => {
+                            self.reduce_plan.add(attempt.task.index, partition_bytes);
+                            TaskOutput::Map(output.clone())
+                        }
+                        Made::Files { directory, hot_keys } => {
+                            self.note_hot_keys(attempt.task.index, hot_keys);
+                            TaskOutput::Files(directory.clone())
+                        }
+                    };
+                    self.launched.speculative_won += u64::from(ran.speculative);
+                    let winner = Winner { number: attempt.number, output, tally };
+                    let tasks = self.tasks_mut(attempt.task.kind);
+                    // First, so that the task does not wait for a slot in between.
+                    tasks.change(attempt.task.index, |task| task.winner = Some(winner));
+                    let reached = Reached { phase: None, progress: 1.0 };
+                    self.end_attempt(*attempt, ran, AttemptState::Succeeded, ("", reached));
+                }
+            }
+            Edit::AttemptFailed { attempt, ran, diagnostics, record, reached } => {
+                if !self.is_excused(attempt.task, *record) {
+                    *self.failures.entry(ran.worker).or_default() += 1;
+                }
+                self.end_attempt(*attempt, ran, AttemptState::Failed, (diagnostics, *reached));
+                self.change_attempt(*attempt, |attempt| attempt.record = *record);
+            }
+            Edit::AttemptKilled { attempt, ran, diagnostics, reached } => {
+                self.end_attempt(*attempt, ran, AttemptState::Killed, (diagnostics, *reached));
+            }
+            Edit::OutputLost { attempt, failed } => self.lose_output(*attempt, failed.as_deref()),
+            Edit::ReducesChosen { ends, .. } => {
+                self.reduce_plan = ReducePlan::Chosen(ends.clone());
+                let count = u32::try_from(ends.len()).expect("no more reduces than partitions");
+                self.reduces = TaskSet::new(count, PendingTasks::anywhere(count));
+            }
+            Edit::Committing { .. } => self.phase = Phase::Committing,
+            Edit::Ending { outcome, diagnostics, .. } => {
+                self.phase = Phase::Ending(*outcome);
+                self.diagnostics.clone_from(diagnostics);
+                self.maps.close();
+                self.reduces.close();
+            }
+            Edit::Ended { state, finished_ms, counters, .. } => {
+                self.phase = Phase::Ended(*state);
+                self.finished_ms = *finished_ms;
+                self.final_counters = Some(counters.clone());
+                self.maps.close();
+                self.reduces.close();
+                self.forget_places();
+                self.stop_asked.clear();
+            }
+            Edit::Prioritized { priority, .. } => self.priority = *priority,
+            Edit::KillAsked { user, .. } => self.kill_asked = Some(user.clone()),
+            Edit::StopAsked { attempt, fail } => {
+                let reason = if *fail { StopReason::UserFails } else { StopReason::User };
+                self.stop_asked.insert(*attempt, reason);
+            }
+            Edit::Founded { .. }
+            | Edit::Submitted(_)
+            | Edit::Refused { .. }
+            | Edit::Retired { .. } => {}
+        }
+    }
+
+    /// Takes note of the hot keys of a reduce; those with most records are kept.
+    fn note_hot_keys(&mut self, partition: u32, hot_keys: &[HotKey]) {
+        self.hot_keys.extend(hot_keys.iter().map(|key| (partition, key.clone())));
+        self.hot_keys.sort_by(|(a_at, a), (b_at, b)| (b.records, a_at).cmp(&(a.records, b_at)));
+        self.hot_keys.truncate(HOT_KEYS_MAX);
+    }
+
+    /// Where splits are stored is of no more use; what they are is for who wants to run an attempt again, unless there are too many.
+    fn forget_places(&mut self) {
+        let splits = &mut self.spec.splits;
+        if splits.len() > SPLITS_KEPT_MAX {
+            *splits = Vec::new();
+        }
+        for split in splits {
+            (split.hosts, split.racks) = (Vec::new(), Vec::new());
+        }
+    }
+
+    fn end_attempt(
+        &mut self,
+        id: AttemptId,
+        ran: &Ran,
+        state: AttemptState,
+        (diagnostics, reached): (&str, Reached),
+    ) {
+        if self.task(id.task).is_none() {
+            return;
+        }
+        if self.attempt(id).is_none() {
+            self.count_launch(id.task.kind, ran.nearness, ran.speculative);
+        }
+        let ended = Attempt {
+            number: id.number,
+            state,
+            worker: ran.worker,
+            host: ran.host.clone(),
+            http_address: ran.http_address.clone(),
+            started_ms: ran.started_ms,
+            finished_ms: ran.finished_ms,
+            diagnostics: diagnostics.to_owned(),
+            progress: reached.progress,
+            progressed_ms: ran.finished_ms,
+            stop: None,
+            speculative: ran.speculative,
+            nearness: ran.nearness,
+            record: None,
+            phase: reached.phase,
+        };
+        self.tasks_mut(id.task.kind).change(id.task.index, |task| {
+            match task.attempt_mut(id.number) {
+                Some(attempt) => *attempt = ended,
+                None => task.attempts.push(ended),
+            }
+        });
+    }
+
+    fn lose_output(&mut self, id: AttemptId, failed: Option<&str>) {
+        let is_winner =
+            |task: &Task| task.winner.as_ref().is_some_and(|winner| winner.number == id.number);
+        if !self.task(id.task).is_some_and(is_winner) {
+            return;
+        }
+        self.launched.map_reruns += 1;
+        self.reduce_plan.remove(id.task.index);
+        let winner = self.tasks_mut(id.task.kind).change(id.task.index, |task| {
+            if let Some(attempt) = task.attempt_mut(id.number) {
+                match failed {
+                    Some(diagnostics) => {
+                        attempt.state = AttemptState::Failed;
+                        attempt.diagnostics = diagnostics.to_owned();
+                    }
+                    None => {
+                        attempt.state = AttemptState::Killed;
+                        attempt.diagnostics =
+                            "its worker is lost, and its output with it".to_owned();
+                    }
+                }
+            }
+            task.winner.take()
+        });
+        if let Some(winner) = winner {
+            self.sums.subtract(&winner.tally);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Tasks and their attempts.
+//!
+//! Invariants: a task has at most one winner; attempt numbers only grow; what [`Standing`] counts is derived from the
+//! attempts, never kept beside them.
+
+use protocol::phase::Phase;
+use protocol::tracker::MapOutput;
+use protocol::{DfsPath, RecordAt, WorkerId};
+
+use super::counters::Tally;
+use crate::core::level::Level;
+
+/// Life of an attempt.
+///
+/// ```text
+/// Running --> Succeeded | Failed | Killed
+///    |   ^                           |
+///    |   +--- its lost worker is back
+///    +-> Killing --> Succeeded | Killed
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AttemptState {
+    /// Its worker has it, or is about to get it.
+    Running,
+    /// Its worker was told to stop it; it holds its slot until the worker confirms.
+    Killing,
+    /// It is the winner, or was until its output got lost.
+    Succeeded,
+    /// It counts against the limit.
+    Failed,
+    /// Stopped, superseded, or its worker is lost.
+    Killed,
+}
+
+impl AttemptState {
+    /// As people see it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            AttemptState::Running | AttemptState::Killing => "RUNNING",
+            AttemptState::Succeeded => "SUCCEEDED",
+            AttemptState::Failed => "FAILED",
+            AttemptState::Killed => "KILLED",
+        }
+    }
+
+    /// True while it holds a slot.
+    pub(crate) fn is_live(self) -> bool {
+        matches!(self, AttemptState::Running | AttemptState::Killing)
+    }
+}
+
+/// Why an attempt was told to stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StopReason {
+    /// Another attempt of its task won.
+    Rival,
+    /// Its job is over.
+    JobOver,
+    /// A reduce made room for a map of its job.
+    Room,
+    /// Its queue has more than is its own, another much less.
+    Preempted,
+    /// A user wanted it.
+    User,
+    /// A user wanted it, as a failure.
+    UserFails,
+}
+
+impl StopReason {
+    /// For people.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            StopReason::Rival => "another attempt was faster",
+            StopReason::JobOver => "the job is over",
+            StopReason::Room => "made room for a map that its job must run again",
+            StopReason::Preempted => "its slot went to a queue that had much less than its share",
+            StopReason::User => "killed by a user",
+            StopReason::UserFails => "failed by a user",
+        }
+    }
+}
+
+/// One try at a task.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) number: u32,
+    pub(crate) state: AttemptState,
+    pub(crate) worker: WorkerId,
+    pub(crate) host: String,
+    pub(crate) http_address: String,
+    pub(crate) started_ms: u64,
+    pub(crate) finished_ms: u64,
+    pub(crate) diagnostics: String,
+    pub(crate) progress: f32,
+    /// When its progress changed last, milliseconds since the epoch.
+    pub(crate) progressed_ms: u64,
+    /// Set with [`AttemptState::Killing`].
+    pub(crate) stop: Option<StopReason>,
+    /// Started beside another that was slow.
+    pub(crate) speculative: bool,
+    /// How near its input it was started; `None` for reduces, and where that was before a restart.
+    pub(crate) nearness: Option<Level>,
+    /// Of a map that failed: the record it was in.
+    pub(crate) record: Option<RecordAt>,
+    /// What it does, or was at when it ended without a result; `None` if that was not told.
+    pub(crate) phase: Option<Phase>,
+}
+
+/// What the winner of a task made.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum TaskOutput {
+    /// A map output on a worker.
+    Map(MapOutput),
+    /// Files below `_temporary`.
+    Files(DfsPath),
+}
+
+/// The attempt that decided a task.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Winner {
+    pub(crate) number: u32,
+    pub(crate) output: TaskOutput,
+    pub(crate) tally: Tally,
+}
+
+/// Life of a task.
+///
+/// ```text
+/// Pending <-> Running -> Completed
+///    ^                       |
+///    +--- map output lost ---+
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// Waits for a slot.
+    Pending,
+    /// Has an attempt that holds a slot.
+    Running,
+    /// Has a winner.
+    Completed,
+}
+
+/// One map or reduce.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Task {
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) winner: Option<Winner>,
+}
+
+impl Task {
+    /// Where it stands.
+    pub(crate) fn standing(&self) -> Standing {
+        if self.winner.is_some() {
+            Standing::Completed
+        } else if self.attempts.iter().any(|attempt| attempt.state.is_live()) {
+            Standing::Running
+        } else {
+            Standing::Pending
+        }
+    }
+
+    /// Attempts that hold a slot.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Attempt> {
+        self.attempts.iter().filter(|attempt| attempt.state.is_live())
+    }
+
+    /// Attempts in `state`.
+    pub(crate) fn count(&self, state: AttemptState) -> u32 {
+        let count = self.attempts.iter().filter(|attempt| attempt.state == state).count();
+        u32::try_from(count).expect("attempt numbers are u32")
+    }
+
+    /// Progress of the best attempt.
+    pub(crate) fn progress(&self) -> f32 {
+        if self.winner.is_some() {
+            return 1.0;
+        }
+        let live = self.attempts.iter().filter(|attempt| attempt.state.is_live());
+        live.map(|attempt| attempt.progress).fold(0.0, f32::max)
+    }
+
+    /// How long its winner took, milliseconds.
+    pub(crate) fn winner_ms(&self) -> Option<u64> {
+        let winner = self.attempt(self.winner.as_ref()?.number)?;
+        Some(winner.finished_ms.saturating_sub(winner.started_ms))
+    }
+
+    /// The number of its next attempt, at least `base`.
+    pub(crate) fn next_number(&self, base: u32) -> u32 {
+        self.attempts.iter().map(|attempt| attempt.number + 1).max().unwrap_or(0).max(base)
+    }
+
+    pub(crate) fn attempt(&self, number: u32) -> Option<&Attempt> {
+        self.attempts.iter().find(|attempt| attempt.number == number)
+    }
+
+    pub(crate) fn attempt_mut(&mut self, number: u32) -> Option<&mut Attempt> {
+        self.attempts.iter_mut().find(|attempt| attempt.number == number)
+    }
+
+    /// True if an attempt failed on `worker`.
+    pub(crate) fn failed_on(&self, worker: WorkerId) -> bool {
+        let failed =
+            |attempt: &Attempt| attempt.state == AttemptState::Failed && attempt.worker == worker;
+        self.attempts.iter().any(failed)
+    }
+}

@@ -1,0 +1,326 @@
+//! Which waiting task goes to which free slot.
+//!
+//! Queues and jobs in the order that [`super::queues`] gives; per job maps before reduces; nearest input first over all free workers, then
+//! rack, then anywhere; all free slots at once. A job without input near a free slot lets the slot go for a while (delay scheduling), so
+//! that the next job may have it. News that can change nothing (progress) lead to no look at all. Work per slot does not grow with the number of jobs or workers that have nothing to do with it.
+//!
+//! Invariants: reduces get a slot only when no map of their job waits, so they cannot keep maps from running; if a map must
+//! run again while reduces that wait for it hold all slots, or all that they may, one of them gives way; a job that has
+//! waited for a near slot long enough is not passed over for the sake of nearness again.
+
+use protocol::tracker::{Action, Launch, Work};
+use protocol::{AttemptId, JobId, TaskKind, WorkerId};
+
+use super::queues::QueueId;
+use crate::core::jobs::{Attempt, AttemptState, Patience, StopReason};
+use crate::core::level::Level;
+use crate::core::workers::FreeSlots;
+use crate::core::{Core, Now, Output};
+
+/// What came of offering a slot to a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Offer {
+    /// A task of it starts there.
+    Taken,
+    /// It has no use for it.
+    Declined,
+    /// It will have it when farther slots are given too; nobody behind it may have it before.
+    Reserved,
+}
+
+/// A task for a worker.
+pub(crate) struct Assignment {
+    pub(crate) job: JobId,
+    pub(crate) kind: TaskKind,
+    pub(crate) index: u32,
+    pub(crate) worker: WorkerId,
+    pub(crate) nearness: Level,
+    pub(crate) speculative: bool,
+}
+
+impl Core {
+    /// Fills free slots.
+    pub(crate) fn schedule(&mut self, now: Now, out: &mut Output) {
+        self.queues.resize(self.workers.usable_slots());
+        if self.to_offer.is_nowhere() {
+            return;
+        }
+        let mut free = self.to_offer.take();
+        if self.runnable.is_empty() {
+            return;
+        }
+        // What is handed out can make a job want what it did not want before: the last map that starts makes room for its reduces.
+        while !free.is_nowhere() {
+            self.fill_all(&free, now, out);
+            free = self.to_offer.take();
+        }
+        self.make_room(now, out);
+    }
+
+    /// Offers these slots, the nearest first.
+    fn fill_all(&mut self, free: &FreeSlots, now: Now, out: &mut Output) {
+        for far in [Level::Node, Level::Rack, Level::Any, Level::Avoided] {
+            self.fill(far, free, now, out);
+        }
+    }
+
+    /// Hands tasks out, one per worker and round, so that they spread, until no slot is free or no job may have one.
+    fn fill(&mut self, far: Level, free: &FreeSlots, now: Now, out: &mut Output) {
+        let mut progress = true;
+        while progress && self.queues.has_next() {
+            progress = false;
+            // Only a slot that is taken changes who is next.
+            let mut order = self.queues.order();
+            for worker in self.workers.free(free) {
+                if self.give(worker, &order, far, now, out) {
+                    progress = true;
+                    order = self.queues.order();
+                    if order.is_empty() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Offers a slot of `worker` to the jobs of the queues, in this order. True if one took it.
+    fn give(
+        &mut self,
+        worker: WorkerId,
+        order: &[QueueId],
+        far: Level,
+        now: Now,
+        out: &mut Output,
+    ) -> bool {
+        for queue in order {
+            let mut last = None;
+            while let Some(rank) = self.queues.next_ready(*queue, last) {
+                last = Some(rank);
+                match self.offer(rank.job, worker, far, now, out) {
+                    Offer::Taken => {
+                        self.refresh(rank.job, now);
+                        return true;
+                    }
+                    Offer::Declined => {}
+                    Offer::Reserved => return false,
+                }
+            }
+        }
+        false
+    }
+
+    fn offer(
+        &mut self,
+        id: JobId,
+        worker: WorkerId,
+        far: Level,
+        now: Now,
+        out: &mut Output,
+    ) -> Offer {
+        if self.avoids(id, worker) {
+            return Offer::Declined;
+        }
+        let job = &self.jobs[&id];
+        if !job.wants_slot() {
+            return Offer::Declined;
+        }
+        if job.maps.waiting() > 0 {
+            return self.offer_map(id, worker, far, now, out);
+        }
+        let level = far.max(Level::Any);
+        match self.assign_one(id, TaskKind::Reduce, level, worker, now, out) {
+            true => Offer::Taken,
+            false => Offer::Declined,
+        }
+    }
+
+    fn offer_map(
+        &mut self,
+        id: JobId,
+        worker: WorkerId,
+        far: Level,
+        now: Now,
+        out: &mut Output,
+    ) -> Offer {
+        if self.assign_one(id, TaskKind::Map, Level::Node, worker, now, out) {
+            return Offer::Taken;
+        }
+        self.lose_patience(id, now);
+        let farthest = self.patience_level(id, now);
+        for level in [Level::Rack, Level::Any, Level::Avoided] {
+            // A task that has failed elsewhere has lost its place and waits for none.
+            let may = level <= farthest || self.jobs[&id].maps.has_retries();
+            if level <= far && may && self.assign_one(id, TaskKind::Map, level, worker, now, out) {
+                return Offer::Taken;
+            }
+        }
+        if far < Level::Any && farthest >= Level::Any { Offer::Reserved } else { Offer::Declined }
+    }
+
+    /// How far from its input a job lets a map start now.
+    fn patience_level(&self, id: JobId, now: Now) -> Level {
+        let job = &self.jobs[&id];
+        let wait = job.settings.locality_wait.unwrap_or(self.rules.locality_wait);
+        match job.patience {
+            Patience::Over => Level::Avoided,
+            _ if wait.is_zero() => Level::Avoided,
+            Patience::Fresh => Level::Node,
+            Patience::Since(begin) => match now.at.saturating_sub(begin) {
+                waited if waited >= wait * 2 => Level::Avoided,
+                waited if waited >= wait => Level::Rack,
+                _ => Level::Node,
+            },
+        }
+    }
+
+    /// True if a job lets free slots go for a while because they are not near its input.
+    pub(crate) fn waits_near(&self, now: Now) -> bool {
+        self.queues.next_jobs().any(|id| {
+            matches!(self.jobs[&id].patience, Patience::Since(_))
+                && self.jobs[&id].maps.waiting() > 0
+                && self.patience_level(id, now) < Level::Any
+        })
+    }
+
+    /// A job was offered a slot that is not on a machine of its input.
+    fn lose_patience(&mut self, id: JobId, now: Now) {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.patience == Patience::Fresh) else {
+            return;
+        };
+        let (pending, _) = job.maps.pending_mut();
+        let near = pending.waits_near(|host| self.workers.is_at(host));
+        job.patience = if near { Patience::Since(now.at) } else { Patience::Over };
+        if !near {
+            self.to_offer.everywhere();
+        }
+    }
+
+    /// Workers that a job may use.
+    fn usable_for(&self, id: JobId) -> Vec<WorkerId> {
+        let usable = self.workers.iter().filter(|worker| worker.is_usable());
+        usable.map(|worker| worker.id).filter(|worker| !self.avoids(id, *worker)).collect()
+    }
+
+    fn assign_one(
+        &mut self,
+        id: JobId,
+        kind: TaskKind,
+        level: Level,
+        worker: WorkerId,
+        now: Now,
+        out: &mut Output,
+    ) -> bool {
+        let last_resort = level == Level::Avoided;
+        if last_resort && !self.jobs.get(&id).is_some_and(|job| job.tasks(kind).has_retries()) {
+            return false;
+        }
+        // A task goes back to where it failed only if it has failed everywhere: a worker that fails fast is free again first.
+        let others = if last_resort { self.usable_for(id) } else { Vec::new() };
+        let (Some(job), Some(place)) = (self.jobs.get_mut(&id), self.workers.worker(worker)) else {
+            return false;
+        };
+        let (pending, tasks) = job.tasks_mut(kind).pending_mut();
+        let avoids = |index: u32| {
+            let task = &tasks[index as usize];
+            task.failed_on(worker)
+                && (!last_resort || others.iter().any(|other| !task.failed_on(*other)))
+        };
+        let Some((index, nearness)) = pending.take(level, &place.host, &place.rack, avoids) else {
+            return false;
+        };
+        if kind == TaskKind::Map && nearness == Level::Node {
+            let is_near = |host: &str| self.workers.is_at(host);
+            if pending.waits_at(&place.host) || pending.waits_near(is_near) {
+                job.patience = Patience::Fresh;
+            } else {
+                // Slots that it let go for nearer ones are worth another look: none can come.
+                job.patience = Patience::Over;
+                self.to_offer.everywhere();
+            }
+        }
+        let speculative = false;
+        self.launch(Assignment { job: id, kind, index, worker, nearness, speculative }, now, out);
+        true
+    }
+
+    /// Starts an attempt.
+    ///
+    /// REQUIRES: job, task and worker exist, the worker has a free slot, and no limit of the job or its queue is reached.
+    pub(crate) fn launch(&mut self, what: Assignment, now: Now, out: &mut Output) {
+        let Assignment { job: id, kind, index, worker, nearness, speculative } = what;
+        let (Some(job), Some(place)) = (self.jobs.get_mut(&id), self.workers.worker(worker)) else {
+            return;
+        };
+        debug_assert!(job.may_run_more(kind) && self.queues.has_room(id), "{id} is at its limit");
+        let base = job.number_base(self.epoch);
+        let task = job.task_id(kind, index);
+        let number = job.tasks_mut(kind).change(index, |task| {
+            let number = task.next_number(base);
+            task.attempts.push(Attempt {
+                number,
+                state: AttemptState::Running,
+                worker,
+                host: place.host.clone(),
+                http_address: place.http_address.clone(),
+                started_ms: now.wall_ms,
+                finished_ms: 0,
+                diagnostics: String::new(),
+                progress: 0.0,
+                progressed_ms: now.wall_ms,
+                stop: None,
+                speculative,
+                nearness: (kind == TaskKind::Map).then_some(nearness),
+                record: None,
+                phase: None,
+            });
+            number
+        });
+        job.count_launch(kind, Some(nearness), speculative);
+        let work = match kind {
+            TaskKind::Map => Work::Map {
+                split: job.spec.splits[index as usize].clone(),
+                skip: job.skip_list(task, number),
+            },
+            // Filled in when the order leaves: the lists of all reduces that start at once would be most of the memory.
+            TaskKind::Reduce => Work::Reduce(job.reduce_work(index, Vec::new())),
+        };
+        let attempt = AttemptId { task, number };
+        let launch = Launch { attempt, program: job.program(), work };
+        self.occupy(worker, attempt);
+        self.order_worker(worker, Action::Launch(Box::new(launch)), out);
+        out.changed.insert(id);
+    }
+
+    /// Of each job whose waiting maps are kept out by its own reduces, the youngest reduce gives way.
+    fn make_room(&mut self, now: Now, out: &mut Output) {
+        let blocked: Vec<JobId> = self
+            .runnable
+            .iter()
+            .copied()
+            .filter(|id| {
+                let job = &self.jobs[id];
+                let is_kept_out = !self.workers.has_free()
+                    || !self.queues.has_room(*id)
+                    || self.patience_level(*id, now) >= Level::Any;
+                job.maps.waiting() > 0
+                    && job.maps.running() == 0
+                    && job.reduces.running() > 0
+                    && is_kept_out
+            })
+            .collect();
+        for id in blocked {
+            let live = self.jobs[&id].live_attempts();
+            let state = |attempt: &AttemptId| self.jobs[&id].attempt(*attempt).map(|a| a.state);
+            if live.iter().any(|attempt| state(attempt) == Some(AttemptState::Killing)) {
+                continue;
+            }
+            let started = |attempt: &AttemptId| {
+                self.jobs[&id].attempt(*attempt).map(|found| (found.started_ms, *attempt))
+            };
+            if let Some(youngest) = live.iter().copied().max_by_key(|attempt| started(attempt)) {
+                self.stop_attempt(youngest, StopReason::Room, out);
+                self.refresh(id, now);
+            }
+        }
+    }
+}

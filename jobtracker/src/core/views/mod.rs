@@ -1,0 +1,10 @@
+//! What people and clients see: reports ([`report`]), and pictures of jobs and workers for pages ([`picture`], [`worker_picture`]).
+
+mod picture;
+mod report;
+mod worker_picture;
+
+pub(crate) use self::picture::{AttemptPicture, AttemptRow, Picture, TASK_GROUP};
+#[cfg(test)]
+pub(crate) use self::picture::{Gathered, InputSize, Metric, WorkerName};
+pub(crate) use self::worker_picture::{RunningAttempt, WorkerPicture};

@@ -1,0 +1,127 @@
+//! What scripts and monitors read: `/api/v1` in our own shapes, Hadoop's APIs of jobs that are over (`history`) and that run (`master`), for users;
+//! `/metrics`, for anybody. What changes something is in `changes`, for who is signed in at the pages.
+
+mod changes;
+mod history;
+mod master;
+mod metrics;
+mod stream;
+pub(crate) mod xml;
+
+use std::io;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::from_fn;
+use axum::response::{IntoResponse, Response, Result};
+use axum::routing::get;
+use daemon::access::{Access, Audience, Routes};
+use daemon::beans;
+use protocol::JobId;
+use protocol::jobs::{Call, Reply};
+
+use super::desk::Desk;
+use super::logs;
+use super::shared::{Shared, named};
+use crate::history_events::write_lines;
+use crate::server::query::JobQuery;
+
+/// What `/api/v1` is, for programs.
+const OPENAPI: &str = include_str!("api/openapi.json");
+
+/// All routes.
+pub(crate) fn routes(access: &Access) -> Routes<Shared> {
+    let (open, users) = (Audience::Anybody, Audience::Users);
+    let hadoops = history::routes(access).merge(master::routes(access));
+    Routes::new(access)
+        .route("/api/v1/jobs", users, get(jobs))
+        .route("/api/v1/openapi.json", open, get(openapi))
+        .route("/api/v1/jobs/{id}", users, get(job))
+        .route("/api/v1/jobs/{id}/tasks", users, get(tasks))
+        .route("/api/v1/jobs/{id}/history", users, get(job_history))
+        .route("/api/v1/jobs/{id}/attempts/{attempt}/log", users, get(logs::route))
+        .route("/api/v1/workers", open, get(workers))
+        .route("/api/v1/queues", users, get(queues))
+        .merge(changes::routes(access))
+        .route("/metrics", open, get(metrics))
+        .route("/prom", open, get(metrics))
+        .route("/jmx", open, get(jmx))
+        .merge(hadoops.map(|routes| routes.layer(from_fn(xml::negotiate))))
+}
+
+async fn jobs(desk: Desk) -> Result<Response> {
+    Ok(Json(&desk.overview().await?.jobs.seen_by(desk.viewer())).into_response())
+}
+
+async fn job(desk: Desk, Path(id): Path<String>) -> Result<Response> {
+    match desk.call(Call::Status(named(&id)?)).await? {
+        Reply::Job(report) => Ok(Json(report).into_response()),
+        _ => Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
+    }
+}
+
+async fn tasks(desk: Desk, Path(id): Path<String>) -> Result<Response> {
+    match desk.call(Call::Tasks(named(&id)?)).await? {
+        Reply::Tasks(tasks) => Ok(Json(tasks).into_response()),
+        _ => Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
+    }
+}
+
+/// Events of a job, one JSON object a line: from its file if it is over, else what has happened so far.
+async fn job_history(desk: Desk, Path(id): Path<String>) -> Result<Response> {
+    let id: JobId = named(&id)?;
+    let history = desk.history.clone();
+    let body = match blocking(move || history.file(id)).await? {
+        Some(kept) => {
+            let whose = kept.whose().clone();
+            desk.find(|reply| JobQuery::Permission(id, whose, reply)).await?;
+            let mut file = blocking(move || kept.checked()).await?;
+            stream::body(move |out| io::copy(&mut file, out).map(drop))
+        }
+        None => {
+            let picture = desk.picture(id).await?;
+            stream::body(move |out| write_lines(&picture, out))
+        }
+    };
+    Ok(([(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")], body).into_response())
+}
+
+/// Reads a history on a thread that may wait for the disk.
+async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(read).await {
+        Ok(Ok(read)) => Ok(read),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "cannot tell the history of a job");
+            Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into())
+        }
+        Err(_) => Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
+    }
+}
+
+async fn workers(State(shared): State<Shared>) -> Result<Response> {
+    Ok(Json(&shared.overview().await?.workers).into_response())
+}
+
+async fn queues(desk: Desk) -> Result<Response> {
+    Ok(Json(&desk.overview().await?.queues).into_response())
+}
+
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
+}
+
+async fn metrics(State(shared): State<Shared>) -> Result<Response> {
+    Ok(daemon::metrics::answer(&metrics::registry(&*shared.overview().await?)))
+}
+
+async fn jmx(
+    State(shared): State<Shared>,
+    Query(wanted): Query<beans::Wanted>,
+) -> Result<Response> {
+    let figures = metrics::registry(&*shared.overview().await?);
+    let all = beans::common("JobTracker", &figures, shared.since.elapsed());
+    Ok(beans::answer(all, &wanted))
+}

@@ -1,0 +1,83 @@
+//! Logs of attempts: the JobTracker gets them from workers, which give them to nobody else, for those who may look at the job.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, RawQuery};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response, Result};
+use client::RpcError;
+use client::rpc::RpcClient;
+use futures_util::stream;
+use protocol::auth::{Role, Service};
+use protocol::{AttemptId, JobId};
+
+use super::desk::Desk;
+use super::shared::{Shared, named};
+use crate::server::query::JobQuery;
+
+/// A worker that does not begin to give a log within this time is not waited for.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Parameters that are handed on to the worker.
+const HANDED_ON: [&str; 2] = ["stream=", "tail="];
+
+/// A log from the worker at an address.
+///
+/// # Errors
+/// [`RpcError`] if the worker is gone or has none.
+pub(crate) async fn ask(
+    shared: &Shared,
+    worker: &str,
+    id: AttemptId,
+    query: &str,
+) -> std::result::Result<client::rpc::Response, RpcError> {
+    let client =
+        RpcClient::new(&format!("http://{worker}"), Role::Jobtracker, Some(&shared.secret))?
+            .expecting(Service::Worker);
+    client.get(&format!("/logs/{id}?{query}")).await
+}
+
+/// The route: a log as it comes from the worker.
+pub(crate) async fn route(
+    desk: Desk,
+    Path((job, attempt)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Result<Response> {
+    let (job, id): (JobId, AttemptId) = (named(&job)?, named(&attempt)?);
+    if id.task.job != job {
+        return Err(StatusCode::NOT_FOUND.into());
+    }
+    let picture = desk.find(|reply| JobQuery::Attempt(id, reply)).await?;
+    let query = query.unwrap_or_default();
+    let handed_on =
+        query.split('&').filter(|pair| HANDED_ON.iter().any(|name| pair.starts_with(name)));
+    let query = handed_on.collect::<Vec<_>>().join("&");
+    let asked = ask(&desk, &picture.worker.http_address, id, &query);
+    let response = match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => return Err(refused(&error)),
+        Err(_) => {
+            let text = "the worker does not give the log in time\n";
+            return Err((StatusCode::GATEWAY_TIMEOUT, text).into());
+        }
+    };
+    let pieces = stream::unfold(Some(response), |response| async move {
+        let mut response = response?;
+        match response.chunk().await {
+            Ok(piece) => Some((Ok(piece?), Some(response))),
+            // Whoever reads hears that it was cut off.
+            Err(error) => Some((Err(error), None)),
+        }
+    });
+    let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+    Ok((kind, Body::from_stream(pieces)).into_response())
+}
+
+fn refused(error: &RpcError) -> axum::response::ErrorResponse {
+    let status = match error {
+        RpcError::Status { status: 400, .. } => StatusCode::BAD_REQUEST,
+        RpcError::Status { status: 404, .. } => StatusCode::NOT_FOUND,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    (status, format!("{}\n", client::error::chain(error))).into()
+}

@@ -1,0 +1,122 @@
+//! What handlers share: the way to the loop, and what they need beside it.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::FromRef;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use daemon::carried::carried;
+use daemon::groups::Groups;
+use daemon::inspect::Setting;
+use daemon::page::live::Board;
+use daemon::session::Sessions;
+use protocol::auth::Key;
+use protocol::{ErrorKind, RemoteError, jobs};
+use tokio::sync::{mpsc, oneshot};
+
+use super::picture_cache::PictureCache;
+use crate::audit::{Audit, Origin};
+use crate::history::History;
+use crate::server::query::Overview;
+use crate::server::{Event, stopping};
+
+/// What the routes share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) secret_file: PathBuf,
+    /// `http://host:port` of the NameNode, for links.
+    pub(crate) namenode: Arc<str>,
+    /// Reads logs of attempts from workers in the name of who looks at a page.
+    pub(crate) secret: Key,
+    pub(crate) history: History,
+    /// Where open pages hear that the overview looks different.
+    pub(crate) board: Board,
+    /// Pictures of jobs that are over.
+    pub(crate) pictures: PictureCache,
+    /// Who belongs to which groups.
+    pub(crate) groups: Arc<Groups>,
+    /// Who is signed in at the pages.
+    pub(crate) sessions: Sessions,
+    /// Who did what.
+    pub(crate) audit: Audit,
+    /// True if names are believed.
+    pub(crate) believes_names: bool,
+    /// The configuration.
+    pub(crate) settings: Arc<Vec<Setting>>,
+    /// When this process began to serve.
+    pub(crate) since: Instant,
+}
+
+impl Shared {
+    /// Asks the loop.
+    pub(crate) async fn ask<T>(
+        &self,
+        event: impl FnOnce(oneshot::Sender<T>) -> Event,
+    ) -> Result<T, RemoteError> {
+        let (reply, answer) = oneshot::channel();
+        self.events.send(event(reply)).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())
+    }
+
+    /// Has the loop answer a client, whose groups go with the call, and tells it in the audit log: also if its caller hangs up.
+    pub(crate) async fn client(&self, request: jobs::Request, origin: Origin) -> jobs::Answer {
+        let shared = self.clone();
+        carried(async move {
+            let record = shared.audit.about(&request.user, &origin, &request.body);
+            let membership = shared.groups.of(&request.user).await;
+            let forgets = matches!(request.body, jobs::Call::RefreshGroups);
+            let asked = shared.ask(|reply| Event::Client(request, membership, reply)).await;
+            let answer = asked.and_then(|answer| answer);
+            if forgets && answer.is_ok() {
+                shared.groups.forget();
+            }
+            shared.audit.note(record, &answer).await;
+            answer
+        })
+        .await
+    }
+
+    /// What the start page shows.
+    pub(crate) async fn overview(&self) -> Result<Arc<Overview>, Refused> {
+        self.overview_since(None).await
+    }
+
+    /// What the start page shows: at least as new as a change that pages were told of, or as of now.
+    pub(crate) async fn overview_since(
+        &self,
+        change: Option<u64>,
+    ) -> Result<Arc<Overview>, Refused> {
+        self.ask(|reply| Event::Overview(change, reply)).await.map_err(Refused)
+    }
+}
+
+impl FromRef<Shared> for Sessions {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.sessions.clone()
+    }
+}
+
+/// A refusal of the loop.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) RemoteError);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let status = match self.0.kind {
+            ErrorKind::UnknownJob => StatusCode::NOT_FOUND,
+            ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
+            ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, self.0.message).into_response()
+    }
+}
+
+/// What an address names; what cannot be a name is not found.
+pub(crate) fn named<T: FromStr>(text: &str) -> Result<T, StatusCode> {
+    text.parse().map_err(|_| StatusCode::NOT_FOUND)
+}

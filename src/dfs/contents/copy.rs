@@ -1,0 +1,202 @@
+//! `-cp`: files and trees to another place, in the cluster, on this machine or from one to the other.
+//!
+//! Bytes pass through this process, several files at a time. Attributes of directories are set last, because copying into a
+//! directory changes its time.
+
+use std::sync::Mutex;
+
+use client::dfs::DfsError;
+use protocol::acl::AclChange;
+use protocol::namenode::FileStatus;
+use protocol::xattr::XattrFlag;
+
+use super::pool::{self, Queue};
+use super::progress::Progress;
+use super::{interrupt, publish};
+use crate::dfs::context::Context;
+use crate::dfs::fs::local::{self, COPYING_SUFFIX};
+use crate::dfs::fs::{Failure, Item, Named, Problem};
+use crate::dfs::target::{Target, missing_parent, refuse_itself};
+
+/// What `-p` without letters keeps: times, owner and group, permission bits.
+const PRESERVED_DEFAULT: &str = "top";
+
+/// Copies.
+pub(super) fn cp(context: &Context) -> Result<(), Failure> {
+    let Some((last, sources)) = context.args.operands.split_last() else {
+        return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
+    };
+    let target = Target::of(context, last)?;
+    let threads = pool::thread_count(context)?;
+    interrupt::watch(&context.store)?;
+    let items = context.expand_all(sources)?;
+    target.check(context, items.len(), context.args.has("f"))?;
+    let copy = Copy { context, directories: Mutex::default() };
+    let walk = |queue: &Queue<Task>| {
+        for source in items {
+            let copied = source.and_then(|source| {
+                let to = target.place_of(source.named.path.name())?;
+                let side = |named: &Named| (named.typed.clone(), named.path.is_raw());
+                publish::check_raw(&side(&source.named), &side(&to))?;
+                let existing = context.store.find(&to)?;
+                if source.status.directory {
+                    refuse_itself(context, &source.named, &to)?;
+                } else {
+                    publish::check_target(context, &to, existing.as_ref())?;
+                    if source.named.path == to.path {
+                        return Ok(());
+                    }
+                }
+                copy.item(source, (to, COPYING_SUFFIX), existing, queue)
+            });
+            if let Err(failure) = copied {
+                context.report(&failure);
+            }
+        }
+        Ok(())
+    };
+    pool::run(context, threads, walk, |task, progress| copy.file(&task, progress))?;
+    copy.preserve_directories();
+    Ok(())
+}
+
+struct Copy<'a> {
+    context: &'a Context,
+    /// Directories that were made, with what they shall look like; children after parents.
+    directories: Mutex<Vec<(Named, Item)>>,
+}
+
+/// One file to copy.
+struct Task {
+    source: Item,
+    target: Named,
+    /// Of the temporary file.
+    suffix: String,
+}
+
+impl Copy<'_> {
+    fn item(
+        &self,
+        source: Item,
+        (target, suffix): (Named, &str),
+        existing: Option<FileStatus>,
+        queue: &Queue<Task>,
+    ) -> Result<(), Failure> {
+        if !source.status.directory {
+            publish::check_target(self.context, &target, existing.as_ref())?;
+            return queue.push(Task { source, target, suffix: suffix.to_owned() });
+        }
+        let is_new = match existing {
+            Some(status) if status.directory => false,
+            Some(_) => return Err(Failure::at(target.typed, Problem::Exists)),
+            None => {
+                let umask = self.context.properties.umask;
+                let made = self.context.store.mkdirs(&target, umask, false);
+                missing_parent(self.context, &target, made)?;
+                true
+            }
+        };
+        let children = self.context.store.children(&source.named)?;
+        let names = children.iter().map(|child| child.status.name.as_str());
+        let suffix = local::copying_suffix(names);
+        for child in children {
+            let copied = target.child(&child.status.name).and_then(|to| {
+                let there = if is_new { None } else { self.context.store.find(&to)? };
+                self.item(child, (to, &suffix), there, queue)
+            });
+            if let Err(failure) = copied {
+                self.context.report(&failure);
+            }
+        }
+        let mut made = self.directories.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        made.push((target, source));
+        Ok(())
+    }
+
+    fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
+        let Task { source, target, suffix } = task;
+        publish::write(self.context, (target, suffix), &mut |writer| {
+            self.context.store.read(&source.named, 0, u64::MAX, &mut |bytes| {
+                progress.bytes(bytes.len());
+                writer.write(bytes)
+            })
+        })?;
+        self.preserve(target, source)
+    }
+
+    /// Children come before their parents in the list, so a parent's time is set after theirs.
+    fn preserve_directories(&self) {
+        let made = self.directories.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (target, source) in made.iter() {
+            if let Err(failure) = self.preserve(target, source) {
+                self.context.report(&failure);
+            }
+        }
+    }
+
+    fn preserve(&self, target: &Named, source: &Item) -> Result<(), Failure> {
+        let status = &source.status;
+        let letters = match self.context.args.value("p") {
+            None => "",
+            Some("") => PRESERVED_DEFAULT,
+            Some(letters) => letters,
+        };
+        // Attributes of the namespace `raw` are part of what is copied there.
+        let is_raw = source.named.path.is_raw() && target.path.is_raw();
+        let store = &self.context.store;
+        // As with `-get -p`, a cluster's names that this machine does not have are left out.
+        if letters.contains('o') && store.knows(target, &status.owner, &status.group) {
+            store.set_owner(target, &status.owner, &status.group)?;
+        }
+        if letters.contains('p') {
+            store.set_mode(target, status.mode)?;
+        }
+        if letters.contains('a') {
+            self.preserve_acl(target, source)?;
+        }
+        match letters.contains('x') {
+            true => self.preserve_xattrs(target, source, |_| true)?,
+            false if is_raw => {
+                self.preserve_xattrs(target, source, |name| name.starts_with("raw."))?;
+            }
+            false => {}
+        }
+        if letters.contains('t') {
+            let atime = (!status.directory).then_some(status.atime_ms);
+            store.set_times(target, Some(status.mtime_ms), atime)?;
+        }
+        Ok(())
+    }
+
+    /// The whole access control list, the default one of a directory too.
+    fn preserve_acl(&self, target: &Named, source: &Item) -> Result<(), Failure> {
+        if !source.status.has_acl {
+            return Ok(());
+        }
+        let (from, to) = (source.named.cluster()?, target.cluster()?);
+        let client = self.context.store.client()?;
+        let fail = |error: &DfsError| Failure::remote(&target.typed, error);
+        let list = client.acl(from).map_err(|error| fail(&error))?;
+        let change = AclChange::Replace(list.whole());
+        client.change_acl(to, change).map_err(|error| fail(&error))
+    }
+
+    /// The extended attributes that the user may see, of those that are meant.
+    fn preserve_xattrs(
+        &self,
+        target: &Named,
+        source: &Item,
+        is_meant: impl Fn(&str) -> bool,
+    ) -> Result<(), Failure> {
+        let (from, to) = (source.named.cluster()?, target.cluster()?);
+        let client = self.context.store.client()?;
+        let fail = |error: &DfsError| Failure::remote(&target.typed, error);
+        let all = client.xattrs(from, &[]).map_err(|error| fail(&error))?;
+        for xattr in all.into_iter().filter(|xattr| is_meant(&xattr.name)) {
+            let flag = XattrFlag::CreateOrReplace;
+            let set = client.set_xattr(to, &xattr.name, &xattr.value, flag);
+            set.map_err(|error| fail(&error))?;
+        }
+        Ok(())
+    }
+}

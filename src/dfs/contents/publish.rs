@@ -1,0 +1,94 @@
+//! Writing one file so that nobody sees half of it: under `name._COPYING_`, published in the step that closes it.
+
+use protocol::path::RESERVED_RAW;
+
+use super::interrupt::Temporary;
+use crate::dfs::context::Context;
+use crate::dfs::fs::{Failure, Named, Problem, WriteOptions, Writer};
+use crate::dfs::target::missing_parent;
+
+/// Replicas with `-l`.
+const LAZY_REPLICATION: u16 = 1;
+
+/// Creates the temporary file, whose name ends with the suffix, lets `fill` write it, publishes it. A writer that fails deletes what it wrote. Options `-f`, `-d`
+/// and `-l` are those of the command.
+pub(super) fn write(
+    context: &Context,
+    (target, suffix): (&Named, &str),
+    fill: &mut dyn FnMut(&mut Writer) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (args, properties) = (&context.args, &context.properties);
+    let direct = args.has("d");
+    let path = if direct { target.path.clone() } else { target.path.with_suffix(suffix)? };
+    let replication = if args.has("l") { Some(LAZY_REPLICATION) } else { properties.replication };
+    let options = WriteOptions {
+        publish_as: (!direct).then(|| target.path.clone()),
+        overwrite: args.has("f"),
+        umask: properties.umask,
+        replication,
+        block_size: properties.block_size,
+    };
+    let temporary = Temporary::new(path.clone());
+    let named = Named { typed: target.typed.clone(), path };
+    let created = context.store.create(&named, &options);
+    let mut writer = missing_parent(context, target, created)?;
+    let done = fill(&mut writer).and_then(|()| writer.close());
+    drop(temporary);
+    done
+}
+
+/// Copies stay within `/.reserved/raw` or without it, as in Hadoop's shell: what has attributes of the namespace `raw` there is nothing
+/// without them elsewhere. Each side is its path as it was typed, and whether it is in there.
+pub(super) fn check_raw(from: &(String, bool), to: &(String, bool)) -> Result<(), Failure> {
+    let (typed, one, other) = match (from, to) {
+        ((from, true), (_, false)) => (from, "", "non "),
+        ((_, false), (to, true)) => (to, "non ", ""),
+        _ => return Ok(()),
+    };
+    let text = format!(
+        "'{typed}' copy from {one}'{RESERVED_RAW}' to {other}'{RESERVED_RAW}'. Either both source and target must be in '{RESERVED_RAW}' or neither."
+    );
+    Err(Failure::at(text, "Operation not supported"))
+}
+
+/// A file may be written here: nothing is there, or it may be replaced.
+pub(super) fn check_target(
+    context: &Context,
+    target: &Named,
+    existing: Option<&protocol::namenode::FileStatus>,
+) -> Result<(), Failure> {
+    match existing {
+        Some(status) if status.directory => Err(Failure::at(&*target.typed, Problem::IsDirectory)),
+        Some(_) if !context.args.has("f") => Err(Failure::at(&*target.typed, Problem::Exists)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_do_not_leave_or_enter_the_raw_directory() {
+        let check = |(from, is_from): (&str, bool), (to, is_to): (&str, bool)| {
+            check_raw(&(from.to_owned(), is_from), &(to.to_owned(), is_to))
+                .err()
+                .map(|failure| failure.to_string())
+        };
+        assert_eq!(check(("/a", false), ("/b", false)), None);
+        assert_eq!(check(("/.reserved/raw/a", true), ("/.reserved/raw/b", true)), None);
+        let both = "Either both source and target must be in '/.reserved/raw' or neither.': Operation not supported";
+        assert_eq!(
+            check(("/.reserved/raw/a", true), ("/b", false)).unwrap(),
+            format!(
+                "`'/.reserved/raw/a' copy from '/.reserved/raw' to non '/.reserved/raw'. {both}"
+            )
+        );
+        assert_eq!(
+            check(("a", false), ("/.reserved/raw/b", true)).unwrap(),
+            format!(
+                "`'/.reserved/raw/b' copy from non '/.reserved/raw' to '/.reserved/raw'. {both}"
+            )
+        );
+    }
+}

@@ -1,0 +1,256 @@
+//! `-put`, `-copyFromLocal`, `-moveFromLocal`: local files and trees into the cluster.
+//!
+//! A file is written under `name._COPYING_` and published under its name in the same step that closes it, so nobody ever sees
+//! half of one. Whatever goes wrong, the temporary file is deleted.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use protocol::namenode::FileStatus;
+
+use super::pool::{self, Queue};
+use super::progress::Progress;
+use super::{interrupt, publish};
+use crate::dfs::context::Context;
+use crate::dfs::fs::local::{self, COPYING_SUFFIX};
+use crate::dfs::fs::{Failure, Named, Problem, users};
+use crate::dfs::target::{Target, missing_parent};
+
+/// Copies local files into the cluster.
+pub(super) fn put(context: &Context) -> Result<(), Failure> {
+    let operands = &context.args.operands;
+    let (sources, target) = match operands.split_last() {
+        Some((last, sources)) if !sources.is_empty() => (sources, last.as_os_str()),
+        _ => (&operands[..], OsStr::new(".")),
+    };
+    let target = Target::of(context, target)?;
+    let overwrite = context.args.has("f");
+    let threads = pool::thread_count(context)?;
+    interrupt::watch(&context.store)?;
+    let put = Put {
+        context,
+        moves: context.command == "moveFromLocal",
+        directories: Mutex::default(),
+        emptied: Mutex::default(),
+    };
+    if sources == ["-"] {
+        target.check(context, 1, overwrite)?;
+        return put.standard_input(&target.place_of(Some("-"))?);
+    }
+    let expanded = sources.iter().map(|source| local::expand(source));
+    let sources: Vec<PathBuf> = expanded.collect::<Result<Vec<_>, _>>()?.concat();
+    target.check(context, sources.len(), overwrite)?;
+    let walk = |queue: &Queue<Task>| {
+        for source in &sources {
+            // What a source is called matters only where it keeps its name.
+            let placed = match target.is_directory() {
+                true => local::name_of(source).and_then(|name| target.place_of(Some(&name))),
+                false => target.place_of(None),
+            };
+            let done = placed.and_then(|target| put.source(source, &target, queue));
+            if let Err(failure) = done {
+                context.report(&failure);
+            }
+        }
+        Ok(())
+    };
+    let single = sources.len() == 1 && sources[0].metadata().is_ok_and(|m| !m.is_dir());
+    pool::run(context, if single { 1 } else { threads }, walk, |task, progress| {
+        put.file(&task, progress)
+    })?;
+    put.finish();
+    Ok(())
+}
+
+struct Put<'a> {
+    context: &'a Context,
+    moves: bool,
+    /// Directories whose attributes are set at the end, children before parents: copying into one changes its time.
+    directories: Mutex<Vec<(Named, Metadata)>>,
+    /// Source directories to remove at the end of a move, children before parents.
+    emptied: Mutex<Vec<PathBuf>>,
+}
+
+/// One file to copy.
+struct Task {
+    source: PathBuf,
+    metadata: Metadata,
+    target: Named,
+    /// Of the temporary file.
+    suffix: String,
+}
+
+/// A directory of the cluster that is being filled.
+struct Filled<'a> {
+    directory: &'a Named,
+    /// It was made just now.
+    is_new: bool,
+    /// Of temporary files in it.
+    suffix: String,
+}
+
+impl Put<'_> {
+    /// One operand: a file or a tree.
+    fn source(&self, source: &Path, target: &Named, queue: &Queue<Task>) -> Result<(), Failure> {
+        let typed = source.to_string_lossy().into_owned();
+        publish::check_raw(&(typed, false), &(target.typed.clone(), target.path.is_raw()))?;
+        let metadata = fs::metadata(source).map_err(|error| Failure::local(source, &error))?;
+        let existing = self.context.store.find(target)?;
+        if metadata.is_dir() {
+            let mut ancestors = Vec::new();
+            self.tree(source, metadata, target, existing, queue, &mut ancestors)?;
+            return Ok(());
+        }
+        publish::check_target(self.context, target, existing.as_ref())?;
+        let (source, target) = (source.to_owned(), target.clone());
+        queue.push(Task { source, metadata, target, suffix: COPYING_SUFFIX.to_owned() })
+    }
+
+    /// A directory and everything below. `ancestors` finds links that lead back up.
+    fn tree(
+        &self,
+        source: &Path,
+        metadata: Metadata,
+        target: &Named,
+        existing: Option<FileStatus>,
+        queue: &Queue<Task>,
+        ancestors: &mut Vec<(u64, u64)>,
+    ) -> Result<(), Failure> {
+        let identity = (metadata.dev(), metadata.ino());
+        if ancestors.contains(&identity) {
+            return Err(Failure::at(source.to_string_lossy(), "Too many levels of symbolic links"));
+        }
+        let is_new = match existing {
+            Some(status) if status.directory => false,
+            Some(_) => return Err(Failure::at(&*target.typed, Problem::Exists)),
+            None => {
+                let made = self.context.store.mkdirs(target, self.context.properties.umask, false);
+                missing_parent(self.context, target, made)?;
+                true
+            }
+        };
+        ancestors.push(identity);
+        let entries = local::sorted_entries(source)?;
+        let names = entries.iter().filter_map(|entry| entry.file_name()?.to_str());
+        let suffix = local::copying_suffix(names);
+        let filled = Filled { directory: target, is_new, suffix };
+        for entry in &entries {
+            if let Err(failure) = self.entry(entry, &filled, queue, ancestors) {
+                self.context.report(&failure);
+            }
+        }
+        ancestors.pop();
+        if self.moves {
+            let mut emptied = self.emptied.lock().unwrap_or_else(PoisonError::into_inner);
+            emptied.push(source.to_owned());
+        }
+        if self.context.args.has("p") {
+            let mut made = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+            made.push((target.clone(), metadata));
+        }
+        Ok(())
+    }
+
+    /// One entry of a local directory. What lies in a new directory of the cluster needs no look there first.
+    fn entry(
+        &self,
+        source: &Path,
+        Filled { directory, is_new, suffix }: &Filled<'_>,
+        queue: &Queue<Task>,
+        ancestors: &mut Vec<(u64, u64)>,
+    ) -> Result<(), Failure> {
+        let metadata = fs::metadata(source).map_err(|error| Failure::local(source, &error))?;
+        let target = directory.child(&local::name_of(source)?)?;
+        let existing = if *is_new { None } else { self.context.store.find(&target)? };
+        if metadata.is_dir() {
+            return self.tree(source, metadata, &target, existing, queue, ancestors);
+        }
+        if !metadata.is_file() {
+            return Err(Failure::at(source.to_string_lossy(), "Operation not supported"));
+        }
+        publish::check_target(self.context, &target, existing.as_ref())?;
+        let (source, suffix) = (source.to_owned(), suffix.clone());
+        queue.push(Task { source, metadata, target, suffix })
+    }
+
+    fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
+        let Task { source, metadata, target, suffix } = task;
+        let file = File::open(source).map_err(|error| Failure::local(source, &error))?;
+        let mut file = Counted { inner: file, progress };
+        publish::write(self.context, (target, suffix), &mut |writer| {
+            writer.write_from(&mut file, &|error| Failure::local(source, error))
+        })?;
+        if self.context.args.has("p") {
+            self.preserve(target, metadata)?;
+        }
+        if self.moves {
+            fs::remove_file(source).map_err(|error| Failure::local(source, &error))?;
+        }
+        Ok(())
+    }
+
+    fn standard_input(&self, target: &Named) -> Result<(), Failure> {
+        let existing = self.context.store.find(target)?;
+        publish::check_target(self.context, target, existing.as_ref())?;
+        let progress = Progress::new();
+        let fail =
+            |error: &io::Error| Failure::Text(format!("cannot read standard input: {error}"));
+        let mut input = Counted { inner: io::stdin().lock(), progress: &progress };
+        let written = publish::write(self.context, (target, COPYING_SUFFIX), &mut |writer| {
+            writer.write_from(&mut input, &fail)
+        });
+        progress.end();
+        written
+    }
+
+    /// What waits for the last file.
+    fn finish(&self) {
+        let made = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        for (target, metadata) in made.iter() {
+            if let Err(failure) = self.preserve(target, metadata) {
+                self.context.report(&failure);
+            }
+        }
+        if self.context.has_failed() {
+            return;
+        }
+        let emptied = self.emptied.lock().unwrap_or_else(PoisonError::into_inner);
+        for directory in emptied.iter() {
+            if let Err(error) = fs::remove_dir(directory) {
+                self.context.report(&Failure::local(directory, &error));
+            }
+        }
+    }
+
+    /// `-p`: times, owner, group and mode of the source.
+    fn preserve(&self, target: &Named, metadata: &Metadata) -> Result<(), Failure> {
+        let store = &self.context.store;
+        let owner = users::user_name(metadata.uid());
+        let group = users::group_name(metadata.gid());
+        store.set_owner(target, &owner, &group)?;
+        let mode = u16::try_from(metadata.mode() & 0o777).expect("nine bits");
+        store.set_mode(target, mode)?;
+        let ms = |seconds: i64, nanos: i64| u64::try_from(seconds * 1000 + nanos / 1_000_000).ok();
+        let mtime = ms(metadata.mtime(), metadata.mtime_nsec());
+        let atime = ms(metadata.atime(), metadata.atime_nsec());
+        store.set_times(target, mtime, atime)
+    }
+}
+
+/// Counts what passes through.
+struct Counted<'a, R> {
+    inner: R,
+    progress: &'a Progress,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.progress.bytes(count);
+        Ok(count)
+    }
+}

@@ -1,0 +1,100 @@
+//! Commands that print what files contain: `-cat`, `-head`, `-tail`, `-checksum`.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use super::interrupt;
+use crate::dfs::context::{Context, Screen};
+use crate::dfs::fs::{Failure, Item, Problem, text_of};
+
+/// What `-head` and `-tail` show.
+const PIECE_BYTES: u64 = 1024;
+/// Default pause of `-tail -f` between looks at the file.
+const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
+
+/// Prints whole files, as they are.
+pub(super) fn cat(context: &Context) -> Result<(), Failure> {
+    print_files(context, &context.args.operands)
+}
+
+/// Prints all files that operands stand for.
+pub(super) fn print_files(context: &Context, operands: &[OsString]) -> Result<(), Failure> {
+    let mut screen = Screen::new()?;
+    context.for_each(operands, |item| {
+        must_be_file(&item)?;
+        context.store.read(&item.named, 0, u64::MAX, &mut |bytes| screen.bytes(bytes))
+    })?;
+    screen.flush()
+}
+
+/// Prints the first kilobyte.
+pub(super) fn head(context: &Context) -> Result<(), Failure> {
+    let mut screen = Screen::new()?;
+    context.for_each(&context.args.operands, |item| {
+        must_be_file(&item)?;
+        context.store.read(&item.named, 0, PIECE_BYTES, &mut |bytes| screen.bytes(bytes))
+    })?;
+    screen.flush()
+}
+
+/// Prints the last kilobyte, and with `-f` what is added, as soon as its writer has flushed it.
+pub(super) fn tail(context: &Context) -> Result<(), Failure> {
+    let text = text_of(&context.args.operands[0])?;
+    let named = context.resolver.resolve(text)?;
+    let status = context.store.status(&named)?;
+    must_be_file(&Item { named: named.clone(), status: status.clone() })?;
+    let pause = match context.args.value("s") {
+        Some(text) => Duration::from_millis(text.parse().map_err(|_| {
+            Failure::Value(format!("-s: `{text}' is not a number of milliseconds"))
+        })?),
+        None => FOLLOW_PAUSE,
+    };
+    let follows = context.args.has("f");
+    if follows {
+        interrupt::watch(&context.store)?;
+    }
+    let mut screen = Screen::new()?;
+    let mut shown = status.length.saturating_sub(PIECE_BYTES);
+    loop {
+        // The NameNode does not know how far an open file was flushed; who reads it asks the DataNodes.
+        context.store.read(&named, shown, u64::MAX, &mut |bytes| {
+            shown += bytes.len() as u64;
+            screen.bytes(bytes)
+        })?;
+        screen.flush()?;
+        if !follows {
+            return Ok(());
+        }
+        std::thread::sleep(pause);
+        let status = context.store.status(&named)?;
+        if !status.open {
+            // It may have been cut.
+            shown = shown.min(status.length);
+        }
+    }
+}
+
+/// Prints HDFS's checksum of each file.
+pub(super) fn checksum(context: &Context) -> Result<(), Failure> {
+    let verbose = context.args.has("v");
+    let mut screen = Screen::new()?;
+    context.for_each(&context.args.operands, |item| {
+        must_be_file(&item)?;
+        let path = &item.named.typed;
+        let Some(sum) = context.store.checksum(&item.named)? else {
+            return screen.line(format_args!("{path}\tNONE\t"));
+        };
+        let (algorithm, hex) = (sum.algorithm(), sum.hex());
+        let tail =
+            if verbose { format!("\tBlockSize={}", item.status.block_size) } else { String::new() };
+        screen.line(format_args!("{path}\t{algorithm}\t{hex}{tail}"))
+    })?;
+    screen.flush()
+}
+
+fn must_be_file(item: &Item) -> Result<(), Failure> {
+    if item.status.directory {
+        return Err(Failure::at(&*item.named.typed, Problem::IsDirectory));
+    }
+    Ok(())
+}

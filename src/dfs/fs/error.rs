@@ -1,0 +1,218 @@
+//! What can go wrong with one argument of a shell command, in the words that scripts of Hadoop's shell look for.
+
+use std::fmt;
+use std::io;
+
+use client::RpcError;
+use client::dfs::DfsError;
+use protocol::{ErrorKind, PathError};
+
+/// A failure of one argument; its kind stays until it is printed after `cmd: `.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// `` `path': problem ``
+    At {
+        /// As the user typed it.
+        path: String,
+        /// What is wrong.
+        problem: Problem,
+    },
+    /// A file lies above the path, in the words of the daemon, which name that file.
+    FileAbove(String),
+    /// The text alone.
+    Text(String),
+    /// The arguments are wrong: printed with the usage, exit code 255.
+    Usage(String),
+    /// A value is wrong: printed without the usage, exit code 255.
+    Value(String),
+    /// Whoever read standard output left: nothing more to do, nothing to say.
+    ReaderLeft,
+}
+
+/// What is wrong with a path, in Hadoop's words for what POSIX has a name for.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    #[error("No such file or directory")]
+    Missing,
+    #[error("File exists")]
+    Exists,
+    #[error("Is a directory")]
+    IsDirectory,
+    #[error("Is not a directory")]
+    NotDirectory,
+    #[error("Directory is not empty")]
+    NotEmpty,
+    #[error("Permission denied")]
+    Denied,
+    #[error("No space left on device")]
+    NoSpace,
+    /// Anything else; nobody decides by it.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Problem::Other(text)
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(text: &str) -> Self {
+        Problem::Other(text.to_owned())
+    }
+}
+
+impl Failure {
+    /// `` `path': problem ``
+    pub(crate) fn at(path: impl Into<String>, problem: impl Into<Problem>) -> Self {
+        Failure::At { path: path.into(), problem: problem.into() }
+    }
+
+    /// A missing path.
+    pub(crate) fn missing(path: impl Into<String>) -> Self {
+        Failure::at(path, Problem::Missing)
+    }
+
+    /// What is wrong with the path, if that is it.
+    pub(crate) fn problem(&self) -> Option<&Problem> {
+        match self {
+            Failure::At { problem, .. } => Some(problem),
+            _ => None,
+        }
+    }
+
+    /// A local file's error, named by its path or as the user typed it.
+    pub(crate) fn local(path: impl AsRef<std::path::Path>, error: &io::Error) -> Self {
+        let path = path.as_ref();
+        let problem = match error.kind() {
+            io::ErrorKind::NotFound => Problem::Missing,
+            io::ErrorKind::AlreadyExists => Problem::Exists,
+            io::ErrorKind::IsADirectory => Problem::IsDirectory,
+            io::ErrorKind::NotADirectory => Problem::NotDirectory,
+            io::ErrorKind::DirectoryNotEmpty => Problem::NotEmpty,
+            io::ErrorKind::PermissionDenied => Problem::Denied,
+            io::ErrorKind::StorageFull => Problem::NoSpace,
+            _ => Problem::Other(without_number(&error.to_string())),
+        };
+        Failure::at(path.to_string_lossy(), problem)
+    }
+
+    /// An error while writing to standard output.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ReaderLeft,
+            _ => Failure::Text(format!(
+                "cannot write to standard output: {}",
+                without_number(&error.to_string())
+            )),
+        }
+    }
+
+    /// What a daemon said about `path`: Hadoop's words for what POSIX has a name for, else the daemon's own first line.
+    pub(crate) fn remote(path: &str, error: &(dyn std::error::Error + 'static)) -> Self {
+        let text = crate::connect::describe(error);
+        let words = || text.lines().next().unwrap_or_default().to_owned();
+        let problem = match kind_of(error) {
+            Some(ErrorKind::NotFound) => Problem::Missing,
+            Some(ErrorKind::AlreadyExists) => Problem::Exists,
+            Some(ErrorKind::IsDirectory) => Problem::IsDirectory,
+            Some(ErrorKind::NotDirectory) if names_file_above(&text) => {
+                return Failure::FileAbove(words());
+            }
+            Some(ErrorKind::NotDirectory) => Problem::NotDirectory,
+            Some(ErrorKind::NotEmpty) => Problem::NotEmpty,
+            _ => return Failure::Text(words()),
+        };
+        Failure::at(path, problem)
+    }
+}
+
+/// Whether a daemon that wants a directory names a file above the path. Its kind is the same for the path itself, so its words decide:
+/// here, and nowhere behind it.
+fn names_file_above(text: &str) -> bool {
+    text.contains("(is not a directory)")
+        || text.contains("Parent path is not a directory: ")
+        || (text.contains("rename destination parent ") && text.contains(" is a file."))
+}
+
+/// The daemon's reason anywhere in the chain of causes.
+pub(crate) fn kind_of(error: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
+    let mut cause = Some(error);
+    while let Some(current) = cause {
+        if let Some(refusal) = current.downcast_ref::<protocol::RemoteError>() {
+            return Some(refusal.kind);
+        }
+        if let Some(kind) = current.downcast_ref::<RpcError>().and_then(RpcError::kind) {
+            return Some(kind);
+        }
+        if let Some(kind) = current.downcast_ref::<DfsError>().and_then(DfsError::kind) {
+            return Some(kind);
+        }
+        cause = current.source();
+    }
+    None
+}
+
+fn without_number(text: &str) -> String {
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        Failure::Text(error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::At { path, problem } => write!(f, "`{path}': {problem}"),
+            Failure::FileAbove(text)
+            | Failure::Text(text)
+            | Failure::Usage(text)
+            | Failure::Value(text) => f.write_str(text),
+            Failure::ReaderLeft => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::RemoteError;
+
+    #[test]
+    fn refusals_speak_hadoops_words() {
+        for (kind, text) in [
+            (ErrorKind::NotFound, "`/x y': No such file or directory"),
+            (ErrorKind::AlreadyExists, "`/x y': File exists"),
+            (ErrorKind::IsDirectory, "`/x y': Is a directory"),
+            (ErrorKind::NotDirectory, "`/x y': Is not a directory"),
+            (ErrorKind::NotEmpty, "`/x y': Directory is not empty"),
+            (ErrorKind::PermissionDenied, "server text"),
+            (ErrorKind::SafeMode, "server text"),
+            (ErrorKind::StartupSafeMode, "server text"),
+        ] {
+            let error = RpcError::Remote(RemoteError::new(kind, "server text\nstack"));
+            assert_eq!(Failure::remote("/x y", &error).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_file_above_the_path_is_named() {
+        for text in ["/f (is not a directory)", "Parent path is not a directory: /f x"] {
+            let error = RpcError::Remote(RemoteError::new(ErrorKind::NotDirectory, text));
+            let failure = Failure::remote("/f/x", &error);
+            assert!(matches!(failure, Failure::FileAbove(_)));
+            assert_eq!(failure.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn local_errors_lose_their_numbers() {
+        let error = io::Error::from_raw_os_error(40);
+        let text = Failure::local(std::path::Path::new("/l"), &error).to_string();
+        assert!(text.starts_with("`/l': ") && !text.contains("os error"), "{text}");
+    }
+}

@@ -1,0 +1,159 @@
+//! Files of this machine as sources and targets of copies.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use protocol::address::Typed;
+use protocol::glob::{self, Pattern};
+
+use super::error::Failure;
+use super::named::alternatives;
+
+/// A suffix that marks a file being copied, as Hadoop's shell has it.
+pub(crate) const COPYING_SUFFIX: &str = "._COPYING_";
+
+/// The path that an operand names: plain, or with the scheme `file`.
+pub(crate) fn path_of(operand: &OsStr) -> PathBuf {
+    match operand.to_str().map(Typed::new) {
+        Some(typed) if typed.is_of_machine() && typed.authority.is_empty() => {
+            PathBuf::from(typed.path)
+        }
+        _ => PathBuf::from(operand),
+    }
+}
+
+/// What an operand stands for: itself if it exists, else all matches if it is a glob, else itself.
+pub(crate) fn expand(operand: &OsStr) -> Result<Vec<PathBuf>, Failure> {
+    let path = path_of(operand);
+    let text = match path.to_str() {
+        Some(text) if glob::is_glob(text) && fs::symlink_metadata(&path).is_err() => text,
+        _ => return Ok(vec![path]),
+    };
+    let mut found: Vec<PathBuf> =
+        alternatives(text)?.iter().flat_map(|text| matches(text)).collect();
+    found.sort();
+    found.dedup();
+    Ok(if found.is_empty() { vec![path] } else { found })
+}
+
+fn matches(text: &str) -> Vec<PathBuf> {
+    let mut here = vec![PathBuf::from(if text.starts_with('/') { "/" } else { "" })];
+    for element in text.split('/').filter(|element| !element.is_empty()) {
+        let pattern = Pattern::new(element);
+        let mut next = Vec::new();
+        for directory in here {
+            match pattern.literal() {
+                Some(name) => next.push(directory.join(name)),
+                None => next.extend(matching_children(&directory, &pattern)),
+            }
+        }
+        here = next;
+    }
+    here.retain(|path| fs::symlink_metadata(path).is_ok());
+    here
+}
+
+/// A directory that cannot be read matches nothing, as in every shell.
+fn matching_children(directory: &Path, pattern: &Pattern) -> Vec<PathBuf> {
+    let listed = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let Ok(entries) = fs::read_dir(listed) else { return Vec::new() };
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_str().is_some_and(|name| pattern.matches(name)))
+        .map(|entry| directory.join(entry.file_name()))
+        .collect()
+}
+
+/// Name of a source as an entry of the target directory.
+pub(crate) fn name_of(path: &Path) -> Result<String, Failure> {
+    let name = match path.file_name() {
+        Some(name) => name.to_owned(),
+        // `.`, `..` and `/` have a name elsewhere.
+        None => path
+            .canonicalize()
+            .map_err(|error| Failure::local(path, &error))?
+            .file_name()
+            .map(OsString::from)
+            .unwrap_or_default(),
+    };
+    name.into_string()
+        .map_err(|_| Failure::at(path.to_string_lossy(), "Invalid path name: not UTF-8"))
+}
+
+/// Entries of a directory, by name.
+pub(crate) fn sorted_entries(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let fail = |error| Failure::local(directory, &error);
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(directory).map_err(fail)? {
+        entries.push(entry.map_err(fail)?.path());
+    }
+    entries.sort();
+    Ok(entries)
+}
+
+/// A temporary name beside `path` that nothing else has, however long its own is.
+pub(crate) fn copying(path: &Path) -> PathBuf {
+    path.with_file_name(format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>()))
+}
+
+/// What is put behind the name of a file of the cluster that is being copied. Where a file beside it is called so, it is one that nothing else
+/// has.
+pub(crate) fn copying_suffix<'a>(mut beside: impl Iterator<Item = &'a str>) -> String {
+    match beside.any(|name| name.ends_with(COPYING_SUFFIX)) {
+        true => format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>()),
+        false => COPYING_SUFFIX.to_owned(),
+    }
+}
+
+/// A target needs a directory to be in; Hadoop's words name the target and where it would have been.
+pub(crate) fn check_parent(target: &Path) -> Result<(), Failure> {
+    match target.parent() {
+        Some(parent)
+            if !parent.as_os_str().is_empty() && matches!(parent.try_exists(), Ok(false)) =>
+        {
+            let there = std::path::absolute(target).unwrap_or_else(|_| target.to_owned());
+            let text = format!("No such file or directory: `file:{}'", there.display());
+            Err(Failure::at(target.to_string_lossy(), text))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operands_are_paths_or_file_uris() {
+        for (operand, path) in [
+            ("a b", "a b"),
+            ("/a", "/a"),
+            ("file:///a", "/a"),
+            ("file:/a", "/a"),
+            ("file:x", "file:x"),
+            ("file://host/a", "file://host/a"),
+            ("-", "-"),
+        ] {
+            assert_eq!(path_of(OsStr::new(operand)), Path::new(path));
+        }
+    }
+
+    #[test]
+    fn an_existing_name_is_not_a_glob() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in ["a1", "a2", "b[1]", "b1"] {
+            fs::write(path(name), "").unwrap();
+        }
+        assert_eq!(expand(path("a*").as_os_str()).unwrap(), [path("a1"), path("a2")]);
+        assert_eq!(expand(path("{b1,a1}").as_os_str()).unwrap(), [path("a1"), path("b1")]);
+        assert_eq!(expand(path("b[1]").as_os_str()).unwrap(), [path("b[1]")]);
+        assert_eq!(expand(path("x*").as_os_str()).unwrap(), [path("x*")]);
+        assert!(expand(OsStr::new(&"{a,b}".repeat(20))).is_err());
+        assert_eq!(
+            name_of(&path(".")).unwrap(),
+            directory.path().file_name().unwrap().to_str().unwrap()
+        );
+    }
+}

@@ -1,0 +1,409 @@
+//! This machine's file system (`file:///…`) as the shell's commands work with it: what the cluster's is to [`super::store`].
+//!
+//! Links are followed as Hadoop's local file system does, but for two: deleting removes a link and not what it leads to, and a
+//! directory is not entered through a link that leads back to a directory above it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use protocol::InodeId;
+use protocol::namenode::{ContentSummary, FileStatus};
+use protocol::permission::Action;
+
+use super::users;
+
+/// What Hadoop says that a block of a local file has (`fs.local.block.size`).
+const BLOCK_BYTES: u64 = 32 << 20;
+/// Bytes moved at a time: few system calls, and small beside what a copy needs anyway.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Permission bits that the shell knows.
+const MODE_MASK: u32 = 0o1777;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Machine {
+    users: Names,
+    groups: Names,
+}
+
+/// Names of numbers that were asked for before: a listing asks for the same few again and again.
+#[derive(Debug, Default)]
+struct Names(Mutex<BTreeMap<u32, String>>);
+
+impl Names {
+    fn of(&self, number: u32, ask: fn(u32) -> String) -> String {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(number).or_insert_with(|| ask(number)).clone()
+    }
+}
+
+impl Machine {
+    /// What a path is.
+    pub(crate) fn status(&self, path: &Path) -> io::Result<FileStatus> {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        Ok(self.describe(name.unwrap_or_default(), &fs::metadata(path)?))
+    }
+
+    /// What a path is, if anything.
+    pub(crate) fn find(&self, path: &Path) -> io::Result<Option<FileStatus>> {
+        match self.status(path) {
+            Err(error) if is_missing(&error) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// Entries of a directory in byte order of names, without links that lead nowhere.
+    pub(crate) fn entries(&self, path: &Path) -> io::Result<Vec<FileStatus>> {
+        if leads_back(path) {
+            return Err(io::Error::from_raw_os_error(ELOOP));
+        }
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            match fs::metadata(entry.path()) {
+                Ok(metadata) => entries.push(self.describe(name, &metadata)),
+                // Deleted since, or a link to nothing, or to itself.
+                Err(error) if is_missing(&error) || error.raw_os_error() == Some(ELOOP) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        entries.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(entries)
+    }
+
+    /// True if a directory has no entry.
+    pub(crate) fn is_empty(&self, path: &Path) -> io::Result<bool> {
+        Ok(fs::read_dir(path)?.next().is_none())
+    }
+
+    /// Totals of a tree.
+    pub(crate) fn summary(&self, path: &Path) -> io::Result<ContentSummary> {
+        let mut totals = ContentSummary::default();
+        let mut directories = vec![path.to_owned()];
+        while let Some(directory) = directories.pop() {
+            totals.directory_count += 1;
+            for entry in self.entries(&directory)? {
+                if entry.directory {
+                    directories.push(directory.join(&entry.name));
+                    continue;
+                }
+                totals.file_count += 1;
+                totals.length += entry.length;
+                totals.space_consumed += entry.length;
+            }
+        }
+        Ok(totals)
+    }
+
+    /// Makes a directory; one that is there is no error with `parents`.
+    pub(crate) fn mkdirs(&self, path: &Path, umask: u16, parents: bool) -> io::Result<()> {
+        DirBuilder::new().recursive(parents).mode(u32::from(0o777 & !umask)).create(path)
+    }
+
+    /// Deletes; false for the root, which stays, and if there was nothing.
+    pub(crate) fn delete(&self, path: &Path, recursive: bool) -> io::Result<bool> {
+        if path.parent().is_none() {
+            return Ok(false);
+        }
+        let deleted = match fs::symlink_metadata(path) {
+            Ok(metadata) if !metadata.is_dir() => fs::remove_file(path),
+            Ok(_) if recursive => fs::remove_dir_all(path),
+            Ok(_) => fs::remove_dir(path),
+            Err(error) => Err(error),
+        };
+        match deleted {
+            Err(error) if is_missing(&error) => Ok(false),
+            deleted => deleted.map(|()| true),
+        }
+    }
+
+    /// Renames to exactly `to`, which must not exist.
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if fs::symlink_metadata(to).is_ok() {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        fs::rename(from, to)
+    }
+
+    /// Sets permission bits.
+    pub(crate) fn set_mode(&self, path: &Path, mode: u16) -> io::Result<()> {
+        fs::set_permissions(path, Permissions::from_mode(u32::from(mode)))
+    }
+
+    /// Sets owner and group; an empty one stays.
+    pub(crate) fn set_owner(&self, path: &Path, owner: &str, group: &str) -> io::Result<()> {
+        let number = |name: &str, known: fn(&str) -> Option<u32>| match name {
+            "" => Ok(None),
+            name => known(name).or_else(|| name.parse().ok()).map(Some).ok_or_else(|| {
+                let text = format!("this machine does not know `{name}'");
+                io::Error::new(ErrorKind::InvalidInput, text)
+            }),
+        };
+        chown(path, number(owner, users::user_id)?, number(group, users::group_id)?)
+    }
+
+    /// Sets times, milliseconds since the epoch; `None` stays.
+    pub(crate) fn set_times(
+        &self,
+        path: &Path,
+        mtime_ms: Option<u64>,
+        atime_ms: Option<u64>,
+    ) -> io::Result<()> {
+        let at = |ms| UNIX_EPOCH + Duration::from_millis(ms);
+        let mut times = FileTimes::new();
+        if let Some(ms) = mtime_ms {
+            times = times.set_modified(at(ms));
+        }
+        if let Some(ms) = atime_ms {
+            times = times.set_accessed(at(ms));
+        }
+        File::open(path)?.set_times(times)
+    }
+
+    /// True if this process may do `action` with a path.
+    pub(crate) fn allows(&self, path: &Path, action: Action) -> io::Result<bool> {
+        let (read, write) = (action.implies(Action::READ), action.implies(Action::WRITE));
+        sys::fs::may(path, read, write)
+    }
+
+    /// Opens a file for reading.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
+        let file = File::open(path)?;
+        // Opening a directory succeeds, only reading it does not.
+        if file.metadata()?.is_dir() {
+            return Err(ErrorKind::IsADirectory.into());
+        }
+        Ok(file)
+    }
+
+    /// Opens a file for writing. Its parent must exist.
+    pub(crate) fn create(
+        &self,
+        path: &Path,
+        publish_as: Option<&Path>,
+        overwrite: bool,
+        mode: u16,
+    ) -> io::Result<MachineWriter> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            // A temporary file may be left over from a copy that was killed.
+            .truncate(overwrite || publish_as.is_some())
+            .create_new(!overwrite && publish_as.is_none())
+            .mode(u32::from(mode))
+            .open(path)?;
+        let publish_as = publish_as.map(Path::to_owned);
+        let path = path.to_owned();
+        Ok(MachineWriter { file, path, publish_as, overwrite, is_done: false })
+    }
+
+    fn describe(&self, name: String, metadata: &Metadata) -> FileStatus {
+        let ms = |seconds: i64, nanos: i64| {
+            u64::try_from(seconds.saturating_mul(1000) + nanos / 1_000_000).unwrap_or_default()
+        };
+        FileStatus {
+            name,
+            inode: InodeId(metadata.ino()),
+            directory: metadata.is_dir(),
+            length: metadata.len(),
+            replication: 1,
+            block_size: BLOCK_BYTES,
+            owner: self.users.of(metadata.uid(), users::user_name),
+            group: self.groups.of(metadata.gid(), users::group_name),
+            mode: u16::try_from(metadata.mode() & MODE_MASK).expect("ten bits"),
+            mtime_ms: ms(metadata.mtime(), metadata.mtime_nsec()),
+            atime_ms: ms(metadata.atime(), metadata.atime_nsec()),
+            children_count: 0,
+            open: false,
+            has_acl: false,
+            snapshottable: false,
+            storage_policy: None,
+        }
+    }
+}
+
+/// Linux's number of "Too many levels of symbolic links".
+const ELOOP: i32 = 40;
+
+/// True for a link to a directory above itself.
+fn leads_back(path: &Path) -> bool {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    let parent = path.parent().filter(|_| is_link).and_then(|parent| parent.canonicalize().ok());
+    match (parent, path.canonicalize()) {
+        (Some(parent), Ok(target)) => parent.starts_with(target),
+        _ => false,
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Hands `length` bytes from `offset` on to `sink` with their places, in order. Errors of reading are told by `fail`.
+pub(crate) fn read_range<E>(
+    file: &mut File,
+    (offset, length): (u64, u64),
+    fail: &dyn Fn(&io::Error) -> E,
+    mut sink: impl FnMut(u64, &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    // A pipe can be read from its start only, and needs no seek for that.
+    if offset > 0 {
+        file.seek(SeekFrom::Start(offset)).map_err(|error| fail(&error))?;
+    }
+    let mut buffer = vec![0; usize::try_from(length).unwrap_or(BUFFER_BYTES).min(BUFFER_BYTES)];
+    let (mut at, end) = (offset, offset.saturating_add(length));
+    while at < end {
+        let max = usize::try_from(end - at).unwrap_or(BUFFER_BYTES).min(buffer.len());
+        let count = match file.read(&mut buffer[..max]) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(fail(&error)),
+        };
+        sink(at, &buffer[..count])?;
+        at += count as u64;
+    }
+    Ok(())
+}
+
+/// A file of this machine being written. One that is dropped before [`MachineWriter::close`] is removed.
+#[derive(Debug)]
+pub(crate) struct MachineWriter {
+    file: File,
+    path: PathBuf,
+    publish_as: Option<PathBuf>,
+    overwrite: bool,
+    is_done: bool,
+}
+
+impl MachineWriter {
+    /// Appends everything that `source` gives.
+    pub(crate) fn write_from<E>(
+        &mut self,
+        source: &mut impl Read,
+        fail_read: &dyn Fn(&io::Error) -> E,
+        fail_write: &dyn Fn(&io::Error) -> E,
+    ) -> Result<(), E> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        loop {
+            match source.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(count) => self.write(&buffer[..count]).map_err(|error| fail_write(&error))?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(fail_read(&error)),
+            }
+        }
+    }
+
+    /// Appends `bytes`.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn close(mut self) -> io::Result<()> {
+        if let Some(target) = &self.publish_as {
+            if !self.overwrite && fs::symlink_metadata(target).is_ok() {
+                return Err(ErrorKind::AlreadyExists.into());
+            }
+            fs::rename(&self.path, target)?;
+        }
+        self.is_done = true;
+        Ok(())
+    }
+}
+
+impl Drop for MachineWriter {
+    fn drop(&mut self) {
+        if !self.is_done {
+            // The failure that led here is what the user must hear about.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_but_not_in_circles_and_not_by_deletes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let machine = Machine::default();
+        fs::create_dir(path("real")).unwrap();
+        fs::write(path("real/f"), "12345").unwrap();
+        symlink("real", path("link")).unwrap();
+        symlink("..", path("real/up")).unwrap();
+        symlink("nowhere", path("dangling")).unwrap();
+        let names = |at: &str| -> Vec<String> {
+            machine.entries(&path(at)).unwrap().into_iter().map(|entry| entry.name).collect()
+        };
+        assert_eq!(names("."), ["link", "real"]);
+        assert_eq!(names("link"), ["f", "up"]);
+        let error = machine.entries(&path("real/up")).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(ELOOP));
+        assert!(machine.summary(directory.path()).is_err());
+        fs::remove_file(path("real/up")).unwrap();
+        let totals = machine.summary(directory.path()).unwrap();
+        assert_eq!((totals.directory_count, totals.file_count, totals.length), (3, 2, 10));
+        assert!(machine.delete(&path("link"), true).unwrap());
+        assert!(path("real/f").is_file());
+        assert!(machine.delete(&path("real"), false).is_err());
+        assert!(machine.delete(&path("real"), true).unwrap());
+        assert!(!machine.delete(&path("real"), true).unwrap());
+        assert!(!machine.delete(Path::new("/"), false).unwrap());
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let machine = Machine::default();
+        let begin =
+            |overwrite| machine.create(&path("t"), Some(&path("f")), overwrite, 0o640).unwrap();
+        let mut writer = begin(false);
+        writer.write(b"one").unwrap();
+        assert!(fs::metadata(path("f")).is_err());
+        writer.close().unwrap();
+        assert_eq!(fs::read(path("f")).unwrap(), b"one");
+        assert_eq!(fs::metadata(path("f")).unwrap().mode() & 0o777, 0o640);
+        drop(begin(false));
+        assert_eq!(begin(false).close().unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert!(fs::metadata(path("t")).is_err());
+        assert_eq!(fs::read(path("f")).unwrap(), b"one");
+        begin(true).close().unwrap();
+        assert_eq!(fs::read(path("f")).unwrap(), b"");
+        let direct = machine.create(&path("f"), None, false, 0o640);
+        assert_eq!(direct.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn ranges_are_handed_out_with_their_places() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        let data: Vec<u8> = (0..BUFFER_BYTES + 10).map(|at| (at % 251) as u8).collect();
+        fs::write(&path, &data).unwrap();
+        for (offset, length) in [(0, u64::MAX), (5, 7), (BUFFER_BYTES as u64, 100), (9, 0)] {
+            let mut file = Machine::default().open(&path).unwrap();
+            let mut read = Vec::new();
+            let sink = |at: u64, bytes: &[u8]| {
+                assert_eq!(at, offset + read.len() as u64);
+                read.extend_from_slice(bytes);
+                Ok(())
+            };
+            read_range(&mut file, (offset, length), &|error| error.to_string(), sink).unwrap();
+            let start = offset as usize;
+            let end = data.len().min(start.saturating_add(usize::try_from(length).unwrap()));
+            assert!(read == data[start..end], "{offset} {length}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Paths as users type them: absolute, relative to `/user/<name>`, or with a scheme; the scheme `file` means this machine. What
+//! was typed is what is echoed.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use protocol::address::{self, AddressError, Side, Site, Typed};
+use protocol::namenode::FileStatus;
+use protocol::{DfsPath, PathError, glob};
+
+use super::error::Failure;
+use super::path::FsPath;
+
+/// A path and how the user wrote it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Named {
+    /// For people.
+    pub(crate) typed: String,
+    /// For the file system that it belongs to.
+    pub(crate) path: FsPath,
+}
+
+impl Named {
+    /// The entry `name` of this directory.
+    pub(crate) fn child(&self, name: &str) -> Result<Named, Failure> {
+        let typed = match self.typed.as_str() {
+            "." => name.to_owned(),
+            typed if typed.ends_with('/') => format!("{typed}{name}"),
+            typed => format!("{typed}/{name}"),
+        };
+        let path =
+            self.path.child(name).map_err(|error| Failure::at(&*typed, error.to_string()))?;
+        Ok(Named { typed, path })
+    }
+
+    /// A path of the cluster that no user typed.
+    pub(crate) fn untyped(path: DfsPath) -> Named {
+        Named { typed: path.to_string(), path: FsPath::Cluster(path) }
+    }
+
+    /// The path in the cluster's namespace, for what only the cluster can do.
+    pub(crate) fn cluster(&self) -> Result<&DfsPath, Failure> {
+        self.path.cluster().ok_or_else(|| Failure::at(&*self.typed, "Operation not supported"))
+    }
+}
+
+/// A file or directory that exists.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    /// How the user names it.
+    pub(crate) named: Named,
+    /// What it is.
+    pub(crate) status: FileStatus,
+}
+
+/// Turns typed paths into [`Named`] ones for one NameNode.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolver {
+    user: String,
+    site: Site,
+}
+
+impl Resolver {
+    /// For `user`, with the NameNode that `site` has.
+    pub(crate) fn new(user: &str, site: Site) -> Self {
+        Resolver { user: user.to_owned(), site }
+    }
+
+    /// `hanno://host:port`.
+    pub(crate) fn file_system(&self) -> String {
+        self.site.file_system()
+    }
+
+    /// A path with scheme and authority, for messages that name it so.
+    pub(crate) fn qualified(&self, path: &FsPath) -> String {
+        match path {
+            FsPath::Cluster(path) => format!("{}{path}", self.file_system()),
+            FsPath::Machine(path) => format!("file:{}", path.display()),
+        }
+    }
+
+    /// A path of the cluster, for commands that know no other.
+    pub(crate) fn cluster_path(&self, text: &str) -> Result<DfsPath, Failure> {
+        self.cluster_only(&self.resolve(text)?)
+    }
+
+    /// The path, if it is one of the cluster.
+    pub(crate) fn cluster_only(&self, named: &Named) -> Result<DfsPath, Failure> {
+        match &named.path {
+            FsPath::Cluster(path) => Ok(path.clone()),
+            FsPath::Machine(_) => {
+                let (typed, expected) = (named.typed.clone(), self.file_system());
+                Err(refused(AddressError::Wrong { typed, expected }))
+            }
+        }
+    }
+
+    /// True for a path of this machine.
+    pub(crate) fn is_machine(&self, text: &str) -> bool {
+        matches!(self.site.locate(text), Ok((_, Side::Machine)))
+    }
+
+    /// Checks `text` without expanding globs.
+    pub(crate) fn resolve(&self, text: &str) -> Result<Named, Failure> {
+        if text.is_empty() {
+            return Err(Failure::Usage("Can not create a Path from an empty string".to_owned()));
+        }
+        let (typed, side) = self.site.locate(text).map_err(refused)?;
+        let shown = format!("{}{}", typed.prefix, normal(typed.path));
+        let shown = if shown.is_empty() { ".".to_owned() } else { shown };
+        let absolute = self.absolute(&typed, side)?;
+        if side == Side::Machine {
+            return Ok(Named { typed: shown, path: FsPath::Machine(PathBuf::from(absolute)) });
+        }
+        match DfsPath::parse(&absolute) {
+            Ok(path) => Ok(Named { typed: shown, path: FsPath::Cluster(path) }),
+            Err(error @ (PathError::LongElement { .. } | PathError::Long)) => Err(error.into()),
+            Err(_) => Err(Failure::Usage(format!(
+                "Pathname {absolute} from {}{absolute} is not a valid DFS filename.",
+                self.file_system()
+            ))),
+        }
+    }
+
+    /// Takes `text` apart if it is a path of the cluster or of this machine.
+    pub(crate) fn accept<'a>(&self, text: &'a str) -> Result<Typed<'a>, Failure> {
+        self.site.locate(text).map(|(typed, _)| typed).map_err(refused)
+    }
+
+    /// The path from the root on, `.` and `..` resolved.
+    fn absolute(&self, typed: &Typed<'_>, side: Side) -> Result<String, Failure> {
+        let base = match (typed.is_relative(), side) {
+            (false, _) => "/".to_owned(),
+            (true, Side::Cluster) => address::home(&self.user),
+            (true, Side::Machine) => {
+                let here = env::current_dir().map_err(|error| Failure::local(".", &error))?;
+                here.to_string_lossy().into_owned()
+            }
+        };
+        Ok(address::absolute(&base, typed.path))
+    }
+}
+
+fn refused(error: AddressError) -> Failure {
+    Failure::Text(error.to_string())
+}
+
+/// What is typed without `.` and `..`, but for those at the start of a relative path.
+fn normal(path: &str) -> String {
+    if !path.split('/').any(|element| matches!(element, "." | "..")) {
+        return path.to_owned();
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    for element in path.split('/') {
+        match element {
+            "" | "." => {}
+            ".." if path.starts_with('/') => drop(kept.pop()),
+            ".." if kept.last().is_some_and(|last| *last != "..") => drop(kept.pop()),
+            element => kept.push(element),
+        }
+    }
+    let root = if path.starts_with('/') { "/" } else { "" };
+    format!("{root}{}", kept.join("/"))
+}
+
+/// An operand as text. The file system's names are Unicode.
+pub(crate) fn text_of(operand: &OsStr) -> Result<&str, Failure> {
+    operand
+        .to_str()
+        .ok_or_else(|| Failure::at(operand.to_string_lossy(), "Invalid path name: not UTF-8"))
+}
+
+/// The patterns without braces that one stands for.
+pub(crate) fn alternatives(text: &str) -> Result<Vec<String>, Failure> {
+    glob::expand_braces(text).map_err(|error| Failure::at(text, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolver(site: impl FnOnce(Site) -> Site) -> Resolver {
+        let aliases = ["hdfs://h:8020".to_owned()];
+        Resolver::new("ann", site(Site::new("http://h:9870/", &aliases)))
+    }
+
+    #[test]
+    fn typed_paths_resolve_and_are_echoed() {
+        let resolver = resolver(|site| site);
+        for (text, typed, path) in [
+            ("/a b/'q\"ü", "/a b/'q\"ü", "/a b/'q\"ü"),
+            ("/a/", "/a", "/a"),
+            ("/", "/", "/"),
+            ("//", "/", "/"),
+            ("a/b", "a/b", "/user/ann/a/b"),
+            ("-x", "-x", "/user/ann/-x"),
+            (".", ".", "/user/ann"),
+            ("../bob/./x", "../bob/x", "/user/bob/x"),
+            ("x/../y", "y", "/user/ann/y"),
+            ("/../..", "/", "/"),
+            ("/a/./b/..", "/a", "/a"),
+            ("hanno://h:9870/a", "hanno://h:9870/a", "/a"),
+            ("webhdfs://h:9870", "webhdfs://h:9870", "/"),
+            ("hdfs:///a/", "hdfs:///a", "/a"),
+            ("hdfs:/a", "hdfs:/a", "/a"),
+            ("HDFS://h:8020/a", "HDFS://h:8020/a", "/a"),
+        ] {
+            let named = resolver.resolve(text).unwrap();
+            assert_eq!(
+                (named.typed.as_str(), named.path.to_string().as_str()),
+                (typed, path),
+                "{text}"
+            );
+            assert!(named.cluster().is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_of_this_machine_have_a_scheme() {
+        let resolver = resolver(|site| site);
+        for (text, typed, path) in [
+            ("file:///a/b:c", "file:///a/b:c", "/a/b:c"),
+            ("file:/a/./x/..", "file:/a", "/a"),
+            ("FILE:///", "FILE:///", "/"),
+        ] {
+            let named = resolver.resolve(text).unwrap();
+            assert_eq!(
+                (named.typed.as_str(), named.path.to_string().as_str()),
+                (typed, path),
+                "{text}"
+            );
+            assert!(matches!(named.path, FsPath::Machine(_)) && resolver.is_machine(text));
+            let refusal = named.cluster().unwrap_err().to_string();
+            assert_eq!(refusal, format!("`{typed}': Operation not supported"));
+            assert!(resolver.cluster_path(text).unwrap_err().to_string().starts_with("Wrong FS: "));
+        }
+        let error = resolver.resolve("file://other/a").unwrap_err();
+        assert_eq!(error.to_string(), "Wrong FS: file://other/a, expected: file:///");
+        let resolver = self::resolver(Site::with_machine_default);
+        assert_eq!(resolver.resolve("/a").unwrap().path, FsPath::Machine(PathBuf::from("/a")));
+        let here = env::current_dir().unwrap().join("a");
+        assert_eq!(resolver.resolve("a").unwrap().path, FsPath::Machine(here));
+        assert!(resolver.resolve("hdfs:///a").unwrap().cluster().is_ok());
+    }
+
+    #[test]
+    fn other_file_systems_are_refused() {
+        let resolver = resolver(|site| site);
+        for (text, message) in [
+            ("hanno://other:9870/a", "Wrong FS: hanno://other:9870/a, expected: hanno://h:9870"),
+            ("hdfs://other/a", "Wrong FS: hdfs://other/a, expected: hanno://h:9870"),
+            ("s3a://b/c", "No FileSystem for scheme \"s3a\""),
+        ] {
+            assert!(resolver.resolve(text).unwrap_err().to_string().starts_with(message), "{text}");
+        }
+        for (text, message) in [
+            ("", "Can not create a Path from an empty string"),
+            ("/a:b", "Pathname /a:b from hanno://h:9870/a:b is not a valid DFS filename."),
+        ] {
+            let Err(Failure::Usage(found)) = resolver.resolve(text) else { panic!("{text}") };
+            assert_eq!(found, message);
+        }
+    }
+
+    #[test]
+    fn children_keep_the_style_of_their_directory() {
+        let resolver = resolver(|site| site);
+        for (text, typed) in [
+            ("/", "/x"),
+            ("/a", "/a/x"),
+            (".", "x"),
+            ("a", "a/x"),
+            ("hdfs:///", "hdfs:///x"),
+            ("hanno://h:9870/a", "hanno://h:9870/a/x"),
+        ] {
+            assert_eq!(resolver.resolve(text).unwrap().child("x").unwrap().typed, typed);
+        }
+    }
+}

@@ -1,0 +1,519 @@
+//! File systems as shell commands call them: the cluster's and this machine's behind one set of operations, each of which goes where
+//! its path leads. Every failure comes back in the shell's words about the path that was typed; what only the cluster can do
+//! is refused for a path of this machine.
+
+use std::error::Error;
+use std::io::{self, Read};
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use client::ClientConfig;
+use client::dfs::checksum::FileChecksum;
+use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter};
+use protocol::acl::AclStatus;
+use protocol::namenode::{
+    ClusterStatus, ContentSummary, DatanodeReport, FileStatus, LocatedBlocks,
+};
+use protocol::permission::Action;
+use protocol::{DfsPath, ErrorKind};
+
+use super::error::Failure;
+use super::machine::{self, Machine, MachineWriter};
+use super::named::{Item, Named};
+use super::path::FsPath;
+use super::users;
+use crate::connect;
+
+/// Entries handed over at once by [`Store::list`].
+const PAGE_ENTRIES: usize = 1000;
+/// Most bytes handed over at once by [`Store::read`]: large enough that writing them out is a few system calls.
+const SLICE_BYTES: usize = 4 << 20;
+/// Most threads that read one file in [`Store::read_by_blocks`], if there are as many cores: a local disk takes no more.
+const BLOCK_READERS_MAX: usize = 4;
+
+/// The file systems. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Store {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: ClientConfig,
+    /// Made when the first path of the cluster is asked for.
+    client: OnceLock<DfsClient>,
+    machine: Machine,
+    /// Files of the cluster are read although they are damaged.
+    ignores_checksums: bool,
+}
+
+/// How a file is written.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteOptions {
+    /// Final path, taken when the file is closed.
+    pub(crate) publish_as: Option<FsPath>,
+    /// Replace a file at the final path.
+    pub(crate) overwrite: bool,
+    /// Permission bits that it does not get.
+    pub(crate) umask: u16,
+    /// Replicas; `None` for the default.
+    pub(crate) replication: Option<u16>,
+    /// Bytes per block; `None` for the default.
+    pub(crate) block_size: Option<u64>,
+}
+
+impl Store {
+    /// Nothing is called yet.
+    pub(crate) fn new(config: ClientConfig, ignores_checksums: bool) -> Self {
+        let (client, machine) = (OnceLock::new(), Machine::default());
+        Store { shared: Arc::new(Shared { config, client, machine, ignores_checksums }) }
+    }
+
+    /// With a client that is there already.
+    pub(crate) fn of(client: &DfsClient) -> Self {
+        let (config, machine) = (ClientConfig::default(), Machine::default());
+        let client = OnceLock::from(client.clone());
+        Store { shared: Arc::new(Shared { config, client, machine, ignores_checksums: false }) }
+    }
+
+    /// Acting user.
+    pub(crate) fn user(&self) -> String {
+        self.shared.config.user()
+    }
+
+    /// The client of the cluster, also for calls that no other command makes. Makes first contact with the NameNode.
+    pub(crate) fn client(&self) -> Result<&DfsClient, Failure> {
+        let Shared { config, client, .. } = &*self.shared;
+        if let Some(client) = client.get() {
+            return Ok(client);
+        }
+        let made = connect::file_system(config)
+            .map_err(|error| Failure::Text(connect::describe(error.as_ref())))?;
+        Ok(client.get_or_init(|| made))
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.shared.machine
+    }
+
+    /// What a path is; a failure if there is nothing.
+    pub(crate) fn status(&self, named: &Named) -> Result<FileStatus, Failure> {
+        match &named.path {
+            FsPath::Cluster(path) => asked(named, self.client()?.status(path)),
+            FsPath::Machine(path) => done(named, self.machine().status(path)),
+        }
+    }
+
+    /// What a path is, if anything.
+    pub(crate) fn find(&self, named: &Named) -> Result<Option<FileStatus>, Failure> {
+        match &named.path {
+            FsPath::Cluster(path) => asked(named, self.client()?.try_status(path)),
+            FsPath::Machine(path) => done(named, self.machine().find(path)),
+        }
+    }
+
+    /// Entries of a directory in byte order of names, page by page.
+    pub(crate) fn list(
+        &self,
+        named: &Named,
+        mut each: impl FnMut(Vec<FileStatus>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let path = match &named.path {
+            FsPath::Cluster(path) => path,
+            FsPath::Machine(path) => return each(done(named, self.machine().entries(path))?),
+        };
+        let mut page = Vec::new();
+        for entry in self.client()?.list(path) {
+            page.push(entry.map_err(|error| refused(named, &error))?);
+            if page.len() == PAGE_ENTRIES {
+                each(std::mem::take(&mut page))?;
+            }
+        }
+        each(page)
+    }
+
+    /// All entries of a directory with their names.
+    pub(crate) fn children(&self, named: &Named) -> Result<Vec<Item>, Failure> {
+        let mut items = Vec::new();
+        self.list(named, |page| {
+            for status in page {
+                items.push(Item { named: named.child(&status.name)?, status });
+            }
+            Ok(())
+        })?;
+        Ok(items)
+    }
+
+    /// True if a directory has no entry.
+    pub(crate) fn is_empty(&self, item: &Item) -> Result<bool, Failure> {
+        match &item.named.path {
+            FsPath::Cluster(_) => Ok(item.status.children_count == 0),
+            FsPath::Machine(path) => done(&item.named, self.machine().is_empty(path)),
+        }
+    }
+
+    /// Totals of a subtree.
+    pub(crate) fn summary(&self, named: &Named) -> Result<ContentSummary, Failure> {
+        match &named.path {
+            FsPath::Cluster(path) => asked(named, self.client()?.content_summary(path)),
+            FsPath::Machine(path) => done(named, self.machine().summary(path)),
+        }
+    }
+
+    /// All DataNodes.
+    pub(crate) fn datanodes(&self) -> Result<Vec<DatanodeReport>, Failure> {
+        self.client()?.datanodes().map_err(|error| Failure::remote("", &error))
+    }
+
+    /// State of the NameNode.
+    pub(crate) fn cluster_status(&self) -> Result<ClusterStatus, Failure> {
+        self.client()?.cluster_status().map_err(|error| Failure::remote("", &error))
+    }
+
+    /// Opens a file for reading from its start.
+    pub(crate) fn open(&self, named: &Named) -> Result<Box<dyn Read + Send>, Failure> {
+        Ok(match &named.path {
+            FsPath::Cluster(path) => Box::new(self.reader(named, path)?),
+            FsPath::Machine(path) => Box::new(done(named, self.machine().open(path))?),
+        })
+    }
+
+    /// HDFS's checksum of a file; files of this machine have none.
+    pub(crate) fn checksum(&self, named: &Named) -> Result<Option<FileChecksum>, Failure> {
+        match &named.path {
+            FsPath::Cluster(path) => asked(named, FileChecksum::of(self.client()?, path)).map(Some),
+            FsPath::Machine(_) => Ok(None),
+        }
+    }
+
+    /// Where a file's blocks are.
+    pub(crate) fn locations(&self, named: &Named) -> Result<LocatedBlocks, Failure> {
+        asked(named, self.client()?.locations(named.cluster()?, 0, u64::MAX))
+    }
+
+    /// True if the acting user may do `action` with what is there.
+    pub(crate) fn allows(&self, named: &Named, action: Action) -> Result<bool, Failure> {
+        let path = match &named.path {
+            FsPath::Cluster(path) => path,
+            FsPath::Machine(path) => return done(named, self.machine().allows(path, action)),
+        };
+        match self.client()?.check_access(path, action) {
+            Ok(()) => Ok(true),
+            Err(error) => match error.kind() {
+                Some(ErrorKind::PermissionDenied | ErrorKind::NotFound) => Ok(false),
+                _ => Err(refused(named, &error)),
+            },
+        }
+    }
+
+    /// Who may do what; of this machine's files what their permission bits say.
+    pub(crate) fn acl(&self, item: &Item) -> Result<AclStatus, Failure> {
+        let Item { named, status } = item;
+        if let FsPath::Cluster(path) = &named.path {
+            return asked(named, self.client()?.acl(path));
+        }
+        let (owner, group) = (status.owner.clone(), status.group.clone());
+        Ok(AclStatus { owner, group, mode: status.mode, entries: Vec::new() })
+    }
+
+    /// Makes a directory.
+    pub(crate) fn mkdirs(&self, named: &Named, umask: u16, parents: bool) -> Result<(), Failure> {
+        match &named.path {
+            FsPath::Cluster(path) => {
+                asked(named, self.client()?.mkdirs_masked(path, umask, parents))
+            }
+            FsPath::Machine(path) => done(named, self.machine().mkdirs(path, umask, parents)),
+        }
+    }
+
+    /// Deletes; false if there was nothing, or nothing that may be deleted.
+    pub(crate) fn delete(&self, named: &Named, recursive: bool) -> Result<bool, Failure> {
+        match &named.path {
+            FsPath::Cluster(path) => asked(named, self.client()?.delete(path, recursive)),
+            FsPath::Machine(path) => done(named, self.machine().delete(path, recursive)),
+        }
+    }
+
+    /// Renames to exactly `to`, which must not exist. Both are of the same file system.
+    pub(crate) fn rename(&self, from: &Named, to: &Named) -> Result<(), Failure> {
+        match (&from.path, &to.path) {
+            (FsPath::Cluster(old), FsPath::Cluster(new)) => {
+                asked(to, self.client()?.rename_to(old, new, false))
+            }
+            (FsPath::Machine(old), FsPath::Machine(new)) => {
+                done(to, self.machine().rename(old, new))
+            }
+            _ => Err(Failure::at(&*from.typed, "Does not match target filesystem")),
+        }
+    }
+
+    /// Sets the wanted number of replicas; false if that is no file.
+    pub(crate) fn set_replication(&self, named: &Named, wanted: u16) -> Result<bool, Failure> {
+        let path = named.cluster()?;
+        asked(named, self.client()?.set_replication(path, wanted))
+    }
+
+    /// Sets permission bits.
+    pub(crate) fn set_mode(&self, named: &Named, mode: u16) -> Result<(), Failure> {
+        match &named.path {
+            FsPath::Cluster(path) => asked(named, self.client()?.set_mode(path, mode)),
+            FsPath::Machine(path) => done(named, self.machine().set_mode(path, mode)),
+        }
+    }
+
+    /// Sets owner and group; an empty one stays.
+    pub(crate) fn set_owner(&self, named: &Named, owner: &str, group: &str) -> Result<(), Failure> {
+        match &named.path {
+            FsPath::Cluster(path) => asked(named, self.client()?.set_owner(path, owner, group)),
+            FsPath::Machine(path) => done(named, self.machine().set_owner(path, owner, group)),
+        }
+    }
+
+    /// True if the file system of a path knows both names.
+    pub(crate) fn knows(&self, named: &Named, owner: &str, group: &str) -> bool {
+        match &named.path {
+            FsPath::Cluster(_) => true,
+            FsPath::Machine(_) => users::user_id(owner).zip(users::group_id(group)).is_some(),
+        }
+    }
+
+    /// Sets times, milliseconds since the epoch; `None` stays.
+    pub(crate) fn set_times(
+        &self,
+        named: &Named,
+        mtime_ms: Option<u64>,
+        atime_ms: Option<u64>,
+    ) -> Result<(), Failure> {
+        match &named.path {
+            FsPath::Cluster(path) => {
+                asked(named, self.client()?.set_times(path, mtime_ms, atime_ms))
+            }
+            FsPath::Machine(path) => {
+                done(named, self.machine().set_times(path, mtime_ms, atime_ms))
+            }
+        }
+    }
+
+    /// Opens a file for writing. Its parent must exist.
+    pub(crate) fn create(&self, named: &Named, options: &WriteOptions) -> Result<Writer, Failure> {
+        let mode = 0o666 & !options.umask;
+        let mismatch = || Failure::at(&*named.typed, "Does not match target filesystem");
+        let publish_as = options.publish_as.as_ref();
+        let sink = match &named.path {
+            FsPath::Cluster(path) => {
+                let publish_as = publish_as.map(|place| place.cluster().ok_or_else(mismatch));
+                let publish_as = publish_as.transpose()?.cloned();
+                let create = CreateOptions {
+                    // A temporary file may be left over from a writer that was killed.
+                    overwrite: options.overwrite || publish_as.is_some(),
+                    parents: false,
+                    replication: options.replication,
+                    block_size: options.block_size,
+                    mode,
+                    unmasked: Some(0o666),
+                    publish_as,
+                    publish_overwrite: options.overwrite,
+                };
+                Sink::Cluster(Box::new(asked(named, self.client()?.create(path, create))?))
+            }
+            FsPath::Machine(path) => {
+                let publish_as = publish_as.map(|place| place.machine().ok_or_else(mismatch));
+                let publish_as = publish_as.transpose()?;
+                let made = self.machine().create(path, publish_as, options.overwrite, mode);
+                Sink::Machine(done(named, made)?)
+            }
+        };
+        Ok(Writer { sink, named: named.clone() })
+    }
+
+    /// Opens a file for writing at its end. A writer that is dropped leaves it with what was there.
+    pub(crate) fn append(&self, named: &Named, new_block: bool) -> Result<Writer, Failure> {
+        let path = named.cluster()?;
+        let writer = asked(named, self.client()?.append(path, new_block))?;
+        Ok(Writer { sink: Sink::Cluster(Box::new(writer)), named: named.clone() })
+    }
+
+    /// Takes the lease of a writer that ends, so that the file is closed at what it has.
+    pub(crate) fn recover_lease(&self, named: &Named) -> Result<(), Failure> {
+        let path = named.cluster()?;
+        asked(named, self.client()?.recover_lease(path)).map(drop)
+    }
+
+    /// Cuts a file; false if its last block is still being cut.
+    pub(crate) fn truncate(&self, named: &Named, length: u64) -> Result<bool, Failure> {
+        let path = named.cluster()?;
+        asked(named, self.client()?.truncate(path, length))
+    }
+
+    /// Moves the blocks of `sources` to the end of a file.
+    pub(crate) fn concat(&self, named: &Named, sources: &[DfsPath]) -> Result<(), Failure> {
+        let path = named.cluster()?;
+        asked(named, self.client()?.concat(path, sources))
+    }
+
+    fn reader(&self, named: &Named, path: &DfsPath) -> Result<DfsReader, Failure> {
+        let mut reader = asked(named, self.client()?.open(path))?;
+        if self.shared.ignores_checksums {
+            reader.ignore_checksums();
+        }
+        Ok(reader)
+    }
+
+    /// Hands `length` bytes from `offset` on to `sink`, in order, without copying them.
+    pub(crate) fn read(
+        &self,
+        named: &Named,
+        offset: u64,
+        length: u64,
+        sink: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match &named.path {
+            FsPath::Cluster(path) => {
+                let mut reader = self.reader(named, path)?;
+                let end = offset.saturating_add(length).min(reader.len());
+                read_range(&mut reader, named, offset..end, |_, bytes| sink(bytes))
+            }
+            FsPath::Machine(path) => {
+                let mut file = done(named, self.machine().open(path))?;
+                let fail = |error: &io::Error| Failure::local(&named.typed, error);
+                machine::read_range(&mut file, (offset, length), &fail, |_, bytes| sink(bytes))
+            }
+        }
+    }
+
+    /// Hands all bytes of a file to `sink` with their places, from several threads if it has several blocks. Stops at the first
+    /// failure.
+    pub(crate) fn read_by_blocks(
+        &self,
+        named: &Named,
+        sink: &(impl Fn(u64, &[u8]) -> Result<(), Failure> + Sync),
+    ) -> Result<(), Failure> {
+        let path = match &named.path {
+            FsPath::Cluster(path) => path,
+            FsPath::Machine(path) => {
+                let mut file = done(named, self.machine().open(path))?;
+                let fail = |error: &io::Error| Failure::local(&named.typed, error);
+                return machine::read_range(&mut file, (0, u64::MAX), &fail, sink);
+            }
+        };
+        let reader = self.reader(named, path)?;
+        let ranges: Vec<Range<u64>> = reader
+            .blocks()
+            .map(|block| block.offset..(block.offset + block.length).min(reader.len()))
+            .collect();
+        let next = AtomicUsize::new(0);
+        let read = |mut reader: DfsReader| {
+            while let Some(range) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let result = read_range(&mut reader, named, range.clone(), sink);
+                if result.is_err() {
+                    next.store(ranges.len(), Ordering::Relaxed);
+                    return result;
+                }
+            }
+            Ok(())
+        };
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = ranges.len().min(cores).min(BLOCK_READERS_MAX);
+        thread::scope(|scope| {
+            let others: Vec<_> = (1..threads)
+                .map(|_| reader.another())
+                .map(|reader| scope.spawn(|| read(reader)))
+                .collect();
+            let first = read(reader);
+            let joined = others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            joined.fold(first, Result::and)
+        })
+    }
+}
+
+/// Hands the bytes of a range to `sink` with their places, in order, without copying them.
+fn read_range(
+    reader: &mut DfsReader,
+    named: &Named,
+    range: Range<u64>,
+    mut sink: impl FnMut(u64, &[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut at = range.start;
+    while at < range.end {
+        let max = usize::try_from(range.end - at).unwrap_or(SLICE_BYTES).min(SLICE_BYTES);
+        let slice = reader.next_slice(at, max).map_err(|error| refused(named, &error))?;
+        if slice.is_empty() {
+            return Ok(());
+        }
+        sink(at, &slice)?;
+        at += slice.len() as u64;
+    }
+    Ok(())
+}
+
+/// A file being written.
+pub(crate) struct Writer {
+    sink: Sink,
+    named: Named,
+}
+
+enum Sink {
+    Cluster(Box<DfsWriter>),
+    Machine(MachineWriter),
+}
+
+impl Writer {
+    /// Appends everything that `source` gives; `fail` words an error of the source itself.
+    pub(crate) fn write_from(
+        &mut self,
+        source: &mut impl Read,
+        fail: &dyn Fn(&io::Error) -> Failure,
+    ) -> Result<(), Failure> {
+        let named = &self.named;
+        let writer = match &mut self.sink {
+            Sink::Cluster(writer) => writer,
+            Sink::Machine(writer) => {
+                let fail_write = |error: &io::Error| Failure::local(&named.typed, error);
+                return writer.write_from(source, fail, &fail_write);
+            }
+        };
+        match writer.write_from(source) {
+            Ok(_) => Ok(()),
+            Err(error) => match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+                Some(remote) => Err(refused::<DfsError>(named, remote)),
+                None => Err(fail(&error)),
+            },
+        }
+    }
+
+    /// Appends `bytes`.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        match &mut self.sink {
+            Sink::Cluster(_) => {
+                self.write_from(&mut &bytes[..], &|error| Failure::Text(error.to_string()))
+            }
+            Sink::Machine(writer) => done(&self.named, writer.write(bytes)),
+        }
+    }
+
+    /// Makes the file whole and publishes it. A writer that is dropped instead deletes it.
+    pub(crate) fn close(self) -> Result<(), Failure> {
+        match self.sink {
+            Sink::Cluster(writer) => asked(&self.named, writer.close()),
+            Sink::Machine(writer) => done(&self.named, writer.close()),
+        }
+    }
+}
+
+/// What the cluster answered.
+fn asked<T, E: Error + 'static>(named: &Named, answer: Result<T, E>) -> Result<T, Failure> {
+    answer.map_err(|error| refused(named, &error))
+}
+
+/// What this machine did.
+fn done<T>(named: &Named, outcome: io::Result<T>) -> Result<T, Failure> {
+    outcome.map_err(|error| Failure::local(&named.typed, &error))
+}
+
+fn refused<E: Error + 'static>(named: &Named, error: &E) -> Failure {
+    Failure::remote(&named.typed, error)
+}

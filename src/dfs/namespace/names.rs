@@ -1,0 +1,272 @@
+//! Commands that change names and nothing else: `-mkdir`, `-rm`, `-rmdir`, `-mv`, `-setrep`.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, Write};
+use std::num::IntErrorKind;
+use std::time::Duration;
+
+use super::trash::Trash;
+use crate::dfs::context::{Context, Screen};
+use crate::dfs::fs::{Failure, FsPath, Item, Named, Problem, text_of};
+use crate::dfs::target::{Target, missing_parent, refuse_itself};
+use crate::output::{tell, tell_text};
+
+/// `-rm -safely` asks before it deletes more files than this.
+const SAFE_FILE_COUNT: u64 = 100;
+/// `-setrep -w` when replicas must go.
+const DECREASING: &str =
+    "\nWARNING: the waiting time may be long for DECREASING the number of replications.\n";
+/// `-setrep -w`: first pause between looks at a file's replicas; doubles up to [`LOOK_PAUSE_MAX`].
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(20);
+/// Longest pause between looks: a copy of a block takes about as long.
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Makes directories.
+pub(super) fn mkdir(context: &Context) -> Result<(), Failure> {
+    let parents = context.args.has("p");
+    for operand in &context.args.operands {
+        for named in context.reported(context.expand_any(operand))?.unwrap_or_default() {
+            if let Err(failure) = mkdir_one(context, &named, parents) {
+                context.report(&failure);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn mkdir_one(context: &Context, named: &Named, parents: bool) -> Result<(), Failure> {
+    let failure = match context.store.mkdirs(named, context.properties.umask, parents) {
+        Ok(()) => return Ok(()),
+        Err(failure) => failure,
+    };
+    // Whatever the NameNode says, what is there decides.
+    match context.store.find(named) {
+        Ok(Some(status)) if !status.directory => {
+            return Err(Failure::at(&*named.typed, Problem::NotDirectory));
+        }
+        Ok(Some(_)) if parents => return Ok(()),
+        Ok(Some(_)) => return Err(Failure::at(&*named.typed, Problem::Exists)),
+        Ok(None) | Err(_) => {}
+    }
+    match failure.problem() {
+        // What is missing is the parent: Hadoop names that, with its file system.
+        Some(Problem::Missing) => {
+            let parent = named.path.parent().map(|parent| context.resolver.qualified(&parent));
+            Err(parent.map_or(failure, Failure::missing))
+        }
+        _ => Err(failure),
+    }
+}
+
+/// Deletes.
+pub(super) fn rm(context: &Context) -> Result<(), Failure> {
+    let args = &context.args;
+    let recursive = args.has("r") || args.has("R") || context.command == "rmr";
+    let force = args.has("f");
+    if args.operands.is_empty() && !force {
+        return Err(Failure::Usage("Not enough arguments: expected 1 but got 0".to_owned()));
+    }
+    // The trash is the cluster's: what is deleted of this machine is gone.
+    let is_asked =
+        |operand: &OsString| operand.to_str().is_none_or(|text| !context.resolver.is_machine(text));
+    let trash = match args.has("skipTrash") || !args.operands.iter().any(is_asked) {
+        true => None,
+        false => Some(Trash::new(context)?).filter(Trash::is_on),
+    };
+    let mut screen = Screen::new()?;
+    for operand in &args.operands {
+        let expanded = match context.expand(operand) {
+            Err(failure) if force && failure.problem() == Some(&Problem::Missing) => continue,
+            expanded => expanded,
+        };
+        for item in context.reported(expanded)?.unwrap_or_default() {
+            match rm_one(context, &item, recursive, trash.as_ref()) {
+                Ok(Removed::ForGood) => {
+                    screen.line(format_args!("Deleted {}", item.named.typed))?;
+                }
+                Ok(Removed::ToTrash) => {}
+                Ok(Removed::Not) if force && context.store.find(&item.named)?.is_none() => {}
+                Ok(Removed::Not) => {
+                    context.report(&Failure::at(item.named.typed, "Input/output error"));
+                }
+                Err(failure) => context.report(&failure),
+            }
+        }
+    }
+    screen.flush()
+}
+
+/// What became of an item.
+enum Removed {
+    ForGood,
+    ToTrash,
+    /// The NameNode refused without a word (the root), or it was gone already.
+    Not,
+}
+
+fn rm_one(
+    context: &Context,
+    item: &Item,
+    recursive: bool,
+    trash: Option<&Trash<'_>>,
+) -> Result<Removed, Failure> {
+    if item.status.directory && !recursive {
+        return Err(Failure::at(&*item.named.typed, Problem::IsDirectory));
+    }
+    if context.args.has("safely") && item.status.directory {
+        let file_count = context.store.summary(&item.named)?.file_count;
+        if file_count > SAFE_FILE_COUNT && !confirmed(file_count) {
+            return Err(Failure::Text("Delete aborted at user request.".to_owned()));
+        }
+    }
+    if let (Some(trash), FsPath::Cluster(path)) = (trash, &item.named.path)
+        && trash.take(&item.named, path)?
+    {
+        return Ok(Removed::ToTrash);
+    }
+    let deleted = context.store.delete(&item.named, recursive)?;
+    Ok(if deleted { Removed::ForGood } else { Removed::Not })
+}
+
+fn confirmed(file_count: u64) -> bool {
+    let mut answer = String::new();
+    tell_text!("Proceed deleting {file_count} files? (Y or N) ");
+    let asked =
+        crate::output::err().flush().and_then(|()| io::stdin().lock().read_line(&mut answer));
+    asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES")
+}
+
+/// Deletes empty directories.
+pub(super) fn rmdir(context: &Context) -> Result<(), Failure> {
+    let tolerant = context.args.has("ignore-fail-on-non-empty");
+    context.for_each(&context.args.operands, |item| {
+        if !item.status.directory {
+            return Err(Failure::at(item.named.typed, Problem::NotDirectory));
+        }
+        if !context.store.is_empty(&item)? {
+            let failure = Failure::at(item.named.typed, Problem::NotEmpty);
+            return if tolerant { Ok(()) } else { Err(failure) };
+        }
+        context.store.delete(&item.named, false).map(drop)
+    })
+}
+
+/// Renames.
+pub(super) fn mv(context: &Context) -> Result<(), Failure> {
+    let Some((last, sources)) = context.args.operands.split_last() else {
+        return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
+    };
+    let target = Target::of(context, last)?;
+    let items = context.expand_all(sources)?;
+    target.check(context, items.len(), false)?;
+    for item in items {
+        if let Err(failure) = item.and_then(|source| mv_one(context, &source, &target)) {
+            context.report(&failure);
+        }
+    }
+    Ok(())
+}
+
+fn mv_one(context: &Context, source: &Item, target: &Target) -> Result<(), Failure> {
+    let from = &source.named;
+    if from.path.cluster().is_some() != target.named.path.cluster().is_some() {
+        return Err(Failure::at(&*from.typed, "Does not match target filesystem"));
+    }
+    let to = target.place_of(from.path.name())?;
+    if source.status.directory {
+        refuse_itself(context, from, &to)?;
+    }
+    if to.path == from.path || (target.is_directory() && context.store.find(&to)?.is_some()) {
+        return Err(Failure::at(to.typed, Problem::Exists));
+    }
+    missing_parent(context, &to, context.store.rename(from, &to))
+}
+
+/// Sets the number of replicas.
+pub(super) fn setrep(context: &Context) -> Result<(), Failure> {
+    let text = text_of(&context.args.operands[0])?;
+    let illegal = |reason: String| {
+        tell!("setrep: Illegal replication, a positive integer expected");
+        Err(Failure::Usage(reason))
+    };
+    let replication = match text.parse::<i16>() {
+        Ok(replication) => replication,
+        Err(error) => {
+            return match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => {
+                    illegal(format!("Value out of range. Value:\"{text}\" Radix:10"))
+                }
+                _ => illegal(format!("For input string: \"{text}\"")),
+            };
+        }
+    };
+    let replication = u16::try_from(replication)
+        .ok()
+        .filter(|replication| *replication > 0)
+        .ok_or_else(|| Failure::Usage("replication must be >= 1".to_owned()))?;
+    let mut screen = Screen::new()?;
+    let mut changed = Vec::new();
+    context.for_each(&context.args.operands[1..], |item| {
+        setrep_tree(context, item, replication, &mut screen, &mut changed)
+    })?;
+    screen.flush()?;
+    if !context.args.has("w") {
+        return Ok(());
+    }
+    for named in changed {
+        screen.print(&format!("Waiting for {} ...", named.typed))?;
+        screen.flush()?;
+        wait_for_replicas(context, &named, replication, &mut screen)?;
+        screen.line(format_args!(" done"))?;
+    }
+    screen.flush()
+}
+
+fn setrep_tree(
+    context: &Context,
+    item: Item,
+    replication: u16,
+    screen: &mut Screen,
+    changed: &mut Vec<Named>,
+) -> Result<(), Failure> {
+    if item.status.directory {
+        for child in context.store.children(&item.named)? {
+            setrep_tree(context, child, replication, screen, changed)?;
+        }
+        return Ok(());
+    }
+    if !context.store.set_replication(&item.named, replication)? {
+        let text = format!("Could not set replication for: {}", item.named.typed);
+        return Err(Failure::Text(text));
+    }
+    screen.line(format_args!("Replication {replication} set: {}", item.named.typed))?;
+    changed.push(item.named);
+    Ok(())
+}
+
+fn wait_for_replicas(
+    context: &Context,
+    named: &Named,
+    replication: u16,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
+    let mut pause = LOOK_PAUSE_MIN;
+    let mut is_warned = false;
+    let wanted = usize::from(replication);
+    loop {
+        let located = context.store.locations(named)?;
+        let other = located.blocks.iter().find(|block| block.replicas.len() != wanted);
+        match other {
+            None => return Ok(()),
+            Some(block) if block.replicas.len() > wanted && !is_warned => {
+                is_warned = true;
+                screen.print(DECREASING)?;
+            }
+            Some(_) => {}
+        }
+        screen.print(".")?;
+        screen.flush()?;
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LOOK_PAUSE_MAX);
+    }
+}

@@ -1,0 +1,74 @@
+//! What each of the operator's commands is, and the NameNode that it calls.
+
+use client::dfs::{DfsClient, DfsError};
+use protocol::DfsPath;
+use protocol::namenode::{Call, Reply};
+
+use crate::connect::{self, Overrides, file_system};
+use crate::dfs::{Failure, Resolver};
+
+/// One command.
+pub(crate) struct Command {
+    /// Without its dash.
+    pub(crate) name: &'static str,
+    /// Options and operands, for the usage line.
+    pub(crate) arguments: &'static str,
+    /// The text of `-help`.
+    pub(crate) about: &'static str,
+    /// Fewest and most words after the name.
+    pub(crate) words: (usize, usize),
+    /// Does it.
+    pub(crate) run: fn(&Session, &[String]) -> Result<(), Failure>,
+}
+
+/// No limit on words.
+pub(crate) const MANY: usize = usize::MAX;
+
+/// A NameNode that was contacted.
+pub(crate) struct Session {
+    /// Its client.
+    pub(crate) client: DfsClient,
+    /// Paths as users type them.
+    pub(crate) resolver: Resolver,
+}
+
+impl Session {
+    /// Makes first contact.
+    pub(crate) fn open(overrides: &Overrides) -> Result<Self, Failure> {
+        let wrong = |error: anyhow::Error| Failure::Text(connect::describe(error.as_ref()));
+        let client = overrides.config().and_then(|config| file_system(&config)).map_err(wrong)?;
+        let resolver = Resolver::new(client.user(), client.site());
+        Ok(Session { client, resolver })
+    }
+
+    /// Calls the NameNode; a refusal is its own first line.
+    pub(crate) fn call(&self, call: Call) -> Result<Reply, Failure> {
+        self.client.call(call).map_err(|error| refused(&error))
+    }
+
+    /// The paths that an operand stands for, as they are typed; itself if it is no pattern.
+    pub(crate) fn directories(&self, operand: &str) -> Result<Vec<(String, DfsPath)>, Failure> {
+        crate::dfs::expand(&self.client, &self.resolver, operand)
+    }
+
+    /// Refuses whoever is not the superuser; for what HDFS tells to nobody else.
+    pub(crate) fn check_superuser(&self) -> Result<(), Failure> {
+        self.call(Call::CheckSuperuser).map(drop)
+    }
+
+    /// `host:port` of the NameNode.
+    pub(crate) fn authority(&self) -> &str {
+        self.client.namenode().trim_start_matches("http://")
+    }
+}
+
+/// A refusal in the NameNode's own words.
+pub(crate) fn refused(error: &DfsError) -> Failure {
+    let text = connect::describe(error);
+    Failure::Text(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// An answer to something else.
+pub(crate) fn unexpected() -> Failure {
+    refused(&DfsError::Unexpected)
+}

@@ -1,0 +1,46 @@
+//! How commands about jobs end: with wrong options, with an error, with a job that nobody knows.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use clap::Parser;
+use client::job::JobError;
+use protocol::{ErrorKind, JobId};
+
+use crate::connect::describe;
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, tell};
+
+/// Runs a command of its own options; wrong ones are told with its usage.
+pub(super) fn with_args<A: Parser>(
+    name: &str,
+    arguments: &[OsString],
+    command: impl FnOnce(A) -> Result<u8>,
+) -> u8 {
+    let program = std::iter::once(OsString::from(name));
+    let args = match A::try_parse_from(program.chain(arguments.iter().cloned())) {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
+        }
+    };
+    command(args).unwrap_or_else(|error| {
+        tell!("job: {}", describe(error.as_ref()));
+        EXIT_FAILED
+    })
+}
+
+/// Of an answer about a job: Hadoop's words for one that is not known.
+pub(super) fn known(outcome: Result<(), JobError>, id: JobId) -> Result<u8> {
+    match outcome {
+        Ok(()) => Ok(EXIT_OK),
+        Err(error) if error.kind() == Some(ErrorKind::UnknownJob) => Ok(unknown(&id.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// For what is no job, or none that is known.
+pub(super) fn unknown(id: &str) -> u8 {
+    tell!("Could not find job {id}");
+    EXIT_USAGE
+}
