@@ -28,23 +28,23 @@ use protocol::tracker::{
 };
 use protocol::{AttemptId, BinaryHash, Epoch, JobId, RecordAt, TaskKind};
 use sys::sandbox::User;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::binaries::{Binaries, BinarySource};
+use crate::event::{Event, News, Outcome};
 use crate::logs;
 use crate::metrics::{Attempts, Ended};
 use crate::near::Near;
-use crate::outbox::{Outbox, Outcome};
+use crate::orders::{Options, Order, merge_outputs};
+use crate::outbox::Outbox;
 use crate::outputs::Outputs;
-use crate::runner::{self, News, Options, Order, merge_outputs};
+use crate::runner;
 use crate::sandbox::Sandbox;
 use crate::scratch::{self, Place};
 use crate::session::TARGET;
 use crate::users::{Lease, Users};
 use crate::watch::{Leaving, Watch};
 
-/// Events that wait for the loop; beyond it runners wait.
-pub(crate) const EVENTS_MAX: usize = 4096;
 /// How often progress is reported and idle runners are looked at.
 const TICK: Duration = Duration::from_secs(1);
 /// Time for one report.
@@ -59,28 +59,6 @@ const PRUNE_PERIOD: Duration = Duration::from_secs(600);
 const DISK_PERIOD: Duration = Duration::from_secs(5);
 /// Time for runners to end when the worker stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Something for the loop.
-pub(crate) enum Event {
-    /// Orders of the JobTracker.
-    Actions(Vec<Action>),
-    /// The session wants to register.
-    Snapshot(oneshot::Sender<Register>),
-    /// It has registered.
-    Registered(Epoch),
-    /// An executable is there, or cannot be had.
-    Binary(BinaryHash, Result<PathBuf, String>),
-    /// A runner tells something.
-    Runner(u64, News),
-    /// What is known of attempts, for monitors.
-    Figures(oneshot::Sender<Attempts>),
-    /// What the files of jobs use on disk, bytes; `None` if they cannot be looked at.
-    Disk(Option<u64>),
-    /// What became of a report.
-    Reported(Outcome),
-    /// The files of a job are gone, or cannot be deleted.
-    Deleted(JobId),
-}
 
 /// What the loop needs and never changes.
 pub(crate) struct Surroundings {

@@ -9,7 +9,7 @@ use protocol::runner::FromRunner;
 use protocol::tracker::{AttemptState, FetchFailure, HotKey, PATH_BYTES_MAX, shortened};
 use protocol::{AttemptId, JobId, TaskKind};
 
-use crate::runner::News;
+use crate::event::News;
 
 /// A task process, by what it may speak of.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use protocol::tracker::{AttemptState, HotKey};
 use protocol::{AttemptId, JobId, TaskId, TaskKind, wire};
 
 use crate::claims::{Heard, Speaker};
-use crate::runner::News;
+use crate::event::News;
 
 /// The name of a target, and what takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));

@@ -32,7 +32,7 @@ use protocol::frame;
 use protocol::shuffle::{FetchRequest, ROUTE, SegmentAnswer, SegmentHeader};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::agent::Event;
+use crate::event::Event;
 use crate::logs::StreamKind;
 use crate::metrics;
 use crate::outputs::{Held, Outputs};

@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use crate::logs::StreamKind;
-use crate::runner::Options;
+use crate::orders::Options;
 
 /// Time for which starting a program is tried that is open for writing, and the pause between. A file that was just written is so for a moment
 /// longer where another process was being started meanwhile: it holds the descriptor until it executes its own program.

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `agent` | the loop that knows attempts, runners and jobs |
 //! | `session` | registration and polls at the JobTracker |
-//! | `runner`, `launch`, `frames` | one task process, its start and its socket |
+//! | `event` | what that loop waits for |
+//! | `runner`, `orders`, `launch`, `claims`, `frames` | one task process, what it is given, its start, what it says |
 //! | `confinement`, `watch` | what a task may use, and looks at what it does use |
 //! | `sandbox`, `users`, `near`, `broker` | what a task can reach, as whom, and map outputs brought there |
 //! | `binaries`, `dfs_source` | executables by hash |
@@ -25,6 +26,7 @@ mod confinement;
 mod dfs_source;
 mod directories;
 mod error;
+mod event;
 mod frames;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -34,6 +36,7 @@ mod launch;
 mod logs;
 mod metrics;
 mod near;
+mod orders;
 mod outbox;
 mod outputs;
 mod runner;
@@ -66,11 +69,12 @@ pub use config::Config;
 pub use error::Error;
 pub use sandbox::{TaskSandbox, Wall};
 
-use agent::{Agent, EVENTS_MAX, SetupBase, Surroundings};
+use agent::{Agent, SetupBase, Surroundings};
 use binaries::Binaries;
 use dfs_source::DfsSource;
 use directories::Directories;
 use error::disk;
+use event::EVENTS_MAX;
 use outputs::Outputs;
 use sandbox::Sandbox;
 use watch::Watch;

@@ -13,6 +13,8 @@ use protocol::jobs::Counters;
 use protocol::tracker::{AttemptState, AttemptUpdate, FetchFailure, REPORT_BYTES_MAX, shortened};
 use protocol::{AttemptId, wire};
 
+use crate::event::Outcome;
+
 /// Fetch failures that wait; beyond it they are dropped, since runners repeat them.
 const FETCH_FAILURES_MAX: usize = 1000;
 
@@ -39,17 +41,6 @@ struct Kept {
 struct Parcel {
     ends: usize,
     fetch_failures: usize,
-}
-
-/// What became of a report.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// The JobTracker has it.
-    Taken,
-    /// It may have it or not.
-    Lost,
-    /// It will never take it; why.
-    Refused(String),
 }
 
 impl Outbox {

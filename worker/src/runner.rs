@@ -10,7 +10,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,25 +18,22 @@ use std::time::Duration;
 use client::error::chain;
 use protocol::AttemptId;
 use protocol::frame;
-use protocol::jobs::Counters;
-use protocol::pass::Pass;
-use protocol::phase::Phase;
-use protocol::runner::{COOKIE_VARIABLE, FROM_RUNNER_BYTES_MAX, FromRunner, Setup, ToRunner};
-use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
+use protocol::runner::{COOKIE_VARIABLE, FROM_RUNNER_BYTES_MAX, FromRunner, ToRunner};
+use protocol::tracker::Work;
 use sys::cgroup::Group;
-use sys::sandbox::User;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::process::Child;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::agent::Event;
 use crate::broker;
 use crate::claims::{Heard, Speaker};
+use crate::event::{Event, News};
 use crate::frames::FrameReader;
 use crate::launch::{self, Output};
 use crate::logs::AttemptLogs;
+use crate::orders::{Options, Order, merge_outputs};
 use crate::sandbox::Sandbox;
 use crate::scratch::Place;
 use crate::watch::{Watch, Watched};
@@ -49,67 +46,6 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 const MESSAGE: &str = "message of a task process";
 /// Unit in which output of the process is read.
 const OUTPUT_CHUNK_BYTES: usize = 64 << 10;
-
-/// How a runner is started and watched.
-#[derive(Clone, Debug)]
-pub(crate) struct Options {
-    /// The executable.
-    pub(crate) binary: PathBuf,
-    /// Its working directory.
-    pub(crate) job: Place,
-    /// Whose its processes are; `None`: the worker's.
-    pub(crate) user: Option<User>,
-    /// Where it finds the map outputs of its job.
-    pub(crate) outputs: PathBuf,
-    /// Directory of the logs of all attempts.
-    pub(crate) logs: Place,
-    /// What it is told first.
-    pub(crate) setup: Setup,
-    /// Time to start and rebuild the job.
-    pub(crate) start_timeout: Duration,
-    /// Time without a sign of life of an attempt; zero is for ever.
-    pub(crate) silence_max: Duration,
-    /// Limit of each log.
-    pub(crate) log_bytes_max: u64,
-    /// Knows what it may use, and looks whether it does.
-    pub(crate) watch: Watch,
-    /// What it can reach.
-    pub(crate) sandbox: Arc<Sandbox>,
-}
-
-/// Orders for a runner.
-#[derive(Debug)]
-pub(crate) enum Order {
-    /// Run an attempt; the runner has none.
-    Launch { attempt: AttemptId, work: Work, place: Place },
-    /// News for the running reduce.
-    MapOutputs { available: Vec<MapOutput>, obsolete: Vec<AttemptId> },
-    /// Another pass in the place of the one it has.
-    Pass(Pass),
-    /// Exit when idle.
-    Exit,
-    /// End at once.
-    Kill,
-}
-
-/// What a runner tells.
-#[derive(Debug)]
-pub(crate) enum News {
-    /// A sign of life.
-    Progress { attempt: AttemptId, progress: f32, phase: Phase },
-    /// A map output could not be fetched.
-    FetchFailed(FetchFailure),
-    /// The attempt ended; the runner is free.
-    Ended {
-        attempt: AttemptId,
-        state: AttemptState,
-        counters: Counters,
-        progress: f32,
-        phase: Phase,
-    },
-    /// The process is over; why, for the attempt it ran.
-    Gone { diagnostics: String },
-}
 
 /// Starts a process and drives it to its end. `events` gets everything it tells; the last is [`News::Gone`].
 pub(crate) async fn run(
@@ -476,16 +412,6 @@ fn mark(cookie: &str) -> String {
 /// The name of an entry of the job's directory.
 fn name_of(path: &Path) -> Option<OsString> {
     path.file_name().map(OsString::from)
-}
-
-/// Joins news of map outputs into a list of them.
-pub(crate) fn merge_outputs(
-    outputs: &mut Vec<MapOutput>,
-    available: Vec<MapOutput>,
-    obsolete: &[AttemptId],
-) {
-    outputs.extend(available);
-    outputs.retain(|output| !obsolete.contains(&output.attempt));
 }
 
 /// Writes on its own, so that a process that does not read cannot keep its output from being read.
