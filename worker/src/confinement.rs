@@ -7,6 +7,8 @@ use std::fmt;
 
 use sys::process::Limits;
 
+use crate::config::Config;
+
 /// See the module. `None` is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Confinement {
@@ -42,6 +44,24 @@ pub(crate) enum Excess {
 }
 
 impl Confinement {
+    /// As a worker is configured.
+    pub(crate) fn of(config: &Config) -> Self {
+        let some = |value: u64| (value > 0).then_some(value);
+        Confinement {
+            memory_bytes: some(config.task_memory_limit_bytes),
+            processes: (config.task_processes_max > 0).then_some(config.task_processes_max),
+            disk_bytes: some(config.task_disk_bytes_max),
+            disk_reserve_bytes: some(config.disk_reserve_bytes),
+            limits: Limits {
+                data_bytes: some(config.task_memory_limit_bytes),
+                open_files: some(config.task_open_files_max),
+                cpu_seconds: some(config.task_cpu_seconds_max),
+                file_bytes: some(config.task_file_bytes_max),
+                user_threads: None,
+            },
+        }
+    }
+
     /// Too many processes, if there are.
     pub(crate) fn processes(&self, count: usize) -> Option<Excess> {
         let limit = self.processes.filter(|limit| count > *limit as usize)?;

@@ -296,6 +296,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::confinement::Confinement;
 
     #[test]
     fn the_documentation_lists_every_route_with_whose_it_is() {
@@ -303,7 +304,7 @@ mod tests {
         let place = Place::open(directory.path()).unwrap();
         let shared = Shared {
             events: mpsc::channel(1).0,
-            watch: Watch::new(Config::default().confinement()),
+            watch: Watch::new(Confinement::of(&Config::default())),
             outputs: Outputs::new(place.clone()),
             logs: place,
             secret_file: PathBuf::new(),

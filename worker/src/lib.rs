@@ -65,12 +65,13 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 pub use binaries::BinarySource;
-pub use config::Config;
+pub use config::{Config, TaskSandbox};
 pub use error::Error;
-pub use sandbox::{TaskSandbox, Wall};
+pub use sandbox::Wall;
 
 use agent::{Agent, SetupBase, Surroundings};
 use binaries::Binaries;
+use confinement::Confinement;
 use dfs_source::DfsSource;
 use directories::Directories;
 use error::disk;
@@ -109,7 +110,7 @@ pub async fn run_with(
 
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let outputs = Outputs::new(directories.outputs.clone());
-    let watch = Watch::new(config.confinement());
+    let watch = Watch::new(Confinement::of(&config));
     let sandbox = Arc::new(Sandbox::open(&config, &directories)?);
     let shared = http::Shared {
         events: events.clone(),
@@ -199,7 +200,7 @@ fn register(
 
 /// What holds for tasks here, for people.
 fn isolation(config: &Config, sandbox: &Sandbox) -> String {
-    format!("{}, {}", config.confinement().describe(), sandbox.describe())
+    format!("{}, {}", Confinement::of(config).describe(), sandbox.describe())
 }
 
 /// What would hold for the tasks of a worker with this configuration, found out as that worker would; its data directory is made, and left empty of jobs.

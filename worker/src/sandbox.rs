@@ -8,11 +8,10 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
 use sys::cgroup::{Bounds, Group, Groups, Version};
 use sys::sandbox::{Access, Place, Support, User, Walls};
 
-use crate::config::Config;
+use crate::config::{Config, TaskSandbox};
 use crate::directories::Directories;
 use crate::error::Error;
 use crate::users::Users;
@@ -46,18 +45,6 @@ const THREADS_PER_PROCESS: u64 = 8;
 /// What it takes to have groups that bound everything.
 const GROUPS_REMEDY: &str = "a cgroup of version 2 with the controllers pids and memory, which the worker may share out: a service with Delegate=yes, \
      or `systemd-run --user --scope -p Delegate=yes`";
-
-/// Whether tasks are held.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TaskSandbox {
-    /// As far as the kernel can; what it lacks is logged and shown.
-    Available,
-    /// In full: a worker on a kernel that lacks something does not start.
-    Required,
-    /// Not: tasks see what the worker's user sees.
-    Off,
-}
 
 /// One thing that keeps tasks in, or does not.
 #[derive(Clone, PartialEq, Eq, Debug)]
