@@ -37,7 +37,7 @@ use crate::logs::StreamKind;
 use crate::metrics;
 use crate::outputs::{Held, Outputs};
 use crate::scratch::Place;
-use crate::watch::Watch;
+use crate::walls::Watch;
 
 /// Bytes read and sent in one piece: large enough that calls do not count, small enough to keep memory per request low.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -296,7 +296,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::confinement::Confinement;
+    use crate::walls::Confinement;
 
     #[test]
     fn the_documentation_lists_every_route_with_whose_it_is() {

@@ -3,11 +3,10 @@
 //! | module | |
 //! |---|---|
 //! | `agent` | the loop that knows attempts, runners and jobs |
-//! | `session` | registration and polls at the JobTracker |
 //! | `event` | what that loop waits for |
-//! | `runner`, `orders`, `launch`, `claims`, `frames` | one task process, what it is given, its start, what it says |
-//! | `confinement`, `watch` | what a task may use, and looks at what it does use |
-//! | `sandbox`, `users`, `near`, `broker` | what a task can reach, as whom, and map outputs brought there |
+//! | `session` | registration and polls at the JobTracker |
+//! | `runner` | one task process: its start, its socket, what it says |
+//! | `walls` | what a task can reach, as whom, what it may use, and looks at what it does use |
 //! | `binaries`, `dfs_source` | executables by hash |
 //! | `outputs`, `http` | map outputs and logs for others |
 //! | `metrics` | figures for monitors |
@@ -19,32 +18,22 @@
 
 mod agent;
 mod binaries;
-mod broker;
-mod claims;
 mod config;
-mod confinement;
 mod dfs_source;
 mod directories;
 mod error;
 mod event;
-mod frames;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
 mod http;
-mod launch;
 mod logs;
 mod metrics;
-mod near;
-mod orders;
-mod outbox;
 mod outputs;
 mod runner;
-mod sandbox;
 mod scratch;
 mod session;
-mod users;
-mod watch;
+mod walls;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,18 +56,16 @@ use tokio::sync::mpsc;
 pub use binaries::BinarySource;
 pub use config::{Config, TaskSandbox};
 pub use error::Error;
-pub use sandbox::Wall;
+pub use walls::Wall;
 
 use agent::{Agent, SetupBase, Surroundings};
 use binaries::Binaries;
-use confinement::Confinement;
 use dfs_source::DfsSource;
 use directories::Directories;
 use error::disk;
 use event::EVENTS_MAX;
 use outputs::Outputs;
-use sandbox::Sandbox;
-use watch::Watch;
+use walls::{Confinement, Sandbox, Watch};
 
 /// Runs a worker until `shutdown`.
 ///

@@ -21,7 +21,7 @@ use sys::measure::measure;
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
-use crate::confinement::{Confinement, Excess};
+use super::confinement::{Confinement, Excess};
 use crate::scratch;
 
 /// How often tasks are looked at: one that allocates a gigabyte a second is caught a gigabyte late.

@@ -1,6 +1,6 @@
 //! What a task may use, and when it has used more.
 //!
-//! Limits of the kernel hold for each process; the sums over a task with its children are looked at now and then ([`crate::watch`]), and a
+//! Limits of the kernel hold for each process; the sums over a task with its children are looked at now and then ([`super::watch`]), and a
 //! task beyond them is ended.
 
 use std::fmt;

@@ -8,6 +8,12 @@
 //! Invariants: the process runs in a session of its own under limits, and it with all that left it is killed when the runner is over; everything the process
 //! wrote before it reported the end of an attempt is in that attempt's logs; [`News::Gone`] is told exactly once, last.
 
+mod broker;
+pub(crate) mod claims;
+mod frames;
+mod launch;
+mod orders;
+
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -27,16 +33,15 @@ use tokio::process::Child;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::broker;
-use crate::claims::{Heard, Speaker};
+use self::claims::{Heard, Speaker};
+use self::frames::FrameReader;
+use self::launch::Output;
 use crate::event::{Event, News};
-use crate::frames::FrameReader;
-use crate::launch::{self, Output};
 use crate::logs::AttemptLogs;
-use crate::orders::{Options, Order, merge_outputs};
-use crate::sandbox::Sandbox;
 use crate::scratch::Place;
-use crate::watch::{Watch, Watched};
+use crate::walls::{Sandbox, Watch, Watched};
+
+pub(crate) use self::orders::{Options, Order, merge_outputs};
 
 /// Time for messages still on their way after a process has exited (a child of its own may hold the socket open).
 const AFTER_EXIT: Duration = Duration::from_millis(200);

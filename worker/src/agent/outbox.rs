@@ -21,15 +21,16 @@ const FETCH_FAILURES_MAX: usize = 1000;
 /// Ends and failures in the order in which they came.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    ends: Vec<Kept>,
+    ends: Vec<Unconfirmed>,
     fetch_failures: Vec<FetchFailure>,
     under_way: Option<Parcel>,
     /// A report of several was refused: until this many are through, each goes alone.
     alone: usize,
 }
 
+/// An end that the JobTracker may not have.
 #[derive(Debug)]
-struct Kept {
+struct Unconfirmed {
     update: AttemptUpdate,
     bytes: usize,
     /// It stands for one that was refused.
@@ -47,7 +48,7 @@ impl Outbox {
     /// Keeps the end of an attempt.
     pub(crate) fn end(&mut self, update: AttemptUpdate) {
         let bytes = wire::encode(&update).len();
-        self.ends.push(Kept { update, bytes, replaced: false });
+        self.ends.push(Unconfirmed { update, bytes, replaced: false });
     }
 
     /// Keeps a fetch failure. False if too many wait.
@@ -79,7 +80,7 @@ impl Outbox {
             return Some((vec![self.ends[0].update.clone()], Vec::new()));
         }
         let mut bytes = 0;
-        let fits = |kept: &&Kept| {
+        let fits = |kept: &&Unconfirmed| {
             bytes += kept.bytes;
             bytes <= REPORT_BYTES_MAX
         };

@@ -1,5 +1,5 @@
 //! What a task can reach on this machine: its job's files, its program, what everybody may read of the system. The walls themselves are
-//! [`sys::sandbox`] and [`sys::cgroup`], who stands between them is [`crate::users`]'; this says where they stand.
+//! [`sys::sandbox`] and [`sys::cgroup`], who stands between them is [`super::users`]'; this says where they stand.
 //!
 //! Invariants: of two jobs none can reach the other's files, nor those of the worker, nor end its processes; what the kernel lacks is logged
 //! once and told with everything else that holds ([`Sandbox::describe`]); with `task_sandbox = "required"` a worker without walls does not start.
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use sys::cgroup::{Bounds, Group, Groups, Version};
 use sys::sandbox::{Access, Place, Support, User, Walls};
 
+use super::users::Users;
 use crate::config::{Config, TaskSandbox};
 use crate::directories::Directories;
 use crate::error::Error;
-use crate::users::Users;
 
 /// Where programs and their libraries lie.
 const SYSTEM: &[&str] = &[

@@ -10,9 +10,8 @@ use protocol::runner::Setup;
 use protocol::tracker::{MapOutput, Work};
 use sys::sandbox::User;
 
-use crate::sandbox::Sandbox;
 use crate::scratch::Place;
-use crate::watch::Watch;
+use crate::walls::{Sandbox, Watch};
 
 /// How a runner is started and watched.
 #[derive(Clone, Debug)]

@@ -8,51 +8,46 @@
 //! Invariants: the end of an attempt is reported until it is confirmed, across restarts of the JobTracker; files of a job are deleted only when no
 //! process of it is left; what a task may rename is reached from descriptors that were opened before the task began; after the loop every runner's processes are dead.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read};
+mod attempt;
+mod jobs;
+mod near;
+mod outbox;
+mod runners;
+mod surroundings;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::error::chain;
-use client::rpc::{CallOptions, RpcClient};
+use client::rpc::CallOptions;
 use protocol::jobs::Counters;
-use protocol::pass::{PASS_LIFETIME, PASS_RENEWAL, Pass, PassName};
-use protocol::phase::Phase;
 use protocol::property::keys;
-use protocol::record::{PLACE_BYTES, RECORD_FILE};
-use protocol::runner::Setup;
 use protocol::tracker::{
     Action, AttemptState, AttemptUpdate, Launch, MapOutput, Register, Reply, Request, Work,
 };
 use protocol::{AttemptId, BinaryHash, Epoch, JobId, RecordAt, TaskKind};
-use sys::sandbox::User;
 use tokio::sync::mpsc;
 
-use crate::binaries::{Binaries, BinarySource};
+use self::attempt::{Reached, Running};
+use self::jobs::Jobs;
+use self::near::Near;
+use self::outbox::Outbox;
+use self::runners::Runners;
 use crate::event::{Event, News, Outcome};
 use crate::logs;
 use crate::metrics::{Attempts, Ended};
-use crate::near::Near;
-use crate::orders::{Options, Order, merge_outputs};
-use crate::outbox::Outbox;
-use crate::outputs::Outputs;
-use crate::runner;
-use crate::sandbox::Sandbox;
-use crate::scratch::{self, Place};
+use crate::runner::{Options, Order, merge_outputs};
+use crate::scratch;
 use crate::session::TARGET;
-use crate::users::{Lease, Users};
-use crate::watch::{Leaving, Watch};
+
+pub(crate) use self::surroundings::{SetupBase, Surroundings};
 
 /// How often progress is reported and idle runners are looked at.
 const TICK: Duration = Duration::from_secs(1);
 /// Time for one report.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time that an idle runner gets to exit before it is killed.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// A job of which nothing runs or is held is forgotten after this time, should the JobTracker's word have been lost.
-const JOB_IDLE_MAX: Duration = Duration::from_secs(120);
 /// How often old logs are looked for.
 const PRUNE_PERIOD: Duration = Duration::from_secs(600);
 /// How often it is measured what tasks use on disk: it takes a look at every file.
@@ -60,99 +55,14 @@ const DISK_PERIOD: Duration = Duration::from_secs(5);
 /// Time for runners to end when the worker stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What the loop needs and never changes.
-pub(crate) struct Surroundings {
-    /// As it registers; without attempts and outputs.
-    pub(crate) register: Register,
-    /// Of the files of all jobs.
-    pub(crate) jobs: Place,
-    pub(crate) logs: Place,
-    pub(crate) log_retention: Duration,
-    /// Without program.
-    pub(crate) setup: SetupBase,
-    pub(crate) start_timeout: Duration,
-    pub(crate) silence_max: Duration,
-    pub(crate) idle_max: Duration,
-    pub(crate) log_bytes_max: u64,
-    pub(crate) watch: Watch,
-    pub(crate) sandbox: Arc<Sandbox>,
-    pub(crate) binaries: Binaries,
-    pub(crate) source: Arc<dyn BinarySource>,
-    pub(crate) outputs: Outputs,
-    pub(crate) jobtracker: RpcClient,
-    pub(crate) events: mpsc::Sender<Event>,
-}
-
-/// What every runner is told besides its program.
-#[derive(Clone)]
-pub(crate) struct SetupBase {
-    pub(crate) namenode: String,
-    /// Makes the passes of tasks, and stays here.
-    pub(crate) secret: protocol::auth::Key,
-    pub(crate) memory_bytes_max: u64,
-}
-
-impl SetupBase {
-    /// A pass for tasks of a job.
-    fn pass(&self, job: JobId, user: &str) -> Pass {
-        let lifetime_ms = u64::try_from(PASS_LIFETIME.as_millis()).unwrap_or(u64::MAX);
-        let expires_ms = client::rpc::now_ms().saturating_add(lifetime_ms);
-        Pass::issue(&self.secret, PassName { job, user: user.to_owned(), expires_ms })
-    }
-}
-
-/// A job with files here.
-struct Job {
-    /// Where its tasks may do as they like.
-    place: Place,
-    /// Whose its processes are, where they are not the worker's.
-    lease: Option<Lease>,
-    /// When something last happened to it.
-    touched: Instant,
-}
-
-/// An attempt that runs here.
-struct Running {
-    launch: Box<Launch>,
-    /// Its directory in that of its job.
-    place: Place,
-    runner: Option<u64>,
-    killing: bool,
-    reached: Reached,
-}
-
-/// How far an attempt is.
-#[derive(Clone, Copy, Default)]
-struct Reached {
-    /// 0 to 1.
-    progress: f32,
-    /// What it does; `None` until its process has told.
-    phase: Option<Phase>,
-}
-
-struct Runner {
-    job: JobId,
-    user: String,
-    /// When it got its pass.
-    passed: Instant,
-    current: Option<AttemptId>,
-    orders: mpsc::UnboundedSender<Order>,
-    idle_since: Instant,
-    leaving: bool,
-}
-
 /// The loop's state.
 pub(crate) struct Agent {
     around: Surroundings,
     epoch: Option<Epoch>,
     attempts: BTreeMap<AttemptId, Running>,
     fetching: BTreeMap<BinaryHash, Vec<AttemptId>>,
-    runners: BTreeMap<u64, Runner>,
-    runner_count: u64,
-    jobs: BTreeMap<JobId, Job>,
-    forgotten: BTreeSet<JobId>,
-    /// Jobs whose files are being deleted.
-    deleting: BTreeSet<JobId>,
+    runners: Runners,
+    jobs: Jobs,
     near: Near,
     outbox: Outbox,
     pruned: Instant,
@@ -169,11 +79,8 @@ impl Agent {
             epoch: None,
             attempts: BTreeMap::new(),
             fetching: BTreeMap::new(),
-            runners: BTreeMap::new(),
-            runner_count: 0,
-            jobs: BTreeMap::new(),
-            forgotten: BTreeSet::new(),
-            deleting: BTreeSet::new(),
+            runners: Runners::default(),
+            jobs: Jobs::default(),
             near: Near::default(),
             outbox: Outbox::default(),
             pruned: Instant::now(),
@@ -201,13 +108,11 @@ impl Agent {
                 _ = ticks.tick() => self.tick(),
             }
         }
-        for runner in self.runners.values() {
-            let _ = runner.orders.send(Order::Kill);
-        }
+        self.runners.kill_all();
         let all_gone = async {
             while !self.runners.is_empty() {
                 match events.recv().await {
-                    Some(Event::Runner(id, News::Gone { .. })) => drop(self.runners.remove(&id)),
+                    Some(Event::Runner(id, News::Gone { .. })) => drop(self.runners.remove(id)),
                     Some(_) => {}
                     None => break,
                 }
@@ -243,7 +148,7 @@ impl Agent {
                     self.report(false);
                 }
             }
-            Event::Deleted(job) => drop(self.deleting.remove(&job)),
+            Event::Deleted(job) => self.jobs.deleted(job),
         }
     }
 
@@ -263,7 +168,7 @@ impl Agent {
             Action::Kill(attempt) => self.kill(attempt),
             Action::MapOutputs { job, mut available, obsolete } => {
                 // Nothing is left behind for a job that has gone meanwhile.
-                if self.jobs.contains_key(&job) {
+                if self.jobs.get(job).is_some() {
                     self.bring_near(&mut available);
                 }
                 self.map_outputs(job, &available, &obsolete);
@@ -274,7 +179,7 @@ impl Agent {
 
     /// Tasks that see only the files of their job are given those of other workers on this machine there.
     fn bring_near(&mut self, outputs: &mut [MapOutput]) {
-        let is_going = |output: &MapOutput| self.deleting.contains(&output.attempt.task.job);
+        let is_going = |output: &MapOutput| self.jobs.is_going(output.attempt.task.job);
         if self.around.sandbox.hides_files() && !outputs.iter().any(is_going) {
             self.near.bring(outputs, &self.around.register.boot_id, &self.around.outputs);
         }
@@ -286,11 +191,10 @@ impl Agent {
             return;
         }
         // It would get directories that are on their way out: it is tried again, here or elsewhere.
-        if self.deleting.contains(&id.task.job) {
+        if self.jobs.is_going(id.task.job) {
             return self.end(id, AttemptState::Killed, Counters::default());
         }
-        self.forgotten.remove(&id.task.job);
-        let place = match self.place(id) {
+        let place = match self.jobs.place(id, &self.around) {
             Ok(place) => place,
             Err(error) => {
                 let directory = self.around.jobs.path.join(id.task.job.to_string());
@@ -317,16 +221,6 @@ impl Agent {
         }
     }
 
-    /// A new directory for an attempt, in that of its job, which is made if it is the first.
-    fn place(&mut self, id: AttemptId) -> io::Result<Place> {
-        let job = match self.jobs.entry(id.task.job) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(self.around.open_job(id.task.job)?),
-        };
-        job.touched = Instant::now();
-        job.place.fresh_of(id.to_string(), job.user())
-    }
-
     fn binary(&mut self, hash: BinaryHash, result: &Result<PathBuf, String>) {
         for id in self.fetching.remove(&hash).unwrap_or_default() {
             if !self.attempts.contains_key(&id) {
@@ -346,33 +240,24 @@ impl Agent {
     /// Gives an attempt an idle runner of its job, or a new one.
     fn give_runner(&mut self, id: AttemptId, binary: &Path) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        let Some(job) = self.jobs.get(&id.task.job) else { return };
+        let Some(job) = self.jobs.get(id.task.job) else { return };
         let work = attempt.launch.work.clone();
         let mut order = Order::Launch { attempt: id, work, place: attempt.place.clone() };
-        let idle = self.runners.iter_mut().filter(|(_, runner)| {
-            runner.job == id.task.job && runner.current.is_none() && !runner.leaving
-        });
-        for (runner_id, runner) in idle {
+        for (runner_id, runner) in self.runners.idle(id.task.job) {
             match runner.orders.send(order) {
                 Ok(()) => {
                     runner.current = Some(id);
-                    attempt.runner = Some(*runner_id);
+                    attempt.runner = Some(runner_id);
                     return;
                 }
                 Err(mpsc::error::SendError(back)) => order = back,
             }
         }
-        self.runner_count += 1;
-        let runner_id = self.runner_count;
-        attempt.runner = Some(runner_id);
         let setup = self.around.setup(&attempt.launch);
-        let user = attempt.launch.program.user.clone();
         let timeout = keys::TASK_TIMEOUT.get(&attempt.launch.program.properties);
         // The JobTracker takes no job whose value cannot be read.
         let timeout = timeout.ok().flatten().map(|timeout| Duration::from_millis(timeout.0));
         let silence_max = timeout.unwrap_or(self.around.silence_max);
-        let (orders, inbox) = mpsc::unbounded_channel();
-        orders.send(order).expect("its receiver is here");
         let options = Options {
             binary: binary.to_owned(),
             job: job.place.clone(),
@@ -387,18 +272,7 @@ impl Agent {
             sandbox: Arc::clone(&self.around.sandbox),
         };
         let events = self.around.events.clone();
-        tokio::spawn(runner::run(options, inbox, runner_id, events));
-        let idle_since = Instant::now();
-        let runner = Runner {
-            job: id.task.job,
-            user,
-            passed: idle_since,
-            current: Some(id),
-            orders,
-            idle_since,
-            leaving: false,
-        };
-        self.runners.insert(runner_id, runner);
+        attempt.runner = Some(self.runners.start(id, options, order, events));
     }
 
     fn kill(&mut self, id: AttemptId) {
@@ -410,12 +284,8 @@ impl Agent {
             return;
         };
         attempt.killing = true;
-        match attempt.runner.and_then(|runner| self.runners.get_mut(&runner)) {
-            Some(runner) => {
-                runner.leaving = true;
-                // A runner that no longer listens is about to tell that it is gone.
-                let _ = runner.orders.send(Order::Kill);
-            }
+        match attempt.runner.and_then(|runner| self.runners.get_mut(runner)) {
+            Some(runner) => runner.leave(Order::Kill),
             None => {
                 self.attempts.remove(&id);
                 self.end(id, AttemptState::Killed, Counters::default());
@@ -429,7 +299,7 @@ impl Agent {
             .iter_mut()
             .filter(|(id, _)| id.task.job == job && id.task.kind == TaskKind::Reduce);
         for (_, attempt) in reduces {
-            match attempt.runner.and_then(|runner| self.runners.get(&runner)) {
+            match attempt.runner.and_then(|runner| self.runners.get_mut(runner)) {
                 Some(runner) => {
                     let (available, obsolete) = (available.to_vec(), obsolete.to_vec());
                     let _ = runner.orders.send(Order::MapOutputs { available, obsolete });
@@ -449,31 +319,15 @@ impl Agent {
         for attempt in self.attempts.iter_mut().filter(|(id, _)| id.task.job == job) {
             attempt.1.killing = true;
         }
-        for runner in self.runners.values_mut().filter(|runner| runner.job == job) {
-            runner.leaving = true;
-            let order = if runner.current.is_some() { Order::Kill } else { Order::Exit };
-            let _ = runner.orders.send(order);
-            runner.idle_since = Instant::now();
-        }
-        self.forgotten.insert(job);
+        self.runners.end(job);
+        self.jobs.forget(job);
         self.delete_if_unused(job);
     }
 
     /// Deletes the files of a forgotten job once no process of it is left.
     fn delete_if_unused(&mut self, job: JobId) {
-        let used = self.runners.values().any(|runner| runner.job == job);
-        if used || !self.forgotten.remove(&job) {
-            return;
-        }
-        self.near.forget(job);
-        if let Some(Job { lease, .. }) = self.jobs.remove(&job) {
-            self.deleting.insert(job);
-            let (jobs, outputs) = (self.around.jobs.clone(), self.around.outputs.clone());
-            let events = self.around.events.clone();
-            tokio::task::spawn_blocking(move || {
-                delete_job(job, lease, &jobs, &outputs);
-                let _ = events.blocking_send(Event::Deleted(job));
-            });
+        if !self.runners.any_of(job) && self.jobs.delete_forgotten(job, &self.around) {
+            self.near.forget(job);
         }
     }
 
@@ -490,24 +344,22 @@ impl Agent {
                 }
             }
             News::Ended { attempt, state, counters, progress, phase } => {
-                if let Some(runner) = self.runners.get_mut(&id) {
-                    runner.current = None;
-                    runner.idle_since = Instant::now();
+                if let Some(runner) = self.runners.get_mut(id) {
+                    runner.free();
                     // The kernel counts a process's time over all attempts: the next one gets a process of its own.
                     if self.around.watch.confinement().limits.cpu_seconds.is_some() {
-                        runner.leaving = true;
-                        let _ = runner.orders.send(Order::Exit);
+                        runner.leave(Order::Exit);
                     }
                 }
                 if let Some(running) = self.attempts.remove(&attempt) {
-                    let state = self.checked(attempt, &running, state);
-                    let record = self.record(attempt, &running, &state);
+                    let state = running.checked(attempt, state, &self.around.outputs);
+                    let record = running.record(attempt, &state);
                     let reached = Reached { progress, phase: Some(phase) };
                     self.end_in(attempt, state, counters, (record, reached));
                 }
             }
             News::Gone { diagnostics } => {
-                let Some(runner) = self.runners.remove(&id) else { return };
+                let Some(runner) = self.runners.remove(id) else { return };
                 let current = runner.current.and_then(|id| Some((id, self.attempts.remove(&id)?)));
                 if let Some((attempt, running)) = current {
                     let mut state = if running.killing {
@@ -515,7 +367,7 @@ impl Agent {
                     } else {
                         AttemptState::Failed { diagnostics }
                     };
-                    let record = self.record(attempt, &running, &state);
+                    let record = running.record(attempt, &state);
                     // A task that fails by itself names the record.
                     if let (Work::Map { split, .. }, Some(record)) = (&running.launch.work, record)
                         && let (Some(place), AttemptState::Failed { diagnostics }) =
@@ -530,47 +382,6 @@ impl Agent {
         }
     }
 
-    /// What a runner reports, after a look at what it says it made.
-    fn checked(&self, id: AttemptId, running: &Running, state: AttemptState) -> AttemptState {
-        let AttemptState::MapDone { data_path, .. } = &state else {
-            return state;
-        };
-        let program = &running.launch.program;
-        let outputs = &self.around.outputs;
-        match outputs.insert(id, &running.place, data_path, program.partition_count) {
-            Ok(held) => {
-                let segments = if program.sizes_wanted { &held.segments[..] } else { &[] };
-                let partition_bytes = segments.iter().map(|segment| segment.raw).collect();
-                AttemptState::MapDone { data_path: outputs.data_path(id), partition_bytes }
-            }
-            Err(diagnostics) => AttemptState::Failed { diagnostics },
-        }
-    }
-
-    /// The record that a map was in when it failed, as its process has told.
-    fn record(&self, id: AttemptId, running: &Running, state: &AttemptState) -> Option<RecordAt> {
-        let Work::Map { split, .. } = &running.launch.work else { return None };
-        if !matches!(state, AttemptState::Failed { .. }) {
-            return None;
-        }
-        let read = || {
-            let mut start = Vec::with_capacity(PLACE_BYTES);
-            let file = running.place.dir.file(RECORD_FILE)?;
-            file.take(PLACE_BYTES as u64).read_to_end(&mut start)?;
-            Ok::<_, io::Error>(start)
-        };
-        let start = match read() {
-            Ok(start) => start,
-            Err(error) => {
-                if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!(attempt = %id, %error, "cannot read where a map was");
-                }
-                return None;
-            }
-        };
-        RecordAt::decode(&start).filter(|record| record.failure(split).is_some())
-    }
-
     fn end(&mut self, attempt: AttemptId, state: AttemptState, counters: Counters) {
         self.end_in(attempt, state, counters, (None, Reached::default()));
     }
@@ -583,11 +394,7 @@ impl Agent {
         counters: Counters,
         (record, reached): (Option<RecordAt>, Reached),
     ) {
-        if let Some(job) = self.jobs.get_mut(&attempt.task.job) {
-            job.touched = Instant::now();
-            let leaving = self.around.watch.leaving(&attempt.to_string());
-            delete_later(&job.place, attempt.to_string(), leaving);
-        }
+        self.jobs.clear(attempt, &self.around);
         self.ended.count(attempt.task.kind, &state);
         let Reached { progress, phase } = reached;
         self.outbox.end(AttemptUpdate { attempt, state, progress, phase, counters, record });
@@ -625,33 +432,11 @@ impl Agent {
         });
     }
 
-    /// Gives runners whose pass is getting old another one.
-    fn renew_passes(&mut self, now: Instant) {
-        let is_due = |runner: &&mut Runner| {
-            now.saturating_duration_since(runner.passed) >= PASS_RENEWAL && !runner.leaving
-        };
-        for runner in self.runners.values_mut().filter(is_due) {
-            runner.passed = now;
-            let pass = self.around.setup.pass(runner.job, &runner.user);
-            // A runner that has ended needs none.
-            let _ = runner.orders.send(Order::Pass(pass));
-        }
-    }
-
     fn tick(&mut self) {
         self.report(true);
-        let (idle_max, now) = (self.around.idle_max, Instant::now());
-        for runner in self.runners.values_mut().filter(|runner| runner.current.is_none()) {
-            let idle = now.saturating_duration_since(runner.idle_since);
-            if runner.leaving && idle >= EXIT_TIMEOUT {
-                let _ = runner.orders.send(Order::Kill);
-            } else if !runner.leaving && idle >= idle_max {
-                runner.leaving = true;
-                runner.idle_since = now;
-                let _ = runner.orders.send(Order::Exit);
-            }
-        }
-        self.renew_passes(now);
+        let now = Instant::now();
+        self.runners.end_idle(now, self.around.idle_max);
+        self.runners.renew_passes(now, &self.around.setup);
         self.forget_idle_jobs(now);
         if self.disk_seen.is_some_and(|seen| now.saturating_duration_since(seen) >= DISK_PERIOD) {
             self.disk_seen = None;
@@ -693,17 +478,10 @@ impl Agent {
     fn forget_idle_jobs(&mut self, now: Instant) {
         let is_used = |job: &JobId| {
             self.attempts.keys().any(|attempt| attempt.task.job == *job)
-                || self.runners.values().any(|runner| runner.job == *job)
+                || self.runners.any_of(*job)
                 || self.around.outputs.holds_job(*job)
         };
-        let idle: Vec<JobId> = self
-            .jobs
-            .iter()
-            .filter(|(id, job)| {
-                now.saturating_duration_since(job.touched) >= JOB_IDLE_MAX && !is_used(id)
-            })
-            .map(|(id, _)| *id)
-            .collect();
+        let idle: Vec<JobId> = self.jobs.idle(now).filter(|job| !is_used(job)).collect();
         idle.into_iter().for_each(|job| self.forget(job));
     }
 
@@ -719,60 +497,5 @@ impl Agent {
                 data_path,
             });
         Register { running, held_outputs: held_outputs.collect(), ..base.clone() }
-    }
-}
-
-/// Deletes what has a name in a directory, without waiting for it. `leaving` is dropped when it is done.
-fn delete_later(place: &Place, name: String, leaving: Leaving) {
-    let place = place.clone();
-    tokio::task::spawn_blocking(move || {
-        place.remove(&name);
-        drop(leaving);
-    });
-}
-
-/// Ends what is left of a job that is over, and deletes its files. Its user is the next job's only then.
-fn delete_job(job: JobId, lease: Option<Lease>, jobs: &Place, outputs: &Outputs) {
-    lease.iter().for_each(Lease::end_all);
-    let outputs = outputs.remove_job(job).inspect_err(|error| {
-        tracing::warn!(%job, %error, "cannot delete the map outputs of a job");
-    });
-    let files = jobs.dir.remove(job.to_string()).inspect_err(|error| {
-        tracing::warn!(%job, %error, "cannot delete the files of a job");
-    });
-    if files.and(outputs).is_err() {
-        lease.into_iter().for_each(Lease::keep);
-    }
-}
-
-impl Job {
-    fn user(&self) -> Option<User> {
-        self.lease.as_ref().map(Lease::user)
-    }
-}
-
-impl Surroundings {
-    /// The directories of a job that begins here. Tasks are let in there by the inode, so both must be there before the first.
-    fn open_job(&self, job: JobId) -> io::Result<Job> {
-        let lease = self.sandbox.users().map(Users::lease).transpose()?;
-        let place = self.jobs.ensure(job.to_string())?;
-        let outputs = self.outputs.of_job(job)?;
-        if let Some(lease) = &lease {
-            place.dir.let_work(lease.user())?;
-            outputs.dir.let_read(lease.user())?;
-        }
-        Ok(Job { place, lease, touched: Instant::now() })
-    }
-
-    fn setup(&self, launch: &Launch) -> Setup {
-        Setup {
-            program: launch.program.clone(),
-            namenode: self.setup.namenode.clone(),
-            pass: self.setup.pass(launch.attempt.task.job, &launch.program.user),
-            host: self.register.host.clone(),
-            boot_id: self.register.boot_id.clone(),
-            memory_bytes_max: self.setup.memory_bytes_max,
-            local_output: None,
-        }
     }
 }

@@ -18,8 +18,8 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
+use super::orders::Options;
 use crate::logs::StreamKind;
-use crate::orders::Options;
 
 /// Time for which starting a program is tried that is open for writing, and the pause between. A file that was just written is so for a moment
 /// longer where another process was being started meanwhile: it holds the descriptor until it executes its own program.
