@@ -6,9 +6,8 @@
 //! | [`secret`] | the cluster secret: made at the first start, mode 0600 |
 //! | [`access`] | whose each route is, and who asks |
 //! | [`audit`] | lines of who did what, on disk |
-//! | [`auth`] | checks who signed a request, for whom, and signs the answer |
+//! | [`auth`] | checks who signed a request, for whom, and signs the answer; reads the body of what was let in, within a budget and a time |
 //! | [`carried`] | work that goes on though its caller hangs up |
-//! | `bodies` | reads what was let in, within a budget and a time |
 //! | [`groups`] | groups of users, remembered for a while |
 //! | [`rpc`] | routes that carry signed messages |
 //! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown |
@@ -27,7 +26,6 @@ pub mod access;
 pub mod audit;
 pub mod auth;
 pub mod beans;
-mod bodies;
 pub mod carried;
 pub mod config;
 pub mod descriptors;
@@ -43,7 +41,6 @@ pub mod inspect;
 pub mod line;
 pub mod log;
 pub mod metrics;
-mod nonces;
 pub mod page;
 pub mod rpc;
 pub mod secret;

@@ -1,18 +1,24 @@
 //! Who signed a request: signature, destination, clock and nonce, against the cluster secret. All of it is known from the head of the
 //! request; its body is read afterwards (`bodies`).
 
+mod bodies;
+mod nonces;
+mod signer;
+
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use protocol::auth::{
-    AnswerSignature, BodyDigest, CLOCK_SKEW_MAX, Hello, Incarnation, Key, Nonce, ReadyKey, Role,
-    Service, Signature, SignedRequest, answer_key,
+    CLOCK_SKEW_MAX, Hello, Incarnation, Key, ReadyKey, Role, Service, Signature, SignedRequest,
+    answer_key,
 };
-use protocol::pass::PassName;
 
-use crate::bodies::Bodies;
-use crate::nonces::{Nonces, Refused};
+use self::bodies::Bodies;
+use self::nonces::{Nonces, Refused};
+
+pub(crate) use self::bodies::BodyError;
+pub use self::signer::{Checked, Seal, Signer};
 
 /// Why a request is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -53,50 +59,6 @@ pub enum AuthError {
     /// Too many senders to remember.
     #[error("too many senders at once: try again in some minutes")]
     Flood,
-}
-
-/// Who signed a request.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Signer {
-    /// One that holds the cluster secret, or the key of a role; speaks for whom it says.
-    Trusted(Role),
-    /// A task; speaks for the user of its job alone.
-    Task(PassName),
-}
-
-impl Signer {
-    /// True if the signer may act as `user`.
-    pub fn speaks_for(&self, user: &str) -> bool {
-        match self {
-            Signer::Trusted(_) => true,
-            Signer::Task(name) => name.user == user,
-        }
-    }
-}
-
-/// A request that was let in by its head.
-#[derive(Clone, Debug)]
-pub struct Checked {
-    /// Who signed it.
-    pub signer: Signer,
-    /// Of the body that must follow.
-    pub body: BodyDigest,
-    /// Signs the answer.
-    pub seal: Seal,
-}
-
-/// Signs the answer to one request.
-#[derive(Clone, Debug)]
-pub struct Seal {
-    key: Arc<ReadyKey>,
-    nonce: Nonce,
-}
-
-impl Seal {
-    /// The header of the answer; `body` is `None` where it is streamed.
-    pub fn header(&self, status: u16, body: Option<BodyDigest>) -> String {
-        AnswerSignature::sign(&self.key, self.nonce, status, body).to_header()
-    }
 }
 
 /// Checks signatures. Cheap to clone.
@@ -243,8 +205,8 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::auth::Occasion;
-    use protocol::pass::Pass;
+    use protocol::auth::{BodyDigest, Nonce, Occasion};
+    use protocol::pass::{Pass, PassName};
 
     const REQUEST: SignedRequest<'_> = SignedRequest { method: "POST", target: "/rpc" };
     const NOW: u64 = 1_700_000_000_000;

@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use protocol::auth::BodyDigest;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::auth::{Checked, Signer};
+use super::signer::{Checked, Signer};
 
 /// Bytes of bodies that are read at once: two of the largest there are, reports of workers.
 const BYTES_MAX: usize = 128 << 20;
