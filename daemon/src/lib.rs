@@ -10,9 +10,7 @@
 //! | [`carried`] | work that goes on though its caller hangs up |
 //! | [`groups`] | groups of users, remembered for a while |
 //! | [`rpc`] | routes that carry signed messages |
-//! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown |
-//! | [`guests`] [`line`](mod@line) | who may keep a connection, and who makes room |
-//! | [`descriptors`] | how many files and sockets there may be |
+//! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown. In it [`guests`] and [`line`](mod@line): who may keep a connection, and who makes room; [`descriptors`]: how many files and sockets there may be |
 //! | [`shutdown`] | one token that ends everything |
 //! | [`metrics`] | figures for monitors |
 //! | [`inspect`] | configuration and log levels for operators |
@@ -28,17 +26,14 @@ pub mod auth;
 pub mod beans;
 pub mod carried;
 pub mod config;
-pub mod descriptors;
 pub mod error;
 pub mod front;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
 pub mod groups;
-pub mod guests;
 pub mod hosts;
 pub mod inspect;
-pub mod line;
 pub mod log;
 pub mod metrics;
 pub mod page;
@@ -49,4 +44,5 @@ pub mod session;
 pub mod shutdown;
 
 pub use error::{ConfigError, ServeError};
+pub use serve::{descriptors, guests, line};
 pub use shutdown::Shutdown;

@@ -1,11 +1,15 @@
 //! The accept loop of every daemon: HTTP/1.1 with limits, and a clean end.
 //!
 //! - at most `connections_max` at once, and no more than the process may have descriptors for; more wait in the listen queue;
-//! - connections that nobody has signed a request on end after some idle seconds, and make room for others ([`crate::guests`]);
+//! - connections that nobody has signed a request on end after some idle seconds, and make room for others ([`guests`]);
 //! - a request's head must arrive within `header_timeout` and fit 64 headers and 64 KiB: slow or endless heads cost little;
 //! - what routes see has passed [`front`](crate::front);
 //! - an answer is produced no faster than its client reads it: hyper's `pipeline_flush` would take a whole body into memory;
 //! - on shutdown no connection is accepted, running requests are finished, for at most `drain_max`.
+
+pub mod descriptors;
+pub mod guests;
+pub mod line;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -24,12 +28,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::Shutdown;
+use self::guests::{Entered, Guest, Guests, Peer as Calling};
+use self::line::{Line, STRANGER_IDLE_MAX};
 use crate::error::ServeError;
 use crate::front::{Guarded, HEAD_BYTES_MAX};
-use crate::guests::{Entered, Guest, Guests, Peer as Calling};
-use crate::line::{Line, STRANGER_IDLE_MAX};
-use crate::{descriptors, rpc};
+use crate::{Shutdown, rpc};
+
+pub use self::line::Peer;
 
 /// Headers per request. Clients send a handful.
 const HEADERS_MAX: usize = 64;
@@ -177,15 +182,6 @@ pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutd
     if tokio::time::timeout(limits.drain_max, drain).await.is_err() {
         tracing::warn!("requests still running at shutdown were cut off");
     }
-}
-
-/// Who sent a request: an extension of every request.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    /// From where.
-    pub address: SocketAddr,
-    /// Over which connection.
-    pub line: Arc<Line>,
 }
 
 async fn connection(

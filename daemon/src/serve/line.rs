@@ -1,17 +1,20 @@
-//! A connection of an HTTP service, as one of the [`Guests`](crate::guests::Guests) there: a stranger's until a request on it was signed, and over after some
+//! A connection of an HTTP service, as one of the [`Guests`](super::guests::Guests) there: a stranger's until a request on it was signed, and over after some
 //! idle seconds until then.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::guests::Guest;
 use crate::auth::Seal;
-use crate::guests::Guest;
 
 /// How long a stranger may ask for nothing: a person's browser comes back at no cost, a flood has to be kept up.
 pub(crate) const STRANGER_IDLE_MAX: Duration = Duration::from_secs(5);
+
 /// A connection.
 #[derive(Debug, Default)]
 pub struct Line {
@@ -83,10 +86,17 @@ impl Guest for Line {
     }
 }
 
+/// Who sent a request: an extension of every request.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// From where.
+    pub address: SocketAddr,
+    /// Over which connection.
+    pub line: Arc<Line>,
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     #[tokio::test]
