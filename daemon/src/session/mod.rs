@@ -8,22 +8,22 @@
 //! can send no such header, and a script elsewhere would have to ask first, which nothing here allows. The cookie alone would not do: it is
 //! shared by everything that listens on the same host.
 
+mod login;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::{FromRef, FromRequestParts, Query, Request, State};
+use axum::extract::{FromRef, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::{get, post};
+use axum::response::{IntoResponse, Response};
 use maud::html;
 use parking_lot::Mutex;
 use protocol::auth::{LOGIN_METHOD, Role, SignedRequest, login_target};
 use serde::Deserialize;
 
-use crate::access::{Access, Audience, Routes, is_user_name};
 use crate::auth::{AuthError, Authenticator};
 use crate::page;
 
@@ -33,6 +33,8 @@ pub const HEADER: &str = "x-hanno-page";
 const SESSION_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 /// Sessions at once; beyond it the oldest ends. Each is one browser of a person.
 const SESSIONS_MAX: usize = 1_000;
+/// Longest name of a user.
+const USER_BYTES_MAX: usize = 255;
 
 /// The sessions at one daemon's pages. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -82,14 +84,6 @@ impl Sessions {
         let port = address.rsplit_once(':').map_or("", |(_, port)| port);
         let cookie = format!("hanno-{service}-{port}");
         Sessions { inner: Arc::new(Inner { auth, service, cookie, open: Mutex::default() }) }
-    }
-
-    /// The routes `/login` and `/logout`.
-    pub fn routes<S: Clone + Send + Sync + 'static>(&self, access: &Access) -> Routes<S> {
-        Routes::new(access)
-            .route("/login", Audience::Anybody, get(login))
-            .route("/logout", Audience::Changers, post(logout))
-            .with_state(self.clone())
     }
 
     /// Who is signed in.
@@ -203,28 +197,10 @@ struct Link {
     proof: String,
 }
 
-async fn login(State(sessions): State<Sessions>, Query(link): Query<Link>) -> Response {
-    if link.proof.is_empty() {
-        return explain(StatusCode::OK, None);
-    }
-    match sessions.check(&link) {
-        Ok(()) => {
-            tracing::info!(user = link.user, "signed in at the pages");
-            let cookie = [(header::SET_COOKIE, sessions.begin(&link.user))];
-            (cookie, Redirect::to("/")).into_response()
-        }
-        Err(error) => {
-            let reason = match error {
-                AuthError::Replayed => "This link was used before.".to_owned(),
-                AuthError::Skew { .. } => "This link is too old.".to_owned(),
-                AuthError::Misdirected => {
-                    "This link was made before the daemon started, or for another one.".to_owned()
-                }
-                error => format!("This link is not good: {error}."),
-            };
-            explain(StatusCode::FORBIDDEN, Some(&reason))
-        }
-    }
+/// True if a text can be the name of a user.
+pub(crate) fn is_user_name(text: &str) -> bool {
+    let is_odd = |c: char| c.is_control() || c.is_whitespace();
+    !text.is_empty() && text.len() <= USER_BYTES_MAX && !text.contains(is_odd)
 }
 
 /// The answer to a browser in which nobody is signed in.
@@ -250,11 +226,6 @@ fn explain(status: StatusCode, reason: Option<&str>) -> Response {
     let mut response = frame.answer(&content);
     *response.status_mut() = status;
     response
-}
-
-async fn logout(_: Actor, State(sessions): State<Sessions>, headers: HeaderMap) -> Response {
-    let cookie = [(header::SET_COOKIE, sessions.end(&headers))];
-    (cookie, axum::Json(serde_json::json!({}))).into_response()
 }
 
 #[cfg(test)]
