@@ -61,9 +61,10 @@ use std::time::Duration;
 pub use crate::error::{JournalError, RecoverError, StoreError};
 pub use crate::id::{Epoch, Txid};
 pub use crate::options::{Options, mirrors_are_sound};
+pub use crate::page::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use crate::recover::{LeftOut, Recover, Recovered};
 pub use crate::segment::BODY_BYTES_MAX;
-pub use crate::store::{Change, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use crate::store::Change;
 
 use sys::fs::{LockError, LockFile};
 

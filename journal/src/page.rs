@@ -14,7 +14,13 @@
 //! grow at their own end, and there pages are filled; elsewhere a page that is too large is halved).
 
 use crate::bytes::u32_at;
-use crate::store::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+
+/// Largest key of a row, in bytes: 8 KiB, a parent's id and the longest name with room to spare.
+pub const KEY_BYTES_MAX: usize = 8 << 10;
+
+/// Largest value of a row, in bytes: 16 KiB. sled moves larger pages to files of their own, whose
+/// directory grows without end. Callers cut larger values into chunks.
+pub const VALUE_BYTES_MAX: usize = 16 << 10;
 
 /// Size of a full page before compression, in bytes: 8 KiB, about a hundred rows. What a row that changes alone costs to write,
 /// and with sixteen of them under one roof still far below the 128 KiB from which on sled makes a file of its own.

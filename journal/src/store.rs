@@ -24,7 +24,7 @@ use std::thread;
 use crate::bytes::{u32_at, u64_at};
 use crate::error::{JournalError, StoreError};
 use crate::id::{Epoch, Txid};
-use crate::page::{self, Rows};
+use crate::page::{self, KEY_BYTES_MAX, Rows, VALUE_BYTES_MAX};
 
 /// One row that changed: its new value, or `None` if it was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -403,13 +403,6 @@ fn row_crc(key: &[u8], value: &[u8]) -> u64 {
     hasher.update(value);
     u64::from(hasher.finalize())
 }
-
-/// Largest key of a row, in bytes: 8 KiB, a parent's id and the longest name with room to spare.
-pub const KEY_BYTES_MAX: usize = 8 << 10;
-
-/// Largest value of a row, in bytes: 16 KiB. sled moves larger pages to files of their own, whose
-/// directory grows without end. Callers cut larger values into chunks.
-pub const VALUE_BYTES_MAX: usize = 16 << 10;
 
 /// Rows that go into one batch of a restore, in bytes: 1 MiB.
 const FILL_BATCH_BYTES: usize = 1 << 20;
