@@ -15,13 +15,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::chain::LogDir;
-use crate::checkpoint::IMAGES_KEPT;
 use crate::disk::Disk;
 use crate::error::JournalError;
 use crate::id::{Epoch, Txid};
-use crate::image;
+use crate::image::{self, IMAGES_KEPT};
 use crate::mark::{self, Found, Mark, Starts};
-use crate::recover::LeftOut;
+use crate::places::LeftOut;
 use crate::segment;
 
 /// Where the log is in a directory of a journal.

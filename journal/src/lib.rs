@@ -39,6 +39,7 @@ mod mark;
 mod mirrors;
 mod options;
 mod page;
+mod places;
 mod recover;
 mod repair;
 mod sector;
@@ -62,7 +63,8 @@ pub use crate::error::{JournalError, RecoverError, StoreError};
 pub use crate::id::{Epoch, Txid};
 pub use crate::options::{Options, mirrors_are_sound};
 pub use crate::page::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-pub use crate::recover::{LeftOut, Recover, Recovered};
+pub use crate::places::LeftOut;
+pub use crate::recover::{Recover, Recovered};
 pub use crate::segment::BODY_BYTES_MAX;
 pub use crate::store::Change;
 

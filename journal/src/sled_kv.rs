@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::disk::{Disk, RealDisk};
-use crate::error::StoreError;
+use crate::error::{StoreError, chain};
 use crate::store::{Change, Kv, KvPlace, RowFn};
 
 /// The directory `sled` inside a journal's directory.
@@ -240,18 +240,6 @@ fn snapshots(dir: &Path) -> Result<Vec<String>, StoreError> {
 fn disk(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> StoreError {
     let path = path.into();
     move |source| StoreError::Disk { action, path, source }
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut out = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        out.push_str(": ");
-        out.push_str(&error.to_string());
-        source = error.source();
-    }
-    out
 }
 
 /// How long the threads of a sled that was just dropped may hold its file: 10 s. They end when their
