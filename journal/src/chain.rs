@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::{self, Disk};
 use crate::error::{JournalError, RecoverError, chain as error_chain};
+use crate::home::mark::Found;
 use crate::id::{Epoch, Txid};
-use crate::mark::Found;
 use crate::segment::{self, Foreign, Loss, Scan};
 
 /// A directory that has the log.

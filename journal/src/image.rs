@@ -21,8 +21,7 @@ use crate::bytes::{u32_at, u64_at};
 use crate::disk::{Disk, DiskFile, publish};
 use crate::error::{JournalError, RecoverError, StoreError, disk};
 use crate::id::{Epoch, Txid};
-use crate::page::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::store::Store;
+use crate::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
 
 /// What an image says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,10 +35,7 @@ mod home;
 mod id;
 mod image;
 mod log;
-mod mark;
-mod mirrors;
 mod options;
-mod page;
 mod places;
 mod recover;
 mod repair;
@@ -46,7 +43,6 @@ mod sector;
 mod segment;
 #[cfg(test)]
 mod sim;
-mod sled_kv;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -62,11 +58,10 @@ use std::time::Duration;
 pub use crate::error::{JournalError, RecoverError, StoreError};
 pub use crate::id::{Epoch, Txid};
 pub use crate::options::{Options, mirrors_are_sound};
-pub use crate::page::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use crate::places::LeftOut;
 pub use crate::recover::{Recover, Recovered};
 pub use crate::segment::BODY_BYTES_MAX;
-pub use crate::store::Change;
+pub use crate::store::{Change, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 use sys::fs::{LockError, LockFile};
 

@@ -8,7 +8,7 @@ use crate::disk::RealDisk;
 use crate::image;
 use crate::places::Places;
 use crate::sector::STREAM_BYTES_MAX;
-use crate::sled_kv::SledPlace;
+use crate::store::SledPlace;
 use crate::threads::Limits;
 
 /// Settings of one journal.

@@ -14,6 +14,9 @@
 //! Invariants: what [`Store::load`] accepted is exactly what some [`Store::apply`] left behind; `pages` names
 //! every page in the engine.
 
+pub(crate) mod page;
+mod sled_kv;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use std::ops::Bound;
@@ -21,10 +24,13 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
+use self::page::Rows;
 use crate::bytes::{u32_at, u64_at};
 use crate::error::{JournalError, StoreError};
 use crate::id::{Epoch, Txid};
-use crate::page::{self, KEY_BYTES_MAX, Rows, VALUE_BYTES_MAX};
+
+pub use self::page::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub(crate) use self::sled_kv::SledPlace;
 
 /// One row that changed: its new value, or `None` if it was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
