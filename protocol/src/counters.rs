@@ -6,12 +6,13 @@
 //!
 //! Invariant: [`bounded`] refuses while it decodes, so a message takes no more memory than the bounds allow.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::jobs::Counters;
+use crate::wire::at_most;
 
 /// Most different counters of a job that its own code names; a hundred times what Hadoop allows.
 pub const COUNTERS_MAX: usize = 10_000;
@@ -19,8 +20,17 @@ pub const COUNTERS_MAX: usize = 10_000;
 pub const ENGINE_COUNTERS_MAX: usize = 200;
 /// Most names of groups and counters that are decoded: each counter may have a group of its own.
 const NAMES_MAX: usize = 2 * (COUNTERS_MAX + ENGINE_COUNTERS_MAX);
+/// Most groups of counters that one message has room for. What a job may have is less, and checked where it is counted.
+pub const COUNTER_GROUPS_SENT_MAX: usize = 100_000;
 /// Longest name of a counter or of a group, bytes; Hadoop's longest group.
 pub const NAME_BYTES_MAX: usize = 128;
+
+/// Named sums, by group and name.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Counters(
+    #[serde(deserialize_with = "at_most::<COUNTER_GROUPS_SENT_MAX, _, _>")]
+    pub  BTreeMap<String, BTreeMap<String, u64>>,
+);
 
 /// Counters beyond a bound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,10 +58,47 @@ pub fn check_name(name: &str) -> Result<(), CountersError> {
     Err(CountersError::NameTooLong { start })
 }
 
+impl<'a> FromIterator<(&'a str, &'a str, u64)> for Counters {
+    /// Adds up groups, names and amounts.
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str, u64)>>(amounts: I) -> Self {
+        let mut counters = Counters::default();
+        amounts.into_iter().for_each(|(group, name, amount)| counters.add(group, name, amount));
+        counters
+    }
+}
+
 impl Counters {
+    /// Adds `amount`.
+    pub fn add(&mut self, group: &str, name: &str, amount: u64) {
+        if !self.0.contains_key(group) {
+            self.0.insert(group.to_owned(), BTreeMap::new());
+        }
+        let names = self.0.get_mut(group).expect("just inserted");
+        match names.get_mut(name) {
+            Some(value) => *value = value.saturating_add(amount),
+            None => {
+                names.insert(name.to_owned(), amount);
+            }
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Counters) {
+        for (group, names) in &other.0 {
+            for (name, amount) in names {
+                self.add(group, name, *amount);
+            }
+        }
+    }
+
+    /// One value; 0 if it was never counted.
+    pub fn value(&self, group: &str, name: &str) -> u64 {
+        self.0.get(group).and_then(|names| names.get(name)).copied().unwrap_or(0)
+    }
+
     /// How many there are, of all groups.
     pub fn count(&self) -> usize {
-        self.0.values().map(std::collections::BTreeMap::len).sum()
+        self.0.values().map(BTreeMap::len).sum()
     }
 
     /// Checks numbers and names.
@@ -182,8 +229,6 @@ impl<'de> Deserialize<'de> for Name {
 
 #[cfg(test)]
 mod tests {
-    use serde::Serialize;
-
     use super::*;
     use crate::wire;
 
@@ -232,7 +277,7 @@ mod tests {
         }
         let mut groups = Counters::default();
         (0..=NAMES_MAX).for_each(|index| {
-            groups.0.insert(index.to_string(), std::collections::BTreeMap::new());
+            groups.0.insert(index.to_string(), BTreeMap::new());
         });
         assert_eq!(decoded(&groups), None, "groups without counters");
     }

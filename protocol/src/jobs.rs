@@ -10,24 +10,17 @@ use crate::tracker::Launch;
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{AttemptId, BinaryHash, CallId, DfsPath, JobId, RemoteError, TaskId};
 
+pub use crate::counters::{COUNTER_GROUPS_SENT_MAX, Counters};
+pub use crate::split::{HOSTS_MAX, SPLIT_PARTS_MAX, Split, SplitPart};
+pub use crate::tracker::{ARGS_MAX, PROPERTIES_MAX};
+
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 2;
 /// Where job executables are kept in the file system, by hash.
 pub const BINARY_DIR: &str = "/system/hanno/bin";
 
-/// Most arguments of a program: as a command line of the system can hold.
-pub const ARGS_MAX: usize = 100_000;
-/// Most properties of a job.
-pub const PROPERTIES_MAX: usize = 100_000;
 /// Most map tasks of a job, well beyond what one JobTracker can schedule.
 pub const SPLITS_MAX: usize = 1_000_000;
-/// Most files that share one map task.
-pub const SPLIT_PARTS_MAX: usize = 100_000;
-/// Most machines told for a split.
-pub const HOSTS_MAX: usize = 1000;
-/// Most groups of counters that one message has room for. What a job may have is less, and checked where it is counted.
-pub const COUNTER_GROUPS_SENT_MAX: usize = 100_000;
-
 /// A call and who makes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
@@ -153,39 +146,6 @@ pub struct JobSpec {
     pub sizing: Option<ReduceSizing>,
 }
 
-/// Input of one map task.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Split {
-    /// File.
-    pub path: DfsPath,
-    /// Start, bytes.
-    pub offset: u64,
-    /// Length, bytes.
-    pub length: u64,
-    /// Machines with a replica of the first block.
-    #[serde(deserialize_with = "at_most::<HOSTS_MAX, _, _>")]
-    pub hosts: Vec<String>,
-    /// Their racks.
-    #[serde(deserialize_with = "at_most::<HOSTS_MAX, _, _>")]
-    pub racks: Vec<String>,
-    /// Which of the job's inputs it belongs to, from 0.
-    pub input: u32,
-    /// More files of the same split, after the first: many small ones make one task.
-    #[serde(deserialize_with = "at_most::<SPLIT_PARTS_MAX, _, _>")]
-    pub more: Vec<SplitPart>,
-}
-
-/// A part of one file.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SplitPart {
-    /// File.
-    pub path: DfsPath,
-    /// Start, bytes.
-    pub offset: u64,
-    /// Length, bytes.
-    pub length: u64,
-}
-
 /// Life of a job.
 ///
 /// ```text
@@ -255,52 +215,6 @@ impl Priority {
             return Some(Priority::Normal);
         }
         Priority::ALL.into_iter().find(|priority| priority.name().eq_ignore_ascii_case(name))
-    }
-}
-
-/// Named sums, by group and name.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Counters(
-    #[serde(deserialize_with = "at_most::<COUNTER_GROUPS_SENT_MAX, _, _>")]
-    pub  BTreeMap<String, BTreeMap<String, u64>>,
-);
-
-impl<'a> FromIterator<(&'a str, &'a str, u64)> for Counters {
-    /// Adds up groups, names and amounts.
-    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str, u64)>>(amounts: I) -> Self {
-        let mut counters = Counters::default();
-        amounts.into_iter().for_each(|(group, name, amount)| counters.add(group, name, amount));
-        counters
-    }
-}
-
-impl Counters {
-    /// Adds `amount`.
-    pub fn add(&mut self, group: &str, name: &str, amount: u64) {
-        if !self.0.contains_key(group) {
-            self.0.insert(group.to_owned(), BTreeMap::new());
-        }
-        let names = self.0.get_mut(group).expect("just inserted");
-        match names.get_mut(name) {
-            Some(value) => *value = value.saturating_add(amount),
-            None => {
-                names.insert(name.to_owned(), amount);
-            }
-        }
-    }
-
-    /// Adds all of `other`.
-    pub fn merge(&mut self, other: &Counters) {
-        for (group, names) in &other.0 {
-            for (name, amount) in names {
-                self.add(group, name, *amount);
-            }
-        }
-    }
-
-    /// One value; 0 if it was never counted.
-    pub fn value(&self, group: &str, name: &str) -> u64 {
-        self.0.get(group).and_then(|names| names.get(name)).copied().unwrap_or(0)
     }
 }
 

@@ -48,6 +48,7 @@ pub mod record;
 pub mod runner;
 pub mod shuffle;
 pub mod sizing;
+mod split;
 pub mod storage;
 pub mod token;
 pub mod tracker;

@@ -11,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::TaskKind;
-use crate::jobs::Counters;
+use crate::counters::Counters;
 
 /// Group of the counters of phases, with others that only this engine has.
 pub const GROUP: &str = "Engine";

@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::AttemptId;
-use crate::jobs::Counters;
+use crate::counters::Counters;
 use crate::pass::Pass;
 use crate::phase::Phase;
 use crate::tracker::{AttemptState, FetchFailure, MapOutput, Program, Work};

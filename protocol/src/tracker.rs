@@ -9,13 +9,18 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::jobs::{ARGS_MAX, Counters, PROPERTIES_MAX, Split};
+use crate::counters::Counters;
 use crate::phase::Phase;
+use crate::split::Split;
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RecordAt, RemoteError, WorkerId};
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 1;
+/// Most arguments of a program: as a command line of the system can hold.
+pub const ARGS_MAX: usize = 100_000;
+/// Most properties of a job.
+pub const PROPERTIES_MAX: usize = 100_000;
 /// Longest text for people in a report, bytes: cause and stack of a failure fit, and a journal holds thousands.
 pub const DIAGNOSTICS_BYTES_MAX: usize = 8 << 10;
 /// Longest path of a map output, bytes: the kernel's.
