@@ -19,12 +19,10 @@
 
 pub mod acl;
 pub mod address;
-pub mod auth;
 pub mod checksum;
 pub mod content;
 pub mod counters;
 pub mod datanode;
-pub mod delegation;
 pub mod error;
 pub mod frame;
 #[cfg(any(test, fuzzing))]
@@ -35,10 +33,8 @@ mod hex;
 pub mod history;
 pub mod id;
 pub mod jobs;
-mod key;
 pub mod meta;
 pub mod namenode;
-pub mod pass;
 pub mod path;
 pub mod permission;
 pub mod phase;
@@ -47,10 +43,10 @@ pub mod property;
 pub mod record;
 pub mod runner;
 pub mod shuffle;
+mod signing;
 pub mod sizing;
 mod split;
 pub mod storage;
-pub mod token;
 pub mod tracker;
 pub mod transfer;
 pub mod wire;
@@ -63,3 +59,4 @@ pub use id::{
 };
 pub use path::{DfsPath, PathError};
 pub use record::RecordAt;
+pub use signing::{auth, delegation, pass, token};

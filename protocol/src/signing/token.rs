@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::auth::{CLOCK_SKEW_MAX, Key, ReadyKey};
+use super::CLOCK_SKEW_MAX;
+use super::key::{Key, ReadyKey};
 use crate::{BlockId, GenerationStamp};
 
 /// How long a token is good. Long enough for one block at a slow client, short enough to be worth little when it leaks.

@@ -24,21 +24,20 @@
 //! - **A streamed answer** is signed without its content: it comes from a daemon of the cluster, and carries checksums of its own.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::pass::{Pass, PassName};
 use crate::hex;
-pub use crate::key::{KEY_BYTES, Key, ReadyKey};
-use crate::pass::{Pass, PassName};
+
+pub use super::CLOCK_SKEW_MAX;
+pub use super::key::{KEY_BYTES, Key, ReadyKey};
 
 /// First word of the header: name and version of the scheme.
 pub const SCHEME: &str = "Hanno-2";
 /// Header of answers.
 pub const ANSWER_HEADER: &str = "x-hanno-answer";
-/// How far a sender's clock may be off.
-pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(300);
 /// Path of the request whose answer, a [`Hello`], tells the [`Incarnation`] of a daemon.
 pub const HELLO: &str = "/hello";
 /// Method that the signature of a login link names; no route answers it, so such a signature is good for nothing else.

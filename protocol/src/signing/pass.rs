@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::auth::{CLOCK_SKEW_MAX, Key};
+use super::CLOCK_SKEW_MAX;
+use super::key::Key;
 use crate::{JobId, hex};
 
 /// How long a pass is good from the moment it is issued. A task that nobody gives another one, because its job is over or its worker gone, can do
