@@ -9,9 +9,9 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::counters::Counters;
-use crate::phase::Phase;
-use crate::split::Split;
+use super::counters::Counters;
+use super::phase::Phase;
+use super::split::Split;
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RecordAt, RemoteError, WorkerId};
 

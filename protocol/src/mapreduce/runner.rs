@@ -14,11 +14,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::counters::Counters;
+use super::phase::Phase;
+use super::tracker::{AttemptState, FetchFailure, MapOutput, Program, Work};
 use crate::AttemptId;
-use crate::counters::Counters;
 use crate::pass::Pass;
-use crate::phase::Phase;
-use crate::tracker::{AttemptState, FetchFailure, MapOutput, Program, Work};
 use crate::wire::{ENTRIES_MAX, at_most};
 
 /// Environment variable: the numbers of two descriptors, with a comma between: the socket to the worker, and the one to its broker.

@@ -12,7 +12,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::split::Split;
+use super::split::Split;
 
 /// Begins the message of a map that failed in a record; the file follows, then [`AT_BYTE`], a number and a colon.
 pub const MAP_FAILED: &str = "map failed at ";
@@ -57,7 +57,7 @@ impl RecordAt {
 mod tests {
     use super::*;
     use crate::DfsPath;
-    use crate::split::SplitPart;
+    use crate::jobs::SplitPart;
 
     fn file(number: u64, offset: u64) -> Vec<u8> {
         [number.to_ne_bytes(), offset.to_ne_bytes()].concat()

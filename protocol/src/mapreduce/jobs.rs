@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sizing::ReduceSizing;
-use crate::tracker::Launch;
+use super::sizing::ReduceSizing;
+use super::tracker::Launch;
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{AttemptId, BinaryHash, CallId, DfsPath, JobId, RemoteError, TaskId};
 
-pub use crate::counters::{COUNTER_GROUPS_SENT_MAX, Counters};
-pub use crate::split::{HOSTS_MAX, SPLIT_PARTS_MAX, Split, SplitPart};
-pub use crate::tracker::{ARGS_MAX, PROPERTIES_MAX};
+pub use super::counters::{COUNTER_GROUPS_SENT_MAX, Counters};
+pub use super::split::{HOSTS_MAX, SPLIT_PARTS_MAX, Split, SplitPart};
+pub use super::tracker::{ARGS_MAX, PROPERTIES_MAX};
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 2;

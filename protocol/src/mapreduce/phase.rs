@@ -10,8 +10,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::counters::Counters;
 use crate::TaskKind;
-use crate::counters::Counters;
 
 /// Group of the counters of phases, with others that only this engine has.
 pub const GROUP: &str = "Engine";
