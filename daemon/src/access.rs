@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::auth::Authenticator;
 use crate::rpc;
-use crate::serve::Peer;
+use crate::serve::line::Peer;
 use crate::session::{self, SessionError, Sessions, is_user_name};
 
 /// Whom a question without a name is for where names are believed: Hadoop's static user of its pages, who has no rights of their own.

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::auth::{AuthError, Authenticator, BodyError, Checked, Seal, Signer};
-use crate::serve::Peer;
+use crate::serve::line::Peer;
 
 /// A route that decodes a signed message, hands it to `handler` and encodes its answer.
 ///
