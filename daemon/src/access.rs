@@ -24,14 +24,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::auth::Authenticator;
 use crate::rpc;
-use crate::serve::Peer;
-use crate::session::{self, SessionError, Sessions};
+use crate::serve::line::Peer;
+use crate::session::{self, SessionError, Sessions, is_user_name};
 
 /// Whom a question without a name is for where names are believed: Hadoop's static user of its pages, who has no rights of their own.
 pub const STATIC_USER: &str = "dr.who";
-/// Longest name of a user.
-const USER_BYTES_MAX: usize = 255;
-
 /// How a caller proves who it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -157,12 +154,6 @@ impl Access {
             None => rpc::refuse(crate::auth::AuthError::Missing),
         }
     }
-}
-
-/// True if a text can be the name of a user.
-pub(crate) fn is_user_name(text: &str) -> bool {
-    let is_odd = |c: char| c.is_control() || c.is_whitespace();
-    !text.is_empty() && text.len() <= USER_BYTES_MAX && !text.contains(is_odd)
 }
 
 async fn find_out(State(access): State<Access>, request: Request, next: Next) -> Response {

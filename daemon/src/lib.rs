@@ -6,14 +6,11 @@
 //! | [`secret`] | the cluster secret: made at the first start, mode 0600 |
 //! | [`access`] | whose each route is, and who asks |
 //! | [`audit`] | lines of who did what, on disk |
-//! | [`auth`] | checks who signed a request, for whom, and signs the answer |
+//! | [`auth`] | checks who signed a request, for whom, and signs the answer; reads the body of what was let in, within a budget and a time |
 //! | [`carried`] | work that goes on though its caller hangs up |
-//! | `bodies` | reads what was let in, within a budget and a time |
 //! | [`groups`] | groups of users, remembered for a while |
 //! | [`rpc`] | routes that carry signed messages |
-//! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown |
-//! | [`guests`] [`line`](mod@line) | who may keep a connection, and who makes room |
-//! | [`descriptors`] | how many files and sockets there may be |
+//! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown. In it [`guests`] and [`line`](mod@line): who may keep a connection, and who makes room; [`descriptors`]: how many files and sockets there may be |
 //! | [`shutdown`] | one token that ends everything |
 //! | [`metrics`] | figures for monitors |
 //! | [`inspect`] | configuration and log levels for operators |
@@ -27,23 +24,18 @@ pub mod access;
 pub mod audit;
 pub mod auth;
 pub mod beans;
-mod bodies;
 pub mod carried;
 pub mod config;
-pub mod descriptors;
 pub mod error;
 pub mod front;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
 pub mod groups;
-pub mod guests;
 pub mod hosts;
 pub mod inspect;
-pub mod line;
 pub mod log;
 pub mod metrics;
-mod nonces;
 pub mod page;
 pub mod rpc;
 pub mod secret;
@@ -52,4 +44,5 @@ pub mod session;
 pub mod shutdown;
 
 pub use error::{ConfigError, ServeError};
+pub use serve::{descriptors, guests, line};
 pub use shutdown::Shutdown;

@@ -17,9 +17,8 @@ use protocol::{RemoteError, wire};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::auth::{AuthError, Authenticator, Checked, Seal, Signer};
-use crate::bodies::BodyError;
-use crate::serve::Peer;
+use crate::auth::{AuthError, Authenticator, BodyError, Checked, Seal, Signer};
+use crate::serve::line::Peer;
 
 /// A route that decodes a signed message, hands it to `handler` and encodes its answer.
 ///

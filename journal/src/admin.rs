@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 
 pub use crate::chain::RecordFn;
 use crate::chain::{Chain, Copy, Hole, Proof};
-use crate::error::{JournalError, RecoverError, StoreError};
+use crate::error::{JournalError, RecoverError, StoreError, chain as error_chain};
+use crate::home::mark::{self, Found};
+use crate::home::mirrors;
 use crate::home::{Home, Homes};
 use crate::id::{Epoch, Txid};
 use crate::image;
-use crate::mark::{self, Found};
-use crate::mirrors;
 use crate::options::Options;
-use crate::recover::{self, Places};
+use crate::places::{Places, leave_out};
 pub use crate::repair::{GivenUp, Repair};
-use crate::sled_kv::chain as error_chain;
 use crate::store::{KvPlace, Store};
 
 /// What [`verify`] found.
@@ -110,7 +109,7 @@ pub(crate) fn survey(options: &Options) -> Result<Survey, JournalError> {
     for dir in places.homes() {
         match Home::look(&*disk, dir) {
             Ok(home) => all.push(home),
-            Err(error) => recover::leave_out(&places, dir, error, &mut left_out)?,
+            Err(error) => leave_out(&places, dir, error, &mut left_out)?,
         }
     }
     let homes = Homes::of(all, &left_out)?;

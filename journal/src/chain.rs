@@ -8,11 +8,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{self, Disk};
-use crate::error::{JournalError, RecoverError};
+use crate::error::{JournalError, RecoverError, chain as error_chain};
+use crate::home::mark::Found;
 use crate::id::{Epoch, Txid};
-use crate::mark::Found;
 use crate::segment::{self, Foreign, Loss, Scan};
-use crate::sled_kv::chain as error_chain;
 
 /// A directory that has the log.
 #[derive(Clone, Debug)]

@@ -12,14 +12,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::disk::remove_temporaries;
-use crate::error::{JournalError, disk};
+use crate::disk::{put_aside, remove_temporaries};
+use crate::error::{JournalError, chain as error_chain, disk};
 use crate::home::{image_dir, log_dir};
 use crate::id::{Epoch, Txid};
-use crate::image;
-use crate::recover::{LeftOut, Places, put_aside};
+use crate::image::{self, IMAGES_KEPT};
+use crate::places::{LeftOut, Places};
 use crate::segment;
-use crate::sled_kv::chain as error_chain;
 use crate::store::{Change, Store};
 
 /// Owns the store while the journal runs.
@@ -169,6 +168,3 @@ impl Checkpointer {
         disk_.sync_dir(&log_in).map_err(disk("sync directory", &log_in))
     }
 }
-
-/// Images kept: two, so that one can be found bad.
-pub(crate) const IMAGES_KEPT: usize = 2;

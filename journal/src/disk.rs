@@ -7,7 +7,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{JournalError, disk};
 
@@ -180,6 +180,35 @@ pub(crate) fn remove_temporaries(disk_: &dyn Disk, dir: &Path) -> Result<(), Jou
         }
     }
     Ok(())
+}
+
+/// Copies `dir/name` to the first free `dir/name.bad-<n>`, durably; the file itself stays. One that cannot be read is renamed.
+pub(crate) fn keep_aside(
+    disk_: &dyn Disk,
+    dir: &Path,
+    name: &str,
+) -> Result<PathBuf, JournalError> {
+    let Ok(bytes) = read(disk_, &dir.join(name)) else { return put_aside(disk_, dir, name) };
+    let bad = free_bad_name(disk_, dir, name)?;
+    publish(disk_, dir, &bad, |file| file.append(&bytes))?;
+    Ok(dir.join(bad))
+}
+
+/// Renames `dir/name` to the first free `dir/name.bad-<n>`.
+pub(crate) fn put_aside(disk_: &dyn Disk, dir: &Path, name: &str) -> Result<PathBuf, JournalError> {
+    let bad = free_bad_name(disk_, dir, name)?;
+    let (from, to) = (dir.join(name), dir.join(bad));
+    disk_.rename(&from, &to).map_err(disk("put aside", &from))?;
+    disk_.sync_dir(dir).map_err(disk("sync directory", dir))?;
+    Ok(to)
+}
+
+fn free_bad_name(disk_: &dyn Disk, dir: &Path, name: &str) -> Result<String, JournalError> {
+    let names = disk_.list(dir).map_err(disk("list", dir))?;
+    Ok((1u32..)
+        .map(|number| format!("{name}.bad-{number}"))
+        .find(|bad| !names.contains(bad))
+        .expect("a directory cannot hold four thousand million entries"))
 }
 
 const TEMPORARY_SUFFIX: &str = ".tmp";

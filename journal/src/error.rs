@@ -301,3 +301,15 @@ pub(crate) fn disk(
     let path = path.into();
     move |source| JournalError::Disk { action, path, source }
 }
+
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut out = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        out.push_str(": ");
+        out.push_str(&error.to_string());
+        source = error.source();
+    }
+    out
+}

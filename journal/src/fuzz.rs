@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::disk::{Disk, DiskFile};
+use crate::home::mark;
+use crate::home::mirrors;
 use crate::id::{Epoch, Txid};
 use crate::image;
-use crate::mark;
-use crate::mirrors;
-use crate::page;
 use crate::sector::{self, PAYLOAD_LEN, Place, SECTOR_BYTES};
 use crate::segment::{self, Header};
+use crate::store::page;
 
 /// The name of a target, and what takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));

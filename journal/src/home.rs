@@ -12,16 +12,18 @@
 //! - two directories are read as one only if one of them has seen the newest start of the other;
 //! - what a mirror holds is not believed if nothing tells whose it is, while another directory says whose it is itself.
 
+pub(crate) mod mark;
+pub(crate) mod mirrors;
+
 use std::path::{Path, PathBuf};
 
+use self::mark::{Found, Mark, Starts};
 use crate::chain::LogDir;
-use crate::checkpoint::IMAGES_KEPT;
 use crate::disk::Disk;
 use crate::error::JournalError;
 use crate::id::{Epoch, Txid};
-use crate::image;
-use crate::mark::{self, Found, Mark, Starts};
-use crate::recover::LeftOut;
+use crate::image::{self, IMAGES_KEPT};
+use crate::places::LeftOut;
 use crate::segment;
 
 /// Where the log is in a directory of a journal.

@@ -288,6 +288,9 @@ impl Reader<'_> {
     }
 }
 
+/// Images kept in a directory: two, so that one can be found bad.
+pub(crate) const IMAGES_KEPT: usize = 2;
+
 /// Usual payload of a section, in bytes: 1 MiB. Large enough that its head costs nothing, small
 /// enough to be held in memory.
 pub(crate) const SECTION_BYTES: usize = 1 << 20;

@@ -35,17 +35,14 @@ mod home;
 mod id;
 mod image;
 mod log;
-mod mark;
-mod mirrors;
 mod options;
-mod page;
+mod places;
 mod recover;
 mod repair;
 mod sector;
 mod segment;
 #[cfg(test)]
 mod sim;
-mod sled_kv;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -61,7 +58,8 @@ use std::time::Duration;
 pub use crate::error::{JournalError, RecoverError, StoreError};
 pub use crate::id::{Epoch, Txid};
 pub use crate::options::{Options, mirrors_are_sound};
-pub use crate::recover::{LeftOut, Recover, Recovered};
+pub use crate::places::LeftOut;
+pub use crate::recover::{Recover, Recovered};
 pub use crate::segment::BODY_BYTES_MAX;
 pub use crate::store::{Change, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 

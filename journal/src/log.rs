@@ -13,9 +13,9 @@ use std::sync::Arc;
 use crate::disk::{Disk, DiskFile, publish};
 use crate::error::{JournalError, disk};
 use crate::home::log_dir;
+use crate::home::mark::{self, Mark, Starts};
 use crate::id::{Epoch, Txid};
-use crate::mark::{self, Mark, Starts};
-use crate::recover::{LeftOut, Places};
+use crate::places::{LeftOut, Places, leave_out};
 use crate::sector::{self, Place, SECTOR_BYTES};
 use crate::segment::{self, Header};
 
@@ -88,7 +88,7 @@ impl LogWriter {
                     writer.homes.push(home);
                 }
                 Err(error) => {
-                    crate::recover::leave_out(places, &home, error, left_out)?;
+                    leave_out(places, &home, error, left_out)?;
                     writer.unmake_segment(&home);
                 }
             }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::disk::RealDisk;
 use crate::image;
-use crate::recover::Places;
+use crate::places::Places;
 use crate::sector::STREAM_BYTES_MAX;
-use crate::sled_kv::SledPlace;
+use crate::store::SledPlace;
 use crate::threads::Limits;
 
 /// Settings of one journal.

@@ -22,21 +22,20 @@
 //! - a directory that lacks something says how much there was before any of it is filled in: half filled it is never taken for the whole.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::chain::{Chain, Copy, Proof, Segment};
 use crate::checkpoint::Checkpointer;
-use crate::disk::{self, Disk, publish};
-use crate::error::{JournalError, RecoverError, StoreError};
+use crate::disk::{self, Disk, keep_aside, publish, put_aside};
+use crate::error::{JournalError, RecoverError, StoreError, chain as error_chain};
+use crate::home::mark::{self, Found, Mark, Start};
+use crate::home::mirrors;
 use crate::home::{Home, Homes, image_dir, log_dir};
 use crate::id::{Epoch, Txid};
 use crate::image;
 use crate::log::LogWriter;
-use crate::mark::{self, Found, Mark, Start};
-use crate::mirrors;
+use crate::places::{LeftOut, Places, leave_out};
 use crate::segment;
-use crate::sled_kv::chain as error_chain;
-use crate::store::{KvPlace, Store};
+use crate::store::Store;
 
 /// What recovery restores into. Called in this order: `load`*, `loaded` once, `replay`*; after a
 /// `reset` again from the start.
@@ -70,41 +69,6 @@ pub struct Recovered {
     pub notes: Vec<String>,
     /// Mirrors that do not work and get nothing until the next start.
     pub left_out: Vec<LeftOut>,
-}
-
-/// A mirror that does not work.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// The directory.
-    pub dir: PathBuf,
-    /// What went wrong, in one line.
-    pub reason: String,
-}
-
-impl std::fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.dir.display(), self.reason)
-    }
-}
-
-/// Where a journal's parts are, and its limits; the part of the options that recovery needs.
-#[derive(Clone)]
-pub(crate) struct Places {
-    pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) kv: Arc<dyn KvPlace>,
-    pub(crate) dir: PathBuf,
-    pub(crate) mirrors: Vec<PathBuf>,
-    /// Random: tells this start from every other one with the same epoch.
-    pub(crate) nonce: u64,
-    pub(crate) segment_bytes_max: u64,
-    pub(crate) section_bytes: usize,
-}
-
-impl Places {
-    /// All directories, the first one first.
-    pub(crate) fn homes(&self) -> impl Iterator<Item = &PathBuf> {
-        std::iter::once(&self.dir).chain(&self.mirrors)
-    }
 }
 
 /// A journal that is ready to run.
@@ -174,23 +138,6 @@ fn usable_homes(places: &Places, left_out: &mut Vec<LeftOut>) -> Result<Vec<Home
         }
     }
     Ok(homes)
-}
-
-/// Notes that a mirror failed.
-///
-/// # Errors
-/// The failure, if it is the first directory's or one that a person has to decide on.
-pub(crate) fn leave_out(
-    places: &Places,
-    dir: &Path,
-    error: JournalError,
-    left_out: &mut Vec<LeftOut>,
-) -> Result<(), JournalError> {
-    if dir == places.dir || matches!(error, JournalError::Foreign { .. }) {
-        return Err(error);
-    }
-    left_out.push(LeftOut { dir: dir.to_owned(), reason: error_chain(&error) });
-    Ok(())
 }
 
 fn note_marks(homes: &Homes, notes: &mut Vec<String>) {
@@ -441,29 +388,4 @@ fn heal_copy(
     publish(disk, dir, &name, |file| file.append(&good))?;
     notes.push(format!("wrote {} anew from what is good of all copies", path.display()));
     Ok(())
-}
-
-/// Copies `dir/name` to the first free `dir/name.bad-<n>`, durably; the file itself stays. One that cannot be read is renamed.
-pub(crate) fn keep_aside(disk: &dyn Disk, dir: &Path, name: &str) -> Result<PathBuf, JournalError> {
-    let Ok(bytes) = disk::read(disk, &dir.join(name)) else { return put_aside(disk, dir, name) };
-    let bad = free_bad_name(disk, dir, name)?;
-    publish(disk, dir, &bad, |file| file.append(&bytes))?;
-    Ok(dir.join(bad))
-}
-
-/// Renames `dir/name` to the first free `dir/name.bad-<n>`.
-pub(crate) fn put_aside(disk: &dyn Disk, dir: &Path, name: &str) -> Result<PathBuf, JournalError> {
-    let bad = free_bad_name(disk, dir, name)?;
-    let (from, to) = (dir.join(name), dir.join(bad));
-    disk.rename(&from, &to).map_err(crate::error::disk("put aside", &from))?;
-    disk.sync_dir(dir).map_err(crate::error::disk("sync directory", dir))?;
-    Ok(to)
-}
-
-fn free_bad_name(disk: &dyn Disk, dir: &Path, name: &str) -> Result<String, JournalError> {
-    let names = disk.list(dir).map_err(crate::error::disk("list", dir))?;
-    Ok((1u32..)
-        .map(|number| format!("{name}.bad-{number}"))
-        .find(|bad| !names.contains(bad))
-        .expect("a directory cannot hold four thousand million entries"))
 }

@@ -15,15 +15,14 @@ use sys::fs::LockFile;
 
 use crate::admin::{Survey, survey};
 use crate::chain::{Copy, RecordFn};
-use crate::disk::publish;
-use crate::error::JournalError;
+use crate::disk::{keep_aside, publish, put_aside};
+use crate::error::{JournalError, chain as error_chain};
 use crate::home::Home;
+use crate::home::mark::{self, Mark, Start};
 use crate::id::{Epoch, Txid};
-use crate::mark::{self, Mark, Start};
 use crate::options::Options;
-use crate::recover::{self, keep_aside, put_aside};
+use crate::recover;
 use crate::segment::{self, Header};
-use crate::sled_kv::chain as error_chain;
 
 /// Consecutive records that are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

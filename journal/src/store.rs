@@ -14,6 +14,9 @@
 //! Invariants: what [`Store::load`] accepted is exactly what some [`Store::apply`] left behind; `pages` names
 //! every page in the engine.
 
+pub(crate) mod page;
+mod sled_kv;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use std::ops::Bound;
@@ -21,10 +24,13 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
+use self::page::Rows;
 use crate::bytes::{u32_at, u64_at};
 use crate::error::{JournalError, StoreError};
 use crate::id::{Epoch, Txid};
-use crate::page::{self, Rows};
+
+pub use self::page::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub(crate) use self::sled_kv::SledPlace;
 
 /// One row that changed: its new value, or `None` if it was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -403,13 +409,6 @@ fn row_crc(key: &[u8], value: &[u8]) -> u64 {
     hasher.update(value);
     u64::from(hasher.finalize())
 }
-
-/// Largest key of a row, in bytes: 8 KiB, a parent's id and the longest name with room to spare.
-pub const KEY_BYTES_MAX: usize = 8 << 10;
-
-/// Largest value of a row, in bytes: 16 KiB. sled moves larger pages to files of their own, whose
-/// directory grows without end. Callers cut larger values into chunks.
-pub const VALUE_BYTES_MAX: usize = 16 << 10;
 
 /// Rows that go into one batch of a restore, in bytes: 1 MiB.
 const FILL_BATCH_BYTES: usize = 1 << 20;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::recover::Places;
+use crate::places::Places;
 use crate::sector::SECTOR_BYTES;
 use crate::sim::{Fault, SimKvPlace, SimWorld};
 

@@ -25,7 +25,7 @@ use crate::checkpoint::Checkpointer;
 use crate::error::JournalError;
 use crate::id::Txid;
 use crate::log::LogWriter;
-use crate::recover::LeftOut;
+use crate::places::LeftOut;
 use crate::segment::{BODY_BYTES_MAX, RECORD_HEAD_LEN};
 use crate::store::Change;
 

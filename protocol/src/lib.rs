@@ -19,12 +19,9 @@
 
 pub mod acl;
 pub mod address;
-pub mod auth;
 pub mod checksum;
 pub mod content;
-pub mod counters;
 pub mod datanode;
-pub mod delegation;
 pub mod error;
 pub mod frame;
 #[cfg(any(test, fuzzing))]
@@ -32,25 +29,16 @@ pub mod frame;
 pub mod fuzz;
 pub mod glob;
 mod hex;
-pub mod history;
 pub mod id;
-pub mod jobs;
-mod key;
+mod mapreduce;
 pub mod meta;
 pub mod namenode;
-pub mod pass;
 pub mod path;
 pub mod permission;
-pub mod phase;
 pub mod printable;
 pub mod property;
-pub mod record;
-pub mod runner;
-pub mod shuffle;
-pub mod sizing;
+mod signing;
 pub mod storage;
-pub mod token;
-pub mod tracker;
 pub mod transfer;
 pub mod wire;
 pub mod xattr;
@@ -60,5 +48,7 @@ pub use id::{
     AttemptId, BinaryHash, BlockId, CallId, ClientId, ClusterId, DatanodeId, Epoch,
     GenerationStamp, InodeId, JobId, TaskId, TaskKind, WorkerId,
 };
+pub use mapreduce::record::RecordAt;
+pub use mapreduce::{counters, history, jobs, phase, record, runner, shuffle, sizing, tracker};
 pub use path::{DfsPath, PathError};
-pub use record::RecordAt;
+pub use signing::{auth, delegation, pass, token};

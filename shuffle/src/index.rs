@@ -19,6 +19,9 @@ use std::path::Path;
 use crate::block::HEADER_BYTES;
 use crate::error::{Damage, Error, Origin, Result, io_error};
 
+/// Most partitions a job may have (one million): each costs 32 index bytes in every map output.
+pub const PARTITIONS_MAX: u32 = 1 << 20;
+
 /// One partition of a map output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentInfo {
@@ -142,9 +145,8 @@ const CRC_BYTES: usize = 4;
 const EXPANSION_MAX: u64 = 255;
 /// A record of an empty key and an empty value: three lengths.
 const RECORD_BYTES_MIN: u64 = 3;
-/// Longest index that is read: that of [`crate::PARTITIONS_MAX`] partitions.
-const INDEX_BYTES_MAX: usize =
-    HEAD_BYTES + crate::PARTITIONS_MAX as usize * ENTRY_BYTES + CRC_BYTES;
+/// Longest index that is read: that of [`PARTITIONS_MAX`] partitions.
+const INDEX_BYTES_MAX: usize = HEAD_BYTES + PARTITIONS_MAX as usize * ENTRY_BYTES + CRC_BYTES;
 
 #[cfg(test)]
 mod tests {

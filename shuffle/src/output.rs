@@ -8,13 +8,10 @@ use std::time::Duration;
 
 use crate::codec::Codec;
 use crate::error::{Error, Result, io_error};
-use crate::index::{SegmentInfo, write_index};
+use crate::index::{PARTITIONS_MAX, SegmentInfo, write_index};
 use crate::merge::next_pass;
 use crate::run::{Run, RunBuffers, RunWriter, SortedSink, TemporaryFile, merge_runs};
 use crate::segment::READER_BYTES;
-
-/// Most partitions a job may have (one million): each costs 32 index bytes in every map output.
-pub const PARTITIONS_MAX: u32 = 1 << 20;
 
 /// How one map attempt's output is sorted and stored.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "what runs between fork and exec; the proofs are at the calls")]
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -30,7 +30,7 @@ pub fn detach(
     group: Option<&Group>,
 ) -> io::Result<()> {
     if let Some(group) = group {
-        enter(command, group.door()?);
+        group.enter(command)?;
     }
     let limits = limits.told();
     let prepare = move || {
@@ -44,15 +44,6 @@ pub fn detach(
     // setrlimit(2), close_range(2) and fcntl(2), which are async-signal-safe, on values made before the fork; it takes no lock, and neither allocates nor frees.
     unsafe { command.pre_exec(prepare) };
     Ok(())
-}
-
-/// Lets `command` start a process in the control group that this file leads into.
-pub(crate) fn enter(command: &mut Command, door: File) {
-    // The kernel takes 0 for who writes.
-    let prepare = move || rustix::io::write(&door, b"0").map(drop).map_err(io::Error::from);
-    // SAFETY: runs in the child of a fork of a process with threads: it calls write(2) only, which is async-signal-safe, on a file and bytes made before the fork; it
-    // takes no lock, and neither allocates nor frees.
-    unsafe { command.pre_exec(prepare) };
 }
 
 /// Marks all descriptors but the standard streams, so that an exec closes them.

@@ -2,7 +2,7 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`op`] [`query`] [`path`] | pure: what a request says |
+//! | [`op`] [`query`] `judge` [`path`] | pure: what a request says |
 //! | [`json`] [`error`] | pure: what an answer says, in Hadoop's words |
 //! | [`redirect`] | pure: which DataNode does the second step, and the URL for it |
 //! | [`config`] [`identity`] [`cookie`] | who may call, and as whom |
@@ -27,6 +27,7 @@ pub mod fuzz;
 pub mod gateway;
 pub mod identity;
 pub mod json;
+mod judge;
 pub mod namenode;
 pub mod op;
 pub mod path;

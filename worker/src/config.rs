@@ -5,9 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::confinement::Confinement;
 use crate::error::Error;
-use crate::sandbox::TaskSandbox;
 
 /// Settings of a worker. Every key has a default.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -165,24 +163,6 @@ impl Config {
         Some(self.task_user_first..=self.task_user_first.checked_add(after_first)?)
     }
 
-    /// What a task may use.
-    pub(crate) fn confinement(&self) -> Confinement {
-        let some = |value: u64| (value > 0).then_some(value);
-        Confinement {
-            memory_bytes: some(self.task_memory_limit_bytes),
-            processes: (self.task_processes_max > 0).then_some(self.task_processes_max),
-            disk_bytes: some(self.task_disk_bytes_max),
-            disk_reserve_bytes: some(self.disk_reserve_bytes),
-            limits: sys::process::Limits {
-                data_bytes: some(self.task_memory_limit_bytes),
-                open_files: some(self.task_open_files_max),
-                cpu_seconds: some(self.task_cpu_seconds_max),
-                file_bytes: some(self.task_file_bytes_max),
-                user_threads: None,
-            },
-        }
-    }
-
     pub(crate) fn slots(&self) -> u32 {
         if self.slot_count > 0 {
             return self.slot_count;
@@ -192,4 +172,16 @@ impl Config {
             .and_then(|cores| u32::try_from(cores.get()).ok())
             .unwrap_or(1)
     }
+}
+
+/// Whether tasks are held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskSandbox {
+    /// As far as the kernel can; what it lacks is logged and shown.
+    Available,
+    /// In full: a worker on a kernel that lacks something does not start.
+    Required,
+    /// Not: tasks see what the worker's user sees.
+    Off,
 }

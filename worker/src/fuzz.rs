@@ -4,8 +4,8 @@ use protocol::runner::FromRunner;
 use protocol::tracker::{AttemptState, HotKey};
 use protocol::{AttemptId, JobId, TaskId, TaskKind, wire};
 
-use crate::claims::{Heard, Speaker};
-use crate::runner::News;
+use crate::event::News;
+use crate::runner::claims::{Heard, Speaker};
 
 /// The name of a target, and what takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));

@@ -32,12 +32,12 @@ use protocol::frame;
 use protocol::shuffle::{FetchRequest, ROUTE, SegmentAnswer, SegmentHeader};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::agent::Event;
+use crate::event::Event;
 use crate::logs::StreamKind;
 use crate::metrics;
 use crate::outputs::{Held, Outputs};
 use crate::scratch::Place;
-use crate::watch::Watch;
+use crate::walls::Watch;
 
 /// Bytes read and sent in one piece: large enough that calls do not count, small enough to keep memory per request low.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -296,6 +296,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::walls::Confinement;
 
     #[test]
     fn the_documentation_lists_every_route_with_whose_it_is() {
@@ -303,7 +304,7 @@ mod tests {
         let place = Place::open(directory.path()).unwrap();
         let shared = Shared {
             events: mpsc::channel(1).0,
-            watch: Watch::new(Config::default().confinement()),
+            watch: Watch::new(Confinement::of(&Config::default())),
             outputs: Outputs::new(place.clone()),
             logs: place,
             secret_file: PathBuf::new(),

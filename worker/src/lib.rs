@@ -3,10 +3,10 @@
 //! | module | |
 //! |---|---|
 //! | `agent` | the loop that knows attempts, runners and jobs |
+//! | `event` | what that loop waits for |
 //! | `session` | registration and polls at the JobTracker |
-//! | `runner`, `launch`, `frames` | one task process, its start and its socket |
-//! | `confinement`, `watch` | what a task may use, and looks at what it does use |
-//! | `sandbox`, `users`, `near`, `broker` | what a task can reach, as whom, and map outputs brought there |
+//! | `runner` | one task process: its start, its socket, what it says |
+//! | `walls` | what a task can reach, as whom, what it may use, and looks at what it does use |
 //! | `binaries`, `dfs_source` | executables by hash |
 //! | `outputs`, `http` | map outputs and logs for others |
 //! | `metrics` | figures for monitors |
@@ -18,30 +18,22 @@
 
 mod agent;
 mod binaries;
-mod broker;
-mod claims;
 mod config;
-mod confinement;
 mod dfs_source;
 mod directories;
 mod error;
-mod frames;
+mod event;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
 mod http;
-mod launch;
 mod logs;
 mod metrics;
-mod near;
-mod outbox;
 mod outputs;
 mod runner;
-mod sandbox;
 mod scratch;
 mod session;
-mod users;
-mod watch;
+mod walls;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,18 +54,18 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 pub use binaries::BinarySource;
-pub use config::Config;
+pub use config::{Config, TaskSandbox};
 pub use error::Error;
-pub use sandbox::{TaskSandbox, Wall};
+pub use walls::Wall;
 
-use agent::{Agent, EVENTS_MAX, SetupBase, Surroundings};
+use agent::{Agent, SetupBase, Surroundings};
 use binaries::Binaries;
 use dfs_source::DfsSource;
 use directories::Directories;
 use error::disk;
+use event::EVENTS_MAX;
 use outputs::Outputs;
-use sandbox::Sandbox;
-use watch::Watch;
+use walls::{Confinement, Sandbox, Watch};
 
 /// Runs a worker until `shutdown`.
 ///
@@ -105,7 +97,7 @@ pub async fn run_with(
 
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let outputs = Outputs::new(directories.outputs.clone());
-    let watch = Watch::new(config.confinement());
+    let watch = Watch::new(Confinement::of(&config));
     let sandbox = Arc::new(Sandbox::open(&config, &directories)?);
     let shared = http::Shared {
         events: events.clone(),
@@ -195,7 +187,7 @@ fn register(
 
 /// What holds for tasks here, for people.
 fn isolation(config: &Config, sandbox: &Sandbox) -> String {
-    format!("{}, {}", config.confinement().describe(), sandbox.describe())
+    format!("{}, {}", Confinement::of(config).describe(), sandbox.describe())
 }
 
 /// What would hold for the tasks of a worker with this configuration, found out as that worker would; its data directory is made, and left empty of jobs.

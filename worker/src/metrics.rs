@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use protocol::TaskKind;
 use protocol::tracker::AttemptState;
 
-use crate::watch::Seen;
+use crate::walls::Seen;
 
 /// What the worker's loop knows of attempts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -9,7 +9,7 @@ use protocol::tracker::{Reply, Request};
 use protocol::{Epoch, ErrorKind, WorkerId};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::agent::Event;
+use crate::event::Event;
 
 /// Where workers talk to the JobTracker.
 pub(crate) const TARGET: &str = "/rpc/worker";

@@ -1,93 +1,33 @@
 //! [`DfsClient`]: names and their attributes. Files are written by [`DfsWriter`] and read by [`DfsReader`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use protocol::address::Site;
-use protocol::auth::{Role, Service};
 use protocol::namenode::{
-    Answer, Appended, BadReplica, Body, Call, ClusterStatus, ContentSummary, Create, Created,
-    DatanodeReport, FileStatus, FsckPage, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply,
-    Request, SafeModeAction,
+    Answer, Body, Call, ClusterStatus, ContentSummary, DatanodeReport, FileStatus, FsckPage,
+    LIST_ENTRIES_MAX, LocatedBlocks, Reply, SafeModeAction,
 };
 use protocol::{ClientId, DfsPath, ErrorKind};
 
+use super::create::CreateOptions;
 use super::error::DfsError;
 use super::lease::Leases;
+use super::link::Link;
 use super::reader::DfsReader;
-use super::transfer::{ConnectionPool, PacketPool, Timeouts};
+use super::transfer::Timeouts;
 use super::writer::DfsWriter;
-use crate::config::{ClientConfig, Daemon};
-use crate::error::RpcError;
-use crate::rpc::{CallOptions, RpcClient};
-
-/// Where clients call.
-const TARGET: &str = "/rpc";
-/// How long the end of a file may wait for copies of its last block: longer than a DataNode that is gone counts as there.
-const COPY_WAIT: Duration = Duration::from_secs(150);
-/// Between two questions whether the copies are there; jittered.
-const COPY_PAUSE: Duration = Duration::from_millis(500);
+use crate::config::ClientConfig;
+use crate::rpc::CallOptions;
 
 /// A client of the file system. Cheap to clone; clones share connections and leases. Its calls block.
 #[derive(Clone, Debug)]
 pub struct DfsClient {
-    pub(super) inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-pub(super) struct Inner {
-    rpc: RpcClient,
-    id: ClientId,
-    user: String,
-    site: Site,
-    host: String,
-    call_number: AtomicU64,
-    options: CallOptions,
-    pub(super) datanodes: ConnectionPool,
-    pub(super) packets: PacketPool,
-    pub(super) leases: Leases,
+    pub(super) link: Arc<Link>,
+    leases: Arc<Leases>,
 }
 
 /// Permission bits of a new directory before the umask.
 const DIRECTORY_MODE: u16 = 0o777;
-
-/// How a file is made.
-#[derive(Clone, Debug)]
-pub struct CreateOptions {
-    /// Replace an existing file.
-    pub overwrite: bool,
-    /// Make missing parents.
-    pub parents: bool,
-    /// Wanted replicas; `None` for the NameNode's default.
-    pub replication: Option<u16>,
-    /// Bytes per block; `None` for the NameNode's default.
-    pub block_size: Option<u64>,
-    /// Permission bits, after the umask.
-    pub mode: u16,
-    /// Permission bits before it; they count in a directory with a default access control list.
-    pub unmasked: Option<u16>,
-    /// When it is closed, rename it to this path in the same step: readers never see it half-written.
-    pub publish_as: Option<DfsPath>,
-    /// Replace an existing file at `publish_as`.
-    pub publish_overwrite: bool,
-}
-
-impl Default for CreateOptions {
-    /// A new file, parents made, the NameNode's replication and block size, mode 0644.
-    fn default() -> Self {
-        CreateOptions {
-            overwrite: false,
-            parents: true,
-            replication: None,
-            block_size: None,
-            mode: 0o644,
-            unmasked: None,
-            publish_as: None,
-            publish_overwrite: false,
-        }
-    }
-}
 
 impl DfsClient {
     /// A client of the NameNode that `config` names. Nothing is sent yet.
@@ -107,65 +47,37 @@ impl DfsClient {
         options: CallOptions,
         timeouts: Timeouts,
     ) -> Result<Self, DfsError> {
-        let namenode = config.namenode.as_deref().ok_or(DfsError::NoNamenode)?;
-        let rpc = match &config.pass {
-            Some(pass) => RpcClient::of_task(namenode, pass)?,
-            None => {
-                RpcClient::new(namenode, Role::Client, config.secret(Daemon::Namenode)?.as_ref())?
-            }
-        }
-        .expecting(Service::Namenode);
-        let inner = Inner {
-            rpc,
-            id: ClientId(rand::random()),
-            user: config.user(),
-            site: config.site(),
-            host: config.host(),
-            call_number: AtomicU64::new(0),
-            options,
-            datanodes: ConnectionPool::with(timeouts, config.local()),
-            packets: PacketPool::default(),
-            leases: Leases::default(),
-        };
-        Ok(DfsClient { inner: Arc::new(inner) })
+        Ok(DfsClient::over(Link::connect(config, options, timeouts)?))
+    }
+
+    fn over(link: Link) -> Self {
+        let link = Arc::new(link);
+        DfsClient { leases: Arc::new(Leases::new(&link)), link }
     }
 
     /// A client that acts as another user, over the same connections, with leases of its own.
     pub fn as_user(&self, user: &str) -> Self {
-        let inner = &self.inner;
-        let inner = Inner {
-            rpc: inner.rpc.clone(),
-            id: ClientId(rand::random()),
-            user: user.to_owned(),
-            site: inner.site.clone(),
-            host: inner.host.clone(),
-            call_number: AtomicU64::new(0),
-            options: inner.options,
-            datanodes: inner.datanodes.clone(),
-            packets: inner.packets.clone(),
-            leases: Leases::default(),
-        };
-        DfsClient { inner: Arc::new(inner) }
+        DfsClient::over(self.link.as_user(user))
     }
 
     /// Acting user.
     pub fn user(&self) -> &str {
-        &self.inner.user
+        &self.link.user
     }
 
     /// Identity of this client, which holds the leases of its writers.
     pub fn id(&self) -> ClientId {
-        self.inner.id
+        self.link.id
     }
 
     /// Address of the NameNode.
     pub fn namenode(&self) -> &str {
-        self.inner.rpc.base()
+        self.link.namenode()
     }
 
     /// Where paths lead from here.
     pub fn site(&self) -> Site {
-        self.inner.site.clone()
+        self.link.site.clone()
     }
 
     /// One file or directory.
@@ -217,7 +129,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn mkdirs(&self, path: &DfsPath, mode: u16, parents: bool) -> Result<(), DfsError> {
-        self.done(Call::Mkdirs { path: path.clone(), mode, unmasked: None, parents })
+        self.link.done(Call::Mkdirs { path: path.clone(), mode, unmasked: None, parents })
     }
 
     /// As [`DfsClient::mkdirs`] with mode 0777 under a umask, whose place a default access control list takes.
@@ -226,7 +138,7 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn mkdirs_masked(&self, path: &DfsPath, umask: u16, parents: bool) -> Result<(), DfsError> {
         let (mode, unmasked) = (DIRECTORY_MODE & !umask, Some(DIRECTORY_MODE));
-        self.done(Call::Mkdirs { path: path.clone(), mode, unmasked, parents })
+        self.link.done(Call::Mkdirs { path: path.clone(), mode, unmasked, parents })
     }
 
     /// Makes a file and opens it for writing.
@@ -234,7 +146,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn create(&self, path: &DfsPath, options: CreateOptions) -> Result<DfsWriter, DfsError> {
-        DfsWriter::create(self.clone(), path.clone(), options)
+        DfsWriter::create(&self.link, &self.leases, path.clone(), options)
     }
 
     /// Opens a closed file for writing at its end; with `new_block` in a new block even if the last one has room.
@@ -242,7 +154,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn append(&self, path: &DfsPath, new_block: bool) -> Result<DfsWriter, DfsError> {
-        DfsWriter::append(self.clone(), path.clone(), new_block)
+        DfsWriter::append(&self.link, &self.leases, path.clone(), new_block)
     }
 
     /// Cuts a closed file to `length`; false if its last block is still being cut: then it is closed once that is done.
@@ -250,7 +162,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn truncate(&self, path: &DfsPath, length: u64) -> Result<bool, DfsError> {
-        self.flag(Call::Truncate { path: path.clone(), length })
+        self.link.flag(Call::Truncate { path: path.clone(), length })
     }
 
     /// Moves the blocks of `sources`, in order, to the end of `target`, and deletes the sources.
@@ -258,7 +170,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn concat(&self, target: &DfsPath, sources: &[DfsPath]) -> Result<(), DfsError> {
-        self.done(Call::Concat { target: target.clone(), sources: sources.to_vec() })
+        self.link.done(Call::Concat { target: target.clone(), sources: sources.to_vec() })
     }
 
     /// True if nobody writes the file.
@@ -274,7 +186,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn open(&self, path: &DfsPath) -> Result<DfsReader, DfsError> {
-        DfsReader::open(self.clone(), path.clone())
+        DfsReader::open(&self.link, path.clone())
     }
 
     /// Renames as HDFS does without options: into an existing directory, false instead of most errors.
@@ -282,7 +194,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn rename(&self, from: &DfsPath, to: &DfsPath) -> Result<bool, DfsError> {
-        self.flag(Call::Rename { from: from.clone(), to: to.clone(), overwrite: None })
+        self.link.flag(Call::Rename { from: from.clone(), to: to.clone(), overwrite: None })
     }
 
     /// Renames to exactly `to`.
@@ -290,7 +202,11 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`], also if `to` exists and `overwrite` is false.
     pub fn rename_to(&self, from: &DfsPath, to: &DfsPath, overwrite: bool) -> Result<(), DfsError> {
-        self.done(Call::Rename { from: from.clone(), to: to.clone(), overwrite: Some(overwrite) })
+        self.link.done(Call::Rename {
+            from: from.clone(),
+            to: to.clone(),
+            overwrite: Some(overwrite),
+        })
     }
 
     /// Deletes; false if there was nothing.
@@ -298,7 +214,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn delete(&self, path: &DfsPath, recursive: bool) -> Result<bool, DfsError> {
-        self.flag(Call::Delete { path: path.clone(), recursive })
+        self.link.flag(Call::Delete { path: path.clone(), recursive })
     }
 
     /// Sets the wanted number of replicas; false for a directory or a missing path.
@@ -306,7 +222,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn set_replication(&self, path: &DfsPath, replication: u16) -> Result<bool, DfsError> {
-        self.flag(Call::SetReplication { path: path.clone(), replication })
+        self.link.flag(Call::SetReplication { path: path.clone(), replication })
     }
 
     /// Sets permission bits.
@@ -314,7 +230,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn set_mode(&self, path: &DfsPath, mode: u16) -> Result<(), DfsError> {
-        self.done(Call::SetMode { path: path.clone(), mode })
+        self.link.done(Call::SetMode { path: path.clone(), mode })
     }
 
     /// Sets owner and group; an empty one stays as it is.
@@ -323,7 +239,7 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn set_owner(&self, path: &DfsPath, owner: &str, group: &str) -> Result<(), DfsError> {
         let (owner, group) = (owner.to_owned(), group.to_owned());
-        self.done(Call::SetOwner { path: path.clone(), owner, group })
+        self.link.done(Call::SetOwner { path: path.clone(), owner, group })
     }
 
     /// Sets modification and access time, milliseconds since the epoch; `None` leaves one as it is.
@@ -336,7 +252,7 @@ impl DfsClient {
         mtime_ms: Option<u64>,
         atime_ms: Option<u64>,
     ) -> Result<(), DfsError> {
-        self.done(Call::SetTimes { path: path.clone(), mtime_ms, atime_ms })
+        self.link.done(Call::SetTimes { path: path.clone(), mtime_ms, atime_ms })
     }
 
     /// Blocks of a file that overlap a range, replicas nearest first.
@@ -349,10 +265,7 @@ impl DfsClient {
         offset: u64,
         length: u64,
     ) -> Result<LocatedBlocks, DfsError> {
-        match self.call(Call::Locations { path: path.clone(), offset, length })? {
-            Reply::Located(located) => Ok(located),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.link.locations(path, offset, length)
     }
 
     /// State of the NameNode.
@@ -393,7 +306,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn recover_lease(&self, path: &DfsPath) -> Result<bool, DfsError> {
-        self.flag(Call::RecoverLease(path.clone()))
+        self.link.flag(Call::RecoverLease(path.clone()))
     }
 
     /// Safe mode; true if it is on afterwards.
@@ -401,7 +314,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn safe_mode(&self, action: SafeModeAction) -> Result<bool, DfsError> {
-        self.flag(Call::SafeMode(action))
+        self.link.flag(Call::SafeMode(action))
     }
 
     /// Several calls in one, each with its own outcome, in order.
@@ -409,7 +322,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`] if the batch as a whole was refused.
     pub fn batch(&self, calls: Vec<Call>) -> Result<Vec<Answer>, DfsError> {
-        match self.call_with(Body::Batch(calls), self.inner.options)? {
+        match self.link.call_with(Body::Batch(calls), self.link.options)? {
             Reply::Batch(answers) => Ok(answers),
             _ => Err(DfsError::Unexpected),
         }
@@ -420,98 +333,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn call(&self, body: Call) -> Result<Reply, DfsError> {
-        self.call_with(body, self.inner.options)
-    }
-
-    pub(super) fn call_with(
-        &self,
-        body: impl Into<Body>,
-        options: CallOptions,
-    ) -> Result<Reply, DfsError> {
-        let request = self.inner.request(body);
-        Ok(self.inner.rpc.call_blocking(TARGET, &request, options)?)
-    }
-
-    pub(super) fn create_file(&self, create: Create) -> Result<Created, DfsError> {
-        match self.call(Call::Create(create))? {
-            Reply::Created(created) => Ok(created),
-            _ => Err(DfsError::Unexpected),
-        }
-    }
-
-    pub(super) fn append_file(
-        &self,
-        path: &DfsPath,
-        new_block: bool,
-    ) -> Result<Appended, DfsError> {
-        match self.call(Call::Append { path: path.clone(), new_block })? {
-            Reply::Appended(appended) => Ok(appended),
-            _ => Err(DfsError::Unexpected),
-        }
-    }
-
-    /// As [`DfsClient::done`], for a call that waits until blocks are copied.
-    pub(super) fn done_patiently(&self, call: Call) -> Result<(), DfsError> {
-        let deadline = Instant::now() + COPY_WAIT;
-        loop {
-            match self.done(call.clone()) {
-                Err(error)
-                    if error.kind() == Some(ErrorKind::NotReplicatedYet)
-                        && Instant::now() < deadline =>
-                {
-                    std::thread::sleep(COPY_PAUSE.mul_f64(rand::random_range(0.5..1.0)));
-                }
-                ended => return ended,
-            }
-        }
-    }
-
-    pub(super) fn block(&self, call: Call) -> Result<LocatedBlock, DfsError> {
-        match self.call(call)? {
-            Reply::Block(block) => Ok(block),
-            _ => Err(DfsError::Unexpected),
-        }
-    }
-
-    pub(super) fn done(&self, call: Call) -> Result<(), DfsError> {
-        match self.call(call)? {
-            Reply::Done => Ok(()),
-            _ => Err(DfsError::Unexpected),
-        }
-    }
-
-    fn flag(&self, call: Call) -> Result<bool, DfsError> {
-        match self.call(call)? {
-            Reply::Flag(flag) => Ok(flag),
-            _ => Err(DfsError::Unexpected),
-        }
-    }
-
-    /// Tells the NameNode of bad replicas without waiting.
-    pub(super) fn report_bad(&self, replicas: Vec<BadReplica>) -> tokio::task::JoinHandle<()> {
-        let inner = Arc::clone(&self.inner);
-        crate::rpc::runtime().spawn(async move {
-            let request = inner.request(Call::ReportBadReplicas(replicas));
-            let answer: Result<Reply, RpcError> =
-                inner.rpc.call(TARGET, &request, inner.options).await;
-            if let Err(error) = answer {
-                tracing::warn!(error = %crate::error::chain(&error), "cannot report bad replicas");
-            }
-        })
-    }
-}
-
-impl Inner {
-    fn request(&self, body: impl Into<Body>) -> Request {
-        let number = self.call_number.fetch_add(1, Ordering::Relaxed) + 1;
-        Request::new(self.id, number, &self.user, &self.host, body)
-    }
-
-    /// Keeps this client's leases; one try.
-    pub(super) fn renew_leases(&self, timeout: Duration) -> Result<(), RpcError> {
-        let request = self.request(Call::RenewLease);
-        let options = CallOptions::once(timeout);
-        self.rpc.call_blocking::<_, Reply>(TARGET, &request, options).map(drop)
+        self.link.call(body)
     }
 }
 

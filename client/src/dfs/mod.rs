@@ -2,7 +2,8 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `client` | [`DfsClient`]: calls to the NameNode |
+//! | `client` | [`DfsClient`]: names and their attributes |
+//! | `link`, `lease` | what clients, readers and writers share: calls, connections; the leases of writers |
 //! | [`checksum`] | HDFS's file checksum |
 //! | `quota`, `snapshot` | quotas and snapshots of directories |
 //! | `rights` | access control lists, extended attributes |
@@ -14,8 +15,10 @@
 
 pub mod checksum;
 mod client;
+mod create;
 mod error;
 mod lease;
+mod link;
 mod quota;
 mod reader;
 mod rights;
@@ -27,7 +30,8 @@ mod visible;
 mod window;
 mod writer;
 
-pub use client::{CreateOptions, DfsClient, Listing};
+pub use client::{DfsClient, Listing};
+pub use create::CreateOptions;
 pub use error::DfsError;
 pub use reader::DfsReader;
 pub use source::BlockSlice;

@@ -13,7 +13,7 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn set_quota(&self, path: &DfsPath, names: Option<u64>) -> Result<(), DfsError> {
         let (path, names) = (path.clone(), change(names));
-        self.done(Call::SetQuota { path, names, space: QuotaChange::Keep })
+        self.link.done(Call::SetQuota { path, names, space: QuotaChange::Keep })
     }
 
     /// Bounds the bytes times replicas of all files below a directory; `None` takes the bound away.
@@ -22,7 +22,7 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn set_space_quota(&self, path: &DfsPath, bytes: Option<u64>) -> Result<(), DfsError> {
         let (path, space) = (path.clone(), change(bytes));
-        self.done(Call::SetQuota { path, names: QuotaChange::Keep, space })
+        self.link.done(Call::SetQuota { path, names: QuotaChange::Keep, space })
     }
 }
 

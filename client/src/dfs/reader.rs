@@ -6,6 +6,7 @@
 //! never data.
 
 use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::checksum::CHUNK_BYTES;
@@ -13,8 +14,8 @@ use protocol::namenode::{BadReplica, FileStatus, LocatedBlock, LocatedBlocks};
 use protocol::{DatanodeId, DfsPath};
 use tokio::task::JoinHandle;
 
-use super::client::DfsClient;
 use super::error::DfsError;
+use super::link::Link;
 use super::source::{self, BlockSlice, Source};
 use super::transfer::{PooledPacket, TransferFailure};
 use super::visible::visible_length;
@@ -33,7 +34,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// An open file for reading.
 #[derive(Debug)]
 pub struct DfsReader {
-    client: DfsClient,
+    link: Arc<Link>,
     path: DfsPath,
     status: FileStatus,
     length: u64,
@@ -57,15 +58,15 @@ struct Block {
 }
 
 impl DfsReader {
-    pub(super) fn open(client: DfsClient, path: DfsPath) -> Result<Self, DfsError> {
-        let located = locate(&client, &path)?;
+    pub(super) fn open(link: &Arc<Link>, path: DfsPath) -> Result<Self, DfsError> {
+        let located = locate(link, &path)?;
         if located.status.directory {
             return Err(DfsError::IsDirectory { path });
         }
         let blocks: Vec<Block> = located.blocks.into_iter().map(Block::new).collect();
         let length = blocks.last().map_or(0, |block| block.located.offset + block.located.length);
         Ok(DfsReader {
-            client,
+            link: Arc::clone(link),
             path,
             status: located.status,
             length,
@@ -81,7 +82,7 @@ impl DfsReader {
     pub fn another(&self) -> Self {
         let blocks = self.blocks.iter().map(|block| Block::new(block.located.clone())).collect();
         DfsReader {
-            client: self.client.clone(),
+            link: Arc::clone(&self.link),
             path: self.path.clone(),
             status: self.status.clone(),
             length: self.length,
@@ -217,7 +218,7 @@ impl DfsReader {
         let Some(datanode) = replicas.find(|datanode| !block.failed.contains(&datanode.id)) else {
             return false;
         };
-        let source = Source::open(&self.client, &block.located, datanode);
+        let source = Source::open(&self.link, &block.located, datanode);
         self.source = Some((index, datanode.id, source));
         true
     }
@@ -232,7 +233,7 @@ impl DfsReader {
         if matches!(failure, TransferFailure::Checksum(_)) && !block.damaged.contains(&datanode) {
             block.damaged.push(datanode);
             let bad = BadReplica { block: id, stamp: block.located.stamp, datanode };
-            self.reports.push(self.client.report_bad(vec![bad]));
+            self.reports.push(self.link.report_bad(vec![bad]));
         }
     }
 
@@ -240,7 +241,7 @@ impl DfsReader {
     fn fetch_again(&mut self, index: usize) -> Result<(), DfsError> {
         let old = &self.blocks[index].located;
         let (id, offset) = (old.id, old.offset);
-        let located = self.client.locations(&self.path, offset, 1)?;
+        let located = self.link.locations(&self.path, offset, 1)?;
         let Some(found) = located.blocks.into_iter().find(|block| block.id == id) else {
             return Err(DfsError::Short { path: self.path.clone(), offset });
         };
@@ -261,12 +262,10 @@ impl DfsReader {
             .replicas
             .iter()
             .chain(&located.damaged)
-            .filter_map(|datanode| {
-                source::read_unverified(&self.client, located, datanode, at).ok()
-            })
+            .filter_map(|datanode| source::read_unverified(&self.link, located, datanode, at).ok())
             .collect();
         let begin = at / CHUNK_BYTES as u64 * CHUNK_BYTES as u64;
-        let mut packet = self.client.inner.packets.take();
+        let mut packet = self.link.packets.take();
         let skip = (at - begin) as usize;
         let wanted = skip.saturating_add(max).min(READ_BYTES_MAX);
         while packet.data().len() < wanted {
@@ -291,16 +290,16 @@ impl DfsReader {
 
 /// Where the blocks are, and how much of the last one can be read. While nobody can tell, locations are fetched again; what the
 /// NameNode knows must do in the end.
-fn locate(client: &DfsClient, path: &DfsPath) -> Result<LocatedBlocks, DfsError> {
+fn locate(link: &Link, path: &DfsPath) -> Result<LocatedBlocks, DfsError> {
     let mut pauses = LENGTH_PAUSES_MS.iter();
     loop {
-        let mut located = client.locations(path, 0, u64::MAX)?;
+        let mut located = link.locations(path, 0, u64::MAX)?;
         // What a snapshot has of a block that is being written does not grow.
         let grows = located.status.open;
         let Some(last) = located.blocks.last_mut().filter(|block| grows && block.open) else {
             return Ok(located);
         };
-        if let Some(length) = visible_length(client, last) {
+        if let Some(length) = visible_length(link, last) {
             last.length = length;
             return Ok(located);
         }

@@ -27,7 +27,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn change_acl(&self, path: &DfsPath, change: AclChange) -> Result<(), DfsError> {
-        self.done(Call::ChangeAcl { path: path.clone(), change })
+        self.link.done(Call::ChangeAcl { path: path.clone(), change })
     }
 
     /// The extended attributes of these names, or all that the user may see.
@@ -54,7 +54,7 @@ impl DfsClient {
         flag: XattrFlag,
     ) -> Result<(), DfsError> {
         let (name, value) = (name.to_owned(), value.to_vec());
-        self.done(Call::SetXattr { path: path.clone(), name, value, flag })
+        self.link.done(Call::SetXattr { path: path.clone(), name, value, flag })
     }
 
     /// Removes an extended attribute.
@@ -62,7 +62,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`], also if it is not there.
     pub fn remove_xattr(&self, path: &DfsPath, name: &str) -> Result<(), DfsError> {
-        self.done(Call::RemoveXattr { path: path.clone(), name: name.to_owned() })
+        self.link.done(Call::RemoveXattr { path: path.clone(), name: name.to_owned() })
     }
 
     /// The storage policy that counts for a path.
@@ -85,7 +85,7 @@ impl DfsClient {
         path: &DfsPath,
         policy: Option<StoragePolicy>,
     ) -> Result<(), DfsError> {
-        self.done(Call::SetStoragePolicy { path: path.clone(), policy })
+        self.link.done(Call::SetStoragePolicy { path: path.clone(), policy })
     }
 
     /// Asks whether the user may do something with a path.
@@ -93,6 +93,6 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`]; kind `PermissionDenied` if not.
     pub fn check_access(&self, path: &DfsPath, action: Action) -> Result<(), DfsError> {
-        self.done(Call::CheckAccess { path: path.clone(), action })
+        self.link.done(Call::CheckAccess { path: path.clone(), action })
     }
 }

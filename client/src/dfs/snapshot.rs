@@ -12,7 +12,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn allow_snapshot(&self, path: &DfsPath) -> Result<(), DfsError> {
-        self.done(Call::AllowSnapshot(path.clone()))
+        self.link.done(Call::AllowSnapshot(path.clone()))
     }
 
     /// Takes that back; refused while there are snapshots.
@@ -20,7 +20,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn disallow_snapshot(&self, path: &DfsPath) -> Result<(), DfsError> {
-        self.done(Call::DisallowSnapshot(path.clone()))
+        self.link.done(Call::DisallowSnapshot(path.clone()))
     }
 
     /// Takes a snapshot and says where it can be read; without a name it is called after the time.
@@ -41,7 +41,7 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn rename_snapshot(&self, path: &DfsPath, from: &str, to: &str) -> Result<(), DfsError> {
         let (from, to) = (from.to_owned(), to.to_owned());
-        self.done(Call::RenameSnapshot { path: path.clone(), from, to })
+        self.link.done(Call::RenameSnapshot { path: path.clone(), from, to })
     }
 
     /// Deletes a snapshot.
@@ -49,7 +49,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn delete_snapshot(&self, path: &DfsPath, name: &str) -> Result<(), DfsError> {
-        self.done(Call::DeleteSnapshot { path: path.clone(), name: name.to_owned() })
+        self.link.done(Call::DeleteSnapshot { path: path.clone(), name: name.to_owned() })
     }
 
     /// What changed between two snapshots of a directory; an empty name stands for the present.

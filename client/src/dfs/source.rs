@@ -11,7 +11,7 @@ use protocol::namenode::{DatanodeInfo, LocatedBlock};
 use protocol::transfer::{Operation, PACKET_DATA_BYTES, Read as ReadOperation, Reply};
 use sys::MappedFile;
 
-use super::client::DfsClient;
+use super::link::Link;
 use super::transfer::{Connection, PooledPacket, TransferFailure};
 
 /// Least data that is verified at once in a mapped replica, so that small reads do not verify their chunks again and again.
@@ -77,7 +77,7 @@ pub(super) struct Local {
 
 #[derive(Debug)]
 pub(super) struct Remote {
-    client: DfsClient,
+    link: Arc<Link>,
     block: LocatedBlock,
     datanode: DatanodeInfo,
     /// Present while packets are under way.
@@ -89,9 +89,9 @@ pub(super) struct Remote {
 
 impl Source {
     /// Opens the replica of `block` on `datanode`; by its files if it is on this machine and hands them over.
-    pub(super) fn open(client: &DfsClient, block: &LocatedBlock, datanode: &DatanodeInfo) -> Self {
-        if client.inner.datanodes.is_local(datanode) {
-            match Local::open(client, block, datanode) {
+    pub(super) fn open(link: &Arc<Link>, block: &LocatedBlock, datanode: &DatanodeInfo) -> Self {
+        if link.datanodes.is_local(datanode) {
+            match Local::open(link, block, datanode) {
                 Ok(Some(local)) => return Source::Local(local),
                 Ok(None) => {}
                 Err(error) => {
@@ -101,7 +101,7 @@ impl Source {
             }
         }
         Source::Remote(Box::new(Remote {
-            client: client.clone(),
+            link: Arc::clone(link),
             block: block.clone(),
             datanode: datanode.clone(),
             connection: None,
@@ -126,19 +126,19 @@ impl Source {
 
 impl Local {
     fn open(
-        client: &DfsClient,
+        link: &Link,
         block: &LocatedBlock,
         datanode: &DatanodeInfo,
     ) -> Result<Option<Self>, TransferFailure> {
-        let mut connection = client.inner.datanodes.take(datanode, block.permit())?;
+        let mut connection = link.datanodes.take(datanode, block.permit())?;
         if connection.stream().unix().is_none() {
-            client.inner.datanodes.give_back(datanode, connection);
+            link.datanodes.give_back(datanode, connection);
             return Ok(None);
         }
         let (id, stamp, token) = (block.id, block.stamp, block.token.name);
         let ask = Operation::Descriptors { block: id, stamp, token };
         let (length, block_file, meta_file) = connection.ask_descriptors(&ask, &block.token)?;
-        client.inner.datanodes.give_back(datanode, connection);
+        link.datanodes.give_back(datanode, connection);
         if length < block.length {
             return Ok(None);
         }
@@ -214,8 +214,7 @@ impl Remote {
     /// Starts a stream of packets at `offset`; one that is under way is cut off.
     fn begin(&mut self, offset: u64, wanted: u64) -> Result<(), TransferFailure> {
         self.connection = None;
-        let mut connection =
-            self.client.inner.datanodes.take(&self.datanode, self.block.permit())?;
+        let mut connection = self.link.datanodes.take(&self.datanode, self.block.permit())?;
         let read = read_operation(&self.block, offset, wanted.max(READ_STEP_BYTES));
         let Reply::Reading { length } = connection.ask(&read, &self.block.token)? else {
             return Err(TransferFailure::Unexpected);
@@ -234,7 +233,7 @@ impl Remote {
             return Err(TransferFailure::Unexpected);
         };
         self.packet = None;
-        let mut packet = self.client.inner.packets.take();
+        let mut packet = self.link.packets.take();
         connection.read_packet(&mut packet)?;
         if packet.header.offset != expected || packet.data().is_empty() {
             return Err(TransferFailure::Unexpected);
@@ -244,7 +243,7 @@ impl Remote {
         }
         self.next = packet.header.end();
         if packet.header.last {
-            self.client.inner.datanodes.give_back(&self.datanode, connection);
+            self.link.datanodes.give_back(&self.datanode, connection);
         } else {
             self.connection = Some(connection);
         }
@@ -255,20 +254,20 @@ impl Remote {
 
 /// Reads one packet's worth without comparing it with its checksums.
 pub(super) fn read_unverified(
-    client: &DfsClient,
+    link: &Link,
     block: &LocatedBlock,
     datanode: &DatanodeInfo,
     offset: u64,
 ) -> Result<PooledPacket, TransferFailure> {
-    let mut connection = client.inner.datanodes.take(datanode, block.permit())?;
+    let mut connection = link.datanodes.take(datanode, block.permit())?;
     let read = read_operation(block, offset, PACKET_DATA_BYTES as u64 - CHUNK_BYTES as u64);
     let Reply::Reading { .. } = connection.ask(&read, &block.token)? else {
         return Err(TransferFailure::Unexpected);
     };
-    let mut packet = client.inner.packets.take();
+    let mut packet = link.packets.take();
     connection.read_packet(&mut packet)?;
     if packet.header.last {
-        client.inner.datanodes.give_back(datanode, connection);
+        link.datanodes.give_back(datanode, connection);
     }
     if packet.header.offset != offset / CHUNK_BYTES as u64 * CHUNK_BYTES as u64 {
         return Err(TransferFailure::Unexpected);

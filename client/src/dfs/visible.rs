@@ -4,15 +4,15 @@ use protocol::ErrorKind;
 use protocol::namenode::{DatanodeInfo, LocatedBlock};
 use protocol::transfer::{Operation, Read, Reply};
 
-use super::client::DfsClient;
+use super::link::Link;
 use super::transfer::TransferFailure;
 
 /// Bytes of `block` that its pipeline has, at least what the NameNode knows of. The first DataNode that answers with no less decides.
 /// `None` if nobody can tell now: locations may have changed meanwhile. A block that no DataNode has yet is empty.
-pub(super) fn visible_length(client: &DfsClient, block: &LocatedBlock) -> Option<u64> {
+pub(super) fn visible_length(link: &Link, block: &LocatedBlock) -> Option<u64> {
     let mut absent = 0;
     for datanode in &block.replicas {
-        match ask(client, block, datanode) {
+        match ask(link, block, datanode) {
             Ok(length) if length >= block.length => return Some(length),
             Ok(_) => {}
             Err(TransferFailure::Remote(refusal)) if refusal.kind == ErrorKind::NotFound => {
@@ -27,22 +27,18 @@ pub(super) fn visible_length(client: &DfsClient, block: &LocatedBlock) -> Option
     (block.length == 0 && absent == block.replicas.len()).then_some(0)
 }
 
-fn ask(
-    client: &DfsClient,
-    block: &LocatedBlock,
-    datanode: &DatanodeInfo,
-) -> Result<u64, TransferFailure> {
-    let mut connection = client.inner.datanodes.take(datanode, block.permit())?;
+fn ask(link: &Link, block: &LocatedBlock, datanode: &DatanodeInfo) -> Result<u64, TransferFailure> {
+    let mut connection = link.datanodes.take(datanode, block.permit())?;
     let (id, stamp, token) = (block.id, block.stamp, block.token.name);
     let read = Read { block: id, stamp, token, offset: u64::MAX, length: 0 };
     let Reply::Reading { length } = connection.ask(&Operation::Read(read), &block.token)? else {
         return Err(TransferFailure::Unexpected);
     };
     // The rest of the last chunk follows.
-    let mut packet = client.inner.packets.take();
+    let mut packet = link.packets.take();
     connection.read_packet(&mut packet)?;
     if packet.header.last {
-        client.inner.datanodes.give_back(datanode, connection);
+        link.datanodes.give_back(datanode, connection);
     }
     Ok(length)
 }

@@ -12,9 +12,10 @@ use std::ops::Bound;
 
 use protocol::{BlockId, GenerationStamp};
 
+use super::Store;
+use super::entry::Entry;
 use super::scan::{self, parse_name};
 use super::volume::{FINALIZED, Volume};
-use super::{Entry, Store};
 use crate::core::replica::Replica;
 use crate::error::StoreError;
 

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use protocol::DatanodeId;
 use protocol::Epoch;
 use protocol::datanode::Changes;
+use protocol::transfer::Resume;
 
 use super::tests::{STAMP, open, packet, sample};
 use super::*;

@@ -6,17 +6,21 @@
 //! - one writer at a time has a replica; a request that takes it over stops the writer first and waits for its end;
 //! - a failed sync is never tried again: the volume is fenced and its replicas are given up.
 
+mod begin;
 mod changes;
 mod compare;
 mod cursor;
 mod disk;
+mod entry;
 mod folder;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+mod handle;
 mod moves;
 mod scan;
 mod scans;
+mod syncs;
 mod tails;
 mod verify;
 mod volume;
@@ -29,12 +33,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use client::dfs::transfer::Stream;
 use parking_lot::Mutex;
-use protocol::transfer::{ReplicaSummary, Resume};
+use protocol::transfer::ReplicaSummary;
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 
-use crate::core::replica::{self, Begin, Refusal, Replica, State};
+use crate::core::replica::{self, Replica, State};
 use crate::core::report::PendingChanges;
 use crate::core::volumes::{self, Usage};
 use crate::error::{Error, StoreError};
@@ -43,13 +46,15 @@ pub use changes::ChangeQueue;
 pub use compare::Differences;
 pub use cursor::Cursor;
 pub use scans::Scans;
+pub use syncs::SyncThreads;
 pub use verify::{check_header as check_meta_header, verify_range};
 pub use volume::VolumeConfig;
-pub use writer::{ReplicaWriter, SyncThreads};
+pub use writer::ReplicaWriter;
 
+use entry::{Entry, held};
+use handle::WriterHandle;
 use moves::Moves;
 use volume::{Place, Volume};
-use writer::WriterHandle;
 
 /// How long a request waits for the writer it replaces. Writers are woken by closing their socket, so only a stuck disk
 /// takes that long.
@@ -77,32 +82,6 @@ pub struct Store {
     scans: Scans,
     /// What [`Store::usage_lately`] counted, and when.
     usage_counted: Mutex<Option<(Instant, Usage)>>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    replica: Replica,
-    volume: usize,
-    writer: Option<Arc<WriterHandle>>,
-    /// Most bytes that readers may see of a replica that its writer left unfinished.
-    visible: u64,
-}
-
-impl Entry {
-    /// A replica without a writer; readers may see all of it.
-    fn new(replica: Replica, volume: usize) -> Self {
-        Entry { replica, volume, writer: None, visible: u64::MAX }
-    }
-
-    /// What readers may see: what only some members have may be gone after a failure, and other readers do not see it.
-    fn visible_length(&self) -> u64 {
-        let limit = match (&self.writer, self.replica.state) {
-            (Some(writer), State::Receiving | State::Finalizing) => writer.acked(),
-            (_, State::Unfinished) => self.visible,
-            _ => u64::MAX,
-        };
-        self.replica.length.min(limit)
-    }
 }
 
 /// Open files of a replica.
@@ -393,89 +372,6 @@ impl Store {
         self.open_replica(block, replica.stamp)
     }
 
-    /// Begins a write; `stream` is closed when another request takes the replica over.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn write(
-        self: &Arc<Self>,
-        block: BlockId,
-        stamp: GenerationStamp,
-        resume: Option<Resume>,
-        stream: Option<Arc<Stream>>,
-    ) -> Result<ReplicaWriter, StoreError> {
-        let damaged = resume.is_none() && self.is_damaged(block, stamp);
-        loop {
-            if resume.is_some() {
-                self.stop_writer(block)?;
-            }
-            let handle = Arc::new(WriterHandle::new(stream.clone()));
-            // A disk may take its time to tell how much room it has: others use the table meanwhile.
-            let free = self.choose_volume();
-            let moving = self.moves.moving(block);
-            let mut replicas = self.replicas.lock();
-            let existing = replicas.get(&block);
-            if existing.is_some_and(|entry| entry.writer.is_some()) {
-                if resume.is_some() {
-                    continue;
-                }
-                return Err(StoreError::Refused { block, refusal: Refusal::Exists });
-            }
-            let replica = existing.map(|entry| &entry.replica);
-            let begin = replica::begin_write(replica, stamp, resume, damaged)
-                .map_err(|refusal| StoreError::Refused { block, refusal })?;
-            let old = existing.map(|entry| (entry.replica, entry.volume));
-            let volume = match (&begin, old) {
-                (Begin::Resume { .. } | Begin::Repair, Some((_, volume))) => volume,
-                _ => free?,
-            };
-            let length = match begin {
-                Begin::Resume { .. } => old.map_or(0, |(replica, _)| replica.length),
-                Begin::New | Begin::Replace | Begin::Repair => 0,
-            };
-            // Readers go on seeing what they could see before.
-            handle.note_acked(match (begin, old) {
-                (Begin::Resume { offset }, Some((old, _))) if !old.is_in_finalized() => offset,
-                _ => length,
-            });
-            let replica = Replica { block, stamp, length, state: State::Receiving };
-            // A damaged replica is served until its successor is complete: most of it may be good, and others may have less.
-            let (shown, at) = old.filter(|_| begin == Begin::Repair).unwrap_or((replica, volume));
-            let entry = Entry { writer: Some(Arc::clone(&handle)), ..Entry::new(shown, at) };
-            replicas.insert(block, entry);
-            drop(replicas);
-            let parts = (Arc::clone(&handle), begin, old);
-            let writer = ReplicaWriter::begin(self, replica, volume, parts, moving);
-            if writer.is_err() {
-                self.forget_failed_write(block, &handle);
-            }
-            return writer;
-        }
-    }
-
-    /// True if there is a finalized replica that does not match its checksums. One that does is told to the NameNode again,
-    /// which offers a copy only where it believes the replica to be bad.
-    fn is_damaged(&self, block: BlockId, stamp: GenerationStamp) -> bool {
-        let Ok((replica, place)) = self.find(block, |replica| replica.stamp == stamp) else {
-            return false;
-        };
-        if !replica.is_finalized() {
-            return false;
-        }
-        let compared = place
-            .open_for_reading()
-            .map(|(file, meta)| verify_range(block, &file, &meta, 0, replica.length, |_| ()));
-        match compared {
-            Ok(Ok(())) => {
-                self.changes.push(|pending| pending.received(&replica));
-                false
-            }
-            Ok(Err(StoreError::Corrupt { .. } | StoreError::Meta { .. })) => true,
-            Ok(Err(_)) => false,
-            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-        }
-    }
-
     /// Begins a recovery: stops the writer and tells what is there; `None` if there is nothing that can take part.
     ///
     /// # Errors
@@ -508,46 +404,6 @@ impl Store {
         self.stop_writer(block)?;
         let (replica, _) = self.find(block, |replica| stamps.contains(&replica.stamp))?;
         self.open_replica(block, replica.stamp)
-    }
-
-    /// Ends a recovery: the replica is cut to `length`, gets the new stamp and is finalized on disk.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn update(
-        self: &Arc<Self>,
-        block: BlockId,
-        stamp: GenerationStamp,
-        length: u64,
-    ) -> Result<(), StoreError> {
-        let handle = Arc::new(WriterHandle::new(None));
-        let moving = self.moves.moving(block);
-        let (old, volume) = {
-            let mut replicas = self.replicas.lock();
-            let entry = replicas.get_mut(&block).ok_or(StoreError::NotFound(block))?;
-            replica::check_update(&entry.replica, stamp, length)
-                .map_err(|refusal| StoreError::Refused { block, refusal })?;
-            if entry.replica.is_finalized() {
-                return Ok(());
-            }
-            if entry.writer.is_some() {
-                return Err(StoreError::WriterStuck(block));
-            }
-            entry.writer = Some(Arc::clone(&handle));
-            (entry.replica, entry.volume)
-        };
-        let replica = Replica { stamp, ..old };
-        let begin = Begin::Resume { offset: length };
-        let parts = (Arc::clone(&handle), begin, Some((old, volume)));
-        let writer = ReplicaWriter::begin(self, replica, volume, parts, moving);
-        if writer.is_err()
-            && let Some(entry) = held(&mut self.replicas.lock(), block, &handle)
-        {
-            entry.writer = None;
-        }
-        let mut writer = writer?;
-        writer.cut(length)?;
-        writer.finalize()
     }
 
     /// Deletes a replica unless its stamp is newer than `stamp`: then it is another one, and its writer goes on. What is not
@@ -651,17 +507,6 @@ impl Store {
         }
     }
 
-    /// Removes what a write that could not begin left in the map; the replica that it was to repair stays.
-    fn forget_failed_write(&self, block: BlockId, handle: &Arc<WriterHandle>) {
-        let mut replicas = self.replicas.lock();
-        let Some(entry) = held(&mut replicas, block, handle) else { return };
-        if entry.replica.is_finalized() {
-            entry.writer = None;
-        } else {
-            replicas.remove(&block);
-        }
-    }
-
     /// Changes a replica for its writer; false if that has lost it, as its volume was given up.
     fn change(
         &self,
@@ -728,18 +573,6 @@ impl Store {
         });
         self.changes.push(|pending| lost.iter().for_each(|block| pending.deleted(*block)));
     }
-}
-
-/// The entry of a block that this writer holds.
-fn held<'a>(
-    replicas: &'a mut BTreeMap<BlockId, Entry>,
-    block: BlockId,
-    handle: &Arc<WriterHandle>,
-) -> Option<&'a mut Entry> {
-    let is_holder = |entry: &&mut Entry| {
-        entry.writer.as_ref().is_some_and(|writer| Arc::ptr_eq(writer, handle))
-    };
-    replicas.get_mut(&block).filter(is_holder)
 }
 
 #[cfg(test)]

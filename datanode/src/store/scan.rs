@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use protocol::meta::Layout;
 use protocol::{BlockId, GenerationStamp};
 
-use super::volume::{FINALIZED, META_SUFFIX, Place, QUARANTINE, RBW, TRASH, Volume};
-use super::writer::sync_folders;
-use super::{Entry, verify};
+use super::entry::Entry;
+use super::verify;
+use super::volume::{FINALIZED, META_SUFFIX, Place, QUARANTINE, RBW, TRASH, Volume, sync_folders};
 use crate::core::replica::{Replica, State};
 use crate::error::Error;
 

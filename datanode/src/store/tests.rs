@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use client::dfs::transfer::{PacketPool, PooledPacket};
 use protocol::meta;
+use protocol::transfer::Resume;
 
 use super::*;
+use crate::core::replica::Refusal;
 
 pub(super) const STAMP: GenerationStamp = GenerationStamp(1001);
 

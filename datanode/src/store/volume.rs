@@ -10,7 +10,7 @@
 //! quarantine/…                         found at start and not understood; never touched again
 //! ```
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -130,6 +130,12 @@ impl Place {
         fs::rename(&self.meta, &to.meta)?;
         fs::rename(&self.block, &to.block)
     }
+}
+
+/// Syncs the folders that hold these files.
+pub(super) fn sync_folders(places: &[&Place]) -> io::Result<()> {
+    let folders: BTreeSet<&Path> = places.iter().filter_map(|place| place.block.parent()).collect();
+    folders.into_iter().try_for_each(|folder| File::open(folder)?.sync_all())
 }
 
 /// Opens all data directories of a DataNode. Up to `tolerated` of them may fail: these begin out of service.

@@ -3,133 +3,31 @@
 //! Large packets are written by a [`DiskThread`] while the receiver goes on. Everything else waits until it is done with them
 //! ([`ReplicaWriter::settle`]), so the files always hold a prefix of what came, and nobody but the thread writes while it does.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use client::dfs::transfer::{PooledPacket, Stream};
-use parking_lot::{Condvar, Mutex};
+use client::dfs::transfer::PooledPacket;
+use parking_lot::Mutex;
 use protocol::checksum::{self, CHUNK_BYTES};
 use protocol::meta::{self, Layout, Tail};
 use sys::wake::Wake;
 
 use super::Store;
 use super::disk::{Cache, DiskThread, Files, LARGE_BYTES_MIN, Outcome, PACKETS_MAX, Target};
+use super::handle::WriterHandle;
 use super::moves::Moving;
 use super::tails::Tails;
 use super::verify;
-use super::volume::Place;
+use super::volume::{Place, sync_folders};
 use crate::core::replica::{Begin, Replica, State};
 use crate::core::report::PendingChanges;
 use crate::error::StoreError;
 
-/// Threads for syncs that nobody waits for.
-const SYNC_THREADS: usize = 2;
-/// Such syncs that may wait; beyond it the writer syncs itself, which slows it down to what the disk takes.
-const SYNC_QUEUE_MAX: usize = 64;
-
 /// Bytes that a writer adds between two looks at the room that is left: beyond what is left to others it goes by so much at most.
 const ROOM_STEP_BYTES: u64 = 4 << 20;
-
-/// How a request stops the writer that has a replica.
-#[derive(Debug)]
-pub(super) struct WriterHandle {
-    stream: Option<Arc<Stream>>,
-    stopped: AtomicBool,
-    /// Bytes that this member and all behind it have: what readers may see.
-    acked: AtomicU64,
-    done: Mutex<bool>,
-    signal: Condvar,
-}
-
-impl WriterHandle {
-    pub(super) fn new(stream: Option<Arc<Stream>>) -> Self {
-        WriterHandle {
-            stream,
-            stopped: AtomicBool::new(false),
-            acked: AtomicU64::new(0),
-            done: Mutex::new(false),
-            signal: Condvar::new(),
-        }
-    }
-
-    /// Notes that all members from here on have the first `end` bytes.
-    pub(super) fn note_acked(&self, end: u64) {
-        self.acked.fetch_max(end, Ordering::AcqRel);
-    }
-
-    /// Bytes that readers may see.
-    pub(super) fn acked(&self) -> u64 {
-        self.acked.load(Ordering::Acquire)
-    }
-
-    /// Wakes the writer and waits for its end; false if it has not ended in time.
-    pub(super) fn stop(&self, timeout: Duration) -> bool {
-        self.stopped.store(true, Ordering::Release);
-        if let Some(stream) = &self.stream {
-            stream.shutdown();
-        }
-        let deadline = Instant::now() + timeout;
-        let mut done = self.done.lock();
-        while !*done {
-            if self.signal.wait_until(&mut done, deadline).timed_out() {
-                return *done;
-            }
-        }
-        true
-    }
-
-    fn finish(&self) {
-        *self.done.lock() = true;
-        self.signal.notify_all();
-    }
-}
-
-/// Threads that sync files while their writer goes on.
-#[derive(Debug)]
-pub struct SyncThreads {
-    queue: SyncSender<Job>,
-}
-
-type Job = Box<dyn FnOnce() + Send>;
-
-impl SyncThreads {
-    pub(super) fn new() -> Self {
-        let (queue, jobs) = sync_channel::<Job>(SYNC_QUEUE_MAX);
-        let jobs = Arc::new(Mutex::new(jobs));
-        for number in 0..SYNC_THREADS {
-            let jobs: Arc<Mutex<mpsc::Receiver<Job>>> = Arc::clone(&jobs);
-            let run = move || {
-                loop {
-                    let job = jobs.lock().recv();
-                    match job {
-                        Ok(job) => job(),
-                        Err(mpsc::RecvError) => return,
-                    }
-                }
-            };
-            std::thread::Builder::new()
-                .name(format!("sync-{number}"))
-                .spawn(run)
-                .expect("the system can start a thread at the start of the daemon");
-        }
-        SyncThreads { queue }
-    }
-
-    /// Runs `job` on a thread, or here if too many wait.
-    fn run(&self, job: Job) {
-        match self.queue.try_send(job) {
-            Ok(()) => {}
-            Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => job(),
-        }
-    }
-}
 
 /// The one writer of a replica. Dropped before [`ReplicaWriter::finalize`], it leaves an unfinished replica.
 #[derive(Debug)]
@@ -614,12 +512,6 @@ fn current_meta(
         Err(StoreError::Meta { .. }) if replica.length == 0 => Ok((meta_file, false)),
         Err(error) => Err(error),
     }
-}
-
-/// Syncs the folders that hold these files.
-pub(super) fn sync_folders(places: &[&Place]) -> io::Result<()> {
-    let folders: BTreeSet<&Path> = places.iter().filter_map(|place| place.block.parent()).collect();
-    folders.into_iter().try_for_each(|folder| File::open(folder)?.sync_all())
 }
 
 impl Drop for ReplicaWriter {

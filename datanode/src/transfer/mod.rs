@@ -7,6 +7,7 @@
 //! [`daemon::guests`] says. A part of all connections is for root and this DataNode's own user on the local socket; who else comes there
 //! has no more than over TCP.
 
+mod part;
 mod read;
 mod recover;
 mod send;
@@ -34,8 +35,11 @@ use crate::core::throttle::Throttle;
 use crate::error::OperationError;
 use crate::store::Store;
 
+pub use part::Cut;
 pub use recover::{Recovered, lead_recovery};
-pub use send::{Cut, cut, replicate};
+pub use send::{cut, replicate};
+
+use part::{Prefix, Rest};
 
 /// Bytes read and thrown away after a refusal, so that the refusal is not lost to a reset of the connection.
 const DRAIN_BYTES_MAX: usize = 4 << 20;
@@ -322,7 +326,7 @@ impl Service {
                 self.answer(connection, updated.map(|()| Reply::Done))
             }
             Operation::Transfer { block, prior, stamp, length, target, token } => {
-                let prefix = send::Prefix { block, prior, stamp, length };
+                let prefix = Prefix { block, prior, stamp, length };
                 let token = self.token_keys.token(block, stamp, token);
                 let sent = self.send_prefix(&prefix, &target, token);
                 self.answer(connection, sent.map(|()| Reply::Done))
@@ -330,7 +334,7 @@ impl Service {
             Operation::Hello { .. } => Err(OperationError::Invalid("hello is said once, first")),
             Operation::CompleteReplica { block, prior, stamp, offset, target, token } => {
                 let token = self.token_keys.token(block, stamp, token);
-                let rest = send::Rest { block, prior, stamp, offset };
+                let rest = Rest { block, prior, stamp, offset };
                 let sent = self.send_rest(&rest, &target, token);
                 self.answer(connection, sent.map(|()| Reply::Done))
             }

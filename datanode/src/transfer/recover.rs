@@ -14,7 +14,7 @@ use protocol::transfer::{Needs, Operation, ReplicaSummary, Reply};
 use protocol::{BlockId, DatanodeId, GenerationStamp};
 
 use super::Service;
-use super::send::Rest;
+use super::part::Rest;
 use crate::core::recovery::{Agreement, agree};
 use crate::error::OperationError;
 

@@ -14,29 +14,13 @@ use protocol::transfer::{
 };
 use protocol::{BlockId, ClientId, ErrorKind, GenerationStamp};
 
+use super::part::{Cut, Prefix, Rest};
 use super::{Service, read};
 use crate::error::{OperationError, StoreError};
 use crate::store::{OpenReplica, check_meta_header};
 
 /// Packets sent ahead of their acks.
 const WINDOW: u32 = 4;
-
-/// The first bytes of a replica, to be copied under a new stamp.
-pub(super) struct Prefix {
-    pub block: BlockId,
-    pub prior: GenerationStamp,
-    pub stamp: GenerationStamp,
-    pub length: u64,
-}
-
-/// What a member of a recovery lacks.
-pub(super) struct Rest {
-    pub block: BlockId,
-    pub prior: GenerationStamp,
-    pub stamp: GenerationStamp,
-    /// Bytes that it has.
-    pub offset: u64,
-}
 
 /// Copies a finalized replica to `targets` through a pipeline; all of them sync it. Blocks.
 ///
@@ -56,21 +40,6 @@ pub fn replicate(
     let [first, rest @ ..] = targets else { return Ok(()) };
     let write = write_to(rest, block, stamp, &token);
     service.send(&replica, first, (write, &token), (0..replica.replica.length, balancing))
-}
-
-/// A block to be made of the first bytes of another.
-#[derive(Clone, Debug)]
-pub struct Cut {
-    /// Block to copy from.
-    pub source: BlockId,
-    /// Its stamp.
-    pub source_stamp: GenerationStamp,
-    /// The new block.
-    pub block: BlockId,
-    /// Its stamp.
-    pub stamp: GenerationStamp,
-    /// Its bytes.
-    pub length: u64,
 }
 
 /// Makes the block on `targets` through a pipeline; all of them sync it. Blocks.

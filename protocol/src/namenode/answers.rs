@@ -2,11 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::namenode::{REPLICAS_MAX, VOLUMES_MAX};
 use crate::storage::StoragePolicy;
 use crate::token::BlockToken;
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{BlockId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId};
+
+/// Most replicas that one block can have on the wire: twice what a file may want.
+pub const REPLICAS_MAX: usize = 1024;
+/// Most data directories of a DataNode.
+pub const VOLUMES_MAX: usize = 1000;
 
 /// What a file or directory is.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

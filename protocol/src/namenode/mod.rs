@@ -18,7 +18,7 @@ pub use answers::{
     AdminState, Appended, BlockInfo, BlockOn, ClusterStatus, ContentSummary, CorruptReason,
     Created, DatanodeInfo, DatanodeReport, DatanodeState, DiffEntry, DiffKind, DrainReport,
     FileStatus, FsckBlock, FsckFile, FsckPage, LocatedBlock, LocatedBlocks, MoveState, OpenFile,
-    ReplicaMove, ReplicaState, SnapshottableDirectory,
+    REPLICAS_MAX, ReplicaMove, ReplicaState, SnapshottableDirectory, VOLUMES_MAX,
 };
 
 /// Version of this conversation; both sides must agree.
@@ -33,8 +33,6 @@ pub const BATCH_CALLS_MAX: usize = 1000;
 pub const DIFF_ENTRIES_MAX: usize = 1000;
 /// Most DataNodes that a writer can name at once.
 pub const DATANODES_MAX: usize = 10_000;
-/// Most replicas that one block can have on the wire: twice what a file may want.
-pub const REPLICAS_MAX: usize = 1024;
 /// Most bad replicas in one report of a reader.
 pub const BAD_REPLICAS_MAX: usize = 1000;
 /// Most files that one call concatenates.
@@ -43,8 +41,6 @@ pub const CONCAT_SOURCES_MAX: usize = 10_000;
 pub const MOVES_MAX: usize = 10_000;
 /// Most names of attributes in one call: many times what a file can have.
 pub const XATTR_NAMES_MAX: usize = 1000;
-/// Most data directories of a DataNode.
-pub const VOLUMES_MAX: usize = 1000;
 /// Name below a directory under which its snapshots are read.
 pub const DOT_SNAPSHOT: &str = ".snapshot";
 

@@ -1,9 +1,9 @@
 //! The table: a row per property of jobs and of Hadoop Streaming that Hadoop 3.4 documents, and typed keys for those that are honoured.
 
+use super::row::{Class, Key, Row, Scope};
 use super::value::{
     CodecClass, CompressType, Count, Megabytes, Millis, PipeEncoding, Share, Size, Value,
 };
-use super::{Class, Key, Row, Scope};
 use crate::jobs::Priority;
 
 macro_rules! table {
@@ -15,8 +15,9 @@ macro_rules! table {
         /// The keys of the properties that are honoured.
         pub mod keys {
             use super::{
-                CodecClass, CompressType, Count, Key, Megabytes, Millis, PipeEncoding, Priority, Share, Size,
+                CodecClass, CompressType, Count, Key, Megabytes, Millis, PipeEncoding, Share, Size,
             };
+            use crate::jobs::Priority;
             $(
                 #[doc = concat!("`", $name, "`: ", $text, ".")]
                 pub const $key: Key<$type> = Key::new($name);

@@ -18,7 +18,15 @@ use serde::de::{
     VariantAccess, Visitor,
 };
 
-use super::{DEPTH_MAX, MEMORY_MIN_BYTES, MEMORY_PER_BYTE, TEXT_BYTES_MAX};
+/// What any message may take in memory: a full batch of the shortest answers fits.
+pub const MEMORY_MIN_BYTES: usize = 2 << 20;
+/// What a message may take in memory for each of its bytes. Numbers are eight times as long as their encoding, structs of short
+/// fields up to fifteen times.
+pub const MEMORY_PER_BYTE: usize = 16;
+/// Deepest nesting of lists, structs and enums. Our messages nest less than half as deep.
+pub const DEPTH_MAX: u8 = 48;
+/// Longest text in a message, in bytes of UTF-8: the longest diagnostics and arguments fit.
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// What is wrong with bytes that are no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

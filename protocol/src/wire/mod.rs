@@ -13,23 +13,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use bounded::at_most;
-pub use decoder::DecodeError;
+pub use decoder::{DEPTH_MAX, DecodeError, MEMORY_MIN_BYTES, MEMORY_PER_BYTE, TEXT_BYTES_MAX};
 
 use decoder::Decoder;
 
-/// What any message may take in memory: a full batch of the shortest answers fits.
-pub const MEMORY_MIN_BYTES: usize = 2 << 20;
-/// What a message may take in memory for each of its bytes. Numbers are eight times as long as their encoding, structs of short
-/// fields up to fifteen times.
-pub const MEMORY_PER_BYTE: usize = 16;
 /// Most elements of a list that only ever fills up with what it lists, such as the tasks of a job. Its memory is bounded as that of
 /// every message; what a client may ask for has limits of its own, beside the messages.
 pub const ENTRIES_MAX: usize = 1 << 20;
-/// Deepest nesting of lists, structs and enums. Our messages nest less than half as deep.
-pub const DEPTH_MAX: u8 = 48;
-/// Longest text in a message, in bytes of UTF-8: the longest diagnostics and arguments fit.
-pub const TEXT_BYTES_MAX: usize = 1 << 20;
-
 /// A message that does not decode as what it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {what}")]

@@ -11,13 +11,14 @@
 //! Invariants: what is started in a group is in it before its first instruction; a group that is emptied takes no new process from the first look on, so that a task
 //! that forks faster than it is killed ends too; all of it lies below the group that this process was put into, so that bounds on that hold for tasks as well.
 
+mod enter;
+mod files;
 mod place;
 mod share;
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 use std::{fs, io};
@@ -25,7 +26,10 @@ use std::{fs, io};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use self::files::{make, members_of, open, put};
 use crate::sandbox::User;
+
+pub use self::place::Version;
 
 /// Rounds of killing what is in a group; each finds only what was there, as nothing is added.
 const ROUNDS_MAX: u32 = 200;
@@ -36,15 +40,6 @@ const PROBE: &str = "probe";
 /// Of version 2, by their names in the kernel.
 const FORKS: &str = "pids";
 const MEMORY: &str = "memory";
-
-/// Which of the kernel's two kinds of groups.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Version {
-    /// A hierarchy for each controller.
-    First,
-    /// One hierarchy for all.
-    Second,
-}
 
 /// What groups bound.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -141,7 +136,7 @@ impl Groups {
     fn enter_one(&self, user: Option<User>) -> io::Result<()> {
         let group = self.group(PROBE, &Bounds { threads: Some(1), memory_bytes: None })?;
         let mut command = Command::new(group.directory.join("nothing"));
-        crate::detach::enter(&mut command, group.door()?);
+        group.enter(&mut command)?;
         let tried = match user {
             Some(user) => user.act(|| command.spawn()),
             None => command.spawn(),
@@ -217,8 +212,14 @@ pub struct Group {
 }
 
 impl Group {
+    /// Lets `command` start a process in this group.
+    pub(crate) fn enter(&self, command: &mut Command) -> io::Result<()> {
+        enter::enter(command, self.door()?);
+        Ok(())
+    }
+
     /// Whoever writes `0` here is in the group from then on, by the rights of who opened it.
-    pub(crate) fn door(&self) -> io::Result<File> {
+    fn door(&self) -> io::Result<File> {
         let name = match self.version {
             // For one thread, which spares the kernel to stop all forks of the machine meanwhile.
             Version::First => "tasks",
@@ -330,35 +331,6 @@ impl Drop for Group {
         // One that is not empty stays; the next daemon clears it.
         let _ = fs::remove_dir(&self.directory);
     }
-}
-
-fn make(directory: &Path) -> io::Result<()> {
-    match fs::create_dir(directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// A file that the kernel made; never a new one.
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).open(path)
-}
-
-fn put(path: &Path, value: &str) -> io::Result<()> {
-    open(path)?.write_all(value.as_bytes())
-}
-
-fn words(path: &Path) -> io::Result<Vec<String>> {
-    Ok(fs::read_to_string(path)?.split_whitespace().map(str::to_owned).collect())
-}
-
-fn members_of(directory: &Path) -> io::Result<BTreeSet<u32>> {
-    let members = fs::read_to_string(directory.join("cgroup.procs"))?;
-    Ok(members.lines().filter_map(|line| line.parse().ok()).collect())
-}
-
-fn is(error: &io::Error, errno: Errno) -> bool {
-    error.raw_os_error() == Some(errno.raw_os_error())
 }
 
 #[cfg(test)]

@@ -5,14 +5,21 @@
 use std::path::{Component, Path, PathBuf};
 use std::{fs, io};
 
-use super::Version;
-
 /// What file systems of cgroups are known by, of each version.
 const MAGIC_FIRST: u64 = 0x0027_e0eb;
 const MAGIC_SECOND: u64 = 0x6367_7270;
 /// How `mountinfo` writes what would end a field.
 const ESCAPES: [(&str, &str); 4] =
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+
+/// Which of the kernel's two kinds of groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    /// A hierarchy for each controller.
+    First,
+    /// One hierarchy for all.
+    Second,
+}
 
 /// The group of this process.
 #[derive(Clone, PartialEq, Eq, Debug)]

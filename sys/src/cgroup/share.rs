@@ -11,8 +11,8 @@ use std::{fs, io};
 use rustix::io::Errno;
 use rustix::process::getuid;
 
+use super::files::{is, make, members_of, put, words};
 use super::place::Own;
-use super::{is, make, members_of, put, words};
 use crate::family::PROC;
 
 /// Where Hanno's own processes are while those of tasks are bounded.

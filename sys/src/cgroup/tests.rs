@@ -2,9 +2,11 @@
 //! group that was made for it.
 
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
 use std::process::{Child, ExitStatus, Output, Stdio};
 use std::time::Instant;
 
+use super::files::{members_of, words};
 use super::*;
 use crate::sandbox::try_user;
 
@@ -31,7 +33,7 @@ fn of_each_version(name: &str) -> Vec<Groups> {
 fn start(group: &Group, script: &str) -> Child {
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
-    crate::detach::enter(&mut command, group.door().unwrap());
+    group.enter(&mut command).unwrap();
     command.spawn().unwrap()
 }
 
@@ -204,7 +206,7 @@ fn a_process_of_another_user_is_in_its_group_from_the_start_and_cannot_leave() {
         let script = format!("cat /proc/self/cgroup; echo 0 >{} && echo LEFT", above.display());
         let mut command = Command::new("sh");
         command.args(["-c", &script]);
-        crate::detach::enter(&mut command, group.door().unwrap());
+        group.enter(&mut command).unwrap();
         let output = user.act(|| command.output()).unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains(&format!("/{name}/task\n")) && !text.contains("LEFT"), "{text}");

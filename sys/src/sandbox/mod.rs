@@ -5,18 +5,19 @@
 //! the kernel lacks is left out and told by [`support`], never pretended; nothing inside can leave or widen the sandbox.
 
 mod calls;
+mod powers;
 mod user;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::{io, thread};
 
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
     Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
 };
-use rustix::io::Errno;
-use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use self::powers::{drop_bounding_set, drop_capabilities, on_a_thread};
 
 pub use user::{User, numbers_in_use, open_to, try_user};
 
@@ -118,13 +119,6 @@ pub fn inside<T: Send>(
     })
 }
 
-fn on_a_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-    thread::scope(|scope| {
-        let thread = thread::Builder::new().name("sandbox".to_owned()).spawn_scoped(scope, act)?;
-        thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread of a sandbox panicked")))
-    })
-}
-
 fn abi(status: LandlockStatus) -> ABI {
     match status {
         LandlockStatus::Available { effective_abi, .. } => effective_abi,
@@ -158,28 +152,6 @@ fn rights(access: Access) -> BitFlags<AccessFs> {
         }
         Access::Change => AccessFs::from_all(RIGHTS) & !devices,
     }
-}
-
-/// Takes away the way back to capabilities, by programs that bring some.
-fn drop_bounding_set() -> io::Result<()> {
-    for capability in CapabilitySet::all().iter() {
-        match rustix::thread::remove_capability_from_bounding_set(capability) {
-            // Not known to this kernel; not ours to give up: who has none gets none either, as no program brings any.
-            Ok(()) | Err(Errno::INVAL | Errno::PERM) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-/// Takes away what lets root pass by the rights of others.
-fn drop_capabilities() -> io::Result<()> {
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
-        inheritable: CapabilitySet::empty(),
-    };
-    Ok(rustix::thread::set_capabilities(None, none)?)
 }
 
 /// What anybody may read below `directory`: as few places as that takes.

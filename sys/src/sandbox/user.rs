@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Pid, Signal, Uid};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::{drop_bounding_set, drop_capabilities, on_a_thread};
+use super::powers::{drop_bounding_set, drop_capabilities, on_a_thread};
 use crate::family::PROC;
 
 /// What it takes to run processes as others, to give them files, and to measure, end and remove all of it afterwards.

@@ -4,6 +4,7 @@ mod changes;
 mod reads;
 mod special;
 mod steps;
+mod tokens;
 mod trust;
 
 use std::future::Future;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use daemon::serve::Peer;
@@ -26,11 +27,11 @@ use protocol::{DfsPath, ErrorKind};
 pub use self::trust::{KnownUser, Trust};
 
 use self::trust::Identity;
-use crate::config::Config;
+use crate::config::{Auth, Config};
 use crate::error::{Exception, WebError};
 use crate::op::{Op, Place};
 use crate::query::Query;
-use crate::{drain, path, redirect};
+use crate::{cookie, drain, path, redirect};
 
 /// How long what is known of DataNodes serves further redirects: their state changes slower.
 const NODES_FRESH: Duration = Duration::from_millis(500);
@@ -151,6 +152,29 @@ impl<N: Namesystem> Face<N> {
         let response = response.unwrap_or_else(WebError::into_response);
         drain::linger(&parts.headers, body);
         response
+    }
+
+    pub(crate) async fn identify(
+        &self,
+        parts: &Parts,
+        query: &Query,
+    ) -> Result<Identity, WebError> {
+        let Settings { config, trust, .. } = &self.inner.settings;
+        trust.identify(parts, query, config).await
+    }
+
+    /// What is asked before anything else: which methods there are. Clients of HttpFS send their name with it and want it back signed.
+    async fn options(&self, parts: &Parts) -> Result<Response, WebError> {
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let trust = &self.inner.settings.trust;
+        let Identity { user, by_token } = self.identify(parts, &query).await?;
+        let allow = (header::ALLOW, HeaderValue::from_static("GET,PUT,POST,DELETE,OPTIONS"));
+        let mut response = (StatusCode::OK, [allow]).into_response();
+        if trust.auth == Auth::Simple && !by_token && query.text("user.name").is_some() {
+            let cookie = cookie::sealed(&user, &trust.key, client::rpc::now_ms());
+            response.headers_mut().insert(header::SET_COOKIE, cookie);
+        }
+        Ok(response)
     }
 
     async fn understand<'a>(&self, parts: &'a Parts) -> Result<Asked<'a>, WebError> {

@@ -17,7 +17,8 @@ impl<N: Namesystem> Face<N> {
         check_parameters(asked)?;
         let no_redirect = asked.query.boolean("noredirect", false)?;
         let address = self.choose(asked).await?;
-        let credentials = self.credentials(asked);
+        let trust = &self.inner.settings.trust;
+        let credentials = trust.credentials(&asked.user, asked.op, &asked.path);
         let url = redirect::location(
             &address,
             &asked.path,

@@ -17,9 +17,9 @@ impl DfsWriter {
     fn recover_own(&self) -> Result<(), DfsError> {
         let once = CallOptions::once(ABANDON_TIMEOUT);
         let path = self.path.clone();
-        match self.client.call_with(Call::Status(path.clone()), once)? {
+        match self.link.call_with(Call::Status(path.clone()), once)? {
             Reply::Status(status) if status.open && status.inode == self.file => {
-                self.client.call_with(Call::RecoverLease(path), once).map(drop)
+                self.link.call_with(Call::RecoverLease(path), once).map(drop)
             }
             _ => Ok(()),
         }
@@ -43,10 +43,10 @@ impl DfsWriter {
     fn delete_own(&self) -> Result<(), DfsError> {
         let once = CallOptions::once(ABANDON_TIMEOUT);
         let path = self.path.clone();
-        match self.client.call_with(Call::Status(path.clone()), once) {
+        match self.link.call_with(Call::Status(path.clone()), once) {
             Ok(Reply::Status(status)) if status.open && status.inode == self.file => {
                 let delete = Call::Delete { path, recursive: false };
-                self.client.call_with(delete, once).map(drop)
+                self.link.call_with(delete, once).map(drop)
             }
             Ok(_) => Ok(()),
             Err(error) if error.kind() == Some(ErrorKind::NotFound) => Ok(()),

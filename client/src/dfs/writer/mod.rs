@@ -10,6 +10,7 @@ mod open_block;
 mod pipeline;
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::time::Instant;
 
 use protocol::checksum::CHUNK_BYTES;
@@ -18,9 +19,11 @@ use protocol::transfer::PACKET_DATA_BYTES;
 use protocol::{BlockId, DatanodeId, DfsPath, GenerationStamp, InodeId, RemoteError};
 
 use self::open_block::{OpenBlock, Until};
-use super::client::{CreateOptions, DfsClient};
+use super::create::CreateOptions;
 use super::error::DfsError;
-use super::lease::Lease;
+use super::lease::{Lease, Leases};
+use super::link::Link;
+use super::reader::DfsReader;
 use super::transfer::PooledPacket;
 
 /// An open file that this client writes. Nothing is promised before [`DfsWriter::hflush`], [`DfsWriter::hsync`] or
@@ -28,7 +31,7 @@ use super::transfer::PooledPacket;
 /// it is closed by a recovery.
 #[derive(Debug)]
 pub struct DfsWriter {
-    client: DfsClient,
+    link: Arc<Link>,
     path: DfsPath,
     publish: Option<Publish>,
     file: InodeId,
@@ -54,7 +57,8 @@ pub struct DfsWriter {
 
 impl DfsWriter {
     pub(in crate::dfs) fn create(
-        client: DfsClient,
+        link: &Arc<Link>,
+        leases: &Arc<Leases>,
         path: DfsPath,
         options: CreateOptions,
     ) -> Result<Self, DfsError> {
@@ -68,11 +72,11 @@ impl DfsWriter {
             block_size: options.block_size,
             first_block: true,
         };
-        let created = client.create_file(create)?;
+        let created = link.create_file(create)?;
         let overwrite = options.publish_overwrite;
-        let lease = Lease::hold(&client.inner);
+        let lease = leases.hold();
         Ok(DfsWriter {
-            client,
+            link: Arc::clone(link),
             path,
             publish: options.publish_as.map(|path| Publish { path, overwrite }),
             file: created.file,
@@ -93,14 +97,15 @@ impl DfsWriter {
     }
 
     pub(in crate::dfs) fn append(
-        client: DfsClient,
+        link: &Arc<Link>,
+        leases: &Arc<Leases>,
         path: DfsPath,
         new_block: bool,
     ) -> Result<Self, DfsError> {
-        let appended = client.append_file(&path, new_block)?;
-        let lease = Lease::hold(&client.inner);
+        let appended = link.append_file(&path, new_block)?;
+        let lease = leases.hold();
         let mut writer = DfsWriter {
-            client,
+            link: Arc::clone(link),
             path,
             publish: None,
             file: appended.file,
@@ -143,11 +148,11 @@ impl DfsWriter {
         if tail.is_empty() {
             return Ok(());
         }
-        let mut reader = self.client.open(&self.path)?;
+        let mut reader = DfsReader::open(&self.link, self.path.clone())?;
         if reader.read_at(begin + chunk, &mut tail)? < tail.len() {
             return Err(DfsError::Short { path: self.path.clone(), offset: begin + length });
         }
-        let mut packet = self.client.inner.packets.take();
+        let mut packet = self.link.packets.take();
         packet.header.offset = chunk;
         packet.append(&tail, PACKET_DATA_BYTES);
         self.packet = Some(packet);
@@ -241,7 +246,7 @@ impl DfsWriter {
         if acked == 0 || (self.confirmed == Some(told) && !update_length) {
             return Ok(());
         }
-        self.client.done(Call::SyncBlock { file: self.file, block: id, stamp, length: synced })?;
+        self.link.done(Call::SyncBlock { file: self.file, block: id, stamp, length: synced })?;
         self.confirmed = Some(told);
         Ok(())
     }
@@ -255,7 +260,7 @@ impl DfsWriter {
         self.finish_block()?;
         let last = self.previous.clone();
         let publish = self.publish.take();
-        self.client
+        self.link
             .done_patiently(Call::Complete { file: self.file, last, publish })
             .map_err(|error| self.explain(error))?;
         self.open = false;
@@ -269,13 +274,13 @@ impl DfsWriter {
             let previous = self.previous.clone();
             let exclude = self.exclude();
             let add = Call::AddBlock { file: self.file, previous, exclude };
-            let located = self.client.block(add).map_err(|error| self.explain(error))?;
+            let located = self.link.block(add).map_err(|error| self.explain(error))?;
             self.block = Some(OpenBlock::new(located));
             self.synced = 0;
         }
         let begin = self.block.as_ref().map_or(0, |block| block.length);
         let packet = self.packet.get_or_insert_with(|| {
-            let mut packet = self.client.inner.packets.take();
+            let mut packet = self.link.packets.take();
             packet.header.offset = begin;
             packet
         });
@@ -332,7 +337,7 @@ impl DfsWriter {
         if let Some((offset, bytes)) = begun
             && !bytes.is_empty()
         {
-            let mut packet = self.client.inner.packets.take();
+            let mut packet = self.link.packets.take();
             packet.header.offset = offset;
             packet.append(&bytes, PACKET_DATA_BYTES);
             self.packet = Some(packet);
@@ -349,7 +354,7 @@ impl DfsWriter {
             let block = block.located.id;
             self.block = None;
             return match &self.previous {
-                Some(_) => self.client.done(Call::AbandonBlock { file: self.file, block }),
+                Some(_) => self.link.done(Call::AbandonBlock { file: self.file, block }),
                 None => Ok(()),
             };
         }
@@ -369,7 +374,7 @@ impl DfsWriter {
             durable_count: block.durable(),
         });
         if let (Some(connection), Some(first)) = (block.connection.take(), replicas.first()) {
-            self.client.inner.datanodes.give_back(first, connection);
+            self.link.datanodes.give_back(first, connection);
         }
         Ok(())
     }

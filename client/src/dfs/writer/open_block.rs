@@ -8,7 +8,7 @@ use protocol::transfer::{
 };
 use protocol::{DatanodeId, ErrorKind, GenerationStamp, RemoteError};
 
-use super::super::client::DfsClient;
+use super::super::link::Link;
 use super::super::slow::Pace;
 use super::super::transfer::{Connection, PooledPacket, TransferFailure};
 use super::super::window::{Acked, Slot, Window};
@@ -128,7 +128,7 @@ impl OpenBlock {
         (self.waited, self.pace, self.slow) = (Duration::ZERO, Pace::default(), None);
     }
 
-    pub(super) fn transmit(&mut self, client: &DfsClient, until: Until) -> Result<(), Failure> {
+    pub(super) fn transmit(&mut self, link: &Link, until: Until) -> Result<(), Failure> {
         let first = |cause| Failure { member: 0, cause };
         let mut before = Vec::new();
         let mut connection = match self.connection.take() {
@@ -138,9 +138,8 @@ impl OpenBlock {
                     return Err(first(TransferFailure::Unexpected));
                 };
                 let permit = self.located.permit();
-                let mut connection =
-                    client.inner.datanodes.take(datanode, permit).map_err(first)?;
-                before = connection.sealed(&self.operation(client), &self.located.token);
+                let mut connection = link.datanodes.take(datanode, permit).map_err(first)?;
+                before = connection.sealed(&self.operation(link), &self.located.token);
                 self.answered = false;
                 connection
             }
@@ -192,12 +191,12 @@ impl OpenBlock {
         Some(member)
     }
 
-    fn operation(&self, client: &DfsClient) -> Operation {
+    fn operation(&self, link: &Link) -> Operation {
         Operation::Write(WriteOperation {
             block: self.located.id,
             stamp: self.located.stamp,
             token: self.located.token.name,
-            client: client.id(),
+            client: link.id,
             resume: self.resume,
             prefix_only: false,
             pipeline: self.located.replicas.get(1..).unwrap_or_default().to_vec(),
@@ -242,11 +241,7 @@ impl OpenBlock {
     }
 
     /// Has a survivor copy what is acknowledged to the members that are new.
-    pub(super) fn fill_replacements(
-        &mut self,
-        client: &DfsClient,
-        acked: u64,
-    ) -> Result<(), Failure> {
+    pub(super) fn fill_replacements(&mut self, link: &Link, acked: u64) -> Result<(), Failure> {
         let has_all = |replica: &DatanodeInfo| !self.unfilled.contains(&replica.id);
         let position = self.located.replicas.iter().position(has_all);
         let Some((source, survivor)) =
@@ -266,7 +261,7 @@ impl OpenBlock {
                 target: target.clone(),
                 token: self.located.token.name,
             };
-            let datanodes = &client.inner.datanodes;
+            let datanodes = &link.datanodes;
             let connection = datanodes.take(survivor, self.located.permit());
             let mut connection = connection.map_err(|cause| Failure { member: source, cause })?;
             match connection.ask(&transfer, &self.located.token) {

@@ -70,7 +70,7 @@ impl DfsWriter {
         loop {
             let Some(block) = &mut self.block else { return Ok(()) };
             let acked_before = block.window.acked_length();
-            let result = block.transmit(&self.client, until);
+            let result = block.transmit(&self.link, until);
             if block.window.acked_length() > acked_before {
                 self.failure_count = 0;
             }
@@ -126,15 +126,15 @@ impl DfsWriter {
         let exclude = self.exclude();
         let Some(block) = &mut self.block else { return Ok(()) };
         let old = block.located.id;
-        self.client.done(Call::AbandonBlock { file: self.file, block: old })?;
+        self.link.done(Call::AbandonBlock { file: self.file, block: old })?;
         let (file, previous) = (self.file, &self.previous);
         let add = |exclude| Call::AddBlock { file, previous: previous.clone(), exclude };
-        let located = match self.client.block(add(exclude)) {
+        let located = match self.link.block(add(exclude)) {
             Err(error) if error.kind() == Some(ErrorKind::NoDatanodes) => {
                 // All have failed once. One that was merely restarted is better than none.
                 std::thread::sleep(FAILED_ALL_PAUSE.mul_f64(rand::random_range(0.5..1.0)));
                 self.excluded.clear();
-                match self.client.block(add(Vec::new())) {
+                match self.link.block(add(Vec::new())) {
                     Err(error) if error.kind() == Some(ErrorKind::NoDatanodes) => {
                         let path = self.path.clone();
                         return Err(DfsError::Write { path, block: old, failure: Some(cause) });
@@ -182,9 +182,9 @@ impl DfsWriter {
             failed,
             slow: failed_id.filter(|_| is_slow),
         };
-        let located = self.client.block(recover)?;
+        let located = self.link.block(recover)?;
         block.move_to(located, &survivors);
         block.resume = Some(Resume { prior: block.prior, offset: acked });
-        Ok(block.fill_replacements(&self.client, acked))
+        Ok(block.fill_replacements(&self.link, acked))
     }
 }

@@ -1,0 +1,50 @@
+//! Who signed a request, and what signs the answer.
+
+use std::sync::Arc;
+
+use protocol::auth::{AnswerSignature, BodyDigest, Nonce, ReadyKey, Role};
+use protocol::pass::PassName;
+
+/// Who signed a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Signer {
+    /// One that holds the cluster secret, or the key of a role; speaks for whom it says.
+    Trusted(Role),
+    /// A task; speaks for the user of its job alone.
+    Task(PassName),
+}
+
+impl Signer {
+    /// True if the signer may act as `user`.
+    pub fn speaks_for(&self, user: &str) -> bool {
+        match self {
+            Signer::Trusted(_) => true,
+            Signer::Task(name) => name.user == user,
+        }
+    }
+}
+
+/// A request that was let in by its head.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// Who signed it.
+    pub signer: Signer,
+    /// Of the body that must follow.
+    pub body: BodyDigest,
+    /// Signs the answer.
+    pub seal: Seal,
+}
+
+/// Signs the answer to one request.
+#[derive(Clone, Debug)]
+pub struct Seal {
+    pub(super) key: Arc<ReadyKey>,
+    pub(super) nonce: Nonce,
+}
+
+impl Seal {
+    /// The header of the answer; `body` is `None` where it is streamed.
+    pub fn header(&self, status: u16, body: Option<BodyDigest>) -> String {
+        AnswerSignature::sign(&self.key, self.nonce, status, body).to_header()
+    }
+}

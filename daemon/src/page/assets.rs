@@ -1,0 +1,63 @@
+//! Style sheet, scripts and icon of the pages.
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use super::frame::STYLE;
+use crate::access::{Access, Audience, Routes};
+
+const SCRIPT: &str = include_str!("live.js");
+const ACTIONS: &str = include_str!("actions.js");
+const ICON: &str = include_str!("icon.svg");
+
+/// Routes of the style sheet, the scripts and the icon.
+pub fn assets<S: Clone + Send + Sync + 'static>(access: &Access) -> Routes<S> {
+    let open = Audience::Anybody;
+    Routes::new(access)
+        .route("/style.css", open, get(|| asset("text/css; charset=utf-8", STYLE)))
+        .route("/live.js", open, get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
+        .route("/actions.js", open, get(|| asset("text/javascript; charset=utf-8", ACTIONS)))
+        .route("/icon.svg", open, get(|| asset("image/svg+xml", ICON)))
+}
+
+async fn asset(kind: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::body::Body;
+    use axum::http::{Request, StatusCode};
+    use maud::html;
+    use protocol::auth::{Key, Service};
+    use tower::ServiceExt;
+
+    use super::super::{Frame, Site};
+    use super::*;
+    use crate::access::Auth;
+    use crate::auth::Authenticator;
+
+    #[tokio::test]
+    async fn pages_load_only_what_their_policy_allows_and_their_daemon_serves() {
+        let site = Site { name: "Hanno", entries: &[], search: None };
+        let frame = Frame { site, title: "", place: "", live: None, other: None, user: None };
+        let policy = frame.answer(&html! {}).headers()[header::CONTENT_SECURITY_POLICY].clone();
+        let policy = policy.to_str().unwrap();
+        assert!(policy.starts_with("default-src 'self';") && !policy.contains("data:"), "{policy}");
+        let page = frame.draw(&html! {});
+        let head = page.split("</head>").next().unwrap();
+        let loaded =
+            head.split(['"']).filter(|value| value.starts_with('/') || value.contains(':'));
+        let loaded: Vec<&str> = loaded.collect();
+        assert_eq!(loaded, ["/style.css", "/icon.svg", "/live.js", "/actions.js"]);
+        let auth = Authenticator::new(&Key::new([1; 32]), Service::Namenode);
+        let access = Access::new(auth, None, Auth::Token);
+        for path in loaded {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let answer = Router::from(assets(&access)).oneshot(request).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The frame of every page, as text and as an answer with its protective headers; buttons and bars in it.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::format;
+
+pub(super) const STYLE: &str = include_str!("style.css");
+
+/// A daemon's set of pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Site {
+    /// Shown at the top of each page, e.g. `Hanno JobTracker`.
+    pub name: &'static str,
+    /// Path and name of each entry of the navigation.
+    pub entries: &'static [(&'static str, &'static str)],
+    /// The search that each page has at its top.
+    pub search: Option<Search>,
+}
+
+/// A field that leads to a page of results.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    /// Path of that page.
+    pub path: &'static str,
+    /// Its parameter.
+    pub parameter: &'static str,
+    /// What can be found.
+    pub hint: &'static str,
+}
+
+/// One page of a site.
+#[derive(Clone, Debug)]
+pub struct Frame<'a> {
+    /// The site.
+    pub site: Site,
+    /// Title of the window.
+    pub title: &'a str,
+    /// Path of the navigation's entry that it belongs to.
+    pub place: &'a str,
+    /// Path of the event stream that says when the page is out of date.
+    pub live: Option<String>,
+    /// Another daemon's pages: address and name.
+    pub other: Option<(&'a str, &'a str)>,
+    /// Who is signed in; `None`: the page is for reading only.
+    pub user: Option<&'a str>,
+}
+
+impl Frame<'_> {
+    /// The whole page as text.
+    pub fn draw(&self, content: &Markup) -> String {
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    title { (self.title) " · Hanno" }
+                    link rel="stylesheet" href="/style.css";
+                    link rel="icon" href="/icon.svg";
+                    script src="/live.js" defer {}
+                    script src="/actions.js" defer {}
+                }
+                body data-live=[self.live.as_deref()] {
+                    header {
+                        strong { (self.site.name) }
+                        nav aria-label="Pages" {
+                            @for (path, name) in self.site.entries {
+                                a href=(path) aria-current=[(*path == self.place).then_some("page")] { (name) }
+                            }
+                            @if let Some((address, name)) = self.other { a.other href=(address) { (name) " ↗" } }
+                        }
+                        div.right {
+                            @if let Some(search) = self.site.search {
+                                form action=(search.path) method="get" role="search" {
+                                    input type="search" name=(search.parameter) placeholder=(search.hint) aria-label=(search.hint) title="Press / to come here";
+                                }
+                            }
+                            @match self.user {
+                                Some(user) => {
+                                    span.who { (user) }
+                                    (action("POST", "/logout", "Sign out", &Action { then: Some("/"), ..Action::default() }))
+                                }
+                                None => a.who href="/login" title="How to sign in" { "read-only" },
+                            }
+                        }
+                    }
+                    main { (content) }
+                }
+            }
+        };
+        page.into_string()
+    }
+
+    /// The whole page as an answer with its protective headers.
+    pub fn answer(&self, content: &Markup) -> Response {
+        let mut response = Response::new(Body::from(self.draw(content)));
+        for (name, value) in [
+            (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+            (
+                header::CONTENT_SECURITY_POLICY,
+                "default-src 'self'; object-src 'none'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'",
+            ),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::REFERRER_POLICY, "same-origin"),
+            (header::CACHE_CONTROL, "no-store"),
+        ] {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+/// A page as a file that needs nothing beside it, with its protective headers. Links to other pages lead nowhere in it, so they are drawn as
+/// the text around them.
+pub fn alone(title: &str, content: &Markup) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · Hanno" }
+                style { (PreEscaped(STYLE)) "main a { color: inherit; text-decoration: none; pointer-events: none; }" }
+            }
+            body { main { (content) } }
+        }
+    };
+    let mut response = Response::new(Body::from(page.into_string()));
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// How a button does what it does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Action<'a> {
+    /// Asked before; `None`: nothing is asked.
+    pub confirm: Option<&'a str>,
+    /// JSON that is sent along.
+    pub body: Option<&'a str>,
+    /// Where to go after; `None`: the page is drawn again.
+    pub then: Option<&'a str>,
+    /// It destroys something.
+    pub danger: bool,
+}
+
+/// A button that sends a request. It needs the script, and somebody who is signed in.
+pub fn action(method: &str, url: &str, text: &str, action: &Action<'_>) -> Markup {
+    html! {
+        button.scripted.danger[action.danger] type="button" data-method=(method) data-url=(url) data-confirm=[action.confirm]
+            data-body=[action.body] data-then=[action.then] { (text) }
+    }
+}
+
+/// A share as a bar and in words.
+pub fn bar(share: f32) -> Markup {
+    let percent = format::percent(share);
+    html! { progress max="1" value=(share) { (percent) } " " (percent) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_and_addresses_are_escaped() {
+        let hostile = "\"><img src=x onerror=alert(1)>";
+        let site = Site { name: "Hanno", entries: &[("/", "Overview")], search: None };
+        let frame = Frame {
+            site,
+            title: hostile,
+            place: "/",
+            live: Some(hostile.to_owned()),
+            other: Some((hostile, hostile)),
+            user: Some(hostile),
+        };
+        let page = frame.draw(&html! { p { (hostile) } });
+        assert!(!page.contains("<img") && page.matches("&lt;img").count() == 6, "{page}");
+        assert!(page.contains("aria-current=\"page\""), "{page}");
+    }
+}

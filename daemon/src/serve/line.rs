@@ -1,0 +1,120 @@
+//! A connection of an HTTP service, as one of the [`Guests`](super::guests::Guests) there: a stranger's until a request on it was signed, and over after some
+//! idle seconds until then.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::guests::Guest;
+use crate::auth::Seal;
+
+/// How long a stranger may ask for nothing: a person's browser comes back at no cost, a flood has to be kept up.
+pub(crate) const STRANGER_IDLE_MAX: Duration = Duration::from_secs(5);
+
+/// A connection.
+#[derive(Debug, Default)]
+pub struct Line {
+    is_trusted: AtomicBool,
+    /// Requests begun, and answers whose last byte was handed over.
+    begun: AtomicU64,
+    answered: AtomicU64,
+    /// Signs the next answer.
+    seal: Mutex<Option<Seal>>,
+    over: Notify,
+}
+
+impl Line {
+    /// It belongs to somebody who can sign, or has shown a token.
+    pub fn trust(&self) {
+        self.is_trusted.store(true, Ordering::Relaxed);
+    }
+
+    /// The answer that follows is to be signed.
+    pub(crate) fn seal_next(&self, seal: Seal) {
+        *self.seal.lock() = Some(seal);
+    }
+
+    pub(crate) fn take_seal(&self) -> Option<Seal> {
+        self.seal.lock().take()
+    }
+
+    pub(crate) fn begin(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end(&self) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until it has to end: it made room, or is a stranger's and was idle for too long.
+    pub(crate) async fn is_over(&self, stranger_idle_max: Duration) {
+        let idle = async {
+            loop {
+                let answered = self.answered.load(Ordering::Relaxed);
+                tokio::time::sleep(stranger_idle_max).await;
+                if self.is_trusted() {
+                    std::future::pending::<()>().await;
+                }
+                if self.is_idle() && answered == self.answered.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = idle => {}
+            () = self.over.notified() => {}
+        }
+    }
+}
+
+impl Guest for Line {
+    fn is_trusted(&self) -> bool {
+        self.is_trusted.load(Ordering::Relaxed)
+    }
+
+    fn is_idle(&self) -> bool {
+        let begun = self.begun.load(Ordering::Relaxed);
+        begun == self.answered.load(Ordering::Relaxed)
+    }
+
+    fn leave(&self) {
+        self.over.notify_one();
+    }
+}
+
+/// Who sent a request: an extension of every request.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// From where.
+    pub address: SocketAddr,
+    /// Over which connection.
+    pub line: Arc<Line>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_idle_stranger_ends_and_nobody_else() {
+        let line = Arc::new(Line::default());
+        let idle_max = Duration::from_millis(10);
+        let wait = || {
+            let line = Arc::clone(&line);
+            tokio::time::timeout(50 * idle_max, async move { line.is_over(idle_max).await })
+        };
+        assert!(wait().await.is_ok());
+        line.begin();
+        assert!(wait().await.is_err(), "a request is under way");
+        line.end();
+        assert!(wait().await.is_ok());
+        line.trust();
+        assert!(wait().await.is_err());
+        line.leave();
+        assert!(wait().await.is_ok(), "it makes room");
+    }
+}

@@ -1,0 +1,371 @@
+//! The accept loop of every daemon: HTTP/1.1 with limits, and a clean end.
+//!
+//! - at most `connections_max` at once, and no more than the process may have descriptors for; more wait in the listen queue;
+//! - connections that nobody has signed a request on end after some idle seconds, and make room for others ([`guests`]);
+//! - a request's head must arrive within `header_timeout` and fit 64 headers and 64 KiB: slow or endless heads cost little;
+//! - what routes see has passed [`front`](crate::front);
+//! - an answer is produced no faster than its client reads it: hyper's `pipeline_flush` would take a whole body into memory;
+//! - on shutdown no connection is accepted, running requests are finished, for at most `drain_max`.
+
+pub mod descriptors;
+pub mod guests;
+pub mod line;
+
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use self::guests::{Entered, Guest, Guests, Peer as Calling};
+use self::line::{Line, STRANGER_IDLE_MAX};
+use crate::error::ServeError;
+use crate::front::{Guarded, HEAD_BYTES_MAX};
+use crate::{Shutdown, rpc};
+
+pub use self::line::Peer;
+
+/// Headers per request. Clients send a handful.
+const HEADERS_MAX: usize = 64;
+/// The unit in which bodies are read; a head that is larger does not fit.
+const READ_BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX;
+/// Pause after a failed accept (out of descriptors), so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Limits of a service.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Of the descriptors that the process may have, one in this many is for connections; the rest is for files and other sockets.
+    pub descriptors_part: usize,
+    /// Time for a request's head to arrive; also how long an idle connection is kept whose requests are signed.
+    pub header_timeout: Duration,
+    /// Time that running requests get on shutdown.
+    pub drain_max: Duration,
+}
+
+impl Default for Limits {
+    /// 10,000 connections, half of the descriptors, 75 s, 5 s: many clients, connections kept between commands of a session, a quick stop.
+    fn default() -> Self {
+        Limits {
+            connections_max: 10_000,
+            descriptors_part: 2,
+            header_timeout: Duration::from_secs(75),
+            drain_max: Duration::from_secs(5),
+        }
+    }
+}
+
+/// By which address others call what listens.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a> {
+    /// By the one of the second key, or else by the one that is listened on, of the first.
+    Address {
+        /// The key of the address that is listened on.
+        key: &'static str,
+        /// The key of the other one.
+        remedy: &'static str,
+        /// Its value.
+        advertise: Option<&'a str>,
+    },
+    /// By one that they know without being told: from their own configuration, or from their request.
+    Nobody,
+}
+
+impl<'a> Told<'a> {
+    /// Of the keys `bind` and `advertise`.
+    pub fn advertised(advertise: Option<&'a str>) -> Self {
+        Told::Address { key: "bind", remedy: "advertise", advertise }
+    }
+
+    /// Refuses to tell others `0.0.0.0`, which for each of them is itself.
+    ///
+    /// # Errors
+    /// [`ServeError::Uncallable`] names the key and the remedy.
+    pub fn check(self, bind: &str) -> Result<(), ServeError> {
+        let Told::Address { key, remedy, advertise } = self else { return Ok(()) };
+        let (key, address) = advertise.map_or((key, bind), |advertise| (remedy, advertise));
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let is_any = host.is_empty() || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
+        match is_any {
+            true => Err(ServeError::Uncallable { key, address: address.to_owned(), remedy }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Listens on `address` (`host:port`, port 0 for any), by which others are told as `told` says. An address that other machines can reach
+/// needs `allow_unencrypted`.
+///
+/// # Errors
+/// [`ServeError`].
+pub async fn bind(
+    address: &str,
+    told: Told<'_>,
+    allow_unencrypted: bool,
+) -> Result<TcpListener, ServeError> {
+    told.check(address)?;
+    check_exposure(address, allow_unencrypted)?;
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ServeError::Bind { address: address.to_owned(), source })
+}
+
+/// Refuses addresses that other machines can reach, unless the operator allows it.
+///
+/// # Errors
+/// [`ServeError::Exposed`], or [`ServeError::Bind`] if the address does not resolve.
+pub fn check_exposure(address: &str, allow_unencrypted: bool) -> Result<(), ServeError> {
+    let fail = |source| ServeError::Bind { address: address.to_owned(), source };
+    let resolved: Vec<SocketAddr> = address.to_socket_addrs().map_err(fail)?.collect();
+    if !allow_unencrypted && resolved.iter().any(|address| !address.ip().is_loopback()) {
+        return Err(ServeError::Exposed { address: address.to_owned() });
+    }
+    Ok(())
+}
+
+/// Serves `routes` until `shutdown`, then lets running requests finish.
+pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutdown: Shutdown) {
+    let max = limits.connections_max.min(descriptors::max() / limits.descriptors_part.max(1));
+    let (slots, guests) = (Arc::new(Semaphore::new(max.max(1))), Guests::new(max, 0));
+    let mut connections = JoinSet::new();
+    let mut is_short = false;
+    loop {
+        if slots.available_permits() == 0 {
+            guests.make_room();
+        }
+        let slot = tokio::select! {
+            slot = Arc::clone(&slots).acquire_owned() => slot.expect("the semaphore is never closed"),
+            () = shutdown.wait() => break,
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.wait() => break,
+        };
+        while connections.try_join_next().is_some() {}
+        match accepted {
+            Ok((stream, peer)) => {
+                is_short = false;
+                let calling = Calling::at(peer.ip());
+                let Some(entered) = guests.enter(calling, Arc::default()) else { continue };
+                let (routes, shutdown) = (routes.clone(), shutdown.clone());
+                connections.spawn(async move {
+                    connection(stream, (peer, entered), routes, limits, shutdown).await;
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                if !is_short {
+                    tracing::warn!(%error, "cannot accept connections");
+                }
+                is_short = true;
+                guests.make_room();
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    let drain = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.drain_max, drain).await.is_err() {
+        tracing::warn!("requests still running at shutdown were cut off");
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    (address, entered): (SocketAddr, Entered<Line>),
+    routes: Guarded,
+    limits: Limits,
+    shutdown: Shutdown,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot set nodelay");
+    }
+    let line = Arc::clone(&entered.guest);
+    let service = service_fn(|mut request: hyper::Request<Incoming>| {
+        line.begin();
+        request.extensions_mut().insert(Peer { address, line: Arc::clone(&line) });
+        let answering = routes.answer(request);
+        let line = &line;
+        async move { Ok::<_, Infallible>(finish(answering.await, line)) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(READ_BUFFER_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = line.is_over(STRANGER_IDLE_MAX) => return,
+        () = shutdown.wait() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// Signs an answer that is to be signed, and notes its end where that tells whether the connection is idle.
+fn finish(mut response: Response, line: &Arc<Line>) -> Response {
+    if let Some(seal) = line.take_seal() {
+        let header = seal.header(response.status().as_u16(), None);
+        rpc::insert_seal(&mut response, &header);
+    }
+    if line.is_trusted() {
+        return response;
+    }
+    response.map(|body| Body::new(Noted { body, _end: NoteEnd(Arc::clone(line)) }))
+}
+
+/// A body whose end is noted.
+struct Noted {
+    body: Body,
+    _end: NoteEnd,
+}
+
+struct NoteEnd(Arc<Line>);
+
+impl Drop for NoteEnd {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl hyper::body::Body for Noted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        hyper::body::Body::poll_frame(Pin::new(&mut self.body), context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        hyper::body::Body::is_end_stream(&self.body)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        hyper::body::Body::size_hint(&self.body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpSocket;
+
+    use super::*;
+
+    /// Size of an answer, far beyond what sockets and a connection may hold.
+    const ANSWER_BYTES: usize = 16 << 20;
+    /// Bytes that its producer gives at a time.
+    const CHUNK_BYTES: usize = 16 << 10;
+    /// Asked of the system for each end's socket; it takes twice as much.
+    const SOCKET_BYTES: u32 = 64 << 10;
+    /// What may be produced and not read: both sockets, the connection's own buffer, and a chunk on its way.
+    const AHEAD_BYTES_MAX: usize = 1 << 20;
+
+    /// Gives bytes as fast as they are taken, and counts them.
+    struct Eager {
+        produced: Arc<AtomicUsize>,
+        chunk: Bytes,
+    }
+
+    impl hyper::body::Body for Eager {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let before = self.produced.fetch_add(self.chunk.len(), Ordering::Relaxed);
+            let chunk = (before < ANSWER_BYTES).then(|| Ok(Frame::data(self.chunk.clone())));
+            Poll::Ready(chunk)
+        }
+    }
+
+    #[test]
+    fn others_are_told_an_address_that_they_can_call() {
+        for (bind, advertise, wrong) in [
+            ("127.0.0.1:0", None, None),
+            ("nn.local:9870", None, None),
+            ("0.0.0.0:9870", Some("nn.local:9870"), None),
+            ("[::]:9870", Some("10.0.0.1:9870"), None),
+            ("0.0.0.0:9870", None, Some("bind = \"0.0.0.0:9870\"")),
+            ("[::]:9870", None, Some("bind = \"[::]:9870\"")),
+            (":9870", None, Some("bind = \":9870\"")),
+            ("10.0.0.1:9870", Some("0.0.0.0:9870"), Some("advertise = \"0.0.0.0:9870\"")),
+        ] {
+            let checked =
+                Told::advertised(advertise).check(bind).map_err(|error| error.to_string());
+            match wrong {
+                None => assert_eq!(checked, Ok(()), "{bind} {advertise:?}"),
+                Some(part) => {
+                    let text = checked.unwrap_err();
+                    assert!(text.contains(part) && text.contains("`advertise = "), "{text}");
+                }
+            }
+        }
+        assert!(Told::Nobody.check("0.0.0.0:1").is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_produced_no_faster_than_it_is_read() {
+        let loopback: SocketAddr = ([127, 0, 0, 1], 0).into();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_send_buffer_size(SOCKET_BYTES).unwrap();
+        socket.bind(loopback).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (produced, chunk) = (Arc::<AtomicUsize>::default(), Bytes::from(vec![7; CHUNK_BYTES]));
+        let counted = Arc::clone(&produced);
+        let eager = move || async move { Body::new(Eager { produced: counted, chunk }) };
+        let shutdown = Shutdown::new();
+        let hosts = crate::hosts::Hosts::new("h:1", &[], "`hosts`");
+        let router = crate::front::guard(Router::new().route("/", get(eager)), hosts);
+        let server = tokio::spawn(serve(listener, router, Limits::default(), shutdown.clone()));
+
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(SOCKET_BYTES).unwrap();
+        let mut client = socket.connect(address).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await.unwrap();
+        let (mut read, mut buffer) = (0, vec![0; CHUNK_BYTES]);
+        loop {
+            client.readable().await.unwrap();
+            let ahead = produced.load(Ordering::Relaxed).saturating_sub(read);
+            assert!(ahead <= AHEAD_BYTES_MAX, "{ahead} bytes were produced for nobody");
+            match client.read(&mut buffer).await.unwrap() {
+                0 => break,
+                count => read += count,
+            }
+        }
+        assert!(read > ANSWER_BYTES, "only {read} bytes came");
+        shutdown.tell();
+        server.await.unwrap();
+    }
+}

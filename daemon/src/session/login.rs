@@ -1,0 +1,49 @@
+//! The routes by which one signs in and out.
+
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+
+use super::{Actor, Link, Sessions, explain};
+use crate::access::{Access, Audience, Routes};
+use crate::auth::AuthError;
+
+impl Sessions {
+    /// The routes `/login` and `/logout`.
+    pub fn routes<S: Clone + Send + Sync + 'static>(&self, access: &Access) -> Routes<S> {
+        Routes::new(access)
+            .route("/login", Audience::Anybody, get(login))
+            .route("/logout", Audience::Changers, post(logout))
+            .with_state(self.clone())
+    }
+}
+
+async fn login(State(sessions): State<Sessions>, Query(link): Query<Link>) -> Response {
+    if link.proof.is_empty() {
+        return explain(StatusCode::OK, None);
+    }
+    match sessions.check(&link) {
+        Ok(()) => {
+            tracing::info!(user = link.user, "signed in at the pages");
+            let cookie = [(header::SET_COOKIE, sessions.begin(&link.user))];
+            (cookie, Redirect::to("/")).into_response()
+        }
+        Err(error) => {
+            let reason = match error {
+                AuthError::Replayed => "This link was used before.".to_owned(),
+                AuthError::Skew { .. } => "This link is too old.".to_owned(),
+                AuthError::Misdirected => {
+                    "This link was made before the daemon started, or for another one.".to_owned()
+                }
+                error => format!("This link is not good: {error}."),
+            };
+            explain(StatusCode::FORBIDDEN, Some(&reason))
+        }
+    }
+}
+
+async fn logout(_: Actor, State(sessions): State<Sessions>, headers: HeaderMap) -> Response {
+    let cookie = [(header::SET_COOKIE, sessions.end(&headers))];
+    (cookie, axum::Json(serde_json::json!({}))).into_response()
+}

@@ -1,0 +1,151 @@
+//! How a write begins: who had the replica is ended, and what there was is kept, gone on with or replaced.
+
+use std::sync::Arc;
+
+use client::dfs::transfer::Stream;
+use protocol::transfer::Resume;
+use protocol::{BlockId, GenerationStamp};
+
+use super::Store;
+use super::entry::{Entry, held};
+use super::handle::WriterHandle;
+use super::verify::verify_range;
+use super::writer::ReplicaWriter;
+use crate::core::replica::{self, Begin, Refusal, Replica, State};
+use crate::error::StoreError;
+
+impl Store {
+    /// Begins a write; `stream` is closed when another request takes the replica over.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn write(
+        self: &Arc<Self>,
+        block: BlockId,
+        stamp: GenerationStamp,
+        resume: Option<Resume>,
+        stream: Option<Arc<Stream>>,
+    ) -> Result<ReplicaWriter, StoreError> {
+        let damaged = resume.is_none() && self.is_damaged(block, stamp);
+        loop {
+            if resume.is_some() {
+                self.stop_writer(block)?;
+            }
+            let handle = Arc::new(WriterHandle::new(stream.clone()));
+            // A disk may take its time to tell how much room it has: others use the table meanwhile.
+            let free = self.choose_volume();
+            let moving = self.moves.moving(block);
+            let mut replicas = self.replicas.lock();
+            let existing = replicas.get(&block);
+            if existing.is_some_and(|entry| entry.writer.is_some()) {
+                if resume.is_some() {
+                    continue;
+                }
+                return Err(StoreError::Refused { block, refusal: Refusal::Exists });
+            }
+            let replica = existing.map(|entry| &entry.replica);
+            let begin = replica::begin_write(replica, stamp, resume, damaged)
+                .map_err(|refusal| StoreError::Refused { block, refusal })?;
+            let old = existing.map(|entry| (entry.replica, entry.volume));
+            let volume = match (&begin, old) {
+                (Begin::Resume { .. } | Begin::Repair, Some((_, volume))) => volume,
+                _ => free?,
+            };
+            let length = match begin {
+                Begin::Resume { .. } => old.map_or(0, |(replica, _)| replica.length),
+                Begin::New | Begin::Replace | Begin::Repair => 0,
+            };
+            // Readers go on seeing what they could see before.
+            handle.note_acked(match (begin, old) {
+                (Begin::Resume { offset }, Some((old, _))) if !old.is_in_finalized() => offset,
+                _ => length,
+            });
+            let replica = Replica { block, stamp, length, state: State::Receiving };
+            // A damaged replica is served until its successor is complete: most of it may be good, and others may have less.
+            let (shown, at) = old.filter(|_| begin == Begin::Repair).unwrap_or((replica, volume));
+            let entry = Entry { writer: Some(Arc::clone(&handle)), ..Entry::new(shown, at) };
+            replicas.insert(block, entry);
+            drop(replicas);
+            let parts = (Arc::clone(&handle), begin, old);
+            let writer = ReplicaWriter::begin(self, replica, volume, parts, moving);
+            if writer.is_err() {
+                self.forget_failed_write(block, &handle);
+            }
+            return writer;
+        }
+    }
+
+    /// True if there is a finalized replica that does not match its checksums. One that does is told to the NameNode again,
+    /// which offers a copy only where it believes the replica to be bad.
+    fn is_damaged(&self, block: BlockId, stamp: GenerationStamp) -> bool {
+        let Ok((replica, place)) = self.find(block, |replica| replica.stamp == stamp) else {
+            return false;
+        };
+        if !replica.is_finalized() {
+            return false;
+        }
+        let compared = place
+            .open_for_reading()
+            .map(|(file, meta)| verify_range(block, &file, &meta, 0, replica.length, |_| ()));
+        match compared {
+            Ok(Ok(())) => {
+                self.changes.push(|pending| pending.received(&replica));
+                false
+            }
+            Ok(Err(StoreError::Corrupt { .. } | StoreError::Meta { .. })) => true,
+            Ok(Err(_)) => false,
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        }
+    }
+
+    /// Ends a recovery: the replica is cut to `length`, gets the new stamp and is finalized on disk.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn update(
+        self: &Arc<Self>,
+        block: BlockId,
+        stamp: GenerationStamp,
+        length: u64,
+    ) -> Result<(), StoreError> {
+        let handle = Arc::new(WriterHandle::new(None));
+        let moving = self.moves.moving(block);
+        let (old, volume) = {
+            let mut replicas = self.replicas.lock();
+            let entry = replicas.get_mut(&block).ok_or(StoreError::NotFound(block))?;
+            replica::check_update(&entry.replica, stamp, length)
+                .map_err(|refusal| StoreError::Refused { block, refusal })?;
+            if entry.replica.is_finalized() {
+                return Ok(());
+            }
+            if entry.writer.is_some() {
+                return Err(StoreError::WriterStuck(block));
+            }
+            entry.writer = Some(Arc::clone(&handle));
+            (entry.replica, entry.volume)
+        };
+        let replica = Replica { stamp, ..old };
+        let begin = Begin::Resume { offset: length };
+        let parts = (Arc::clone(&handle), begin, Some((old, volume)));
+        let writer = ReplicaWriter::begin(self, replica, volume, parts, moving);
+        if writer.is_err()
+            && let Some(entry) = held(&mut self.replicas.lock(), block, &handle)
+        {
+            entry.writer = None;
+        }
+        let mut writer = writer?;
+        writer.cut(length)?;
+        writer.finalize()
+    }
+
+    /// Removes what a write that could not begin left in the map; the replica that it was to repair stays.
+    fn forget_failed_write(&self, block: BlockId, handle: &Arc<WriterHandle>) {
+        let mut replicas = self.replicas.lock();
+        let Some(entry) = held(&mut replicas, block, handle) else { return };
+        if entry.replica.is_finalized() {
+            entry.writer = None;
+        } else {
+            replicas.remove(&block);
+        }
+    }
+}

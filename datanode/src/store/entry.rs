@@ -1,0 +1,48 @@
+//! What the table of the store holds of a replica.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use protocol::BlockId;
+
+use super::handle::WriterHandle;
+use crate::core::replica::{Replica, State};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) replica: Replica,
+    pub(super) volume: usize,
+    pub(super) writer: Option<Arc<WriterHandle>>,
+    /// Most bytes that readers may see of a replica that its writer left unfinished.
+    pub(super) visible: u64,
+}
+
+impl Entry {
+    /// A replica without a writer; readers may see all of it.
+    pub(super) fn new(replica: Replica, volume: usize) -> Self {
+        Entry { replica, volume, writer: None, visible: u64::MAX }
+    }
+
+    /// What readers may see: what only some members have may be gone after a failure, and other readers do not see it.
+    pub(super) fn visible_length(&self) -> u64 {
+        let limit = match (&self.writer, self.replica.state) {
+            (Some(writer), State::Receiving | State::Finalizing) => writer.acked(),
+            (_, State::Unfinished) => self.visible,
+            _ => u64::MAX,
+        };
+        self.replica.length.min(limit)
+    }
+}
+
+/// The entry of a block that this writer holds.
+pub(super) fn held<'a>(
+    replicas: &'a mut BTreeMap<BlockId, Entry>,
+    block: BlockId,
+    handle: &Arc<WriterHandle>,
+) -> Option<&'a mut Entry> {
+    let is_holder = |entry: &&mut Entry| {
+        entry.writer.as_ref().is_some_and(|writer| Arc::ptr_eq(writer, handle))
+    };
+    replicas.get_mut(&block).filter(is_holder)
+}

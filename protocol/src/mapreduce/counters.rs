@@ -1,0 +1,284 @@
+//! Bounds of what tasks count: how many counters, how long their names.
+//!
+//! Hadoop has them too (`mapreduce.job.counters.max` and its fellows): every counter is kept in memory for each task and written to the
+//! journal when the task ends, so a job that names counters after its records would take the JobTracker with it. A job that goes beyond
+//! a bound fails and says so; nothing is cut off in silence.
+//!
+//! Invariant: [`bounded`] refuses while it decodes, so a message takes no more memory than the bounds allow.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::wire::at_most;
+
+/// Most different counters of a job that its own code names; a hundred times what Hadoop allows.
+pub const COUNTERS_MAX: usize = 10_000;
+/// Most different counters that the engine adds to those.
+pub const ENGINE_COUNTERS_MAX: usize = 200;
+/// Most names of groups and counters that are decoded: each counter may have a group of its own.
+const NAMES_MAX: usize = 2 * (COUNTERS_MAX + ENGINE_COUNTERS_MAX);
+/// Most groups of counters that one message has room for. What a job may have is less, and checked where it is counted.
+pub const COUNTER_GROUPS_SENT_MAX: usize = 100_000;
+/// Longest name of a counter or of a group, bytes; Hadoop's longest group.
+pub const NAME_BYTES_MAX: usize = 128;
+
+/// Named sums, by group and name.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Counters(
+    #[serde(deserialize_with = "at_most::<COUNTER_GROUPS_SENT_MAX, _, _>")]
+    pub  BTreeMap<String, BTreeMap<String, u64>>,
+);
+
+/// Counters beyond a bound.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CountersError {
+    /// Too many of them.
+    #[error("Too many counters: a job has at most {COUNTERS_MAX} different ones")]
+    TooMany,
+    /// A name is too long.
+    #[error("The name of a counter or group is longer than {NAME_BYTES_MAX} bytes: {start}…")]
+    NameTooLong {
+        /// How it begins.
+        start: String,
+    },
+}
+
+/// Checks the name of a counter or group.
+///
+/// # Errors
+/// [`CountersError::NameTooLong`].
+pub fn check_name(name: &str) -> Result<(), CountersError> {
+    if name.len() <= NAME_BYTES_MAX {
+        return Ok(());
+    }
+    let start = name.chars().filter(|letter| !letter.is_control()).take(40).collect();
+    Err(CountersError::NameTooLong { start })
+}
+
+impl<'a> FromIterator<(&'a str, &'a str, u64)> for Counters {
+    /// Adds up groups, names and amounts.
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str, u64)>>(amounts: I) -> Self {
+        let mut counters = Counters::default();
+        amounts.into_iter().for_each(|(group, name, amount)| counters.add(group, name, amount));
+        counters
+    }
+}
+
+impl Counters {
+    /// Adds `amount`.
+    pub fn add(&mut self, group: &str, name: &str, amount: u64) {
+        if !self.0.contains_key(group) {
+            self.0.insert(group.to_owned(), BTreeMap::new());
+        }
+        let names = self.0.get_mut(group).expect("just inserted");
+        match names.get_mut(name) {
+            Some(value) => *value = value.saturating_add(amount),
+            None => {
+                names.insert(name.to_owned(), amount);
+            }
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Counters) {
+        for (group, names) in &other.0 {
+            for (name, amount) in names {
+                self.add(group, name, *amount);
+            }
+        }
+    }
+
+    /// One value; 0 if it was never counted.
+    pub fn value(&self, group: &str, name: &str) -> u64 {
+        self.0.get(group).and_then(|names| names.get(name)).copied().unwrap_or(0)
+    }
+
+    /// How many there are, of all groups.
+    pub fn count(&self) -> usize {
+        self.0.values().map(BTreeMap::len).sum()
+    }
+
+    /// Checks numbers and names.
+    ///
+    /// # Errors
+    /// [`CountersError`].
+    pub fn check(&self) -> Result<(), CountersError> {
+        if self.count() > COUNTERS_MAX + ENGINE_COUNTERS_MAX {
+            return Err(CountersError::TooMany);
+        }
+        self.0.iter().try_for_each(|(group, names)| {
+            check_name(group)?;
+            names.keys().try_for_each(|name| check_name(name))
+        })
+    }
+}
+
+/// Decodes counters of a message, and stops at the first that is beyond a bound. For `#[serde(deserialize_with)]`.
+///
+/// # Errors
+/// What the decoder says, or [`CountersError`] as its text.
+pub fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Counters, D::Error> {
+    struct Newtype;
+
+    impl<'de> Visitor<'de> for Newtype {
+        type Value = Counters;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("counters")
+        }
+
+        fn visit_newtype_struct<D: Deserializer<'de>>(
+            self,
+            deserializer: D,
+        ) -> Result<Counters, D::Error> {
+            deserializer.deserialize_map(Groups)
+        }
+    }
+
+    deserializer.deserialize_newtype_struct("Counters", Newtype)
+}
+
+struct Groups;
+
+impl<'de> Visitor<'de> for Groups {
+    type Value = Counters;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("counters by group and name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut groups: A) -> Result<Counters, A::Error> {
+        let mut counters = Counters::default();
+        let mut left = NAMES_MAX;
+        while let Some(Name(group)) = groups.next_key()? {
+            take_one(&mut left)?;
+            groups.next_value_seed(Names {
+                group: &group,
+                left: &mut left,
+                counters: &mut counters,
+            })?;
+        }
+        counters.check().map_err(A::Error::custom)?;
+        Ok(counters)
+    }
+}
+
+/// The counters of one group.
+struct Names<'a> {
+    group: &'a str,
+    /// How many more names may follow.
+    left: &'a mut usize,
+    counters: &'a mut Counters,
+}
+
+impl<'de> DeserializeSeed<'de> for Names<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Names<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("counters by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut names: A) -> Result<(), A::Error> {
+        while let Some((Name(name), value)) = names.next_entry::<Name, u64>()? {
+            take_one(self.left)?;
+            self.counters.add(self.group, &name, value);
+        }
+        Ok(())
+    }
+}
+
+fn take_one<E: serde::de::Error>(left: &mut usize) -> Result<(), E> {
+    *left = left.checked_sub(1).ok_or_else(|| E::custom(CountersError::TooMany))?;
+    Ok(())
+}
+
+/// A name that is not too long.
+struct Name(String);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+
+        impl Visitor<'_> for Text {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Name, E> {
+                check_name(text).map_err(E::custom)?;
+                Ok(Name(text.to_owned()))
+            }
+        }
+
+        deserializer.deserialize_str(Text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire;
+
+    #[derive(Serialize, Deserialize)]
+    struct Message {
+        #[serde(deserialize_with = "bounded")]
+        counters: Counters,
+    }
+
+    fn named(count: usize) -> Counters {
+        let mut counters = Counters::default();
+        (0..count).for_each(|index| counters.add("g", &index.to_string(), index as u64));
+        counters
+    }
+
+    fn decoded(counters: &Counters) -> Option<Counters> {
+        let bytes = wire::encode(&Message { counters: counters.clone() });
+        wire::decode::<Message>(&bytes, "message").ok().map(|message| message.counters)
+    }
+
+    #[test]
+    fn what_is_within_the_bounds_comes_out_as_it_went_in() {
+        let longest = "x".repeat(NAME_BYTES_MAX);
+        for counters in [
+            Counters::default(),
+            Counters::from_iter([("a", "x", 1), ("b", "x", u64::MAX), (&longest, &longest, 0)]),
+            named(COUNTERS_MAX + ENGINE_COUNTERS_MAX),
+        ] {
+            assert_eq!(counters.check(), Ok(()));
+            assert_eq!(decoded(&counters), Some(counters));
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_them_is_refused() {
+        let longer = "x".repeat(NAME_BYTES_MAX + 1);
+        let many = named(COUNTERS_MAX + ENGINE_COUNTERS_MAX + 1);
+        assert_eq!(many.check(), Err(CountersError::TooMany));
+        assert_eq!(decoded(&many), None);
+        for counters in
+            [Counters::from_iter([("g", &*longer, 1)]), Counters::from_iter([(&*longer, "c", 1)])]
+        {
+            let error = counters.check().unwrap_err();
+            assert!(matches!(error, CountersError::NameTooLong { .. }), "{error}");
+            assert_eq!(decoded(&counters), None);
+        }
+        let mut groups = Counters::default();
+        (0..=NAMES_MAX).for_each(|index| {
+            groups.0.insert(index.to_string(), BTreeMap::new());
+        });
+        assert_eq!(decoded(&groups), None, "groups without counters");
+    }
+}

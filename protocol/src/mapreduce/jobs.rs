@@ -1,0 +1,418 @@
+//! Clients to the JobTracker: `POST /rpc` with a [`Request`], answered by `Result<Reply, RemoteError>`. Progress of a job is
+//! pushed on `GET /api/v1/jobs/{id}/events` as server-sent events, each a [`JobReport`] in JSON.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::sizing::ReduceSizing;
+use super::tracker::Launch;
+use crate::wire::{ENTRIES_MAX, at_most};
+use crate::{AttemptId, BinaryHash, CallId, DfsPath, JobId, RemoteError, TaskId};
+
+pub use super::counters::{COUNTER_GROUPS_SENT_MAX, Counters};
+pub use super::split::{HOSTS_MAX, SPLIT_PARTS_MAX, Split, SplitPart};
+pub use super::tracker::{ARGS_MAX, PROPERTIES_MAX};
+
+/// Version of this conversation; both sides must agree.
+pub const VERSION: u16 = 2;
+/// Where job executables are kept in the file system, by hash.
+pub const BINARY_DIR: &str = "/system/hanno/bin";
+
+/// Most map tasks of a job, well beyond what one JobTracker can schedule.
+pub const SPLITS_MAX: usize = 1_000_000;
+/// A call and who makes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// [`VERSION`].
+    pub version: u16,
+    /// A repeated submission gets the first answer.
+    pub call: CallId,
+    /// Acting user.
+    pub user: String,
+    /// What is asked.
+    pub body: Call,
+}
+
+/// The answer to a [`Request`].
+pub type Answer = Result<Reply, RemoteError>;
+
+/// What can be asked. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Call {
+    /// Start a job. -> [`Reply::Submitted`]
+    Submit(Box<JobSpec>),
+    /// All jobs known, newest first. -> [`Reply::Jobs`]
+    List,
+    /// One job. -> [`Reply::Job`]
+    Status(JobId),
+    /// Ask a job to end. -> [`Reply::Done`]
+    Kill(JobId),
+    /// Tasks with their attempts. -> [`Reply::Tasks`]
+    Tasks(JobId),
+    /// Workers and slots. -> [`Reply::Tracker`]
+    TrackerStatus,
+    /// Give a job another priority. -> [`Reply::Done`]
+    SetPriority(JobId, Priority),
+    /// Queues with their limits and load, by name. -> [`Reply::Queues`]
+    Queues,
+    /// End an attempt; another follows. -> [`Reply::Done`]
+    StopAttempt {
+        /// Which; it must run.
+        attempt: AttemptId,
+        /// Count it as a failure of its task.
+        fail: bool,
+    },
+    /// Workers, by machine. -> [`Reply::Workers`]
+    Workers,
+    /// Read the list of workers to be emptied again. -> [`Reply::Done`]
+    RefreshNodes,
+    /// Read the rules of the queues again; rules that cannot be change nothing. -> [`Reply::Done`]
+    RefreshQueues,
+    /// What is needed to run an attempt again elsewhere. -> [`Reply::Replay`]
+    Replay(AttemptId),
+    /// Forget which groups users belong to, so that the system is asked again. -> [`Reply::Done`]
+    RefreshGroups,
+    /// Queues whose jobs the caller may look at and change, whoever's they are. -> [`Reply::Names`]
+    AdministeredQueues,
+}
+
+/// Answers. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done.
+    Done,
+    /// The new job.
+    Submitted(JobId),
+    /// All jobs.
+    Jobs(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<JobReport>),
+    /// One job.
+    Job(Box<JobReport>),
+    /// Tasks of one job.
+    Tasks(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<TaskReport>),
+    /// State of the JobTracker.
+    Tracker(TrackerStatus),
+    /// All queues.
+    Queues(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<QueueReport>),
+    /// All workers.
+    Workers(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<WorkerReport>),
+    /// An attempt.
+    Replay(Box<Replay>),
+    /// Names.
+    Names(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<String>),
+}
+
+/// An attempt, to be run again by whoever wants to see what it does.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Replay {
+    /// Its program and its work; of a reduce with the map outputs that are there now.
+    pub launch: Launch,
+    /// Of a reduce, the splits of all maps of its job.
+    #[serde(deserialize_with = "at_most::<SPLITS_MAX, _, _>")]
+    pub splits: Vec<Split>,
+    /// Why the attempt failed, if it has.
+    pub diagnostics: String,
+}
+
+/// Everything the cluster needs to run a job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// For people.
+    pub name: String,
+    /// The executable, uploaded to [`BINARY_DIR`].
+    pub binary: BinaryHash,
+    /// Arguments of the driver, which the task runner is started with too.
+    #[serde(deserialize_with = "at_most::<ARGS_MAX, _, _>")]
+    pub args: Vec<String>,
+    /// Which job of the program, from 0, for programs that run several.
+    pub stage: u32,
+    /// Hash over types, encodings and options of the job; the task runner must compute the same.
+    pub fingerprint: u64,
+    /// One map task each.
+    #[serde(deserialize_with = "at_most::<SPLITS_MAX, _, _>")]
+    pub splits: Vec<Split>,
+    /// Number of reduce tasks; 0 for a map-only job. With `sizing`: of partitions, of which neighbours will share a reduce.
+    pub reduce_count: u32,
+    /// Output directory; appears when the job succeeds.
+    pub output: DfsPath,
+    /// Attempts per task before the job fails.
+    pub attempts_max: u32,
+    /// Share of maps that must be done before reduces start, in per mille.
+    pub slow_start_permille: u16,
+    /// Everything given with `-D`.
+    #[serde(deserialize_with = "at_most::<PROPERTIES_MAX, _, _>")]
+    pub properties: BTreeMap<String, String>,
+    /// Reduces are chosen when the sizes of all map outputs are known; `None`: one per partition.
+    pub sizing: Option<ReduceSizing>,
+}
+
+/// Life of a job.
+///
+/// ```text
+/// Running -> Committing -> Succeeded
+///    |           |
+///    +-----------+--> Failed | Killed
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum JobState {
+    /// Tasks run or wait.
+    Running,
+    /// All tasks are done; the output is being published.
+    Committing,
+    /// The output is there.
+    Succeeded,
+    /// A task failed too often, or the commit failed; no output.
+    Failed,
+    /// Ended by a user; no output.
+    Killed,
+}
+
+impl JobState {
+    /// True if nothing more will happen.
+    pub fn is_final(self) -> bool {
+        matches!(self, JobState::Succeeded | JobState::Failed | JobState::Killed)
+    }
+}
+
+/// How urgent a job is among those of its queue.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Priority {
+    /// After everything else.
+    VeryLow,
+    /// After most.
+    Low,
+    /// As most.
+    #[default]
+    Normal,
+    /// Before most.
+    High,
+    /// Before everything else.
+    VeryHigh,
+}
+
+impl Priority {
+    /// All, most urgent first.
+    pub const ALL: [Priority; 5] =
+        [Priority::VeryHigh, Priority::High, Priority::Normal, Priority::Low, Priority::VeryLow];
+
+    /// Hadoop's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Priority::VeryHigh => "VERY_HIGH",
+            Priority::High => "HIGH",
+            Priority::Normal => "NORMAL",
+            Priority::Low => "LOW",
+            Priority::VeryLow => "VERY_LOW",
+        }
+    }
+
+    /// The priority of this name, in letters of any case; `DEFAULT` is as most.
+    pub fn from_name(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case("DEFAULT") {
+            return Some(Priority::Normal);
+        }
+        Priority::ALL.into_iter().find(|priority| priority.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// A job as people see it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobReport {
+    /// The job, as `job_…`.
+    pub id: String,
+    /// Name given by the driver.
+    pub name: String,
+    /// Who submitted it.
+    pub user: String,
+    /// Where it stands.
+    pub state: JobState,
+    /// Map tasks.
+    pub maps: TaskCounts,
+    /// Reduce tasks.
+    pub reduces: TaskCounts,
+    /// Mean progress of maps, 0 to 1.
+    pub map_progress: f32,
+    /// Mean progress of reduces, 0 to 1.
+    pub reduce_progress: f32,
+    /// Submission, milliseconds since the epoch.
+    pub submitted_ms: u64,
+    /// End, milliseconds since the epoch; 0 while it runs.
+    pub finished_ms: u64,
+    /// Sums over the winning attempts so far.
+    pub counters: Counters,
+    /// Why it failed; empty otherwise.
+    pub diagnostics: String,
+    /// Output directory.
+    pub output: DfsPath,
+    /// Queue that it waits in.
+    pub queue: String,
+    /// Its urgency there.
+    pub priority: Priority,
+    /// Slots it holds now.
+    pub slot_count: u32,
+    /// True if who asks may not look at the job: name, counters, diagnostics and output are left out then.
+    pub is_outline: bool,
+}
+
+impl JobReport {
+    /// What everybody with a name may know of a job: what it takes of the cluster.
+    pub fn outline(self) -> JobReport {
+        JobReport {
+            name: String::new(),
+            counters: Counters::default(),
+            diagnostics: String::new(),
+            output: DfsPath::root(),
+            is_outline: true,
+            ..self
+        }
+    }
+}
+
+/// Tasks by state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TaskCounts {
+    /// All.
+    pub total: u32,
+    /// Waiting for a slot.
+    pub pending: u32,
+    /// With a running attempt.
+    pub running: u32,
+    /// Done.
+    pub completed: u32,
+    /// Attempts that failed.
+    pub failed_attempts: u32,
+    /// Attempts that were killed.
+    pub killed_attempts: u32,
+}
+
+/// A task and its attempts.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TaskReport {
+    /// The task.
+    pub id: TaskId,
+    /// Progress of the best attempt, 0 to 1.
+    pub progress: f32,
+    /// All attempts, oldest first.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+    pub attempts: Vec<AttemptReport>,
+}
+
+/// One attempt.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AttemptReport {
+    /// As `attempt_…`.
+    pub id: String,
+    /// `RUNNING`, `SUCCEEDED`, `FAILED`, `KILLED`.
+    pub state: String,
+    /// Machine of its worker.
+    pub host: String,
+    /// Path of its log at the JobTracker, which gets it from the worker.
+    pub log_url: String,
+    /// Start, milliseconds since the epoch.
+    pub started_ms: u64,
+    /// End, milliseconds since the epoch; 0 while it runs.
+    pub finished_ms: u64,
+    /// Why it failed; empty otherwise.
+    pub diagnostics: String,
+    /// 0 to 1; of one that ended without a result, how far it came.
+    pub progress: f32,
+    /// `map`, `merge`, `shuffle`, `reduce`: what it does, or was at when it ended without a result; empty if that is not known.
+    pub phase: String,
+}
+
+/// State of the JobTracker.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TrackerStatus {
+    /// Live workers.
+    pub worker_count: u32,
+    /// Slots of all live workers.
+    pub slot_count: u32,
+    /// Slots in use.
+    pub busy_slot_count: u32,
+    /// Jobs not yet final.
+    pub running_job_count: u32,
+}
+
+/// A queue (pool) of jobs. Limits that are not set are 0.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct QueueReport {
+    /// Its name.
+    pub name: String,
+    /// True if it takes jobs.
+    pub running: bool,
+    /// `fair` or `fifo`: how its jobs share what it has.
+    pub policy: String,
+    /// Its part in what is shared, relative to that of the other queues.
+    pub weight: u32,
+    /// Slots that it gets first if it has use for them.
+    pub slots_min: u32,
+    /// Most slots of its jobs together.
+    pub slots_max: u32,
+    /// Most slots of one user's jobs in it together.
+    pub user_slots_max: u32,
+    /// Most jobs of it that run at once.
+    pub running_jobs_max: u32,
+    /// Slots that it would have now if all queues had what is theirs, in thousandths.
+    pub share_permille: u64,
+    /// Slots that its jobs hold.
+    pub slot_count: u32,
+    /// Slots that its jobs could use, those they hold included.
+    pub demand: u32,
+    /// Jobs in it that are not over.
+    pub job_count: u32,
+    /// Those of them that have started a task.
+    pub started_job_count: u32,
+}
+
+/// A worker as people see it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct WorkerReport {
+    /// Its machine.
+    pub host: String,
+    /// `host:port` of its HTTP service.
+    pub http_address: String,
+    /// Its rack.
+    pub rack: String,
+    /// Tasks it runs at once.
+    pub slot_count: u32,
+    /// Tasks it runs now.
+    pub running_count: u32,
+    /// What holds its tasks apart and in bounds, for people.
+    pub isolation: String,
+    /// Late: gets no new work.
+    pub suspect: bool,
+    /// To be emptied: gets no new work.
+    pub excluded: bool,
+    /// To be emptied, and nothing runs there or is needed from there any more.
+    pub drained: bool,
+    /// Jobs that failed on it too often and succeeded elsewhere, less those forgiven.
+    pub faults: u32,
+    /// Too many faults: gets no new work until some are forgiven.
+    pub blacklisted: bool,
+    /// Time since it was last heard of, milliseconds.
+    pub silent_ms: u64,
+    /// Attempts that got a slot there since it registered or the JobTracker started.
+    pub launched_count: u64,
+    /// Those of them that were their tasks' winners.
+    pub succeeded_count: u64,
+    /// Those of them that failed.
+    pub failed_count: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_have_names_and_an_order() {
+        for priority in Priority::ALL {
+            assert_eq!(Priority::from_name(&priority.name().to_lowercase()), Some(priority));
+        }
+        assert!(Priority::ALL.is_sorted_by(|left, right| left > right));
+        assert_eq!(Priority::from_name("default"), Some(Priority::Normal));
+        assert_eq!(Priority::from_name("URGENT"), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! A worker and the job process it started, over a Unix socket that the process is started with (descriptor 0 to 2 stay the task's own), in
+//! frames ([`crate::frame`]).
+//!
+//! The worker starts the job's executable with the job's arguments, `HANNO_TASK_DESCRIPTORS` naming that socket and the one over which it asks for
+//! connections to DataNodes (`sys::broker`), and `HANNO_TASK_COOKIE` holding the hexadecimal mark of the process, which it sends first. Who starts a
+//! process under a debugger, which may close descriptors, names an abstract socket in `HANNO_TASK_SOCKET` instead. One runner runs one
+//! attempt at a time and is used again for further attempts of its job.
+//!
+//! ```text
+//! runner -> Hello -> (worker) Setup -> runner Ready | Refused
+//! worker Launch -> runner Progress* -> Done | Failed    (again and again)
+//! worker Pass* now and then, MapOutputs* while a reduce runs; FetchFailed* from it
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use super::counters::Counters;
+use super::phase::Phase;
+use super::tracker::{AttemptState, FetchFailure, MapOutput, Program, Work};
+use crate::AttemptId;
+use crate::pass::Pass;
+use crate::wire::{ENTRIES_MAX, at_most};
+
+/// Environment variable: the numbers of two descriptors, with a comma between: the socket to the worker, and the one to its broker.
+pub const DESCRIPTORS_VARIABLE: &str = "HANNO_TASK_DESCRIPTORS";
+/// Environment variable: the name of an abstract socket to connect to, where no descriptors are given.
+pub const SOCKET_VARIABLE: &str = "HANNO_TASK_SOCKET";
+/// Environment variable: what the runner sends in [`FromRunner::Hello`].
+pub const COOKIE_VARIABLE: &str = "HANNO_TASK_COOKIE";
+/// Longest message of a runner, bytes: all counters that a job may have fit twice.
+pub const FROM_RUNNER_BYTES_MAX: usize = 6 << 20;
+
+/// From the worker. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToRunner {
+    /// First message.
+    Setup(Box<Setup>),
+    /// Run this attempt.
+    Launch {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Its work.
+        work: Work,
+        /// Directory for its spills and map output; exists, private to the attempt.
+        directory: String,
+    },
+    /// More map outputs for the running reduce.
+    MapOutputs {
+        /// Newly available.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        available: Vec<MapOutput>,
+        /// Forget these.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        obsolete: Vec<AttemptId>,
+    },
+    /// Exit.
+    Exit,
+    /// A pass in the place of the one it has.
+    Pass(Pass),
+}
+
+/// What is the same for all attempts of a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// Program and options.
+    pub program: Program,
+    /// `http://host:port` of the NameNode.
+    pub namenode: String,
+    /// What it signs with in the file system and the shuffle; [`ToRunner::Pass`] follows before its time is over.
+    pub pass: Pass,
+    /// Name of this machine.
+    pub host: String,
+    /// Boot id of this machine's kernel.
+    pub boot_id: String,
+    /// Memory for sort buffers and shuffle of one attempt, bytes.
+    pub memory_bytes_max: u64,
+    /// Directory on this machine for output files, instead of the job's in the file system: of an attempt that only repeats another.
+    pub local_output: Option<String>,
+}
+
+/// From the runner. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FromRunner {
+    /// First message.
+    Hello {
+        /// Value of [`COOKIE_VARIABLE`].
+        cookie: String,
+    },
+    /// The job was rebuilt and is the same.
+    Ready,
+    /// The job cannot run here (another fingerprint, bad arguments), or its attempt cannot go on; the process ends.
+    Refused {
+        /// Why.
+        diagnostics: String,
+    },
+    /// A life sign of the running attempt, at most four a second.
+    Progress {
+        /// The attempt.
+        attempt: AttemptId,
+        /// 0 to 1.
+        progress: f32,
+        /// What it does.
+        phase: Phase,
+        /// Counters so far.
+        #[serde(deserialize_with = "crate::counters::bounded")]
+        counters: Counters,
+    },
+    /// A map output could not be fetched.
+    FetchFailed(FetchFailure),
+    /// The attempt ended: `MapDone`, `OutputDone` or `Failed`.
+    Ended {
+        /// The attempt.
+        attempt: AttemptId,
+        /// How.
+        state: AttemptState,
+        /// Final counters.
+        #[serde(deserialize_with = "crate::counters::bounded")]
+        counters: Counters,
+        /// 0 to 1: how far it came.
+        progress: f32,
+        /// What it did last.
+        phase: Phase,
+    },
+}

@@ -1,0 +1,300 @@
+//! Workers to the JobTracker: `POST /rpc/worker` with a [`Request`], answered by `Result<Reply, RemoteError>`.
+//!
+//! A worker registers, keeps one [`Request::Poll`] open that is answered the moment there is something to do, and sends
+//! [`Request::Report`] at once when an attempt ends and every second while one runs. [`crate::ErrorKind::Fenced`] means:
+//! register again (naming what still runs and which map outputs are held).
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::counters::Counters;
+use super::phase::Phase;
+use super::split::Split;
+use crate::wire::{ENTRIES_MAX, at_most};
+use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RecordAt, RemoteError, WorkerId};
+
+/// Version of this conversation; both sides must agree.
+pub const VERSION: u16 = 1;
+/// Most arguments of a program: as a command line of the system can hold.
+pub const ARGS_MAX: usize = 100_000;
+/// Most properties of a job.
+pub const PROPERTIES_MAX: usize = 100_000;
+/// Longest text for people in a report, bytes: cause and stack of a failure fit, and a journal holds thousands.
+pub const DIAGNOSTICS_BYTES_MAX: usize = 8 << 10;
+/// Longest path of a map output, bytes: the kernel's.
+pub const PATH_BYTES_MAX: usize = 4096;
+/// A worker sends several reports where one would be longer, bytes: far more than one update can have, and little for the JobTracker.
+pub const REPORT_BYTES_MAX: usize = 8 << 20;
+
+/// The answer to a [`Request`].
+pub type Answer = Result<Reply, RemoteError>;
+
+/// What a worker says. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// First contact, and again after being fenced. -> [`Reply::Registered`]
+    Register(Register),
+    /// Waits for work. -> [`Reply::Actions`]
+    Poll {
+        /// Sender.
+        worker: WorkerId,
+        /// Epoch it registered under.
+        epoch: Epoch,
+        /// Number of the last actions received; they are not sent again.
+        received: u64,
+    },
+    /// News of attempts. -> [`Reply::Done`]
+    Report {
+        /// Sender.
+        worker: WorkerId,
+        /// Epoch it registered under.
+        epoch: Epoch,
+        /// Attempts whose state changed or progressed.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        updates: Vec<AttemptUpdate>,
+        /// Map outputs that reduces on this worker could not fetch.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        fetch_failures: Vec<FetchFailure>,
+    },
+}
+
+/// First contact.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Register {
+    /// [`VERSION`].
+    pub version: u16,
+    /// Drawn at the start of the worker process.
+    pub worker: WorkerId,
+    /// Name of its machine, compared with the hosts of splits.
+    pub host: String,
+    /// `/rack`.
+    pub rack: String,
+    /// Boot id of its kernel: map outputs of workers on the same machine are opened directly.
+    pub boot_id: String,
+    /// `host:port` of its HTTP service (shuffle, logs).
+    pub http_address: String,
+    /// Tasks it runs at once.
+    pub slot_count: u32,
+    /// What holds tasks of this worker apart and in bounds, for people.
+    pub isolation: String,
+    /// Attempts still running here.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+    pub running: Vec<AttemptId>,
+    /// Finished map attempts whose output is held here.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+    pub held_outputs: Vec<MapOutput>,
+}
+
+/// Answers. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done.
+    Done,
+    /// Welcome.
+    Registered {
+        /// This start of the JobTracker.
+        epoch: Epoch,
+        /// How long a poll may be held, milliseconds.
+        poll_ms: u64,
+    },
+    /// What to do.
+    Actions {
+        /// Number of this answer, to be named in the next poll.
+        number: u64,
+        /// In order.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        actions: Vec<Action>,
+    },
+}
+
+/// Orders to a worker. Append only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Action {
+    /// Run an attempt.
+    Launch(Box<Launch>),
+    /// Stop an attempt.
+    Kill(AttemptId),
+    /// News of map outputs for the reduces of a job that run here.
+    MapOutputs {
+        /// The job.
+        job: JobId,
+        /// Newly available.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        available: Vec<MapOutput>,
+        /// No longer valid: forget them; another attempt will follow.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        obsolete: Vec<AttemptId>,
+    },
+    /// The job is over: end its runners, delete its files.
+    ForgetJob(JobId),
+    /// Run reduces of a job: their lists are the same and long, so they come once.
+    LaunchReduces {
+        /// The attempts; their own lists are empty.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        launches: Vec<Launch>,
+        /// The map outputs known so far.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        outputs: Vec<MapOutput>,
+    },
+}
+
+/// What a worker needs to run an attempt.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Launch {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Program and options of its job.
+    pub program: Program,
+    /// Its work.
+    pub work: Work,
+}
+
+/// What is the same for all attempts of a job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Program {
+    /// Acting user.
+    pub user: String,
+    /// The executable.
+    pub binary: BinaryHash,
+    /// Its arguments.
+    #[serde(deserialize_with = "at_most::<ARGS_MAX, _, _>")]
+    pub args: Vec<String>,
+    /// Which job of the program.
+    pub stage: u32,
+    /// What the runner must compute too.
+    pub fingerprint: u64,
+    /// Everything given with `-D`.
+    #[serde(deserialize_with = "at_most::<PROPERTIES_MAX, _, _>")]
+    pub properties: BTreeMap<String, String>,
+    /// Into how many partitions a map cuts its output; 0 for a map-only job.
+    pub partition_count: u32,
+    /// Reduces are yet to be chosen: maps report the sizes of their partitions.
+    pub sizes_wanted: bool,
+    /// Number of map tasks.
+    pub map_count: u32,
+    /// Output directory of the job.
+    pub output: DfsPath,
+}
+
+/// The work of an attempt.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Work {
+    /// Map one split.
+    Map {
+        /// What is read.
+        split: Split,
+        /// Records of it that are left out, since earlier attempts ended in them; ascending.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        skip: Vec<RecordAt>,
+    },
+    /// Reduce neighbouring partitions.
+    Reduce(ReduceWork),
+}
+
+/// The work of a reduce.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReduceWork {
+    /// What it reduces; its index alone unless the reduces of the job were chosen by size.
+    pub partitions: Range<u32>,
+    /// Reduces of the job.
+    pub reduce_count: u32,
+    /// The map outputs known so far ([`Action::LaunchReduces`] has them once for all).
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+    pub outputs: Vec<MapOutput>,
+}
+
+/// A finished map attempt's output.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MapOutput {
+    /// The attempt that made it.
+    pub attempt: AttemptId,
+    /// `host:port` of the worker that serves it.
+    pub http_address: String,
+    /// Boot id of that worker's kernel.
+    pub boot_id: String,
+    /// Absolute path of the data file on that machine; the index is beside it.
+    pub data_path: String,
+}
+
+/// News of an attempt.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AttemptUpdate {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Where it stands.
+    pub state: AttemptState,
+    /// 0 to 1; of one that ended without a result, how far it came.
+    pub progress: f32,
+    /// What it does, or did last; `None` before its process has told.
+    pub phase: Option<Phase>,
+    /// Its counters so far.
+    #[serde(deserialize_with = "crate::counters::bounded")]
+    pub counters: Counters,
+    /// Of a map that failed: the record it was in.
+    pub record: Option<RecordAt>,
+}
+
+/// Where an attempt stands.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum AttemptState {
+    /// It runs.
+    Running,
+    /// A map is done; its output is served by this worker.
+    MapDone {
+        /// Absolute path of the data file.
+        data_path: String,
+        /// Bytes of each partition before compression, as the worker read them in the index, if [`Program::sizes_wanted`].
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        partition_bytes: Vec<u64>,
+    },
+    /// A reduce (or a map of a map-only job) is done: its files lie complete in its attempt directory.
+    OutputDone {
+        /// Directory of the attempt, below `_temporary` of the output.
+        directory: DfsPath,
+        /// Of a reduce, the keys that had a good part of its records.
+        #[serde(deserialize_with = "at_most::<{ HotKey::COUNT_MAX }, _, _>")]
+        hot_keys: Vec<HotKey>,
+    },
+    /// It failed; this counts against the limit of attempts.
+    Failed {
+        /// For people: cause, with file and byte offset of the record where there is one.
+        diagnostics: String,
+    },
+    /// It was stopped.
+    Killed,
+}
+
+/// A key with a good part of the records of a reduce.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HotKey {
+    /// For people: shortened, and without what cannot be printed.
+    pub text: String,
+    /// Its records.
+    pub records: u64,
+}
+
+impl HotKey {
+    /// Most of them told by one reduce.
+    pub const COUNT_MAX: usize = 5;
+    /// Most characters of a text.
+    pub const CHARS_MAX: usize = 80;
+}
+
+/// A map output that could not be fetched.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FetchFailure {
+    /// The reduce attempt that tried.
+    pub reduce: AttemptId,
+    /// The map attempt whose output it is.
+    pub map: AttemptId,
+    /// What happened.
+    pub diagnostics: String,
+}
+
+/// The first [`DIAGNOSTICS_BYTES_MAX`] bytes of a text for people.
+pub fn shortened(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(DIAGNOSTICS_BYTES_MAX));
+    text
+}

@@ -1,0 +1,205 @@
+//! Block tokens: the NameNode's permission to read or write one block, checked by the DataNode without asking back.
+//!
+//! ```text
+//! key of a period = HMAC-SHA256(token key, "hanno block token key: " period)
+//! secret          = HMAC-SHA256(key of the period, block id LE | generation stamp LE | mode | period LE | expiry ms LE)
+//! ```
+//!
+//! A token is a name and a secret. The NameNode gives both to whom it permits something; only the name goes to a DataNode, which makes
+//! the secret from it, and each proves to the other that it has it ([`crate::transfer`]). So who listens in a DataNode's place learns
+//! nothing that is good elsewhere.
+//!
+//! The key is another one in each period of [`KEY_PERIOD`], made of the cluster secret and the period's number: all NameNodes have the
+//! same, before and after a restart. No token outlives its period by more than [`TOKEN_LIFETIME`], so a key that became known is worth
+//! nothing soon after.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::CLOCK_SKEW_MAX;
+use super::key::{Key, ReadyKey};
+use crate::{BlockId, GenerationStamp};
+
+/// How long a token is good. Long enough for one block at a slow client, short enough to be worth little when it leaks.
+pub const TOKEN_LIFETIME: Duration = Duration::from_secs(10 * 60);
+/// How long tokens are made with the same key.
+pub const KEY_PERIOD: Duration = Duration::from_secs(60 * 60);
+
+/// What a token permits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum AccessMode {
+    /// Read the block.
+    Read,
+    /// Create, append to, recover or copy the block.
+    Write,
+}
+
+/// Which token for one block at one generation stamp. No secret.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TokenName {
+    /// What it permits.
+    pub mode: AccessMode,
+    /// Number of the period whose key it is made with.
+    pub period: u64,
+    /// Last moment it is good, milliseconds since the epoch.
+    pub expires_ms: u64,
+}
+
+/// Permission for one block at one generation stamp.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BlockToken {
+    /// Which.
+    pub name: TokenName,
+    secret: Key,
+}
+
+/// Why a token is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// Its time is over.
+    #[error("block token expired {late_ms} ms ago")]
+    Expired {
+        /// How long ago, milliseconds.
+        late_ms: u64,
+    },
+    /// It is for something else, made with a key whose time does not fit, or its holder has not its secret.
+    #[error("block token does not permit this")]
+    NotPermitted,
+}
+
+/// Makes tokens, and their secrets again from their names.
+#[derive(Clone, Debug)]
+pub struct TokenKeys(ReadyKey);
+
+impl TokenKeys {
+    /// The keys of a cluster.
+    pub fn new(secret: &Key) -> Self {
+        TokenKeys(secret.derive("hanno block token key").ready())
+    }
+
+    /// Issues a token that is good from `now_ms` for [`TOKEN_LIFETIME`].
+    pub fn issue(
+        &self,
+        block: BlockId,
+        stamp: GenerationStamp,
+        mode: AccessMode,
+        now_ms: u64,
+    ) -> BlockToken {
+        let (period, expires_ms) =
+            (now_ms / ms(KEY_PERIOD), now_ms.saturating_add(ms(TOKEN_LIFETIME)));
+        self.token(block, stamp, TokenName { mode, period, expires_ms })
+    }
+
+    /// The token of a name, good or not.
+    pub fn token(&self, block: BlockId, stamp: GenerationStamp, name: TokenName) -> BlockToken {
+        let TokenName { mode, period, expires_ms } = name;
+        let key = self.0.mac(&[b"hanno block token key: ", period.to_string().as_bytes()]);
+        let secret = Key::new(key).mac(&[
+            &block.0.to_le_bytes(),
+            &stamp.0.to_le_bytes(),
+            &[mode as u8],
+            &period.to_le_bytes(),
+            &expires_ms.to_le_bytes(),
+        ]);
+        BlockToken { name, secret: Key::new(secret) }
+    }
+
+    /// The token of this name if it permits `mode` now. A write token also permits reading. That its holder has its secret is left to
+    /// be shown.
+    ///
+    /// # Errors
+    /// [`TokenError`].
+    pub fn check(
+        &self,
+        block: BlockId,
+        stamp: GenerationStamp,
+        (name, mode): (TokenName, AccessMode),
+        now_ms: u64,
+    ) -> Result<BlockToken, TokenError> {
+        let is_permitted = mode == name.mode || name.mode == AccessMode::Write;
+        let begin = name.period.saturating_mul(ms(KEY_PERIOD));
+        let last = begin.saturating_add(ms(KEY_PERIOD)).saturating_add(ms(TOKEN_LIFETIME));
+        let is_of_its_time =
+            name.expires_ms <= last && begin <= now_ms.saturating_add(ms(CLOCK_SKEW_MAX));
+        if !is_permitted || !is_of_its_time {
+            return Err(TokenError::NotPermitted);
+        }
+        match now_ms.checked_sub(name.expires_ms) {
+            Some(late_ms) if late_ms > 0 => Err(TokenError::Expired { late_ms }),
+            _ => Ok(self.token(block, stamp, name)),
+        }
+    }
+}
+
+impl BlockToken {
+    /// A proof of having its secret: HMAC of the concatenation of `parts`.
+    pub fn mac(&self, parts: &[&[u8]]) -> [u8; 32] {
+        self.secret.mac(parts)
+    }
+
+    /// True if somebody who has its secret made `mac`. Compares in constant time.
+    pub fn matches(&self, parts: &[&[u8]], mac: &[u8]) -> bool {
+        self.secret.mac_matches(parts, mac)
+    }
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3_600_000;
+    const NOW: u64 = 1_000 * HOUR;
+    const BLOCK: BlockId = BlockId(5);
+    const STAMP: GenerationStamp = GenerationStamp(1001);
+
+    #[test]
+    fn a_token_permits_one_thing_for_a_while() {
+        let keys = TokenKeys::new(&Key::new([3; 32]));
+        let token = keys.issue(BLOCK, STAMP, AccessMode::Read, NOW);
+        let check = |mode, now| keys.check(BLOCK, STAMP, (token.name, mode), now);
+        assert_eq!(check(AccessMode::Read, NOW + 600_000), Ok(token.clone()));
+        assert_eq!(check(AccessMode::Read, NOW + 600_001), Err(TokenError::Expired { late_ms: 1 }));
+        assert_eq!(check(AccessMode::Write, NOW), Err(TokenError::NotPermitted));
+        let proof = token.mac(&[b"x"]);
+        assert!(token.matches(&[b"x"], &proof) && !token.matches(&[b"y"], &proof));
+        let other = TokenName { mode: AccessMode::Write, ..token.name };
+        for token in [
+            keys.token(BlockId(6), STAMP, token.name),
+            keys.token(BLOCK, GenerationStamp(1002), token.name),
+            keys.token(BLOCK, STAMP, other),
+            keys.token(BLOCK, STAMP, TokenName { expires_ms: NOW, ..token.name }),
+            keys.token(BLOCK, STAMP, TokenName { period: 999, ..token.name }),
+            TokenKeys::new(&Key::new([4; 32])).token(BLOCK, STAMP, token.name),
+        ] {
+            assert!(!token.matches(&[b"x"], &proof), "{token:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_good_in_its_period_and_for_what_it_left() {
+        let keys = TokenKeys::new(&Key::new([3; 32]));
+        let end = NOW + HOUR;
+        let late = keys.issue(BLOCK, STAMP, AccessMode::Read, end - 1).name;
+        assert_eq!(late.period, 1000);
+        let check = |name, now| keys.check(BLOCK, STAMP, (name, AccessMode::Read), now).map(drop);
+        assert_eq!(check(late, end + 599_999), Ok(()));
+        // Whoever has an old key makes nothing with it that is good for longer.
+        for expires_ms in [end + 600_001, end + HOUR, u64::MAX] {
+            let forged = TokenName { expires_ms, ..late };
+            assert_eq!(check(forged, end + 1), Err(TokenError::NotPermitted), "{expires_ms}");
+        }
+        // A clock that is fast is no reason to refuse, a key of tomorrow is.
+        let early = |period| TokenName { period, expires_ms: NOW + 600_000, ..late };
+        assert_eq!(
+            check(early(1001), NOW + HOUR - 299_000),
+            Err(TokenError::Expired { late_ms: 2_701_000 })
+        );
+        assert_eq!(check(early(1001), NOW), Err(TokenError::NotPermitted));
+        assert_eq!(check(early(u64::MAX), NOW), Err(TokenError::NotPermitted));
+    }
+}

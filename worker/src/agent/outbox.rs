@@ -1,0 +1,236 @@
+//! What the JobTracker has yet to hear of: ends of attempts, and map outputs that could not be fetched.
+//!
+//! ```text
+//! kept -> sent -> confirmed: forgotten
+//!            | -> lost: kept, sent again
+//!            | -> refused: sent again one by one; the one that is refused alone ends as a failure, in few words
+//! ```
+//!
+//! Invariants: the end of an attempt is kept until it is confirmed; a report is at most [`REPORT_BYTES_MAX`] long unless a single
+//! update is longer; one update that the JobTracker does not take never holds up those of other jobs.
+
+use protocol::jobs::Counters;
+use protocol::tracker::{AttemptState, AttemptUpdate, FetchFailure, REPORT_BYTES_MAX, shortened};
+use protocol::{AttemptId, wire};
+
+use crate::event::Outcome;
+
+/// Fetch failures that wait; beyond it they are dropped, since runners repeat them.
+const FETCH_FAILURES_MAX: usize = 1000;
+
+/// Ends and failures in the order in which they came.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    ends: Vec<Unconfirmed>,
+    fetch_failures: Vec<FetchFailure>,
+    under_way: Option<Parcel>,
+    /// A report of several was refused: until this many are through, each goes alone.
+    alone: usize,
+}
+
+/// An end that the JobTracker may not have.
+#[derive(Debug)]
+struct Unconfirmed {
+    update: AttemptUpdate,
+    bytes: usize,
+    /// It stands for one that was refused.
+    replaced: bool,
+}
+
+/// How much of what is kept was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Parcel {
+    ends: usize,
+    fetch_failures: usize,
+}
+
+impl Outbox {
+    /// Keeps the end of an attempt.
+    pub(crate) fn end(&mut self, update: AttemptUpdate) {
+        let bytes = wire::encode(&update).len();
+        self.ends.push(Unconfirmed { update, bytes, replaced: false });
+    }
+
+    /// Keeps a fetch failure. False if too many wait.
+    pub(crate) fn fetch_failed(&mut self, failure: FetchFailure) -> bool {
+        let room = self.fetch_failures.len() < FETCH_FAILURES_MAX;
+        if room {
+            self.fetch_failures.push(failure);
+        }
+        room
+    }
+
+    /// Attempts whose end is not confirmed.
+    pub(crate) fn attempts(&self) -> impl Iterator<Item = AttemptId> {
+        self.ends.iter().map(|kept| kept.update.attempt)
+    }
+
+    /// True while an answer is awaited.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// What to send next, if there is something beside `running`, which is told but not kept.
+    pub(crate) fn next(
+        &mut self,
+        running: Vec<AttemptUpdate>,
+    ) -> Option<(Vec<AttemptUpdate>, Vec<FetchFailure>)> {
+        if self.alone > 0 && !self.ends.is_empty() {
+            self.under_way = Some(Parcel { ends: 1, fetch_failures: 0 });
+            return Some((vec![self.ends[0].update.clone()], Vec::new()));
+        }
+        let mut bytes = 0;
+        let fits = |kept: &&Unconfirmed| {
+            bytes += kept.bytes;
+            bytes <= REPORT_BYTES_MAX
+        };
+        let ends = self.ends.iter().take_while(fits).count().max(1).min(self.ends.len());
+        let mut updates: Vec<AttemptUpdate> =
+            self.ends[..ends].iter().map(|kept| kept.update.clone()).collect();
+        updates.extend(running);
+        let fetch_failures = self.fetch_failures.clone();
+        if updates.is_empty() && fetch_failures.is_empty() {
+            return None;
+        }
+        self.under_way = Some(Parcel { ends, fetch_failures: fetch_failures.len() });
+        Some((updates, fetch_failures))
+    }
+
+    /// Takes note of an answer. True if the next report may follow at once.
+    pub(crate) fn settle(&mut self, outcome: Outcome) -> bool {
+        let Some(Parcel { ends, fetch_failures }) = self.under_way.take() else { return false };
+        match outcome {
+            Outcome::Lost => return false,
+            Outcome::Taken => {
+                self.ends.drain(..ends);
+                self.fetch_failures.drain(..fetch_failures);
+                self.alone = self.alone.saturating_sub(ends);
+            }
+            Outcome::Refused(reason) => {
+                tracing::error!(reason, ends, fetch_failures, "the jobtracker refuses a report");
+                self.fetch_failures.drain(..fetch_failures);
+                if self.alone == 0 {
+                    self.alone = ends;
+                } else {
+                    self.replace_first(&reason);
+                }
+            }
+        }
+        true
+    }
+
+    /// What was refused alone ends as a failure; if that is refused as well, nothing more can be told of it.
+    fn replace_first(&mut self, reason: &str) {
+        if self.ends[0].replaced {
+            self.ends.remove(0);
+            self.alone -= 1;
+            return;
+        }
+        let first = &mut self.ends[0];
+        let diagnostics = shortened(format!("the JobTracker does not take its report: {reason}"));
+        first.update.state = AttemptState::Failed { diagnostics };
+        first.update.counters = Counters::default();
+        first.update.record = None;
+        first.bytes = wire::encode(&first.update).len();
+        first.replaced = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::tracker::DIAGNOSTICS_BYTES_MAX;
+    use protocol::{JobId, TaskId, TaskKind};
+
+    use super::*;
+
+    fn ended(number: u32, counters: Counters) -> AttemptUpdate {
+        let job = JobId { cluster_start: 1, number };
+        let task = TaskId { job, kind: TaskKind::Map, index: 0 };
+        AttemptUpdate {
+            attempt: AttemptId { task, number: 0 },
+            state: AttemptState::Killed,
+            progress: 0.0,
+            phase: None,
+            counters,
+            record: None,
+        }
+    }
+
+    fn job_numbers(updates: &[AttemptUpdate]) -> Vec<u32> {
+        updates.iter().map(|update| update.attempt.task.job.number).collect()
+    }
+
+    fn outbox(count: u32) -> Outbox {
+        let mut outbox = Outbox::default();
+        (0..count).for_each(|number| outbox.end(ended(number, Counters::default())));
+        outbox
+    }
+
+    #[test]
+    fn ends_are_told_until_they_are_confirmed() {
+        let mut outbox = outbox(2);
+        for _ in 0..2 {
+            let (updates, _) = outbox.next(vec![ended(9, Counters::default())]).unwrap();
+            assert_eq!(job_numbers(&updates), [0, 1, 9]);
+            assert!(!outbox.settle(Outcome::Lost));
+        }
+        let (updates, _) = outbox.next(Vec::new()).unwrap();
+        assert_eq!(job_numbers(&updates), [0, 1]);
+        outbox.end(ended(2, Counters::default()));
+        assert!(outbox.settle(Outcome::Taken));
+        assert_eq!(job_numbers(&outbox.next(Vec::new()).unwrap().0), [2]);
+        assert!(outbox.settle(Outcome::Taken));
+        assert!(outbox.next(Vec::new()).is_none() && !outbox.is_under_way());
+    }
+
+    #[test]
+    fn long_updates_come_in_several_reports() {
+        let mut outbox = Outbox::default();
+        let mut large = Counters::default();
+        (0..10_000).for_each(|index| large.add(&"g".repeat(100), &format!("{index:0>100}"), 1));
+        (0..30).for_each(|number| outbox.end(ended(number, large.clone())));
+        let mut seen = Vec::new();
+        while let Some((updates, _)) = outbox.next(Vec::new()) {
+            let bytes: usize = updates.iter().map(|update| wire::encode(update).len()).sum();
+            assert!(bytes <= REPORT_BYTES_MAX && !updates.is_empty());
+            seen.extend(job_numbers(&updates));
+            assert!(outbox.settle(Outcome::Taken));
+        }
+        assert_eq!(seen, Vec::from_iter(0..30));
+    }
+
+    #[test]
+    fn a_report_that_is_refused_holds_up_nobody_elses() {
+        let mut outbox = outbox(4);
+        let mut taken = Vec::new();
+        let mut rounds = 0;
+        while let Some((updates, _)) = outbox.next(Vec::new()) {
+            rounds += 1;
+            assert!(rounds < 20, "it comes to an end");
+            let poison = |update: &AttemptUpdate| update.attempt.task.job.number == 2;
+            let failed = matches!(updates[0].state, AttemptState::Failed { .. });
+            let outcome = match updates.iter().any(poison) && !failed {
+                true => Outcome::Refused("x".repeat(DIAGNOSTICS_BYTES_MAX)),
+                false => Outcome::Taken,
+            };
+            if matches!(outcome, Outcome::Taken) {
+                taken.extend(updates.clone());
+            }
+            outbox.settle(outcome);
+        }
+        assert_eq!(job_numbers(&taken), [0, 1, 2, 3]);
+        assert!(matches!(taken[2].state, AttemptState::Failed { .. }));
+        assert_eq!(taken[3].state, AttemptState::Killed, "told as it was");
+    }
+
+    #[test]
+    fn what_is_never_taken_is_dropped() {
+        let mut outbox = outbox(2);
+        let rounds = std::iter::from_fn(|| {
+            outbox.next(Vec::new())?;
+            outbox.settle(Outcome::Refused("no".to_owned()));
+            Some(())
+        });
+        assert!(rounds.take(20).count() < 20, "it comes to an end");
+    }
+}

@@ -1,0 +1,249 @@
+//! What a task process says, checked before anybody believes it.
+//!
+//! The process runs a user's code, which may say anything on its socket. It may speak of the attempt that it runs and of map outputs of
+//! its own job; texts come shortened, numbers within their range. Who says something else has broken the rules, and is ended.
+//!
+//! Invariant: no [`FromRunner`] reaches the worker's loop but through [`Speaker::hear`].
+
+use protocol::runner::FromRunner;
+use protocol::tracker::{AttemptState, FetchFailure, HotKey, PATH_BYTES_MAX, shortened};
+use protocol::{AttemptId, JobId, TaskKind};
+
+use crate::event::News;
+
+/// A task process, by what it may speak of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Speaker {
+    /// Its job.
+    pub(crate) job: JobId,
+    /// The attempt that it runs.
+    pub(crate) current: Option<AttemptId>,
+    /// It has said hello.
+    pub(crate) is_greeted: bool,
+}
+
+/// What was said.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// It is there.
+    Hello,
+    /// The job was rebuilt and is the same.
+    Ready,
+    /// Something for the worker's loop.
+    News(News),
+    /// Something of an attempt that is over, by a thread that did not know it yet.
+    Late,
+    /// It cannot go on, or broke a rule; why.
+    Over(String),
+}
+
+impl Speaker {
+    /// Takes a message for what it is worth.
+    pub(crate) fn hear(self, message: FromRunner) -> Heard {
+        self.believe(message).unwrap_or_else(Heard::Over)
+    }
+
+    fn believe(self, message: FromRunner) -> Result<Heard, String> {
+        match message {
+            FromRunner::Hello { .. } if !self.is_greeted => Ok(Heard::Hello),
+            FromRunner::Hello { .. } => Err("the task process said hello twice".to_owned()),
+            FromRunner::Ready => Ok(Heard::Ready),
+            FromRunner::Refused { diagnostics } => Ok(Heard::Over(shortened(diagnostics))),
+            FromRunner::Progress { attempt, progress, phase, .. } => {
+                self.is_of_its_job(attempt)?;
+                let news = News::Progress { attempt, progress: share(progress), phase };
+                Ok(self.unless_late(attempt, news))
+            }
+            FromRunner::FetchFailed(FetchFailure { reduce, map, diagnostics }) => {
+                self.is_of_its_job(reduce)?;
+                self.is_of_its_job(map)?;
+                if map.task.kind != TaskKind::Map {
+                    return Err(format!("the task process could not fetch {map}, which is no map"));
+                }
+                let diagnostics = shortened(diagnostics);
+                let news = News::FetchFailed(FetchFailure { reduce, map, diagnostics });
+                Ok(self.unless_late(reduce, news))
+            }
+            FromRunner::Ended { attempt, state, counters, progress, phase } => {
+                if self.current != Some(attempt) {
+                    return Err(format!(
+                        "the task process reported the end of {attempt}, which it does not run"
+                    ));
+                }
+                counters.check().map_err(|error| error.to_string())?;
+                let (state, progress) = (end(attempt, state), share(progress));
+                Ok(Heard::News(News::Ended { attempt, state, counters, progress, phase }))
+            }
+        }
+    }
+
+    fn is_of_its_job(self, attempt: AttemptId) -> Result<(), String> {
+        if attempt.task.job == self.job {
+            return Ok(());
+        }
+        Err(format!("the task process of {} spoke of {attempt}", self.job))
+    }
+
+    fn unless_late(self, attempt: AttemptId, news: News) -> Heard {
+        if self.current == Some(attempt) { Heard::News(news) } else { Heard::Late }
+    }
+}
+
+/// How an attempt ended, as far as its process can know.
+fn end(attempt: AttemptId, state: AttemptState) -> AttemptState {
+    let failed = |text: &str| AttemptState::Failed { diagnostics: text.to_owned() };
+    match state {
+        AttemptState::MapDone { data_path, .. } if attempt.task.kind == TaskKind::Map => {
+            if data_path.len() > PATH_BYTES_MAX {
+                return failed("the path of the map output is too long");
+            }
+            // The worker reads the sizes itself.
+            AttemptState::MapDone { data_path, partition_bytes: Vec::new() }
+        }
+        AttemptState::MapDone { .. } => failed("a reduce reported a map output"),
+        AttemptState::OutputDone { directory, mut hot_keys } => {
+            hot_keys.truncate(HotKey::COUNT_MAX);
+            hot_keys.retain(|key| key.text.chars().count() <= HotKey::CHARS_MAX);
+            AttemptState::OutputDone { directory, hot_keys }
+        }
+        AttemptState::Failed { diagnostics } => {
+            AttemptState::Failed { diagnostics: shortened(diagnostics) }
+        }
+        // Only the worker stops attempts: one that says so of itself would be tried again without end.
+        AttemptState::Running | AttemptState::Killed => {
+            failed("the task process ended the attempt without a result")
+        }
+    }
+}
+
+fn share(progress: f32) -> f32 {
+    if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::counters::{COUNTERS_MAX, ENGINE_COUNTERS_MAX};
+    use protocol::jobs::Counters;
+    use protocol::phase::Phase;
+    use protocol::tracker::DIAGNOSTICS_BYTES_MAX;
+    use protocol::{DfsPath, TaskId};
+
+    use super::*;
+
+    fn attempt(job: u32, kind: TaskKind) -> AttemptId {
+        let job = JobId { cluster_start: 1, number: job };
+        AttemptId { task: TaskId { job, kind, index: 0 }, number: 0 }
+    }
+
+    fn hear(current: Option<AttemptId>, message: FromRunner) -> Heard {
+        let job = JobId { cluster_start: 1, number: 1 };
+        Speaker { job, current, is_greeted: true }.hear(message)
+    }
+
+    fn ended(attempt: AttemptId, state: AttemptState) -> FromRunner {
+        let (counters, phase) = (Counters::default(), Phase::Map);
+        FromRunner::Ended { attempt, state, counters, progress: f32::NAN, phase }
+    }
+
+    /// The state that is believed.
+    fn believed(attempt: AttemptId, state: AttemptState) -> AttemptState {
+        match hear(Some(attempt), ended(attempt, state)) {
+            Heard::News(News::Ended { state, progress, .. }) => {
+                assert_eq!(progress, 0.0);
+                state
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_process_speaks_of_its_own_attempt_and_job_alone() {
+        let (own, other) = (attempt(1, TaskKind::Map), attempt(2, TaskKind::Map));
+        let reduce = attempt(1, TaskKind::Reduce);
+        let progress = |attempt| FromRunner::Progress {
+            attempt,
+            progress: 9.0,
+            phase: Phase::Map,
+            counters: Counters::default(),
+        };
+        let lost = |reduce, map| {
+            FromRunner::FetchFailed(FetchFailure { reduce, map, diagnostics: String::new() })
+        };
+        let Heard::News(News::Progress { progress: share, .. }) = hear(Some(own), progress(own))
+        else {
+            panic!()
+        };
+        assert_eq!(share, 1.0);
+        let heard = hear(Some(reduce), lost(reduce, own));
+        assert!(matches!(heard, Heard::News(News::FetchFailed(_))), "{heard:?}");
+        for late in [progress(own), lost(reduce, own)] {
+            assert!(matches!(hear(None, late), Heard::Late));
+        }
+        let hello = FromRunner::Hello { cookie: String::new() };
+        for broken in [
+            hello,
+            progress(other),
+            lost(reduce, other),
+            lost(reduce, reduce),
+            lost(attempt(2, TaskKind::Reduce), own),
+            ended(other, AttemptState::Killed),
+            ended(reduce, AttemptState::Killed),
+        ] {
+            let heard = hear(Some(own), broken);
+            assert!(matches!(heard, Heard::Over(_)), "{heard:?}");
+        }
+        let heard = hear(None, ended(own, AttemptState::Killed));
+        assert!(matches!(heard, Heard::Over(_)), "it ends once: {heard:?}");
+    }
+
+    #[test]
+    fn results_are_those_that_the_attempt_can_have() {
+        let (map, reduce) = (attempt(1, TaskKind::Map), attempt(1, TaskKind::Reduce));
+        let output = |data_path: &str| AttemptState::MapDone {
+            data_path: data_path.to_owned(),
+            partition_bytes: vec![7; 9],
+        };
+        let plain = AttemptState::MapDone { data_path: "/d".to_owned(), partition_bytes: vec![] };
+        assert_eq!(believed(map, output("/d")), plain);
+        for (attempt, state) in [
+            (reduce, output("/d")),
+            (map, output(&"/d".repeat(PATH_BYTES_MAX))),
+            (map, AttemptState::Killed),
+            (map, AttemptState::Running),
+        ] {
+            let believed = believed(attempt, state);
+            assert!(matches!(believed, AttemptState::Failed { .. }), "{believed:?}");
+        }
+        let diagnostics = "é".repeat(DIAGNOSTICS_BYTES_MAX);
+        let AttemptState::Failed { diagnostics } =
+            believed(map, AttemptState::Failed { diagnostics })
+        else {
+            panic!()
+        };
+        assert_eq!(diagnostics.len(), DIAGNOSTICS_BYTES_MAX);
+        let key = |chars: usize| HotKey { text: "k".repeat(chars), records: 1 };
+        let state = AttemptState::OutputDone {
+            directory: DfsPath::root(),
+            hot_keys: vec![key(HotKey::CHARS_MAX + 1), key(1), key(1), key(1), key(1), key(1)],
+        };
+        let AttemptState::OutputDone { hot_keys, .. } = believed(reduce, state) else { panic!() };
+        assert_eq!(hot_keys.len(), HotKey::COUNT_MAX - 1);
+    }
+
+    #[test]
+    fn too_many_counters_end_the_process() {
+        let own = attempt(1, TaskKind::Map);
+        let mut counters = Counters::default();
+        (0..=COUNTERS_MAX + ENGINE_COUNTERS_MAX)
+            .for_each(|index| counters.add("g", &index.to_string(), 1));
+        let message = FromRunner::Ended {
+            attempt: own,
+            state: AttemptState::Killed,
+            counters,
+            progress: 1.0,
+            phase: Phase::Map,
+        };
+        let Heard::Over(reason) = hear(Some(own), message) else { panic!() };
+        assert!(reason.starts_with("Too many counters"), "{reason}");
+    }
+}

@@ -1,0 +1,441 @@
+//! One task process: started, greeted, given one attempt after the other, watched, ended with all its children.
+//!
+//! ```text
+//! spawn -> Hello -> Setup -> Ready -> (Launch -> Progress* -> Ended)* -> Exit
+//!    any step -> exits, is killed, stays silent too long, or breaks the rules -> Gone
+//! ```
+//!
+//! Invariants: the process runs in a session of its own under limits, and it with all that left it is killed when the runner is over; everything the process
+//! wrote before it reported the end of an attempt is in that attempt's logs; [`News::Gone`] is told exactly once, last.
+
+mod broker;
+pub(crate) mod claims;
+mod frames;
+mod launch;
+mod orders;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::error::chain;
+use protocol::AttemptId;
+use protocol::frame;
+use protocol::runner::{COOKIE_VARIABLE, FROM_RUNNER_BYTES_MAX, FromRunner, ToRunner};
+use protocol::tracker::Work;
+use sys::cgroup::Group;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::process::Child;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use self::claims::{Heard, Speaker};
+use self::frames::FrameReader;
+use self::launch::Output;
+use crate::event::{Event, News};
+use crate::logs::AttemptLogs;
+use crate::scratch::Place;
+use crate::walls::{Sandbox, Watch, Watched};
+
+pub(crate) use self::orders::{Options, Order, merge_outputs};
+
+/// Time for messages still on their way after a process has exited (a child of its own may hold the socket open).
+const AFTER_EXIT: Duration = Duration::from_millis(200);
+/// Time for a process to exit by itself after it was asked to, or closed its socket.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// What is read of its socket, for errors.
+const MESSAGE: &str = "message of a task process";
+/// Unit in which output of the process is read.
+const OUTPUT_CHUNK_BYTES: usize = 64 << 10;
+
+/// Starts a process and drives it to its end. `events` gets everything it tells; the last is [`News::Gone`].
+pub(crate) async fn run(
+    options: Options,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+    id: u64,
+    events: mpsc::Sender<Event>,
+) {
+    let cookie = protocol::auth::Key::new(rand::random()).to_hex();
+    let started = async {
+        let temporary = options.job.fresh_of(temporary_name(id), options.user)?;
+        let process = launch::start(&options, &temporary.path, id, &cookie).await?;
+        Ok::<_, io::Error>((process, temporary))
+    };
+    let diagnostics = match started.await {
+        Ok((mut process, temporary)) => {
+            let (read, write) = process.socket.into_split();
+            let reader = FrameReader::new(read, FROM_RUNNER_BYTES_MAX);
+            let brokering = tokio::spawn(broker::serve(process.broker));
+            let mut runner = Runner {
+                temporary,
+                options: &options,
+                id,
+                events: &events,
+                news: Vec::new(),
+                writer: Some(writer(write)),
+                is_greeted: false,
+                ready: false,
+                waiting: None,
+                current: None,
+                logs: None,
+                last_sign: Instant::now(),
+                group: process.group,
+                watched: options.watch.over(
+                    id,
+                    process.group,
+                    &mark(&cookie),
+                    options.job.path.clone(),
+                ),
+                output: process.output,
+            };
+            let temporary = name_of(&runner.temporary.path);
+            runner.watched.owns(temporary);
+            process.pids.iter().for_each(|pids| runner.watched.count_in(Arc::clone(pids)));
+            let end = runner.drive(&mut process.child, reader, &mut orders).await;
+            brokering.abort();
+            runner.finish(process.child, process.pids, &cookie, end).await
+        }
+        Err(error) => format!("cannot start {}: {error}", options.binary.display()),
+    };
+    // The worker's loop has ended: nobody listens any more.
+    let _ = events.send(Event::Runner(id, News::Gone { diagnostics })).await;
+}
+
+/// Why a runner is over.
+enum End {
+    /// The process exited.
+    Exited(ExitStatus),
+    /// It closed its socket.
+    Closed,
+    /// It was to be ended, or broke a rule.
+    Because(String),
+}
+
+struct Runner<'a> {
+    options: &'a Options,
+    id: u64,
+    events: &'a mpsc::Sender<Event>,
+    /// Heard, to be told next.
+    news: Vec<News>,
+    writer: Option<mpsc::UnboundedSender<Vec<u8>>>,
+    /// It has said hello.
+    is_greeted: bool,
+    ready: bool,
+    waiting: Option<Order>,
+    current: Option<AttemptId>,
+    logs: Option<AttemptLogs>,
+    last_sign: Instant,
+    temporary: Place,
+    group: u32,
+    watched: Watched,
+    output: [Output; 2],
+}
+
+impl Runner<'_> {
+    async fn drive(
+        &mut self,
+        child: &mut Child,
+        mut reader: FrameReader,
+        orders: &mut mpsc::UnboundedReceiver<Order>,
+    ) -> End {
+        loop {
+            self.tell().await;
+            let [stdout, stderr] = &self.output;
+            let deadline = self.deadline();
+            tokio::select! {
+                biased;
+                message = reader.next(MESSAGE) => match message {
+                    Ok(Some(message)) => {
+                        if let Some(end) = self.hear(message) {
+                            return end;
+                        }
+                    }
+                    Ok(None) => return End::Closed,
+                    Err(error) => return End::Because(chain(&error)),
+                },
+                order = orders.recv() => match order {
+                    Some(order) => {
+                        if let Some(end) = self.obey(order) {
+                            return end;
+                        }
+                    }
+                    None => return End::Because("the worker is stopping".to_owned()),
+                },
+                () = readable(stdout) => self.drain(0),
+                () = readable(stderr) => self.drain(1),
+                status = child.wait() => {
+                    let after = Instant::now() + AFTER_EXIT;
+                    while let Ok(Ok(Some(message))) =
+                        tokio::time::timeout_at(after, reader.next(MESSAGE)).await
+                    {
+                        self.hear(message);
+                    }
+                    self.tell().await;
+                    return match status {
+                        Ok(status) => End::Exited(status),
+                        Err(error) => End::Because(format!("cannot wait for it: {error}")),
+                    };
+                }
+                excess = &mut self.watched.verdict => return End::Because(match excess {
+                    Ok(excess) => excess.to_string(),
+                    Err(_) => "the watch over tasks has ended".to_owned(),
+                }),
+                () = tokio::time::sleep_until(deadline.unwrap_or(self.last_sign)), if deadline.is_some() => {
+                    return End::Because(self.silence());
+                }
+            }
+        }
+    }
+
+    /// Hands on what was heard. While the worker's loop is busy, this runner waits, and so does its process.
+    async fn tell(&mut self) {
+        for news in self.news.drain(..) {
+            // The worker's loop has ended: nobody listens any more.
+            let _ = self.events.send(Event::Runner(self.id, news)).await;
+        }
+    }
+
+    /// Kills what is left of the group and says why it is over.
+    async fn finish(
+        mut self,
+        mut child: Child,
+        pids: Option<Arc<Group>>,
+        cookie: &str,
+        end: End,
+    ) -> String {
+        let group = self.group;
+        self.writer = None;
+        let (status, reason) = match end {
+            End::Exited(status) => (Some(status), None),
+            End::Closed => {
+                let status = tokio::time::timeout(EXIT_TIMEOUT, child.wait()).await;
+                (status.ok().and_then(Result::ok), None)
+            }
+            End::Because(reason) => (None, Some(reason)),
+        };
+        let reason = reason.or_else(|| {
+            let excess = self.options.watch.ended_for_memory(pids.as_ref()?)?;
+            Some(excess.to_string())
+        });
+        let over = Over { id: self.id, group, pids, mark: mark(cookie) };
+        over.end(&self.options.watch, &self.options.sandbox).await;
+        remove(self.options.job.clone(), temporary_name(self.id)).await;
+        if status.is_none()
+            && let Err(error) = child.wait().await
+        {
+            tracing::warn!(group, %error, "cannot wait for a task process");
+        }
+        sys::orphans::ended(group);
+        (0..self.output.len()).for_each(|index| self.drain(index));
+        let mut text = match (status, reason) {
+            (_, Some(reason)) => reason,
+            (Some(status), None) => format!("the task process ended with {status}"),
+            (None, None) => "the task process closed its socket and had to be killed".to_owned(),
+        };
+        let tail = self.logs.as_ref().map(AttemptLogs::stderr_tail).unwrap_or_default();
+        if !tail.is_empty() {
+            text.push_str("; its standard error ends with:\n");
+            text.push_str(&tail);
+        }
+        text
+    }
+
+    fn hear(&mut self, message: FromRunner) -> Option<End> {
+        self.last_sign = Instant::now();
+        match self.speaker().hear(message) {
+            Heard::Hello => {
+                self.is_greeted = true;
+                self.send(&ToRunner::Setup(Box::new(self.options.setup.clone())));
+                None
+            }
+            Heard::Ready => {
+                self.ready = true;
+                let waiting = self.waiting.take();
+                waiting.and_then(|order| self.obey(order))
+            }
+            Heard::Late => None,
+            Heard::Over(reason) => Some(End::Because(reason)),
+            Heard::News(news) => {
+                if matches!(news, News::Ended { .. }) {
+                    (0..self.output.len()).for_each(|index| self.drain(index));
+                    self.current = None;
+                    self.logs = None;
+                }
+                self.news.push(news);
+                None
+            }
+        }
+    }
+
+    fn speaker(&self) -> Speaker {
+        let (job, current) = (self.options.setup.pass.name.job, self.current);
+        Speaker { job, current, is_greeted: self.is_greeted }
+    }
+
+    fn obey(&mut self, order: Order) -> Option<End> {
+        match order {
+            Order::Launch { attempt, work, place } => {
+                if self.current != Some(attempt) {
+                    self.current = Some(attempt);
+                    self.last_sign = Instant::now();
+                    let own = [place.path.as_path(), self.temporary.path.as_path()];
+                    self.watched.owns(own.into_iter().flat_map(name_of));
+                    let limit = self.options.log_bytes_max;
+                    match AttemptLogs::create(&self.options.logs.dir, attempt, limit) {
+                        Ok(logs) => self.logs = Some(logs),
+                        Err(error) => {
+                            return Some(End::Because(format!("cannot write logs: {error}")));
+                        }
+                    }
+                }
+                if self.ready {
+                    let directory = place.path.to_string_lossy().into_owned();
+                    self.send(&ToRunner::Launch { attempt, work, directory });
+                } else {
+                    self.waiting = Some(Order::Launch { attempt, work, place });
+                }
+            }
+            Order::MapOutputs { available, obsolete } => match &mut self.waiting {
+                Some(Order::Launch { work: Work::Reduce(work), .. }) => {
+                    merge_outputs(&mut work.outputs, available, &obsolete);
+                }
+                _ => self.send(&ToRunner::MapOutputs { available, obsolete }),
+            },
+            Order::Pass(pass) => self.send(&ToRunner::Pass(pass)),
+            Order::Exit => self.send(&ToRunner::Exit),
+            Order::Kill => return Some(End::Because("killed".to_owned())),
+        }
+        None
+    }
+
+    fn send(&self, message: &ToRunner) {
+        if let Some(writer) = &self.writer {
+            // A writer that is gone met a closed socket, which the reader notices too.
+            let _ = writer.send(frame::encode(message));
+        }
+    }
+
+    /// Moves everything that the process has written so far into the logs.
+    fn drain(&mut self, index: usize) {
+        let output = &mut self.output[index];
+        let Some(pipe) = &output.pipe else { return };
+        let mut buffer = [0; OUTPUT_CHUNK_BYTES];
+        loop {
+            match pipe.try_read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => {
+                    self.last_sign = Instant::now();
+                    if let Some(logs) = &mut self.logs
+                        && let Err(error) = logs.append(output.kind, &buffer[..count])
+                    {
+                        tracing::warn!(%error, "cannot write the log of a task; the rest is dropped");
+                        self.logs = None;
+                    }
+                    if count < buffer.len() {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the output of a task");
+                    break;
+                }
+            }
+        }
+        output.pipe = None;
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        if !self.ready {
+            return Some(self.last_sign + self.options.start_timeout);
+        }
+        let watched = self.current.is_some() && !self.options.silence_max.is_zero();
+        watched.then(|| self.last_sign + self.options.silence_max)
+    }
+
+    fn silence(&self) -> String {
+        if self.ready {
+            format!("the task gave no sign of life for {:?}", self.options.silence_max)
+        } else {
+            format!("the task process was not ready within {:?}", self.options.start_timeout)
+        }
+    }
+}
+
+/// The name of the directory for temporary files of a runner, in that of its job.
+fn temporary_name(id: u64) -> String {
+    format!("tmp-{id}")
+}
+
+/// Removes temporary files.
+async fn remove(job: Place, name: String) {
+    let removed = tokio::task::spawn_blocking(move || job.remove(&name));
+    // The runtime ends, and the worker with it; the next one begins with an empty directory.
+    let _ = removed.await;
+}
+
+/// A task process with everything that came from it, wherever it went.
+struct Over {
+    id: u64,
+    group: u32,
+    pids: Option<Arc<Group>>,
+    mark: String,
+}
+
+impl Over {
+    /// Kills all of it. What cannot leave its cgroup has not to be looked for. Else it is told by the session, by
+    /// its parents, by its environment, and if it left all these behind, by being nobody's.
+    async fn end(self, watch: &Watch, sandbox: &Sandbox) {
+        let Over { id, group, pids, mark } = self;
+        let (watch, is_held) = (watch.clone(), sandbox.holds_groups());
+        let killing = move || {
+            let is_ended = pids.as_ref().map_or(Ok(true), |pids| pids.end())?;
+            if pids.is_some() && is_held {
+                return Ok::<bool, io::Error>(is_ended);
+            }
+            let is_found = sys::family::kill_family(group, &mark)?;
+            Ok(is_ended & is_found & watch.end_orphans(Some(id))?)
+        };
+        match tokio::task::spawn_blocking(killing).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => tracing::warn!(group, "processes of a task are left"),
+            Ok(Err(error)) => tracing::warn!(group, %error, "cannot kill the processes of a task"),
+            Err(error) => tracing::warn!(group, %error, "processes of a task were not killed"),
+        }
+    }
+}
+
+/// What everything carries that comes from a process, unless it puts it off.
+fn mark(cookie: &str) -> String {
+    format!("{COOKIE_VARIABLE}={cookie}")
+}
+
+/// The name of an entry of the job's directory.
+fn name_of(path: &Path) -> Option<OsString> {
+    path.file_name().map(OsString::from)
+}
+
+/// Writes on its own, so that a process that does not read cannot keep its output from being read.
+fn writer(mut write: OwnedWriteHalf) -> mpsc::UnboundedSender<Vec<u8>> {
+    let (sender, mut frames) = mpsc::unbounded_channel::<Vec<u8>>();
+    tokio::spawn(async move {
+        while let Some(bytes) = frames.recv().await {
+            if write.write_all(&bytes).await.is_err() {
+                break;
+            }
+        }
+    });
+    sender
+}
+
+async fn readable(output: &Output) {
+    match &output.pipe {
+        // An error shows again, and is handled, when the pipe is read.
+        Some(pipe) => drop(pipe.readable().await),
+        None => std::future::pending().await,
+    }
+}
