@@ -40,7 +40,7 @@ fn blocks(text: &str) -> Vec<String> {
         if line.starts_with('|') {
             blocks.extend(line.split('|').map(str::to_owned));
         } else if !is_code && !line.starts_with("```") {
-            block.push_str(line);
+            block.push_str(line.strip_prefix("- ").unwrap_or(line));
             block.push(' ');
         }
     }
@@ -96,7 +96,7 @@ fn sentences_of_pages_are_short() {
 
 #[test]
 fn a_long_sentence_is_found_wherever_it_stands() {
-    let long = "word ".repeat(SENTENCE_WORDS_MAX + 1);
+    let long = "word ".repeat(SENTENCE_WORDS_MAX) + "word";
     for text in [
         format!("Short. {long}."),
         format!("- item\n- {long}\n"),
@@ -106,7 +106,7 @@ fn a_long_sentence_is_found_wherever_it_stands() {
     ] {
         assert_eq!(long_sentences("page", &text).len(), 1, "{text}");
     }
-    let half = "word ".repeat(SENTENCE_WORDS_MAX);
+    let half = "word ".repeat(SENTENCE_WORDS_MAX - 1) + "word";
     for text in [
         format!("{half}. {half}."),
         format!("- {half}\n- {half}"),

@@ -11,18 +11,6 @@ const FILE_LINES_MAX: usize = 800;
 const FILE_LINES_MEDIAN_MAX: usize = 300;
 /// Most files of a folder, those of tests not counted.
 const FOLDER_FILES_MAX: usize = 20;
-/// Folders that have more, and how many at most: these numbers only fall.
-const LARGE_FOLDERS: &[(&str, usize)] = &[
-    ("daemon/src", 24),
-    ("jobtracker/src/core", 25),
-    ("journal/src", 22),
-    ("mr-api/src", 46),
-    ("namenode/src/core", 54),
-    ("protocol/src", 32),
-    ("src/dfs", 33),
-    ("worker/src", 24),
-];
-
 fn files_without_purpose(house: &House) -> Vec<String> {
     let sources = house.sources.values().filter(|source| !source.text.starts_with("//!"));
     sources.map(|source| format!("{} does not open with what it is for", source.path)).collect()
@@ -40,18 +28,10 @@ fn crowded_folders(house: &House) -> Vec<String> {
         let folder = source.path.rsplit_once('/').unwrap().0;
         *counts.entry(folder).or_insert(0_usize) += 1;
     }
-    let mut violations = Vec::new();
-    for (folder, count) in counts {
-        let listed = LARGE_FOLDERS.iter().find(|(large, _)| *large == folder).map(|(_, max)| *max);
-        let max = listed.unwrap_or(FOLDER_FILES_MAX);
-        if count > max {
-            violations.push(format!("{folder} has {count} files, {max} at most"));
-        }
-        if listed.is_some_and(|max| count < max) {
-            violations.push(format!("{folder} has {count} files: let `LARGE_FOLDERS` say so"));
-        }
-    }
-    violations
+    let crowded = counts.into_iter().filter(|(_, count)| *count > FOLDER_FILES_MAX);
+    crowded
+        .map(|(folder, count)| format!("{folder} has {count} files, {FOLDER_FILES_MAX} at most"))
+        .collect()
 }
 
 fn orphans(house: &House) -> Vec<String> {
