@@ -283,10 +283,11 @@ impl State {
         self.safe_mode.reason(&self.settings.safe_mode, self.situation(nodes), now.mono_ms)
     }
 
-    /// Replicas that must be on disk before a block of this replication counts as written.
+    /// Replicas that must be on disk before a block of this replication counts as written: fewer where there are fewer DataNodes, but never
+    /// none. A NameNode that stood still takes all of them for dead for a moment, and one that has just started knows none.
     pub fn durable_min(&self, nodes: &Datanodes, replication: u16) -> u16 {
         let registered = u16::try_from(nodes.registered_count()).unwrap_or(u16::MAX);
-        self.settings.durable_min.min(replication).min(registered)
+        self.settings.durable_min.min(replication).min(registered.max(1))
     }
 
     /// The checks of a call.
@@ -368,6 +369,8 @@ impl State {
             let text = format!("the DataNodes of block {} have not registered yet", block.id);
             return Err(RemoteError::new(ErrorKind::Unavailable, text));
         }
+        // As many as can be: who is taken for dead now may still be written to.
+        let members = u16::try_from(replicas.len()).unwrap_or(u16::MAX);
         Ok(LocatedBlock {
             id: block.id,
             stamp: block.stamp,
@@ -375,7 +378,7 @@ impl State {
             length: block.length,
             replicas,
             damaged: Vec::new(),
-            durable_min: self.durable_min(nodes, block.replication),
+            durable_min: self.settings.durable_min.min(block.replication).min(members),
             corrupt: false,
             open: true,
             token: self.token(block.id, block.stamp, AccessMode::Write, now),

@@ -331,6 +331,10 @@ impl Planner<'_> {
                 format!("Not replicated yet: no DataNode of block {block} of {path} is known");
             return Err(refuse(ErrorKind::NotReplicatedYet, text));
         }
+        if durable_min > 0 && written.durable_count == 0 && durable.is_empty() {
+            let text = format!("Not replicated yet: block {block} of {path} is on no disk");
+            return Err(refuse(ErrorKind::NotReplicatedYet, text));
+        }
         self.edits.push(Edit::CommitBlock { file: id, block, length });
         let holders = written.replicas.iter().filter_map(|id| self.nodes.index(*id));
         self.released.extend(holders.map(|node| (node, block_size - length)));

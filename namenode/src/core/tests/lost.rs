@@ -4,7 +4,7 @@ use protocol::datanode::{Command, CommitRecovery};
 use protocol::namenode::{Appended, Call, FsckFile, LocatedBlock, Reply, WrittenBlock};
 use protocol::{DatanodeId, ErrorKind, GenerationStamp};
 
-use super::harness::{EPOCH, Harness, canonical, create, dfs};
+use super::harness::{EPOCH, Harness, canonical, create, dfs, replica, written};
 use crate::core::state::Output;
 
 /// What readers of "/f" were promised.
@@ -169,6 +169,34 @@ fn members_that_a_writer_gave_up_are_asked_and_waited_for_until_others_have_it_a
     h.checkpoint();
     assert_eq!(canonical(&mut h.reload().ns), canonical(&mut h.state.ns));
     assert!(h.rows.keys().all(|key| key[0] != b'p'), "their row goes with them");
+}
+
+/// A NameNode that stood still holds all DataNodes for dead for a moment: what is written then must be on disk all the same.
+#[test]
+fn nothing_that_is_on_no_disk_is_committed_while_all_datanodes_seem_dead() {
+    let mut h = Harness::with_nodes(1, 3);
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let (file, block) = (created.file, created.first_block.unwrap());
+    h.pass(2200, &[]);
+    let unsynced =
+        |block: &LocatedBlock| WrittenBlock { durable_count: 0, ..written(block, KNOWN) };
+    let failed = vec![block.replicas[2].id];
+    let again = Call::RecoverPipeline { file, block: unsynced(&block), failed, slow: None };
+    let Ok(Reply::Block(block)) = h.call(again) else { panic!("no pipeline") };
+    assert_eq!((block.replicas.len(), block.durable_min), (2, 2));
+    let complete = |last| Call::Complete { file, last: Some(last), publish: None };
+    let refused = h.call(complete(unsynced(&block))).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::NotReplicatedYet);
+    assert!(!h.state.ns.block(block.id).unwrap().complete, "an old replica may be all there is");
+    let refused = h.call(complete(written(&block, KNOWN))).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::NotReplicatedYet, "nobody is there");
+    for member in &block.replicas {
+        h.register(member.id.0[0]);
+        h.report(member.id.0[0], vec![replica(&block, KNOWN)], Vec::new());
+    }
+    assert_eq!(h.call(complete(written(&block, KNOWN))), Ok(Reply::Done));
 }
 
 #[test]
