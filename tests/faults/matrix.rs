@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// The faults of the matrix: none is lost.
-const FAULTS: [&str; 55] = [
+const FAULTS: [&str; 56] = [
     "D1", "D2", "D3", "D4", "D6", "D7", "D8", "D9", "D10", "D11", "D12", "D13", "D14", "D15",
     "D16", "D17", "D18", "D19", "D20", "D21", "K1", "K2", "K4", "K6", "K7", "K8", "K9", "K10",
     "K11", "K12", "K13", "K14", "K15", "K16", "N6", "M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8",

@@ -67,7 +67,7 @@ fn sentences(text: &str) -> Vec<String> {
     for word in text.split_whitespace() {
         sentence.push(word);
         if word.ends_with(['.', '!', '?']) {
-            sentences.push(sentence.drain(..).collect::<Vec<_>>().join(" "));
+            sentences.push(std::mem::take(&mut sentence).join(" "));
         }
     }
     sentences.push(sentence.join(" "));
