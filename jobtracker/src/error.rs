@@ -4,6 +4,7 @@ use std::io;
 
 use daemon::ServeError;
 use journal::JournalError;
+use protocol::wire::WireError;
 
 /// A JobTracker that ended.
 #[derive(Debug, thiserror::Error)]
@@ -43,4 +44,20 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+}
+
+/// A record of the journal that is no edit.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// A newer program wrote it.
+    #[error(
+        "an edit has version {version}, which this program does not know: a newer one wrote it"
+    )]
+    Version {
+        /// As it says.
+        version: u8,
+    },
+    /// It is damaged.
+    #[error(transparent)]
+    Malformed(WireError),
 }

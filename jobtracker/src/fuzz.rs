@@ -29,10 +29,10 @@ pub const DECODERS: &[Decoder] = &[
 
 /// Records one after the other: each is a length and a body.
 pub fn jobtracker_records(bytes: &[u8]) {
-    if let Ok(edit) = protocol::wire::decode::<Edit>(bytes, "edit") {
-        let encoded = protocol::wire::encode(&edit);
-        let again = protocol::wire::decode::<Edit>(&encoded, "edit").expect("it was encoded");
-        assert_eq!(protocol::wire::encode(&again), encoded);
+    if let Ok(edit) = Edit::decode(bytes) {
+        let encoded = edit.encode();
+        let again = Edit::decode(&encoded).expect("it was encoded");
+        assert_eq!(again.encode(), encoded);
     }
     let (mut replay, mut rest) = (Replay::new(Config::default().rules()), bytes);
     for txid in 1.. {

@@ -19,7 +19,7 @@ use daemon::groups::Membership;
 use daemon::page::live::Board;
 use journal::{Journal, Txid};
 use protocol::jobs::{Answer, Call, JobReport, Reply, Request};
-use protocol::{ErrorKind, JobId, RemoteError, WorkerId, tracker, wire};
+use protocol::{ErrorKind, JobId, RemoteError, WorkerId, tracker};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::query::{JobQuery, ListedJobs, Overview, Viewer};
@@ -512,7 +512,7 @@ impl Server {
         let Output { edits, effects, changed, wake, submitted } = out;
         let over: Vec<JobId> = edits.iter().filter_map(ended_job).collect();
         if !edits.is_empty() {
-            let bodies: Vec<Vec<u8>> = edits.iter().map(wire::encode).collect();
+            let bodies: Vec<Vec<u8>> = edits.iter().map(Edit::encode).collect();
             let mut txid = self.appended;
             self.appended = self.journal.append(bodies.clone());
             for (edit, body) in edits.iter().zip(&bodies) {

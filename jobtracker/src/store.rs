@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! row key    1 | job: cluster start u64 BE, number u32 BE (zeros for the JobTracker itself) | txid u64 BE | chunk u16 BE
-//! row value  a piece of the postcard encoding of the edit, at most VALUE_BYTES_MAX bytes
+//! row value  a piece of the body of the edit's record (`core/edit.rs`), at most VALUE_BYTES_MAX bytes
 //! ```
 //!
 //! Invariants: replaying the rows' edits in the order of their txids gives the state of replaying the whole log; the rows of a job go with
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use journal::{Change, Recover, RecoverError, Txid, VALUE_BYTES_MAX};
 use protocol::jobs::Split;
-use protocol::{DfsPath, JobId, wire};
+use protocol::{DfsPath, JobId};
 
 use crate::core::edit::{Edit, Submitted};
 use crate::core::jobs::Job;
@@ -92,7 +92,7 @@ impl Rows {
             queue: job.queue.clone(),
             spec,
         }));
-        let slimmed = self.put(Some(job.id), group.txid, &wire::encode(&slim));
+        let slimmed = self.put(Some(job.id), group.txid, &slim.encode());
         self.delete(Some(job.id), group, slimmed.chunk_count);
         if let Some(first) =
             self.by_job.get_mut(&Some(job.id)).and_then(|groups| groups.first_mut())
@@ -143,7 +143,7 @@ impl Replay {
     }
 
     fn restore(&mut self, txid: u64, body: &[u8]) -> Result<(), RecoverError> {
-        let edit: Edit = wire::decode_stored(body, "edit").map_err(RecoverError::new)?;
+        let edit = Edit::decode(body).map_err(RecoverError::new)?;
         self.core.apply(&edit);
         let chunk_count = u16::try_from(body.len().div_ceil(VALUE_BYTES_MAX))
             .map_err(|_| RecoverError::new("an edit is too long"))?;
@@ -184,7 +184,7 @@ impl Recover for Replay {
     }
 
     fn replay(&mut self, txid: Txid, body: &[u8]) -> Result<(), RecoverError> {
-        let edit: Edit = wire::decode_stored(body, "edit").map_err(RecoverError::new)?;
+        let edit = Edit::decode(body).map_err(RecoverError::new)?;
         self.core.apply(&edit);
         self.rows.note(txid, &edit, body, &self.core);
         Ok(())
@@ -280,7 +280,7 @@ mod tests {
         ];
         for (txid, edit) in (1..).map(Txid).zip(&edits) {
             core.apply(edit);
-            rows.note(txid, edit, &wire::encode(edit), &core);
+            rows.note(txid, edit, &edit.encode(), &core);
         }
         let mut checkpoint = BTreeMap::new();
         for Change { key, value } in rows.take_changes(true).unwrap() {

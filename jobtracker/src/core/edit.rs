@@ -1,16 +1,25 @@
 //! What the JobTracker must never forget, as records of its journal.
 //!
+//! Body of a record: `version u8 | postcard(Edit)`. Records from before there were versions begin with the number of their variant, which is
+//! below every version; they are read as version 1. The order of variants and fields is the format: variants are appended, and a
+//! field that changes makes a new version, from which the old type is still read.
+//!
 //! Invariants: an [`Edit`] carries everything decided (ids, times, names), so replaying the edits in order rebuilds exactly
-//! the state that made them; the order of variants and fields is the disk format, so both are only appended to. Edits of different
-//! jobs are independent of each other.
+//! the state that made them. Edits of different jobs are independent of each other.
 
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
 use protocol::phase::Phase;
 use protocol::tracker::{HotKey, MapOutput};
-use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, RecordAt, WorkerId};
+use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, RecordAt, WorkerId, wire};
 use serde::{Deserialize, Serialize};
 
 use super::level::Level;
+use crate::error::EditError;
+
+/// Version of the body of a record.
+const VERSION: u8 = VERSION_MIN;
+/// The first version; below it are the numbers of variants.
+const VERSION_MIN: u8 = 0x81;
 
 /// A durable fact. Append only.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -130,6 +139,28 @@ pub(crate) enum Edit {
 }
 
 impl Edit {
+    /// The body of the journal's record.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut body = vec![VERSION];
+        body.append(&mut wire::encode(self));
+        body
+    }
+
+    /// Reads the body of a record of this or an earlier version.
+    ///
+    /// # Errors
+    /// [`EditError`].
+    pub(crate) fn decode(body: &[u8]) -> Result<Edit, EditError> {
+        let encoded = match body.split_first() {
+            Some((&VERSION, encoded)) => encoded,
+            Some((&version, _)) if version >= VERSION_MIN => {
+                return Err(EditError::Version { version });
+            }
+            _ => body,
+        };
+        wire::decode_stored(encoded, "edit").map_err(EditError::Malformed)
+    }
+
     /// The job it is about; `None` for the JobTracker itself.
     pub(crate) fn job(&self) -> Option<JobId> {
         match self {
@@ -216,4 +247,203 @@ pub(crate) enum Made {
         /// Of a reduce, the keys with a good part of its records.
         hot_keys: Vec<HotKey>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use protocol::jobs::{Split, SplitPart};
+    use protocol::sizing::ReduceSizing;
+    use protocol::{BinaryHash, ClientId, TaskId, TaskKind};
+
+    use super::*;
+
+    /// Each version that was ever written: `VARIANT HEX` a line.
+    const VERSIONS: [&str; 2] =
+        [include_str!("../../testdata/edits-v0.txt"), include_str!("../../testdata/edits-v1.txt")];
+
+    const JOB: JobId = JobId { cluster_start: 202_611_201_830, number: 7 };
+
+    fn path(text: &str) -> DfsPath {
+        DfsPath::parse(text).unwrap()
+    }
+
+    fn attempt(kind: TaskKind) -> AttemptId {
+        AttemptId { task: TaskId { job: JOB, kind, index: 3 }, number: 1001 }
+    }
+
+    fn ran() -> Ran {
+        Ran {
+            worker: WorkerId([4; 16]),
+            host: "host-a".to_owned(),
+            http_address: "10.0.0.1:8042".to_owned(),
+            started_ms: 1_700_000_000_000,
+            finished_ms: 1_700_000_005_000,
+            speculative: true,
+            nearness: Some(Level::Rack),
+        }
+    }
+
+    fn submitted() -> Submitted {
+        let part = SplitPart { path: path("/in/b"), offset: 0, length: 20 };
+        let split = Split {
+            path: path("/in/a"),
+            offset: 128 << 20,
+            length: 4096,
+            hosts: vec!["host-a".to_owned()],
+            racks: vec!["/rack".to_owned()],
+            input: 1,
+            more: vec![part],
+        };
+        let spec = JobSpec {
+            name: "words".to_owned(),
+            binary: BinaryHash([5; 32]),
+            args: vec!["--top".to_owned(), "10".to_owned()],
+            stage: 1,
+            fingerprint: 0x0123_4567_89ab_cdef,
+            splits: vec![split],
+            reduce_count: 2,
+            output: path("/out"),
+            attempts_max: 4,
+            slow_start_permille: 50,
+            properties: BTreeMap::from([("mapreduce.job.priority".to_owned(), "HIGH".to_owned())]),
+            sizing: Some(ReduceSizing { slot_count: 8 }),
+        };
+        Submitted {
+            job: JOB,
+            call: CallId { client: ClientId([6; 16]), number: 9 },
+            user: "ann".to_owned(),
+            submitted_ms: 1_700_000_000_000,
+            epoch: Epoch(3),
+            queue: "etl".to_owned(),
+            spec,
+        }
+    }
+
+    /// One of each variant, with something in every field.
+    fn samples() -> Vec<Edit> {
+        let counters: Counters = [("records", "read", 300)].into_iter().collect();
+        let reached = Reached { phase: Some(Phase::Sort), progress: 0.5 };
+        let (map, reduce) = (attempt(TaskKind::Map), attempt(TaskKind::Reduce));
+        let output = MapOutput {
+            attempt: map,
+            http_address: "10.0.0.1:8042".to_owned(),
+            boot_id: "boot".to_owned(),
+            data_path: "/data/out".to_owned(),
+        };
+        let files = Made::Files {
+            directory: path("/out/_temporary/r"),
+            hot_keys: vec![HotKey { text: "the".to_owned(), records: 12 }],
+        };
+        let partition_bytes = vec![1, 300];
+        vec![
+            Edit::Founded { cluster_start: JOB.cluster_start },
+            Edit::Submitted(Box::new(submitted())),
+            Edit::Refused { job: JOB },
+            Edit::AttemptSucceeded {
+                attempt: map,
+                ran: ran(),
+                made: Made::MapOutput { output, partition_bytes },
+                counters: counters.clone(),
+            },
+            Edit::AttemptSucceeded {
+                attempt: reduce,
+                ran: Ran { nearness: None, ..ran() },
+                made: files,
+                counters: counters.clone(),
+            },
+            Edit::AttemptFailed {
+                attempt: map,
+                ran: ran(),
+                diagnostics: "bad line".to_owned(),
+                record: Some(RecordAt { part: 1, offset: 77 }),
+                reached,
+            },
+            Edit::OutputLost { attempt: map, failed: Some("no answer".to_owned()) },
+            Edit::Committing { job: JOB },
+            Edit::Ending { job: JOB, outcome: JobState::Failed, diagnostics: "why".to_owned() },
+            Edit::Ended { job: JOB, state: JobState::Succeeded, finished_ms: 8, counters },
+            Edit::Retired { job: JOB },
+            Edit::Prioritized { job: JOB, priority: Priority::High },
+            Edit::KillAsked { job: JOB, user: "bob".to_owned() },
+            Edit::StopAsked { attempt: reduce, fail: true },
+            Edit::AttemptKilled {
+                attempt: reduce,
+                ran: ran(),
+                diagnostics: "overtaken".to_owned(),
+                reached: Reached::default(),
+            },
+            Edit::ReducesChosen { job: JOB, ends: vec![1, 5] },
+        ]
+    }
+
+    /// A variant that is missing here does not compile.
+    fn name(edit: &Edit) -> &'static str {
+        match edit {
+            Edit::Founded { .. } => "Founded",
+            Edit::Submitted(_) => "Submitted",
+            Edit::Refused { .. } => "Refused",
+            Edit::AttemptSucceeded { made: Made::MapOutput { .. }, .. } => "MapSucceeded",
+            Edit::AttemptSucceeded { made: Made::Files { .. }, .. } => "FilesSucceeded",
+            Edit::AttemptFailed { .. } => "AttemptFailed",
+            Edit::OutputLost { .. } => "OutputLost",
+            Edit::Committing { .. } => "Committing",
+            Edit::Ending { .. } => "Ending",
+            Edit::Ended { .. } => "Ended",
+            Edit::Retired { .. } => "Retired",
+            Edit::Prioritized { .. } => "Prioritized",
+            Edit::KillAsked { .. } => "KillAsked",
+            Edit::StopAsked { .. } => "StopAsked",
+            Edit::AttemptKilled { .. } => "AttemptKilled",
+            Edit::ReducesChosen { .. } => "ReducesChosen",
+        }
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits = hex.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+        digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let lines = samples()
+            .iter()
+            .map(|edit| format!("{} {}\n", name(edit), hex(&edit.encode())))
+            .collect::<String>();
+        let newest = VERSIONS[VERSIONS.len() - 1];
+        assert!(lines == newest, "a field has changed; a new version has these lines:\n{lines}");
+    }
+
+    #[test]
+    fn every_version_that_was_ever_written_is_read() {
+        for version in VERSIONS {
+            let mut lines = version.lines().peekable();
+            assert!(lines.peek().is_some());
+            for line in lines {
+                let (variant, encoded) = line.split_once(' ').unwrap();
+                let edit = Edit::decode(&bytes(encoded)).unwrap();
+                assert!(samples().contains(&edit) && name(&edit) == variant, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_truncation_and_a_newer_version_are_refused() {
+        for edit in samples() {
+            let mut body = edit.encode();
+            for end in 0..body.len() {
+                assert!(Edit::decode(&body[..end]).is_err(), "{} {end}", name(&edit));
+            }
+            body.push(0);
+            assert!(Edit::decode(&body).is_err(), "{}", name(&edit));
+            body[0] = VERSION + 1;
+            let refused = Edit::decode(&body).unwrap_err();
+            assert!(matches!(refused, EditError::Version { version } if version == VERSION + 1));
+        }
+    }
 }
