@@ -48,7 +48,7 @@ pub enum Error {
 
 /// A record of the journal that is no edit.
 #[derive(Debug, thiserror::Error)]
-pub enum EditError {
+pub(crate) enum EditError {
     /// A newer program wrote it.
     #[error(
         "an edit has version {version}, which this program does not know: a newer one wrote it"
