@@ -40,6 +40,8 @@ fn options() -> Options {
     let mut options = Options { datanodes: 4, workers: 2, ..Options::tight() };
     // Each fault may cost a worker an attempt.
     options.variables.push(("HANNO_JOBTRACKER_WORKER_FAULTS_MAX", "0".to_owned()));
+    // Each open block reserves as much, on disks of 512 MB.
+    options.variables.push(("HANNO_NAMENODE_BLOCK_SIZE", (4 << 20).to_string()));
     // A NameNode lives for half a minute here: what it does not know goes within that time, or disks fill up.
     options.variables.push(("HANNO_NAMENODE_UNKNOWN_GRACE_MS", "1000".to_owned()));
     options
