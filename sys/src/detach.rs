@@ -108,7 +108,7 @@ mod tests {
 
     /// What a shell sees: its descriptors, and of its line in the process table the process, its session and its terminal.
     fn seen(change: impl FnOnce(&mut Command)) -> (Vec<String>, Vec<String>) {
-        let script = "exec 9<&-; ls /proc/$$/fd; echo; cut -d ' ' -f 1,6,7 /proc/$$/stat";
+        let script = "ls /proc/$$/fd; echo; cut -d ' ' -f 1,6,7 /proc/$$/stat";
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         change(&mut command);
