@@ -249,7 +249,7 @@ mod tests {
     /// Its id was another's when it was looked for.
     #[test]
     fn a_process_that_has_the_id_of_a_dead_one_is_spared() {
-        let mut child = marked("sleep 1000", "HANNO_TEST_SPARED=1");
+        let mut child = marked("exec sleep 1000", "HANNO_TEST_SPARED=1");
         let started = Table::read().unwrap().started[&child.id()];
         for other in [Some(started + 1), None] {
             kill_exactly(child.id(), other).unwrap();

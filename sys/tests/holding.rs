@@ -8,6 +8,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+mod support;
+
+use support::copy_of_this_program;
 use sys::family::{Table, kill_family};
 use sys::holding::{deleted_bytes, memory_bytes};
 
@@ -123,11 +126,7 @@ fn a_process_that_cannot_be_looked_at_is_an_error() {
         }
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .unwrap();
-    let program = directory.path().join("holding");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let (_directory, program) = copy_of_this_program();
     let mut command = Command::new(&program);
     command.args(["--exact", "a_process_that_cannot_be_looked_at_is_an_error", "--nocapture"]);
     // This process is of another user to that copy, if this is root.

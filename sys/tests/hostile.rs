@@ -11,6 +11,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+mod support;
+
+use support::copy_of_this_program;
 use sys::process::Limits;
 use sys::sandbox::{Access, Place, User, Walls, inside};
 
@@ -278,11 +281,7 @@ fn an_ordinary_user_has_the_same_walls() {
     if !is_root() || std::env::var_os(AGAIN_VARIABLE).is_some() {
         return;
     }
-    // The program itself may lie where that user cannot go.
-    let directory = tempfile::tempdir().unwrap();
-    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let program = directory.path().join("hostile");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let (_directory, program) = copy_of_this_program();
     let mut command = Command::new(&program);
     command.args([
         "--exact",

@@ -1,10 +1,15 @@
 //! Groups of this machine's kernel, of both versions as far as it has them. What is about the group of the process itself is tried in copies of this program, each in a
 //! group that was made for it.
 
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Output, Stdio};
 use std::time::Instant;
+
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+use support::copy_of_this_program;
 
 use super::files::{members_of, words};
 use super::*;
@@ -278,11 +283,7 @@ fn copy(around: Around) -> Option<(String, bool)> {
 }
 
 fn run_copy(base: &Path, controller: &str, is_user: bool) -> Output {
-    // The program itself may lie where that user cannot go.
-    let directory = tempfile::tempdir().unwrap();
-    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let program = directory.path().join("copy");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let (_directory, program) = copy_of_this_program();
     let become_user = format!(
         "setpriv --reuid={USER} --regid={USER} --clear-groups --bounding-set=-all --inh-caps=-all"
     );
