@@ -22,6 +22,7 @@ use std::path::Path;
 use crate::bytes::{u32_at, u64_at};
 use crate::disk::{self, Disk, publish};
 use crate::error::JournalError;
+use crate::home::sealed;
 use crate::id::{Epoch, Txid};
 
 /// What the file says of the log.
@@ -86,8 +87,7 @@ impl Found {
 }
 
 pub(crate) fn encode(mark: Mark, starts: &Starts) -> Vec<u8> {
-    let mut out = MAGIC.to_vec();
-    out.extend_from_slice(&LAYOUT.to_le_bytes());
+    let mut out = sealed::begin(MAGIC, LAYOUT);
     out.extend_from_slice(&mark.epoch.0.to_le_bytes());
     out.extend_from_slice(&mark.last.0.to_le_bytes());
     out.extend_from_slice(&u32::from(mark.is_closed).to_le_bytes());
@@ -96,23 +96,12 @@ pub(crate) fn encode(mark: Mark, starts: &Starts) -> Vec<u8> {
         out.extend_from_slice(&start.epoch.0.to_le_bytes());
         out.extend_from_slice(&start.nonce.to_le_bytes());
     }
-    out.extend_from_slice(&crc32fast::hash(&out).to_le_bytes());
-    out
+    sealed::seal(out)
 }
 
 /// `Err` is the version of another layout.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Option<(Mark, Starts)>, u32> {
-    let Some(body) = bytes.len().checked_sub(4).filter(|_| bytes.starts_with(MAGIC)) else {
-        return Ok(None);
-    };
-    if u32_at(bytes, body) != Some(crc32fast::hash(&bytes[..body])) {
-        return Ok(None);
-    }
-    match u32_at(bytes, 8) {
-        Some(LAYOUT) => Ok(fields(&bytes[..body])),
-        Some(layout) => Err(layout),
-        None => Ok(None),
-    }
+    Ok(sealed::open(bytes, MAGIC, LAYOUT)?.and_then(fields))
 }
 
 fn fields(body: &[u8]) -> Option<(Mark, Starts)> {

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::bytes::u32_at;
 use crate::disk::{self, Disk, publish};
 use crate::error::JournalError;
+use crate::home::sealed;
 
 /// Remembers the mirrors, if that is news.
 pub(crate) fn remember(disk: &dyn Disk, dir: &Path, dirs: &[PathBuf]) -> Result<(), JournalError> {
@@ -61,31 +62,19 @@ pub(crate) fn read(
 }
 
 pub(crate) fn encode(dir: &Path, dirs: &[PathBuf]) -> Vec<u8> {
-    let mut out = MAGIC.to_vec();
-    out.extend_from_slice(&LAYOUT.to_le_bytes());
+    let mut out = sealed::begin(MAGIC, LAYOUT);
     out.extend_from_slice(&(dirs.len() as u32).to_le_bytes());
     for path in dirs {
         let path = path.strip_prefix(dir).unwrap_or(path).as_os_str().as_bytes();
         out.extend_from_slice(&(path.len() as u32).to_le_bytes());
         out.extend_from_slice(path);
     }
-    out.extend_from_slice(&crc32fast::hash(&out).to_le_bytes());
-    out
+    sealed::seal(out)
 }
 
 /// `None` if it is damaged; `Err` is the version of another layout.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Vec<PathBuf>>, u32> {
-    let Some(body) = bytes.len().checked_sub(4).filter(|_| bytes.starts_with(MAGIC)) else {
-        return Ok(None);
-    };
-    if u32_at(bytes, body) != Some(crc32fast::hash(&bytes[..body])) {
-        return Ok(None);
-    }
-    match u32_at(bytes, 8) {
-        Some(LAYOUT) => Ok(paths(&bytes[..body])),
-        Some(layout) => Err(layout),
-        None => Ok(None),
-    }
+    Ok(sealed::open(bytes, MAGIC, LAYOUT)?.and_then(paths))
 }
 
 fn paths(bytes: &[u8]) -> Option<Vec<PathBuf>> {

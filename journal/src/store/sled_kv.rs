@@ -10,7 +10,7 @@
 //!
 //! Nothing is ever deleted here but provisional builds: bad directories are renamed `sled.bad-<n>`.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,27 +58,16 @@ impl SledPlace {
 
     fn open_at(&self, dir: &Path) -> Result<SledKv, StoreError> {
         RealDisk.create_dir(dir).map_err(disk("create directory", dir))?;
-        let deadline = Instant::now() + WIND_DOWN_MAX;
-        let opened = loop {
-            let opened = guarded(dir, || {
-                sled::Config::default()
-                    .path(dir)
-                    .flush_every_ms(None)
-                    .cache_capacity(self.cache_bytes)
-                    .use_compression(false)
-                    .open()
-            });
-            match opened {
-                Err(error) if is_locked(&error) => {
-                    if Instant::now() >= deadline {
-                        return Err(StoreError::InUse { path: dir.to_owned() });
-                    }
-                    thread::sleep(WIND_DOWN_POLL);
-                }
-                other => break other?,
-            }
-        };
         let db_path = dir.join("db");
+        wait_until_unlocked(dir, &db_path)?;
+        let opened = guarded(dir, || {
+            sled::Config::default()
+                .path(dir)
+                .flush_every_ms(None)
+                .cache_capacity(self.cache_bytes)
+                .use_compression(false)
+                .open()
+        })?;
         let db_file = File::open(&db_path).map_err(disk("open", &db_path))?;
         RealDisk.sync_dir(dir).map_err(disk("sync directory", dir))?;
         self.sync_parent()?;
@@ -226,10 +215,23 @@ fn guarded<T>(dir: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T, S
     }
 }
 
-/// Whether sled found its file locked. It tells this only in words.
-fn is_locked(error: &StoreError) -> bool {
-    let StoreError::Sled { source, .. } = error else { return false };
-    matches!(&**source, sled::Error::Io(error) if error.to_string().contains("acquire lock"))
+/// Waits until nobody has sled's file locked. Whoever had it in this process does not take it again, and others stay out of the directory.
+fn wait_until_unlocked(dir: &Path, db_path: &Path) -> Result<(), StoreError> {
+    let file = match File::open(db_path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(disk("open", db_path))?,
+    };
+    let deadline = Instant::now() + WIND_DOWN_MAX;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(source)) => return Err(disk("lock", db_path)(source)),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
+                return Err(StoreError::InUse { path: dir.to_owned() });
+            }
+            Err(TryLockError::WouldBlock) => thread::sleep(WIND_DOWN_POLL),
+        }
+    }
 }
 
 fn snapshots(dir: &Path) -> Result<Vec<String>, StoreError> {

@@ -14,6 +14,7 @@
 
 pub(crate) mod mark;
 pub(crate) mod mirrors;
+mod sealed;
 
 use std::path::{Path, PathBuf};
 
