@@ -1,7 +1,7 @@
 //! Every decoder that is fuzzed has a target, a place in the manifest of `fuzz/`, and seeds that the tests of its crate replay; there is no
 //! target without a decoder.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -41,20 +41,21 @@ fn decoders() -> BTreeSet<String> {
 fn every_decoder_has_a_target_and_seeds() {
     let decoders = decoders();
     assert!(decoders.len() > 40, "only {} decoders were found", decoders.len());
-    let targets: BTreeSet<String> =
-        names("fuzz/fuzz_targets").iter().map(|path| stem(path)).collect();
-    assert_eq!(targets, decoders);
+    // One folder for the targets of each crate.
+    let targets: BTreeMap<String, PathBuf> = names("fuzz/fuzz_targets")
+        .iter()
+        .flat_map(|folder| names(folder.to_str().unwrap()))
+        .map(|path| (stem(&path), path))
+        .collect();
+    assert_eq!(targets.keys().cloned().collect::<BTreeSet<_>>(), decoders);
     let seeds: BTreeSet<String> = names("fuzz/seeds").iter().map(|path| stem(path)).collect();
     assert_eq!(seeds, decoders);
     let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
-    for name in &decoders {
-        let target =
-            fs::read_to_string(root().join(format!("fuzz/fuzz_targets/{name}.rs"))).unwrap();
+    for (name, path) in &targets {
+        let target = fs::read_to_string(path).unwrap();
+        let path = path.strip_prefix(root().join("fuzz")).unwrap().display();
         assert!(target.contains(&format!("::{name}(bytes)")), "{name} is not what it says");
-        assert!(
-            manifest.contains(&format!("name = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"")),
-            "{name}"
-        );
+        assert!(manifest.contains(&format!("name = \"{name}\"\npath = \"{path}\"\n")), "{name}");
         assert!(!names(&format!("fuzz/seeds/{name}")).is_empty(), "{name} has no seeds");
     }
     assert_eq!(manifest.matches("[[bin]]").count(), decoders.len());

@@ -210,7 +210,7 @@ fn is_punct(token: &TokenTree, c: char) -> bool {
 /// True for what stands behind the `#` of a comment.
 fn is_doc(token: Option<&TokenTree>) -> bool {
     let Some(TokenTree::Group(group)) = token else { return false };
-    group.stream().to_string().starts_with("doc")
+    matches!(group.stream().into_iter().next(), Some(TokenTree::Ident(first)) if first == "doc")
 }
 
 #[cfg(test)]

@@ -576,8 +576,4 @@ impl Store {
 }
 
 #[cfg(test)]
-mod compare_tests;
-#[cfg(test)]
-mod power_tests;
-#[cfg(test)]
 mod tests;

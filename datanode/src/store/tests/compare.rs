@@ -7,8 +7,8 @@ use protocol::Epoch;
 use protocol::datanode::Changes;
 use protocol::transfer::Resume;
 
-use super::tests::{STAMP, open, packet, sample};
-use super::*;
+use super::{STAMP, open, packet, sample};
+use crate::store::*;
 
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;

@@ -1,5 +1,13 @@
 //! Jobs through the cluster: results against independent computations, faults in user code, the job commands.
 
+mod capturing;
+mod programs;
+mod replay;
+mod scheduling;
+mod streaming;
+mod streaming_rules;
+mod wide;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

@@ -11,9 +11,9 @@ use protocol::checksum::CHUNK_BYTES;
 use protocol::transfer::Resume;
 use protocol::{BlockId, GenerationStamp};
 
-use super::volume::{Place, VolumeConfig};
-use super::{ReplicaWriter, Store, scan, verify_range};
 use crate::core::replica::State;
+use crate::store::volume::{Place, VolumeConfig};
+use crate::store::{ReplicaWriter, Store, scan, verify_range};
 
 const BLOCK: BlockId = BlockId(7);
 const STAMP: GenerationStamp = GenerationStamp(1001);

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::streaming::Streaming;
+use crate::jobs::streaming::Streaming;
 use crate::support::Outcome;
 
 /// One cluster for all: starting one takes longer than any of the jobs.

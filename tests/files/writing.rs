@@ -11,10 +11,10 @@ use client::dfs::{CreateOptions, DfsClient, DfsWriter};
 use client::rpc::CallOptions;
 use protocol::DfsPath;
 
-use super::support::client::config;
-use super::support::cluster::hanno_binary;
-use super::support::report::wait_live;
-use super::support::{Cluster, Options, data};
+use crate::support::client::config;
+use crate::support::cluster::hanno_binary;
+use crate::support::report::wait_live;
+use crate::support::{Cluster, Options, data};
 
 /// Bytes per block in these tests: borders are met often.
 const BLOCK_BYTES: u64 = 4096;

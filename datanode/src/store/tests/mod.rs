@@ -1,5 +1,8 @@
 //! The store on real directories: what a restart finds after every kind of end.
 
+mod compare;
+mod power;
+
 use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::FileExt;
