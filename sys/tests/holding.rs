@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 mod support;
 
+use needs::{Need, lacks};
 use support::copy_of_this_program;
 use sys::family::{Table, kill_family};
 use sys::holding::{deleted_bytes, memory_bytes};
@@ -52,7 +53,7 @@ fn build(directory: &Path) -> Option<std::path::PathBuf> {
     match Command::new("cc").args(["-O1", "-pthread", "-o"]).args([&program, &source]).output() {
         Ok(output) => assert!(output.status.success(), "{output:?}"),
         Err(error) => {
-            println!("NOT RUN: no C compiler: {error}");
+            lacks(Need::Compiler, error);
             return None;
         }
     }
@@ -132,7 +133,7 @@ fn a_process_that_cannot_be_looked_at_is_an_error() {
     // This process is of another user to that copy, if this is root.
     command.env(AGAIN_VARIABLE, std::process::id().to_string());
     if command.uid(ORDINARY_USER).gid(ORDINARY_USER).spawn().is_err() {
-        println!("NOT RUN: only root can start a process of another user");
+        lacks(Need::Users, "this is not root");
         return;
     }
     let output = command.output().unwrap();

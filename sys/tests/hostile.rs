@@ -13,6 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 mod support;
 
+use needs::{Need, lacks};
 use support::copy_of_this_program;
 use sys::process::Limits;
 use sys::sandbox::{Access, Place, User, Walls, inside};
@@ -133,7 +134,7 @@ impl Scene {
         match built {
             Ok(output) => assert!(output.status.success(), "{output:?}"),
             Err(error) => {
-                println!("NOT RUN: no C compiler for the attacks: {error}");
+                lacks(Need::Compiler, error);
                 return None;
             }
         }
@@ -253,7 +254,7 @@ fn a_user_reaches_nothing_of_another_users() {
     let Some(mut scene) = Scene::new() else { return };
     let [user, other] = [1_900_000_100, 1_900_000_101].map(|number| User::new(number).unwrap());
     if let Err(error) = sys::sandbox::try_user(user, &[&scene.own]) {
-        println!("NOT RUN: {error}");
+        lacks(Need::Users, error);
         return;
     }
     scene.bystander.kill().unwrap();

@@ -5,14 +5,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use needs::{Need, lacks};
 use serde_json::{Value, json};
 use thirtyfour::common::capabilities::chromium::ChromiumLikeCapabilities;
-use thirtyfour::error::WebDriverResult;
+use thirtyfour::error::{WebDriverErrorInner, WebDriverResult};
 use thirtyfour::{By, CapabilitiesHelper, DesiredCapabilities, WebDriver};
 use tokio::runtime::Runtime;
 
-/// If set, a test that needs a browser fails where there is none; else it says so and ends.
-const REQUIRE_VARIABLE: &str = "HANNO_TEST_REQUIRE_BROWSER";
 /// Times that an element is looked for again.
 const STALE_MAX: u32 = 5;
 /// How long the driver may take to start, and a page to become as it should be. Generous: clusters share the machine.
@@ -59,10 +58,7 @@ impl Browser {
         let mut process = match command.spawn() {
             Ok(process) => Process(process),
             Err(error) => {
-                println!(
-                    "NOT RUN: no chromedriver ({error}); set {REQUIRE_VARIABLE} to make that a failure"
-                );
-                assert!(std::env::var_os(REQUIRE_VARIABLE).is_none(), "a browser is required");
+                lacks(Need::Browser, format_args!("chromedriver: {error}"));
                 return None;
             }
         };
@@ -128,7 +124,7 @@ impl Browser {
         // A page that is drawn anew may take the element away just before it is clicked.
         for _ in 0..STALE_MAX {
             let Err(error) = &clicked else { return };
-            if !error.to_string().contains("stale element") {
+            if !matches!(**error, WebDriverErrorInner::StaleElementReference(_)) {
                 break;
             }
             clicked = click();

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use client::dfs::CreateOptions;
+use needs::{Need, lacks};
 use protocol::DfsPath;
 
 use super::{assert_content, assert_no_panics, connect, live_count, options, put, wait_live};
@@ -44,7 +45,7 @@ impl Clocks {
             Ok(output) if output.status.success() => {}
             Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
             Err(error) => {
-                println!("NOT RUN: no C compiler to shift clocks with: {error}");
+                lacks(Need::Compiler, error);
                 return None;
             }
         }

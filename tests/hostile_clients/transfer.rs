@@ -9,6 +9,7 @@ use std::time::Duration;
 use client::dfs::transfer::{Connection, ConnectionPool, Stream, Timeouts, TransferFailure};
 use client::error::RpcError;
 use client::rpc::{CallOptions, RpcClient, now_ms};
+use needs::{Need, lacks};
 use protocol::auth::{Key, Role, Service};
 use protocol::namenode::{self, Call, DatanodeInfo, LocatedBlock};
 use protocol::token::{AccessMode, BlockToken, TokenKeys, TokenName};
@@ -298,7 +299,7 @@ fn impostor_on_local_socket(stand: &Stand) {
 fn another_user() -> Option<User> {
     let user = User::new(ANOTHER_USER).unwrap();
     let possible = sys::sandbox::try_user(user, &[]);
-    possible.inspect_err(|error| println!("NOT RUN: {error}")).ok().map(|()| user)
+    possible.inspect_err(|error| lacks(Need::Users, error)).ok().map(|()| user)
 }
 
 fn impostor_of_another_user(stand: &Stand) {

@@ -3,6 +3,8 @@
 use std::os::unix::fs::{MetadataExt, chown};
 use std::process::{Command, Stdio};
 
+use needs::{Need, lacks};
+
 use crate::support::Outcome;
 use crate::support::cluster::{DIRECTORY_VARIABLE, fresh_directory, hanno_binary};
 
@@ -13,14 +15,14 @@ const USER: u32 = 54_321;
 pub(super) fn run_again(test: &str) {
     let directory = fresh_directory();
     if directory.metadata().unwrap().uid() != 0 {
-        println!("NOT RUN: the tests do not run as root, so {test} has shown it already");
+        // Then `test` itself has run as an ordinary user.
         return;
     }
     chown(&directory, Some(USER), Some(USER)).unwrap();
     let mut probe = as_user(hanno_binary());
     let is_open = probe.arg("--version").current_dir("/").stdout(Stdio::null()).status();
     if !is_open.is_ok_and(|status| status.success()) {
-        println!("NOT RUN: another user may not execute {}", hanno_binary().display());
+        lacks(Need::Users, format_args!("nobody else may execute {}", hanno_binary().display()));
         return;
     }
     let mut command = as_user(std::env::current_exe().unwrap());

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use needs::{Need, lacks};
 use serde_json::{Value, json};
 
 use crate::support::cluster::{SUPERUSER, hanno_binary};
@@ -14,8 +15,6 @@ use crate::support::{Cluster, Options, data, http};
 
 /// If set, the shapes are written instead of compared.
 const RENEW_VARIABLE: &str = "HANNO_TEST_RENEW_SHAPES";
-/// If set, a test that needs Prometheus' library fails where there is none.
-const REQUIRE_VARIABLE: &str = "HANNO_TEST_REQUIRE_PROMETHEUS";
 /// Where Python may be: the one that is found first, and the system's, which packages are for.
 const PYTHONS: [&str; 2] = ["python3", "/usr/bin/python3"];
 /// Reads metrics with Prometheus' own Python library.
@@ -331,10 +330,7 @@ fn metrics(cluster: &Cluster) {
         probe.is_ok_and(|probe| probe.status.success())
     };
     let Some(python) = PYTHONS.iter().find(has_library) else {
-        println!(
-            "NOT RUN: no prometheus_client for Python; set {REQUIRE_VARIABLE} to make that a failure"
-        );
-        assert!(std::env::var_os(REQUIRE_VARIABLE).is_none(), "prometheus_client is required");
+        lacks(Need::Prometheus, "no Python here has prometheus_client");
         return;
     };
     let workers = get(&format!("{}/api/v1/workers", cluster.jobtracker));

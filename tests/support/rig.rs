@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use needs::{Need, lacks};
+
 use super::cluster::fresh_directory;
 use super::switch;
 use super::{Cluster, Options, wait};
@@ -73,7 +75,7 @@ pub(crate) fn is_possible(file_system: FileSystem) -> bool {
         file_system.make(&image) && mount(file_system, &image, &place) && unmount(&place);
     if !possible {
         let name = file_system.name();
-        println!("NOT RUN: power cuts need root, loop devices and mkfs.{name}");
+        lacks(Need::FileSystems, format_args!("no image of {name} can be made and mounted"));
     }
     possible
 }

@@ -16,6 +16,7 @@ use client::rpc::{RpcClient, now_ms};
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::serve::{self, Limits};
+use needs::{Need, lacks};
 use parking_lot::Mutex;
 use protocol::auth::{HELLO, Key, Role, Service};
 use protocol::frame::{self, HEADER_BYTES};
@@ -569,7 +570,7 @@ fn limits_and_ends_hold_with_cgroups_of_either_version_and_with_none() {
             None => true,
         };
         if !can_be.status.success() || !is_there {
-            println!("NOT RUN, not possible here: {ended}: {can_be:?}");
+            lacks(Need::Cgroups, format_args!("{ended}: {can_be:?}"));
             continue;
         }
         let program = std::env::current_exe().unwrap();
@@ -662,7 +663,7 @@ fn opens(user: User, path: &Path, how: &OpenOptions) -> bool {
 async fn jobs_of_roots_worker_have_users_of_their_own() {
     let first = User::new(Config::default().task_user_first).unwrap();
     if let Err(error) = sys::sandbox::try_user(first, &[&std::env::temp_dir()]) {
-        println!("NOT RUN: {error}");
+        lacks(Need::Users, error);
         return;
     }
     let stand = Stand::start(|config| config.slot_count = 4).await;

@@ -9,6 +9,7 @@ use std::time::Instant;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
+use needs::{Need, lacks};
 use support::copy_of_this_program;
 
 use super::files::{members_of, words};
@@ -29,9 +30,9 @@ const HOPS: &str = "h='setsid -f env -i PATH=\"$PATH\" h=\"$h\" sh -c \"$h\"'; e
 fn of_each_version(name: &str) -> Vec<Groups> {
     let name = format!("hanno-test-{name}-{}", std::process::id());
     let opened = [Groups::open_first(&name, None), Groups::open_second(&name, None)];
-    let opened = opened.into_iter().filter_map(|groups| {
-        groups.inspect_err(|error| println!("NOT RUN with one version: {error}")).ok()
-    });
+    let opened = opened
+        .into_iter()
+        .filter_map(|groups| groups.inspect_err(|error| lacks(Need::Cgroups, error)).ok());
     opened.inspect(|groups| println!("with {:?}", groups.support())).collect()
 }
 
@@ -69,7 +70,7 @@ fn a_task_that_forks_for_ever_meets_the_bound_and_is_ended_whole() {
     const LIMIT: u64 = 60;
     for groups in of_each_version("forks") {
         if let Err(reason) = &groups.support.forks {
-            println!("NOT RUN with {:?}: {reason}", groups.support.version);
+            lacks(Need::Cgroups, format_args!("{:?}: {reason}", groups.support.version));
             groups.clear().unwrap();
             continue;
         }
@@ -126,7 +127,7 @@ fn memory_of_every_kind_is_bounded_and_the_task_ends_as_a_whole() {
     let unique = std::process::id();
     for groups in of_each_version("memory") {
         if let Err(reason) = &groups.support.memory {
-            println!("NOT RUN with {:?}: {reason}", groups.support.version);
+            lacks(Need::Cgroups, format_args!("{:?}: {reason}", groups.support.version));
             groups.clear().unwrap();
             continue;
         }
@@ -200,12 +201,12 @@ fn what_an_earlier_daemon_left_is_ended() {
 fn a_process_of_another_user_is_in_its_group_from_the_start_and_cannot_leave() {
     let user = User::new(1_900_000_200).unwrap();
     if let Err(error) = try_user(user, &[]) {
-        println!("NOT RUN: {error}");
+        lacks(Need::Users, error);
         return;
     }
     let name = format!("hanno-test-user-{}", std::process::id());
     for opened in [Groups::open_first(&name, Some(user)), Groups::open_second(&name, Some(user))] {
-        let Ok(groups) = opened.inspect_err(|error| println!("NOT RUN: {error}")) else { continue };
+        let Ok(groups) = opened.inspect_err(|error| lacks(Need::Cgroups, error)) else { continue };
         let group = groups.group("task", &Bounds::default()).unwrap();
         let above = groups.directory.parent().unwrap().join("cgroup.procs");
         let script = format!("cat /proc/self/cgroup; echo 0 >{} && echo LEFT", above.display());
@@ -237,13 +238,13 @@ struct Around {
 fn copy(around: Around) -> Option<(String, bool)> {
     let top = place::own(Version::Second)
         .and_then(|own| Ok((words(&own.directory.join("cgroup.controllers"))?, own)));
-    let top = top.inspect_err(|error| println!("NOT RUN: {error}")).ok();
+    let top = top.inspect_err(|error| lacks(Need::Cgroups, error)).ok();
     let (controllers, top) = top.filter(|_| rustix::process::geteuid().is_root())?;
     let mut handed = controllers.iter().filter(|name| share::hands_down(&top.directory, name));
     // One that knows threads, if there is one: such are handed down past processes, in vain.
     let Some(controller) = handed.clone().find(|name| *name == FORKS).or_else(|| handed.next())
     else {
-        println!("NOT RUN: groups here hand down no controllers");
+        lacks(Need::Cgroups, "groups here hand down no controllers");
         return None;
     };
     let unique =
@@ -365,7 +366,7 @@ fn a_place_that_lies_under_another_file_system_is_none() {
     }
     let [first, second] = [Version::First, Version::Second].map(place::own);
     let (Ok(first), Ok(second)) = (first, second) else {
-        return println!("NOT RUN: one of the two versions is not here");
+        return lacks(Need::Cgroups, "one of the two versions is not here");
     };
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c"]);
@@ -374,7 +375,7 @@ fn a_place_that_lies_under_another_file_system_is_none() {
     command.args(["--exact", "cgroup::tests::a_place_that_lies_under_another_file_system_is_none"]);
     let output = command.arg("--nocapture").env(BASE_VARIABLE, "1").output().unwrap();
     if !output.status.success() && output.stdout.is_empty() {
-        return println!("NOT RUN: {}", String::from_utf8_lossy(&output.stderr));
+        return lacks(Need::Mounts, String::from_utf8_lossy(&output.stderr));
     }
     assert!(String::from_utf8_lossy(&output.stdout).contains("SEEN"), "{output:?}");
 }
