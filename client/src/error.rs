@@ -1,6 +1,7 @@
 //! What can go wrong between a client and the cluster.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub use protocol::error::chain;
 use protocol::wire::WireError;
@@ -23,6 +24,14 @@ pub enum RpcError {
         /// Cause.
         #[source]
         source: reqwest::Error,
+    },
+    /// It took the request and says nothing.
+    #[error("{address} did not begin its answer within {} s", limit.as_secs())]
+    Silent {
+        /// The daemon.
+        address: String,
+        /// How long it was waited for.
+        limit: Duration,
     },
     /// Something else listens there.
     #[error("{address} is not a Hanno daemon")]
@@ -92,7 +101,7 @@ impl RpcError {
     /// True if the same call may succeed a little later.
     pub fn is_transient(&self) -> bool {
         match self {
-            RpcError::Unreachable { .. } => true,
+            RpcError::Unreachable { .. } | RpcError::Silent { .. } => true,
             RpcError::Remote(refusal) => refusal.kind.is_transient(),
             _ => false,
         }

@@ -39,6 +39,8 @@ const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for a daemon to say who it is.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time for a daemon to begin its answer to a GET; the longest have an image or a picture of a large job made first.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Addresses of which it is kept who answers there: more than daemons in any cluster.
 const KNOWN_MAX: usize = 100_000;
 /// Bytes that are read of the reason for a refusal.
@@ -332,13 +334,27 @@ impl RpcClient {
             }
         };
         let request = request.header("authorization", &signed.header);
-        let response = request.send().await.map_err(|source| self.unreachable(source))?;
-        Ok((signed, response))
+        // The body of a GET may come for hours, as the news of a job do; its head may not.
+        let limit = post.as_ref().map_or(HEAD_TIMEOUT, |post| post.timeout);
+        let sent = self.within(limit, request.send()).await?;
+        Ok((signed, sent.map_err(|source| self.unreachable(source))?))
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        sent: impl Future<Output = T>,
+    ) -> Result<T, RpcError> {
+        let silent = |_| RpcError::Silent { address: self.base().to_owned(), limit };
+        tokio::time::timeout(limit, sent).await.map_err(silent)
     }
 
     /// Where no answer came, another process may have taken the place: it is asked who it is before it is sent anything.
     fn noting<T>(&self, told: Result<T, RpcError>) -> Result<T, RpcError> {
-        if let Err(RpcError::Unreachable { .. } | RpcError::Unproven { .. }) = &told {
+        if let Err(
+            RpcError::Unreachable { .. } | RpcError::Silent { .. } | RpcError::Unproven { .. },
+        ) = &told
+        {
             *self.inner.known.write() = None;
         }
         told

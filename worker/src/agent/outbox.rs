@@ -6,8 +6,8 @@
 //!            | -> refused: sent again one by one; the one that is refused alone ends as a failure, in few words
 //! ```
 //!
-//! Invariants: the end of an attempt is kept until it is confirmed; a report is at most [`REPORT_BYTES_MAX`] long unless a single
-//! update is longer; one update that the JobTracker does not take never holds up those of other jobs.
+//! Invariants: the end of an attempt is kept until it is confirmed; the updates of a report are at most [`REPORT_BYTES_MAX`] long
+//! unless a single one is longer; one update that the JobTracker does not take never holds up those of other jobs.
 
 use protocol::jobs::Counters;
 use protocol::tracker::{AttemptState, AttemptUpdate, FetchFailure, REPORT_BYTES_MAX, shortened};
@@ -87,7 +87,12 @@ impl Outbox {
         let ends = self.ends.iter().take_while(fits).count().max(1).min(self.ends.len());
         let mut updates: Vec<AttemptUpdate> =
             self.ends[..ends].iter().map(|kept| kept.update.clone()).collect();
-        updates.extend(running);
+        // What is under way is reported again; here it takes what room the ends leave.
+        let mut bytes: usize = self.ends[..ends].iter().map(|kept| kept.bytes).sum();
+        updates.extend(running.into_iter().take_while(|update| {
+            bytes += wire::encode(update).len();
+            bytes <= REPORT_BYTES_MAX
+        }));
         let fetch_failures = self.fetch_failures.clone();
         if updates.is_empty() && fetch_failures.is_empty() {
             return None;
@@ -190,10 +195,14 @@ mod tests {
         (0..10_000).for_each(|index| large.add(&"g".repeat(100), &format!("{index:0>100}"), 1));
         (0..30).for_each(|number| outbox.end(ended(number, large.clone())));
         let mut seen = Vec::new();
-        while let Some((updates, _)) = outbox.next(Vec::new()) {
+        let running = vec![ended(99, large.clone()); 9];
+        while let Some((updates, _)) = outbox.next(running.clone()) {
+            if job_numbers(&updates).iter().all(|number| *number == 99) {
+                break;
+            }
             let bytes: usize = updates.iter().map(|update| wire::encode(update).len()).sum();
             assert!(bytes <= REPORT_BYTES_MAX && !updates.is_empty());
-            seen.extend(job_numbers(&updates));
+            seen.extend(job_numbers(&updates).into_iter().filter(|number| *number != 99));
             assert!(outbox.settle(Outcome::Taken));
         }
         assert_eq!(seen, Vec::from_iter(0..30));
