@@ -367,11 +367,7 @@ impl Blocks {
                         match sighting.finalized {
                             _ if held || superseded => {}
                             true => self.take_replica(ns, nodes, sighting),
-                            // A writer that failed left it there.
-                            false => {
-                                let Sighting { node, replica, .. } = sighting;
-                                self.doomed.insert(node, block, replica.stamp);
-                            }
+                            false => self.take_unfinished(ns, sighting.node, sighting.replica),
                         }
                     }
                     self.evaluate(ns, nodes, block);

@@ -161,7 +161,8 @@ impl Blocks {
         }
     }
 
-    fn take_unfinished(&mut self, ns: &Namespace, node: NodeIndex, replica: Replica) {
+    /// Judges a replica that is still written, or that a writer which failed left behind: then its stamp is older.
+    pub(super) fn take_unfinished(&mut self, ns: &Namespace, node: NodeIndex, replica: Replica) {
         let sighting = Sighting { node, replica, finalized: false };
         match ns.block(replica.block) {
             Some(info) if !info.complete => self.reports.note_open(sighting),

@@ -100,15 +100,15 @@ fn check_refusals(table: &[(Call, ErrorKind, &str)]) {
 
 #[test]
 fn refusals_to_make_speak_hdfs() {
-    use ErrorKind::{AlreadyExists, InvalidArgument, NotDirectory, NotFound};
+    use ErrorKind::{AlreadyExists, InvalidArgument, NotFound, ParentNotDirectory};
     let new = |path: &str, overwrite| create(path, overwrite, None, false);
     check_refusals(&[
         (mkdirs("/a/f", true), AlreadyExists, "Path is not a directory: /a/f"),
-        (mkdirs("/a/f/x", true), NotDirectory, "Parent path is not a directory: /a/f x"),
+        (mkdirs("/a/f/x", true), ParentNotDirectory, "Parent path is not a directory: /a/f x"),
         (mkdirs("/q/x", false), NotFound, "Parent directory doesn't exist: /q"),
         (new("/a/f", false), AlreadyExists, "/a/f for client host1 already exists"),
         (new("/a", true), AlreadyExists, "/a already exists as a directory"),
-        (new("/a/f/x", true), NotDirectory, "/a/f (is not a directory)"),
+        (new("/a/f/x", true), ParentNotDirectory, "/a/f (is not a directory)"),
         (create_in_parent("/q/f"), NotFound, "Parent directory doesn't exist: /q"),
         (
             create("/r", true, Some(1025), false),
@@ -462,6 +462,24 @@ fn a_block_on_one_disk_is_committed_and_copied_before_its_writer_is_told() {
         h.call_again(number, again).unwrap();
         assert_eq!(h.records.len(), records, "the good answer is remembered");
     }
+}
+
+/// The last member of a pipeline that finishes may have reported the replica before, as unfinished.
+#[test]
+fn a_replica_that_is_about_to_be_finished_is_not_deleted() {
+    let mut h = Harness::with_nodes(1, 4);
+    let file = created(h.call(create("/f", false, None, true)));
+    let first = file.first_block.unwrap();
+    let unsynced = first.replicas[0].id.0[0];
+    h.report(unsynced, Vec::new(), vec![replica(&first, 200)]);
+    let last = protocol::namenode::WrittenBlock { durable_count: 2, ..written(&first, 500) };
+    let complete = Call::Complete { file: file.file, last: Some(last), publish: None };
+    assert_eq!(h.call(complete), Ok(Reply::Done));
+    h.work();
+    assert_eq!((h.state.blocks.doomed_count(), h.commands.len()), (0, 0), "{:?}", h.commands);
+    let received = Changes { received: vec![replica(&first, 500)], ..Changes::default() };
+    h.changes(unsynced, &received);
+    assert!(h.holders(first.id).contains(&unsynced));
 }
 
 #[test]
