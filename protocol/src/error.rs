@@ -13,7 +13,7 @@ pub enum ErrorKind {
     AlreadyExists,
     /// A directory where a file is needed.
     IsDirectory,
-    /// A file where a directory is needed.
+    /// The path itself is a file where a directory is needed.
     NotDirectory,
     /// A non-empty directory and no `recursive`.
     NotEmpty,
@@ -57,6 +57,8 @@ pub enum ErrorKind {
     SpaceQuotaExceeded,
     /// A snapshot is in the way, or is not there.
     Snapshot,
+    /// A file lies above the path; the message names it.
+    ParentNotDirectory,
 }
 
 impl ErrorKind {

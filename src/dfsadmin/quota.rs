@@ -98,7 +98,9 @@ fn failure(directory: &str, error: &DfsError) -> Failure {
         Some(ErrorKind::NotFound) => {
             Failure::Text(format!("Directory does not exist: {directory}"))
         }
-        Some(ErrorKind::NotDirectory) => Failure::at(directory, Problem::NotDirectory),
+        Some(ErrorKind::NotDirectory | ErrorKind::ParentNotDirectory) => {
+            Failure::at(directory, Problem::NotDirectory)
+        }
         _ => refused(error),
     }
 }

@@ -62,7 +62,14 @@ fn walk_tree(
         let page = match client.fsck(path, after) {
             Ok(page) => page,
             Err(error)
-                if matches!(error.kind(), Some(ErrorKind::NotFound | ErrorKind::NotDirectory)) =>
+                if matches!(
+                    error.kind(),
+                    Some(
+                        ErrorKind::NotFound
+                            | ErrorKind::NotDirectory
+                            | ErrorKind::ParentNotDirectory
+                    )
+                ) =>
             {
                 return Ok(None);
             }

@@ -156,16 +156,7 @@ impl WebError {
 
     /// A daemon's refusal of `op`. Kinds are few, so the same kind is another exception where HDFS has another.
     pub fn from_remote(op: Op, error: RemoteError) -> Self {
-        let exception = match exception_of(op, error.kind) {
-            // It is the path itself that is a file, not one above it: those texts begin with the path in quotes.
-            Exception::ParentNotDirectory | Exception::AccessControl
-                if error.kind == ErrorKind::NotDirectory && error.message.starts_with('`') =>
-            {
-                Exception::PathIsNotDirectory
-            }
-            exception => exception,
-        };
-        WebError::new(exception, error.message)
+        WebError::new(exception_of(op, error.kind), error.message)
     }
 
     /// A failure of the client side, e.g. of a DataNode that writes on somebody's behalf.
@@ -239,7 +230,8 @@ fn exception_of(op: Op, kind: ErrorKind) -> Exception {
     match kind {
         ErrorKind::NotFound | ErrorKind::IsDirectory => Exception::FileNotFound,
         ErrorKind::AlreadyExists => Exception::FileAlreadyExists,
-        ErrorKind::NotDirectory => match op {
+        ErrorKind::NotDirectory => Exception::PathIsNotDirectory,
+        ErrorKind::ParentNotDirectory => match op {
             // What makes a name is told that a file is in the way, ...
             Op::Create
             | Op::Mkdirs
@@ -342,10 +334,11 @@ mod tests {
             (Op::SetOwner, ErrorKind::InvalidArgument, Exception::IllegalArgument),
             (Op::Open, ErrorKind::IsDirectory, Exception::FileNotFound),
             (Op::Mkdirs, ErrorKind::AlreadyExists, Exception::FileAlreadyExists),
-            (Op::Mkdirs, ErrorKind::NotDirectory, Exception::ParentNotDirectory),
-            (Op::Create, ErrorKind::NotDirectory, Exception::ParentNotDirectory),
-            (Op::Delete, ErrorKind::NotDirectory, Exception::AccessControl),
-            (Op::GetFileStatus, ErrorKind::NotDirectory, Exception::AccessControl),
+            (Op::Mkdirs, ErrorKind::ParentNotDirectory, Exception::ParentNotDirectory),
+            (Op::SetQuota, ErrorKind::NotDirectory, Exception::PathIsNotDirectory),
+            (Op::Create, ErrorKind::ParentNotDirectory, Exception::ParentNotDirectory),
+            (Op::Delete, ErrorKind::ParentNotDirectory, Exception::AccessControl),
+            (Op::GetFileStatus, ErrorKind::ParentNotDirectory, Exception::AccessControl),
         ];
         for (op, kind, exception) in cases {
             let error = WebError::from_remote(op, RemoteError::new(kind, "text"));

@@ -74,7 +74,7 @@ impl State {
         match self.lookup(path, (caller, Needs::default()), missing) {
             Ok(Resolved { id, inode }) => Ok(Reply::Status(self.ns.status(id, inode, ""))),
             // Below a file there is nothing, for the superuser; others may not even look, as in HDFS.
-            Err(error) if error.kind == ErrorKind::NotDirectory && caller.is_superuser => {
+            Err(error) if error.kind == ErrorKind::ParentNotDirectory && caller.is_superuser => {
                 Err(refuse(ErrorKind::NotFound, missing(path)))
             }
             Err(error) => Err(error),

@@ -117,23 +117,13 @@ impl Failure {
             Some(ErrorKind::NotFound) => Problem::Missing,
             Some(ErrorKind::AlreadyExists) => Problem::Exists,
             Some(ErrorKind::IsDirectory) => Problem::IsDirectory,
-            Some(ErrorKind::NotDirectory) if names_file_above(&text) => {
-                return Failure::FileAbove(words());
-            }
+            Some(ErrorKind::ParentNotDirectory) => return Failure::FileAbove(words()),
             Some(ErrorKind::NotDirectory) => Problem::NotDirectory,
             Some(ErrorKind::NotEmpty) => Problem::NotEmpty,
             _ => return Failure::Text(words()),
         };
         Failure::at(path, problem)
     }
-}
-
-/// Whether a daemon that wants a directory names a file above the path. Its kind is the same for the path itself, so its words decide:
-/// here, and nowhere behind it.
-fn names_file_above(text: &str) -> bool {
-    text.contains("(is not a directory)")
-        || text.contains("Parent path is not a directory: ")
-        || (text.contains("rename destination parent ") && text.contains(" is a file."))
 }
 
 /// The daemon's reason anywhere in the chain of causes.
@@ -201,12 +191,11 @@ mod tests {
 
     #[test]
     fn a_file_above_the_path_is_named() {
-        for text in ["/f (is not a directory)", "Parent path is not a directory: /f x"] {
-            let error = RpcError::Remote(RemoteError::new(ErrorKind::NotDirectory, text));
-            let failure = Failure::remote("/f/x", &error);
-            assert!(matches!(failure, Failure::FileAbove(_)));
-            assert_eq!(failure.to_string(), text);
-        }
+        let text = "Parent path is not a directory: /f x";
+        let error = RpcError::Remote(RemoteError::new(ErrorKind::ParentNotDirectory, text));
+        let failure = Failure::remote("/f/x", &error);
+        assert!(matches!(failure, Failure::FileAbove(_)));
+        assert_eq!(failure.to_string(), text);
     }
 
     #[test]

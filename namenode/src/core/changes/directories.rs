@@ -26,7 +26,7 @@ impl Planner<'_> {
                 let below = path.as_str().get(file.len()..).unwrap_or_default();
                 let name = below.split('/').find(|name| !name.is_empty()).unwrap_or_default();
                 let text = format!("Parent path is not a directory: {file} {name}");
-                return Err(refuse(ErrorKind::NotDirectory, text));
+                return Err(refuse(ErrorKind::ParentNotDirectory, text));
             }
             walked => walked?,
         };

@@ -109,7 +109,7 @@ impl<'a> Planner<'a> {
     /// anybody delete it.
     ///
     /// # Errors
-    /// A refusal, or `NotDirectory` if `from` cannot be followed.
+    /// A refusal, or `ParentNotDirectory` if `from` cannot be followed.
     pub(super) fn check_move(
         &self,
         from: &DfsPath,
@@ -167,11 +167,11 @@ impl<'a> Planner<'a> {
             Ok(target) => target,
             Err(file) if *file == parent_path().as_str() => {
                 let text = format!("rename destination parent {file} is a file.");
-                return Err(refuse(ErrorKind::NotDirectory, text));
+                return Err(refuse(ErrorKind::ParentNotDirectory, text));
             }
             Err(file) => {
                 let text = format!("{file} (is not a directory)");
-                return Err(refuse(ErrorKind::NotDirectory, text));
+                return Err(refuse(ErrorKind::ParentNotDirectory, text));
             }
         };
         if let Some(existing) = &target.found {

@@ -49,7 +49,7 @@ impl State {
         for name in rest {
             if ns.inodes.get(&seen.id).and_then(Inode::directory).is_none() {
                 let text = format!("{path} (is not a directory)");
-                return Err(refuse(ErrorKind::NotDirectory, text));
+                return Err(refuse(ErrorKind::ParentNotDirectory, text));
             }
             guard.check_former((seen.id, seen.state), Action::EXECUTE, &path)?;
             let child = ns.child_at(seen.id, name, at);

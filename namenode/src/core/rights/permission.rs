@@ -85,7 +85,7 @@ impl From<Blocked> for RemoteError {
     fn from(blocked: Blocked) -> RemoteError {
         match blocked {
             Blocked::FileInTheWay(file) => {
-                refuse(ErrorKind::NotDirectory, format!("{file} (is not a directory)"))
+                refuse(ErrorKind::ParentNotDirectory, format!("{file} (is not a directory)"))
             }
             Blocked::Denied(error) => error,
         }

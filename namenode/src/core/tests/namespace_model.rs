@@ -484,7 +484,7 @@ impl Model {
     ) -> Result<(), ErrorKind> {
         self.walk(caller, from)?;
         let can_follow = match self.walk(caller, to) {
-            Err(ErrorKind::NotDirectory) => false,
+            Err(ErrorKind::ParentNotDirectory) => false,
             walked => walked.map(|()| true)?,
         };
         let write = Some(Action::WRITE);
@@ -569,7 +569,7 @@ impl Model {
         }
         let file_above = above(to).iter().any(|at| self.get(at).is_some_and(|n| !n.is_directory()));
         if file_above {
-            return Err(ErrorKind::NotDirectory);
+            return Err(ErrorKind::ParentNotDirectory);
         }
         if self.get(parent(to)).is_none() {
             return Err(ErrorKind::NotFound);

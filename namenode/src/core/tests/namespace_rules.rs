@@ -54,7 +54,7 @@ impl Model {
         for at in above(path) {
             match self.get(at) {
                 None => break,
-                Some(node) if !node.is_directory() => return Err(ErrorKind::NotDirectory),
+                Some(node) if !node.is_directory() => return Err(ErrorKind::ParentNotDirectory),
                 Some(node) if !caller.is_superuser && !node.grants(caller, Action::EXECUTE) => {
                     return Err(ErrorKind::PermissionDenied);
                 }
