@@ -286,8 +286,13 @@ impl State {
     /// Replicas that must be on disk before a block of this replication counts as written: fewer where there are fewer DataNodes, but never
     /// none. A NameNode that stood still takes all of them for dead for a moment, and one that has just started knows none.
     pub fn durable_min(&self, nodes: &Datanodes, replication: u16) -> u16 {
-        let registered = u16::try_from(nodes.registered_count()).unwrap_or(u16::MAX);
-        self.settings.durable_min.min(replication).min(registered.max(1))
+        self.durable_min_of(nodes, replication, 1)
+    }
+
+    /// As [`State::durable_min`], for a pipeline: its members are there, whatever else is known.
+    fn durable_min_of(&self, nodes: &Datanodes, replication: u16, members: usize) -> u16 {
+        let available = u16::try_from(nodes.registered_count().max(members)).unwrap_or(u16::MAX);
+        self.settings.durable_min.min(replication).min(available)
     }
 
     /// The checks of a call.
@@ -369,8 +374,7 @@ impl State {
             let text = format!("the DataNodes of block {} have not registered yet", block.id);
             return Err(RemoteError::new(ErrorKind::Unavailable, text));
         }
-        // As many as can be: who is taken for dead now may still be written to.
-        let members = u16::try_from(replicas.len()).unwrap_or(u16::MAX);
+        let durable_min = self.durable_min_of(nodes, block.replication, replicas.len());
         Ok(LocatedBlock {
             id: block.id,
             stamp: block.stamp,
@@ -378,7 +382,7 @@ impl State {
             length: block.length,
             replicas,
             damaged: Vec::new(),
-            durable_min: self.settings.durable_min.min(block.replication).min(members),
+            durable_min,
             corrupt: false,
             open: true,
             token: self.token(block.id, block.stamp, AccessMode::Write, now),

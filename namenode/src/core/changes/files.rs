@@ -21,7 +21,7 @@ use crate::error::refuse;
 enum Committed {
     /// It is on enough disks; the file grows by so many bytes.
     Durable(u64),
-    /// It is on too few disks: copies are made, and the writer asks again.
+    /// It is on a disk, but on too few: it is committed, so that copies are made, and the writer asks again.
     Waits(RemoteError),
 }
 
@@ -285,8 +285,11 @@ impl Planner<'_> {
         self.allot(&path, id, terms, exclude).map(Outcome::Block)
     }
 
-    /// Commits a block that was written. A block that is committed already, in the same way, is fine. If it is on too few disks
-    /// it is committed all the same, so that copies can be made, but its writer must ask again.
+    /// Commits a block that was written. A block that is committed already, in the same way, is fine.
+    ///
+    /// # Errors
+    /// If it is not the block that this file has, it is too long or too short, its writer names DataNodes that it never had, or it is on
+    /// no disk.
     fn commit_block(
         &mut self,
         id: InodeId,
@@ -325,16 +328,13 @@ impl Planner<'_> {
             self.edits.push(Edit::DropBlock { file: id, block });
             return Ok(Committed::Durable(0));
         }
-        let durable = self.durable_holders(written);
-        if !written.replicas.iter().any(|id| self.nodes.index(*id).is_some()) {
-            let text =
-                format!("Not replicated yet: no DataNode of block {block} of {path} is known");
-            return Err(refuse(ErrorKind::NotReplicatedYet, text));
-        }
-        if durable_min > 0 && written.durable_count == 0 && durable.is_empty() {
+        self.check_members(id, path, written)?;
+        // What its members have finalized without a sync does not count either.
+        if durable_min > 0 && written.durable_count == 0 {
             let text = format!("Not replicated yet: block {block} of {path} is on no disk");
             return Err(refuse(ErrorKind::NotReplicatedYet, text));
         }
+        let durable = self.durable_holders(written);
         self.edits.push(Edit::CommitBlock { file: id, block, length });
         let holders = written.replicas.iter().filter_map(|id| self.nodes.index(*id));
         self.released.extend(holders.map(|node| (node, block_size - length)));
@@ -342,6 +342,28 @@ impl Planner<'_> {
         let durable_count = usize::from(written.durable_count);
         self.written.insert(block, Acknowledged { replicas, durable_count });
         Ok(Committed::judge(length, durable.len(), durable_min, (block, path)))
+    }
+
+    /// Refuses a block whose writer names others than its pipeline, or nobody who has registered yet.
+    fn check_members(
+        &self,
+        file: InodeId,
+        path: &str,
+        written: &WrittenBlock,
+    ) -> Result<(), RemoteError> {
+        let block = written.id;
+        let open = self.state.ns.file(file).and_then(|file| file.open.as_ref());
+        let pipeline = open.map_or(&[][..], |open| &open.targets);
+        if let Some(stranger) = written.replicas.iter().find(|id| !pipeline.contains(id)) {
+            let text = format!("{stranger} is not in the pipeline of block {block} of {path}");
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        if written.replicas.iter().all(|id| self.nodes.index(*id).is_none()) {
+            let text =
+                format!("Not replicated yet: no DataNode of block {block} of {path} is known");
+            return Err(refuse(ErrorKind::NotReplicatedYet, text));
+        }
+        Ok(())
     }
 
     /// Live DataNodes that have the whole of a block on disk, by what its writer and they themselves say.

@@ -12,7 +12,8 @@ use protocol::DatanodeId;
 use protocol::datanode::{Command, Heartbeat};
 use protocol::namenode::{AdminState, DatanodeInfo, DatanodeState};
 
-/// A tick this late means that this process was stopped, not the DataNodes: everybody gets a new term.
+/// A tick this late means that this process was stopped, not the DataNodes: everybody gets a new term. So does one that is late by as much as
+/// makes a DataNode stale: by itself it must never end one.
 const TICK_GAP_FACTOR: u64 = 10;
 /// Gaps below this are ordinary scheduling delays, milliseconds.
 const TICK_GAP_MIN_MS: u64 = 3000;
@@ -330,8 +331,9 @@ impl Datanodes {
     pub fn tick(&mut self, now_ms: u64) -> Vec<NodeIndex> {
         let gap_ms = self.ticked_ms.map_or(0, |ticked| now_ms.saturating_sub(ticked));
         self.ticked_ms = Some(now_ms);
-        let gap = gap_ms > (self.tick_ms * TICK_GAP_FACTOR).max(TICK_GAP_MIN_MS);
         let (stale_ms, dead_ms) = (self.stale_ms, self.dead_ms);
+        let ordinary_ms = (self.tick_ms * TICK_GAP_FACTOR).max(TICK_GAP_MIN_MS);
+        let gap = gap_ms > ordinary_ms.min(stale_ms);
         let mut dead = Vec::new();
         for (index, node) in (0..).map(NodeIndex).zip(self.nodes.iter_mut()) {
             if node.state == DatanodeState::Dead {
@@ -466,6 +468,7 @@ pub(crate) mod tests {
         );
         assert!(nodes.tick(200).is_empty());
         assert_eq!(state(&nodes), DatanodeState::Stale);
+        (300..=1900).step_by(100).for_each(|now| assert!(nodes.tick(now).is_empty()));
         assert_eq!(nodes.heartbeat(&beat(1, 10), 1900), Some(index));
         assert_eq!((state(&nodes), nodes.live_count()), (DatanodeState::Live, 1));
         for now in (2000..3900).step_by(100) {
@@ -489,5 +492,10 @@ pub(crate) mod tests {
             assert!(nodes.tick(now).is_empty());
         }
         assert_eq!(nodes.tick(602_000).len(), 1);
+        // Shorter than any delay that counts as unusual, and long enough to be dead.
+        let mut nodes = Datanodes::new(200, 2000, 100);
+        nodes.register(info(1, "a", "/r"), 0);
+        nodes.tick(100);
+        assert!(nodes.tick(2_200).is_empty());
     }
 }

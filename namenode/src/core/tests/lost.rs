@@ -199,6 +199,40 @@ fn nothing_that_is_on_no_disk_is_committed_while_all_datanodes_seem_dead() {
     assert_eq!(h.call(complete(written(&block, KNOWN))), Ok(Reply::Done));
 }
 
+/// Its writer must look for more before it says that something is on disk.
+#[test]
+fn a_pipeline_that_became_short_must_still_be_on_two_disks() {
+    let mut h = Harness::with_nodes(1, 3);
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let block = created.first_block.unwrap();
+    let failed = vec![block.replicas[1].id, block.replicas[2].id];
+    let (file, block) = (created.file, written(&block, KNOWN));
+    let again = Call::RecoverPipeline { file, block, failed, slow: None };
+    let Ok(Reply::Block(block)) = h.call(again) else { panic!("no pipeline") };
+    assert_eq!((block.replicas.len(), block.durable_min), (1, 2));
+}
+
+/// What a writer says is believed of the DataNodes that it was given alone.
+#[test]
+fn a_writer_names_no_others_than_its_pipeline() {
+    let mut h = Harness::with_nodes(1, 5);
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let block = created.first_block.unwrap();
+    let is_stranger = |number: &u8| block.replicas.iter().all(|member| member.id != id(*number));
+    let stranger = (1..=5).find(is_stranger).unwrap();
+    let mut forged = written(&block, KNOWN);
+    forged.replicas[2] = id(stranger);
+    let complete = |last| Call::Complete { file: created.file, last: Some(last), publish: None };
+    let refused = h.call(complete(forged)).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::InvalidArgument, "{refused}");
+    assert!(!h.holders(block.id).contains(&stranger));
+    assert_eq!(h.call(complete(written(&block, KNOWN))), Ok(Reply::Done));
+}
+
 #[test]
 fn a_file_of_which_nothing_is_left_is_closed_too() {
     let mut h = Harness::with_nodes(1, 3);

@@ -3,10 +3,10 @@
 
 use proptest::prelude::*;
 use protocol::ErrorKind;
+use protocol::InodeId;
 use protocol::acl::{AclChange, AclEntry};
 use protocol::namenode::{Answer, Call, ContentSummary, QuotaChange, Reply, WrittenBlock};
 use protocol::xattr::XattrFlag;
-use protocol::{DatanodeId, InodeId};
 
 use super::differences;
 use super::harness::{Harness, canonical, create, dfs, written};
@@ -258,7 +258,7 @@ impl Pair {
     fn last(&self, file: InodeId, length: u64) -> WrittenBlock {
         let ns = &self.harness.state.ns;
         let block = ns.open_block(file).unwrap();
-        let replicas: Vec<DatanodeId> = (1..=3).map(|number| DatanodeId([number; 16])).collect();
+        let replicas = ns.file(file).unwrap().open.as_ref().unwrap().targets.clone();
         let stamp = ns.block(block).unwrap().stamp;
         WrittenBlock { id: block, stamp, length, replicas, durable_count: 3 }
     }
