@@ -16,10 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::level::Level;
 use crate::error::EditError;
 
-/// Version of the body of a record.
-const VERSION: u8 = VERSION_MIN;
-/// The first version; below it are the numbers of variants.
-const VERSION_MIN: u8 = 0x81;
+/// Version of the body of a record: above all numbers of variants, which records of the first form begin with.
+const VERSION: u8 = 0x81;
 
 /// A durable fact. Append only.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -141,9 +139,7 @@ pub(crate) enum Edit {
 impl Edit {
     /// The body of the journal's record.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut body = vec![VERSION];
-        body.append(&mut wire::encode(self));
-        body
+        wire::encode_behind(vec![VERSION], self)
     }
 
     /// Reads the body of a record of this or an earlier version.
@@ -153,9 +149,8 @@ impl Edit {
     pub(crate) fn decode(body: &[u8]) -> Result<Edit, EditError> {
         let encoded = match body.split_first() {
             Some((&VERSION, encoded)) => encoded,
-            Some((&version, _)) if version >= VERSION_MIN => {
-                return Err(EditError::Version { version });
-            }
+            Some((&version, _)) if version > VERSION => return Err(EditError::Version { version }),
+            // Without a version: the first byte is the number of a variant, and those stay below.
             _ => body,
         };
         wire::decode_stored(encoded, "edit").map_err(EditError::Malformed)

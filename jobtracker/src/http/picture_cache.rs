@@ -31,7 +31,7 @@ impl PictureCache {
         Some(found)
     }
 
-    /// Keeps the picture of a job that is over, in the place of those that nobody has asked for for longest.
+    /// Keeps the picture of a job that is over, in the place of the one that was not asked for the longest time.
     pub(crate) fn keep(&self, picture: &Arc<Picture>) {
         let is_too_large = picture.attempts.len() > ATTEMPTS_MAX;
         if is_too_large || !picture.report.state.is_final() {

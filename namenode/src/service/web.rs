@@ -29,12 +29,12 @@ impl Web {
         &self.service
     }
 
-    /// What this daemon asks for its own pages and figures.
+    /// What this daemon asks for its own pages and figures, as the user that pages have where nobody signed in.
     pub(crate) async fn query(&self, call: Call) -> Answer {
         self.query_as(STATIC_USER, call).await
     }
 
-    /// The same for redirects: nobody's call, so neither counted nor logged in the audit log.
+    /// What a user's request makes this daemon ask: it is nobody's call, so neither counted nor logged in the audit log.
     async fn query_as(&self, user: &str, call: Call) -> Answer {
         self.service.answer(self.request(user, "", call), &mut Vec::new()).await
     }

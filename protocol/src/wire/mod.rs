@@ -38,7 +38,12 @@ impl WireError {
 
 /// Encodes a message.
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
-    postcard::to_allocvec(message)
+    encode_behind(Vec::new(), message)
+}
+
+/// Encodes a message behind what stands in `head`.
+pub fn encode_behind<T: Serialize>(head: Vec<u8>, message: &T) -> Vec<u8> {
+    postcard::to_extend(message, head)
         .expect("messages are plain data: encoding into memory cannot fail")
 }
 

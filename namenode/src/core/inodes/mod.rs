@@ -39,4 +39,6 @@ pub use self::totals::Totals;
 pub(in crate::core) use self::features::{CHUNK_BYTES, FeatureTable, POLICY_NAME};
 pub(in crate::core) use self::history::DirtyHistory;
 pub(in crate::core) use self::quota::QUOTA_MAX;
-pub(in crate::core) use self::row::{BlockRow, ROW_BLOCKS, chunk_key, decode, encode, id_key};
+pub(in crate::core) use self::row::{
+    BlockRow, ROW_BLOCKS, chunk_key, decode, encode, id_key, with_chunk,
+};

@@ -27,7 +27,11 @@ pub(in crate::core) fn id_key(prefix: u8, id: InodeId) -> Vec<u8> {
 
 /// Key of a piece of what is too large for one row; big endian as all keys.
 pub(in crate::core) fn chunk_key(prefix: u8, id: InodeId, chunk: usize) -> Vec<u8> {
-    let mut key = id_key(prefix, id);
+    with_chunk(id_key(prefix, id), chunk)
+}
+
+/// A key that goes on with the number of a piece.
+pub(in crate::core) fn with_chunk(mut key: Vec<u8>, chunk: usize) -> Vec<u8> {
     key.extend(u32::try_from(chunk).unwrap_or(u32::MAX).to_be_bytes());
     key
 }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::inodes::{
     BlockRow, CHUNK_BYTES, DirtyHistory, Features, FileVersion, NOWHERE, ROW_BLOCKS, Row, Snapshot,
-    Totals, Version, VersionBlocks, decode, encode, id_key,
+    Totals, Version, VersionBlocks, decode, encode, id_key, with_chunk,
 };
 use crate::core::namespace::{Block, Namespace};
 use crate::error::CoreError;
@@ -73,11 +73,11 @@ impl Namespace {
         }));
         for (id, until, count) in lists {
             let chunks = 1..count.div_ceil(ROW_BLOCKS);
-            rows.extend(chunks.map(|chunk| (chunk_key(b'w', id, until, chunk), None)));
+            rows.extend(chunks.map(|chunk| (version_key(b'w', id, until, chunk), None)));
         }
         for (id, until, length) in features {
             let chunks = 0..length.div_ceil(CHUNK_BYTES);
-            rows.extend(chunks.map(|chunk| (chunk_key(b'x', id, until, chunk), None)));
+            rows.extend(chunks.map(|chunk| (version_key(b'x', id, until, chunk), None)));
         }
         for (id, until) in versions {
             let version = self.versions(id).iter().find(|version| version.until == until);
@@ -97,7 +97,7 @@ impl Namespace {
                 VersionBlocks::List(list) => {
                     for (chunk, blocks) in list.chunks(ROW_BLOCKS).enumerate().skip(1) {
                         let value = encode(&self.block_rows(blocks));
-                        rows.push((chunk_key(b'w', id, version.until, chunk), Some(value)));
+                        rows.push((version_key(b'w', id, version.until, chunk), Some(value)));
                     }
                     KeptRow::List(self.block_rows(&list[..list.len().min(ROW_BLOCKS)]))
                 }
@@ -117,7 +117,7 @@ impl Namespace {
         rows.push((moment_key(b'v', id, version.until), Some(encode(&row))));
         let features = version.features.as_ref().map(|features| features.encode());
         for (chunk, bytes) in features.unwrap_or_default().chunks(CHUNK_BYTES).enumerate() {
-            rows.push((chunk_key(b'x', id, version.until, chunk), Some(bytes.to_vec())));
+            rows.push((version_key(b'x', id, version.until, chunk), Some(bytes.to_vec())));
         }
     }
 
@@ -315,10 +315,8 @@ fn moment_key(prefix: u8, id: InodeId, moment: u64) -> Vec<u8> {
     key
 }
 
-fn chunk_key(prefix: u8, id: InodeId, until: u64, chunk: usize) -> Vec<u8> {
-    let mut key = moment_key(prefix, id, until);
-    key.extend(u32::try_from(chunk).unwrap_or(u32::MAX).to_be_bytes());
-    key
+fn version_key(prefix: u8, id: InodeId, until: u64, chunk: usize) -> Vec<u8> {
+    with_chunk(moment_key(prefix, id, until), chunk)
 }
 
 #[cfg(test)]
