@@ -11,9 +11,17 @@ use syn::{Attribute, Block, ImplItem, Item, ItemImpl, ItemMod, Meta, Stmt};
 
 use super::names::{Found, found};
 
-/// Folders that have no sources of the house.
-const OUTSIDE: &[&str] =
-    &["target", ".git", "docs", "clients", "corpus", "artifacts", "fuzz_targets"];
+/// Folders that have no sources of the house, from the project's root.
+const OUTSIDE: &[&str] = &[
+    "target",
+    ".git",
+    "docs",
+    "tests/clients",
+    "fuzz/target",
+    "fuzz/corpus",
+    "fuzz/artifacts",
+    "fuzz/fuzz_targets",
+];
 
 /// One file.
 pub(super) struct Source {
@@ -35,6 +43,8 @@ pub(super) struct House {
     pub(super) sources: BTreeMap<String, Source>,
     /// Files that no crate reaches.
     pub(super) orphans: Vec<String>,
+    /// Modules whose files are not among them.
+    pub(super) missing: Vec<String>,
 }
 
 impl House {
@@ -49,13 +59,13 @@ impl House {
         let mut folders = vec![root().to_owned()];
         while let Some(folder) = folders.pop() {
             for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
-                let name = path.file_name().unwrap().to_str().unwrap();
-                if path.is_dir() && !OUTSIDE.contains(&name) {
-                    folders.push(path);
+                let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+                if path.is_dir() {
+                    if !OUTSIDE.contains(&&*name) {
+                        folders.push(path);
+                    }
                 } else if name.ends_with(".rs") {
-                    let text = fs::read_to_string(&path).unwrap();
-                    let path = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
-                    files.insert(path, text);
+                    files.insert(name, fs::read_to_string(&path).unwrap());
                 }
             }
         }
@@ -69,12 +79,13 @@ impl House {
     }
 
     fn new(files: BTreeMap<String, String>) -> Self {
-        let mut sources = BTreeMap::new();
+        let mut house = Self { sources: BTreeMap::new(), orphans: Vec::new(), missing: Vec::new() };
         for root in files.keys().filter(|path| is_root(path)) {
-            reach(&files, root, root, Vec::new(), is_test_root(root), &mut sources);
+            reach(&files, root, root, Vec::new(), is_test_root(root), &mut house);
         }
-        let orphans = files.keys().filter(|path| !sources.contains_key(*path)).cloned().collect();
-        Self { sources, orphans }
+        let is_orphan = |path: &&String| !house.sources.contains_key(*path);
+        house.orphans = files.keys().filter(is_orphan).cloned().collect();
+        house
     }
 
     /// Files whose code is in what users run.
@@ -91,10 +102,6 @@ impl House {
 impl Source {
     pub(super) fn at(&self, line: usize) -> String {
         format!("{}:{line}", self.path)
-    }
-
-    pub(super) fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap()
     }
 }
 
@@ -132,18 +139,18 @@ fn reach(
     path: &str,
     module: Vec<String>,
     is_test: bool,
-    sources: &mut BTreeMap<String, Source>,
+    house: &mut House,
 ) {
-    let Some(text) = files.get(path) else { return };
+    let text = &files[path];
     // What production and tests share (`#[path]`) is production.
-    if sources.get(path).is_some_and(|known| is_test || !known.is_test) {
+    if house.sources.get(path).is_some_and(|known| is_test || !known.is_test) {
         return;
     }
     let mut file = syn::parse_file(text).unwrap_or_else(|error| panic!("{path}: {error}"));
     let children = declared(&file.items, path, is_test);
     TestsOut.visit_file_mut(&mut file);
     let found = found(file.to_token_stream());
-    sources.insert(
+    house.sources.insert(
         path.to_owned(),
         Source {
             path: path.to_owned(),
@@ -157,8 +164,9 @@ fn reach(
     for (name, places, is_test) in children {
         let mut module = module.clone();
         module.push(name);
-        if let Some(place) = places.into_iter().find(|place| files.contains_key(place)) {
-            reach(files, root, &place, module, is_test, sources);
+        match places.iter().find(|place| files.contains_key(*place)) {
+            Some(place) => reach(files, root, place, module, is_test, house),
+            None => house.missing.push(format!("{path}: {} has no file here", module.join("::"))),
         }
     }
 }

@@ -32,13 +32,13 @@ const WITHOUT_PATH: &[&str] = &["std::fs::Metadata", "std::fs::Permissions", "st
 /// Where a worker may use paths: for its data directory, as its configuration names it, and to open what no task can move.
 const BY_PATH_ALLOWED: &[(&str, &[&str])] = &[
     // The data directory itself, made, found and locked before any task runs.
-    ("directories.rs", &["sys::fs", ".canonicalize()", "Place::open"]),
+    ("worker/src/directories.rs", &["sys::fs", ".canonicalize()", "Place::open"]),
     // The lock of a share of the machine's users.
-    ("users.rs", &["sys::fs"]),
+    ("worker/src/walls/users.rs", &["sys::fs"]),
     // What `Place::open` is.
-    ("scratch.rs", &["Dir::open"]),
+    ("worker/src/scratch.rs", &["Dir::open"]),
     // The error of the lock of the data directory.
-    ("error.rs", &["sys::fs"]),
+    ("worker/src/error.rs", &["sys::fs"]),
 ];
 
 /// The uses of paths in the worker: of whom, where, which.
@@ -58,7 +58,7 @@ fn paths_in_workers(house: &House) -> Vec<(&Source, &Name, &'static str)> {
 }
 
 fn allowance(source: &Source, way: &str) -> Option<&'static str> {
-    let (_, ways) = BY_PATH_ALLOWED.iter().find(|(name, _)| *name == source.name())?;
+    let (_, ways) = BY_PATH_ALLOWED.iter().find(|(path, _)| *path == source.path)?;
     ways.iter().find(|allowed| way.ends_with(*allowed)).copied()
 }
 
@@ -77,7 +77,7 @@ fn a_worker_reaches_files_from_descriptors() {
     assert_kept(opened_by_path);
     let uses = paths_in_workers(House::here()).into_iter();
     let used: BTreeSet<(&str, &str)> = uses
-        .filter_map(|(source, _, way)| Some((source.name(), allowance(source, way)?)))
+        .filter_map(|(source, _, way)| Some((&*source.path, allowance(source, way)?)))
         .collect();
     for (name, ways) in BY_PATH_ALLOWED {
         for way in *ways {

@@ -34,6 +34,10 @@ fn crowded_folders(house: &House) -> Vec<String> {
         .collect()
 }
 
+fn missing_modules(house: &House) -> Vec<String> {
+    house.missing.clone()
+}
+
 fn orphans(house: &House) -> Vec<String> {
     house.orphans.iter().map(|path| format!("{path} belongs to no crate")).collect()
 }
@@ -53,6 +57,7 @@ fn files_open_with_their_purpose_and_stay_short() {
 fn folders_have_few_files_and_every_file_a_crate() {
     assert_kept(crowded_folders);
     assert_kept(orphans);
+    assert_kept(missing_modules);
 }
 
 #[test]
@@ -62,6 +67,7 @@ fn what_grew_or_was_forgotten_is_found() {
     let long = format!("//! Long.\n{}", "const A: u8 = 0;\n".repeat(FILE_LINES_MAX));
     assert_found(long_files, &[FACE, ("sys/src/a.rs", &long)]);
     assert_passed(long_files, &[FACE, ("sys/src/a.rs", "//! Short.")]);
+    assert_found(missing_modules, &[("sys/src/lib.rs", "//! A crate.\nmod docs;")]);
     assert_found(orphans, &[FACE, ("sys/src/b.rs", "//! Nobody's.")]);
     let names: Vec<String> = (0..FOLDER_FILES_MAX).map(|number| format!("m{number}")).collect();
     let face: String = names.iter().map(|name| format!("mod {name};")).collect();
