@@ -111,8 +111,8 @@ pub(super) fn missing_parent<T>(
 ) -> Result<T, Failure> {
     let is_missing = match &outcome {
         Err(Failure::At { problem, .. }) => *problem == Problem::Missing,
-        // A file above the parent: there is no parent either.
-        Err(Failure::FileAbove(_)) => !has_parent(context, target)?,
+        // A file above the parent: there is no parent either. If that cannot be told, the first refusal stands.
+        Err(Failure::FileAbove(_)) => matches!(has_parent(context, target), Ok(false)),
         _ => false,
     };
     if !is_missing {

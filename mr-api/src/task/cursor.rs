@@ -129,7 +129,7 @@ impl PartCursor<'_> {
     }
 }
 
-/// The file in which an attempt tells its cursor.
+/// The file in which an attempt says how far it is.
 pub(crate) fn share(directory: &Path) -> Result<SharedCells> {
     let path = directory.join(RECORD_FILE);
     let count = PLACE_BYTES / size_of::<u64>();
