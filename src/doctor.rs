@@ -1,7 +1,7 @@
 //! `hanno admin doctor`: what this machine offers to the daemons that run on it and to the tasks of jobs, and what to do about what it lacks.
 //!
-//! Invariants: what holds for tasks is found out by the worker's own start ([`worker::walls`]), so that it is what a worker will do; each check tells what it found and
-//! ends no other; nothing of it is left in the directories that it looks at.
+//! Invariants: the worker's own start ([`worker::walls`]) finds out what holds for tasks, so the report matches what a worker will do; checks are
+//! independent; nothing is left behind in the directories examined.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Work that is carried to its end even if whoever waits for it goes.
+//! Work that is finished even if its caller hangs up.
 //!
 //! As long as somebody waits, it is polled where they are: a task of its own would cost each call two more switches.
 

@@ -1,4 +1,4 @@
-//! What is looked at of every request before a route sees it, and put on every answer: one layer around all that a daemon serves.
+//! Checks every request before its route, and adds headers to every answer: one layer around everything that a daemon serves.
 //!
 //! | a request | is answered |
 //! |---|---|

@@ -11,35 +11,36 @@ use crate::error::Error;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// `http://host:port` of the NameNode.
+    /// `http://host:port` of the NameNode. No default.
     pub namenode: String,
-    /// File with the cluster secret.
+    /// File with the cluster secret. No default.
     pub secret_file: PathBuf,
-    /// One directory per disk.
+    /// One directory per disk. No default.
     pub data_directories: Vec<PathBuf>,
-    /// `host:port` of the block transfer service; port 0 for any.
+    /// `host:port` of the block transfer service; port 0 for any. Default `127.0.0.1:0`: this machine only, any port.
     pub bind: String,
     /// `host:port` that others use instead of `bind`, if it differs.
     pub advertise: Option<String>,
-    /// `host:port` of the HTTP service (health); port 0 for any.
+    /// `host:port` of the HTTP service (health); port 0 for any. Default `127.0.0.1:0`: this machine only, any port.
     pub http_bind: String,
     /// `host:port` that others use instead of `http_bind`, if it differs.
     pub http_advertise: Option<String>,
-    /// Listen on addresses that other machines reach although blocks travel unencrypted.
+    /// Listen on addresses that other machines reach although blocks travel unencrypted. Default false.
     pub allow_unencrypted: bool,
     /// Name of this machine, compared with clients' and workers'. Absent: the network name.
     pub host: Option<String>,
-    /// Where it stands, `/rack`.
+    /// Where it stands, `/rack`. Default `/default-rack`.
     pub rack: String,
-    /// Offer an abstract Unix socket to clients on this machine: they map replicas instead of copying them.
+    /// Offer an abstract Unix socket to clients on this machine: they map replicas instead of copying them. Default true.
     pub local_socket: bool,
     /// Bytes to leave free in each data directory for other programs. Absent: 1 GiB, or 2 % of the disk if that is more, but at
     /// most a tenth of it. New replicas stop there, and those that are being written within 4 MiB each.
     pub reserved_bytes: Option<u64>,
     /// Operations at once: one thread and one packet buffer (1 MiB) each; a write of large packets one more thread and two more buffers.
-    /// No more than a sixteenth of the descriptors that this process may have.
+    /// No more than a sixteenth of the descriptors that this process may have. Default 256: at most 768 MiB of buffers.
     pub transfers_max: usize,
     /// Connections at once, idle ones included: one thread each. No more than an eighth of the descriptors that this process may have.
+    /// Default 1,024: four for each operation.
     pub connections_max: usize,
     /// Milliseconds to establish a connection to another DataNode. 5 s: they are on the local network.
     pub connect_timeout_ms: u64,
@@ -47,10 +48,10 @@ pub struct Config {
     pub io_timeout_ms: u64,
     /// Milliseconds that a writer may be silent between packets. 10 minutes: writers compute; a dead one ends its connection.
     pub writer_idle_ms: u64,
-    /// Bytes written to a replica after which it is synced in the background, so that the last sync is short.
+    /// Bytes written to a replica after which it is synced in the background, so that the last sync is short. Default 16 MiB.
     pub sync_interval_bytes: u64,
     /// Write all replicas but the one nearest to its writer past the page cache, which then keeps what is read. Turn it off where
-    /// memory is plentiful and the disks are slow.
+    /// memory is plentiful and the disks are slow. Default true.
     pub bypass_cache: bool,
     /// Data directories that may fail before the DataNode gives up. Absent: all but one, since what the others hold is as good as
     /// before.
@@ -60,7 +61,7 @@ pub struct Config {
     pub volume_check_ms: u64,
     /// Bytes per second that this DataNode sends for the balancer at most. 100 MiB/s, as HDFS; the NameNode can change it.
     pub balancer_bandwidth_bytes: u64,
-    /// Milliseconds that deleted replicas are kept in the trash: time to notice a mistaken mass deletion.
+    /// Milliseconds that deleted replicas are kept in the trash: time to notice a mistaken mass deletion. Default 60,000.
     pub trash_grace_ms: u64,
     /// Seconds in which the scanner verifies every replica once. Three weeks, as HDFS.
     pub scan_period_s: u64,

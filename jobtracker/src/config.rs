@@ -26,7 +26,7 @@ pub struct Config {
     pub log_dirs: Vec<PathBuf>,
     /// Time after which an image of the journal is written if anything changed. Default 3,600,000.
     pub image_interval_ms: u64,
-    /// `host:port` to listen on. Default `127.0.0.1:9001`: this machine only.
+    /// `host:port` to listen on. Default `127.0.0.1:8088`, the port of YARN's web page: this machine only.
     pub bind: String,
     /// `http://host:port` of the NameNode. Default `http://127.0.0.1:9870`.
     pub namenode: String,
@@ -116,7 +116,7 @@ impl Default for Config {
             data: PathBuf::from("jobtracker"),
             log_dirs: Vec::new(),
             image_interval_ms: 3_600_000,
-            bind: "127.0.0.1:9001".to_owned(),
+            bind: "127.0.0.1:8088".to_owned(),
             namenode: "http://127.0.0.1:9870".to_owned(),
             secret_file: PathBuf::from("secret"),
             allow_unencrypted: false,

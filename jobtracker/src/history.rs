@@ -23,7 +23,7 @@ use crate::history_events::write_lines;
 
 /// Suffix of the files.
 const SUFFIX: &str = "jsonl";
-/// Everybody who can reach the data directory may read them.
+/// The owner writes them, the owner's group may read them.
 const MODE: u32 = 0o640;
 /// The line that tells whose a job is.
 const SUBMITTED_LINE: u64 = 2;

@@ -5,7 +5,7 @@
 //! "HNKP" | u32 version | u32 CRC-32 of the body | body: the node and its replicas, as in messages
 //! ```
 //!
-//! Numbers are little-endian. Invariant: a file that is not whole is as good as none: it is told and passed over, and what its node
+//! Numbers are little-endian. Invariant: a file that is not whole is as good as none: it is logged and ignored, and what its node
 //! held is copied.
 
 use std::collections::BTreeSet;

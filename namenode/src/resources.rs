@@ -1,5 +1,5 @@
-//! Looks at the disks of the metadata: a full one would end the NameNode, so it stops taking changes while there is room left; and which
-//! directories of `log_dirs` are left out is told.
+//! Checks free space on the disks of the metadata, so that the NameNode stops taking changes before a full disk would end it; and reports
+//! directories of `log_dirs` that are left out.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -26,7 +26,7 @@ pub struct Config {
     /// Let reduces of other workers on this machine open map outputs directly. Default true; false where workers have
     /// file systems of their own (containers): then they fetch over HTTP as from another machine.
     pub shared_outputs: bool,
-    /// `http://host:port` of the JobTracker. Default `http://127.0.0.1:9001`.
+    /// `http://host:port` of the JobTracker. Default `http://127.0.0.1:8088`.
     pub jobtracker: String,
     /// `http://host:port` of the NameNode. Default `http://127.0.0.1:9870`.
     pub namenode: String,
@@ -91,7 +91,7 @@ impl Default for Config {
             host: String::new(),
             rack: "/default-rack".to_owned(),
             shared_outputs: true,
-            jobtracker: "http://127.0.0.1:9001".to_owned(),
+            jobtracker: "http://127.0.0.1:8088".to_owned(),
             namenode: "http://127.0.0.1:9870".to_owned(),
             secret_file: PathBuf::from("secret"),
             allow_unencrypted: false,

@@ -1,6 +1,6 @@
 //! Tells open pages when they are out of date: server-sent events that `live.js` waits for.
 //!
-//! Invariant: looking is done once for all who watch, and not at all while nobody does; who watches is told nothing while nothing changes.
+//! Invariant: state is read once for all open pages, and never while none is open; an open page gets nothing while nothing changes.
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};

@@ -56,7 +56,7 @@ fn of_fifty_jobs_all_come_out_right_the_last_user_is_served_soon_and_nothing_is_
 /// Small jobs that run one after the other beside the large ones.
 const SMALL: usize = 9;
 
-/// How many attempts of others come before its own is counted in `core/simulation/pools.rs`, without a clock.
+/// How many attempts of others come before its own is counted in `jobtracker/src/core/simulation/pools.rs`, without a clock.
 #[test]
 fn small_jobs_end_while_large_ones_from_before_them_run_on() {
     let stand = Stand::start(2, options());

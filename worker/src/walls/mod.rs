@@ -1,4 +1,4 @@
-//! The walls around tasks: what a task can reach (`sandbox`) and as whom (`users`), what it may use (`confinement`), and looks at what it
+//! The walls around tasks: what a task can reach (`sandbox`) and as whom (`users`), what it may use (`confinement`), and measurements of what it
 //! does use (`watch`).
 
 mod confinement;
