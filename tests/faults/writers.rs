@@ -73,6 +73,46 @@ fn a_member_that_dies_while_the_block_is_finalized_leaves_a_whole_file() {
     assert_no_panics(&cluster);
 }
 
+/// What one member alone has on disk is not synced yet where there are others.
+#[test]
+fn a_sync_waits_for_a_second_member_that_is_away_for_a_moment() {
+    const AWAY: Duration = Duration::from_secs(4);
+    let mut options = options(3);
+    options.variables.push(("HANNO_DATANODE_IO_TIMEOUT_MS", "1000".to_owned()));
+    let cluster = Cluster::start(options);
+    let timeouts = Timeouts {
+        connect: Duration::from_secs(1),
+        io: Duration::from_secs(2),
+        idle: Duration::from_millis(500),
+    };
+    let calls = CallOptions::default();
+    let client = DfsClient::connect_with(&config(&cluster.namenode), calls, timeouts).unwrap();
+    let path = DfsPath::parse("/f").unwrap();
+    let content = data::bytes(6, 20_000);
+    let mut writer = client.create(&path, CreateOptions::default()).unwrap();
+    writer.write_all(&content[..10_000]).unwrap();
+    writer.hsync().unwrap();
+    let first = writer.pipeline()[0].transfer_address.clone();
+    let others = (1..=3).filter(|number| super::address(&cluster, *number) != first);
+    let others: Vec<u32> =
+        others.map(|number| cluster.pid(&format!("datanode-{number}")).unwrap()).collect();
+    others.iter().for_each(|pid| sys::process::pause(*pid).unwrap());
+    writer.write_all(&content[10_000..]).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(AWAY);
+            others.iter().for_each(|pid| sys::process::resume(*pid).unwrap());
+        });
+        writer.hsync().unwrap();
+    });
+    assert!(writer.pipeline().len() >= 2, "{:?}", writer.pipeline());
+    writer.close().unwrap();
+    let mut found = Vec::new();
+    client.open(&path).unwrap().read_to_end(&mut found).unwrap();
+    assert!(found == content, "{} bytes", found.len());
+    assert_no_panics(&cluster);
+}
+
 /// Longer than a DataNode takes to count as dead and some tries at a recovery after that.
 const RECOVERIES: Duration = Duration::from_secs(12);
 

@@ -106,6 +106,34 @@ pub(crate) struct Attempt {
     pub(crate) phase: Option<Phase>,
 }
 
+impl Attempt {
+    /// Begins on a worker, at its host and address.
+    pub(crate) fn begin(
+        number: u32,
+        worker: WorkerId,
+        (host, http_address): (&str, &str),
+        started_ms: u64,
+    ) -> Self {
+        Attempt {
+            number,
+            state: AttemptState::Running,
+            worker,
+            host: host.to_owned(),
+            http_address: http_address.to_owned(),
+            started_ms,
+            finished_ms: 0,
+            diagnostics: String::new(),
+            progress: 0.0,
+            progressed_ms: started_ms,
+            stop: None,
+            speculative: false,
+            nearness: None,
+            record: None,
+            phase: None,
+        }
+    }
+}
+
 /// What the winner of a task made.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum TaskOutput {

@@ -257,21 +257,9 @@ impl Core {
         let number = job.tasks_mut(kind).change(index, |task| {
             let number = task.next_number(base);
             task.attempts.push(Attempt {
-                number,
-                state: AttemptState::Running,
-                worker,
-                host: place.host.clone(),
-                http_address: place.http_address.clone(),
-                started_ms: now.wall_ms,
-                finished_ms: 0,
-                diagnostics: String::new(),
-                progress: 0.0,
-                progressed_ms: now.wall_ms,
-                stop: None,
                 speculative,
                 nearness: (kind == TaskKind::Map).then_some(nearness),
-                record: None,
-                phase: None,
+                ..Attempt::begin(number, worker, (&place.host, &place.http_address), now.wall_ms)
             });
             number
         });

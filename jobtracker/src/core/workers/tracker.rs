@@ -182,23 +182,8 @@ impl Core {
             self.order_worker(worker, Action::Kill(id), out);
             return false;
         }
-        let attempt = Attempt {
-            number: id.number,
-            state: AttemptState::Running,
-            worker,
-            host: register.host.clone(),
-            http_address: register.http_address.clone(),
-            started_ms: now.wall_ms,
-            finished_ms: 0,
-            diagnostics: String::new(),
-            progress: 0.0,
-            progressed_ms: now.wall_ms,
-            stop: None,
-            speculative: false,
-            nearness: None,
-            record: None,
-            phase: None,
-        };
+        let place = (&*register.host, &*register.http_address);
+        let attempt = Attempt::begin(id.number, worker, place, now.wall_ms);
         if job.attempt(id).is_none() {
             job.count_launch(id.task.kind, None, false);
         }
