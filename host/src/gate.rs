@@ -16,7 +16,15 @@ use tokio::sync::oneshot;
 
 use crate::error::End;
 use crate::log::Follower;
-use crate::machine::Release;
+
+/// Something that waits for the edits before it.
+pub trait Release: Send + 'static {
+    /// What is left of it for the machine; [`std::convert::Infallible`] if nothing ever is.
+    type Due: Send + 'static;
+
+    /// Lets it out, or gives back what needs the state. Often on the log's thread: must not wait.
+    fn release(self) -> Option<Self::Due>;
+}
 
 /// Something that waits.
 pub(crate) enum Waiting<R> {

@@ -43,9 +43,10 @@ mod tests;
 
 pub use self::clock::{Clock, Now};
 pub use self::error::{End, Failure};
+pub use self::gate::Release;
 pub use self::handle::{Handle, Mailbox};
 pub use self::log::{Follower, Log};
-pub use self::machine::{Batch, Machine, Release, Turn};
+pub use self::machine::{Batch, Machine, Turn};
 pub use self::run::{BATCH_MAX, CHECKPOINT_BACKLOG_BYTES_MAX, Opening, Policy, Running, Start};
 
 /// Messages that wait for a host; beyond that senders wait, and with them their clients.

@@ -7,7 +7,7 @@ use journal::{Change, Txid};
 use parking_lot::RwLock;
 
 use crate::clock::Now;
-use crate::gate::Waiting;
+use crate::gate::{Release, Waiting};
 
 /// A state machine: its state, and what of it belongs to the host's thread alone.
 pub trait Machine: Sized + Send + 'static {
@@ -63,15 +63,6 @@ pub trait Machine: Sized + Send + 'static {
 
     /// The last turn is over: refuses what it holds.
     fn stop(&mut self) {}
-}
-
-/// Something that waits for the edits before it.
-pub trait Release: Send + 'static {
-    /// What is left of it for the machine; [`std::convert::Infallible`] if nothing ever is.
-    type Due: Send + 'static;
-
-    /// Lets it out, or gives back what needs the state. Often on the log's thread: must not wait.
-    fn release(self) -> Option<Self::Due>;
 }
 
 /// What one turn judges.
