@@ -32,6 +32,9 @@ pub enum Error {
         /// As the journal told it.
         reason: String,
     },
+    /// A thread of the JobTracker panicked.
+    #[error("the JobTracker's loop panicked")]
+    HostPanicked,
     /// The NameNode's address is none.
     #[error(transparent)]
     Namenode(#[from] client::RpcError),

@@ -6,7 +6,7 @@
 //! | [`api`] | what scripts and monitors read |
 //! | [`pages`] | what people read; drawn by [`crate::web`] |
 //! | [`logs`] | logs of attempts, from the workers |
-//! | [`desk`], [`shared`] | what handlers ask of the loop: as one user, and at all |
+//! | [`desk`], [`shared`] | what handlers ask of the host: as one user, and at all |
 //! | [`picture_cache`] | pictures of jobs that are over |
 
 mod api;
@@ -126,13 +126,14 @@ pub(crate) mod tests {
     use daemon::inspect;
     use daemon::page::live::Board;
     use daemon::session::Sessions;
+    use host::Opening;
     use protocol::auth::{Key, Service};
     use tempfile::TempDir;
-    use tokio::sync::mpsc;
 
     use super::*;
     use crate::audit::Audit;
     use crate::history::History;
+    use crate::server::JobTracker;
 
     #[test]
     fn the_documentation_lists_every_route_with_whose_it_is() {
@@ -146,15 +147,15 @@ pub(crate) mod tests {
         assert!(page.contains(&table), "docs/routes.md does not say:\n{table}");
     }
 
-    /// What routes share, with a loop that is played by whoever holds the receiver.
-    pub(crate) fn shared() -> (Shared, mpsc::Receiver<Event>, TempDir) {
-        let (events, received) = mpsc::channel(16);
+    /// What routes share, with a host that has not started.
+    pub(crate) fn shared() -> (Shared, Opening<JobTracker>, TempDir) {
+        let opening = Opening::new(|| {});
         let directory = TempDir::new().unwrap();
         let secret = Key::new([1; 32]);
         let sessions =
             Sessions::new(Authenticator::new(&secret, Service::Jobtracker), "jobtracker", "h:1");
         let shared = Shared {
-            events,
+            events: opening.mailbox(),
             secret_file: PathBuf::new(),
             namenode: "http://n:1".into(),
             secret,
@@ -168,6 +169,6 @@ pub(crate) mod tests {
             believes_names: false,
             since: Instant::now(),
         };
-        (shared, received, directory)
+        (shared, opening, directory)
     }
 }

@@ -3,7 +3,7 @@
 //! | module | |
 //! |---|---|
 //! | `core` | the state machine: pure, deterministic |
-//! | `server` | the loop: one event, its edits to disk, then everything else |
+//! | `server` | the machine that the [`host`] runs: one event, its edits to the log, then everything else |
 //! | `store` | edits as journal records and checkpoint rows |
 //! | `effects` | work on the file system |
 //! | `http` | all routes: signed calls, JSON for scripts, Hadoop's history API, metrics, pages |
@@ -47,11 +47,10 @@ use daemon::inspect;
 use daemon::page::live::Board;
 use daemon::serve::{self, Limits, Told};
 use daemon::session::Sessions;
-use journal::{Journal, JournalError, Options};
-use parking_lot::Mutex;
+use host::{Failure, Opening, Policy, Start};
+use journal::{Journal, Options};
 use protocol::auth::{Key, Role, Service};
 use protocol::{ClientId, Epoch};
-use tokio::sync::{mpsc, watch};
 
 pub use config::Config;
 pub use error::Error;
@@ -59,8 +58,8 @@ pub use error::Error;
 use effects::Effects;
 use history::History;
 use resources::Room;
-use server::{EVENTS_MAX, Outside, Server};
-use store::Replay;
+use server::{JobTracker, Outside, TICK};
+use store::{CHECKPOINT_INTERVAL, CHECKPOINT_ROWS, Replay};
 
 /// sled's cache: the checkpoint is read once, at start.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -97,33 +96,44 @@ async fn start(
     let namenode =
         RpcClient::new(&config.namenode, Role::Client, Some(&secret))?.expecting(Service::Namenode);
 
-    let fatal = Arc::new(Mutex::new(None));
-    let (durable, durable_seen) = watch::channel(0);
-    let (journal, recovered, state) = open_journal(&config, &shutdown, &fatal, durable).await?;
-    for note in &recovered.notes {
-        tracing::warn!(note, "the journal was repaired");
-    }
-    for out in &recovered.left_out {
-        let (directory, reason) = (out.dir.display(), &out.reason);
-        tracing::error!(%directory, reason, "a directory of log_dirs does not work and is left out: replace its disk");
-    }
+    let opening = Opening::new({
+        let shutdown = shutdown.clone();
+        move || shutdown.tell()
+    });
+    let (journal, recovered, state) = open_journal(&config, &opening).await?;
     tracing::info!(%address, epoch = recovered.epoch.0, last = recovered.last.0, "jobtracker starts");
 
     let patience = Duration::from_millis(config.namenode_patience_ms);
     let effects = Effects::new(namenode, ClientId(rand::random()), patience);
     let making = effects.clone();
     tokio::spawn(async move { making.make_binary_directory(&sys::host::user_name()).await });
-    let (events, inbox) = mpsc::channel(EVENTS_MAX);
-    let poll_max = Duration::from_millis(config.poll_ms);
-    let room = Room::new(journal.dirs().to_vec(), config.free_space_min);
-    let exclude_file = config.workers_exclude_file.clone();
     let history = History::open(&config.data, config.history_file_count_max)
         .map_err(|source| Error::System { action: "read the histories of jobs", source })?;
-    let (board, kept) = (Board::default(), history.clone());
-    let outside =
-        Outside { effects, room, exclude_file, config_file, history: kept, board: board.clone() };
-    let mut server = Server::new(state, journal, recovered.last, outside, events.clone(), poll_max);
-    server.start(Epoch(recovered.epoch.0), cluster_start());
+    let (board, events) = (Board::default(), opening.mailbox());
+    let machine = JobTracker::new(Outside {
+        effects,
+        room: Room::new(journal.dirs().to_vec(), config.free_space_min),
+        exclude_file: config.workers_exclude_file.clone(),
+        config_file,
+        history: history.clone(),
+        board: board.clone(),
+        journal: journal.clone(),
+        events: events.clone(),
+        poll_max: Duration::from_millis(config.poll_ms),
+        epoch: Epoch(recovered.epoch.0),
+        cluster_start: cluster_start(),
+    });
+    let started = opening.start(Start {
+        name: "jobtracker-loop",
+        machine,
+        state,
+        log: Box::new(journal),
+        last: recovered.last,
+        policy: Policy { rows: CHECKPOINT_ROWS, interval: CHECKPOINT_INTERVAL },
+        tick: TICK,
+    });
+    let Ok((_, running)) =
+        started.map_err(|source| Error::System { action: "start the host's thread", source })?;
 
     let Guards { authenticator, sessions, access, audit, writer } =
         Guards::new(&config, &secret, &address.to_string())?;
@@ -150,14 +160,20 @@ async fn start(
     let router = front::guard(routes.into(), hosts);
     let limits = Limits { connections_max: config.connections_max, ..Limits::default() };
     let serving = serve::serve(listener, router, limits, shutdown.clone());
-    tokio::join!(server.run(inbox, durable_seen, shutdown), serving);
+    let stopping = async {
+        // What is held for workers and pages would keep their connections open.
+        shutdown.wait().await;
+        running.stop().await
+    };
+    let (ended, ()) = tokio::join!(stopping, serving);
     if let Some(writer) = writer {
         writer.close().await;
     }
-    match fatal.lock().take() {
-        Some(reason) => Err(Error::JournalStopped { reason }),
-        None => Ok(()),
-    }
+    ended.map_err(|failure| match failure {
+        Failure::Log(end) => Error::JournalStopped { reason: end.to_string() },
+        Failure::Machine(never) => match never {},
+        Failure::Panicked => Error::HostPanicked,
+    })
 }
 
 /// Who is let in, and what is told of them.
@@ -184,33 +200,20 @@ impl Guards {
     }
 }
 
-type Opened = (Journal, journal::Recovered, (core::Core, store::Rows));
-
 async fn open_journal(
     config: &Config,
-    shutdown: &Shutdown,
-    fatal: &Arc<Mutex<Option<String>>>,
-    durable: watch::Sender<u64>,
-) -> Result<Opened, Error> {
+    opening: &Opening<JobTracker>,
+) -> Result<(Journal, journal::Recovered, store::State), Error> {
     let image_interval = Duration::from_millis(config.image_interval_ms);
     let options =
         Options { cache_bytes: CACHE_BYTES, image_interval, ..Options::new(config.data.clone()) };
     let options = options
         .with_mirrors(&config.log_dirs, "jobtracker-journal")
         .map_err(|source| Error::System { action: "find the working directory", source })?;
-    let (rules, shutdown, fatal) = (config.rules(), shutdown.clone(), Arc::clone(fatal));
+    let (rules, follower) = (config.rules(), opening.follower());
     let open = move || {
         let mut replay = Replay::new(rules);
-        let observer = Box::new(move |txid: journal::Txid| {
-            durable.send_replace(txid.0);
-        });
-        let stop = Box::new(move |error: &JournalError| {
-            let reason = client::error::chain(error);
-            tracing::error!(reason, "the journal stopped");
-            fatal.lock().get_or_insert(reason);
-            shutdown.tell();
-        });
-        let (journal, recovered) = Journal::open(options, &mut replay, observer, stop)?;
+        let (journal, recovered) = host::local::open(options, &mut replay, follower)?;
         Ok((journal, recovered, replay.finish()))
     };
     tokio::task::spawn_blocking(open)

@@ -9,6 +9,7 @@
 //! the job; once a job is final its input splits are kept without their places, and those of many maps by number alone.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use journal::{Change, Recover, RecoverError, Txid, VALUE_BYTES_MAX};
 use protocol::jobs::Split;
@@ -21,8 +22,16 @@ use crate::core::{Core, Rules};
 /// First byte of every row key; others are free for later kinds.
 const EDIT_ROW: u8 = 1;
 /// Rows changed after which a checkpoint is handed over: a restart replays little, and sled gets batches.
-const CHANGES_MAX: usize = 512;
+pub(crate) const CHECKPOINT_ROWS: usize = 512;
+/// Rows that changed and are too few wait no longer: a quiet JobTracker has all of them in its checkpoint.
+pub(crate) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 const KEY_BYTES: usize = 1 + 8 + 4 + 8 + 2;
+
+/// What edits change.
+pub(crate) struct State {
+    pub(crate) core: Core,
+    pub(crate) rows: Rows,
+}
 
 /// Which rows exist, and which changed since the last checkpoint.
 #[derive(Debug, Default)]
@@ -60,10 +69,14 @@ impl Rows {
         self.by_job.entry(job).or_default().push(group);
     }
 
-    /// The changes since the last checkpoint if there are enough of them (or any, if `all`).
-    pub(crate) fn take_changes(&mut self, all: bool) -> Option<Vec<Change>> {
-        let enough = if all { 1 } else { CHANGES_MAX };
-        (self.changes.len() >= enough).then(|| std::mem::take(&mut self.changes))
+    /// Changes since the last checkpoint.
+    pub(crate) fn dirty_count(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// The changes since the last checkpoint.
+    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Rewrites the submission of a job that ended, with what the job still knows of its splits.
@@ -138,8 +151,8 @@ impl Replay {
     }
 
     /// What was restored.
-    pub(crate) fn finish(self) -> (Core, Rows) {
-        (self.core, self.rows)
+    pub(crate) fn finish(self) -> State {
+        State { core: self.core, rows: self.rows }
     }
 
     fn restore(&mut self, txid: u64, body: &[u8]) -> Result<(), RecoverError> {
@@ -283,7 +296,7 @@ mod tests {
             rows.note(txid, edit, &edit.encode(), &core);
         }
         let mut checkpoint = BTreeMap::new();
-        for Change { key, value } in rows.take_changes(true).unwrap() {
+        for Change { key, value } in rows.take_changes() {
             match value {
                 Some(value) => drop(checkpoint.insert(key, value)),
                 None => drop(checkpoint.remove(&key)),
@@ -292,7 +305,7 @@ mod tests {
         let mut replay = Replay::new(rules);
         checkpoint.iter().for_each(|(key, value)| replay.load(key, value).unwrap());
         replay.loaded(Txid(2)).unwrap();
-        let (again, _) = replay.finish();
+        let State { core: again, .. } = replay.finish();
         let job = again.job(JOB).unwrap();
         assert_eq!((job.maps.len(), job.final_state()), (MAPS, Some(state)));
     }

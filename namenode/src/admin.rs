@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 use protocol::datanode::Command;
 use protocol::namenode::{Answer, Body, Call, IMAGE_PIECE_BYTES, Reply, Request};
 use protocol::{DatanodeId, ErrorKind, RemoteError};
-use tokio::sync::oneshot;
 
 use crate::groups::Membership;
-use crate::server::{Event, stopping};
+use crate::server::{ended, stopping};
 use crate::service::Service;
 
 /// Files are for the operator alone.
@@ -49,7 +48,7 @@ impl Service {
             return None;
         }
         let caller = membership.caller(&request.user);
-        let allowed = self.shared.state.read().guard(caller).check_superuser();
+        let allowed = self.shared.state().guard(caller).check_superuser();
         if let Err(refusal) = allowed {
             return Some(Err(refusal));
         }
@@ -72,13 +71,11 @@ impl Service {
     }
 
     async fn save_namespace(&self) -> Answer {
-        if !self.shared.state.read().is_safe_mode_on() {
+        if !self.shared.state().is_safe_mode_on() {
             let text = "Safe mode should be turned ON in order to create namespace image.";
             return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
         }
-        let (sender, handed_over) = oneshot::channel();
-        self.events.send(Event::Checkpoint(sender)).await.map_err(|_| stopping())?;
-        handed_over.await.map_err(|_| stopping())?;
+        self.shared.host.checkpoint().await.map_err(ended)?;
         let journal = self.journal.clone();
         let exported = tokio::task::spawn_blocking(move || journal.export_image()).await;
         match exported.map_err(|_| stopping())? {
@@ -94,7 +91,7 @@ impl Service {
     }
 
     async fn roll_edits(&self) -> Answer {
-        if self.shared.state.read().is_safe_mode_on() {
+        if self.shared.state().is_safe_mode_on() {
             let text = "Log not rolled. Name node is in safe mode.";
             return Err(RemoteError::new(ErrorKind::SafeMode, text));
         }
@@ -126,7 +123,7 @@ impl Service {
     }
 
     fn metasave_text(&self) -> String {
-        let state = self.shared.state.read();
+        let state = self.shared.state();
         let table = self.shared.nodes.lock();
         let (namespace, blocks) = (&state.ns, &state.blocks);
         let mut text = String::new();

@@ -112,7 +112,7 @@ pub struct Config {
     pub free_space_min: u64,
     /// How often that is looked at. Default 1000 where HDFS looks each 5000: a busy journal grows by some MB in a second.
     pub resource_check_ms: u64,
-    /// Changed rows at which a checkpoint step is written. Default 10,000: some milliseconds of the loop's time.
+    /// Changed rows at which a checkpoint step is written. Default 10,000: some milliseconds of the host's time.
     pub checkpoint_rows: usize,
     /// Time after which a checkpoint step is written if anything changed. Default 2000.
     pub checkpoint_ms: u64,
@@ -222,7 +222,7 @@ impl Config {
         self.superuser.clone().unwrap_or_else(sys::host::user_name)
     }
 
-    /// How often the loop looks at the clock: four times per heartbeat, within 20 ms and half a second.
+    /// How often the host looks at the clock: four times per heartbeat, within 20 ms and half a second.
     pub fn tick_ms(&self) -> u64 {
         (self.heartbeat_ms / 4).clamp(20, 500)
     }

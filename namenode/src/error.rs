@@ -121,14 +121,6 @@ pub enum CoreError {
     /// A counter is behind an id in use.
     #[error("the counter of {0} is behind an id in use")]
     Counter(&'static str),
-    /// The journal gave a record another number than the loop expected.
-    #[error("the journal numbered a record {found} where {expected} was due")]
-    JournalOrder {
-        /// What was due.
-        expected: u64,
-        /// What it was.
-        found: u64,
-    },
     /// There is no root or no cluster id although there are rows.
     #[error("the namespace has no root or no cluster id")]
     NoRoot,

@@ -103,8 +103,8 @@ fn refuse_other_names(signer: &Signer, request: &Request) -> Result<(), RemoteEr
 impl Service {
     fn health(&self, secret_file: &std::path::Path, advertised: &str) -> serde_json::Value {
         let shared = &self.shared;
-        let state = shared.state.read();
-        let reason = state.safe_mode_reason(&shared.nodes.lock().nodes, shared.clock.now());
+        let state = shared.state();
+        let reason = state.safe_mode_reason(&shared.nodes.lock().nodes, shared.now());
         serde_json::json!({
             "service": "namenode",
             "cluster": state.cluster().to_string(),
@@ -113,7 +113,7 @@ impl Service {
             "safe_mode": reason,
             "secret_file": secret_file,
             "address": advertised,
-            "durable_txid": shared.waiters.durable(),
+            "durable_txid": shared.host.committed().0,
         })
     }
 }

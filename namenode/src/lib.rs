@@ -9,10 +9,10 @@
 //! | replicas | block id | state | no: from reports | good ones have the block's stamp and length |
 //! | low, pending, doomed, corrupt | block id | state | no | the last good replica is never given up |
 //! | DataNodes | DataNode id | nodes | no: they register | only monotonic time decides about life |
-//! | waiters | transaction | waiters | no | no answer, read or command leaves before its transaction is durable |
+//! | answers held back | transaction | the host's gate | no | no answer, read or command leaves before its transaction is durable |
 //!
 //! - `core` is synchronous and pure; it changes only by edits, which replay in the same way.
-//! - `server` is the one thread that changes it; `service` answers calls, `http` has the routes, `pages` what people look at, `monitor` what monitors ask for; `journal` makes edits durable.
+//! - `server` is the machine that the [`host`]'s thread runs, which alone changes it; `service` answers calls, `http` has the routes, `pages` what people look at, `monitor` what monitors ask for; [`journal`] makes edits durable.
 //! - Ids of inodes and blocks, and generation stamps, never repeat.
 //!
 //! Enter with [`run`].
@@ -39,32 +39,29 @@ mod settings;
 mod startup;
 mod topology;
 pub mod trash;
-mod waiters;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::hosts::host_part;
 use daemon::serve::{self, Limits};
-use journal::{Journal, JournalError, Options, Txid};
-use parking_lot::{Mutex, RwLock};
+use host::{Failure, Opening, Policy, Running, Start};
+use journal::{Journal, Options};
+use protocol::Epoch;
 use protocol::auth::{self, Key};
 use protocol::token::TokenKeys;
-use protocol::{ClusterId, Epoch};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
-use tokio::time::MissedTickBehavior;
 use webhdfs::namenode::Trust;
 use webhdfs::token::book::Book;
 use webhdfs::token::keeper::Keeper;
 
 pub use crate::config::Config;
 use crate::config::Durability;
+use crate::core::now::Now;
 use crate::core::random::Generator;
 use crate::core::safe_mode::Rule;
 use crate::core::state::{Settings, State};
@@ -73,12 +70,11 @@ use crate::groups::Groups;
 use crate::kept::MaintenanceFiles;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
-use crate::server::{Clock, Event, Loop, QUEUE_MAX, Shared};
+use crate::server::{NameNode, Notes, Shared, moment};
 use crate::service::audit::{self, Audit};
 use crate::service::{Load, Service};
 use crate::startup::Startup;
 use crate::topology::Topology;
-use crate::waiters::Waiters;
 
 /// Replicas that `close` waits for with `durability = "disk"`, as the promise says.
 const DURABLE_MIN: u16 = 2;
@@ -109,42 +105,23 @@ pub async fn run_on(
 ) -> Result<(), Error> {
     config.check()?;
     let secret = prepare(&config)?;
-    let failure = Arc::new(Mutex::new(None));
-    let (opening, told, failed) = (config.clone(), shutdown.clone(), Arc::clone(&failure));
-    let key = TokenKeys::new(&secret);
-    let opened = tokio::task::spawn_blocking(move || open(&opening, key, &told, &failed));
-    let (shared, journal, book) = opened.await.map_err(|_| Error::LoopPanicked)??;
+    let opening = Opening::new({
+        let shutdown = shutdown.clone();
+        move || shutdown.tell()
+    });
+    let (opened, key) = (config.clone(), TokenKeys::new(&secret));
+    let opened = tokio::task::spawn_blocking(move || open(&opened, key, opening));
+    let (shared, journal, running) = opened.await.map_err(|_| Error::LoopPanicked)??;
     tracing::info!(address = %config.advertised(), epoch = %shared.epoch, "namenode is up");
-
-    let (sender, events) = mpsc::channel(QUEUE_MAX);
-    let main_loop = Loop {
-        shared: Arc::clone(&shared),
-        events,
-        journal: journal.clone(),
-        checkpoint_rows: config.checkpoint_rows,
-        checkpoint_ms: config.checkpoint_ms,
-        checkpointed_ms: 0,
-        reports: VecDeque::new(),
-        book,
-    };
-    let guard = TellWhenDone(shutdown.clone());
-    let thread = std::thread::Builder::new()
-        .name("namenode-loop".to_owned())
-        .spawn(move || {
-            let _guard = guard;
-            main_loop.run()
-        })
-        .map_err(|source| Error::Host { action: "start the loop's thread", source })?;
-    let ticker = tokio::spawn(tick(sender.clone(), config.tick_ms(), shutdown.clone()));
     let disks = resources::Disks { config: config.clone(), journal: journal.clone() };
-    let watcher = tokio::spawn(resources::watch(sender.clone(), disks, shutdown.clone()));
+    let events = (*shared.host).clone();
+    let watcher = tokio::spawn(resources::watch(events, disks, shutdown.clone()));
 
     let (audit, audit_writer) = start_audit(&config)?;
     let service = Service {
         audit,
-        shared: Arc::clone(&shared),
-        events: sender.clone(),
-        journal: journal.clone(),
+        shared,
+        journal,
         logs_dir: config.data_dir.join("logs"),
         shutdown: shutdown.clone(),
         topology: Arc::new(Topology::new(&config)),
@@ -160,25 +137,17 @@ pub async fn run_on(
     let limits = Limits { connections_max: CONNECTIONS_MAX, ..Limits::default() };
     serve::serve(listener, router, limits, shutdown).await;
 
-    ticker.abort();
     emptier.abort();
     watcher.abort();
-    // The loop may have ended already; then nobody listens.
-    let _ = sender.send(Event::Stop).await;
-    let ended = tokio::task::spawn_blocking(move || {
-        let ended = thread.join();
-        journal.close();
-        ended
-    });
-    let ended = ended.await.map_err(|_| Error::LoopPanicked)?;
-    shared.waiters.abandon();
+    let ended = running.stop().await;
     if let Some(writer) = audit_writer {
         writer.close().await;
     }
-    if let Some(reason) = failure.lock().take() {
-        return Err(Error::JournalStopped { reason });
-    }
-    ended.map_err(|_| Error::LoopPanicked)?.map_err(Error::Namespace)
+    ended.map_err(|failure| match failure {
+        Failure::Log(end) => Error::JournalStopped { reason: end.to_string() },
+        Failure::Machine(defect) => Error::Namespace(defect),
+        Failure::Panicked => Error::LoopPanicked,
+    })
 }
 
 fn start_audit(config: &Config) -> Result<(Option<Audit>, Option<audit::Writer>), Error> {
@@ -223,21 +192,12 @@ fn trust(
     Ok((Trust { auth, authenticator, key, keeper }, book))
 }
 
-/// Ends everything when the loop ends, however it does.
-struct TellWhenDone(Shutdown);
-
-impl Drop for TellWhenDone {
-    fn drop(&mut self) {
-        self.0.tell();
-    }
-}
-
 /// Takes in the nodes that were in maintenance when the NameNode ended: they may be switched off.
 fn restore_maintenance(
     config: &Config,
     state: &mut State,
     nodes: &NodeTable,
-    clock: Clock,
+    now: Now,
 ) -> Result<MaintenanceFiles, Error> {
     let (book, all) =
         MaintenanceFiles::open(&config.data_dir).map_err(|source| Error::Directory {
@@ -247,7 +207,7 @@ fn restore_maintenance(
         })?;
     for kept in all {
         let (datanode, count) = (kept.info.id, kept.replicas.len());
-        if state.restore_node(&mut nodes.lock().nodes, kept, clock.now()) {
+        if state.restore_node(&mut nodes.lock().nodes, kept, now) {
             tracing::info!(%datanode, count, "datanode in maintenance is remembered with its replicas");
         }
     }
@@ -257,75 +217,60 @@ fn restore_maintenance(
 /// What the NameNode's share of a directory of `log_dirs` is called.
 const JOURNAL_MIRROR: &str = "namenode-journal";
 
-/// Opens the journal and rebuilds the state.
+/// Opens the journal, rebuilds the state and starts the host.
 fn open(
     config: &Config,
     token_keys: TokenKeys,
-    shutdown: &Shutdown,
-    failure: &Arc<Mutex<Option<String>>>,
-) -> Result<(Arc<Shared>, Journal, MaintenanceFiles), Error> {
+    opening: Opening<NameNode>,
+) -> Result<(Arc<Shared>, Journal, Running<NameNode>), Error> {
     let nodes = Arc::new(NodeTable::new(config.stale_ms, config.dead_ms, config.tick_ms()));
-    let waiters = Arc::new(Waiters::default());
-    let observer = {
-        let (nodes, waiters) = (Arc::clone(&nodes), Arc::clone(&waiters));
-        Box::new(move |txid: Txid| waiters.advance(txid.0, &nodes))
-    };
-    let fatal = {
-        let (failure, waiters, shutdown) =
-            (Arc::clone(failure), Arc::clone(&waiters), shutdown.clone());
-        Box::new(move |error: &JournalError| {
-            let reason = protocol::error::chain(error);
-            tracing::error!(reason, "the journal has stopped");
-            failure.lock().get_or_insert(reason);
-            waiters.abandon();
-            shutdown.tell();
-        })
-    };
     let mut recovering = Recovering::default();
     let image_interval = Duration::from_millis(config.image_interval_ms);
     let options = Options { image_interval, ..Options::new(config.data_dir.join("journal")) }
         .with_mirrors(&config.log_dirs, JOURNAL_MIRROR)
         .map_err(|source| Error::Host { action: "find the working directory", source })?;
     let (journal, recovered) =
-        Journal::open(options, &mut recovering, observer, fatal).map_err(Error::Journal)?;
-    recovered.notes.iter().for_each(|note| tracing::warn!(note, "found at start"));
-    for out in &recovered.left_out {
-        let (directory, reason) = (out.dir.display(), &out.reason);
-        tracing::error!(%directory, reason, "a directory of log_dirs does not work and is left out: replace its disk");
-    }
+        host::local::open(options, &mut recovering, opening.follower()).map_err(Error::Journal)?;
     let (load, replay) = recovering.work();
-    let clock = Clock::start();
-    let settings = settings(config, Epoch(recovered.epoch.0), token_keys);
+    let now = moment(opening.clock().now());
+    let epoch = Epoch(recovered.epoch.0);
     let random = Generator::new(rand::random());
-    let mut state = State::new(recovering.loaded, settings, random, clock.now());
-    let refreshed = state.refresh_nodes(&mut nodes.lock().nodes, lists::read(config)?, clock.now());
+    let settings = settings(config, epoch, token_keys);
+    let mut state = State::new(recovering.loaded, settings, random, now);
+    let refreshed = state.refresh_nodes(&mut nodes.lock().nodes, lists::read(config)?, now);
     debug_assert!(refreshed.is_empty(), "nobody has registered yet");
-    let book = restore_maintenance(config, &mut state, &nodes, clock)?;
-    let mut last = recovered.last;
-    if state.ns.counters().cluster.is_none() {
-        let cluster = ClusterId(rand::random());
-        let record = state
-            .format(cluster, (&config.superuser(), &config.supergroup), clock.now())
-            .map_err(Error::Namespace)?;
-        last = journal.append(vec![record]);
-        tracing::info!(%cluster, "new namespace");
-    }
-    if !journal.wait_durable(last) {
-        return Err(Error::Journal(JournalError::Stopped));
-    }
-    waiters.advance(last.0, &nodes);
-    let shared = Shared {
-        state: RwLock::new(state),
-        nodes,
-        waiters,
-        txid: AtomicU64::new(last.0),
-        clock,
-        epoch: Epoch(recovered.epoch.0),
+    let book = restore_maintenance(config, &mut state, &nodes, now)?;
+    let startup = Arc::new(Startup::loaded(load, replay));
+    let machine = NameNode {
+        nodes: Arc::clone(&nodes),
+        startup: Arc::clone(&startup),
+        epoch,
         heartbeat_ms: config.heartbeat_ms,
-        groups: Arc::new(Groups::new(config)),
-        startup: Startup::loaded(load, replay),
+        founder: (config.superuser(), config.supergroup.clone()),
+        reports: VecDeque::new(),
+        book,
+        is_book_due: false,
+        notes: Notes::default(),
     };
-    Ok((Arc::new(shared), journal, book))
+    let start = Start {
+        name: "namenode-loop",
+        machine,
+        state,
+        log: Box::new(journal.clone()),
+        last: recovered.last,
+        policy: Policy {
+            rows: config.checkpoint_rows,
+            interval: Duration::from_millis(config.checkpoint_ms),
+        },
+        tick: Duration::from_millis(config.tick_ms()),
+    };
+    let started = opening.start(start);
+    let (host, running) = started
+        .map_err(|source| Error::Host { action: "start the host's thread", source })?
+        .map_err(Error::Namespace)?;
+    let groups = Arc::new(Groups::new(config));
+    let shared = Shared { host, nodes, epoch, heartbeat_ms: config.heartbeat_ms, groups, startup };
+    Ok((Arc::new(shared), journal, running))
 }
 
 fn settings(config: &Config, epoch: Epoch, token_keys: TokenKeys) -> Settings {
@@ -359,20 +304,5 @@ fn settings(config: &Config, epoch: Epoch, token_keys: TokenKeys) -> Settings {
         permissions: config.permissions,
         directory_items_max: config.directory_items_max,
         audit: config.audit,
-    }
-}
-
-/// Tells the loop that time passes.
-async fn tick(events: mpsc::Sender<Event>, tick_ms: u64, shutdown: Shutdown) {
-    let mut interval = tokio::time::interval(Duration::from_millis(tick_ms));
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = interval.tick() => {}
-            () = shutdown.wait() => return,
-        }
-        if events.send(Event::Tick).await.is_err() {
-            return;
-        }
     }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use daemon::Shutdown;
+use host::Mailbox;
 use journal::Journal;
-use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use crate::config::Config;
@@ -18,8 +18,8 @@ pub(crate) struct Disks {
     pub(crate) journal: Journal,
 }
 
-/// Tells the loop at every look, until `shutdown`. The first look is at once.
-pub(crate) async fn watch(events: mpsc::Sender<Event>, disks: Disks, shutdown: Shutdown) {
+/// Tells the host at every look, until `shutdown`. The first look is at once.
+pub(crate) async fn watch(events: Mailbox<Event>, disks: Disks, shutdown: Shutdown) {
     let Disks { config, journal } = disks;
     let mut interval = tokio::time::interval(Duration::from_millis(config.resource_check_ms));
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -13,13 +13,14 @@ const GRAPH: &[(&str, &[&str])] = &[
     ("shuffle", &[]),
     ("sys", &[]),
     ("journal", &["sys"]),
+    ("host", &["journal", "protocol"]),
     ("client", &["protocol", "sys"]),
     ("daemon", &["protocol", "sys"]),
     ("mr-api", &["client", "protocol", "shuffle", "sys"]),
     ("webhdfs", &["client", "daemon", "protocol", "sys"]),
-    ("namenode", &["client", "daemon", "journal", "protocol", "sys", "webhdfs"]),
+    ("namenode", &["client", "daemon", "host", "journal", "protocol", "sys", "webhdfs"]),
     ("datanode", &["client", "daemon", "protocol", "sys", "webhdfs"]),
-    ("jobtracker", &["client", "daemon", "journal", "protocol", "sys"]),
+    ("jobtracker", &["client", "daemon", "host", "journal", "protocol", "sys"]),
     ("worker", &["client", "daemon", "protocol", "shuffle", "sys"]),
 ];
 

@@ -32,6 +32,8 @@ mod simulation;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+/// The time, passed in.
+pub(crate) use host::Now;
 use protocol::jobs::{JobState, Priority};
 use protocol::tracker::Action;
 use protocol::{
@@ -43,15 +45,6 @@ use jobs::{AttemptState, Job, Phase, StopReason, TaskOutput};
 use rights::Administrators;
 use slots::{QueueRules, Queues};
 use workers::{FreeSlots, MapOutputs, Workers};
-
-/// The time, passed in.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Now {
-    /// Since some moment of this process; never goes back.
-    pub(crate) at: Duration,
-    /// Wall clock, milliseconds since the epoch.
-    pub(crate) wall_ms: u64,
-}
 
 /// Rules that do not change while the core runs.
 #[derive(Clone, Debug)]

@@ -18,7 +18,7 @@ use crate::audit::Origin;
 use crate::core::views::Picture;
 use crate::core::views::WorkerPicture;
 use crate::server::query::{JobQuery, Reply, Viewer};
-use crate::server::{Event, stopping};
+use crate::server::{Event, ended, stopping};
 
 /// See the module.
 pub(crate) struct Desk {
@@ -67,7 +67,7 @@ impl Desk {
         let query = query(reply);
         let job = query.job();
         let event = Event::Query(self.viewer.clone(), query);
-        self.events.send(event).await.map_err(|_| Refused(stopping()))?;
+        self.events.send(event).await.map_err(|end| Refused(ended(end)))?;
         let found = answer.await.unwrap_or_else(|_| Err(stopping()));
         if let Err(refusal) = &found {
             self.audit.view_refused((self.viewer.user(), &self.origin), job, refusal).await;

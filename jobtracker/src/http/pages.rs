@@ -1,4 +1,4 @@
-//! Routes of the pages: what is asked for in the address, one question to the loop, one page.
+//! Routes of the pages: what is asked for in the address, one question to the host, one page.
 //!
 //! Invariant: nothing here changes anything; buttons send what they want to [`super::api`].
 

@@ -1,4 +1,4 @@
-//! What handlers share: the way to the loop, and what they need beside it.
+//! What handlers share: the way to the host, and what they need beside it.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -13,20 +13,21 @@ use daemon::groups::Groups;
 use daemon::inspect::Setting;
 use daemon::page::live::Board;
 use daemon::session::Sessions;
+use host::Mailbox;
 use protocol::auth::Key;
 use protocol::{ErrorKind, RemoteError, jobs};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::picture_cache::PictureCache;
 use crate::audit::{Audit, Origin};
 use crate::history::History;
 use crate::server::query::Overview;
-use crate::server::{Event, stopping};
+use crate::server::{Event, ended};
 
 /// What the routes share.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) events: Mailbox<Event>,
     pub(crate) secret_file: PathBuf,
     /// `http://host:port` of the NameNode, for links.
     pub(crate) namenode: Arc<str>,
@@ -52,17 +53,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Asks the loop.
+    /// Asks the host.
     pub(crate) async fn ask<T>(
         &self,
         event: impl FnOnce(oneshot::Sender<T>) -> Event,
     ) -> Result<T, RemoteError> {
-        let (reply, answer) = oneshot::channel();
-        self.events.send(event(reply)).await.map_err(|_| stopping())?;
-        answer.await.map_err(|_| stopping())
+        self.events.ask(event).await.map_err(ended)
     }
 
-    /// Has the loop answer a client, whose groups go with the call, and tells it in the audit log: also if its caller hangs up.
+    /// Has the host answer a client, whose groups go with the call, and tells it in the audit log: also if its caller hangs up.
     pub(crate) async fn client(&self, request: jobs::Request, origin: Origin) -> jobs::Answer {
         let shared = self.clone();
         carried(async move {
@@ -100,7 +99,7 @@ impl FromRef<Shared> for Sessions {
     }
 }
 
-/// A refusal of the loop.
+/// A refusal of the host.
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) RemoteError);
 

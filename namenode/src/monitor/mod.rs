@@ -9,7 +9,6 @@ mod metrics;
 mod picture;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -64,7 +63,7 @@ impl Monitor {
             journal: service.journal.stats(),
             load: service.load.clone(),
             address: self.address.clone(),
-            up: Duration::from_millis(service.shared.clock.now().mono_ms),
+            up: service.shared.host.now().at,
             startup: service.shared.startup.progress(),
         })
     }

@@ -9,20 +9,18 @@ use daemon::carried::carried;
 use journal::Journal;
 use protocol::namenode::{Answer, Body, Call, Reply, Request, VERSION};
 use protocol::{ErrorKind, RemoteError};
-use tokio::sync::{mpsc, oneshot};
 
 use super::audit::{self, Audit, Origin};
 use super::load::Load;
 use crate::config::Config;
 use crate::lists;
-use crate::server::{Event, Shared, stopping};
+use crate::server::{Event, Shared, ended, stopping};
 use crate::topology::Topology;
 
 /// What the handlers need.
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) events: mpsc::Sender<Event>,
     pub(crate) journal: Journal,
     /// Where files for the operator are written.
     pub(crate) logs_dir: PathBuf,
@@ -60,7 +58,7 @@ impl Service {
         let detail = |call| audit::detail((&request.user, &origin.address), call);
         let details: Vec<Option<String>> = calls.iter().map(detail).collect();
         let answer = self.answer(request, &mut permissions).await;
-        let at_ms = self.shared.clock.now().wall_ms;
+        let at_ms = self.shared.now().wall_ms;
         let answers = match &answer {
             Ok(Reply::Batch(answers)) => answers,
             single => std::slice::from_ref(single),
@@ -96,13 +94,12 @@ impl Service {
         }
         if matches!(request.body, Body::One(Call::RefreshNodes)) {
             let caller = membership.caller(&request.user);
-            self.shared.state.read().guard(caller).check_superuser()?;
+            self.shared.state().guard(caller).check_superuser()?;
             return self.refresh_nodes().await;
         }
-        let (sender, receiver) = oneshot::channel();
-        let event = Event::Call(Box::new(request), membership, sender);
-        self.events.send(event).await.map_err(|_| stopping())?;
-        let answered = receiver.await.map_err(|_| stopping())?;
+        let request = Box::new(request);
+        let asked = self.shared.host.ask(|sender| Event::Call(request, membership, sender)).await;
+        let answered = asked.map_err(ended)?;
         *permissions = answered.permissions;
         answered.answer
     }
@@ -116,8 +113,7 @@ impl Service {
             RemoteError::new(ErrorKind::InvalidArgument, protocol::error::chain(&error))
         })?;
         self.topology.forget();
-        let (sender, receiver) = oneshot::channel();
-        self.events.send(Event::Hosts(lists, sender)).await.map_err(|_| stopping())?;
-        receiver.await.map_err(|_| stopping())?.answer
+        let asked = self.shared.host.ask(|sender| Event::Hosts(lists, sender)).await;
+        asked.map_err(ended)?.answer
     }
 }

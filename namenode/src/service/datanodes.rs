@@ -1,13 +1,12 @@
-//! Messages of DataNodes: heartbeats, which are held until there are commands, and what goes to the loop.
+//! Messages of DataNodes: heartbeats, which are held until there are commands, and what goes to the host.
 
 use std::time::Duration;
 
 use protocol::datanode::{self, Heartbeat, REPORT_REPLICAS_MAX, Reply, Request};
 use protocol::{ErrorKind, RemoteError};
-use tokio::sync::oneshot;
 
 use super::calls::Service;
-use crate::server::{Event, stopping};
+use crate::server::{Event, ended};
 
 impl Service {
     /// Answers a DataNode.
@@ -29,10 +28,9 @@ impl Service {
             }
             _ => {}
         }
-        let (sender, receiver) = oneshot::channel();
-        let event = Event::Datanode(Box::new(request), sender);
-        self.events.send(event).await.map_err(|_| stopping())?;
-        receiver.await.map_err(|_| stopping())?
+        let request = Box::new(request);
+        let asked = self.shared.host.ask(|sender| Event::Datanode(request, sender)).await;
+        asked.map_err(ended)?
     }
 
     async fn heartbeat(&self, beat: &Heartbeat) -> datanode::Answer {
@@ -41,13 +39,13 @@ impl Service {
         if beat.epoch != shared.epoch {
             return fenced("the NameNode was restarted: register again");
         }
-        let now_ms = shared.clock.now().mono_ms;
+        let now_ms = shared.now().mono_ms;
         let Some(beat) = shared.nodes.heartbeat(beat, now_ms) else {
             return fenced("this DataNode is not registered or was given up: register again");
         };
         if beat.first {
-            // Now it has room: safe mode may end and copies may begin. If the queue is full, the next tick sees to it.
-            let _ = self.events.try_send(Event::Tick);
+            // Now it has room: safe mode may end and copies may begin.
+            shared.host.tick();
         }
         let mut commands = beat.commands;
         if commands.is_empty() {

@@ -1,4 +1,4 @@
-//! One job as its pages show it, in a form that is quick to make: the loop makes it, a handler draws it.
+//! One job as its pages show it, in a form that is quick to make: the host makes it, a handler draws it.
 //!
 //! Invariant: a row of an attempt holds no text of its own, so that a job of a hundred thousand tasks is pictured in milliseconds; the
 //! texts (machines, diagnostics) are beside the rows.

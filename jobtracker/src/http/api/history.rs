@@ -138,7 +138,7 @@ impl From<Refused> for Failure {
     }
 }
 
-/// `found`, or `missing` if the loop does not know it.
+/// `found`, or `missing` if the host does not know it.
 pub(super) fn known<T>(
     found: Result<T, Refused>,
     missing: impl FnOnce() -> Failure,
