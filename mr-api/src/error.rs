@@ -162,6 +162,18 @@ pub enum Error {
     /// A typed pair for an output that is text.
     #[error("`append` writes to SequenceFiles alone: see `sequence_out`")]
     NoSequenceFile,
+    /// A record for another writer than that of the output's format.
+    #[error("the output is not written by {writer}")]
+    OutputWriter {
+        /// Its type.
+        writer: &'static str,
+    },
+    /// The groups of a file, by its format, are no parts of it.
+    #[error("the groups of {path} do not begin one behind the other, within the file")]
+    InputGroups {
+        /// The file.
+        path: String,
+    },
     /// The operating system refused an operation on a local file.
     #[error("cannot {operation} {}", path.display())]
     File {

@@ -164,7 +164,11 @@ mod tests {
         }
         let range = SplitRange { start: 0, end: 70 };
         let cut = FixedLength { bytes: 8 }.read(range, &mut Chopped(&file, 9), &mut |_, _| Ok(()));
-        assert!(cut.unwrap_err().to_string().contains("64"));
+        let error = cut.unwrap_err();
+        assert!(
+            matches!(error.downcast_ref(), Some(Error::RecordCutOff { offset: 64 })),
+            "{error}"
+        );
     }
 
     #[test]

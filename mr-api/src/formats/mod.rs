@@ -16,14 +16,14 @@ pub mod writable;
 
 pub use binary::{FixedLength, Uncut, WholeFiles};
 pub use input::{Cut, Format, Source, SplitRange};
-pub use output::Output;
+pub use output::{NewFile, OutputFormat, RecordWriter};
 pub use rows::Rows;
 pub use text::{
-    CombinedLines, KeyValueLines, LINE_BYTES_MAX, Line, Lines, NLines, TextRules, ToText, Words,
+    CombinedLines, KeyValueLines, LINE_BYTES_MAX, Line, Lines, NLines, PassedOver, TextOutput,
+    TextRules, TextWriter, ToText, Words,
 };
 
 #[cfg(any(test, fuzzing))]
 pub(crate) use bzip2_split::SplitReader;
 pub(crate) use input::{LocalSource, READ_BYTES, Ruled};
-pub(crate) use output::{LocalFiles, Naming, OutputFile, OutputFiles, OutputOptions};
 pub(crate) use splits::{FileToCut, SplitLimits, is_hidden};

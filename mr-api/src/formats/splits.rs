@@ -10,7 +10,7 @@ use memchr::memmem::Finder;
 use super::codec::FileCodec;
 use super::input::Cut;
 use super::text::TextRules;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Where to cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,9 +27,38 @@ impl Default for SplitLimits {
     }
 }
 
+impl SplitLimits {
+    /// Bytes of a split of a file with blocks of so many.
+    fn split_bytes(self, block_bytes: u64) -> u64 {
+        self.min.max(self.max.min(block_bytes)).max(1)
+    }
+}
+
+/// `(offset, length)` of the splits of one file whose groups begin at `starts`.
+fn join_groups(
+    file: &FileToCut,
+    starts: &[u64],
+    limits: SplitLimits,
+) -> Result<impl Iterator<Item = (u64, u64)>> {
+    let are_within = starts.last().is_none_or(|last| *last <= file.length);
+    if !are_within || !starts.is_sorted_by(|a, b| a < b) {
+        return Err(Error::InputGroups { path: file.path.clone() }.into());
+    }
+    let split_bytes = limits.split_bytes(file.block_bytes);
+    let mut begins = vec![0];
+    for start in starts.iter().skip(1) {
+        let begin = *begins.last().expect("it has the first");
+        if start - begin >= split_bytes {
+            begins.push(*start);
+        }
+    }
+    let ends = begins[1..].to_vec().into_iter().chain([file.length]);
+    Ok(begins.into_iter().zip(ends).map(|(begin, end)| (begin, end - begin)))
+}
+
 /// `(offset, length)` of the splits of one file.
 pub(crate) fn split_file(length: u64, block_bytes: u64, limits: SplitLimits) -> Vec<(u64, u64)> {
-    let split = limits.min.max(limits.max.min(block_bytes)).max(1);
+    let split = limits.split_bytes(block_bytes);
     let mut splits = Vec::new();
     let mut offset = 0;
     // remaining / split > 1.1, in whole numbers
@@ -57,13 +86,22 @@ pub(crate) struct FileToCut {
 /// Part of a split: number of the file, offset, length.
 pub(crate) type Part = (usize, u64, u64);
 
-/// The splits of all files, in order. `line_ends` finds where every so many lines of a file end.
+/// What must be looked for in a file before it can be cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ends {
+    /// Where every so many lines end.
+    OfLines(u64),
+    /// Where the groups of its format begin.
+    OfGroups,
+}
+
+/// The splits of all files, in order. `find` looks into the file of a number.
 pub(crate) fn plan(
     files: &[FileToCut],
     cut: Cut,
     limits: SplitLimits,
     rules: &TextRules,
-    mut line_ends: impl FnMut(usize, u64) -> Result<Vec<u64>>,
+    mut find: impl FnMut(usize, Ends) -> Result<Vec<u64>>,
 ) -> Result<Vec<Vec<Part>>> {
     let can_cut = rules.can_cut();
     let mut splits = Vec::new();
@@ -87,10 +125,15 @@ pub(crate) fn plan(
             Cut::TextBlocks | Cut::Combined { .. } if !can_cut => splits.push(vec![whole]),
             Cut::Lines { count } => {
                 let mut start = 0;
-                for end in line_ends(index, count.max(1))? {
+                for end in find(index, Ends::OfLines(count.max(1)))? {
                     splits.push(vec![(index, start, end - start)]);
                     start = end;
                 }
+            }
+            Cut::Groups => {
+                let starts = find(index, Ends::OfGroups)?;
+                let parts = join_groups(file, &starts, limits)?;
+                splits.extend(parts.map(|(offset, length)| vec![(index, offset, length)]));
             }
             _ => {
                 let parts = split_file(file.length, file.block_bytes, limits);
@@ -210,6 +253,29 @@ mod tests {
         assert_eq!(line_ends(&b"a\nb\nc\nd"[..], 2, None).unwrap(), [4, 7]);
         assert_eq!(line_ends(&b"a\nb\n"[..], 2, None).unwrap(), [4]);
         assert_eq!(line_ends(&b""[..], 2, None).unwrap(), [0]);
+    }
+
+    #[test]
+    fn groups_are_joined_to_splits_as_long_as_blocks() {
+        let file = FileToCut { path: "a".into(), length: 100, block_bytes: 30 };
+        let cut = |starts: &[u64], limits| -> Result<Vec<(u64, u64)>> {
+            let find = |_, ends| {
+                assert_eq!(ends, Ends::OfGroups);
+                Ok(starts.to_vec())
+            };
+            let files = std::slice::from_ref(&file);
+            let splits = plan(files, Cut::Groups, limits, &TextRules::default(), find)?;
+            Ok(splits.concat().into_iter().map(|(_, offset, length)| (offset, length)).collect())
+        };
+        let blocks = SplitLimits::default();
+        let each = SplitLimits { min: 1, max: 1 };
+        assert_eq!(cut(&[4, 20, 40, 70, 80], blocks).unwrap(), [(0, 40), (40, 30), (70, 30)]);
+        assert_eq!(cut(&[4, 50, 60], each).unwrap(), [(0, 50), (50, 10), (60, 40)]);
+        assert_eq!(cut(&[], each).unwrap(), [(0, 100)], "a file without groups has a split");
+        for starts in [&[4, 3][..], &[5, 5], &[4, 101]] {
+            let error = cut(starts, blocks).unwrap_err();
+            assert!(matches!(error.downcast_ref(), Some(Error::InputGroups { .. })), "{error}");
+        }
     }
 
     #[test]

@@ -3,25 +3,51 @@
 //! Invariant: the same records of the same task give the same bytes, whichever attempt writes them; also the sync mark, which is made of
 //! the file's name.
 
-use protocol::property::CompressType;
+use protocol::property::{CompressType, keys};
 use sha2::{Digest, Sha256};
 
 use super::file::{Compression, SequenceWriter};
 use crate::error::Error;
 use crate::error::Result;
 use crate::formats::codec::FileCodec;
+use crate::formats::output::{NewFile, OutputFormat, RecordWriter};
 use crate::formats::text::ToText;
 use crate::formats::writable::{TEXT_CLASS, Writable};
 
 /// Java classes of keys and values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Classes {
-    pub(crate) key: &'static str,
-    pub(crate) value: &'static str,
+struct Classes {
+    key: &'static str,
+    value: &'static str,
+}
+
+/// SequenceFiles of these classes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SequenceOutput {
+    classes: Classes,
+}
+
+impl SequenceOutput {
+    /// With keys of class `K::CLASS` and values of class `V::CLASS`.
+    pub fn of<K: Writable, V: Writable>() -> Self {
+        SequenceOutput { classes: Classes { key: K::CLASS, value: V::CLASS } }
+    }
+}
+
+impl OutputFormat for SequenceOutput {
+    fn begin(&self, file: &NewFile<'_>) -> Result<Box<dyn RecordWriter>> {
+        let kind = keys::OUTPUT_COMPRESS_TYPE.get(file.properties)?;
+        let compression = compression(file.codec, file.in_blocks, kind);
+        Ok(Box::new(SequenceStream::new(file.name, self.classes, compression)?))
+    }
+
+    fn compresses(&self) -> bool {
+        true
+    }
 }
 
 /// How records are compressed, by options and property.
-pub(crate) fn compression(
+fn compression(
     codec: Option<FileCodec>,
     blocks: bool,
     property: Option<CompressType>,
@@ -36,7 +62,7 @@ pub(crate) fn compression(
 }
 
 /// One file that is being written.
-pub(crate) struct SequenceStream {
+pub struct SequenceStream {
     writer: SequenceWriter<Vec<u8>>,
     classes: Classes,
     text: Vec<u8>,
@@ -46,7 +72,7 @@ pub(crate) struct SequenceStream {
 
 impl SequenceStream {
     /// Begins the file of this name.
-    pub(crate) fn new(name: &str, classes: Classes, compression: Compression) -> Result<Self> {
+    fn new(name: &str, classes: Classes, compression: Compression) -> Result<Self> {
         let digest = Sha256::digest(name);
         let sync = *digest.first_chunk().expect("a SHA-256 has 32 bytes");
         let Classes { key, value } = classes;
@@ -55,17 +81,11 @@ impl SequenceStream {
         Ok(SequenceStream { writer, classes, text, key, value })
     }
 
-    /// Adds the text of a key and a value.
-    pub(crate) fn write(&mut self, key: impl ToText, value: impl ToText) -> Result<()> {
-        self.key.clear();
-        self.value.clear();
-        encode(self.classes.key, key, &mut self.text, &mut self.key)?;
-        encode(self.classes.value, value, &mut self.text, &mut self.value)?;
-        Ok(self.writer.push(&self.key, &self.value)?)
-    }
-
     /// Adds a typed pair.
-    pub(crate) fn append<K: Writable, V: Writable>(&mut self, key: K, value: V) -> Result<()> {
+    ///
+    /// # Errors
+    /// If the file has other classes, or a compressor fails.
+    pub fn append<K: Writable, V: Writable>(&mut self, key: K, value: V) -> Result<()> {
         let given = Classes { key: K::CLASS, value: V::CLASS };
         if given != self.classes {
             let wrong = if given.key == self.classes.key { given.value } else { given.key };
@@ -77,19 +97,29 @@ impl SequenceStream {
         value.write(&mut self.value);
         Ok(self.writer.push(&self.key, &self.value)?)
     }
+}
 
-    /// Bytes that are ready for the file; the caller empties it.
-    pub(crate) fn ready(&mut self) -> &mut Vec<u8> {
+impl RecordWriter for SequenceStream {
+    /// Adds the text of a key and a value.
+    fn write(&mut self, key: &dyn ToText, value: &dyn ToText) -> Result<bool> {
+        self.key.clear();
+        self.value.clear();
+        encode(self.classes.key, key, &mut self.text, &mut self.key)?;
+        encode(self.classes.value, value, &mut self.text, &mut self.value)?;
+        self.writer.push(&self.key, &self.value)?;
+        Ok(true)
+    }
+
+    fn ready(&mut self) -> &mut Vec<u8> {
         self.writer.target()
     }
 
-    /// Makes all that was added ready.
-    pub(crate) fn complete(&mut self) -> Result<()> {
+    fn end(&mut self) -> Result<()> {
         Ok(self.writer.write_block()?)
     }
 }
 
-fn encode(class: &str, value: impl ToText, text: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<()> {
+fn encode(class: &str, value: &dyn ToText, text: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<()> {
     text.clear();
     value.write_text(text);
     match class {
@@ -178,7 +208,7 @@ mod tests {
         let classes = Classes { key: String::CLASS, value: i64::CLASS };
         let mut stream = SequenceStream::new("part-r-00000", classes, Compression::None).unwrap();
         stream.append("a", 2i64).unwrap();
-        stream.complete().unwrap();
+        stream.end().unwrap();
         let class = |name: &str| [&[name.len() as u8], name.as_bytes()].concat();
         let sync = &Sha256::digest("part-r-00000")[..16];
         let want = [

@@ -4,13 +4,15 @@
 
 mod delimited;
 mod line;
+mod output;
 mod reader;
 mod render;
 mod rules;
 mod variants;
 
 pub use line::{Line, Words};
+pub use output::{TextOutput, TextWriter};
 pub use reader::Lines;
 pub use render::ToText;
-pub use rules::{LINE_BYTES_MAX, TextRules};
+pub use rules::{LINE_BYTES_MAX, PassedOver, TextRules};
 pub use variants::{CombinedLines, KeyValueLines, NLines};

@@ -258,7 +258,7 @@ impl<'a> Driver<'a> {
                     continue;
                 }
             };
-            all.extend(inputs::splits(&self.dfs, &paths, number as u32, input.cut, &cutting)?);
+            all.extend(inputs::splits(&self.dfs, &paths, (number as u32, input), &cutting)?);
         }
         self.options.check_map_count(all.len())?;
         Ok(all)

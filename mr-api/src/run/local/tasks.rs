@@ -18,11 +18,11 @@ use crate::engine::{
     reduce_options, side_file,
 };
 use crate::error::{Error, Result};
-use crate::formats::{LocalFiles, LocalSource, Output, Source, SplitRange};
+use crate::formats::{LocalSource, Source, SplitRange};
 use crate::run::progress::Progress;
 use crate::run::{address, options};
 use crate::scratch::Scratch;
-use crate::task::{Context, OpenFile, RecordCursor, TASK_COUNTERS, TaskCounts};
+use crate::task::{Context, LocalFiles, OpenFile, Output, RecordCursor, TASK_COUNTERS, TaskCounts};
 
 /// How often progress is looked at.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
@@ -150,7 +150,7 @@ impl JobRun<'_> {
 
     fn output(&self, directory: &Path, context: &Context) -> Result<Output> {
         let files = Box::new(LocalFiles(directory.to_owned()));
-        Output::new(files, self.stage.settings().output_options, context.clone())
+        Output::new(files, self.stage.settings().output_options.clone(), context.clone())
     }
 
     fn map(&self, index: usize, context: &Context) -> Result<Option<MapOutput>> {
