@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use mr_formats::sources::{DecodedSource, NoSource, Ruled};
+
 use super::paths::{InputPaths, JobInput};
 use crate::console::say;
 use crate::error::Result;
-use crate::formats::codec::{DecodedSource, FileCodec};
-use crate::formats::rows::NoSource;
-use crate::formats::{Cut, PassedOver, Ruled, Source, SplitRange, TextRules};
+use crate::formats::codec::FileCodec;
+use crate::formats::{Cut, PassedOver, Source, SplitRange, TextRules};
 use crate::map::{Emit, Mapper, Records, Sink};
 use crate::task::replay::RecordPlace;
 use crate::task::{Context, RecordCursor, TaskInput};

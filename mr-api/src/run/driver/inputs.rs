@@ -1,6 +1,8 @@
 //! Input paths on the cluster: directories, patterns, splits with the machines that hold them.
 
 use client::dfs::DfsClient;
+use mr_formats::splits::{Ends, FileToCut, SplitLimits};
+use mr_formats::{rows, splits};
 use protocol::DfsPath;
 use protocol::jobs::{Split, SplitPart};
 use protocol::namenode::{FileStatus, LocatedBlock};
@@ -8,8 +10,7 @@ use protocol::namenode::{FileStatus, LocatedBlock};
 use crate::engine::{JobInput, MapPart};
 use crate::error::Error;
 use crate::error::Result;
-use crate::formats::splits::Ends;
-use crate::formats::{FileToCut, SplitLimits, SplitRange, TextRules, rows, splits};
+use crate::formats::{SplitRange, TextRules};
 use crate::run::dfs::open_part;
 use crate::run::inputs::{self, Entry, Subdirectories, Tree};
 use crate::run::options::Options;

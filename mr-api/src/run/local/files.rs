@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use mr_formats::sources::LocalSource;
+use mr_formats::splits;
+use mr_formats::splits::{Ends, FileToCut, SplitLimits};
+
 use super::tasks::LocalSplit;
 use crate::engine::JobInput;
 use crate::error::Error;
 use crate::error::Result;
-use crate::formats::splits::Ends;
-use crate::formats::{FileToCut, LocalSource, SplitLimits, SplitRange, TextRules, splits};
+use crate::formats::{SplitRange, TextRules};
 use crate::run::inputs::{self, Entry, Subdirectories, Tree};
 
 /// A file to read.

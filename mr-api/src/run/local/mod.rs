@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use client::error::chain;
+use mr_formats::rows;
+use mr_formats::splits::SplitLimits;
 use protocol::JobId;
 use protocol::jobs::Counters;
 use protocol::property::{Properties, present_name};
@@ -21,7 +23,7 @@ use shuffle::BufferPool;
 use crate::console::say;
 use crate::engine::{BOUNDARIES_PROPERTY, InputPaths, OutputPath, Reducers, SideFile, Stage};
 use crate::error::{Error, Result};
-use crate::formats::{SplitLimits, TextRules, rows};
+use crate::formats::TextRules;
 use crate::job::JobOutput;
 use crate::job::{Finished, Graph, OpenFn, Plan};
 use crate::run::inputs::Subdirectories;

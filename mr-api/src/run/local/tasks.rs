@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use mr_formats::sources::LocalSource;
 use protocol::jobs::Counters;
 use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
@@ -18,7 +19,7 @@ use crate::engine::{
     reduce_options, side_file,
 };
 use crate::error::{Error, Result};
-use crate::formats::{LocalSource, Source, SplitRange};
+use crate::formats::{Source, SplitRange};
 use crate::run::progress::Progress;
 use crate::run::{address, options};
 use crate::scratch::Scratch;

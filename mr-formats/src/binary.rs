@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use super::codec::SourceReader;
 use super::input::{Cut, Format, Source, SplitRange};
+use super::sources::SourceReader;
 use crate::error::{Error, Result};
 
 /// Files in another format, each read by one task from its beginning to its end: where neighbours matter.
@@ -129,7 +129,7 @@ mod tests {
     use std::io;
 
     use super::*;
-    use crate::formats::{Line, NLines};
+    use crate::{Line, NLines};
 
     struct Chopped<'a>(&'a [u8], usize);
 

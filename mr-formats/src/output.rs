@@ -86,7 +86,7 @@ pub struct NewFile<'a> {
     pub name: &'a str,
     /// How the job wants it compressed.
     pub codec: Option<FileCodec>,
-    /// Many records are to be compressed at a time ([`block_compressed`](crate::job::OutputTo::block_compressed)).
+    /// Many records are to be compressed at a time (`OutputTo::block_compressed`).
     pub in_blocks: bool,
     /// The properties of the job.
     pub properties: &'a Properties,

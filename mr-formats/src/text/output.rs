@@ -4,7 +4,7 @@ use protocol::property::keys;
 
 use super::render::ToText;
 use crate::error::Result;
-use crate::formats::output::{NewFile, OutputFormat, RecordWriter};
+use crate::output::{NewFile, OutputFormat, RecordWriter};
 
 /// Lines `key<TAB>value`, with another separator if the job's properties say so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,8 +1,6 @@
 //! Where records come from: a [`Source`] of bytes and a [`Format`] that cuts them into records.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use super::text::TextRules;
 use crate::error::Result;
@@ -23,26 +21,6 @@ pub trait Source {
     /// How its text is cut into records, by the job's properties.
     fn text(&self) -> TextRules {
         TextRules::default()
-    }
-}
-
-/// A source of a job with such properties.
-pub(crate) struct Ruled<S> {
-    pub(crate) source: S,
-    pub(crate) rules: TextRules,
-}
-
-impl<S: Source> Source for Ruled<S> {
-    fn slice(&mut self, offset: u64) -> io::Result<&[u8]> {
-        self.source.slice(offset)
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.source.length()
-    }
-
-    fn text(&self) -> TextRules {
-        self.rules.clone()
     }
 }
 
@@ -174,36 +152,5 @@ pub trait Format: Clone + Send + Sync + 'static {
     /// The bytes of a record, to be shown where it is left out as a bad one (`--skip-bad`); `None` if it is not made of such.
     fn bytes<'r>(_record: &Self::Record<'r>) -> Option<&'r [u8]> {
         None
-    }
-}
-
-/// Bytes read from a file at once: large enough that the call costs nothing, small enough for the second-level cache.
-pub(crate) const READ_BYTES: usize = 256 << 10;
-
-/// A local file, read with positioned reads into one buffer.
-pub(crate) struct LocalSource {
-    file: File,
-    buffer: Vec<u8>,
-}
-
-impl LocalSource {
-    pub(crate) fn new(file: File) -> Self {
-        LocalSource { file, buffer: vec![0; READ_BYTES] }
-    }
-}
-
-impl Source for LocalSource {
-    fn slice(&mut self, offset: u64) -> io::Result<&[u8]> {
-        loop {
-            match self.file.read_at(&mut self.buffer, offset) {
-                Ok(count) => return Ok(&self.buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn length(&self) -> Option<u64> {
-        Some(self.file.metadata().ok()?.len())
     }
 }

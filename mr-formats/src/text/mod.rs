@@ -1,4 +1,4 @@
-//! Text: lines in ([`Lines`], [`Line`]), `key<TAB>value` lines out ([`Output`](crate::Output) through [`ToText`]).
+//! Text: lines in ([`Lines`], [`Line`]), `key<TAB>value` lines out ([`TextOutput`], through [`ToText`]).
 //!
 //! Everything is bytes first: a line need not be UTF-8 and arrives byte for byte as it stands in the file.
 

@@ -8,17 +8,17 @@ use protocol::property::{Properties, PropertyError, keys};
 /// Longest line that is read (1 GiB): a file without line ends is an error, not all of memory.
 pub const LINE_BYTES_MAX: usize = 1 << 30;
 
-/// How the text of a [`Source`](crate::formats::Source) is cut into records. The default: at line ends, of any length, without the mark.
+/// How the text of a [`Source`](crate::Source) is cut into records. The default: at line ends, of any length, without the mark.
 #[derive(Clone, Debug, Default)]
 pub struct TextRules {
     /// What ends a record, instead of a line end.
-    pub(crate) delimiter: Option<Arc<[u8]>>,
+    pub delimiter: Option<Arc<[u8]>>,
     /// Lines that are as long with their end, or longer, are passed over.
-    pub(crate) bytes_max: Option<u64>,
+    pub bytes_max: Option<u64>,
     /// A byte order mark at the beginning is part of the text.
-    pub(crate) keeps_mark: bool,
+    pub keeps_mark: bool,
     /// Hears of lines that are passed over.
-    pub(crate) passed_over: Option<PassedOver>,
+    pub passed_over: Option<PassedOver>,
 }
 
 /// Hears of each record that is passed over: where it begins, and its bytes.
@@ -36,7 +36,10 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl TextRules {
     /// What the properties of a job say.
-    pub(crate) fn of_job(properties: &Properties) -> Result<Self, PropertyError> {
+    ///
+    /// # Errors
+    /// If one has a value that it does not take.
+    pub fn of_job(properties: &Properties) -> Result<Self, PropertyError> {
         let delimiter = keys::RECORD_DELIMITER.get(properties)?.filter(|text| !text.is_empty());
         Ok(TextRules {
             delimiter: delimiter.map(|text| text.into_bytes().into()),
@@ -46,7 +49,7 @@ impl TextRules {
     }
 
     /// Lines as they are: for what is no file.
-    pub(crate) fn plain() -> Self {
+    pub fn plain() -> Self {
         TextRules { keeps_mark: true, ..TextRules::default() }
     }
 

@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 
 /// Where to cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SplitLimits {
+pub struct SplitLimits {
     /// `mapreduce.input.fileinputformat.split.minsize`, bytes; default 1.
-    pub(crate) min: u64,
+    pub min: u64,
     /// `mapreduce.input.fileinputformat.split.maxsize`, bytes; unlimited by default.
-    pub(crate) max: u64,
+    pub max: u64,
 }
 
 impl Default for SplitLimits {
@@ -57,7 +57,7 @@ fn join_groups(
 }
 
 /// `(offset, length)` of the splits of one file.
-pub(crate) fn split_file(length: u64, block_bytes: u64, limits: SplitLimits) -> Vec<(u64, u64)> {
+fn split_file(length: u64, block_bytes: u64, limits: SplitLimits) -> Vec<(u64, u64)> {
     let split = limits.split_bytes(block_bytes);
     let mut splits = Vec::new();
     let mut offset = 0;
@@ -74,21 +74,21 @@ pub(crate) fn split_file(length: u64, block_bytes: u64, limits: SplitLimits) -> 
 
 /// A file to be cut.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct FileToCut {
+pub struct FileToCut {
     /// Its path; the extension tells whether it is compressed.
-    pub(crate) path: String,
+    pub path: String,
     /// Bytes.
-    pub(crate) length: u64,
+    pub length: u64,
     /// Bytes of its blocks.
-    pub(crate) block_bytes: u64,
+    pub block_bytes: u64,
 }
 
 /// Part of a split: number of the file, offset, length.
-pub(crate) type Part = (usize, u64, u64);
+pub type Part = (usize, u64, u64);
 
 /// What must be looked for in a file before it can be cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ends {
+pub enum Ends {
     /// Where every so many lines end.
     OfLines(u64),
     /// Where the groups of its format begin.
@@ -96,7 +96,10 @@ pub(crate) enum Ends {
 }
 
 /// The splits of all files, in order. `find` looks into the file of a number.
-pub(crate) fn plan(
+///
+/// # Errors
+/// Those of `find`, and groups that are no parts of their file.
+pub fn plan(
     files: &[FileToCut],
     cut: Cut,
     limits: SplitLimits,
@@ -150,7 +153,10 @@ pub(crate) fn plan(
 }
 
 /// Where every `count` lines (ended by a newline, or by `delimiter`) of a file end, and the end of the file.
-pub(crate) fn line_ends(
+///
+/// # Errors
+/// Those of `file`.
+pub fn line_ends(
     mut file: impl Read,
     count: u64,
     delimiter: Option<&[u8]>,
@@ -193,7 +199,7 @@ pub(crate) fn line_ends(
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// True for files that are no input: `_SUCCESS`, `.crc`, ...
-pub(crate) fn is_hidden(name: &str) -> bool {
+pub fn is_hidden(name: &str) -> bool {
     name.starts_with(['_', '.'])
 }
 
