@@ -52,7 +52,7 @@ fn join_groups(
             begins.push(*start);
         }
     }
-    let ends = begins[1..].to_vec().into_iter().chain([file.length]);
+    let ends: Vec<u64> = begins.iter().skip(1).copied().chain([file.length]).collect();
     Ok(begins.into_iter().zip(ends).map(|(begin, end)| (begin, end - begin)))
 }
 
