@@ -1,7 +1,5 @@
 //! SequenceFiles from job to job.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
-
 use mr_api::codec::FileCodec;
 use mr_api::job::sequence_out;
 use mr_api::sequence::SequencePairs;
