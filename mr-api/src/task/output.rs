@@ -400,9 +400,15 @@ mod tests {
             out.write((), ())?;
             out.write_to("errors", "bad", "line")?;
             assert!(out.write_to("part", 1, 2).is_err() && out.write_to("../x", 1, 2).is_err());
+            let other = out.with::<SequenceStream>(|_| Ok(())).unwrap_err();
+            assert!(matches!(other.downcast_ref(), Some(Error::OutputWriter { .. })), "{other}");
+            out.with::<TextWriter>(|lines| {
+                lines.line("own", "line");
+                Ok(())
+            })?;
             Ok(())
         });
-        assert_eq!(files["part-r-00007"], "a\t1\nv\nk\n");
+        assert_eq!(files["part-r-00007"], "a\t1\nv\nk\nown\tline\n");
         assert_eq!(files["errors-r-00007"], "bad\tline\n");
         assert_eq!(files.len(), 2);
     }
