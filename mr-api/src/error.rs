@@ -4,11 +4,7 @@ use std::path::PathBuf;
 
 use protocol::DfsPath;
 
-/// What user code returns: any error, so that `?` works on all of them.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Result of user code and of everything it calls.
-pub type Result<T, E = BoxError> = std::result::Result<T, E>;
+pub use mr_formats::{BoxError, Result};
 
 /// How [`Error::Map`] begins; [`crate::replay::RecordPlace`] reads it.
 pub(crate) use protocol::record::MAP_FAILED;
@@ -47,27 +43,9 @@ pub enum Error {
     /// `--help` was given: not a failure.
     #[error("help was asked for")]
     HelpAsked,
-    /// A line without end.
-    #[error("the line at offset {offset} is longer than 1 GiB")]
-    LineTooLong {
-        /// Where it begins.
-        offset: u64,
-    },
-    /// A record that no format allows.
-    #[error("the record at offset {offset} is longer than 1 GiB")]
-    RecordTooLong {
-        /// Where it begins.
-        offset: u64,
-    },
     /// User code counts beyond the bounds.
     #[error(transparent)]
     Counters(#[from] protocol::counters::CountersError),
-    /// A file does not end where a record of fixed length does.
-    #[error("the record at offset {offset} is cut off")]
-    RecordCutOff {
-        /// Where it begins.
-        offset: u64,
-    },
     /// A path of this machine where only one of the cluster's can be.
     #[error(
         "{path} is a path of this machine, which tasks do not see: give it with --files, or put it into the cluster"
@@ -133,20 +111,6 @@ pub enum Error {
     /// A map was not told the key ranges of the reduces.
     #[error("the job's key ranges are missing")]
     NoBoundaries,
-    /// A pair of other classes than its SequenceFile has.
-    #[error("the output's SequenceFiles do not hold keys or values of {class}")]
-    OutputClass {
-        /// The class.
-        class: String,
-    },
-    /// A SequenceFile holds other classes than the job reads.
-    #[error("the file holds pairs of {found}, the job reads {wanted}")]
-    InputClass {
-        /// Of the file.
-        found: String,
-        /// Of the job.
-        wanted: String,
-    },
     /// A merge join needs sorted files.
     #[error("{path} is not sorted by its keys")]
     NotSorted {
@@ -162,6 +126,12 @@ pub enum Error {
     /// A typed pair for an output that is text.
     #[error("`append` writes to SequenceFiles alone: see `sequence_out`")]
     NoSequenceFile,
+    /// A record for another writer than that of the output's format.
+    #[error("the output is not written by {writer}")]
+    OutputWriter {
+        /// Its type.
+        writer: &'static str,
+    },
     /// The operating system refused an operation on a local file.
     #[error("cannot {operation} {}", path.display())]
     File {

@@ -65,9 +65,9 @@ pub mod task;
 pub mod testing;
 
 pub use error::{BoxError, Error, Result};
-pub use formats::{Line, Lines, Output, codec, sequence, writable};
 pub use job::{Auto, Finished, Job, Plan, from_files, intermediate, previous, text, text_out};
 pub use map::{Emit, Mapper, Sink, map_fn};
+pub use mr_formats::{Line, Lines, codec, sequence, writable};
 pub use reduce::{Count, Fold, Max, Min, Reducer, Sum, Values, reduce_fn};
 pub use run::{Args, LocalRunner, main, usage_error};
-pub use task::{Context, replay};
+pub use task::{Context, Output, replay};

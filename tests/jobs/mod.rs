@@ -10,6 +10,7 @@ mod wide;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use crate::support::cluster::{example_binary, fresh_directory, hanno_binary};
@@ -128,6 +129,78 @@ fn local_and_cluster_runs_give_the_same_bytes() {
         let cluster_bytes = cluster.dfs(&["-cat", &format!("/out/{part}")]).ok().stdout;
         assert!(fs::read(output.join(part)).unwrap() == cluster_bytes, "{part}");
     }
+}
+
+/// The sections of a program: name and entry of its section table.
+fn sections(program: &[u8]) -> Vec<(String, &[u8])> {
+    let number = |at: usize, bytes: usize| {
+        let digits = program[at..][..bytes].iter().rev();
+        digits.fold(0, |number, digit| number << 8 | usize::from(*digit))
+    };
+    let (table, count, names) = (number(40, 8), number(60, 2), number(62, 2));
+    let entry = |index: usize| table + index * 64;
+    let names = number(entry(names) + 24, 8);
+    let name = |index: usize| {
+        let name = program[names + number(entry(index), 4)..].split(|byte| *byte == 0).next();
+        String::from_utf8_lossy(name.unwrap()).into_owned()
+    };
+    (0..count).map(|index| (name(index), &program[entry(index)..][..64])).collect()
+}
+
+/// A program as a build with debug information leaves it: with a section `.debug_info` of so many bytes.
+fn with_debug_info(program: &[u8], bytes: usize) -> Vec<u8> {
+    let little = |number: usize| (number as u64).to_le_bytes();
+    let all = sections(program);
+    let (mut table, mut built, mut names) = (Vec::new(), program.to_vec(), Vec::new());
+    built.resize(program.len() + bytes, b'd');
+    for (name, entry) in &all {
+        let mut entry = entry.to_vec();
+        entry[..4].copy_from_slice(&little(names.len())[..4]);
+        names.extend([name.as_bytes(), &[0]].concat());
+        table.push(entry);
+    }
+    let index = all.iter().position(|(name, _)| name == ".shstrtab").unwrap();
+    let mut debug = vec![0; 64];
+    debug[..4].copy_from_slice(&little(names.len())[..4]);
+    debug[4] = 1;
+    debug[24..40].copy_from_slice(&[little(program.len()), little(bytes)].concat());
+    names.extend(b".debug_info\0");
+    table[index][24..40].copy_from_slice(&[little(built.len()), little(names.len())].concat());
+    table.push(debug);
+    built.extend(names);
+    let place = little(built.len());
+    built[40..48].copy_from_slice(&place);
+    built[60..62].copy_from_slice(&little(table.len())[..2]);
+    built.extend(table.concat());
+    built
+}
+
+#[test]
+fn a_program_is_stored_without_symbols_and_debug_sections() {
+    let (cluster, text) = cluster_with_text(300_000);
+    let bytes = 1 << 20;
+    let built = with_debug_info(&fs::read(example_binary("wordcount")).unwrap(), bytes);
+    let program = cluster.directory.join("counts");
+    fs::write(&program, &built).unwrap();
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    for (option, output) in [("--json", "/first"), ("--quiet", "/second")] {
+        let command = cluster.command(&program, &[option, "/text", output]);
+        let outcome = Outcome::of(command).ok();
+        let is_told =
+            outcome.stderr.contains("debug build") && outcome.stderr.contains("--release");
+        assert_eq!(is_told, cfg!(debug_assertions) && option != "--quiet", "{}", outcome.stderr);
+        assert!(data::sorted_lines(&output_of(&cluster, output)) == data::word_count(&text));
+    }
+    let files = cluster.dfs(&["-ls", "-C", "/system/hanno/bin"]).ok().stdout_text();
+    assert_eq!(files.lines().count(), 1, "stored once: {files}");
+    let stored = cluster.dfs(&["-cat", files.trim()]).ok().stdout;
+    assert!(stored.len() + bytes < built.len(), "{} of {} bytes", stored.len(), built.len());
+    let names = |program| sections(program).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let (before, after) = (names(&built), names(&stored));
+    assert!(before.iter().any(|name| name == ".debug_info"), "{before:?}");
+    assert!(after.iter().any(|name| name == ".text"), "{after:?}");
+    let is_gone = |name: &String| ![".debug_info", ".debug_line", ".symtab"].contains(&&**name);
+    assert!(after.iter().all(is_gone), "{after:?}");
 }
 
 #[test]

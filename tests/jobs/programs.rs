@@ -17,6 +17,7 @@ fn programs_on_a_cluster() {
     total_order(&cluster);
     iterations(&cluster);
     giant_record(&cluster);
+    own_format(&cluster);
 }
 
 fn put(cluster: &Cluster, path: &str, bytes: &[u8]) {
@@ -48,6 +49,39 @@ fn compressed_input(cluster: &Cluster) {
         cluster.example("wordcount", &["-D", "mapreduce.map.maxattempts=1", "/cut", "/cut-out"]);
     assert!(failed.code == 1 && failed.stderr.contains("/cut/text.gz"), "{}", failed.stderr);
     assert_eq!(cluster.dfs(&["-test", "-e", "/cut-out"]).code, 1, "no half an output");
+}
+
+/// A job writes files in a format of its own, and one reads them in splits of their groups.
+fn own_format(cluster: &Cluster) {
+    let text = data::text(29, 300_000);
+    put(cluster, "/framed/text", &text);
+    let run = |words: &[&str]| cluster.example("framed", words).ok();
+    run(&["write", "--reducers", "2", "/framed/text", "/framed/files"]);
+    let names = |path: &str| cluster.dfs(&["-ls", "-C", path]).ok().stdout_text();
+    let one_for_each_task = ["_SUCCESS", "part-r-00000", "part-r-00001"];
+    let one_for_each_task = one_for_each_task.map(|name| format!("/framed/files/{name}\n"));
+    assert_eq!(names("/framed/files"), one_for_each_task.concat());
+    let cut = ["-D", "mapreduce.input.fileinputformat.split.maxsize=4000"];
+    run(&[&["read"][..], &cut, &["/framed/files", "/framed/read"]].concat());
+    assert!(data::sorted_lines(&output(cluster, "/framed/read")) == data::word_count(&text));
+    let maps = names("/framed/read").lines().filter(|name| name.contains("/part-m-")).count();
+    let bytes = output(cluster, "/framed/files").len();
+    assert!((bytes / 8000..=bytes / 2000).contains(&maps), "{maps} maps of {bytes} bytes");
+    let packed = ["-D", "mapreduce.output.fileoutputformat.compress=true", "--reducers", "2"];
+    let gzip = ["-D", "mapreduce.output.fileoutputformat.compress.codec=GzipCodec"];
+    run(&[&["write"][..], &packed, &gzip, &["/framed/text", "/framed/packed"]].concat());
+    let local = tempfile::tempdir().unwrap();
+    let path = |name: &str| local.path().join(name).to_string_lossy().into_owned();
+    fs::write(path("text"), &text).unwrap();
+    run(&["write", "--local", "--reducers", "2", &path("text"), &path("out")]);
+    for part in ["part-r-00000", "part-r-00001"] {
+        let plain = cluster.dfs(&["-cat", &format!("/framed/files/{part}")]).ok().stdout;
+        let packed = cluster.dfs(&["-cat", &format!("/framed/packed/{part}.gz")]).ok().stdout;
+        let mut raw = Vec::new();
+        FileCodec::Gzip.decompress(&packed, 1 << 20, &mut raw).unwrap();
+        assert!(raw == plain, "{part} compressed");
+        assert!(fs::read(path(&format!("out/{part}"))).unwrap() == plain, "{part} of a local run");
+    }
 }
 
 /// A line of one word that is larger than the sort buffer many times over, and spans all maps but for the rest of the file.

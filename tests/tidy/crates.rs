@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use super::house::{House, is_below, root};
+use super::names::Name;
 use super::{assert_found, assert_kept, assert_passed};
 
 /// Which workspace crates a crate may depend on. Arrows point only downwards, so that a daemon never pulls in another and
@@ -16,7 +17,8 @@ const GRAPH: &[(&str, &[&str])] = &[
     ("host", &["journal", "protocol"]),
     ("client", &["protocol", "sys"]),
     ("daemon", &["protocol", "sys"]),
-    ("mr-api", &["client", "protocol", "shuffle", "sys"]),
+    ("mr-formats", &["protocol", "shuffle"]),
+    ("mr-api", &["client", "mr-formats", "protocol", "shuffle", "sys"]),
     ("webhdfs", &["client", "daemon", "protocol", "sys"]),
     ("namenode", &["client", "daemon", "host", "journal", "protocol", "sys", "webhdfs"]),
     ("datanode", &["client", "daemon", "protocol", "sys", "webhdfs"]),
@@ -82,6 +84,44 @@ fn risky_crates_stay_behind_their_seam() {
     let code = "fn f() { let page = rustix::param::page_size(); }";
     assert_found(names_behind_seams, &[("worker/src/lib.rs", code)]);
     assert_passed(names_behind_seams, &[("sys/src/lib.rs", code)]);
+}
+
+/// What an author names and how one task works: rooms of `mr-api` that know neither who runs them nor where.
+const AUTHORS_ROOMS: &[&str] = &["datum", "task", "map", "reduce", "engine", "job"];
+
+/// Who runs them, and by what.
+const RUNNERS: &[&str] =
+    &["client", "reqwest", "tokio", "crate::run", "crate::streaming", "crate::testing"];
+
+fn runners_in_rooms_of_authors(house: &House) -> Vec<String> {
+    let mut violations = Vec::new();
+    for room in AUTHORS_ROOMS {
+        for source in house.below(&format!("mr-api/src/{room}")) {
+            let is_runner = |name: &&Name| RUNNERS.iter().any(|runner| name.is_in(runner));
+            for name in source.found.all().filter(is_runner) {
+                let place = source.at(name.line);
+                violations.push(format!("{place}: {room} stands below {}", name.text));
+            }
+        }
+    }
+    violations
+}
+
+#[test]
+fn what_an_author_names_knows_nothing_of_who_runs_it() {
+    assert_kept(runners_in_rooms_of_authors);
+    const FACE: [(&str, &str); 2] =
+        [("mr-api/src/lib.rs", "mod job; mod run;"), ("mr-api/src/job/mod.rs", "mod plan;")];
+    for code in [
+        "fn f() { tokio::spawn(work()); }",
+        "use client::dfs::DfsClient;",
+        "fn f() { crate::run::main(); }",
+    ] {
+        let plan = ("mr-api/src/job/plan.rs", code);
+        assert_found(runners_in_rooms_of_authors, &[FACE[0], FACE[1], plan]);
+    }
+    let run = [("mr-api/src/lib.rs", "mod run;"), ("mr-api/src/run/mod.rs", "use client::dfs;")];
+    assert_passed(runners_in_rooms_of_authors, &run);
 }
 
 fn dependencies(name: &str) -> Vec<String> {

@@ -70,10 +70,36 @@ struct Skip {
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
+    resolve: Resolve,
+}
+
+#[derive(Deserialize)]
+struct Resolve {
+    nodes: Vec<Node>,
+}
+
+/// What a package was resolved to depend on.
+#[derive(Deserialize)]
+struct Node {
+    id: String,
+    deps: Vec<Edge>,
+}
+
+#[derive(Deserialize)]
+struct Edge {
+    pkg: String,
+    dep_kinds: Vec<Kind>,
+}
+
+/// `None` for what the library itself needs.
+#[derive(Deserialize)]
+struct Kind {
+    kind: Option<String>,
 }
 
 #[derive(Clone, Deserialize)]
 struct Package {
+    id: String,
     name: String,
     version: String,
     license: Option<String>,
@@ -86,6 +112,25 @@ struct Dependency {
     name: String,
     req: String,
     source: Option<String>,
+}
+
+impl Metadata {
+    /// Everything that is linked with a library of this name.
+    fn linked_with(&self, name: &str) -> BTreeSet<&str> {
+        let named = |package: &&Package| package.name == name;
+        let mut waiting = vec![&self.packages.iter().find(named).unwrap().id];
+        let mut found = BTreeSet::new();
+        while let Some(id) = waiting.pop() {
+            let package = self.packages.iter().find(|package| package.id == *id).unwrap();
+            if !found.insert(&*package.name) {
+                continue;
+            }
+            let node = self.resolve.nodes.iter().find(|node| node.id == *id).unwrap();
+            let is_linked = |edge: &&Edge| edge.dep_kinds.iter().any(|kind| kind.kind.is_none());
+            waiting.extend(node.deps.iter().filter(is_linked).map(|edge| &edge.pkg));
+        }
+        found
+    }
 }
 
 impl Table {
@@ -252,7 +297,7 @@ fn one(rest: &mut &[&str], allowed: &BTreeSet<String>) -> Option<BTreeSet<String
     allowed.contains(&name).then(|| [name].into())
 }
 
-fn packages(table: &Table) -> Vec<Package> {
+fn metadata(table: &Table) -> Metadata {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--locked", "--offline", "--format-version", "1", "--all-features"]);
     for target in &table.graph.targets {
@@ -260,13 +305,13 @@ fn packages(table: &Table) -> Vec<Package> {
     }
     let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice::<Metadata>(&output.stdout).unwrap().packages
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
 fn dependencies_keep_their_table() {
     let table = Table::read();
-    let packages = packages(&table);
+    let packages = metadata(&table).packages;
     assert!(packages.len() > 100, "only {} packages were found", packages.len());
     assert_eq!(table.findings(&packages), Vec::<String>::new());
 }
@@ -274,7 +319,7 @@ fn dependencies_keep_their_table() {
 #[test]
 fn what_breaks_the_table_is_found() {
     let table = Table::read();
-    let sound = packages(&table);
+    let sound = metadata(&table).packages;
     let own = sound.iter().find(|package| package.name == "worker").unwrap();
     let foreign = sound.iter().find(|package| package.name == "serde").unwrap();
     let dependency = |name: &str, req: &str| Dependency {
@@ -318,4 +363,23 @@ fn what_breaks_the_table_is_found() {
         found,
         ["syn@2 is not there twice", "nothing needs the exception RUSTSEC-2025-0057"]
     );
+}
+
+/// A library, and what may not be linked with it: formats are read and written without a runtime, a network or a cluster.
+const PURE: &[(&str, &[&str])] = &[("mr-formats", &["client", "hyper", "reqwest", "tokio"])];
+
+#[test]
+fn formats_link_no_runtime_and_no_network() {
+    let metadata = metadata(&Table::read());
+    for (name, refused) in PURE {
+        let linked = metadata.linked_with(name);
+        assert!(linked.contains("protocol"), "{name}: {linked:?}");
+        let impure: Vec<_> = refused.iter().filter(|refused| linked.contains(*refused)).collect();
+        assert!(impure.is_empty(), "{name} is linked with {impure:?}");
+        let above = metadata.linked_with("mr-api");
+        assert!(
+            refused.iter().all(|refused| above.contains(refused)),
+            "all are found where they are"
+        );
+    }
 }

@@ -1,12 +1,12 @@
-//! The job's executable in the file system: stored once, under its hash.
+//! The job's executable in the file system: stored once, under its hash, without symbols and debug sections.
 //!
 //! Invariant: a file in [`BINARY_DIR`] is complete, as it gets its name when it is closed.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::num::NonZero;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use protocol::content::{self, PIECE_BYTES, PieceHash};
@@ -14,6 +14,7 @@ use protocol::jobs::BINARY_DIR;
 use protocol::{BinaryHash, DfsPath};
 
 use super::JobError;
+use super::elf::{self, Stripped};
 use crate::dfs::{CreateOptions, DfsClient, DfsError};
 
 /// Replicas of an executable at most: it is read by every worker.
@@ -25,21 +26,94 @@ const HASH_THREADS_MAX: usize = 8;
 /// Everyone may run it.
 const MODE: u16 = 0o755;
 
-/// Hash of an executable or another file of a job.
+/// What is stored of a file: all of it, or an executable without symbols and debug sections.
+pub struct Content {
+    path: PathBuf,
+    file: File,
+    kept: Stripped,
+}
+
+impl Content {
+    /// A file as it is.
+    ///
+    /// # Errors
+    /// [`JobError::Executable`].
+    pub fn of_file(path: &Path) -> Result<Self, JobError> {
+        let fail = |source| JobError::Executable { path: path.to_owned(), source };
+        let file = File::open(path).map_err(fail)?;
+        let front_bytes = file.metadata().map_err(fail)?.len();
+        let kept = Stripped { head: Vec::new(), front_bytes, tail: Vec::new() };
+        Ok(Content { path: path.to_owned(), file, kept })
+    }
+
+    /// A program: what is loaded of it, if it is laid out as linkers do.
+    ///
+    /// # Errors
+    /// [`JobError::Executable`].
+    pub fn of_program(path: &Path) -> Result<Self, JobError> {
+        let mut content = Content::of_file(path)?;
+        if let Some(stripped) = elf::strip(&content.file, content.kept.front_bytes) {
+            content.kept = stripped;
+        }
+        Ok(content)
+    }
+
+    /// How many bytes it is.
+    pub fn bytes(&self) -> u64 {
+        self.kept.front_bytes + self.kept.tail.len() as u64
+    }
+
+    /// Its hash.
+    ///
+    /// # Errors
+    /// [`JobError::Executable`].
+    pub fn hash(&self) -> Result<BinaryHash, JobError> {
+        hash(self.bytes(), |chunk, at| self.read_exact_at(chunk, at))
+            .map_err(|source| self.unreadable(source))
+    }
+
+    /// Fills `out` with what begins at `at`.
+    pub(super) fn read_exact_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
+        let Stripped { head, front_bytes, tail } = &self.kept;
+        let of_file = front_bytes.saturating_sub(at).min(out.len() as u64);
+        let (front, behind) = out.split_at_mut(of_file as usize);
+        self.file.read_exact_at(front, at)?;
+        let changed = head.get(at as usize..).unwrap_or_default();
+        front.iter_mut().zip(changed).for_each(|(byte, changed)| *byte = *changed);
+        if !behind.is_empty() {
+            let begin = (at + of_file - front_bytes) as usize;
+            let rest = tail.get(begin..).and_then(|tail| tail.get(..behind.len()));
+            behind.copy_from_slice(rest.ok_or(io::ErrorKind::UnexpectedEof)?);
+        }
+        Ok(())
+    }
+
+    fn unreadable(&self, source: io::Error) -> JobError {
+        JobError::Executable { path: self.path.clone(), source }
+    }
+}
+
+/// Hash of a file of a job as it is.
 ///
 /// # Errors
 /// [`JobError::Executable`].
 pub fn hash_file(path: &Path) -> Result<BinaryHash, JobError> {
-    let fail = |source| JobError::Executable { path: path.to_owned(), source };
-    hash_opened(&File::open(path).map_err(fail)?).map_err(fail)
+    Content::of_file(path)?.hash()
 }
 
-/// Hash of an open file, from its begin. Several threads share a large one.
+/// Hash of an open file, from its begin.
 ///
 /// # Errors
 /// What the system says, and [`io::ErrorKind::UnexpectedEof`] of a file that is cut off meanwhile.
 pub fn hash_opened(file: &File) -> io::Result<BinaryHash> {
-    let bytes = file.metadata()?.len();
+    hash(file.metadata()?.len(), |chunk, at| file.read_exact_at(chunk, at))
+}
+
+/// Hash of so many bytes. Several threads share many.
+fn hash(
+    bytes: u64,
+    read_exact_at: impl Fn(&mut [u8], u64) -> io::Result<()> + Sync,
+) -> io::Result<BinaryHash> {
     let count = bytes.div_ceil(PIECE_BYTES as u64);
     let next = AtomicU64::new(0);
     let hash_some = || -> io::Result<Vec<(u64, PieceHash)>> {
@@ -51,7 +125,7 @@ pub fn hash_opened(file: &File) -> io::Result<BinaryHash> {
             }
             let at = number * PIECE_BYTES as u64;
             let length = (bytes - at).min(PIECE_BYTES as u64) as usize;
-            file.read_exact_at(&mut chunk[..length], at)?;
+            read_exact_at(&mut chunk[..length], at)?;
             found.push((number, content::piece(&chunk[..length])));
         }
     };
@@ -74,15 +148,16 @@ pub fn binary_path(hash: BinaryHash) -> DfsPath {
     DfsPath::parse(&format!("{BINARY_DIR}/{hash}")).expect("a constant and a hash make a path")
 }
 
-/// Stores the executable at `path` unless it is there already.
+/// Stores an executable or another file of a job unless it is there already; its hash.
 ///
 /// # Errors
 /// [`JobError::Executable`] or [`JobError::Upload`].
-pub fn upload(dfs: &DfsClient, path: &Path, hash: BinaryHash) -> Result<(), JobError> {
+pub fn upload(dfs: &DfsClient, content: &Content) -> Result<BinaryHash, JobError> {
+    let hash = content.hash()?;
     let target = binary_path(hash);
     let fail = |error: DfsError| JobError::Upload { path: target.clone(), source: error.into() };
     if dfs.try_status(&target).map_err(fail)?.is_some() {
-        return Ok(());
+        return Ok(hash);
     }
     let temporary = DfsPath::parse(&format!("{BINARY_DIR}/_{hash}.{}", dfs.id()))
         .expect("a constant, a hash and an id make a path");
@@ -96,33 +171,23 @@ pub fn upload(dfs: &DfsClient, path: &Path, hash: BinaryHash) -> Result<(), JobE
         ..CreateOptions::default()
     };
     let mut writer = dfs.create(&temporary, options).map_err(fail)?;
-    read_chunks(path, |chunk| {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    for at in (0..content.bytes()).step_by(CHUNK_BYTES) {
+        let length = (content.bytes() - at).min(CHUNK_BYTES as u64) as usize;
+        let chunk = &mut chunk[..length];
+        content.read_exact_at(chunk, at).map_err(|source| content.unreadable(source))?;
         writer
             .write_all(chunk)
-            .map_err(|error| JobError::Upload { path: target.clone(), source: error.into() })
-    })?;
+            .map_err(|error| JobError::Upload { path: target.clone(), source: error.into() })?;
+    }
     match writer.close() {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(hash),
         // Another driver was faster.
         Err(_) if dfs.try_status(&target).map_err(fail)?.is_some() => {
-            dfs.delete(&temporary, false).map(drop).map_err(fail)
+            dfs.delete(&temporary, false).map_err(fail)?;
+            Ok(hash)
         }
         Err(error) => Err(fail(error)),
-    }
-}
-
-fn read_chunks(
-    path: &Path,
-    mut each: impl FnMut(&[u8]) -> Result<(), JobError>,
-) -> Result<(), JobError> {
-    let fail = |source| JobError::Executable { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(fail)?;
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        match file.read(&mut chunk).map_err(fail)? {
-            0 => return Ok(()),
-            count => each(&chunk[..count])?,
-        }
     }
 }
 

@@ -5,10 +5,12 @@
 //! | [`JobClient`] | calls to the JobTracker |
 //! | `events` | cutting server-sent events out of a stream of bytes |
 //! | `binary` | the job's executable in the file system |
+//! | `elf` | the executable without symbols and debug sections |
 //! | `counters` | counters in the words people know |
 
 mod binary;
 mod counters;
+mod elf;
 mod error;
 mod events;
 
@@ -24,7 +26,7 @@ use protocol::jobs::{
 use protocol::{AttemptId, CallId, ClientId, JobId, RemoteError};
 use serde::Deserialize;
 
-pub use binary::{binary_path, hash_file, hash_opened, upload};
+pub use binary::{Content, binary_path, hash_file, hash_opened, upload};
 pub use counters::{counter_value, counters_text};
 pub use error::JobError;
 

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mr_api::fuzz::bzip2_splits(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mr_formats::fuzz::bzip2_splits(bytes));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mr_api::fuzz::codecs(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mr_formats::fuzz::codecs(bytes));

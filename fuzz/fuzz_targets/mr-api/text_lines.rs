@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mr_api::fuzz::text_lines(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mr_formats::fuzz::text_lines(bytes));

@@ -1,6 +1,7 @@
 //! Encodings made of others: [`Desc`], `Option`, tuples.
 
 use crate::datum::{Datum, DecodeError, Key, Put};
+use crate::formats::ToText;
 
 /// Reverses the order of a key: `Desc(9u64)` sorts before `Desc(3u64)`.
 ///
@@ -291,3 +292,13 @@ tuple!(A PA 0, B PB 1; C PC 2);
 tuple!(A PA 0, B PB 1, C PC 2; D PD 3);
 tuple!(A PA 0, B PB 1, C PC 2, D PD 3; E PE 4);
 tuple!(A PA 0, B PB 1, C PC 2, D PD 3, E PE 4; F PF 5);
+
+impl<T: ToText> ToText for Desc<T> {
+    fn write_text(&self, out: &mut Vec<u8>) {
+        self.0.write_text(out);
+    }
+
+    fn is_absent(&self) -> bool {
+        self.0.is_absent()
+    }
+}

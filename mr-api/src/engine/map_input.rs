@@ -1,10 +1,14 @@
 //! How a mapper is given its input: the same for a map task and for the sample that a driver takes.
 
+use std::sync::Arc;
+
+use mr_formats::sources::{DecodedSource, NoSource, Ruled};
+
 use super::paths::{InputPaths, JobInput};
+use crate::console::say;
 use crate::error::Result;
-use crate::formats::codec::{DecodedSource, FileCodec};
-use crate::formats::rows::NoSource;
-use crate::formats::{Cut, Ruled, Source, SplitRange, TextRules};
+use crate::formats::codec::FileCodec;
+use crate::formats::{Cut, PassedOver, Source, SplitRange, TextRules};
 use crate::map::{Emit, Mapper, Records, Sink};
 use crate::task::replay::RecordPlace;
 use crate::task::{Context, RecordCursor, TaskInput};
@@ -67,7 +71,7 @@ impl<'a, F> MapInput<'a, F> {
             Some(JobInput { paths: InputPaths::Rows { .. }, .. })
         );
         let source = around(if rows { Box::new(NoSource) } else { (self.open)(part)? });
-        let mut source = Ruled { source, rules: TextRules::of_task(emit.context())? };
+        let mut source = Ruled { source, rules: text_rules(emit.context())? };
         let mut decoded;
         let (split, source): (SplitRange, &mut dyn Source) = match FileCodec::of_path(&part.path) {
             Some(FileCodec::Bzip2) if self.cut(input) == Some(Cut::TextBlocks) => {
@@ -90,4 +94,20 @@ impl<'a, F> MapInput<'a, F> {
     fn cut(&self, input: u32) -> Option<Cut> {
         self.inputs.get(input as usize).map(|input| input.cut)
     }
+}
+
+/// Group and name of the counter of lines that were passed over.
+const TOO_LONG: (&str, &str) = ("Engine", "LINES_TOO_LONG");
+
+/// How the properties of a task want text to be read. Lines that are passed over are counted and logged.
+fn text_rules(context: &Context) -> Result<TextRules> {
+    let mut rules = TextRules::of_job(context.all_properties())?;
+    if rules.bytes_max.is_some() {
+        let counter = context.counter(TOO_LONG.0, TOO_LONG.1);
+        rules.passed_over = Some(PassedOver(Arc::new(move |offset, length| {
+            counter.increment();
+            say(format_args!("passed over a line of {length} bytes at {offset}\n"));
+        })));
+    }
+    Ok(rules)
 }

@@ -10,10 +10,10 @@ use shuffle::{
 use super::stage::{MapResult, MapSide, MapTarget};
 use crate::datum::{Datum, Put};
 use crate::error::{BoxError, Error, Result};
-use crate::formats::{Output, ToText};
+use crate::formats::ToText;
 use crate::map::{Mapper, Partition, Sink};
 use crate::reduce::{Combiner, Fold, SortedPairs};
-use crate::task::{Context, phases};
+use crate::task::{Context, Output, phases};
 
 /// No combiner: every pair is sorted.
 pub(crate) struct Sorting;

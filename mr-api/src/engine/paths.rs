@@ -1,6 +1,10 @@
 //! Which files a job reads and writes, as its author says it: what the paths mean is for the one who runs it.
 
-use crate::formats::Cut;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::formats::{Cut, Format, Source};
 use crate::task::upstream::JobOutput;
 
 /// What a job reads.
@@ -17,10 +21,30 @@ pub(crate) enum InputPaths {
 }
 
 /// One of the inputs of a job.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct JobInput {
     pub(crate) paths: InputPaths,
     pub(crate) cut: Cut,
+    pub(crate) groups: Groups,
+}
+
+impl JobInput {
+    pub(crate) fn new<F: Format>(paths: InputPaths, format: &F) -> Self {
+        let (cut, format) = (format.cut(), format.clone());
+        JobInput { paths, cut, groups: Groups(Arc::new(move |source| format.groups(source))) }
+    }
+}
+
+/// [`Format::groups`] of the input's format.
+#[derive(Clone)]
+pub(crate) struct Groups(pub(crate) Arc<GroupsOf>);
+
+type GroupsOf = dyn Fn(&mut dyn Source) -> Result<Vec<u64>> + Send + Sync;
+
+impl fmt::Debug for Groups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Groups")
+    }
 }
 
 /// Where a job writes.

@@ -5,11 +5,13 @@
 use std::cell::Cell;
 use std::io;
 
+use mr_formats::sources::READ_BYTES;
+
 use super::map_input::{MapInput, MapPart, OpenPart};
 use super::paths::JobInput;
 use crate::error::Error;
 use crate::error::Result;
-use crate::formats::{READ_BYTES, Source};
+use crate::formats::Source;
 use crate::map::{Emit, Mapper, Sink};
 use crate::task::{Context, RecordCursor};
 

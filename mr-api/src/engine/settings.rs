@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::paths::{JobInput, OutputPath};
 use super::sampler::Sampler;
 use super::side_file::SideFile;
-use crate::formats::OutputOptions;
 use crate::map::Partition;
+use crate::task::OutputOptions;
 
 /// How many reduce tasks a job has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,9 +7,8 @@ use shuffle::{
 use super::map_input::{MapPart, OpenPart};
 use super::settings::JobSettings;
 use crate::error::{Error, Result};
-use crate::formats::Output;
 use crate::map::{Mapper, Partition, Sink};
-use crate::task::{Context, RecordCursor};
+use crate::task::{Context, Output, RecordCursor};
 
 /// A map attempt's work.
 pub(crate) struct MapTask<'a> {

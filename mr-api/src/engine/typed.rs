@@ -198,4 +198,8 @@ impl<P: Fn(f64) -> f64> Source for Measured<'_, P> {
         self.seen = self.seen.max(end);
         Ok(slice)
     }
+
+    fn length(&self) -> Option<u64> {
+        self.source.length()
+    }
 }

@@ -17,12 +17,13 @@ use crate::engine::{
     Reducers, Reducing, SideFile, Sorting, Stage, TypedSampler, TypedStage,
 };
 use crate::error::Result;
-use crate::formats::{Format, OutputOptions, ToText};
+use crate::formats::{Format, ToText};
 use crate::map::{
     Both, BothFormats, Emit, FirstElement, MapFn, Mapper, Partition, Partitioner,
     first_element_bytes, map_fn,
 };
 use crate::reduce::{Combiner, Fold, Reducer};
+use crate::task::OutputOptions;
 
 /// A job under construction; `S` says how far it is.
 pub struct Job<S> {
@@ -92,7 +93,7 @@ impl Job<NeedsInput> {
 
     /// What to read.
     pub fn input<F: Format>(mut self, input: Input<F>) -> Job<NeedsMapper<F>> {
-        self.settings.inputs = vec![JobInput { paths: input.paths, cut: input.format.cut() }];
+        self.settings.inputs = vec![JobInput::new(input.paths, &input.format)];
         self.step(NeedsMapper { format: input.format })
     }
 }
@@ -156,7 +157,7 @@ impl<M: Mapper> Job<Mapped<M>> {
         N: Mapper<In = F, Key = M::Key, Value = M::Value>,
     {
         let boundary = self.settings.inputs.len() as u32;
-        self.settings.inputs.push(JobInput { paths: input.paths, cut: input.format.cut() });
+        self.settings.inputs.push(JobInput::new(input.paths, &input.format));
         let Job { settings, state } = self;
         let format = BothFormats { first: state.format, second: input.format };
         let mapper = Both { first: state.mapper, second: mapper, boundary };

@@ -14,7 +14,7 @@ pub use builder::{
 };
 pub use inputs::{Input, from_files, output_of, previous, previous_as, rows, text};
 pub use into_reducer::{ByCombiner, ByFold, ByReducer, IntoMerger, IntoReducer};
-pub use outputs::{OutputTo, intermediate, raw_out, sequence_out, text_out};
+pub use outputs::{OutputTo, intermediate, raw_out, sequence_out, text_out, to_files};
 pub use plan::{Finished, Plan};
 
 pub(crate) use graph::Graph;

@@ -1,12 +1,15 @@
 //! Where and how a job writes.
 
+use std::sync::Arc;
+
 use crate::engine::OutputPath;
 use crate::formats::codec::FileCodec;
-use crate::formats::sequence::Classes;
+use crate::formats::sequence::SequenceOutput;
 use crate::formats::writable::Writable;
-use crate::formats::{Naming, OutputOptions};
+use crate::formats::{OutputFormat, TextOutput};
+use crate::task::{Naming, OutputOptions};
 
-/// An output; made by [`text_out`] or [`intermediate`].
+/// An output; made by [`text_out`], [`to_files`] or [`intermediate`].
 #[derive(Clone, Debug)]
 pub struct OutputTo {
     pub(crate) path: OutputPath,
@@ -20,7 +23,7 @@ impl OutputTo {
 
     /// Keys and values as they are; see [`raw_out`].
     pub fn raw(mut self) -> Self {
-        self.options.raw = true;
+        self.options.format = Arc::new(TextOutput { raw: true });
         self
     }
 
@@ -50,14 +53,14 @@ impl OutputTo {
 
     /// SequenceFiles; see [`sequence_out`].
     pub fn sequence<K: Writable, V: Writable>(mut self) -> Self {
-        self.options.sequence = Some(Classes { key: K::CLASS, value: V::CLASS });
+        self.options.format = Arc::new(SequenceOutput::of::<K, V>());
         self
     }
 
     /// SequenceFiles whose records are compressed many at a time, which saves the most.
     pub fn block_compressed(mut self, codec: FileCodec) -> Self {
         self.options.codec = Some(codec);
-        self.options.blocks = true;
+        self.options.in_blocks = true;
         self
     }
 
@@ -77,6 +80,13 @@ pub fn text_out(path: impl Into<String>) -> OutputTo {
 /// writes itself.
 pub fn raw_out(path: impl Into<String>) -> OutputTo {
     text_out(path).raw()
+}
+
+/// Files in any [`OutputFormat`], in a new directory.
+pub fn to_files(path: impl Into<String>, format: impl OutputFormat) -> OutputTo {
+    let mut output = text_out(path);
+    output.options.format = Arc::new(format);
+    output
 }
 
 /// Output for the next job of the plan alone.

@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::formats::Error as FormatError;
 use crate::formats::codec::FileCodec;
 use crate::task::Context;
 
@@ -89,7 +90,7 @@ impl SortedFile {
                 if self.line[..key_bytes] == *key {
                     let value = self.line.get(key_bytes + 1..).unwrap_or_default();
                     if self.values.len() + value.len() > self.bytes_max {
-                        return Err(Error::RecordTooLong { offset: self.offset }.into());
+                        return Err(FormatError::RecordTooLong { offset: self.offset }.into());
                     }
                     self.values.extend_from_slice(value);
                     self.ends.push(self.values.len());
@@ -136,7 +137,7 @@ impl SortedFile {
             let found = memchr::memchr2(b'\n', b'\r', buffer);
             let part = &buffer[..found.unwrap_or(buffer.len())];
             if self.line.len() + part.len() > self.bytes_max {
-                return Err(Error::RecordTooLong { offset: self.offset }.into());
+                return Err(FormatError::RecordTooLong { offset: self.offset }.into());
             }
             self.line.extend_from_slice(part);
             self.after_cr = found.is_some_and(|at| buffer[at] == b'\r');

@@ -11,8 +11,8 @@ use shuffle::{ReduceInput, SortedRecords};
 use super::reducer::{Reducer, Values};
 use crate::datum::{Datum, Key, Put};
 use crate::error::Result;
-use crate::formats::{Output, ToText};
-use crate::task::Context;
+use crate::formats::ToText;
+use crate::task::{Context, Output};
 
 /// Turns the values of a key into fewer pairs of the same types.
 ///

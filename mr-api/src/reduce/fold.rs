@@ -54,49 +54,29 @@ pub struct Max;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count;
 
+macro_rules! number_fold {
+    ($fold:ty, $type:ty, $merge:expr) => {
+        impl Fold<$type> for $fold {
+            type Acc = $type;
+
+            #[inline]
+            fn lift(&self, value: $type) -> $type {
+                value
+            }
+
+            #[inline]
+            fn merge(&self, into: &mut $type, other: $type) {
+                *into = ($merge)(*into, other);
+            }
+        }
+    };
+}
+
 macro_rules! number_folds {
     ($($type:ty, $add:expr;)*) => {$(
-        impl Fold<$type> for Sum {
-            type Acc = $type;
-
-            #[inline]
-            fn lift(&self, value: $type) -> $type {
-                value
-            }
-
-            #[inline]
-            fn merge(&self, into: &mut $type, other: $type) {
-                *into = ($add)(*into, other);
-            }
-        }
-
-        impl Fold<$type> for Min {
-            type Acc = $type;
-
-            #[inline]
-            fn lift(&self, value: $type) -> $type {
-                value
-            }
-
-            #[inline]
-            fn merge(&self, into: &mut $type, other: $type) {
-                *into = (*into).min(other);
-            }
-        }
-
-        impl Fold<$type> for Max {
-            type Acc = $type;
-
-            #[inline]
-            fn lift(&self, value: $type) -> $type {
-                value
-            }
-
-            #[inline]
-            fn merge(&self, into: &mut $type, other: $type) {
-                *into = (*into).max(other);
-            }
-        }
+        number_fold!(Sum, $type, $add);
+        number_fold!(Min, $type, |a: $type, b: $type| a.min(b));
+        number_fold!(Max, $type, |a: $type, b: $type| a.max(b));
     )*};
 }
 

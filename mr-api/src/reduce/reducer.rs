@@ -10,9 +10,9 @@ use super::fold::Fold;
 use super::heaviest::Heaviest;
 use crate::datum::{Datum, Key};
 use crate::error::Result;
-use crate::formats::{Output, ToText};
-use crate::task::Context;
+use crate::formats::ToText;
 use crate::task::phases::REDUCE_START_PROGRESS;
+use crate::task::{Context, Output};
 
 /// Turns each key with all its values into output.
 ///

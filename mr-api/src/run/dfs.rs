@@ -10,8 +10,8 @@ use protocol::jobs::Split;
 use super::address;
 use crate::engine::MapPart;
 use crate::error::{BoxError, Error, Result};
-use crate::formats::{OutputFile, Source, SplitRange};
-use crate::task::OpenFile;
+use crate::formats::{Source, SplitRange};
+use crate::task::{OpenFile, OutputFile};
 
 /// Most bytes of a slice: progress and memory go by it where the block is not mapped.
 const SLICE_BYTES_MAX: usize = 1 << 20;
@@ -54,6 +54,10 @@ impl Source for DfsSource {
         self.slice = None;
         let slice = self.reader.next_slice(offset, SLICE_BYTES_MAX)?;
         Ok(self.slice.insert(slice))
+    }
+
+    fn length(&self) -> Option<u64> {
+        Some(self.reader.len())
     }
 }
 

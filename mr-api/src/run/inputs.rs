@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use mr_formats::splits::{FileToCut, is_hidden};
 use protocol::glob::{Pattern, expand_braces, is_glob};
 use protocol::property::keys;
 
 use super::options::Options;
 use crate::error::Error;
 use crate::error::Result;
-use crate::formats::{FileToCut, is_hidden};
 
 /// What a path is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,11 +1,11 @@
 //! What the command line of a job says, with the properties of [`protocol::property`].
 
+use mr_formats::splits::SplitLimits;
 use protocol::property::{self, Key, Properties, Scope, Value, Verdict, keys};
 use shuffle::Codec;
 
 use crate::engine::SideFile;
 use crate::error::Error;
-use crate::formats::SplitLimits;
 
 /// What the command line says about running the job.
 #[derive(Clone, Debug, Default)]

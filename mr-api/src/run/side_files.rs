@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use client::dfs::DfsClient;
-use client::job::{binary_path, hash_file, upload};
+use client::job::{Content, binary_path, upload};
 use protocol::content::Hasher;
 use protocol::{BinaryHash, DfsPath};
 use serde::{Deserialize, Serialize};
@@ -58,8 +58,7 @@ pub(crate) fn submit(dfs: &DfsClient, files: &[SideFile]) -> Result<String> {
                 if !fs::metadata(path).map_err(Error::file("read", path))?.is_file() {
                     return Err(Error::usage(format!("{} is not a file", path.display())).into());
                 }
-                let hash = hash_file(path)?;
-                upload(dfs, path, hash)?;
+                let hash = upload(dfs, &Content::of_file(path)?)?;
                 (binary_path(hash), hash)
             }
             Origin::Cluster(path) => {

@@ -11,13 +11,12 @@ use super::key_field::KeyFields;
 use super::read_ahead::ReadAhead;
 use super::{aggregate, key_field, process, typed};
 use crate::error::Result;
-use crate::formats::Output;
 use crate::map::{Emit, Mapper, Records, Sink};
 use crate::reduce::{
     CombineOut, CombineValues, Combiner, EmitPair, Groups, Reducer, SortedPairs, Values,
 };
 use crate::run::options;
-use crate::task::Context;
+use crate::task::{Context, Output};
 
 /// Keys and values are bytes; what they mean is known by the encodings of the job.
 type Bytes = Vec<u8>;

@@ -14,13 +14,13 @@ use shuffle::{Codec, MapOutputOptions, MapOutputWriter, ReduceInput, SegmentSour
 use crate::datum::{Datum, Key, Put};
 use crate::engine::reduce_options;
 use crate::error::Result;
-use crate::formats::{LocalFiles, Output, OutputOptions, Source, SplitRange};
+use crate::formats::{Source, SplitRange};
 use crate::job::Plan;
 use crate::map::{Emit, Mapper, PARTITION_SEED, Records, Sink};
 use crate::reduce::{Groups, Reducer};
 use crate::run::LocalRunner;
 use crate::scratch::Scratch;
-use crate::task::{Context, RecordCursor, TaskInput};
+use crate::task::{Context, LocalFiles, Output, OutputOptions, RecordCursor, TaskInput};
 
 fn attempt(kind: TaskKind) -> AttemptId {
     let job = JobId { cluster_start: 0, number: 1 };

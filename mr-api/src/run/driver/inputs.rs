@@ -1,13 +1,17 @@
 //! Input paths on the cluster: directories, patterns, splits with the machines that hold them.
 
 use client::dfs::DfsClient;
+use mr_formats::splits::{Ends, FileToCut, SplitLimits};
+use mr_formats::{rows, splits};
 use protocol::DfsPath;
 use protocol::jobs::{Split, SplitPart};
 use protocol::namenode::{FileStatus, LocatedBlock};
 
+use crate::engine::{JobInput, MapPart};
 use crate::error::Error;
 use crate::error::Result;
-use crate::formats::{Cut, FileToCut, SplitLimits, TextRules, rows, splits};
+use crate::formats::{SplitRange, TextRules};
+use crate::run::dfs::open_part;
 use crate::run::inputs::{self, Entry, Subdirectories, Tree};
 use crate::run::options::Options;
 
@@ -75,16 +79,24 @@ impl Cutting {
 pub(super) fn splits(
     dfs: &DfsClient,
     paths: &[DfsPath],
-    input: u32,
-    cut: Cut,
+    (number, input): (u32, &JobInput),
     Cutting { limits, rules, inner }: &Cutting,
 ) -> Result<Vec<Split>> {
     let files = expand(dfs, paths, *inner)?;
     let to_cut: Vec<FileToCut> = files.iter().map(|(_, file)| file.clone()).collect();
-    let planned = splits::plan(&to_cut, cut, *limits, rules, |index, count| {
-        let path = &files[index].0;
-        let reader = dfs.open(path).map_err(Error::dfs("open", path))?;
-        Ok(splits::line_ends(reader, count, rules.delimiter.as_deref())?)
+    let planned = splits::plan(&to_cut, input.cut, *limits, rules, |index, ends| {
+        let (path, file) = &files[index];
+        match ends {
+            Ends::OfLines(count) => {
+                let reader = dfs.open(path).map_err(Error::dfs("open", path))?;
+                Ok(splits::line_ends(reader, count, rules.delimiter.as_deref())?)
+            }
+            Ends::OfGroups => {
+                let range = SplitRange { start: 0, end: file.length };
+                let whole = MapPart { path: path.to_string(), range };
+                (input.groups.0)(&mut *open_part(dfs, &whole)?)
+            }
+        }
     })?;
     let (mut all, mut located) = (Vec::with_capacity(planned.len()), (usize::MAX, Vec::new()));
     for parts in planned {
@@ -101,7 +113,7 @@ pub(super) fn splits(
             length,
         };
         let (path, more) = (path.clone(), more.iter().map(part).collect());
-        all.push(Split { path, offset, length, hosts, racks, input, more });
+        all.push(Split { path, offset, length, hosts, racks, input: number, more });
     }
     Ok(all)
 }

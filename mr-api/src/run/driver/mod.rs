@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use client::ClientConfig;
 use client::dfs::DfsClient;
 use client::error::chain;
-use client::job::{JobClient, JobError, hash_file, upload};
+use client::job::{Content, JobClient, JobError, upload};
 use protocol::address::FileSystem;
 use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
 use protocol::property::Properties;
@@ -40,6 +40,9 @@ use staging::LocalPaths;
 
 /// Runs a plan on the configured cluster, or on an embedded one if none is.
 pub(crate) fn run(plan: Plan, options: &Options, words: &[String]) -> Result<()> {
+    if cfg!(debug_assertions) {
+        Progress::new(options.quiet).say(DEBUG_BUILD);
+    }
     let mut config = ClientConfig::load()?;
     if let Some(address) = &options.namenode {
         config.set_namenode("--namenode", address)?;
@@ -131,6 +134,9 @@ fn run_staged(
     }
 }
 
+/// What the driver of a program says that was built with debug assertions.
+const DEBUG_BUILD: &str =
+    "This program is a debug build and runs many times slower than one of `cargo build --release`";
 /// One copy of data that is only here for one job.
 const EMBEDDED_REPLICATION: u16 = 1;
 
@@ -185,9 +191,7 @@ impl<'a> Driver<'a> {
             let splits = needs.is_empty().then(|| self.splits(plan, index, names, outputs));
             first.push(Mutex::new(splits.transpose()?));
         }
-        let executable = std::env::current_exe()?;
-        let binary = hash_file(&executable)?;
-        upload(&self.dfs, &executable, binary)?;
+        let binary = upload(&self.dfs, &Content::of_program(&std::env::current_exe()?)?)?;
         let run = |index: usize| {
             let known = first[index].lock().unwrap_or_else(PoisonError::into_inner).take();
             let splits = match known {
@@ -254,7 +258,7 @@ impl<'a> Driver<'a> {
                     continue;
                 }
             };
-            all.extend(inputs::splits(&self.dfs, &paths, number as u32, input.cut, &cutting)?);
+            all.extend(inputs::splits(&self.dfs, &paths, (number as u32, input), &cutting)?);
         }
         self.options.check_map_count(all.len())?;
         Ok(all)

@@ -3,10 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use mr_formats::sources::LocalSource;
+use mr_formats::splits;
+use mr_formats::splits::{Ends, FileToCut, SplitLimits};
+
 use super::tasks::LocalSplit;
+use crate::engine::JobInput;
 use crate::error::Error;
 use crate::error::Result;
-use crate::formats::{Cut, FileToCut, SplitLimits, SplitRange, TextRules, splits};
+use crate::formats::{SplitRange, TextRules};
 use crate::run::inputs::{self, Entry, Subdirectories, Tree};
 
 /// A file to read.
@@ -70,8 +75,7 @@ pub(crate) fn expand(paths: &[PathBuf], inner: Subdirectories) -> Result<Vec<Loc
 /// The splits of all files of one input, in order.
 pub(super) fn splits(
     files: &[LocalFile],
-    input: u32,
-    cut: Cut,
+    (number, input): (u32, &JobInput),
     block_bytes: u64,
     limits: SplitLimits,
     rules: &TextRules,
@@ -82,16 +86,19 @@ pub(super) fn splits(
         block_bytes,
     };
     let to_cut: Vec<FileToCut> = files.iter().map(to_cut).collect();
-    let planned = splits::plan(&to_cut, cut, limits, rules, |index, count| {
+    let planned = splits::plan(&to_cut, input.cut, limits, rules, |index, ends| {
         let path = &files[index].path;
         let file = fs::File::open(path).map_err(Error::file("open", path))?;
-        Ok(splits::line_ends(file, count, rules.delimiter.as_deref())?)
+        match ends {
+            Ends::OfLines(count) => Ok(splits::line_ends(file, count, rules.delimiter.as_deref())?),
+            Ends::OfGroups => (input.groups.0)(&mut LocalSource::new(file)),
+        }
     })?;
     let place = |(index, offset, length): splits::Part| {
         (files[index].path.clone(), SplitRange { start: offset, end: offset + length })
     };
     let split = |parts: Vec<splits::Part>| LocalSplit {
-        input,
+        input: number,
         parts: parts.into_iter().map(place).collect(),
     };
     Ok(planned.into_iter().map(split).collect())

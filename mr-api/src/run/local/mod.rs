@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use client::error::chain;
+use mr_formats::rows;
+use mr_formats::splits::SplitLimits;
 use protocol::JobId;
 use protocol::jobs::Counters;
 use protocol::property::{Properties, present_name};
@@ -21,7 +23,7 @@ use shuffle::BufferPool;
 use crate::console::say;
 use crate::engine::{BOUNDARIES_PROPERTY, InputPaths, OutputPath, Reducers, SideFile, Stage};
 use crate::error::{Error, Result};
-use crate::formats::{SplitLimits, TextRules, rows};
+use crate::formats::TextRules;
 use crate::job::JobOutput;
 use crate::job::{Finished, Graph, OpenFn, Plan};
 use crate::run::inputs::Subdirectories;
@@ -218,14 +220,14 @@ impl LocalRunner {
                     read.into_iter().map(|index| outputs[index].clone()).collect()
                 }
             };
-            inputs.push((files::expand(&paths, inner)?, input.cut));
+            inputs.push((files::expand(&paths, inner)?, input));
         }
         let total: u64 = inputs.iter().flat_map(|(files, _)| files).map(|file| file.length).sum();
         let share = total.div_ceil(self.thread_count as u64);
         let block_bytes = share.clamp(SPLIT_BYTES_MIN, SPLIT_BYTES_MAX);
         let mut all = Vec::new();
-        for (number, (files, cut)) in inputs.iter().enumerate() {
-            if let InputPaths::Rows { rows, maps } = stage.settings().inputs[number].paths {
+        for (number, (files, input)) in inputs.iter().enumerate() {
+            if let InputPaths::Rows { rows, maps } = input.paths {
                 let split = |range| LocalSplit {
                     input: number as u32,
                     parts: vec![(PathBuf::from("rows"), range)],
@@ -234,8 +236,7 @@ impl LocalRunner {
             }
             all.extend(files::splits(
                 files,
-                number as u32,
-                *cut,
+                (number as u32, input),
                 block_bytes,
                 self.limits,
                 &rules,

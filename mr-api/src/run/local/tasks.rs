@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use mr_formats::sources::LocalSource;
 use protocol::jobs::Counters;
 use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
@@ -18,11 +19,11 @@ use crate::engine::{
     reduce_options, side_file,
 };
 use crate::error::{Error, Result};
-use crate::formats::{LocalFiles, LocalSource, Output, Source, SplitRange};
+use crate::formats::{Source, SplitRange};
 use crate::run::progress::Progress;
 use crate::run::{address, options};
 use crate::scratch::Scratch;
-use crate::task::{Context, OpenFile, RecordCursor, TASK_COUNTERS, TaskCounts};
+use crate::task::{Context, LocalFiles, OpenFile, Output, RecordCursor, TASK_COUNTERS, TaskCounts};
 
 /// How often progress is looked at.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
@@ -150,7 +151,7 @@ impl JobRun<'_> {
 
     fn output(&self, directory: &Path, context: &Context) -> Result<Output> {
         let files = Box::new(LocalFiles(directory.to_owned()));
-        Output::new(files, self.stage.settings().output_options, context.clone())
+        Output::new(files, self.stage.settings().output_options.clone(), context.clone())
     }
 
     fn map(&self, index: usize, context: &Context) -> Result<Option<MapOutput>> {

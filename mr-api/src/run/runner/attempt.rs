@@ -25,11 +25,13 @@ use crate::engine::{
     MapResult, MapTarget, MapTask, ReduceTask, Stage, map_options, reduce_options, side_file,
 };
 use crate::error::{Error, Result};
-use crate::formats::{LocalFiles, Output, OutputFile, OutputFiles};
 use crate::job::Plan;
 use crate::run::dfs::{DfsOutput, map_parts, open_part, opener};
 use crate::run::{options, side_files};
-use crate::task::{Context, RecordCursor, Skipped, TaskCounts, cursor, phases};
+use crate::task::{
+    Context, LocalFiles, Output, OutputFile, OutputFiles, RecordCursor, Skipped, TaskCounts,
+    cursor, phases,
+};
 
 /// How often a reduce starts over because a map output turned out to be damaged, before the attempt fails.
 const DAMAGED_INPUTS_MAX: u32 = 10;
@@ -246,7 +248,7 @@ impl Host {
     }
 
     fn output(&self, directory: &DfsPath, context: &Context) -> Result<Output> {
-        let options = self.stage.settings().output_options;
+        let options = self.stage.settings().output_options.clone();
         if let Some(local) = &self.setup.local_output {
             let files = Box::new(LocalFiles(local.into()));
             return Output::new(files, options, context.clone());

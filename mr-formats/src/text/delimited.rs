@@ -10,7 +10,7 @@ use super::line::Line;
 use super::rules::{LINE_BYTES_MAX, TextRules};
 use crate::error::Error;
 use crate::error::Result;
-use crate::formats::input::{Source, SplitRange};
+use crate::input::{Source, SplitRange};
 
 /// Hands the records of `split` to `each`.
 pub(super) fn read(

@@ -6,5 +6,4 @@ mod output;
 
 pub use file::{Compression, Header, MAGIC, SequenceReader, SequenceWriter};
 pub use input::{SequenceFiles, SequencePairs};
-
-pub(crate) use output::{Classes, SequenceStream, compression};
+pub use output::{SequenceOutput, SequenceStream};

@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use super::codec::SourceReader;
 use super::input::{Cut, Format, Source, SplitRange};
+use super::sources::SourceReader;
 use crate::error::{Error, Result};
 
 /// Files in another format, each read by one task from its beginning to its end: where neighbours matter.
@@ -129,7 +129,7 @@ mod tests {
     use std::io;
 
     use super::*;
-    use crate::formats::{Line, NLines};
+    use crate::{Line, NLines};
 
     struct Chopped<'a>(&'a [u8], usize);
 
@@ -164,7 +164,11 @@ mod tests {
         }
         let range = SplitRange { start: 0, end: 70 };
         let cut = FixedLength { bytes: 8 }.read(range, &mut Chopped(&file, 9), &mut |_, _| Ok(()));
-        assert!(cut.unwrap_err().to_string().contains("64"));
+        let error = cut.unwrap_err();
+        assert!(
+            matches!(error.downcast_ref(), Some(Error::RecordCutOff { offset: 64 })),
+            "{error}"
+        );
     }
 
     #[test]

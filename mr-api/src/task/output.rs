@@ -1,21 +1,22 @@
-//! What tasks write: SequenceFiles ([`crate::job::sequence_out`]) or text files `part-r-00000` (`key`, separator, `value`, newline) and named ones beside them.
+//! What tasks write: a file `part-r-00000` in the format of the job, and named ones beside it.
 //!
 //! Invariant: files lie in the attempt's directory until the job commits, so an attempt that fails leaves nothing behind.
 
+use std::any::{Any, type_name};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use protocol::property::keys;
 
-use super::codec::{Encoder, FileCodec};
-use super::sequence::{Classes, Compression, SequenceStream, compression};
-use super::text::ToText;
-use super::writable::Writable;
-use crate::error::Result;
-use crate::error::{BoxError, Error};
-use crate::task::{Context, OUTPUT_COUNTERS};
+use super::context::{Context, OUTPUT_COUNTERS};
+use crate::error::{BoxError, Error, Result};
+use crate::formats::codec::{Encoder, FileCodec};
+use crate::formats::sequence::SequenceStream;
+use crate::formats::writable::Writable;
+use crate::formats::{NewFile, OutputFormat, RecordWriter, TextOutput, TextWriter, ToText};
 
 /// Written at once: large calls are cheaper, and this still fits the second-level cache.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -60,50 +61,58 @@ pub(crate) enum Naming {
 }
 
 /// How a job writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct OutputOptions {
+    pub(crate) format: Arc<dyn OutputFormat>,
     /// Files appear with their first record.
     pub(crate) lazy: bool,
     /// Records go nowhere.
     pub(crate) discard: bool,
     /// Files are compressed.
     pub(crate) codec: Option<FileCodec>,
+    /// Many records at a time, in formats that compress within.
+    pub(crate) in_blocks: bool,
     /// Replicas in the file system of the cluster.
     pub(crate) replication: Option<u16>,
-    /// Nothing between and behind records.
-    pub(crate) raw: bool,
-    /// SequenceFiles of these classes.
-    pub(crate) sequence: Option<Classes>,
-    /// Their records are compressed many at a time.
-    pub(crate) blocks: bool,
     pub(crate) naming: Naming,
+}
+
+impl Default for OutputOptions {
+    fn default() -> Self {
+        let (format, naming) = (Arc::new(TextOutput::default()), Naming::default());
+        let (lazy, discard, codec, in_blocks, replication) = Default::default();
+        OutputOptions { format, lazy, discard, codec, in_blocks, replication, naming }
+    }
 }
 
 /// Takes the output records of a task.
 pub struct Output {
     main: Stream,
     named: BTreeMap<String, Stream>,
+    target: Target,
+    records: u64,
+}
+
+/// Where and how all files of a task are written.
+struct Target {
     files: Box<dyn OutputFiles>,
     options: OutputOptions,
-    /// Between key and value.
-    separator: Vec<u8>,
-    /// Behind a record.
-    terminator: &'static [u8],
     context: Context,
-    records: u64,
-    /// How SequenceFiles are compressed.
-    compression: Compression,
 }
 
 /// One file and what is not yet written to it.
 struct Stream {
     name: String,
-    codec: Option<FileCodec>,
-    buffer: Vec<u8>,
-    /// Takes the place of `buffer` in SequenceFiles.
-    sequence: Option<SequenceStream>,
+    /// `None` before the first record of a file that appears with it.
+    writer: Option<Writer>,
     file: Option<Box<dyn OutputFile>>,
     bytes: u64,
+}
+
+/// Makes the bytes of a file; of text without a call through a table for each record.
+enum Writer {
+    Text(Box<TextWriter>),
+    Other(Box<dyn RecordWriter>),
 }
 
 impl Output {
@@ -112,58 +121,31 @@ impl Output {
         options: OutputOptions,
         context: Context,
     ) -> Result<Self> {
-        let separator = context.value(keys::OUTPUT_SEPARATOR)?.unwrap_or_else(|| "\t".to_owned());
-        let (separator, terminator) =
-            if options.raw { (Vec::new(), &b""[..]) } else { (separator.into_bytes(), &b"\n"[..]) };
         let base = context.value(keys::OUTPUT_BASENAME)?.unwrap_or_else(|| MAIN.to_owned());
         if !is_base_name(&base) {
             return Err(Error::OutputName { name: base }.into());
         }
-        let mut options = OutputOptions { codec: codec(options, &context)?, ..options };
-        let kind = context.value(keys::OUTPUT_COMPRESS_TYPE)?;
-        let compression = compression(options.codec, options.blocks, kind);
-        if options.sequence.is_some() {
-            options.codec = None;
+        let codec = codec(&options, &context)?;
+        let target = Target { files, options: OutputOptions { codec, ..options }, context };
+        let mut main = Stream::new(target.name(&base));
+        if !target.options.lazy && !target.options.discard {
+            main.open(&target)?;
+            main.writer(&target)?.ready().reserve_exact(BUFFER_BYTES + 4096);
         }
-        let mut main = Stream::new(&base, &context, options);
-        main.buffer.reserve_exact(BUFFER_BYTES + 4096);
-        if !options.lazy && !options.discard {
-            main.open(&*files)?;
-            if let Some(classes) = options.sequence {
-                main.sequence(classes, compression)?;
-            }
-        }
-        let named = BTreeMap::new();
-        Ok(Output {
-            main,
-            named,
-            files,
-            options,
-            separator,
-            terminator,
-            context,
-            records: 0,
-            compression,
-        })
+        Ok(Output { main, named: BTreeMap::new(), target, records: 0 })
     }
 
-    /// Writes a line. An absent key or value (`()`, `None`) is left out together with the separator; nothing at all is written if
-    /// both are absent.
+    /// Writes a record: of text a line. An absent key or value (`()`, `None`) is left out together with the separator; nothing at all is
+    /// written if both are absent.
     ///
     /// # Errors
-    /// What the file system says.
+    /// What the format or the file system says.
     #[inline]
     pub fn write(&mut self, key: impl ToText, value: impl ToText) -> Result<()> {
-        if let Some(classes) = self.options.sequence {
-            self.main.sequence(classes, self.compression)?.write(key, value)?;
-        } else if !self.main.line(key, value, &self.separator, self.terminator) {
-            return Ok(());
+        if self.main.write(&self.target, key, value)? {
+            self.records += 1;
         }
-        self.records += 1;
-        if self.main.ready().len() < BUFFER_BYTES {
-            return Ok(());
-        }
-        self.main.flush(&*self.files, self.options)
+        Ok(())
     }
 
     /// Writes a pair to a SequenceFile; its classes are those of [`sequence_out`](crate::job::sequence_out).
@@ -171,16 +153,24 @@ impl Output {
     /// # Errors
     /// If the output has other classes or is none of SequenceFiles; what the file system says.
     pub fn append(&mut self, key: impl Writable, value: impl Writable) -> Result<()> {
-        let classes = self.options.sequence.ok_or(Error::NoSequenceFile)?;
-        self.main.sequence(classes, self.compression)?.append(key, value)?;
+        let writer = self.main.own(&self.target)?.ok_or(Error::NoSequenceFile)?;
+        SequenceStream::append(writer, key, value)?;
         self.records += 1;
-        if self.main.ready().len() < BUFFER_BYTES {
-            return Ok(());
-        }
-        self.main.flush(&*self.files, self.options)
+        self.main.flush_much(&self.target)
     }
 
-    /// Writes a line to the file `NAME-r-00000` (of a map: `NAME-m-00000`) beside the main one. It appears with its first line.
+    /// Adds one record by what the [`RecordWriter`] of a format of one's own can do beyond text.
+    ///
+    /// # Errors
+    /// If `W` is not the writer of the job's output; what `add` and the file system say.
+    pub fn with<W: RecordWriter>(&mut self, add: impl FnOnce(&mut W) -> Result<()>) -> Result<()> {
+        let other = Error::OutputWriter { writer: type_name::<W>() };
+        add(self.main.own(&self.target)?.ok_or(other)?)?;
+        self.records += 1;
+        self.main.flush_much(&self.target)
+    }
+
+    /// Writes a record to the file `NAME-r-00000` (of a map: `NAME-m-00000`) beside the main one. It appears with its first record.
     ///
     /// # Errors
     /// If `name` is no name of letters, digits, `-`, `_` and `.` or is `part`; what the file system says.
@@ -189,125 +179,149 @@ impl Output {
             if !is_output_name(name) {
                 return Err(Error::OutputName { name: name.to_owned() }.into());
             }
-            let stream = Stream::new(name, &self.context, self.options);
-            self.named.insert(name.to_owned(), stream);
+            self.named.insert(name.to_owned(), Stream::new(self.target.name(name)));
         }
         let stream = self.named.get_mut(name).expect("inserted above");
-        if let Some(classes) = self.options.sequence {
-            stream.sequence(classes, self.compression)?.write(key, value)?;
-            self.context.counter("MultipleOutputs", name).increment();
-        } else if stream.line(key, value, &self.separator, self.terminator) {
-            self.context.counter("MultipleOutputs", name).increment();
+        if stream.write(&self.target, key, value)? {
+            self.target.context.counter("MultipleOutputs", name).increment();
         }
-        if stream.ready().len() < BUFFER_BYTES {
-            return Ok(());
-        }
-        stream.flush(&*self.files, self.options)
+        Ok(())
     }
 
     /// The task's surroundings.
     pub fn context(&self) -> &Context {
-        &self.context
+        &self.target.context
     }
 
     /// Completes the files; the number of records written to the main one.
     pub(crate) fn close(self) -> Result<u64> {
         for mut stream in std::iter::once(self.main).chain(self.named.into_values()) {
-            if let Some(sequence) = &mut stream.sequence {
-                sequence.complete()?;
-            }
-            if !stream.ready().is_empty() {
-                stream.flush(&*self.files, self.options)?;
+            if let Some(writer) = &mut stream.writer {
+                writer.end()?;
+                if !writer.ready().is_empty() {
+                    stream.flush(&self.target)?;
+                }
             }
             if let Some(file) = stream.file {
                 file.close()?;
             }
-            self.context.add_to(OUTPUT_COUNTERS, "BYTES_WRITTEN", stream.bytes);
+            self.target.context.add_to(OUTPUT_COUNTERS, "BYTES_WRITTEN", stream.bytes);
         }
         Ok(self.records)
     }
 }
 
-impl Stream {
-    fn new(base: &str, context: &Context, options: OutputOptions) -> Self {
-        let (task, codec) = (context.attempt().task, options.codec);
-        let mut name = match options.naming {
+impl Target {
+    /// The name of a file, without the extension of a codec.
+    fn name(&self, base: &str) -> String {
+        let task = self.context.attempt().task;
+        match self.options.naming {
             Naming::Kind => format!("{base}-{}-{:05}", task.kind.letter(), task.index),
             Naming::Plain => format!("{base}-{:05}", task.index),
-        };
-        if let Some(codec) = codec {
-            name = format!("{name}.{}", codec.extension());
-        }
-        Stream { name, codec, buffer: Vec::new(), sequence: None, file: None, bytes: 0 }
-    }
-
-    /// The stream as a SequenceFile, begun if it is not yet.
-    #[inline]
-    fn sequence(
-        &mut self,
-        classes: Classes,
-        compression: Compression,
-    ) -> Result<&mut SequenceStream> {
-        match &mut self.sequence {
-            Some(stream) => Ok(stream),
-            none => Ok(none.insert(SequenceStream::new(&self.name, classes, compression)?)),
         }
     }
 
-    /// Bytes that wait to be written.
-    #[inline]
-    fn ready(&mut self) -> &mut Vec<u8> {
-        match &mut self.sequence {
-            Some(stream) => stream.ready(),
-            None => &mut self.buffer,
-        }
-    }
-
-    fn open(&mut self, files: &dyn OutputFiles) -> Result<&mut Box<dyn OutputFile>> {
-        match &mut self.file {
-            Some(file) => Ok(file),
-            none => {
-                let file = files.create(&self.name)?;
-                Ok(none.insert(match self.codec {
-                    Some(codec) => Box::new(Compressed(codec.encoder(file)?)),
-                    None => file,
-                }))
+    fn create(&self, name: &str) -> Result<Box<dyn OutputFile>> {
+        match self.options.codec.filter(|_| !self.options.format.compresses()) {
+            None => self.files.create(name),
+            Some(codec) => {
+                let file = self.files.create(&format!("{name}.{}", codec.extension()))?;
+                Ok(Box::new(Compressed(codec.encoder(file)?)))
             }
         }
     }
+}
 
-    /// Appends a line; false if there was nothing to write.
-    #[inline]
-    fn line(
-        &mut self,
-        key: impl ToText,
-        value: impl ToText,
-        separator: &[u8],
-        terminator: &[u8],
-    ) -> bool {
-        let (key_absent, value_absent) = (key.is_absent(), value.is_absent());
-        if key_absent && value_absent {
-            return false;
-        }
-        key.write_text(&mut self.buffer);
-        if !key_absent && !value_absent {
-            self.buffer.extend_from_slice(separator);
-        }
-        value.write_text(&mut self.buffer);
-        self.buffer.extend_from_slice(terminator);
-        true
+impl Stream {
+    fn new(name: String) -> Self {
+        Stream { name, writer: None, file: None, bytes: 0 }
     }
 
-    fn flush(&mut self, files: &dyn OutputFiles, options: OutputOptions) -> Result<()> {
-        if !options.discard {
-            let ready = std::mem::take(self.ready());
-            self.bytes += ready.len() as u64;
-            let written = self.open(files)?.write_all(&ready);
-            *self.ready() = ready;
-            written?;
+    /// Adds a record; false if there was nothing to add.
+    #[inline]
+    fn write(&mut self, target: &Target, key: impl ToText, value: impl ToText) -> Result<bool> {
+        let writer = self.writer(target)?;
+        let added = match writer {
+            Writer::Text(text) => text.line(key, value),
+            Writer::Other(writer) => writer.write(&key, &value)?,
+        };
+        if writer.ready().len() >= BUFFER_BYTES {
+            self.flush(target)?;
         }
-        self.ready().clear();
+        Ok(added)
+    }
+
+    /// The writer, begun if it is not yet.
+    #[inline]
+    fn writer(&mut self, target: &Target) -> Result<&mut Writer> {
+        match &mut self.writer {
+            Some(writer) => Ok(writer),
+            none => Ok(none.insert(Writer::begin(&self.name, target)?)),
+        }
+    }
+
+    /// The writer if it is a `W`.
+    fn own<W: RecordWriter>(&mut self, target: &Target) -> Result<Option<&mut W>> {
+        let writer: &mut dyn Any = match self.writer(target)? {
+            Writer::Text(text) => &mut **text,
+            Writer::Other(writer) => &mut **writer,
+        };
+        Ok(writer.downcast_mut())
+    }
+
+    fn open(&mut self, target: &Target) -> Result<&mut Box<dyn OutputFile>> {
+        match &mut self.file {
+            Some(file) => Ok(file),
+            none => Ok(none.insert(target.create(&self.name)?)),
+        }
+    }
+
+    /// Writes what is ready if it is much.
+    #[inline]
+    fn flush_much(&mut self, target: &Target) -> Result<()> {
+        if self.writer(target)?.ready().len() < BUFFER_BYTES {
+            return Ok(());
+        }
+        self.flush(target)
+    }
+
+    fn flush(&mut self, target: &Target) -> Result<()> {
+        let mut ready = std::mem::take(self.writer(target)?.ready());
+        if !target.options.discard {
+            self.bytes += ready.len() as u64;
+            self.open(target)?.write_all(&ready)?;
+        }
+        ready.clear();
+        *self.writer(target)?.ready() = ready;
         Ok(())
+    }
+}
+
+impl Writer {
+    fn begin(name: &str, Target { options, context, .. }: &Target) -> Result<Self> {
+        let OutputOptions { codec, in_blocks, .. } = *options;
+        let properties = context.all_properties();
+        let writer = options.format.begin(&NewFile { name, codec, in_blocks, properties })?;
+        if (&*writer as &dyn Any).is::<TextWriter>() {
+            let text = (writer as Box<dyn Any>).downcast().expect("it was just looked at");
+            return Ok(Writer::Text(text));
+        }
+        Ok(Writer::Other(writer))
+    }
+
+    #[inline]
+    fn ready(&mut self) -> &mut Vec<u8> {
+        match self {
+            Writer::Text(text) => text.ready(),
+            Writer::Other(writer) => writer.ready(),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        match self {
+            Writer::Text(text) => text.end(),
+            Writer::Other(writer) => writer.end(),
+        }
     }
 }
 
@@ -331,7 +345,7 @@ impl OutputFile for Compressed {
 }
 
 /// The codec that the job or its properties ask for.
-fn codec(options: OutputOptions, context: &Context) -> Result<Option<FileCodec>> {
+fn codec(options: &OutputOptions, context: &Context) -> Result<Option<FileCodec>> {
     if options.codec.is_some() || context.value(keys::OUTPUT_COMPRESS)? != Some(true) {
         return Ok(options.codec);
     }
@@ -386,9 +400,15 @@ mod tests {
             out.write((), ())?;
             out.write_to("errors", "bad", "line")?;
             assert!(out.write_to("part", 1, 2).is_err() && out.write_to("../x", 1, 2).is_err());
+            let other = out.with::<SequenceStream>(|_| Ok(())).unwrap_err();
+            assert!(matches!(other.downcast_ref(), Some(Error::OutputWriter { .. })), "{other}");
+            out.with::<TextWriter>(|lines| {
+                lines.line("own", "line");
+                Ok(())
+            })?;
             Ok(())
         });
-        assert_eq!(files["part-r-00007"], "a\t1\nv\nk\n");
+        assert_eq!(files["part-r-00007"], "a\t1\nv\nk\nown\tline\n");
         assert_eq!(files["errors-r-00007"], "bad\tline\n");
         assert_eq!(files.len(), 2);
     }
@@ -396,7 +416,7 @@ mod tests {
     #[test]
     fn lazy_and_discarded_outputs_leave_no_files() {
         let lazy = OutputOptions { lazy: true, ..OutputOptions::default() };
-        assert!(written(lazy, |_| Ok(())).is_empty());
+        assert!(written(lazy.clone(), |_| Ok(())).is_empty());
         assert_eq!(written(lazy, |out| out.write("x", ())).len(), 1);
         let discard = OutputOptions { discard: true, ..OutputOptions::default() };
         assert!(written(discard, |out| out.write("x", 1)).is_empty());

@@ -10,15 +10,15 @@ use memchr::memmem::Finder;
 use super::codec::FileCodec;
 use super::input::Cut;
 use super::text::TextRules;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Where to cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SplitLimits {
+pub struct SplitLimits {
     /// `mapreduce.input.fileinputformat.split.minsize`, bytes; default 1.
-    pub(crate) min: u64,
+    pub min: u64,
     /// `mapreduce.input.fileinputformat.split.maxsize`, bytes; unlimited by default.
-    pub(crate) max: u64,
+    pub max: u64,
 }
 
 impl Default for SplitLimits {
@@ -27,9 +27,38 @@ impl Default for SplitLimits {
     }
 }
 
+impl SplitLimits {
+    /// Bytes of a split of a file with blocks of so many.
+    fn split_bytes(self, block_bytes: u64) -> u64 {
+        self.min.max(self.max.min(block_bytes)).max(1)
+    }
+}
+
+/// `(offset, length)` of the splits of one file whose groups begin at `starts`.
+fn join_groups(
+    file: &FileToCut,
+    starts: &[u64],
+    limits: SplitLimits,
+) -> Result<impl Iterator<Item = (u64, u64)>> {
+    let are_within = starts.last().is_none_or(|last| *last <= file.length);
+    if !are_within || !starts.is_sorted_by(|a, b| a < b) {
+        return Err(Error::InputGroups { path: file.path.clone() }.into());
+    }
+    let split_bytes = limits.split_bytes(file.block_bytes);
+    let mut begins = vec![0];
+    for start in starts.iter().skip(1) {
+        let begin = *begins.last().expect("it has the first");
+        if start - begin >= split_bytes {
+            begins.push(*start);
+        }
+    }
+    let ends: Vec<u64> = begins.iter().skip(1).copied().chain([file.length]).collect();
+    Ok(begins.into_iter().zip(ends).map(|(begin, end)| (begin, end - begin)))
+}
+
 /// `(offset, length)` of the splits of one file.
-pub(crate) fn split_file(length: u64, block_bytes: u64, limits: SplitLimits) -> Vec<(u64, u64)> {
-    let split = limits.min.max(limits.max.min(block_bytes)).max(1);
+fn split_file(length: u64, block_bytes: u64, limits: SplitLimits) -> Vec<(u64, u64)> {
+    let split = limits.split_bytes(block_bytes);
     let mut splits = Vec::new();
     let mut offset = 0;
     // remaining / split > 1.1, in whole numbers
@@ -45,25 +74,37 @@ pub(crate) fn split_file(length: u64, block_bytes: u64, limits: SplitLimits) -> 
 
 /// A file to be cut.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct FileToCut {
+pub struct FileToCut {
     /// Its path; the extension tells whether it is compressed.
-    pub(crate) path: String,
+    pub path: String,
     /// Bytes.
-    pub(crate) length: u64,
+    pub length: u64,
     /// Bytes of its blocks.
-    pub(crate) block_bytes: u64,
+    pub block_bytes: u64,
 }
 
 /// Part of a split: number of the file, offset, length.
-pub(crate) type Part = (usize, u64, u64);
+pub type Part = (usize, u64, u64);
 
-/// The splits of all files, in order. `line_ends` finds where every so many lines of a file end.
-pub(crate) fn plan(
+/// What must be looked for in a file before it can be cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// Where every so many lines end.
+    OfLines(u64),
+    /// Where the groups of its format begin.
+    OfGroups,
+}
+
+/// The splits of all files, in order. `find` looks into the file of a number.
+///
+/// # Errors
+/// Those of `find`, and groups that are no parts of their file.
+pub fn plan(
     files: &[FileToCut],
     cut: Cut,
     limits: SplitLimits,
     rules: &TextRules,
-    mut line_ends: impl FnMut(usize, u64) -> Result<Vec<u64>>,
+    mut find: impl FnMut(usize, Ends) -> Result<Vec<u64>>,
 ) -> Result<Vec<Vec<Part>>> {
     let can_cut = rules.can_cut();
     let mut splits = Vec::new();
@@ -87,10 +128,15 @@ pub(crate) fn plan(
             Cut::TextBlocks | Cut::Combined { .. } if !can_cut => splits.push(vec![whole]),
             Cut::Lines { count } => {
                 let mut start = 0;
-                for end in line_ends(index, count.max(1))? {
+                for end in find(index, Ends::OfLines(count.max(1)))? {
                     splits.push(vec![(index, start, end - start)]);
                     start = end;
                 }
+            }
+            Cut::Groups => {
+                let starts = find(index, Ends::OfGroups)?;
+                let parts = join_groups(file, &starts, limits)?;
+                splits.extend(parts.map(|(offset, length)| vec![(index, offset, length)]));
             }
             _ => {
                 let parts = split_file(file.length, file.block_bytes, limits);
@@ -107,7 +153,10 @@ pub(crate) fn plan(
 }
 
 /// Where every `count` lines (ended by a newline, or by `delimiter`) of a file end, and the end of the file.
-pub(crate) fn line_ends(
+///
+/// # Errors
+/// Those of `file`.
+pub fn line_ends(
     mut file: impl Read,
     count: u64,
     delimiter: Option<&[u8]>,
@@ -150,7 +199,7 @@ pub(crate) fn line_ends(
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// True for files that are no input: `_SUCCESS`, `.crc`, ...
-pub(crate) fn is_hidden(name: &str) -> bool {
+pub fn is_hidden(name: &str) -> bool {
     name.starts_with(['_', '.'])
 }
 
@@ -210,6 +259,29 @@ mod tests {
         assert_eq!(line_ends(&b"a\nb\nc\nd"[..], 2, None).unwrap(), [4, 7]);
         assert_eq!(line_ends(&b"a\nb\n"[..], 2, None).unwrap(), [4]);
         assert_eq!(line_ends(&b""[..], 2, None).unwrap(), [0]);
+    }
+
+    #[test]
+    fn groups_are_joined_to_splits_as_long_as_blocks() {
+        let file = FileToCut { path: "a".into(), length: 100, block_bytes: 30 };
+        let cut = |starts: &[u64], limits| -> Result<Vec<(u64, u64)>> {
+            let find = |_, ends| {
+                assert_eq!(ends, Ends::OfGroups);
+                Ok(starts.to_vec())
+            };
+            let files = std::slice::from_ref(&file);
+            let splits = plan(files, Cut::Groups, limits, &TextRules::default(), find)?;
+            Ok(splits.concat().into_iter().map(|(_, offset, length)| (offset, length)).collect())
+        };
+        let blocks = SplitLimits::default();
+        let each = SplitLimits { min: 1, max: 1 };
+        assert_eq!(cut(&[4, 20, 40, 70, 80], blocks).unwrap(), [(0, 40), (40, 30), (70, 30)]);
+        assert_eq!(cut(&[4, 50, 60], each).unwrap(), [(0, 50), (50, 10), (60, 40)]);
+        assert_eq!(cut(&[], each).unwrap(), [(0, 100)], "a file without groups has a split");
+        for starts in [&[4, 3][..], &[5, 5], &[4, 101]] {
+            let error = cut(starts, blocks).unwrap_err();
+            assert!(matches!(error.downcast_ref(), Some(Error::InputGroups { .. })), "{error}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::line::Line;
 use super::rules::{LINE_BYTES_MAX, TextRules};
 use crate::error::Error;
 use crate::error::Result;
-use crate::formats::input::{Cut, Format, Source, SplitRange};
+use crate::input::{Cut, Format, Source, SplitRange};
 
 /// The format whose records are lines of text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -17,7 +17,7 @@
 use std::fmt::{Debug, LowerExp};
 use std::io::{self, Write};
 
-use crate::datum::DecodeError;
+use shuffle::DecodeError;
 
 /// A type with a Java class that serialises it the same way.
 pub trait Writable {

@@ -10,18 +10,12 @@
 //!
 //! Invariants: reading is total: damage and a cut-off end are errors; a block's length is limited before memory is taken for it.
 
-use std::io::{self, BufReader, Read, Write};
-
-use super::bzip2_split::SplitReader;
-use super::input::{READ_BYTES, Source, SplitRange};
-use super::text::TextRules;
+use std::io::{self, Read, Write};
 
 /// Largest block of the Hadoop framing that is read (64 MiB); Hadoop writes 256 KiB.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
 /// Raw bytes in a block that is written: Hadoop's default.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Decoded at once.
-const CHUNK_BYTES: usize = 256 << 10;
 /// Zstandard's own default, as in Hadoop.
 const ZSTD_LEVEL: i32 = 3;
 
@@ -298,79 +292,6 @@ impl<W: Write + Send + 'static> Encoder<W> for BlockWriter<W> {
     fn end(mut self: Box<Self>) -> io::Result<W> {
         self.block()?;
         Ok(self.to)
-    }
-}
-
-/// The raw bytes of a compressed file as a [`Source`]: forward only.
-pub(crate) struct DecodedSource<'a> {
-    decoder: Box<dyn Read + 'a>,
-    buffer: Vec<u8>,
-    /// The part of `buffer` that was handed out last, and where it lies in the raw bytes.
-    length: usize,
-    offset: u64,
-    rules: TextRules,
-}
-
-impl<'a> DecodedSource<'a> {
-    pub(crate) fn open(codec: FileCodec, source: &'a mut dyn Source) -> io::Result<Self> {
-        let rules = source.text();
-        Ok(Self::new(codec.decoder(SourceReader::buffered(source))?, 0, rules))
-    }
-
-    /// The lines of a split of a bzip2 file. Positions count from the split's begin.
-    pub(crate) fn enter(split: SplitRange, source: &'a mut dyn Source) -> io::Result<Self> {
-        let rules = source.text();
-        Ok(Self::new(Box::new(SplitReader::open(source, split)?), split.start, rules))
-    }
-
-    fn new(decoder: Box<dyn Read + 'a>, offset: u64, rules: TextRules) -> Self {
-        DecodedSource { decoder, buffer: vec![0; CHUNK_BYTES], length: 0, offset, rules }
-    }
-}
-
-impl Source for DecodedSource<'_> {
-    fn slice(&mut self, offset: u64) -> io::Result<&[u8]> {
-        while offset >= self.offset + self.length as u64 {
-            self.offset += self.length as u64;
-            self.length = match self.decoder.read(&mut self.buffer) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                count => count?,
-            };
-            if self.length == 0 {
-                return Ok(&[]);
-            }
-        }
-        match offset.checked_sub(self.offset) {
-            Some(skip) => Ok(&self.buffer[skip as usize..self.length]),
-            None => Err(damaged("a compressed file is read forward only")),
-        }
-    }
-
-    fn text(&self) -> TextRules {
-        self.rules.clone()
-    }
-}
-
-/// A [`Source`] read as a stream. Each read asks for a slice, which may be long: many short reads need a buffer in between.
-pub(crate) struct SourceReader<'a> {
-    pub(crate) source: &'a mut dyn Source,
-    pub(crate) offset: u64,
-}
-
-impl<'a> SourceReader<'a> {
-    /// Reads from the beginning.
-    pub(crate) fn buffered(source: &'a mut dyn Source) -> BufReader<Self> {
-        BufReader::with_capacity(READ_BYTES, SourceReader { source, offset: 0 })
-    }
-}
-
-impl Read for SourceReader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let slice = self.source.slice(self.offset)?;
-        let count = slice.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&slice[..count]);
-        self.offset += count as u64;
-        Ok(count)
     }
 }
 

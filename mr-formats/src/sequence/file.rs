@@ -13,8 +13,8 @@
 
 use std::io::{self, Read, Write};
 
-use crate::formats::codec::FileCodec;
-use crate::formats::writable::{put_vint, take_vint, vint_rest};
+use crate::codec::FileCodec;
+use crate::writable::{put_vint, take_vint, vint_rest};
 
 /// First bytes of every file.
 pub const MAGIC: [u8; 3] = *b"SEQ";

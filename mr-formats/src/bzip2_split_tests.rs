@@ -5,9 +5,10 @@ use std::io;
 use proptest::prelude::*;
 
 use super::*;
-use crate::formats::codec::{DecodedSource, FileCodec};
-use crate::formats::input::Format;
-use crate::formats::text::Lines;
+use crate::codec::FileCodec;
+use crate::input::Format;
+use crate::sources::DecodedSource;
+use crate::text::Lines;
 
 /// Hands out slices of at most so many bytes.
 struct Chopped<'a>(&'a [u8], usize);

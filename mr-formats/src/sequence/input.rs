@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 
 use super::file::{Header, SequenceReader};
 use crate::error::{Error, Result};
-use crate::formats::codec::SourceReader;
-use crate::formats::input::{Format, READ_BYTES, Source, SplitRange};
-use crate::formats::writable::Writable;
+use crate::input::{Format, Source, SplitRange};
+use crate::sources::{READ_BYTES, SourceReader};
+use crate::writable::Writable;
 
-/// Hadoop's SequenceFiles: keys and values as serialised Writables; see [`crate::sequence`] for what they are.
+/// Hadoop's SequenceFiles: keys and values as serialised Writables; see [`sequence`](crate::sequence) for what they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SequenceFiles;
 

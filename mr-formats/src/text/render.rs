@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::io::Write;
 
 use super::line::Line;
-use crate::datum::Desc;
 
 /// Something that text output can hold as key or value.
 ///
@@ -115,16 +114,6 @@ impl<T: ToText> ToText for Option<T> {
 
     fn is_absent(&self) -> bool {
         self.as_ref().is_none_or(ToText::is_absent)
-    }
-}
-
-impl<T: ToText> ToText for Desc<T> {
-    fn write_text(&self, out: &mut Vec<u8>) {
-        self.0.write_text(out);
-    }
-
-    fn is_absent(&self) -> bool {
-        self.0.is_absent()
     }
 }
 

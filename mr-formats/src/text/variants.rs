@@ -4,7 +4,7 @@ use super::line::Line;
 use super::reader::Lines;
 use super::rules::TextRules;
 use crate::error::Result;
-use crate::formats::input::{Cut, Format, Source, SplitRange};
+use crate::input::{Cut, Format, Source, SplitRange};
 
 /// Lines cut at the first separator into key and value; a line without is all key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

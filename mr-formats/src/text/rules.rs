@@ -1,45 +1,45 @@
 //! What a job's properties say about the text it reads: what ends a record, how long a line may be, whether a byte order mark counts.
 
+use std::fmt;
 use std::sync::Arc;
 
 use protocol::property::{Properties, PropertyError, keys};
 
-use crate::task::{Context, Counter};
-
-/// Group and name of the counter of lines that were passed over.
-const TOO_LONG: (&str, &str) = ("Engine", "LINES_TOO_LONG");
-
 /// Longest line that is read (1 GiB): a file without line ends is an error, not all of memory.
 pub const LINE_BYTES_MAX: usize = 1 << 30;
 
-/// How the text of a [`Source`](crate::formats::Source) is cut into records. The default: at line ends, of any length, without the mark.
+/// How the text of a [`Source`](crate::Source) is cut into records. The default: at line ends, of any length, without the mark.
 #[derive(Clone, Debug, Default)]
 pub struct TextRules {
     /// What ends a record, instead of a line end.
-    pub(crate) delimiter: Option<Arc<[u8]>>,
+    pub delimiter: Option<Arc<[u8]>>,
     /// Lines that are as long with their end, or longer, are passed over.
-    pub(crate) bytes_max: Option<u64>,
+    pub bytes_max: Option<u64>,
     /// A byte order mark at the beginning is part of the text.
-    pub(crate) keeps_mark: bool,
-    /// Counts lines that are passed over.
-    pub(crate) too_long: Option<Counter>,
+    pub keeps_mark: bool,
+    /// Hears of lines that are passed over.
+    pub passed_over: Option<PassedOver>,
+}
+
+/// Hears of each record that is passed over: where it begins, and its bytes.
+#[derive(Clone)]
+pub struct PassedOver(pub Arc<dyn Fn(u64, u64) + Send + Sync>);
+
+impl fmt::Debug for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PassedOver")
+    }
 }
 
 /// UTF-8's byte order mark, which stands at the beginning of some files.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl TextRules {
-    /// What the properties of a task say.
-    pub(crate) fn of_task(context: &Context) -> Result<Self, PropertyError> {
-        let mut rules = TextRules::of_job(context.all_properties())?;
-        if rules.bytes_max.is_some() {
-            rules.too_long = Some(context.counter(TOO_LONG.0, TOO_LONG.1));
-        }
-        Ok(rules)
-    }
-
     /// What the properties of a job say.
-    pub(crate) fn of_job(properties: &Properties) -> Result<Self, PropertyError> {
+    ///
+    /// # Errors
+    /// If one has a value that it does not take.
+    pub fn of_job(properties: &Properties) -> Result<Self, PropertyError> {
         let delimiter = keys::RECORD_DELIMITER.get(properties)?.filter(|text| !text.is_empty());
         Ok(TextRules {
             delimiter: delimiter.map(|text| text.into_bytes().into()),
@@ -49,7 +49,7 @@ impl TextRules {
     }
 
     /// Lines as they are: for what is no file.
-    pub(crate) fn plain() -> Self {
+    pub fn plain() -> Self {
         TextRules { keeps_mark: true, ..TextRules::default() }
     }
 
@@ -68,7 +68,7 @@ impl TextRules {
         record.strip_prefix(MARK).unwrap_or(record)
     }
 
-    /// True if a record of this length with its end is passed over, which is counted.
+    /// True if a record of this length with its end is passed over, which is reported.
     #[inline]
     pub(crate) fn passes_over(&self, offset: u64, length: u64) -> bool {
         match self.bytes_max {
@@ -79,10 +79,9 @@ impl TextRules {
 
     #[cold]
     fn pass_over(&self, offset: u64, length: u64) -> bool {
-        if let Some(counter) = &self.too_long {
-            counter.increment();
+        if let Some(PassedOver(report)) = &self.passed_over {
+            report(offset, length);
         }
-        crate::console::say(format_args!("passed over a line of {length} bytes at {offset}\n"));
         true
     }
 }

@@ -3,7 +3,7 @@
 use super::input::{Format, Source, SplitRange};
 use crate::error::Result;
 
-/// Row numbers; see [`rows`](crate::job::rows).
+/// Row numbers; see `mr_api::job::rows`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rows;
 
@@ -29,17 +29,8 @@ impl Format for Rows {
     }
 }
 
-/// A source without bytes, for splits that are numbers alone.
-pub(crate) struct NoSource;
-
-impl Source for NoSource {
-    fn slice(&mut self, _: u64) -> std::io::Result<&[u8]> {
-        Ok(&[])
-    }
-}
-
 /// The splits of `rows` numbers.
-pub(crate) fn ranges(rows: u64, maps: u32) -> impl Iterator<Item = SplitRange> {
+pub fn ranges(rows: u64, maps: u32) -> impl Iterator<Item = SplitRange> {
     let at = move |map: u32| (u128::from(rows) * u128::from(map) / u128::from(maps)) as u64;
     (0..maps).map(move |map| SplitRange { start: at(map), end: at(map + 1) })
 }
