@@ -12,7 +12,7 @@ use crate::datum::{Datum, Put};
 use crate::error::{BoxError, Error, Result};
 use crate::formats::ToText;
 use crate::map::{Mapper, Partition, Sink};
-use crate::reduce::{Combiner, Fold, SortedPairs};
+use crate::reduce::{CombineFilling, Fold, SortedPairs};
 use crate::task::{Context, Output, phases};
 
 /// No combiner: every pair is sorted.
@@ -111,7 +111,7 @@ impl<M: Mapper, F: Fold<M::Value>> MapSide<M> for Combining<F> {
 /// Combines what is in the sort buffer whenever that is written.
 pub(crate) struct CombiningSorted<C>(pub(crate) C);
 
-pub(crate) struct CombiningSink<C: Combiner> {
+pub(crate) struct CombiningSink<C: CombineFilling> {
     writer: SortedCombiningWriter<Adapter<C>>,
     partition: Partition,
     partitions: u32,
@@ -124,7 +124,7 @@ struct Adapter<C> {
     partitions: u32,
 }
 
-impl<C: Combiner> SortedCombine for Adapter<C> {
+impl<C: CombineFilling> SortedCombine for Adapter<C> {
     fn combine(
         &mut self,
         records: SortedRecords<'_>,
@@ -134,11 +134,11 @@ impl<C: Combiner> SortedCombine for Adapter<C> {
         let mut emit = |key: &[u8], value: &[u8]| -> Result<()> {
             Ok(emit(self.partition.of(key, self.partitions), key, value)?)
         };
-        self.combiner.clone().combine_all(&self.context, &mut pairs, &mut emit)
+        self.combiner.clone().combine_filling(&self.context, &mut pairs, &mut emit)
     }
 }
 
-impl<C: Combiner> Sink for CombiningSink<C> {
+impl<C: CombineFilling> Sink for CombiningSink<C> {
     #[inline]
     fn accept(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let partition = self.partition.of(key, self.partitions);
@@ -146,7 +146,7 @@ impl<C: Combiner> Sink for CombiningSink<C> {
     }
 }
 
-impl<M: Mapper, C: Combiner> MapSide<M> for CombiningSorted<C> {
+impl<M: Mapper, C: CombineFilling> MapSide<M> for CombiningSorted<C> {
     type Sink = CombiningSink<C>;
 
     fn open(

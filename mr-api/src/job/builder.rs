@@ -22,7 +22,7 @@ use crate::map::{
     Both, BothFormats, Emit, FirstElement, MapFn, Mapper, Partition, Partitioner,
     first_element_bytes, map_fn,
 };
-use crate::reduce::{Combiner, Fold, Reducer};
+use crate::reduce::{CombineFilling, Combiner, Fold, Reducer};
 use crate::task::OutputOptions;
 
 /// A job under construction; `S` says how far it is.
@@ -183,6 +183,16 @@ impl<M: Mapper> Job<Mapped<M>> {
     pub fn reduce<Kind, R: IntoReducer<M::Key, M::Value, Kind>>(self, reducer: R) -> Job<Reduced> {
         let Job { settings, state } = self;
         reduced(settings, state, Sorting, reducer.into_reducer())
+    }
+
+    /// As [`Job::combine_with`] and a reducer, for a combiner that sees whole fillings.
+    pub(crate) fn combine_and_reduce<C, R>(self, combiner: C, reducer: R) -> Job<Reduced>
+    where
+        C: CombineFilling<Key = M::Key, Value = M::Value>,
+        R: Reducer<Key = M::Key, Value = M::Value>,
+    {
+        let Job { settings, state } = self;
+        reduced(settings, state, CombiningSorted(combiner), reducer)
     }
 
     pub(crate) fn partition_by(mut self, partition: Partition) -> Self {

@@ -71,15 +71,34 @@ pub trait Combiner: Clone + Send + Sync + 'static {
         values: &mut CombineValues<'_, Self::Value>,
         out: &mut CombineOut<'_, Self::Key, Self::Value>,
     ) -> Result<()>;
+}
 
-    /// The loop over the keys of one filling of the sort buffer, for the commands of streaming jobs, which see all of it.
+/// Combines one filling of the sort buffer: a [`Combiner`] key by key, the command of a streaming job as it likes.
+pub(crate) trait CombineFilling: Clone + Send + Sync + 'static {
+    /// Key of the map output.
+    type Key: Key;
+    /// Value of the map output.
+    type Value: Datum;
+
+    /// Takes all pairs, in order.
     ///
     /// # Errors
     /// Any error fails the attempt.
-    #[doc(hidden)]
-    fn combine_all(
+    fn combine_filling(
         &mut self,
-        _context: &Context,
+        context: &Context,
+        pairs: &mut SortedPairs<'_>,
+        emit: &mut EmitPair<'_>,
+    ) -> Result<()>;
+}
+
+impl<C: Combiner> CombineFilling for C {
+    type Key = C::Key;
+    type Value = C::Value;
+
+    fn combine_filling(
+        &mut self,
+        _: &Context,
         pairs: &mut SortedPairs<'_>,
         emit: &mut EmitPair<'_>,
     ) -> Result<()> {
@@ -91,7 +110,7 @@ pub trait Combiner: Clone + Send + Sync + 'static {
             let mut group = OneKey { pairs, key: &key };
             let mut out = CombineOut { scratch: &mut scratch, take, types: PhantomData };
             let mut values = CombineValues { source: &mut group, types: PhantomData };
-            self.combine(Self::Key::read(&key)?, &mut values, &mut out)?;
+            self.combine(C::Key::read(&key)?, &mut values, &mut out)?;
             while group.next_bytes()?.is_some() {}
         }
         Ok(())
@@ -99,7 +118,7 @@ pub trait Combiner: Clone + Send + Sync + 'static {
 }
 
 /// Sorted pairs of one filling of the sort buffer.
-pub struct SortedPairs<'a>(SortedRecords<'a>);
+pub(crate) struct SortedPairs<'a>(SortedRecords<'a>);
 
 impl<'a> SortedPairs<'a> {
     pub(crate) fn new(records: SortedRecords<'a>) -> Self {

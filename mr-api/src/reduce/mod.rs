@@ -9,4 +9,4 @@ pub use combiner::{AsReducer, CombineOut, CombineValues, Combiner};
 pub use fold::{Count, Fold, Max, Min, Sum};
 pub use reducer::{Group, Groups, LiftReducer, MergeReducer, ReduceFn, Reducer, Values, reduce_fn};
 
-pub(crate) use combiner::{EmitPair, SortedPairs};
+pub(crate) use combiner::{CombineFilling, EmitPair, SortedPairs};

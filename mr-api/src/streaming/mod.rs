@@ -65,7 +65,7 @@ fn plan(spec: &Spec) -> Result<Plan> {
     }
     let reducer = StreamReducer::new(spec);
     let job = match StreamCombiner::new(spec) {
-        Some(combiner) => job.combine_with(combiner).reduce(reducer),
+        Some(combiner) => job.combine_and_reduce(combiner, reducer),
         None => job.reduce(reducer),
     };
     Ok(job.reducers(spec.reducers.unwrap_or(REDUCERS_DEFAULT)).output(spec.output()).into())

@@ -12,9 +12,7 @@ use super::read_ahead::ReadAhead;
 use super::{aggregate, key_field, process, typed};
 use crate::error::Result;
 use crate::map::{Emit, Mapper, Records, Sink};
-use crate::reduce::{
-    CombineOut, CombineValues, Combiner, EmitPair, Groups, Reducer, SortedPairs, Values,
-};
+use crate::reduce::{CombineFilling, EmitPair, Groups, Reducer, SortedPairs, Values};
 use crate::run::options;
 use crate::task::{Context, Output};
 
@@ -241,11 +239,11 @@ impl StreamCombiner {
     }
 }
 
-impl Combiner for StreamCombiner {
+impl CombineFilling for StreamCombiner {
     type Key = Bytes;
     type Value = Bytes;
 
-    fn combine_all(
+    fn combine_filling(
         &mut self,
         context: &Context,
         pairs: &mut SortedPairs<'_>,
@@ -302,14 +300,5 @@ impl Combiner for StreamCombiner {
                 |pipe| reader.read(pipe, &mut emit),
             ),
         }
-    }
-
-    fn combine(
-        &mut self,
-        _: &[u8],
-        _: &mut CombineValues<'_, Bytes>,
-        _: &mut CombineOut<'_, Bytes, Bytes>,
-    ) -> Result<()> {
-        Ok(())
     }
 }
