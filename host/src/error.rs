@@ -1,4 +1,6 @@
-//! How a host ends.
+//! Why a host does not start, and how it ends.
+
+use std::io;
 
 use thiserror::Error;
 
@@ -19,7 +21,7 @@ pub enum End {
     Lost,
 }
 
-/// Why a host did not end as it was told to.
+/// Why a host did not start, or did not end as it was told to.
 #[derive(Debug, Error)]
 pub enum Failure<D: std::error::Error + 'static> {
     /// Nothing is committed any more. The next start decides what was.
@@ -28,6 +30,9 @@ pub enum Failure<D: std::error::Error + 'static> {
     /// A defect of the machine: its state and its log may differ.
     #[error("the machine cannot go on")]
     Machine(#[source] D),
+    /// There can be no thread for the host.
+    #[error("cannot start the host's thread")]
+    Thread(#[source] io::Error),
     /// The host's thread panicked.
     #[error("the host panicked")]
     Panicked,

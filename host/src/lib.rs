@@ -20,7 +20,7 @@
 //! Invariants:
 //! - one thread changes the state; a turn takes the lock once and appends its edits as one batch;
 //! - nothing leaves before the log reports its txid committed; releases leave in the order of their txids, and those of one txid in the
-//!   order in which they came ([`gate`]);
+//!   order in which they came (`gate.rs`);
 //! - when `committed` stops for ever ([`End`]), all that waits is dropped, and whoever waited hears why;
 //! - a turn lasts no longer than [`BATCH_MAX`] events, or one heavy event;
 //! - there is one way out, also for a machine that fails or panics: last turn, checkpoint, log closed, gate ended, daemon told.

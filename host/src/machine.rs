@@ -49,8 +49,8 @@ pub trait Machine: Sized + Send + 'static {
         false
     }
 
-    /// Takes releases that were let out and need the state. Nothing durable follows from them.
-    fn deliver(&mut self, state: &mut Self::State, due: Vec<<Self::Release as Release>::Due>);
+    /// Takes what a release that was let out needs the state for. Nothing durable follows from it.
+    fn deliver(&mut self, state: &mut Self::State, due: <Self::Release as Release>::Due);
 
     /// After each turn, without the lock: for files and log messages.
     fn after(&mut self, _state: &RwLock<Self::State>) {}

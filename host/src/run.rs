@@ -1,6 +1,5 @@
 //! A host from its opening to its end: the thread that takes turns.
 
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -94,8 +93,8 @@ impl<M: Machine> Opening<M> {
     /// Takes the first turn, then starts the thread. Must be called on a runtime; the machine may use it.
     ///
     /// # Errors
-    /// The outer one if there can be no thread; the inner one is a defect.
-    pub fn start(self, start: Start<M>) -> io::Result<Result<(Handle<M>, Running<M>), M::Defect>> {
+    /// [`Failure::Machine`] if the first turn fails, [`Failure::Thread`] if there can be no thread.
+    pub fn start(self, start: Start<M>) -> Result<Running<M>, Failure<M::Defect>> {
         let Opening { gate, mailbox, inbox, clock } = self;
         let Start { name, machine, state, log, last, policy, tick } = start;
         gate.committed(last);
@@ -113,28 +112,31 @@ impl<M: Machine> Opening<M> {
         let began = host.turn(clock.now(), |machine, state, _, now, turn| {
             machine.begin(state, now, turn).map(|()| false)
         });
-        if let Err(defect) = began {
-            return Ok(Err(defect));
-        }
+        began.map_err(Failure::Machine)?;
         let runtime = runtime::Handle::current();
         let ticker = runtime.spawn(send_ticks(mailbox.clone(), tick)).abort_handle();
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             let _entered = runtime.enter();
             host.run()
-        })?;
-        let running = Running { thread: Some(thread), ticker, mailbox: mailbox.clone() };
-        Ok(Ok((Handle::new(mailbox, shared), running)))
+        });
+        let thread = Some(thread.map_err(Failure::Thread)?);
+        Ok(Running { handle: Handle::new(mailbox, shared), thread, ticker })
     }
 }
 
 /// A host's thread.
 pub struct Running<M: Machine> {
+    handle: Handle<M>,
     thread: Option<JoinHandle<Result<(), M::Defect>>>,
     ticker: AbortHandle,
-    mailbox: Mailbox<M::Event>,
 }
 
 impl<M: Machine> Running<M> {
+    /// The ways to the host.
+    pub fn handle(&self) -> Handle<M> {
+        self.handle.clone()
+    }
+
     /// Has the host take what was sent before, write the checkpoint and end; or hears how it has ended.
     ///
     /// # Errors
@@ -142,10 +144,10 @@ impl<M: Machine> Running<M> {
     pub async fn stop(mut self) -> Result<(), Failure<M::Defect>> {
         self.ticker.abort();
         // The host may have ended already.
-        let _ = self.mailbox.message(Message::Stop).await;
+        let _ = self.handle.message(Message::Stop).await;
         let Some(thread) = self.thread.take() else { return Ok(()) };
         let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-        match self.mailbox.end.get() {
+        match self.handle.end.get() {
             Some(end) if *end != End::Stopping => Err(Failure::Log(end.clone())),
             _ => match joined {
                 Ok(Ok(ended)) => ended.map_err(Failure::Machine),
@@ -158,7 +160,7 @@ impl<M: Machine> Running<M> {
 impl<M: Machine> Drop for Running<M> {
     fn drop(&mut self) {
         self.ticker.abort();
-        let _ = self.mailbox.sender.try_send(Message::Stop);
+        let _ = self.handle.sender.try_send(Message::Stop);
     }
 }
 
@@ -286,7 +288,8 @@ impl<M: Machine> Host<M> {
         }
         let due = shared.gate.push(turn.last, turn.releases);
         if !due.is_empty() {
-            self.machine.deliver(&mut shared.state.write(), due);
+            let mut state = shared.state.write();
+            due.into_iter().for_each(|due| self.machine.deliver(&mut state, due));
         }
         Ok(more)
     }

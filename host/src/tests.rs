@@ -146,8 +146,8 @@ impl Machine for Keeper {
         Ok(false)
     }
 
-    fn deliver(&mut self, _: &mut Map, due: Vec<&'static str>) {
-        self.heard.lock().extend(due);
+    fn deliver(&mut self, _: &mut Map, due: &'static str) {
+        self.heard.lock().push(due);
     }
 
     fn dirty_count(state: &Map) -> usize {
@@ -232,7 +232,8 @@ impl Bench {
         let (machine, follower) = (Keeper::default(), opening.follower());
         let heard = Arc::clone(&machine.heard);
         let start = start(machine, Map::default(), Box::new(log), Txid(0));
-        let (handle, running) = opening.start(start).unwrap().unwrap();
+        let running = opening.start(start).unwrap();
+        let handle = running.handle();
         let bench = Bench { handle, running, follower, asked, heard, told };
         assert_eq!(bench.asked(), append(&["founded=1"]));
         bench
@@ -421,10 +422,11 @@ async fn a_journal_gives_back_what_was_answered() {
         let options = Options::new(dir.path().to_owned());
         let (journal, recovered) = local::open(options, &mut state, opening.follower()).unwrap();
         let start = start(Keeper::default(), state, Box::new(journal), recovered.last);
-        opening.start(start).unwrap().unwrap()
+        opening.start(start).unwrap()
     };
     for round in 1..4 {
-        let (handle, running) = open();
+        let running = open();
+        let handle = running.handle();
         let before = handle.view(|map, _| map.values.get("a").copied()).await.unwrap();
         assert_eq!(before, (round > 1).then_some(round - 1));
         let answer = handle.ask(|to| Event::Put("a", round, to)).await.unwrap();

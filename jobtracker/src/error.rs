@@ -1,8 +1,10 @@
 //! Why a JobTracker cannot start or go on.
 
+use std::convert::Infallible;
 use std::io;
 
 use daemon::ServeError;
+use host::Failure;
 use journal::JournalError;
 use protocol::wire::WireError;
 
@@ -47,6 +49,17 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+}
+
+impl From<Failure<Infallible>> for Error {
+    fn from(failure: Failure<Infallible>) -> Self {
+        match failure {
+            Failure::Log(end) => Error::JournalStopped { reason: end.to_string() },
+            Failure::Machine(never) => match never {},
+            Failure::Thread(source) => Error::System { action: "start the host's thread", source },
+            Failure::Panicked => Error::HostPanicked,
+        }
+    }
 }
 
 /// A record of the journal that is no edit.

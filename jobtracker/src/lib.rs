@@ -47,7 +47,7 @@ use daemon::inspect;
 use daemon::page::live::Board;
 use daemon::serve::{self, Limits, Told};
 use daemon::session::Sessions;
-use host::{Failure, Opening, Policy, Start};
+use host::{Opening, Policy, Running, Start};
 use journal::{Journal, Options};
 use protocol::auth::{Key, Role, Service};
 use protocol::{ClientId, Epoch};
@@ -100,8 +100,10 @@ async fn start(
         let shutdown = shutdown.clone();
         move || shutdown.tell()
     });
-    let (journal, recovered, state) = open_journal(&config, &opening).await?;
-    tracing::info!(%address, epoch = recovered.epoch.0, last = recovered.last.0, "jobtracker starts");
+    let events = opening.mailbox();
+    let opened = open_journal(&config, &opening).await?;
+    let (epoch, last) = (opened.1.epoch.0, opened.1.last.0);
+    tracing::info!(%address, epoch, last, "jobtracker starts");
 
     let patience = Duration::from_millis(config.namenode_patience_ms);
     let effects = Effects::new(namenode, ClientId(rand::random()), patience);
@@ -109,31 +111,9 @@ async fn start(
     tokio::spawn(async move { making.make_binary_directory(&sys::host::user_name()).await });
     let history = History::open(&config.data, config.history_file_count_max)
         .map_err(|source| Error::System { action: "read the histories of jobs", source })?;
-    let (board, events) = (Board::default(), opening.mailbox());
-    let machine = JobTracker::new(Outside {
-        effects,
-        room: Room::new(journal.dirs().to_vec(), config.free_space_min),
-        exclude_file: config.workers_exclude_file.clone(),
-        config_file,
-        history: history.clone(),
-        board: board.clone(),
-        journal: journal.clone(),
-        events: events.clone(),
-        poll_max: Duration::from_millis(config.poll_ms),
-        epoch: Epoch(recovered.epoch.0),
-        cluster_start: cluster_start(),
-    });
-    let started = opening.start(Start {
-        name: "jobtracker-loop",
-        machine,
-        state,
-        log: Box::new(journal),
-        last: recovered.last,
-        policy: Policy { rows: CHECKPOINT_ROWS, interval: CHECKPOINT_INTERVAL },
-        tick: TICK,
-    });
-    let Ok((_, running)) =
-        started.map_err(|source| Error::System { action: "start the host's thread", source })?;
+    let board = Board::default();
+    let others = (effects, history.clone(), board.clone());
+    let running = start_host(&config, config_file, others, opened, opening)?;
 
     let Guards { authenticator, sessions, access, audit, writer } =
         Guards::new(&config, &secret, &address.to_string())?;
@@ -169,11 +149,7 @@ async fn start(
     if let Some(writer) = writer {
         writer.close().await;
     }
-    ended.map_err(|failure| match failure {
-        Failure::Log(end) => Error::JournalStopped { reason: end.to_string() },
-        Failure::Machine(never) => match never {},
-        Failure::Panicked => Error::HostPanicked,
-    })
+    ended.map_err(Error::from)
 }
 
 /// Who is let in, and what is told of them.
@@ -200,10 +176,42 @@ impl Guards {
     }
 }
 
-async fn open_journal(
+type Opened = (Journal, journal::Recovered, store::State);
+
+/// Starts the machine on what the journal restored.
+fn start_host(
     config: &Config,
-    opening: &Opening<JobTracker>,
-) -> Result<(Journal, journal::Recovered, store::State), Error> {
+    config_file: Option<PathBuf>,
+    (effects, history, board): (Effects, History, Board),
+    (journal, recovered, state): Opened,
+    opening: Opening<JobTracker>,
+) -> Result<Running<JobTracker>, Error> {
+    let machine = JobTracker::new(Outside {
+        effects,
+        room: Room::new(journal.dirs().to_vec(), config.free_space_min),
+        exclude_file: config.workers_exclude_file.clone(),
+        config_file,
+        history,
+        board,
+        journal: journal.clone(),
+        events: opening.mailbox(),
+        poll_max: Duration::from_millis(config.poll_ms),
+        epoch: Epoch(recovered.epoch.0),
+        cluster_start: cluster_start(),
+    });
+    let running = opening.start(Start {
+        name: "jobtracker-loop",
+        machine,
+        state,
+        log: Box::new(journal),
+        last: recovered.last,
+        policy: Policy { rows: CHECKPOINT_ROWS, interval: CHECKPOINT_INTERVAL },
+        tick: TICK,
+    })?;
+    Ok(running)
+}
+
+async fn open_journal(config: &Config, opening: &Opening<JobTracker>) -> Result<Opened, Error> {
     let image_interval = Duration::from_millis(config.image_interval_ms);
     let options =
         Options { cache_bytes: CACHE_BYTES, image_interval, ..Options::new(config.data.clone()) };

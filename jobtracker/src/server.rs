@@ -220,21 +220,19 @@ impl Machine for JobTracker {
         Ok(false)
     }
 
-    fn deliver(&mut self, state: &mut State, due: Vec<Due>) {
-        for due in due {
-            match due {
-                Due::Effect(order) => self.begin_effect(order),
-                Due::Wake(worker) => self.wake(state, worker),
-                Due::Submitted(job, result) => {
-                    for reply in self.submitters.remove(&job).unwrap_or_default() {
-                        let _ = reply.send(result.clone().map(|()| Reply::Submitted(job)));
-                    }
+    fn deliver(&mut self, state: &mut State, due: Due) {
+        match due {
+            Due::Effect(order) => self.begin_effect(order),
+            Due::Wake(worker) => self.wake(state, worker),
+            Due::Submitted(job, result) => {
+                for reply in self.submitters.remove(&job).unwrap_or_default() {
+                    let _ = reply.send(result.clone().map(|()| Reply::Submitted(job)));
                 }
-                Due::News(job) => self.tell_watchers(state, job),
-                Due::History(job) => {
-                    self.histories_due.push(job);
-                    self.write_history(state);
-                }
+            }
+            Due::News(job) => self.tell_watchers(state, job),
+            Due::History(job) => {
+                self.histories_due.push(job);
+                self.write_history(state);
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use host::Failure;
 use protocol::{BlockId, ErrorKind, InodeId, RemoteError};
 use thiserror::Error;
 
@@ -63,6 +64,17 @@ pub enum Error {
     /// A thread of the NameNode panicked.
     #[error("the NameNode's loop panicked")]
     LoopPanicked,
+}
+
+impl From<Failure<CoreError>> for Error {
+    fn from(failure: Failure<CoreError>) -> Self {
+        match failure {
+            Failure::Log(end) => Error::JournalStopped { reason: end.to_string() },
+            Failure::Machine(defect) => Error::Namespace(defect),
+            Failure::Thread(source) => Error::Host { action: "start the host's thread", source },
+            Failure::Panicked => Error::LoopPanicked,
+        }
+    }
 }
 
 /// Why an edit, a record or a row does not fit the namespace. Live this is a defect; at start it is damage.

@@ -49,7 +49,7 @@ use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::hosts::host_part;
 use daemon::serve::{self, Limits};
-use host::{Failure, Opening, Policy, Running, Start};
+use host::{Opening, Policy, Running, Start};
 use journal::{Journal, Options};
 use protocol::Epoch;
 use protocol::auth::{self, Key};
@@ -143,11 +143,7 @@ pub async fn run_on(
     if let Some(writer) = audit_writer {
         writer.close().await;
     }
-    ended.map_err(|failure| match failure {
-        Failure::Log(end) => Error::JournalStopped { reason: end.to_string() },
-        Failure::Machine(defect) => Error::Namespace(defect),
-        Failure::Panicked => Error::LoopPanicked,
-    })
+    ended.map_err(Error::from)
 }
 
 fn start_audit(config: &Config) -> Result<(Option<Audit>, Option<audit::Writer>), Error> {
@@ -264,10 +260,8 @@ fn open(
         },
         tick: Duration::from_millis(config.tick_ms()),
     };
-    let started = opening.start(start);
-    let (host, running) = started
-        .map_err(|source| Error::Host { action: "start the host's thread", source })?
-        .map_err(Error::Namespace)?;
+    let running = opening.start(start)?;
+    let host = running.handle();
     let groups = Arc::new(Groups::new(config));
     let shared = Shared { host, nodes, epoch, heartbeat_ms: config.heartbeat_ms, groups, startup };
     Ok((Arc::new(shared), journal, running))

@@ -249,8 +249,8 @@ impl Machine for NameNode {
         }
     }
 
-    fn deliver(&mut self, _: &mut State, due: Vec<Infallible>) {
-        due.into_iter().for_each(|never| match never {});
+    fn deliver(&mut self, _: &mut State, never: Infallible) {
+        match never {}
     }
 
     fn after(&mut self, state: &RwLock<State>) {
