@@ -23,6 +23,7 @@ impl Clock {
     }
 
     /// The time.
+    #[inline]
     pub fn now(&self) -> Now {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
