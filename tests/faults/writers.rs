@@ -78,7 +78,12 @@ fn a_member_that_dies_while_the_block_is_finalized_leaves_a_whole_file() {
 fn a_sync_waits_for_a_second_member_that_is_away_for_a_moment() {
     const AWAY: Duration = Duration::from_secs(4);
     let mut options = options(3);
-    options.variables.push(("HANNO_DATANODE_IO_TIMEOUT_MS", "1000".to_owned()));
+    options.variables.extend([
+        ("HANNO_DATANODE_IO_TIMEOUT_MS", "1000".to_owned()),
+        // Nobody counts as dead.
+        ("HANNO_NAMENODE_STALE_MS", "30000".to_owned()),
+        ("HANNO_NAMENODE_DEAD_MS", "60000".to_owned()),
+    ]);
     let cluster = Cluster::start(options);
     let timeouts = Timeouts {
         connect: Duration::from_secs(1),

@@ -282,7 +282,7 @@ fn a_file_whose_writer_is_killed_keeps_what_was_flushed() {
     let cluster = Cluster::start(options(3));
     let client = connect(&cluster.namenode);
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "writing::a_writer_that_never_ends", "--ignored", "--nocapture"])
+        .args(["--exact", "files::writing::a_writer_that_never_ends", "--ignored", "--nocapture"])
         .env(CHILD_VARIABLE, &cluster.namenode)
         .stdout(Stdio::piped())
         .spawn()

@@ -217,10 +217,13 @@ impl DfsWriter {
     }
 
     fn flush_all(&mut self, sync: bool, update_length: bool) -> Result<(), DfsError> {
-        if sync {
-            self.widen()?;
-        }
+        let mut is_wide = sync && self.widen()?;
         self.push_all(sync)?;
+        // Members may have failed meanwhile: those that take their places sync, too.
+        while is_wide && self.is_short() {
+            is_wide = self.widen()?;
+            self.push_all(true)?;
+        }
         if sync {
             self.synced = self.block.as_ref().map_or(0, |block| block.window.acked_length());
         }

@@ -9,7 +9,7 @@ use protocol::{DatanodeId, ErrorKind};
 use super::super::error::DfsError;
 use super::super::transfer::TransferFailure;
 use super::DfsWriter;
-use super::open_block::{Failure, Until};
+use super::open_block::{Failure, OpenBlock, Until};
 
 /// Failures of a pipeline in a row, without any progress, after which the file is given up.
 const FAILURES_MAX: u32 = 8;
@@ -30,13 +30,20 @@ impl DfsWriter {
         self.excluded.iter().map(|(id, _)| *id).collect()
     }
 
-    /// Failures may have left fewer members than must have the block on disk: asks for more before the block ends. If there are
-    /// none, the NameNode decides at the end.
-    pub(super) fn widen(&mut self) -> Result<(), DfsError> {
+    /// True if failures have left fewer members than must have the block on disk.
+    pub(super) fn is_short(&self) -> bool {
+        let is_short = |block: &OpenBlock| {
+            block.located.replicas.len() < usize::from(block.located.durable_min)
+        };
+        self.block.as_ref().is_some_and(is_short)
+    }
+
+    /// Asks for more members of a pipeline that is too short, before a sync and before the block ends. False if there are none: then the
+    /// NameNode decides at the end.
+    pub(super) fn widen(&mut self) -> Result<bool, DfsError> {
         for _ in 0..WIDEN_TRIES {
-            let Some(block) = &self.block else { return Ok(()) };
-            if block.located.replicas.len() >= usize::from(block.located.durable_min) {
-                return Ok(());
+            if !self.is_short() {
+                return Ok(true);
             }
             self.transmit(Until::Acked)?;
             let acked = self.block.as_ref().map_or(0, |block| block.window.acked_length());
@@ -48,7 +55,7 @@ impl DfsWriter {
             }
             std::thread::sleep(FAILED_ALL_PAUSE.mul_f64(rand::random_range(0.5..1.0)));
         }
-        Ok(())
+        Ok(!self.is_short())
     }
 
     /// Why too few DataNodes have a block on disk, where disks have said why: the NameNode knows only that they have not.
