@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::report::{Stop, address, admin_state, datanodes};
-use crate::support::{Cluster, Options, data, mount};
+use crate::support::{Cluster, Options, data, mount, processes};
 
 fn put(cluster: &Cluster, local: &Path, name: &str, content: &[u8]) {
     let source = local.join(name);
@@ -112,7 +112,7 @@ fn stays_off(
     content: fn(u64) -> Vec<u8>,
 ) {
     let before = cluster.replicas().len();
-    sys::process::pause(cluster.pid(&format!("datanode-{number}")).unwrap()).unwrap();
+    processes::pause(cluster.pid(&format!("datanode-{number}")).unwrap());
     cluster.wait_until("it is dead", 60, |cluster| is_state(cluster, kept, "Dead"));
     for number in 0..8 {
         assert!(cluster.dfs(&["-cat", &format!("/f{number}")]).ok().stdout == content(number));
@@ -158,7 +158,7 @@ fn stays_off_over_a_restart(cluster: &Cluster, kept: &str, replica_count: usize)
 fn stays_off_too_long(cluster: &Cluster, (number, kept): (u32, &str), list: &Path) {
     let daemon = format!("datanode-{number}");
     maintain(cluster, list, &[(kept, client::rpc::now_ms() + 2000)]);
-    sys::process::pause(cluster.pid(&daemon).unwrap()).unwrap();
+    processes::pause(cluster.pid(&daemon).unwrap());
     cluster.wait_until("its time is over and it is dead", 60, |cluster| {
         admin_state(cluster, kept) == "Normal" && is_state(cluster, kept, "Dead")
     });

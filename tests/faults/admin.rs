@@ -13,7 +13,7 @@ use super::{
     kill_and_wait, live_count, options, put, safe_mode_reason,
 };
 use crate::support::cluster::hanno_binary;
-use crate::support::{Cluster, Options, Outcome, data};
+use crate::support::{Cluster, Options, Outcome, data, processes};
 
 #[test]
 fn safe_mode_ends_when_enough_blocks_are_reported_and_says_how_many_are_missing() {
@@ -26,7 +26,7 @@ fn safe_mode_ends_when_enough_blocks_are_reported_and_says_how_many_are_missing(
         .map(|number| cluster.replicas().iter().filter(|(holder, _)| *holder == number).count());
     assert_eq!(counts.iter().sum::<usize>(), 9, "one replica of each");
     daemons.iter().for_each(|daemon| {
-        sys::process::pause(cluster.pid(daemon).unwrap()).unwrap();
+        processes::pause(cluster.pid(daemon).unwrap());
     });
     kill_and_wait(&cluster, "namenode-1");
     let mut reported = 0;
@@ -63,7 +63,7 @@ fn a_drain_of_the_only_copy_waits_until_there_is_another() {
     put(&cluster, "/x", &content, (1 << 20, 1));
     let [(holder, _)] = cluster.replicas()[..] else { panic!("one replica") };
     let other = format!("datanode-{}", 3 - holder);
-    sys::process::pause(cluster.pid(&other).unwrap()).unwrap();
+    processes::pause(cluster.pid(&other).unwrap());
     super::wait_live(&cluster, 1);
     let drained = address(&cluster, holder);
     fs::write(exclude.path(), format!("{drained}\n")).unwrap();

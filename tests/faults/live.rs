@@ -10,7 +10,7 @@ use super::{
     Stop, address, admin_state, assert_content, assert_no_panics, kill_and_wait, options, put,
     wait_live,
 };
-use crate::support::{Cluster, data};
+use crate::support::{Cluster, data, processes};
 
 /// Blocks of this size.
 const BLOCK_BYTES: u64 = 1 << 20;
@@ -72,7 +72,7 @@ fn moving_replicas_about_under_load_fails_no_read_and_ends_exactly() {
         cluster.hanno(&["balancer", "-threshold", "1"]).ok();
         // One that is not drained dies and comes back: copies begin, and some become too many.
         let victim = "datanode-4";
-        sys::process::pause(cluster.pid(victim).unwrap()).unwrap();
+        processes::pause(cluster.pid(victim).unwrap());
         wait_live(&cluster, 4);
         kill_and_wait(&cluster, victim);
         wait_live(&cluster, 5);

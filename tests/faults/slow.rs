@@ -9,7 +9,7 @@ use client::dfs::{CreateOptions, DfsClient};
 use protocol::{DatanodeId, DfsPath};
 
 use super::{address, assert_no_panics, connect, options, wait_live};
-use crate::support::{Cluster, data};
+use crate::support::{Cluster, data, processes};
 
 /// How long the slow one is held still, and how long it runs in between. In each short run all packets that are under way go through, a dozen,
 /// and on a fast machine as many again: that must stay well below the 10 MiB/s from which on nobody counts as slow. Not long enough still to
@@ -77,7 +77,7 @@ fn hold_up(place: usize) {
     let content = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                sys::process::pause(pid).unwrap();
+                processes::pause(pid);
                 std::thread::sleep(STILL);
                 sys::process::resume(pid).unwrap();
                 std::thread::sleep(RUNS);

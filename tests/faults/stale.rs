@@ -9,7 +9,7 @@ use super::{
     assert_content, assert_no_panics, copy_tree, datanodes, has_reported_since, kill_and_wait,
     options, put, safe_mode_reason, wait_live,
 };
-use crate::support::{Cluster, data};
+use crate::support::{Cluster, data, processes};
 
 /// Blocks of this size.
 const BLOCK_BYTES: u64 = 1 << 20;
@@ -25,7 +25,7 @@ fn cluster(datanodes: u32) -> Cluster {
 
 /// Holds a DataNode still until everybody believes that it is dead.
 fn suspend(cluster: &Cluster, daemon: &str, live_count: usize) {
-    sys::process::pause(cluster.pid(daemon).unwrap()).unwrap();
+    processes::pause(cluster.pid(daemon).unwrap());
     wait_live(cluster, live_count);
 }
 

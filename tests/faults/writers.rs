@@ -11,7 +11,7 @@ use protocol::DfsPath;
 
 use super::{assert_no_panics, connect, options, wait_live};
 use crate::support::client::config;
-use crate::support::{Cluster, data, wait};
+use crate::support::{Cluster, data, processes, wait};
 
 /// Bytes of each file: two packets and a bit, so that the end is not the first packet.
 const FILE_BYTES: usize = 2_200_000;
@@ -101,7 +101,7 @@ fn a_sync_waits_for_a_second_member_that_is_away_for_a_moment() {
     let others = (1..=3).filter(|number| super::address(&cluster, *number) != first);
     let others: Vec<u32> =
         others.map(|number| cluster.pid(&format!("datanode-{number}")).unwrap()).collect();
-    others.iter().for_each(|pid| sys::process::pause(*pid).unwrap());
+    others.iter().for_each(|pid| processes::pause(*pid));
     writer.write_all(&content[10_000..]).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -158,12 +158,12 @@ fn bytes_that_one_member_has_are_waited_for_when_it_stands_still_while_others_ar
     else {
         panic!("a pipeline has members")
     };
-    others.iter().for_each(|pid| sys::process::pause(*pid).unwrap());
+    others.iter().for_each(|pid| processes::pause(*pid));
     writer.write_all(&content[10_000..30_000]).unwrap();
     writer.hsync_with_length().unwrap();
     assert_eq!(writer.pipeline().len(), 1, "the others stand still");
     others.iter().for_each(|pid| sys::process::resume(*pid).unwrap());
-    sys::process::pause(*first).unwrap();
+    processes::pause(*first);
     writer.write_all(&content[30_000..]).unwrap();
     let synced = writer.hsync();
     assert!(synced.is_err(), "nobody who goes on has all of it");

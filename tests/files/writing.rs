@@ -14,7 +14,7 @@ use protocol::DfsPath;
 use crate::support::client::config;
 use crate::support::cluster::hanno_binary;
 use crate::support::report::wait_live;
-use crate::support::{Cluster, Options, data};
+use crate::support::{Cluster, Options, data, processes};
 
 /// Bytes per block in these tests: borders are met often.
 const BLOCK_BYTES: u64 = 4096;
@@ -355,7 +355,7 @@ fn fail_at(
         let victim = &members[member.min(members.len() - 1)];
         let pid = pid_of(cluster, &victim.transfer_address);
         if stalls {
-            sys::process::pause(pid).unwrap();
+            processes::pause(pid);
             stopped = Some(pid);
         } else {
             sys::process::kill(pid).unwrap();

@@ -8,7 +8,7 @@ use crate::support::load::{Flaw, Problem};
 use crate::support::report::live_count;
 use crate::support::rig::Rig;
 use crate::support::signal::Signal;
-use crate::support::{Cluster, wait};
+use crate::support::{Cluster, processes, wait};
 
 /// Time for everything to be back after a step.
 const BACK_MAX: Duration = Duration::from_secs(120);
@@ -61,7 +61,7 @@ fn begin(cluster: &Cluster, step: &Step, counts: &mut FaultCounts) -> BTreeMap<S
         let pid = cluster.pid(daemon).expect("a daemon that is there");
         match kind {
             Kind::Kill => sys::process::kill(pid).unwrap(),
-            Kind::Stop(_) => sys::process::pause(pid).unwrap(),
+            Kind::Stop(_) => processes::pause(pid),
             Kind::Terminate => sys::process::terminate(pid).unwrap(),
         }
         *match kind {

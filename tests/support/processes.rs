@@ -22,6 +22,13 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
+/// Stops a process. Returns when it stands still: until the thread that takes the signal has run, the others go on.
+pub(crate) fn pause(pid: u32) {
+    sys::process::pause(pid).unwrap();
+    let still = wait::until(STILL_MAX, || all_threads(pid, &['T', 'Z', 'X']));
+    assert!(still, "process {pid} does not stand still");
+}
+
 /// Stops a process and all that come from it. Returns when each stands still: who is stopped in the middle of beginning another process
 /// or of a sync does that first.
 pub(crate) fn pause_tree(first: u32) -> BTreeSet<u32> {

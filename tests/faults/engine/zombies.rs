@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Stand, options};
+use crate::support::processes;
 use crate::support::report::assert_no_panics;
 
 /// Twice as long as it takes to be given up.
@@ -11,7 +12,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 impl Stand {
     fn pause(&self, daemon: &str) -> u32 {
         let pid = self.cluster.pid(daemon).unwrap();
-        sys::process::pause(pid).unwrap();
+        processes::pause(pid);
         pid
     }
 
